@@ -39,7 +39,7 @@ static void fail(const char *text)
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* The rows that this rank has of a grid of n x n points. */
+/* Returns the rows that this rank has of a grid of n x n points. Each rank has at least one. */
 static part_t divide(size_t n)
 {
     part_t part = {n, n * (size_t)rank / (size_t)size, 0};
@@ -74,7 +74,7 @@ static void exchange_borders(double *vector, const part_t *part, double *border)
     }
 }
 
-/* The scalar product over all ranks, left in device memory on each of them. */
+/* Computes the scalar product over all ranks, and leaves it at `result`, in device memory, on each of them. */
 static void dot(double *result, const double *a, const double *b, const part_t *part)
 {
     cg_dot(result, a, b, part->rows * part->columns);
@@ -91,7 +91,7 @@ static double value_of(const double *number)
     return value;
 }
 
-/* The value at a point of the grid that the solver is to find. */
+/* Returns the value that the solver is to find at a point of the grid of n x n points. */
 static double solution(size_t row, size_t column, size_t n)
 {
     const double x = (double)(column + 1) / (double)(n + 1), y = (double)(row + 1) / (double)(n + 1);
@@ -101,7 +101,8 @@ static double solution(size_t row, size_t column, size_t n)
 
 /*
  * Solves A x = b. At first `x` is 0, and both the residual `r` and the direction `p` are b. `ap`, `scalars` (three
- * numbers) and `border` are work space. Returns the number of steps.
+ * numbers) and `border` are work space. Stops when the residual is small enough, or after far more steps than that
+ * should take. Returns the number of steps.
  */
 static long solve(double *x, double *r, double *p, double *ap, double *scalars, const part_t *part, double *border)
 {

@@ -59,7 +59,7 @@ void cg_to_host(double *to, const double *from, size_t count)
     CHECK(cudaStreamSynchronize(stream));
 }
 
-/* The number of blocks whose threads take one element each. */
+/* Returns the number of blocks that `count` elements need if each thread takes one. */
 static unsigned blocks_of(size_t count)
 {
     return (unsigned)((count + THREADS - 1) / THREADS);
@@ -85,7 +85,7 @@ void cg_stencil(double *y, const double *x, size_t rows, size_t columns)
     CHECK(cudaGetLastError());
 }
 
-/* Adds up the numbers of a block's threads. The first thread returns the sum. */
+/* Returns the sum of the numbers of a block's threads, to its first thread. All call it, and only once in a kernel. */
 static __device__ double add_up(double mine)
 {
     __shared__ double partial[THREADS];
@@ -100,7 +100,9 @@ static __device__ double add_up(double mine)
     return partial[threadIdx.x];
 }
 
-/* The scalar product of a and b: leaves one sum for each block. */
+/*
+ * Computes the scalar product of a and b, but leaves one sum for each block, since blocks cannot wait for one another.
+ */
 static __global__ void dot_blocks(double *block_sums, const double *a, const double *b, size_t count)
 {
     double mine = 0.0;
@@ -114,7 +116,7 @@ static __global__ void dot_blocks(double *block_sums, const double *a, const dou
     }
 }
 
-/* Adds up the sums that dot_blocks has left. One block. */
+/* Adds up the sums that dot_blocks has left for `blocks` blocks. Launched with one block. */
 static __global__ void dot_end(double *result, const double *block_sums, unsigned blocks)
 {
     double mine = 0.0;
@@ -137,7 +139,7 @@ void cg_dot(double *result, const double *a, const double *b, size_t count)
     CHECK(cudaGetLastError());
 }
 
-/* Moves the solution along the direction p, and updates the residual. */
+/* Moves the solution along the direction p, and updates the residual. A thread for each element. */
 static __global__ void advance(double *x, double *r, const double *p, const double *ap, const double *rr,
                                const double *pap, size_t count)
 {
@@ -157,7 +159,7 @@ void cg_advance(double *x, double *r, const double *p, const double *ap, const d
     CHECK(cudaGetLastError());
 }
 
-/* The next direction, from the residual and the last one. */
+/* Computes the next direction, from the residual and the last one. A thread for each element. */
 static __global__ void turn(double *p, const double *r, const double *rr_new, const double *rr, size_t count)
 {
     const size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;

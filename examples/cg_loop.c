@@ -34,7 +34,7 @@ typedef struct {
     double *all_edges; /* device memory: the edges of all ranks, in the order of ranks */
 } part_t;
 
-/* The value at a point of the grid that the solver is to find. */
+/* Returns the value that the solver is to find at a point of the grid of n x n points. */
 static double solution(size_t row, size_t column, size_t n)
 {
     const double x = (double)(column + 1) / (double)(n + 1), y = (double)(row + 1) / (double)(n + 1);

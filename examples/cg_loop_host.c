@@ -31,7 +31,7 @@ static void check(int code, const char *what)
     }
 }
 
-/* Carries out an operation, in the stream's thread. */
+/* What MPIX_Mscclpp_host_launch calls in the stream's thread: carries out the operation_t that `argument` points to. */
 static void carry_out(void *argument)
 {
     const operation_t *operation = argument;
@@ -54,7 +54,7 @@ void loop_open(loop_control_t *control_)
     control = control_;
     if (MPIX_Mscclpp_host_stream_create(&stream) != MPI_SUCCESS) {
         printf("skipped: no host twin\n");
-        exit(77);
+        exit(77); /* which `check` takes for "skipped" */
     }
 }
 
@@ -69,6 +69,7 @@ void *loop_stream(void)
     return stream;
 }
 
+/* The operations, which the stream's thread carries out. Each is followed by the function that queues it. */
 static void copy(const operation_t *operation)
 {
     memcpy(operation->to[0], operation->from[0], operation->count[0] * sizeof(double));

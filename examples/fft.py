@@ -33,7 +33,7 @@ RANK, SIZE = COMM.Get_rank(), COMM.Get_size()
 
 
 def choose_device():
-    """Ranks of one machine take its GPUs in turn."""
+    """Chooses this rank's GPU, if arrays are CuPy's: ranks of one machine take its GPUs in turn."""
     machine = COMM.Split_type(MPI.COMM_TYPE_SHARED)
     if xp is not numpy:
         xp.cuda.Device(machine.Get_rank() % xp.cuda.runtime.getDeviceCount()).use()
@@ -47,12 +47,15 @@ def finish_work():
 
 
 def bounds_of(length, rank):
-    """Where a rank's part of an axis begins and ends."""
+    """Returns where a rank's part of an axis begins and ends."""
     return length * rank // SIZE, length * (rank + 1) // SIZE
 
 
 class Transposition:
-    """Moves an array of this shape, divided along axis `old`, to one that is divided along axis `new`."""
+    """Moves an array of this shape, divided along axis `old`, to one that is divided along axis `new`.
+
+    It is called with this rank's part of the array, any number of times, and then freed.
+    """
 
     def __init__(self, shape, old, new):
         begin, end = bounds_of(shape[old], RANK)
@@ -64,7 +67,7 @@ class Transposition:
 
     @staticmethod
     def _block(shape, axis, bounds):
-        """The datatype of the subarray within these bounds of an axis. None if it is empty: MPI has no such type."""
+        """Returns the datatype of the subarray within these bounds of an axis; None for an empty one, which MPI lacks."""
         starts = [0] * len(shape)
         sizes = list(shape)
         starts[axis], sizes[axis] = bounds[0], bounds[1] - bounds[0]
@@ -74,7 +77,7 @@ class Transposition:
 
     @staticmethod
     def _message(array, blocks):
-        """The buffer, counts, displacements and types that Alltoallw takes."""
+        """Returns what Alltoallw takes for one side: the buffer, counts, displacements and types."""
         counts = [0 if block is None else 1 for block in blocks]
         types = [MPI.BYTE if block is None else block for block in blocks]
         return [array, counts, [0] * SIZE, types]
@@ -103,7 +106,7 @@ def main():
     transpose = Transposition(shape, 0, 1)
 
     def transform(array):
-        """The transform of a distributed array: along two axes here, then along the third after a transposition."""
+        """Returns the transform of a distributed array: of two axes, and after a transposition of the third one."""
         array = xp.fft.fftn(array, axes=(1, 2))
         return xp.fft.fft(transpose(array), axis=0)
 

@@ -24,7 +24,7 @@ SAMPLES = 240
 
 
 def choose_device():
-    """Ranks of one machine take its GPUs in turn."""
+    """Returns this rank's device: the ranks of one machine take its GPUs in turn, and without GPUs the CPU."""
     if "--cpu" in sys.argv[1:] or not torch.cuda.is_available():
         return torch.device("cpu")
     machine = COMM.Split_type(MPI.COMM_TYPE_SHARED)
@@ -35,20 +35,20 @@ def choose_device():
 
 
 def buffer(tensor):
-    """What mpi4py takes for a tensor, which must be contiguous, and of a type that MPI knows: not bfloat16 or half."""
+    """Returns what mpi4py takes for a tensor. It must be contiguous, and of a type that MPI knows: not bfloat16 or half."""
     tensor = tensor.detach()
     return tensor if tensor.is_cuda else tensor.numpy()
 
 
 def add_up(tensor):
-    """Replaces a tensor by the sum of those of all ranks."""
+    """Replaces a tensor by the sum of the tensors of all ranks."""
     if tensor.is_cuda:
         torch.cuda.current_stream().synchronize()  # MPI knows nothing of streams, so its input has to be there
     COMM.Allreduce(MPI.IN_PLACE, buffer(tensor), MPI.SUM)
 
 
 def gradients(model, inputs, targets, total):
-    """One vector with what these samples contribute to the gradients of the mean error over `total` samples."""
+    """Returns one vector: what these samples contribute to the gradients of the mean error over `total` samples."""
     model.zero_grad()
     torch.nn.functional.mse_loss(model(inputs), targets, reduction="sum").div(total).backward()
     return torch.cat([parameter.grad.reshape(-1) for parameter in model.parameters()])

@@ -30,7 +30,7 @@ INPUTS, HIDDEN, BATCH, STEPS, RATE = 16, 64, 96, 60, 0.2
 
 
 def choose_device():
-    """Ranks of one machine take its GPUs in turn."""
+    """Chooses this rank's GPU, if arrays are CuPy's: ranks of one machine take its GPUs in turn."""
     machine = COMM.Split_type(MPI.COMM_TYPE_SHARED)
     if xp is not numpy:
         xp.cuda.Device(machine.Get_rank() % xp.cuda.runtime.getDeviceCount()).use()
@@ -52,12 +52,12 @@ class Net:
 
     @staticmethod
     def views(vector):
-        """The two matrices of weights as views of one vector."""
+        """Returns the two matrices of weights as views of one vector: what is written to it shows in them."""
         cut = INPUTS * HIDDEN
         return vector[:cut].reshape(INPUTS, HIDDEN), vector[cut:].reshape(HIDDEN, 1)
 
     def differentiate(self, inputs, targets, total):
-        """Sets the gradients to what these samples, of `total` ones, contribute. Returns their share of the error."""
+        """Sets the gradients to what these samples, out of `total`, contribute. Returns their share of the error."""
         hidden = self.xp.tanh(inputs @ self.first)
         error = hidden @ self.second - targets
         self.second_gradient[:] = hidden.T @ error * (2.0 / total)
@@ -71,7 +71,7 @@ class Net:
 
 
 def samples(step):
-    """The batch of a step, the same on all ranks. An application would load only the part of this rank."""
+    """Returns the batch of a step, the same on all ranks. An application would load only the part of this rank."""
     random = numpy.random.RandomState(1000 + step)
     inputs = random.standard_normal((BATCH, INPUTS))
     return inputs, numpy.sin(inputs[:, :1] * 2.0) + 0.5 * inputs[:, 1:2]

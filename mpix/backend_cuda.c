@@ -52,8 +52,8 @@ static void stream_free(void *stream)
 }
 
 /*
- * Queues a wait for a word, or a store to it. CUDA 11.7 gave these functions a second version, `name`, and CUDA 12
- * dropped the first, `old_name`.
+ * Queues a wait for a word, or a store to it, by the driver's function `name`. Drivers before CUDA 11.7 only have it
+ * under `old_name`, and those of CUDA 12 only under `name`.
  */
 static int queue_word(const char *name, const char *old_name, void *stream, const uint64_t *word, uint64_t value,
                       unsigned flags)

@@ -54,7 +54,7 @@ static void stream_free(void *stream)
     (void)component_table()->host_stream_destroy(stream);
 }
 
-/* An operation on a word that a stream's thread carries out. That frees it. */
+/* An operation on a word that a stream's thread carries out. The function that does so frees it. */
 typedef struct {
     uint64_t *word;
     uint64_t value;
@@ -84,7 +84,10 @@ static void store_now(void *argument)
     free(operation);
 }
 
-/* Queues an operation on a word, which `carry_out` carries out. */
+/*
+ * Queues an operation on a word; `carry_out`, await_now or store_now, runs in the stream's thread and frees it. Returns
+ * an MPI error code, and then nothing is queued.
+ */
 static int queue_operation(void *stream, void (*carry_out)(void *argument), uint64_t *word, uint64_t value)
 {
     operation_t *operation = malloc(sizeof(*operation));

@@ -38,7 +38,10 @@ struct mpix_mscclpp_channels {
     handler_t *handlers; /* by channel; NULL: none has been set */
 };
 
-/* Returns the component's table. NULL, with the error reported on the communicator, if there is none. */
+/*
+ * Returns the component's table for channels. If there is no component, or `comm` is MPI_COMM_NULL, reports the error
+ * on the communicator, sets *code_p to it, and returns NULL.
+ */
 static const api_t *find_component(MPI_Comm comm, int *code_p)
 {
     const mca_coll_mscclpp_api_t *component = mpix_component(code_p);
@@ -55,8 +58,8 @@ static const api_t *find_component(MPI_Comm comm, int *code_p)
 }
 
 /*
- * Returns the component's table for an object of the component. Unlike find_component, it needs no communicator, which
- * may have been freed.
+ * Returns the component's table for an object of the component. It needs no communicator, as find_component does: that
+ * of the object may have been freed. *code_p is set, but never to an error.
  */
 static const api_t *component_of_object(int *code_p)
 {
@@ -81,7 +84,10 @@ static int end_call(MPI_Comm comm, int code)
     return code == MPI_SUCCESS || code == MPI_ERR_COMM ? code : mpix_report(comm, code);
 }
 
-/* Allocates memory (`base` NULL) or registers it, and makes its handle. Collective. Errors have been reported. */
+/*
+ * Allocates memory, or registers that at `base` if it is not NULL, and makes its handle. Collective. Errors have been
+ * reported, and then *memory is not set.
+ */
 static int make_memory(MPI_Comm comm, void *base, MPI_Aint bytes, MPIX_Mscclpp_memory *memory)
 {
     int code;
@@ -237,6 +243,7 @@ int MPIX_Mscclpp_channels_get_device(MPIX_Mscclpp_channels channels, unsigned ab
     if (channels == NULL) {
         return refuse_null_handle("MPIX_Mscclpp_channels_get_device");
     }
+    /* If there are no channels, nothing is written, and the array may be NULL. */
     code =
         end_call(channels->comm, mpix_check_handle("channels_get_device", abi, channels->count > 0 ? array : channels,
                                                    element, mpix_channel_handle_size(abi, channels->is_port)));
@@ -266,7 +273,10 @@ int MPIX_Mscclpp_channels_close(MPIX_Mscclpp_channels channels)
                             : end_call(channels->comm, component_of_object(&code)->channels_close(channels->object));
 }
 
-/* The component calls it for a request of a kernel. Passes the request on to the application's handler. */
+/*
+ * The component calls it for a request of a kernel; `context` is the handler_t. Passes the request on to the
+ * application's handler, and returns its answer, MPIX_MSCCLPP_HANDLER_...
+ */
 static int call_handler(void *context, const mscclpp_dev_request_t *request)
 {
     const handler_t *handler = context;
@@ -295,6 +305,7 @@ int MPIX_Mscclpp_channels_set_handler(MPIX_Mscclpp_channels channels, int index,
         return refuse_null_handle("MPIX_Mscclpp_channels_set_handler");
     }
     if (channels->handlers == NULL) {
+        /* One more than there are channels, since for 0 of them calloc may return NULL. */
         channels->handlers = calloc((size_t)channels->count + 1, sizeof(*channels->handlers));
         if (channels->handlers == NULL) {
             return end_call(channels->comm, MPI_ERR_NO_MEM);
@@ -325,6 +336,7 @@ int MPIX_Mscclpp_channels_set_list(MPIX_Mscclpp_channels channels, int index, in
     if (items == NULL && count > 0) {
         return end_call(channels->comm, MPI_ERR_ARG);
     }
+    /* The component refuses a negative count with its own message, and copies the requests. */
     requests = calloc(count > 0 ? (size_t)count : 1, sizeof(*requests));
     if (requests == NULL) {
         return end_call(channels->comm, MPI_ERR_NO_MEM);

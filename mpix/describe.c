@@ -8,7 +8,10 @@ typedef mca_coll_mscclpp_queue_call_t call_t;
 #define ANY_TYPE MPI_BYTE
 #define ANY_OP MPI_SUM
 
-/* Fills in what all calls have. Checks communicator and root; returns an MPI error code, which is reported. */
+/*
+ * Fills in what all calls have, and placeholders for the rest. Checks communicator and root. Returns an MPI error code,
+ * which has been reported.
+ */
 static int begin_call(call_t *call, int coll, int root, MPI_Comm comm)
 {
     int inter, ranks;
@@ -31,7 +34,7 @@ static int begin_call(call_t *call, int coll, int root, MPI_Comm comm)
     return MPI_SUCCESS;
 }
 
-/* Checks a count and a datatype. Returns an MPI error code, which is reported. */
+/* Checks a count and a datatype. Returns an MPI error code, which has been reported. */
 static int check_elements(MPI_Comm comm, MPI_Count count, MPI_Datatype type)
 {
     return mpix_report(comm, count < 0 ? MPI_ERR_COUNT : type == MPI_DATATYPE_NULL ? MPI_ERR_TYPE : MPI_SUCCESS);
@@ -79,8 +82,9 @@ int mpix_describe_reduction(call_t *call, int coll, const void *sendbuf, void *r
 }
 
 /*
- * Tells which arguments are significant on this rank: *sends_p for those of the send side, *receives_p for those of the
- * receive side. With MPI_IN_PLACE a side is not. Where only the root sends, or receives, only its side is.
+ * Finds which arguments MPI reads on this rank: sets *sends_p to 1 if those of the send side, and *receives_p to 1 if
+ * those of the receive side. It reads neither of a side whose buffer is MPI_IN_PLACE. In a scatter only the root has a
+ * send side, and in a gather only the root has a receive side.
  */
 static void find_sides(const call_t *call, const mpix_side_t *send, const mpix_side_t *recv, int *sends_p,
                        int *receives_p)
@@ -99,7 +103,7 @@ static void find_sides(const call_t *call, const mpix_side_t *send, const mpix_s
     }
 }
 
-/* Tells whether the send side (`sends`) or the receive side has a list of blocks, whose sizes may differ. */
+/* Returns 1 if the send side (`sends`) or the receive side of a collective has a list of blocks, whose sizes differ. */
 static int has_block_list(int coll, int sends)
 {
     switch (coll) {
@@ -116,7 +120,10 @@ static int has_block_list(int coll, int sends)
     }
 }
 
-/* Checks the arguments of the send side (`sends`) or the receive side. Returns an MPI error code, which is reported. */
+/*
+ * Checks the arguments of the send side (`sends`) or the receive side. Returns an MPI error code, which has been
+ * reported.
+ */
 static int check_side(const call_t *call, const mpix_side_t *side, int sends)
 {
     if (has_block_list((int)call->coll, sends) && (side->counts == NULL || side->displs == NULL)) {

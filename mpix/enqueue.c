@@ -12,8 +12,8 @@ typedef mca_coll_mscclpp_queue_call_t call_t;
 #define MAKE_PLAIN_CALL (-1)
 
 /*
- * Waits for the stream, for a call that is not queued, and counts the call. Returns MAKE_PLAIN_CALL, or an MPI error
- * code, which has been reported; a captured stream is an error.
+ * Waits for the stream on behalf of a call that is not queued, and counts the call. Returns MAKE_PLAIN_CALL, or an MPI
+ * error code, which has been reported. In a captured stream that is MPIX_MSCCLPP_ERR_CAPTURE.
  */
 static int wait_instead(MPI_Comm comm, void *stream)
 {
@@ -62,11 +62,14 @@ static int queue_or_wait(int described, call_t *call, void *stream)
                                               : mpix_report(call->comm, mpix_code_of(end, code));
 }
 
-/* Calls MPI if queue_or_wait() asks for it. `count_` is the largest count among the arguments. */
+/*
+ * Yields the code of queue_or_wait, or if that is MAKE_PLAIN_CALL, the result of MPI's call `call_`. `count_` is the
+ * largest count among the arguments; one that MPI's int cannot hold is an error.
+ */
 #define PLAIN(code_, comm_, count_, call_)                                                                             \
     ((code_) != MAKE_PLAIN_CALL ? (code_) : (count_) > INT_MAX ? mpix_report((comm_), MPI_ERR_COUNT) : (call_))
 
-/* Returns the larger of the two counts of a call. */
+/* Returns the larger of the two counts of a call. Only counts that MPI reads on this rank are in the call. */
 static MPI_Count largest_count(const call_t *call)
 {
     const size_t count = call->sendcount > call->recvcount ? call->sendcount : call->recvcount;

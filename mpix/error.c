@@ -5,20 +5,21 @@
 
 #include "mpix/include/mpix_mscclpp.h"
 
+/* What MPI_Error_string says of each error. */
 static const char *const texts[] = {
     [MPIX_MSCCLPP_ERR_TIMEOUT] = "MPIX_MSCCLPP_ERR_TIMEOUT: a rank did not come to a queued call within the deadline",
     [MPIX_MSCCLPP_ERR_PEER] = "MPIX_MSCCLPP_ERR_PEER: another rank failed in a queued call",
     [MPIX_MSCCLPP_ERR_BUSY] = "MPIX_MSCCLPP_ERR_BUSY: two queued calls of one communicator ran at the same time",
     [MPIX_MSCCLPP_ERR_CAPTURE] = "MPIX_MSCCLPP_ERR_CAPTURE: this call cannot be queued, and the stream is captured",
 };
-#define LAST MPIX_MSCCLPP_ERR_CAPTURE
+#define LAST_ERROR MPIX_MSCCLPP_ERR_CAPTURE
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* By MPIX_MSCCLPP_ERR_...; once made, they stay. */
-static int classes[LAST + 1]; /* 0: not made yet */
-static int codes[LAST + 1];
+/* By MPIX_MSCCLPP_ERR_...: MPI's classes and codes. They are made when they are first needed, and then stay. */
+static int classes[LAST_ERROR + 1]; /* 0: not made yet */
+static int codes[LAST_ERROR + 1];
 
-/* Makes an error class and its only code. If MPI cannot, both become MPI_ERR_INTERN. The caller holds the lock. */
+/* Makes the class `which` and its only code. If MPI cannot, both become MPI_ERR_INTERN. The caller holds the lock. */
 static void make_class(int which)
 {
     if (MPI_Add_error_class(&classes[which]) != MPI_SUCCESS ||
@@ -45,7 +46,7 @@ int mpix_error_code(int which)
 
 int MPIX_Mscclpp_error_class(int which, int *error_class)
 {
-    if (which < 1 || which > LAST || error_class == NULL) {
+    if (which < 1 || which > LAST_ERROR || error_class == NULL) {
         return MPI_ERR_ARG;
     }
     (void)mpix_error_code(which);

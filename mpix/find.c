@@ -14,7 +14,7 @@ static int has_searched; /* the search has been made; its result never changes *
 static int result = MPI_SUCCESS;
 static const mca_coll_mscclpp_api_t *component_table; /* NULL: there is none */
 
-/* For dl_iterate_phdr: opens this loaded file once more if it is the component. */
+/* For dl_iterate_phdr: if this loaded file is the component, stores a handle of it in *context and ends the search. */
 static int open_if_component(struct dl_phdr_info *info, size_t size, void *context)
 {
     const char *slash = info->dlpi_name != NULL ? strrchr(info->dlpi_name, '/') : NULL;

@@ -17,7 +17,7 @@
     void mpix_mscclpp_f_##name_(__VA_ARGS__)
 
 /*
- * Tells whether a buffer is the address of one of these symbols. libmpi has one of them; which one depends on the
+ * Returns 1 if a buffer is the address of one of these symbols. libmpi has one of them; which one depends on the
  * Fortran compiler that it was built with.
  */
 static int is_one_of(const void *buffer, const char *const names[4])
@@ -212,7 +212,9 @@ FORTRAN(query, const int *comm, const int *what, int64_t *value, int *ierror)
     *value = (int64_t)count;
 }
 
-/* `text` has `length` characters and is filled up with blanks. */
+/*
+ * `text` has `length` characters. It gets as much of the message as fits, and blanks behind it, as Fortran's texts do.
+ */
 FORTRAN(get_async_error, const int *comm, int *code, char *text, const int *length, int *ierror)
 {
     char message[320] = ""; /* stays empty if the communicator is refused */

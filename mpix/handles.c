@@ -49,7 +49,7 @@ size_t mpix_partitions_handle_size(unsigned abi)
     return abi == 1 ? sizeof(mpix_partitions_t) : 0;
 }
 
-/* Fills in what all handles begin with. */
+/* Fills in what all handles begin with. `size`: bytes of the whole handle. */
 static void write_head(unsigned abi, const mscclpp_dev_user_watch_t *watch, mpix_head_t *head, size_t size)
 {
     head->abi = abi;
@@ -74,7 +74,7 @@ void mpix_write_memory(unsigned abi, const mscclpp_dev_user_memory_t *device_mem
     memcpy(handle, &memory, sizeof(memory));
 }
 
-/* Writes the handle of a port channel. */
+/* Writes the handle of a port channel, as mpix_write_channel does. `handle` may have any alignment. */
 static void write_port(unsigned abi, const mscclpp_dev_user_channel_t *device_channel, void *handle)
 {
     mpix_port_channel_t port;

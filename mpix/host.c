@@ -6,8 +6,9 @@
 #include "mpix/include/mpix_mscclpp.h"
 
 /*
- * Returns the component's table for a function that needs `pointer`. NULL, with an error code, if there is no component
- * or the pointer is NULL.
+ * Returns the component's table for a function that needs `pointer`, an argument of the program. If there is no
+ * component or the pointer is NULL, sets *code_p to the error and returns NULL. These functions have no communicator,
+ * so their errors are only returned.
  */
 static const mca_coll_mscclpp_api_t *component_for(const void *pointer, int *code_p)
 {

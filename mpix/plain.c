@@ -10,7 +10,7 @@ typedef struct mpix_mscclpp_request request_t;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static request_t *requests;
 
-/* Begins a reduction or a barrier, as mpix_plain_begin does. */
+/* Begins a reduction or a barrier, as mpix_plain_begin does. The count fits into an int. */
 static int begin_reduction(const call_t *call, MPI_Request *under_way_p)
 {
     const int count = (int)call->recvcount;
@@ -108,7 +108,10 @@ void mpix_plain_remove(request_t *request)
     pthread_mutex_unlock(&lock);
 }
 
-/* Notes the end of the partition that was under way. The next one may be the first of the next start. */
+/*
+ * Stores the end of the partition that was under way in its end word, and goes on to the next one, which may be the
+ * first of the next start.
+ */
 static void end_partition(request_t *request)
 {
     mpix_word_set(mpix_request_end_word(request, request->partition), request->execution);
@@ -118,7 +121,7 @@ static void end_partition(request_t *request)
     }
 }
 
-/* Begins the call of the current partition, and counts it as one that waited. Returns an MPI error code. */
+/* Begins MPI's call of the current partition, and counts it as one that was not queued. Returns an MPI error code. */
 static int begin_partition(request_t *request)
 {
     const call_t call = mpix_request_part(request, request->partition);
@@ -127,7 +130,10 @@ static int begin_partition(request_t *request)
     return mpix_plain_begin(&call, &request->under_way);
 }
 
-/* Lets a request go on as far as it can without waiting. After an error it is abandoned. */
+/*
+ * Lets a request go on as far as it can without waiting: finds the end of MPI's call that is under way, and begins the
+ * next one if its partition is marked. After an error the request is abandoned. The caller holds the lock.
+ */
 static void advance(request_t *request)
 {
     int code = MPI_SUCCESS, goes_on = 1;

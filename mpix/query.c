@@ -7,7 +7,7 @@
 
 /* Calls that waited are counted in an attribute of the communicator, which its duplicates do not get. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int key = MPI_KEYVAL_INVALID;
+static int key = MPI_KEYVAL_INVALID; /* of the attribute; made with the first counter */
 
 /* MPI calls it when a communicator with a counter is freed. */
 static int free_counter(MPI_Comm comm, int keyval, void *value, void *context)

@@ -9,9 +9,9 @@
 #define TRIES 8
 
 /*
- * Tells whether work in the stream `other` is held up while the stream `waiting` waits for a word. Both are empty
- * before and after. Uses `number` as the value of both words, which have to be below it. After an error, *code_p, the
- * result has no meaning.
+ * Returns 1 if work in the stream `other` is held up for `limit` seconds while the stream `waiting` waits for a word.
+ * Both are empty before and after. Uses `number` as the value of both words, which have to be below it. After an error,
+ * *code_p, the result has no meaning.
  */
 static int is_held_up(const mpix_backend_t *backend, void *waiting, void *other, uint64_t words[2], uint64_t number,
                       double limit, int *code_p)
@@ -29,6 +29,7 @@ static int is_held_up(const mpix_backend_t *backend, void *waiting, void *other,
         (void)sched_yield();
     }
     held_up = mpix_word_get(passed) < number;
+    /* This ends the wait in `waiting`, so that both streams become empty. */
     mpix_word_set(mark, number);
     while (*code_p == MPI_SUCCESS && mpix_word_get(passed) < number) {
         (void)sched_yield();

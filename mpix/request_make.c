@@ -15,7 +15,10 @@ int mpix_request_refuse(MPI_Comm comm, int code, const char *function, const cha
     return mpix_report(comm, code);
 }
 
-/* Replaces *array_p by a copy of its `count` elements at *end_p, and moves *end_p behind the copy. NULL stays NULL. */
+/*
+ * Copies an array of `count` elements of `size` bytes to *end_p, lets *array_p point to the copy, and moves *end_p
+ * behind it. NULL stays NULL.
+ */
 static void copy_array(const void **array_p, size_t count, size_t size, char **end_p)
 {
     if (*array_p != NULL) {
@@ -27,7 +30,7 @@ static void copy_array(const void **array_p, size_t count, size_t size, char **e
 
 /*
  * Copies the arrays that the call points to, since the application may free them once the request has been made. Each
- * has an entry for each rank.
+ * has an entry for each rank. All copies lie in request->arrays, which the caller frees. Returns an MPI error code.
  */
 static int copy_arrays(struct mpix_mscclpp_request *request)
 {
@@ -40,6 +43,7 @@ static int copy_arrays(struct mpix_mscclpp_request *request)
         return MPI_ERR_COMM;
     }
     count = (size_t)ranks;
+    /* Room for two arrays of types and four of ints; the types come first, so that all are aligned. */
     request->arrays = malloc(count * (2 * sizeof(MPI_Datatype) + 4 * sizeof(int)));
     if (request->arrays == NULL) {
         return MPI_ERR_NO_MEM;
@@ -55,8 +59,8 @@ static int copy_arrays(struct mpix_mscclpp_request *request)
 }
 
 /*
- * Makes a request of a call. `described` is what the function that filled in the call has returned: an error there is
- * returned. Errors have been reported. Intercommunicators are refused.
+ * Makes a request of a call. `described` is what the function that filled in the call has returned; if that is an
+ * error, returns it. Intercommunicators are refused. Errors have been reported, and then *request_p is not set.
  */
 static int make_request(int described, const call_t *call, int partitions, MPIX_Mscclpp_request *request_p)
 {
@@ -304,7 +308,7 @@ int MPIX_Mscclpp_pallreduce_init(const void *sendbuf, void *recvbuf, int partiti
 
 /*
  * Makes the sending or receiving side of a partitioned request between two ranks. It becomes a broadcast in a
- * communicator of the two, which MPIX_Mscclpp_prepare makes.
+ * communicator of the two, which MPIX_Mscclpp_prepare makes. Errors have been reported, with nothing to free.
  */
 static int make_side(mpix_side_of_pair_t side, void *buf, int partitions, MPI_Count count, MPI_Datatype datatype,
                      int peer, int tag, MPI_Comm comm, MPIX_Mscclpp_request *request)

@@ -33,7 +33,8 @@ void mpix_request_unprepare(struct mpix_mscclpp_request *request)
 
 /*
  * Makes the communicator of a sender and a receiver, in which they are ranks 0 and 1 in the order of their ranks, and
- * checks that both have the same partitions. If they do not, both print that and return MPI_ERR_ARG.
+ * checks that both have the same partitions. If they do not, both print that, free the communicator, and return
+ * MPI_ERR_ARG. Both sides call it, and each waits for the other.
  */
 static int make_pair(struct mpix_mscclpp_request *request)
 {
@@ -59,6 +60,7 @@ static int make_pair(struct mpix_mscclpp_request *request)
         return code;
     }
     request->call.root = (request->side == MPIX_SENDER ? rank : request->peer) == ranks[0] ? 0 : 1;
+    /* The other side is rank 1 for the lower one of the two, and rank 0 for the higher one. */
     code = MPI_Sendrecv(local, 3, MPI_UINT64_T, rank == ranks[0], 0, remote, 3, MPI_UINT64_T, rank == ranks[0], 0,
                         request->call.comm, MPI_STATUS_IGNORE);
     if (code == MPI_SUCCESS && (local[0] == remote[0] || local[1] != remote[1] || local[2] != remote[2])) {
@@ -77,7 +79,8 @@ static int make_pair(struct mpix_mscclpp_request *request)
 
 /*
  * Makes the request's communicator: one of the two sides of a pair, or a duplicate for a request that kernels release,
- * so that it waits for no other request. All others use the application's. Collective where it makes one.
+ * so that it waits for no other request. All other requests use the application's. If a communicator is made, the call
+ * is collective. After an error the request has the application's communicator, or one that unprepare frees.
  */
 static int make_comm(struct mpix_mscclpp_request *request)
 {
@@ -96,7 +99,10 @@ static int make_comm(struct mpix_mscclpp_request *request)
     return code;
 }
 
-/* Makes the request's own stream if it needs one, as requests do that kernels or graphs release. */
+/*
+ * Makes the request's own stream if kernels or a graph release the request; others need none. For kernels it first
+ * waits until the application's stream is empty. Returns an MPI error code.
+ */
 static int make_stream(struct mpix_mscclpp_request *request)
 {
     const mpix_backend_t *backend = request->backend;
@@ -116,15 +122,16 @@ static int make_stream(struct mpix_mscclpp_request *request)
     }
 }
 
-/* Makes the request's words. */
+/* Allocates the request's words: the fixed ones, and a mark and an end for each partition. */
 static int make_words(struct mpix_mscclpp_request *request)
 {
     return request->backend->words_make(MPIX_FIRST_MARK + 2 * (size_t)request->partitions, &request->words);
 }
 
 /*
- * Makes what executions with the component need. *queues_p: this rank can queue them. *largest_p: the largest block
- * that this rank knows of, in bytes. Returns the component's error code.
+ * Makes what executions with the component need. *queues_p says whether this rank can queue them: the component queues
+ * such calls, and words and stream could be made. *largest_p is the largest block that this rank knows of, in bytes.
+ * Returns the component's error code. The caller frees what was made, by mpix_request_unprepare.
  */
 static int make_parts(const mca_coll_mscclpp_api_t *component, struct mpix_mscclpp_request *request, int *queues_p,
                       uint64_t *largest_p)
@@ -138,11 +145,11 @@ static int make_parts(const mca_coll_mscclpp_api_t *component, struct mpix_msccl
 
 /* What the ranks tell one another; the largest of each value counts. */
 enum {
-    CANNOT,        /* this rank cannot carry out executions */
-    HAS_COMPONENT, /* it has the component */
-    HAS_NONE,      /* it has not */
-    LARGEST,       /* its largest block, bytes */
-    VALUES
+    CANNOT_EXECUTE,  /* not 0: this rank cannot carry out executions */
+    HAS_COMPONENT,   /* not 0: this rank has the component */
+    LACKS_COMPONENT, /* not 0: this rank has no component */
+    LARGEST_BLOCK,   /* bytes of the largest block that this rank knows of */
+    VALUE_COUNT
 };
 
 /*
@@ -151,7 +158,7 @@ enum {
  */
 static int prepare(struct mpix_mscclpp_request *request)
 {
-    uint64_t local[VALUES] = {0}, largest[VALUES] = {1};
+    uint64_t local[VALUE_COUNT] = {0}, largest[VALUE_COUNT] = {1};
     const mca_coll_mscclpp_api_t *component;
     int code, can_execute = 0;
 
@@ -164,15 +171,15 @@ static int prepare(struct mpix_mscclpp_request *request)
         }
     }
     if (component != NULL && code == MPI_SUCCESS) {
-        code = make_parts(component, request, &can_execute, &local[LARGEST]);
+        code = make_parts(component, request, &can_execute, &local[LARGEST_BLOCK]);
     } else if (code == MPI_SUCCESS) {
         can_execute = request->condition != MPIX_BY_GRAPH && make_words(request) == MPI_SUCCESS;
     }
-    local[CANNOT] = !can_execute;
+    local[CANNOT_EXECUTE] = !can_execute;
     local[HAS_COMPONENT] = component != NULL;
-    local[HAS_NONE] = component == NULL;
-    if (MPI_Allreduce(local, largest, VALUES, MPI_UINT64_T, MPI_MAX, request->call.comm) != MPI_SUCCESS ||
-        largest[CANNOT] != 0 || (largest[HAS_COMPONENT] && largest[HAS_NONE])) {
+    local[LACKS_COMPONENT] = component == NULL;
+    if (MPI_Allreduce(local, largest, VALUE_COUNT, MPI_UINT64_T, MPI_MAX, request->call.comm) != MPI_SUCCESS ||
+        largest[CANNOT_EXECUTE] != 0 || (largest[HAS_COMPONENT] && largest[LACKS_COMPONENT])) {
         mpix_request_unprepare(request);
         return code != MPI_SUCCESS ? code : MPI_ERR_UNSUPPORTED_OPERATION;
     }
@@ -181,7 +188,7 @@ static int prepare(struct mpix_mscclpp_request *request)
         mpix_plain_add(request);
     }
     request->call.agreed = 1;
-    request->call.most = largest[LARGEST];
+    request->call.most = largest[LARGEST_BLOCK];
     request->is_prepared = 1;
     return MPI_SUCCESS;
 }
@@ -208,7 +215,10 @@ static int is_before(const struct mpix_mscclpp_request *a, const struct mpix_msc
                                                                                     : key[0][2] < key[1][2]);
 }
 
-/* Prepares all requests between two ranks, in their order (is_before). Errors have been reported. */
+/*
+ * Prepares all requests between two ranks that are attached and not yet prepared, in the order of is_before. Errors
+ * have been reported; the requests before the one that failed stay prepared.
+ */
 static int prepare_pairs(int n, MPIX_Mscclpp_request requests[])
 {
     for (;;) {

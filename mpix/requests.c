@@ -18,7 +18,7 @@ typedef struct mpix_mscclpp_request request_t;
 
 /*
  * Attaches a request to a stream or graph, after checking the arguments. A prepared request can only get another stream
- * or graph of the same kind. Errors have been reported.
+ * or graph of the same kind. `function`: the name in messages, without its prefix. Errors have been reported.
  */
 static int attach(request_t *request, mpix_condition_t condition, void *stream, void *graph, const char *function)
 {
@@ -125,7 +125,10 @@ call_t mpix_request_part(const request_t *request, int partition)
     return call;
 }
 
-/* Queues the call of one partition in a stream. Returns an MPI error code, which is not reported. */
+/*
+ * Queues the call of one partition in a stream. Returns an MPI error code, which is not reported; if the component does
+ * not queue the call, that is MPIX_MSCCLPP_ERR_CAPTURE in a capture, else MPI_ERR_UNSUPPORTED_OPERATION.
+ */
 static int enqueue(request_t *request, int partition, void *stream)
 {
     call_t call = mpix_request_part(request, partition);
@@ -141,7 +144,10 @@ static int enqueue(request_t *request, int partition, void *stream)
     return mpix_code_of(end, code);
 }
 
-/* Starts a request in the order of the application's stream: queues the call, and a store of its end. */
+/*
+ * Starts a request in the order of the application's stream: queues the call, and a store to its end word. Returns an
+ * MPI error code, which is not reported, as do the functions that follow.
+ */
 static int start_in_stream(request_t *request)
 {
     const int is_captured = mpix_stream_is_capturing(request->stream);
@@ -155,7 +161,10 @@ static int start_in_stream(request_t *request)
     return code;
 }
 
-/* Captures the call in the request's own stream, and adds the captured graph to the application's graph. */
+/*
+ * Captures the call in the request's own stream, and adds a copy of the captured graph to the application's graph.
+ * After an error the application's graph is as it was.
+ */
 static int start_in_graph(request_t *request)
 {
     const mpix_backend_t *backend = request->backend;
@@ -186,9 +195,9 @@ void mpix_request_abandon(request_t *request, int code)
 }
 
 /*
- * Starts a request that kernels release: queues for each partition a wait for its mark, the call, and a store of its
- * end. Without the component nothing is queued: mpix_plain_progress sees the marks. After an error the request is
- * abandoned.
+ * Starts a request that kernels release: queues for each partition a wait for its mark, the call, and a store to its
+ * end word. Without the component nothing is queued: mpix_plain_progress sees the marks. After an error the request is
+ * abandoned, so that the waits that are queued already end.
  */
 static int start_for_kernels(request_t *request)
 {
@@ -215,7 +224,10 @@ static int start_for_kernels(request_t *request)
     return code;
 }
 
-/* Returns the error of the request's work so far, without waiting. The first error abandons the request. */
+/*
+ * Returns the error of the request's work so far, or MPI_SUCCESS, without waiting. The first error abandons the
+ * request. Without the component, this is also what carries executions on.
+ */
 static int check_failure(request_t *request)
 {
     char text[320];
@@ -233,8 +245,8 @@ static int check_failure(request_t *request)
 }
 
 /*
- * Waits on the host until all starts of a request have ended. Checks for errors meanwhile, since the stream may wait
- * for marks that never come.
+ * Waits on the host until all starts of a request have ended, or one of them fails. The errors are looked for
+ * meanwhile, since the stream may wait for marks that never come.
  */
 static int wait_on_host(request_t *request)
 {
@@ -249,7 +261,10 @@ static int wait_on_host(request_t *request)
     return code;
 }
 
-/* Starts a request in the order of a stream, without the component: waits for the stream, and for MPI's own call. */
+/*
+ * Starts a request in the order of a stream, without the component: waits for the stream, and for MPI's own call. So
+ * the execution has ended when this returns.
+ */
 static int start_plain(request_t *request)
 {
     int code;
@@ -265,7 +280,7 @@ static int start_plain(request_t *request)
     return wait_on_host(request);
 }
 
-/* Starts a request in the way that it is attached. Keeps an error for further starts. */
+/* Starts a request in the way that it is attached. An error is kept, so that further starts return it, too. */
 static int start_request(request_t *request)
 {
     int code;
@@ -304,8 +319,8 @@ int MPIX_Mscclpp_start(int n, MPIX_Mscclpp_request requests[])
 }
 
 /*
- * Lets the application's stream wait for the end of a request that kernels release; without the component, the host
- * waits.
+ * Lets the application's stream wait for the end of a request that kernels release. Without the component the host
+ * waits. In a captured stream returns MPIX_MSCCLPP_ERR_CAPTURE, which does not fail the request.
  */
 static int complete_request(request_t *request)
 {
@@ -383,7 +398,10 @@ int MPIX_Mscclpp_test(MPIX_Mscclpp_request request, int *flag)
     return MPIX_Mscclpp_parrived(request, request == NULL ? 0 : request->partitions - 1, flag);
 }
 
-/* Waits on the host for a request, in the way that it is attached. */
+/*
+ * Waits on the host for all starts of a request: for its end words if kernels release it, or for the stream that it is
+ * attached to. For a graph it does not wait. Returns the error of the request's work.
+ */
 static int wait_for_request(request_t *request)
 {
     int code;

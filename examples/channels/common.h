@@ -12,7 +12,7 @@
 
 static int rank, ranks;
 
-/* Starts MPI, and chooses the GPU by the rank on this machine. With one rank, ends the program as skipped. */
+/* Starts MPI, and chooses the GPU by the rank on this machine. If there is one rank only, ends the program. */
 static void begin(int *argc, char ***argv)
 {
     MPI_Comm machine;
@@ -24,7 +24,7 @@ static void begin(int *argc, char ***argv)
     if (ranks < 2) {
         printf("skipped: channels need at least two ranks\n");
         MPI_Finalize();
-        exit(77);
+        exit(77); /* which `check` takes for "skipped" */
     }
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
     MPI_Comm_rank(machine, &local);

@@ -5,7 +5,7 @@
 #define DEPTH 10 /* columns of A and rows of B on each rank */
 #define TILES (SIZE / TILE * (SIZE / TILE))
 
-/* The inputs. All of them are small integers, so the sums are exact. */
+/* Return an element of the inputs A and B of a rank. All of them are small integers, so the sums are exact. */
 static float a_of(int of_rank, int row, int k)
 {
     return (float)((of_rank * 5 + row * 3 + k) % 7 - 3);

@@ -8,34 +8,38 @@
 #define STEPS 7
 #define BLOCKS 8
 
-/* The first value of a cell of the whole box. */
+/* Returns the first value of a cell of the whole box. */
 static double start_value(int x, int y, int z)
 {
     return (double)((x * 7 + y * 5 + z * 3) % 11);
 }
 
-/* The same steps for the whole box on one rank. Outside of it, all cells are 0. The caller frees the result. */
+/*
+ * Does the same steps for the whole box on this rank alone, to compare with. `dims`: ranks along each axis. Cells
+ * outside of the box are 0. Returns the cells with a layer of ghost cells around them; the caller frees them.
+ */
 static double *solve(const int dims[3])
 {
-    const int X = dims[0] * N + 2, Y = dims[1] * N + 2, Z = dims[2] * N + 2;
-    const size_t bytes = (size_t)(X * Y * Z) * sizeof(double);
+    const int size_x = dims[0] * N + 2, size_y = dims[1] * N + 2, size_z = dims[2] * N + 2;
+    const size_t bytes = (size_t)(size_x * size_y * size_z) * sizeof(double);
     double *from = not_null(calloc(1, bytes)), *to = not_null(calloc(1, bytes)), *other;
 
-    for (int z = 1; z < Z - 1; ++z) {
-        for (int y = 1; y < Y - 1; ++y) {
-            for (int x = 1; x < X - 1; ++x) {
-                from[(z * Y + y) * X + x] = start_value(x - 1, y - 1, z - 1);
+    for (int z = 1; z < size_z - 1; ++z) {
+        for (int y = 1; y < size_y - 1; ++y) {
+            for (int x = 1; x < size_x - 1; ++x) {
+                from[(z * size_y + y) * size_x + x] = start_value(x - 1, y - 1, z - 1);
             }
         }
     }
     for (int step = 0; step < STEPS; ++step) {
-        for (int z = 1; z < Z - 1; ++z) {
-            for (int y = 1; y < Y - 1; ++y) {
-                for (int x = 1; x < X - 1; ++x) {
-                    const double *cell = &from[(z * Y + y) * X + x];
+        for (int z = 1; z < size_z - 1; ++z) {
+            for (int y = 1; y < size_y - 1; ++y) {
+                for (int x = 1; x < size_x - 1; ++x) {
+                    const double *cell = &from[(z * size_y + y) * size_x + x];
 
-                    to[(z * Y + y) * X + x] =
-                        (cell[-1] + cell[1] + cell[-X] + cell[X] + *(cell - X * Y) + *(cell + X * Y)) / 6.0;
+                    to[(z * size_y + y) * size_x + x] = (cell[-1] + cell[1] + cell[-size_x] + cell[size_x] +
+                                                         *(cell - size_x * size_y) + *(cell + size_x * size_y)) /
+                                                        6.0;
                 }
             }
         }
@@ -127,10 +131,10 @@ int main(int argc, char **argv)
     for (int z = 1; z <= N; ++z) {
         for (int y = 1; y <= N; ++y) {
             for (int x = 1; x <= N; ++x) {
-                const int X = dims[0] * N + 2, Y = dims[1] * N + 2;
+                const int size_x = dims[0] * N + 2, size_y = dims[1] * N + 2;
 
                 wrong += box[(z * (N + 2) + y) * (N + 2) + x] !=
-                         expected[((coords[2] * N + z) * Y + coords[1] * N + y) * X + coords[0] * N + x];
+                         expected[((coords[2] * N + z) * size_y + coords[1] * N + y) * size_x + coords[0] * N + x];
             }
         }
     }

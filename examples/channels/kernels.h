@@ -1,6 +1,7 @@
 /*
  * The kernels of the examples, written once for GPUs and for the host twin. A kernel NAME has the arguments NAME_args_t
- * and the body NAME_body, which all threads of a block call with the block's group.
+ * and the body NAME_body, which all threads of a block call with the block's group. Offsets in puts are in bytes: 4 for
+ * each float, 8 for each double.
  */
 #ifndef EXAMPLES_CHANNELS_KERNELS_H
 #define EXAMPLES_CHANNELS_KERNELS_H
@@ -22,19 +23,21 @@ typedef struct {
     mpix_u32 width;
 } rmsnorm_args_t;
 
-/* The factor by which RMSNorm multiplies a row whose squares add up to `sum`: 1 / sqrt(sum / width + 1e-6). */
+/* Returns the factor by which RMSNorm multiplies a row whose squares add up to `sum`: 1 / sqrt(sum / width + 1e-6). */
 MPIX_DEVICE float rms_scale(float sum, mpix_u32 width)
 {
     const float mean = sum / (float)width + 1e-6f;
     float root = mean > 1.0f ? mean : 1.0f;
     int i;
 
-    for (i = 0; i < 30; ++i) { /* Newton's method: no library, and the same on CPU and GPU */
+    /* Newton's method needs no library, and yields the same on CPU and GPU. 30 turns are more than enough. */
+    for (i = 0; i < 30; ++i) {
         root = 0.5f * (root + mean / root);
     }
     return 1.0f / root;
 }
 
+/* The kernel. Any number of blocks up to that of the room. If the all-reduce fails, x is undefined. */
 MPIX_DEVICE void rmsnorm_body(mpix_group_t *block, const rmsnorm_args_t *args)
 {
     float *partial = args->partial + block->block * block->size;
@@ -86,13 +89,15 @@ typedef struct {
 } halo_args_t;
 typedef halo_args_t halo_edge_args_t;
 
-/* The index of a cell in the box. Ghost cells have a coordinate of 0 or of n + 1. */
+/* Returns the index of a cell in the box. Ghost cells have a coordinate of 0 or of n + 1. */
 MPIX_DEVICE mpix_u64 halo_cell(const halo_args_t *args, int x, int y, int z)
 {
     return ((mpix_u64)z * (mpix_u64)(args->n[1] + 2) + (mpix_u64)y) * (mpix_u64)(args->n[0] + 2) + (mpix_u64)x;
 }
 
-/* The index of cell `i` of a face: in the box's outermost layer or, if `ghost`, in the ghost cells beyond it. */
+/*
+ * Returns the index of cell `i` of a face: in the box's outermost layer or, if `ghost`, in the ghost cells beyond it.
+ */
 MPIX_DEVICE mpix_u64 halo_face_cell(const halo_args_t *args, int face, int ghost, mpix_u32 i)
 {
     const int axis = face / 2, u = axis == 0 ? 1 : 0, v = axis == 2 ? 1 : 2;
@@ -104,13 +109,15 @@ MPIX_DEVICE mpix_u64 halo_face_cell(const halo_args_t *args, int face, int ghost
     return halo_cell(args, position[0], position[1], position[2]);
 }
 
-/* The number of cells of a face. */
+/* Returns the number of cells of a face. */
 MPIX_DEVICE mpix_u32 halo_face_size(const halo_args_t *args, int face)
 {
     return (mpix_u32)(args->n[0] * args->n[1] * args->n[2] / args->n[face / 2]);
 }
 
-/* Where a face's buffer in `faces` begins, in cells: the one for sending (`received` 0) or for receiving (1). */
+/*
+ * Returns where a face's buffer in `faces` begins, in cells: the one for sending (`received` 0) or for receiving (1).
+ */
 MPIX_DEVICE mpix_u64 halo_buffer(const halo_args_t *args, int face, int received)
 {
     return ((args->parity * FACES + (mpix_u32)face) * 2 + (mpix_u32)received) * args->face_cells;
@@ -127,13 +134,13 @@ MPIX_DEVICE void halo_update(const halo_args_t *args, int x, int y, int z)
         6.0;
 }
 
-/* True if a cell is next to a ghost cell. */
+/* Returns 1 if a cell is next to a ghost cell, else 0. */
 MPIX_DEVICE int halo_is_edge(const halo_args_t *args, int x, int y, int z)
 {
     return x == 1 || y == 1 || z == 1 || x == args->n[0] || y == args->n[1] || z == args->n[2];
 }
 
-/* Computes the cells next to ghost cells (`edge` 1), or all others (0). */
+/* Computes the cells next to ghost cells (`edge` 1), or all others (0). All blocks take part. */
 MPIX_DEVICE void halo_cells(const mpix_group_t *block, const halo_args_t *args, int edge)
 {
     const mpix_u32 cells = (mpix_u32)(args->n[0] * args->n[1] * args->n[2]);
@@ -150,8 +157,8 @@ MPIX_DEVICE void halo_cells(const mpix_group_t *block, const halo_args_t *args, 
 }
 
 /*
- * Needs at least FACES blocks, of which each of the first ones exchanges a face. The peer receives on its opposite
- * face.
+ * The first kernel of a step. Needs at least FACES blocks: block i of the first FACES exchanges face i, and the peer
+ * receives it on its opposite face, i ^ 1.
  */
 MPIX_DEVICE void halo_body(mpix_group_t *block, const halo_args_t *args)
 {
@@ -211,22 +218,22 @@ typedef struct {
 /* The areas for one rank: tokens sent to it, received from it, the latter once worked on, and those that come back. */
 enum { TOKENS_SENT, TOKENS_RECEIVED, TOKENS_DONE, TOKENS_BACK };
 
-/* Where an area begins in `buffers`, in floats. */
+/* Returns where an area begins in `buffers`, in floats. */
 MPIX_DEVICE mpix_u64 tokens_area(const tokens_args_t *args, mpix_u32 rank, int which)
 {
     return (4 * (mpix_u64)rank + (mpix_u64)which) * args->area;
 }
 
-/* Needs a block for each rank. */
+/* The kernel. Needs a block for each rank. A block whose channel fails leaves the rest of `out` as it is. */
 MPIX_DEVICE void tokens_body(mpix_group_t *block, const tokens_args_t *args)
 {
     const mpix_u32 peer = block->block, self = args->rank;
     const mpix_memory_channel_t *channel = &args->channels[peer];
-    const int local = peer == self;
+    const int is_local = peer == self; /* nothing is sent: the areas are used where they are */
     float *sent = args->buffers + tokens_area(args, peer, TOKENS_SENT);
-    float *received = local ? sent : args->buffers + tokens_area(args, peer, TOKENS_RECEIVED);
+    float *received = is_local ? sent : args->buffers + tokens_area(args, peer, TOKENS_RECEIVED);
     float *done = args->buffers + tokens_area(args, peer, TOKENS_DONE);
-    float *back = local ? done : args->buffers + tokens_area(args, peer, TOKENS_BACK);
+    float *back = is_local ? done : args->buffers + tokens_area(args, peer, TOKENS_BACK);
     int *places = args->places + (mpix_u64)peer * args->tokens;
     mpix_u32 token, i, count = 0;
 
@@ -245,7 +252,7 @@ MPIX_DEVICE void tokens_body(mpix_group_t *block, const tokens_args_t *args)
         sent[0] = (float)count;
     }
     mpix_sync(block);
-    if (!local) {
+    if (!is_local) {
         (void)mpix_put(block, channel, 4 * tokens_area(args, self, TOKENS_RECEIVED),
                        4 * tokens_area(args, peer, TOKENS_SENT), 4 * (1 + (mpix_u64)count * args->width));
         (void)mpix_signal(block, channel);
@@ -259,7 +266,7 @@ MPIX_DEVICE void tokens_body(mpix_group_t *block, const tokens_args_t *args)
         done[1 + i] = (float)(self + 1) * received[1 + i]; /* what the expert does */
     }
     mpix_sync(block);
-    if (!local) {
+    if (!is_local) {
         (void)mpix_put(block, channel, 4 * tokens_area(args, self, TOKENS_BACK),
                        4 * tokens_area(args, peer, TOKENS_DONE), 4 * (1 + (mpix_u64)count * args->width));
         (void)mpix_signal(block, channel);
@@ -293,14 +300,15 @@ typedef struct {
     mpix_u32 ranks;
 } gemm_args_t;
 
+/* The kernel. If a wait fails, the tiles that this block owns are not written. */
 MPIX_DEVICE void gemm_body(mpix_group_t *block, const gemm_args_t *args)
 {
-    const mpix_u32 across = args->n / TILE, tile = block->block, owner = tile % args->ranks, cells = TILE * TILE;
-    const mpix_u64 offset = (mpix_u64)tile * cells, area = (mpix_u64)across * across * cells;
+    const mpix_u32 tiles_across = args->n / TILE, tile = block->block, owner = tile % args->ranks, cells = TILE * TILE;
+    const mpix_u64 offset = (mpix_u64)tile * cells, area = (mpix_u64)tiles_across * tiles_across * cells;
     mpix_u32 i, k, peer;
 
     for (i = block->index; i < cells; i += block->size) {
-        const mpix_u32 row = tile / across * TILE + i / TILE, column = tile % across * TILE + i % TILE;
+        const mpix_u32 row = tile / tiles_across * TILE + i / TILE, column = tile % tiles_across * TILE + i % TILE;
         float sum = 0;
 
         for (k = 0; k < args->depth; ++k) {
@@ -310,7 +318,7 @@ MPIX_DEVICE void gemm_body(mpix_group_t *block, const gemm_args_t *args)
     }
     mpix_sync(block);
     if (owner != args->rank) {
-        const mpix_memory_channel_t *channel = &args->channels[owner * across * across + tile];
+        const mpix_memory_channel_t *channel = &args->channels[owner * tiles_across * tiles_across + tile];
 
         (void)mpix_put(block, channel, 4 * ((1 + args->rank) * area + offset), 4 * offset, 4 * (mpix_u64)cells);
         (void)mpix_signal(block, channel);
@@ -318,7 +326,7 @@ MPIX_DEVICE void gemm_body(mpix_group_t *block, const gemm_args_t *args)
     }
     for (peer = 0; peer < args->ranks; ++peer) {
         if (peer != args->rank) {
-            (void)mpix_wait(block, &args->channels[peer * across * across + tile]);
+            (void)mpix_wait(block, &args->channels[peer * tiles_across * tiles_across + tile]);
         }
     }
     for (i = block->index; i < cells && !mpix_failed(block); i += block->size) {
@@ -327,7 +335,7 @@ MPIX_DEVICE void gemm_body(mpix_group_t *block, const gemm_args_t *args)
         for (peer = 0; peer < args->ranks; ++peer) { /* in the order of ranks, so that sums are the same each time */
             sum += args->tiles[(peer == args->rank ? 0 : (1 + peer) * area) + offset + i];
         }
-        args->c[(tile / across * TILE + i / TILE) * args->n + tile % across * TILE + i % TILE] = sum;
+        args->c[(tile / tiles_across * TILE + i / TILE) * args->n + tile % tiles_across * TILE + i % TILE] = sum;
     }
 }
 
@@ -377,6 +385,7 @@ typedef struct {
     mpix_u32 ranks;
 } pipeline_args_t;
 
+/* The kernel. It ends early if a neighbour does not come in time. */
 MPIX_DEVICE void pipeline_body(mpix_group_t *block, const pipeline_args_t *args)
 {
     const mpix_u64 size = args->size;
@@ -431,7 +440,7 @@ typedef struct {
     mpix_u32 *turns; /* result: the number of turns that it took */
 } solver_args_t;
 
-/* The scalar product over all ranks, which all threads return. */
+/* Returns the scalar product of two vectors over all ranks, to all threads of the block. */
 MPIX_DEVICE double solver_dot(mpix_group_t *block, const solver_args_t *args, const double *a, const double *b)
 {
     double *sum = args->partial + block->size, mine = 0;
@@ -485,6 +494,7 @@ MPIX_DEVICE void solver_exchange(mpix_group_t *block, const solver_args_t *args,
     mpix_sync(block);
 }
 
+/* The kernel: x, the residual r, the direction p and ap = A p are those of the textbooks; rr is the square of r. */
 MPIX_DEVICE void solver_body(mpix_group_t *block, const solver_args_t *args)
 {
     double *p = args->p + 1, rr, old_rr, alpha, beta;

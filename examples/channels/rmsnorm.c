@@ -7,6 +7,7 @@
 #define WIDTH 200
 #define BLOCKS 4
 
+/* Return an element of the inputs: of a rank's x, and of the residual, which is the same on all ranks. */
 static float x_of(int of_rank, int row, int i)
 {
     return (float)((of_rank * 31 + row * 17 + i * 7) % 100) / 50.0f - 1.0f;

@@ -5,7 +5,7 @@
 
 #define CELLS 40 /* of a rank */
 
-/* The solution that the solver is to find, at a cell of all ranks' cells. */
+/* Returns the solution that the solver is to find, at a cell. `cell` counts the cells of all ranks. */
 static double exact(int cell)
 {
     return (double)(cell % 7) - 3.0;

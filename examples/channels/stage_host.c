@@ -78,7 +78,7 @@ void stage_to_host(void *to, const void *from, size_t bytes)
     memcpy(to, from, bytes);
 }
 
-/* Queues a kernel in the stream, with a copy of its arguments. */
+/* Queues a kernel in the stream, with a copy of its arguments, which has `size` bytes. stage_wait frees the copy. */
 static void launch(void (*function)(mpix_group_t *block, void *args), unsigned blocks, const void *args, size_t size)
 {
     launch_t *launched = not_null(malloc(sizeof(*launched)));
@@ -104,6 +104,7 @@ static void launch(void (*function)(mpix_group_t *block, void *args), unsigned b
     }
 KERNELS(STAGE_LAUNCH)
 
+/* Also frees what the launches so far have allocated. */
 void stage_wait(void)
 {
     launch_t *launched;

@@ -4,6 +4,7 @@
 #define TOKENS 37
 #define WIDTH 12
 
+/* Returns element `i` of a token. */
 static float token_of(int of_rank, int token, int i)
 {
     return (float)(of_rank * 1000 + token * 10 + i);

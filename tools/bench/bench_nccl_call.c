@@ -4,7 +4,8 @@
  */
 #include "tools/bench/bench_nccl.h"
 
-/* NCCL has no scans, and no exchange in place: its sends and receives would overwrite blocks that are yet to be sent.
+/*
+ * NCCL has no scans, and no exchange in place: its sends and receives would overwrite blocks that are yet to be sent.
  */
 bench_serves_t bench_nccl_serves(const bench_coll_t *coll, bool in_place)
 {

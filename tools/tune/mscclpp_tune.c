@@ -35,8 +35,9 @@ typedef struct {
     int interrupted;                              /* the signal that interrupts the run, equal on all ranks; 0: none */
 } tune_t;
 
-static volatile sig_atomic_t caught_signal; /* 0: none */
+static volatile sig_atomic_t caught_signal; /* by this rank; 0: none */
 
+/* For sigaction. The run looks at the signal between two rounds. */
 static void note_signal(int signal_number)
 {
     caught_signal = signal_number;
@@ -54,14 +55,14 @@ static void catch_signals(void)
     sigaction(SIGTERM, &action, NULL);
 }
 
-/* Returns true if any rank has received a signal. All ranks call this at the same point. */
-static bool is_interrupted(tune_t *tune)
+/* Returns true if any rank has received a signal, and then stores it. All ranks call this at the same point. */
+static bool poll_interruption(tune_t *tune)
 {
     tune->interrupted = (int)bench_max(tune->env->control, (double)caught_signal);
     return 0 != tune->interrupted;
 }
 
-/* Opens the layout of calls of a size, to be closed in any case. Prints a line and returns false on failure. */
+/* Opens the layout of calls of a size. The caller closes it, also after a failure, which prints a line. */
 static bool open_layout(const tune_t *tune, int size, bench_layout_t *layout)
 {
     const bench_type_t *type = tune->options->type;
@@ -70,7 +71,7 @@ static bool open_layout(const tune_t *tune, int size, bench_layout_t *layout)
                              tune->table.bytes[size] / type->size, bench_type_mpi(type), type->size);
 }
 
-/* Returns the call that is measured: a sum, out of place where the collective can be. */
+/* Returns the call that is measured: with the operation sum, and out of place where the collective can be. */
 static bench_operation_t operation_of(const tune_t *tune, const bench_layout_t *layout)
 {
     bench_operation_t operation = {.send = tune->buffers.send,
@@ -283,7 +284,7 @@ static bool measure_calls(tune_t *tune, int size, const bench_operation_t *opera
     *is_done_p = false;
     memset(times, 0, sizeof(times));
     for (int algo = 0; algo < nalgos; ++algo) {
-        if (is_interrupted(tune)) {
+        if (poll_interruption(tune)) {
             return true;
         }
         if (takes_part(tune, size, algo) && !prepare_contender(tune, algo, operation, &calls[algo])) {
@@ -297,7 +298,7 @@ static bool measure_calls(tune_t *tune, int size, const bench_operation_t *opera
             if (0 == calls[algo]) {
                 continue;
             }
-            if (is_interrupted(tune)) {
+            if (poll_interruption(tune)) {
                 return true;
             }
             if (!bench_time_round(tune->env, &tune->contender[algo], operation, calls[algo],
@@ -316,7 +317,7 @@ static bool measure_calls(tune_t *tune, int size, const bench_operation_t *opera
     return true;
 }
 
-/* Opens the layout of a size, and measures it as measure_calls does. */
+/* Measures one size as measure_calls does. Also returns false if memory for the layout runs out. */
 static bool measure_size(tune_t *tune, int size, bool *is_done_p)
 {
     bench_layout_t layout;

@@ -51,7 +51,7 @@ typedef struct {
  */
 bool tune_files_open(tune_files_t *files, const tune_options_t *options, const bench_env_t *env, tune_table_t *table);
 
-/* Appends the times of a size to the measurements. Prints one line and returns false on failure. */
+/* Appends the times of size number `size` to the measurements. Prints one line and returns false on failure. */
 bool tune_files_add(tune_files_t *files, const tune_table_t *table, int size);
 
 /*
@@ -90,7 +90,7 @@ void tune_progress_init(tune_progress_t *progress, tune_progress_mode_t mode, co
 void tune_progress_show(tune_progress_t *progress, int sizes_done, int size_count, double fraction, double seconds_left,
                         bool size_done);
 
-/* Takes a bar away, so that something else can be printed. */
+/* Removes the bar from the screen, if it is there, so that something else can be printed. */
 void tune_progress_hide(tune_progress_t *progress);
 
 #endif

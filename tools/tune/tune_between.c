@@ -8,15 +8,19 @@
 /* How long the end waits for peers that still hold memory of the team. */
 #define FINALIZE_SECONDS 5.0
 
+/*
+ * The sizes that are measured, in bytes: from one that mostly shows the latency to one that mostly shows the bandwidth.
+ */
 static const size_t sizes[] = {(size_t)16 << 10, (size_t)64 << 10, (size_t)256 << 10, (size_t)1 << 20, (size_t)4 << 20};
 
 enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
 
 /*
- * Measures a call of point->bytes, and fills in point->seconds. Returns false if a call fails or its result is wrong.
+ * Measures an all-reduce of point->bytes bytes, and fills in point->seconds. All ranks call it. Returns false if a call
+ * fails or its result is wrong; peers may then wait within a call.
  */
-static bool measure(bench_env_t *env, const tune_options_t *options, bench_buffers_t *buffers,
-                    bench_contender_t *contender, tune_point_t *point)
+static bool measure_point(bench_env_t *env, const tune_options_t *options, bench_buffers_t *buffers,
+                          bench_contender_t *contender, tune_point_t *point)
 {
     const bench_layout_t layout = bench_layout_allreduce(env->rank, env->size, point->bytes / options->type->size);
     const bench_operation_t operation = {
@@ -44,7 +48,8 @@ static bool measure(bench_env_t *env, const tune_options_t *options, bench_buffe
  * Called by rank 0 once all points are measured: fits the figures to them, prints both, and writes the figures. Returns
  * false if the file cannot be written, after a line.
  */
-static bool conclude(const tune_options_t *options, const mscclpp_select_input_t *input, const tune_point_t *points)
+static bool fit_and_write(const tune_options_t *options, const mscclpp_select_input_t *input,
+                          const tune_point_t *points)
 {
     const int transport = mscclpp_cost_transport(input->transport);
     mscclpp_cost_figures_t figures = *mscclpp_cost_builtin(input->transport);
@@ -105,12 +110,12 @@ int tune_between(bench_env_t *env, const tune_options_t *options)
         contender = bench_contender_library(env, team, &bench_colls[0], false);
         for (i = 0; i < SIZES && ok; ++i) {
             points[i].bytes = sizes[i];
-            if (!measure(env, options, &buffers, &contender, &points[i])) {
+            if (!measure_point(env, options, &buffers, &contender, &points[i])) {
                 fprintf(stderr, "%s: rank %d: measuring failed\n", bench_program, env->rank);
                 MPI_Abort(MPI_COMM_WORLD, BENCH_EXIT_WRONG);
             }
         }
-        ok = bench_all(env->control, ok && (env->rank != 0 || conclude(options, &input, points)));
+        ok = bench_all(env->control, ok && (env->rank != 0 || fit_and_write(options, &input, points)));
         bench_buffers_close(&buffers, env);
     }
     mscclpp_team_destroy(team);

@@ -60,6 +60,7 @@ bool tune_table_add_plan(tune_table_t *table, const char *name)
     return true;
 }
 
+/* Returns true if an algorithm is an execution plan, not one of the library's. */
 static bool is_plan(const tune_table_t *table, int algo)
 {
     return '\0' != table->plan[algo][0];
@@ -144,8 +145,8 @@ bool tune_is_hopeless(const tune_table_t *table, int size, int algo)
 }
 
 /*
- * Makes rules as tune_make_rules does, for a given noise. Returns false if there are more than the set may have. The
- * set then has the first of them.
+ * Makes rules as tune_make_rules does; `noise` is the fraction by which another algorithm has to be faster. Returns
+ * false if there are more rules than the set may have. The set then has the first of them.
  */
 static bool make_rules(const tune_table_t *table, double noise, mscclpp_rule_set_t *set)
 {
@@ -155,6 +156,7 @@ static bool make_rules(const tune_table_t *table, double noise, mscclpp_rule_set
     memset(set, 0, sizeof(*set));
     for (int size = 0; size < measured; ++size) {
         int best = tune_fastest(table, size);
+        /* 0: the current algorithm is not measured at this size, so a new rule begins. */
         double current_seconds = current >= 0 ? table->seconds[size][current] : 0;
         if (!(current_seconds > 0) || current_seconds > (1 + noise) * table->seconds[size][best]) {
             if (max_rules == set->count) {
@@ -186,7 +188,7 @@ void tune_make_rules(const tune_table_t *table, mscclpp_rule_set_t *set)
     }
 }
 
-/* Returns by how many seconds per byte the time of an algorithm grew from the size before to this one. */
+/* Returns the seconds per byte by which the time of an algorithm grew from the size before to this one. */
 static double find_slope(const tune_table_t *table, int size, int algo)
 {
     return (table->seconds[size][algo] - table->seconds[size - 1][algo]) /
@@ -194,9 +196,9 @@ static double find_slope(const tune_table_t *table, int size, int algo)
 }
 
 /*
- * Returns how long a size of `bytes` bytes takes to measure, in relation to other sizes. The time of each algorithm's
- * call is extrapolated from the three sizes below `next`, by the smaller one of the two slopes between them. So a time
- * that is larger by chance does not count as growth.
+ * Returns how long a size of `bytes` bytes takes to measure, in a unit that is the same for all sizes. The time of each
+ * algorithm's call is extrapolated from the three sizes below `next`, by the smaller one of the two slopes between
+ * them. So a time that is larger by chance does not count as growth. Algorithms that were left out cost nothing.
  */
 static double relative_cost(const tune_table_t *table, int next, size_t bytes)
 {

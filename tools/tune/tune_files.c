@@ -15,7 +15,7 @@
 /* The most characters of a line of the measurements, far more than a time needs. */
 #define LINE_LENGTH 300
 
-/* How often a file that another run has locked is tried, each time after a pause: about 10 s. */
+/* How often a file that another run has locked is tried, with a pause after each time: about 10 s in all. */
 #define LOCK_TRIES 100
 #define LOCK_PAUSE 100000000L /* ns */
 
@@ -39,7 +39,7 @@ static bool try_lock(FILE *file)
 }
 
 /* Returns true if `path` still names this file, and false if another run has put a new file in its place. */
-static bool is_at(FILE *file, const char *path)
+static bool is_still_at(FILE *file, const char *path)
 {
     struct stat opened, named;
 
@@ -58,7 +58,7 @@ static FILE *open_locked(const char *path)
             fprintf(stderr, "%s: cannot write '%s': %s\n", bench_program, path, reason);
             return NULL;
         }
-        if (try_lock(file) && is_at(file, path)) {
+        if (try_lock(file) && is_still_at(file, path)) {
             return file;
         }
         fclose(file);
@@ -70,8 +70,9 @@ static FILE *open_locked(const char *path)
 }
 
 /*
- * Composes the first line of the measurements. It has everything that has to be equal if times are to be compared: the
- * collective, the ranks, the device, the type, the rounds and the plans. Times of a run with another line are refused.
+ * Composes the first line of the measurements in `text`, of `length` bytes. It has everything that has to be equal if
+ * times are to be compared: the collective, the ranks, the device, the type, the rounds, and a digest of the plans'
+ * names. Times of a run with another line are refused.
  */
 static void describe_run(const tune_files_t *files, const tune_options_t *options, const bench_env_t *env,
                          const tune_table_t *table, char *text, size_t length)
@@ -98,16 +99,17 @@ static void describe_run(const tune_files_t *files, const tune_options_t *option
  */
 static bool add_time(const char *text, tune_table_t *table)
 {
-    char name[TUNE_NAME_SIZE], behind;
+    char name[TUNE_NAME_SIZE], next_char;
     double seconds;
     size_t bytes;
     int algo;
 
-    /* The line ends behind the seconds, with a newline if it has one. A name has up to TUNE_NAME_SIZE - 1 characters.
+    /*
+     * The line ends behind the seconds, with a newline if it has one. A name has up to TUNE_NAME_SIZE - 1 characters.
      */
-    if (3 != sscanf(text, "bytes=%zu algorithm=%135s seconds=%lf%c", &bytes, name, &seconds, &behind) &&
-        (4 != sscanf(text, "bytes=%zu algorithm=%135s seconds=%lf%c", &bytes, name, &seconds, &behind) ||
-         '\n' != behind)) {
+    if (3 != sscanf(text, "bytes=%zu algorithm=%135s seconds=%lf%c", &bytes, name, &seconds, &next_char) &&
+        (4 != sscanf(text, "bytes=%zu algorithm=%135s seconds=%lf%c", &bytes, name, &seconds, &next_char) ||
+         '\n' != next_char)) {
         return false;
     }
     algo = tune_algo_find(table, name);
@@ -142,11 +144,11 @@ static bool refuse_line(const tune_files_t *files, int line, const char *text, c
 }
 
 /*
- * Takes line number `line` of the measurements: checks that the first one is `header`, the line of this run, and adds
- * the time of any other. Prints a line and returns false if it is bad.
+ * Checks line number `line` of the measurements, and adds its time to the table. The first line has no time; it has to
+ * be `header`, the line of this run. Prints a line and returns false if it is bad. `length`: bytes of the line.
  */
-static bool take_line(const tune_files_t *files, const char *header, int line, const char *text, size_t length,
-                      tune_table_t *table)
+static bool add_line(const tune_files_t *files, const char *header, int line, const char *text, size_t length,
+                     tune_table_t *table)
 {
     if (strlen(text) != length) {
         return refuse_line(files, line, text, "has a zero byte");
@@ -185,7 +187,7 @@ static bool read_measured(tune_files_t *files, const char *header, bool is_fresh
         if (is_fresh || ('\n' != text[length - 1] && feof(files->measured))) {
             break;
         }
-        if (!take_line(files, header, line, text, length, table)) {
+        if (!add_line(files, header, line, text, length, table)) {
             return false;
         }
         kept_bytes = ftell(files->measured);
@@ -216,7 +218,7 @@ static bool read_rules(const char *path, mscclpp_rules_t **rules_p)
  * name, so that the rules are written to a link's target. A missing file is created, empty. Prints a line and returns
  * false on failure.
  */
-static bool try_output(tune_files_t *files, const char *path)
+static bool prepare_output(tune_files_t *files, const char *path)
 {
     mscclpp_rules_t *rules = NULL;
     FILE *file = open_locked(path);
@@ -247,7 +249,7 @@ bool tune_files_open(tune_files_t *files, const tune_options_t *options, const b
         errno = ENAMETOOLONG;
         return report_error("write", options->output);
     }
-    if (!try_output(files, options->output)) {
+    if (!prepare_output(files, options->output)) {
         return false;
     }
     files->measured = open_locked(files->path);
@@ -360,6 +362,7 @@ bool tune_files_write_rules(tune_files_t *files, const tune_table_t *table, uint
     return ok;
 }
 
+/* Reads and replaces the file under a lock, so that no other run's rules are lost. */
 bool tune_files_write_figures(const char *path, int transport, const mscclpp_rule_figures_t *figures)
 {
     static tune_files_t files;
@@ -368,7 +371,7 @@ bool tune_files_write_figures(const char *path, int transport, const mscclpp_rul
     FILE *file;
     bool ok;
 
-    if (!try_output(&files, path)) {
+    if (!prepare_output(&files, path)) {
         return false;
     }
     file = open_locked(files.output);
@@ -385,6 +388,7 @@ bool tune_files_write_figures(const char *path, int transport, const mscclpp_rul
     return ok;
 }
 
+/* This also gives the lock back. */
 void tune_files_close(tune_files_t *files)
 {
     if (files->measured != NULL) {

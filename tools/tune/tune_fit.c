@@ -21,7 +21,7 @@ double tune_fit_model(const mscclpp_cost_figures_t *figures, uint32_t nodes, uin
                : 0;
 }
 
-/* Returns the figures with all times of a message multiplied by one factor, and the bandwidth by another one. */
+/* Returns the figures with latency, overhead and gap multiplied by one factor, and the bandwidth by another one. */
 static mscclpp_cost_figures_t scale_figures(const mscclpp_cost_figures_t *figures, double time_factor,
                                             double bandwidth_factor)
 {

@@ -43,23 +43,24 @@ static const char help[] =
     "  mpirun -n 4 mscclpp_tune -o tuned.rules --plans ring.json,/opt/plans\n"
     "  mpirun -n 4 --mca coll mscclpp --mca coll_mscclpp_rules $PWD/tuned.rules ./program\n";
 
+/* The options without a letter. Their values are above those of all characters. */
 enum { FRESH = 256, ROUNDS, DEVICE, PLANS, PROGRESS, VERSION };
 
-static const struct option table[] = {{"coll", required_argument, NULL, 'c'},
-                                      {"output", required_argument, NULL, 'o'},
-                                      {"fresh", no_argument, NULL, FRESH},
-                                      {"min", required_argument, NULL, 'b'},
-                                      {"max", required_argument, NULL, 'e'},
-                                      {"factor", required_argument, NULL, 'f'},
-                                      {"type", required_argument, NULL, 'd'},
-                                      {"warmup", required_argument, NULL, 'w'},
-                                      {"rounds", required_argument, NULL, ROUNDS},
-                                      {"device", required_argument, NULL, DEVICE},
-                                      {"plans", required_argument, NULL, PLANS},
-                                      {"progress", required_argument, NULL, PROGRESS},
-                                      {"help", no_argument, NULL, 'h'},
-                                      {"version", no_argument, NULL, VERSION},
-                                      {NULL, 0, NULL, 0}};
+static const struct option long_options[] = {{"coll", required_argument, NULL, 'c'},
+                                             {"output", required_argument, NULL, 'o'},
+                                             {"fresh", no_argument, NULL, FRESH},
+                                             {"min", required_argument, NULL, 'b'},
+                                             {"max", required_argument, NULL, 'e'},
+                                             {"factor", required_argument, NULL, 'f'},
+                                             {"type", required_argument, NULL, 'd'},
+                                             {"warmup", required_argument, NULL, 'w'},
+                                             {"rounds", required_argument, NULL, ROUNDS},
+                                             {"device", required_argument, NULL, DEVICE},
+                                             {"plans", required_argument, NULL, PLANS},
+                                             {"progress", required_argument, NULL, PROGRESS},
+                                             {"help", no_argument, NULL, 'h'},
+                                             {"version", no_argument, NULL, VERSION},
+                                             {NULL, 0, NULL, 0}};
 
 /* Reads the value of --type. Prints a line and returns false if there is no such type. */
 static bool parse_type(const char *name, tune_options_t *options)
@@ -84,8 +85,11 @@ static bool add_coll(const char *name, void *context)
     return bench_coll_add(name, options->colls, &options->ncolls);
 }
 
-/* Stores the value of one option. Prints a line and returns false if the value is refused. */
-static bool take_option(int option, const char *value, tune_options_t *options)
+/*
+ * Stores the value of one option, which getopt_long has returned. Prints a line and returns false if the value is
+ * refused. Texts are stored as pointers into the command line.
+ */
+static bool store_option(int option, const char *value, tune_options_t *options)
 {
     static const char *devices[] = {"auto", "cuda", "host"};
     int choice = 0;
@@ -131,20 +135,20 @@ static bool take_option(int option, const char *value, tune_options_t *options)
  * Removes --between from the arguments, wherever it stands, and returns whether it was there. It must not be
  * abbreviated, as getopt_long would allow.
  */
-static bool take_between(int *argc_p, char **argv)
+static bool remove_between(int *argc_p, char **argv)
 {
-    bool is_there = false;
+    bool is_given = false;
     int count = 1;
 
     for (int i = 1; i < *argc_p; ++i) {
         if (0 == strcmp(argv[i], "--between")) {
-            is_there = true;
+            is_given = true;
         } else {
             argv[count++] = argv[i];
         }
     }
     *argc_p = count;
-    return is_there;
+    return is_given;
 }
 
 bool tune_options_parse(int argc, char **argv, tune_options_t *options_p, int *status_p)
@@ -155,9 +159,9 @@ bool tune_options_parse(int argc, char **argv, tune_options_t *options_p, int *s
 
     *status_p = BENCH_EXIT_USAGE;
     (void)parse_type("float", &options);
-    options.is_between = take_between(&argc, argv);
+    options.is_between = remove_between(&argc, argv);
     opterr = 0;
-    while (-1 != (option = getopt_long(argc, argv, ":c:o:b:e:f:d:w:h", table, NULL))) {
+    while (-1 != (option = getopt_long(argc, argv, ":c:o:b:e:f:d:w:h", long_options, NULL))) {
         if ('h' == option || VERSION == option) {
             if (bench_speaks()) {
                 fputs('h' == option ? help : "mscclpp_tune " MSCCLPP_VERSION "\n", stdout);
@@ -166,9 +170,9 @@ bool tune_options_parse(int argc, char **argv, tune_options_t *options_p, int *s
             return false;
         }
         if ('?' == option || ':' == option) {
-            return bench_refuse_option(option, argv, table);
+            return bench_refuse_option(option, argv, long_options);
         }
-        if (!take_option(option, optarg, &options)) {
+        if (!store_option(option, optarg, &options)) {
             return false;
         }
     }

@@ -41,7 +41,7 @@ void tune_progress_init(tune_progress_t *progress, tune_progress_mode_t mode, co
     }
 }
 
-/* Writes how much time is left; negative `seconds`: it is not known. */
+/* Writes how much time is left to `text`, of `length` bytes. `seconds` is negative if it is not known. */
 static void describe_time_left(double seconds, char *text, size_t length)
 {
     if (seconds < 0) {
@@ -53,6 +53,7 @@ static void describe_time_left(double seconds, char *text, size_t length)
     }
 }
 
+/* In the mode bar it draws at most once in REDRAW_SECONDS, unless a size has been finished. */
 void tune_progress_show(tune_progress_t *progress, int sizes_done, int size_count, double fraction, double seconds_left,
                         bool size_done)
 {

@@ -49,13 +49,13 @@ MPIX_DEVICE mpix_u32 mpix_bfloat16_of_float(float value)
 {
     const mpix_u32 bits = mpix_bits_of_float(value);
 
-    if ((bits & 0x7fffffffu) > 0x7f800000u) {
+    if ((bits & 0x7fffffffu) > 0x7f800000u) { /* beyond infinity: a NaN */
         return bits >> 16 | 0x40u;
     }
     return (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
 }
 
-/* Halves: float16, of which the bits are given. */
+/* Halves: float16, of which the bits are given. A float becomes the nearest half, ties to even. */
 #if defined(__CUDACC__)
 MPIX_DEVICE float mpix_float_of_float16(mpix_u32 bits)
 {
@@ -78,10 +78,10 @@ MPIX_DEVICE float mpix_float_of_float16(mpix_u32 bits)
 {
     const mpix_u32 sign = (bits & 0x8000u) << 16, exponent = bits >> 10 & 0x1fu, fraction = bits & 0x3ffu;
 
-    if (exponent == 0x1fu) {
+    if (exponent == 0x1fu) { /* infinity or a NaN */
         return mpix_float_of_bits(sign | 0x7f800000u | fraction << 13);
     }
-    if (exponent != 0) {
+    if (exponent != 0) { /* 112 is the difference of the exponents' biases, 127 - 15 */
         return mpix_float_of_bits(sign | (exponent + 112) << 23 | fraction << 13);
     }
     /* A half without an exponent is worth 2^-24 for each unit of the fraction. */
@@ -102,6 +102,7 @@ MPIX_DEVICE mpix_u32 mpix_float16_of_float(float value)
     if (size < 0x38800000u) { /* below 2^-14: adding 0.5 rounds at the last bit of a half without an exponent */
         return sign | (mpix_bits_of_float(mpix_float_of_bits(size) + 0.5f) - 0x3f000000u);
     }
+    /* Rounds at bit 13, the last one that a half has, and takes 112 from the exponent (0x38000000). */
     return sign | (size + 0xfffu + (size >> 13 & 1) - 0x38000000u) >> 13;
 }
 #endif
@@ -136,7 +137,7 @@ MPIX_DEVICE double mpix_combine_double(double a, double b, int op)
     }
 }
 
-/* Combines two integers. `less`: a < b, by their type. */
+/* Combines two integers, by the lower bits that their type has. `less`: a < b, as their type compares. */
 MPIX_DEVICE mpix_u64 mpix_combine_int(mpix_u64 a, mpix_u64 b, int op, int less)
 {
     switch (op) {
@@ -151,7 +152,7 @@ MPIX_DEVICE mpix_u64 mpix_combine_int(mpix_u64 a, mpix_u64 b, int op, int less)
     }
 }
 
-/* Combines two elements of 2 or 4 bytes, which are in the lower bits. */
+/* Combines two elements of 2 or 4 bytes, which are in the lower bits; higher bits do not matter. */
 MPIX_DEVICE mpix_u32 mpix_combine_part(mpix_u32 a, mpix_u32 b, int type, int op)
 {
     switch (type) {
@@ -170,7 +171,7 @@ MPIX_DEVICE mpix_u32 mpix_combine_part(mpix_u32 a, mpix_u32 b, int type, int op)
     }
 }
 
-/* Combines all elements in 8 bytes. */
+/* Combines all elements in 8 bytes: four, two, or one, by the size of their type. */
 MPIX_DEVICE mpix_u64 mpix_combine8(mpix_u64 a, mpix_u64 b, int type, int op)
 {
     mpix_u64 result = 0;

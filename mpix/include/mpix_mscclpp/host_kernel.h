@@ -37,7 +37,10 @@ typedef struct {
     pthread_t thread;
 } mpix_host_thread_t;
 
-/* A thread's life: waits until all threads have been made, and calls the kernel's function. */
+/*
+ * What a thread does: waits until all threads have been made, and calls the kernel's function. If some could not be
+ * made, it ends without the call, since the function would wait for them. `argument`: its mpix_host_thread_t.
+ */
 static inline void *mpix_host_thread_main(void *argument)
 {
     mpix_host_thread_t *self = (mpix_host_thread_t *)argument;
@@ -66,8 +69,8 @@ static inline void *mpix_host_thread_main(void *argument)
 }
 
 /*
- * Runs a kernel, a mpix_host_kernel_t, and waits for its end. If a thread cannot be made, none calls the function, and
- * `error` says why.
+ * Runs a kernel and waits for its end. `argument`: its mpix_host_kernel_t. If memory runs out or a thread cannot be
+ * made, no thread calls the function. kernel->error says why; 0: the kernel has run.
  */
 static inline void mpix_host_run(void *argument)
 {

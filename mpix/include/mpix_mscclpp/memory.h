@@ -22,25 +22,28 @@ MPIX_DEVICE char *mpix_peer_pointer(const mpix_memory_t *memory, mpix_u32 rank, 
     return base != 0 ? base + offset : base;
 }
 
-/* Copies bytes, in which all threads of the group take part. Uses the widest accesses that both addresses allow. */
+/*
+ * Copies bytes, in which all threads of the group take part. Uses the widest accesses that both addresses allow. Does
+ * not wait for the other threads.
+ */
 MPIX_DEVICE void mpix_copy(const mpix_group_t *group, char *to, const char *from, mpix_u64 bytes)
 {
-    const mpix_u64 both =
-        (mpix_u64)((mpix_address_t)to | (mpix_address_t)from); /* a multiple of 16, or 4, if both are */
-    mpix_u64 done = 0, i;
+    const mpix_u64 address_bits =
+        (mpix_u64)((mpix_address_t)to | (mpix_address_t)from); /* of both: a multiple of 16, or 4, if both are */
+    mpix_u64 done_bytes = 0, i;
 
-    if (both % 16 == 0) {
+    if (address_bits % 16 == 0) {
         for (i = group->index; i < bytes / 16; i += group->size) {
             mpix_copy16(to + 16 * i, from + 16 * i);
         }
-        done = bytes / 16 * 16;
-    } else if (both % 4 == 0) {
+        done_bytes = bytes / 16 * 16;
+    } else if (address_bits % 4 == 0) {
         for (i = group->index; i < bytes / 4; i += group->size) {
             mpix_copy4(to + 4 * i, from + 4 * i);
         }
-        done = bytes / 4 * 4;
+        done_bytes = bytes / 4 * 4;
     }
-    for (i = done + group->index; i < bytes; i += group->size) {
+    for (i = done_bytes + group->index; i < bytes; i += group->size) {
         to[i] = from[i];
     }
 }
@@ -69,7 +72,7 @@ MPIX_DEVICE int mpix_get(mpix_group_t *group, const mpix_memory_channel_t *chann
     return 0;
 }
 
-/* Signals the peer: what the group has written and read so far is done. */
+/* Signals the peer that what the group has written and read so far is done. First waits for the group's threads. */
 MPIX_DEVICE int mpix_signal(mpix_group_t *group, const mpix_memory_channel_t *channel)
 {
     mpix_sync(group);
@@ -79,7 +82,10 @@ MPIX_DEVICE int mpix_signal(mpix_group_t *group, const mpix_memory_channel_t *ch
     return group->failed;
 }
 
-/* Waits for one more signal of the peer. Afterwards the group sees what the peer wrote before it. */
+/*
+ * Waits for one more signal of the peer. Afterwards the group sees what the peer wrote before it. If the wait fails,
+ * the signal is not taken.
+ */
 MPIX_DEVICE int mpix_wait(mpix_group_t *group, const mpix_memory_channel_t *channel)
 {
     mpix_wait_state_t wait = {0, 0};
@@ -109,7 +115,7 @@ MPIX_DEVICE int mpix_poll(const mpix_memory_channel_t *channel)
     return 1;
 }
 
-/* Loads 8 bytes, or `bytes` if that is fewer, from any address. The bytes that are left over are 0. */
+/* Loads 8 bytes, or `bytes` if that is fewer, from any address. The remaining bytes of the result are 0. */
 MPIX_DEVICE mpix_u64 mpix_load8(const char *from, mpix_u64 bytes)
 {
     mpix_u64 data = 0;
@@ -170,7 +176,10 @@ MPIX_DEVICE int mpix_put_packets(mpix_group_t *group, const mpix_memory_channel_
     return 0;
 }
 
-/* Waits for packets that the peer has put at `packets` of own memory, and writes their `bytes` to `to`. */
+/*
+ * Waits for packets with `flag` that the peer puts at offset `packets` of own memory, and writes their `bytes` bytes to
+ * the address `to`. Other threads of the group see them when it returns. If it fails, some may have been written.
+ */
 MPIX_DEVICE int mpix_get_packets(mpix_group_t *group, const mpix_memory_channel_t *channel, char *to, mpix_u64 packets,
                                  mpix_u64 bytes, mpix_u32 flag)
 {

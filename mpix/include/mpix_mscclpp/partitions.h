@@ -30,7 +30,10 @@ MPIX_DEVICE void mpix_trigger(mpix_group_t *group, const mpix_partitions_t *requ
     mpix_pready(group, request, 0);
 }
 
-/* Tells whether the last execution for which the partition was marked has ended. The group sees the result then. */
+/*
+ * Returns not 0 if the last execution for which the partition was marked has ended. The group then sees the result.
+ * Does not wait for it. A partition that the request does not have never arrives.
+ */
 MPIX_DEVICE int mpix_parrived(mpix_group_t *group, const mpix_partitions_t *request, mpix_u32 partition)
 {
     int arrived = 0;

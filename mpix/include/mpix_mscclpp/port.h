@@ -64,7 +64,10 @@ MPIX_DEVICE mpix_u64 mpix_port_push_trigger(mpix_group_t *group, const mpix_port
     return position;
 }
 
-/* Waits until the trigger at `position`, whose type has MPIX_PORT_FLUSH, has been carried out. Called by one thread. */
+/*
+ * Waits until the trigger at `position`, whose type has MPIX_PORT_FLUSH, has been carried out. If the wait fails, sets
+ * group->failed. Called by one thread.
+ */
 MPIX_DEVICE void mpix_port_await_flush(mpix_group_t *group, const mpix_port_channel_t *channel, mpix_u64 position)
 {
     mpix_wait_state_t wait = {0, 0};
@@ -95,7 +98,10 @@ MPIX_DEVICE int mpix_port_push(mpix_group_t *group, const mpix_port_channel_t *c
     return group->failed;
 }
 
-/* Puts any number of bytes. The last trigger has the type `type`, those before it only put. */
+/*
+ * Puts any number of bytes, in as many triggers as that takes. The last one has the type `type`; those before it only
+ * put. Returns 1 if the bytes do not fit into both memories, with nothing pushed, or if a push failed.
+ */
 MPIX_DEVICE int mpix_port_put_as(mpix_group_t *group, const mpix_port_channel_t *channel, mpix_u32 type, mpix_u64 to,
                                  mpix_u64 from, mpix_u64 bytes)
 {
@@ -162,7 +168,10 @@ MPIX_DEVICE int mpix_port_add(mpix_group_t *group, const mpix_port_channel_t *ch
     return group->failed;
 }
 
-/* Waits for one more signal of the peer. Afterwards the group sees the peer's puts and additions before it. */
+/*
+ * Waits for one more signal of the peer. Afterwards the group sees the peer's puts and additions before it. If the wait
+ * fails, the signal is not taken.
+ */
 MPIX_DEVICE int mpix_port_wait(mpix_group_t *group, const mpix_port_channel_t *channel)
 {
     mpix_wait_state_t wait = {0, 0};

@@ -9,7 +9,7 @@
 #include "combine.h"
 #include "memory.h"
 
-/* Returns where a block's part of a rank's area begins. */
+/* Returns the address at which a block's part of a rank's area begins. */
 MPIX_DEVICE char *mpix_room_area(const mpix_room_t *room, mpix_u32 rank, mpix_u32 block)
 {
     return room->areas[rank] + block * room->stride;
@@ -21,7 +21,10 @@ MPIX_DEVICE char *mpix_room_slot(const mpix_room_t *room, char *area, mpix_u64 e
     return area + room->packets + (((epoch & 1) * room->head.ranks + sender) * room->capacity + i) * 16;
 }
 
-/* Begins a call. Returns not 0 if the block has no part in the room, or has failed in this kernel or an earlier one. */
+/*
+ * Begins a call; all threads of the block wait for one another. Returns not 0 if the block has no part in the room, or
+ * has failed in this kernel or an earlier one; the call is then to return at once.
+ */
 MPIX_DEVICE int mpix_room_enter(mpix_group_t *block, const mpix_room_t *room)
 {
     mpix_sync(block);
@@ -34,7 +37,10 @@ MPIX_DEVICE int mpix_room_enter(mpix_group_t *block, const mpix_room_t *room)
     return block->failed;
 }
 
-/* Ends a call. Returns the same to all threads: not 0 if one of them has failed. Later kernels then fail, too. */
+/*
+ * Ends a call. Returns the same to all threads: not 0 if one of them has failed. All further calls of this block in the
+ * room then fail, also in later kernels, because its packets and counts no longer agree with those of the peers.
+ */
 MPIX_DEVICE int mpix_room_leave(mpix_group_t *block, const mpix_room_t *room)
 {
     block->failed = mpix_any(block, block->failed);
@@ -118,7 +124,7 @@ MPIX_DEVICE int mpix_allreduce_small(mpix_group_t *block, const mpix_room_t *roo
     const char *from = (const char *)in;
     char *own_area;
     mpix_u64 epoch, i, data;
-    mpix_u32 r;
+    mpix_u32 distance, sender;
 
     if (mpix_room_enter(block, room)) {
         return 1;
@@ -140,8 +146,8 @@ MPIX_DEVICE int mpix_allreduce_small(mpix_group_t *block, const mpix_room_t *roo
     own_area = mpix_room_area(room, rank, block->block);
     for (i = block->index; i < packets; i += block->size) {
         data = mpix_load8(from + 8 * i, bytes - 8 * i);
-        for (r = 1; r < ranks; ++r) {
-            char *area = mpix_room_area(room, (rank + r) % ranks, block->block);
+        for (distance = 1; distance < ranks; ++distance) {
+            char *area = mpix_room_area(room, (rank + distance) % ranks, block->block);
 
             mpix_store_packet(mpix_room_slot(room, area, epoch, rank, i), data, (mpix_u32)epoch);
         }
@@ -149,19 +155,19 @@ MPIX_DEVICE int mpix_allreduce_small(mpix_group_t *block, const mpix_room_t *roo
     for (i = block->index; i < packets && !block->failed; i += block->size) {
         mpix_u64 result = 0;
 
-        for (r = 0; r < ranks && !block->failed; ++r) {
+        for (sender = 0; sender < ranks && !block->failed; ++sender) {
             mpix_wait_state_t wait = {0, 0};
             int goes_on = 1;
 
-            if (r == rank) {
+            if (sender == rank) {
                 data = mpix_load8(from + 8 * i, bytes - 8 * i);
             } else {
-                while (!mpix_load_packet(mpix_room_slot(room, own_area, epoch, r, i), (mpix_u32)epoch, &data) &&
+                while (!mpix_load_packet(mpix_room_slot(room, own_area, epoch, sender, i), (mpix_u32)epoch, &data) &&
                        goes_on) {
-                    goes_on = mpix_wait_turn(block, &room->head, &wait, r);
+                    goes_on = mpix_wait_turn(block, &room->head, &wait, sender);
                 }
             }
-            result = r == 0 ? data : mpix_combine8(result, data, type, op);
+            result = sender == 0 ? data : mpix_combine8(result, data, type, op);
         }
         if (!block->failed) {
             mpix_store8((char *)out + 8 * i, result, bytes - 8 * i);

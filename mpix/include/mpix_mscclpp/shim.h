@@ -17,7 +17,7 @@ enum { MPIX_THREAD, MPIX_WARP, MPIX_BLOCK };
 
 #define MPIX_DEVICE static __device__ __inline__
 
-/* So many turns of a wait come between two looks at the abort word and the clock. A turn takes a load's latency. */
+/* How many turns of a wait come between two looks at the abort word and the clock. A turn takes a load's latency. */
 #define MPIX_TURNS 16384u
 #define MPIX_WARP_SIZE 32u
 
@@ -64,65 +64,65 @@ MPIX_DEVICE int mpix_any(const mpix_group_t *group, int value)
 }
 
 /*
- * Loads, stores and additions of words that other GPUs or the host use, too. What was written before a release is
- * visible after the acquire that sees it; relaxed ones order nothing.
+ * Loads, stores and additions of words that other GPUs or the host use, too. What a thread wrote before a release is
+ * visible to the thread whose acquire reads the released value. Relaxed ones order nothing.
  */
-MPIX_DEVICE mpix_u64 mpix_load_relaxed(const mpix_u64 *p)
+MPIX_DEVICE mpix_u64 mpix_load_relaxed(const mpix_u64 *word)
 {
     mpix_u64 value;
 
-    asm volatile("ld.relaxed.sys.u64 %0, [%1];" : "=l"(value) : "l"(p) : "memory");
+    asm volatile("ld.relaxed.sys.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
     return value;
 }
 
-MPIX_DEVICE mpix_u64 mpix_load_acquire(const mpix_u64 *p)
+MPIX_DEVICE mpix_u64 mpix_load_acquire(const mpix_u64 *word)
 {
     mpix_u64 value;
 
-    asm volatile("ld.acquire.sys.u64 %0, [%1];" : "=l"(value) : "l"(p) : "memory");
+    asm volatile("ld.acquire.sys.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
     return value;
 }
 
-MPIX_DEVICE void mpix_store_relaxed(mpix_u64 *p, mpix_u64 value)
+MPIX_DEVICE void mpix_store_relaxed(mpix_u64 *word, mpix_u64 value)
 {
-    asm volatile("st.relaxed.sys.u64 [%0], %1;" ::"l"(p), "l"(value) : "memory");
+    asm volatile("st.relaxed.sys.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
 }
 
-MPIX_DEVICE void mpix_store_release(mpix_u64 *p, mpix_u64 value)
+MPIX_DEVICE void mpix_store_release(mpix_u64 *word, mpix_u64 value)
 {
-    asm volatile("st.release.sys.u64 [%0], %1;" ::"l"(p), "l"(value) : "memory");
+    asm volatile("st.release.sys.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
 }
 
-MPIX_DEVICE void mpix_add_release(mpix_u64 *p, mpix_u64 value)
+MPIX_DEVICE void mpix_add_release(mpix_u64 *word, mpix_u64 value)
 {
-    asm volatile("red.release.sys.add.u64 [%0], %1;" ::"l"(p), "l"(value) : "memory");
+    asm volatile("red.release.sys.add.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
 }
 
 /* Adds to a word of this GPU. Returns the value before. Orders nothing. */
-MPIX_DEVICE mpix_u64 mpix_fetch_add(mpix_u64 *p, mpix_u64 value)
+MPIX_DEVICE mpix_u64 mpix_fetch_add(mpix_u64 *word, mpix_u64 value)
 {
     mpix_u64 old;
 
-    asm volatile("atom.relaxed.gpu.add.u64 %0, [%1], %2;" : "=l"(old) : "l"(p), "l"(value) : "memory");
+    asm volatile("atom.relaxed.gpu.add.u64 %0, [%1], %2;" : "=l"(old) : "l"(word), "l"(value) : "memory");
     return old;
 }
 
 /* A packet is 8 bytes of data and two flags. Each half is stored whole. */
-MPIX_DEVICE void mpix_store_packet(char *p, mpix_u64 data, mpix_u32 flag)
+MPIX_DEVICE void mpix_store_packet(char *packet, mpix_u64 data, mpix_u32 flag)
 {
-    asm volatile("st.relaxed.sys.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"((mpix_u32)data), "r"(flag),
+    asm volatile("st.relaxed.sys.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(packet), "r"((mpix_u32)data), "r"(flag),
                  "r"((mpix_u32)(data >> 32)), "r"(flag)
                  : "memory");
 }
 
-/* Loads a packet's data. Returns whether it has arrived: both flags are `flag`. Else the data mean nothing. */
-MPIX_DEVICE int mpix_load_packet(const char *p, mpix_u32 flag, mpix_u64 *data)
+/* Loads a packet's data. Returns 1 if it has arrived, with `flag` in both halves; else 0, and *data means nothing. */
+MPIX_DEVICE int mpix_load_packet(const char *packet, mpix_u32 flag, mpix_u64 *data)
 {
     mpix_u32 low, first, high, second;
 
     asm volatile("ld.relaxed.sys.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(low), "=r"(first), "=r"(high), "=r"(second)
-                 : "l"(p)
+                 : "l"(packet)
                  : "memory");
     *data = (mpix_u64)high << 32 | low;
     return first == flag && second == flag;
@@ -213,7 +213,7 @@ typedef struct {
 /* Called in each turn of a wait. Lets other threads run now and then, as there may be fewer processors than threads. */
 MPIX_DEVICE void mpix_pause(mpix_group_t *group)
 {
-    if (++group->turns % 32 == 0) {
+    if (++group->turns % 32 == 0) { /* seldom enough that a wait with a processor to itself stays fast */
         (void)sched_yield();
     }
 }
@@ -244,55 +244,56 @@ MPIX_DEVICE int mpix_any(mpix_group_t *group, int value)
     return __atomic_load_n(&meeting->any[generation % 2], __ATOMIC_RELAXED) != 0;
 }
 
+/* Waits for all threads of the group. They see afterwards what any of them wrote before. */
 MPIX_DEVICE void mpix_sync(mpix_group_t *group)
 {
     (void)mpix_any(group, 0);
 }
 
 /* What follows does the same as on a GPU, above. */
-MPIX_DEVICE mpix_u64 mpix_load_relaxed(const mpix_u64 *p)
+MPIX_DEVICE mpix_u64 mpix_load_relaxed(const mpix_u64 *word)
 {
-    return __atomic_load_n(p, __ATOMIC_RELAXED);
+    return __atomic_load_n(word, __ATOMIC_RELAXED);
 }
 
-MPIX_DEVICE mpix_u64 mpix_load_acquire(const mpix_u64 *p)
+MPIX_DEVICE mpix_u64 mpix_load_acquire(const mpix_u64 *word)
 {
-    return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 
-MPIX_DEVICE void mpix_store_relaxed(mpix_u64 *p, mpix_u64 value)
+MPIX_DEVICE void mpix_store_relaxed(mpix_u64 *word, mpix_u64 value)
 {
-    __atomic_store_n(p, value, __ATOMIC_RELAXED);
+    __atomic_store_n(word, value, __ATOMIC_RELAXED);
 }
 
-MPIX_DEVICE void mpix_store_release(mpix_u64 *p, mpix_u64 value)
+MPIX_DEVICE void mpix_store_release(mpix_u64 *word, mpix_u64 value)
 {
-    __atomic_store_n(p, value, __ATOMIC_RELEASE);
+    __atomic_store_n(word, value, __ATOMIC_RELEASE);
 }
 
-MPIX_DEVICE void mpix_add_release(mpix_u64 *p, mpix_u64 value)
+MPIX_DEVICE void mpix_add_release(mpix_u64 *word, mpix_u64 value)
 {
-    (void)__atomic_fetch_add(p, value, __ATOMIC_RELEASE);
+    (void)__atomic_fetch_add(word, value, __ATOMIC_RELEASE);
 }
 
-MPIX_DEVICE mpix_u64 mpix_fetch_add(mpix_u64 *p, mpix_u64 value)
+MPIX_DEVICE mpix_u64 mpix_fetch_add(mpix_u64 *word, mpix_u64 value)
 {
-    return __atomic_fetch_add(p, value, __ATOMIC_RELAXED);
+    return __atomic_fetch_add(word, value, __ATOMIC_RELAXED);
 }
 
 /* A packet is 8 bytes of data and two flags. Each half is stored whole. */
-MPIX_DEVICE void mpix_store_packet(char *p, mpix_u64 data, mpix_u32 flag)
+MPIX_DEVICE void mpix_store_packet(char *packet, mpix_u64 data, mpix_u32 flag)
 {
-    mpix_u64 *words = (mpix_u64 *)(void *)p;
+    mpix_u64 *words = (mpix_u64 *)(void *)packet;
 
     mpix_store_relaxed(&words[0], (mpix_u64)flag << 32 | (data & 0xffffffffu));
     mpix_store_relaxed(&words[1], (mpix_u64)flag << 32 | data >> 32);
 }
 
-/* Loads a packet's data. Returns whether it has arrived: both flags are `flag`. Else the data mean nothing. */
-MPIX_DEVICE int mpix_load_packet(const char *p, mpix_u32 flag, mpix_u64 *data)
+/* Loads a packet's data. Returns 1 if it has arrived, with `flag` in both halves; else 0, and *data means nothing. */
+MPIX_DEVICE int mpix_load_packet(const char *packet, mpix_u32 flag, mpix_u64 *data)
 {
-    const mpix_u64 *words = (const mpix_u64 *)(const void *)p;
+    const mpix_u64 *words = (const mpix_u64 *)(const void *)packet;
     const mpix_u64 first = mpix_load_relaxed(&words[0]), second = mpix_load_relaxed(&words[1]);
 
     *data = second << 32 | (first & 0xffffffffu);
@@ -356,7 +357,7 @@ MPIX_DEVICE float mpix_multiply(float a, float b)
 
 #endif
 
-/* Returns the group of this thread alone. */
+/* Returns the group of this thread alone. It takes over whether the block's group has failed, but does not tell it. */
 MPIX_DEVICE mpix_group_t mpix_thread_of(const mpix_group_t *block)
 {
     mpix_group_t group = *block;

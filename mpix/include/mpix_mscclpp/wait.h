@@ -10,12 +10,13 @@
 /* The state of one wait, which begins with zeros. */
 typedef struct {
     mpix_u32 turns;    /* so far */
-    mpix_u64 since_ns; /* 0 before the first look at the clock */
+    mpix_u64 since_ns; /* time of the first look at the clock; 0: it was not looked at yet */
 } mpix_wait_state_t;
 
 /*
- * Does one turn of a wait for `peer`, after the caller has looked in vain for what it waits for. Returns 0 if the
- * caller has to give up: the group has failed, and a peer that is late is reported.
+ * Does one turn of a wait for `peer`, after the caller has looked in vain for what it waits for. Returns 1 if the
+ * caller is to look again, and 0 if it has to give up: the host has told it to, or the deadline has passed, and then
+ * the peer is reported as late. group->failed is then set. Called by each thread that waits.
  */
 MPIX_DEVICE int mpix_wait_turn(mpix_group_t *group, const mpix_head_t *head, mpix_wait_state_t *wait, mpix_u32 peer)
 {
@@ -42,7 +43,10 @@ MPIX_DEVICE int mpix_wait_turn(mpix_group_t *group, const mpix_head_t *head, mpi
     return 0;
 }
 
-/* Reports a misuse, MPIX_MSCCLPP_MISUSE_..., unless one is reported already, and fails the calling thread. */
+/*
+ * Reports a misuse, MPIX_MSCCLPP_MISUSE_..., unless one is reported already, and sets group->failed of this thread. All
+ * threads of the group call it; the first one reports. `offset`, `bytes` and `limit` are words of the report (types.h).
+ */
 MPIX_DEVICE void mpix_misuse(mpix_group_t *group, const mpix_head_t *head, int what, mpix_u32 rank, mpix_u64 offset,
                              mpix_u64 bytes, mpix_u64 limit)
 {
@@ -56,7 +60,10 @@ MPIX_DEVICE void mpix_misuse(mpix_group_t *group, const mpix_head_t *head, int w
     group->failed = 1;
 }
 
-/* Returns 1 if `bytes` bytes at `offset` lie within `limit` bytes of a rank's memory; else reports that and fails. */
+/*
+ * Returns 1 if `bytes` bytes at `offset` lie within a rank's memory of `limit` bytes. Otherwise reports the misuse,
+ * sets group->failed, and returns 0.
+ */
 MPIX_DEVICE int mpix_fits(mpix_group_t *group, const mpix_head_t *head, mpix_u32 rank, mpix_u64 offset, mpix_u64 bytes,
                           mpix_u64 limit)
 {

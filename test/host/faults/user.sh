@@ -6,10 +6,10 @@
 user=mpix/include/mpix_mscclpp
 user_test=test/host/test_user.c
 plant user-signal-relaxed user "$user/shim.h" "$user_test" \
-    's/(__atomic_fetch_add\(p, value, __ATOMIC_)RELEASE/\1RELAXED/'
-plant user-wait-relaxed user "$user/shim.h" "$user_test" 's/(__atomic_load_n\(p, __ATOMIC_)ACQUIRE/\1RELAXED/'
+    's/(__atomic_fetch_add\(word, value, __ATOMIC_)RELEASE/\1RELAXED/'
+plant user-wait-relaxed user "$user/shim.h" "$user_test" 's/(__atomic_load_n\(word, __ATOMIC_)ACQUIRE/\1RELAXED/'
 plant user-barrier-relaxed user "$user/shim.h" "$user_test" \
-    's/(__atomic_store_n\(p, value, __ATOMIC_)RELEASE/\1RELAXED/'
+    's/(__atomic_store_n\(word, value, __ATOMIC_)RELEASE/\1RELAXED/'
 plant user-signal-too-early user "$user/memory.h" "$user_test" \
     '/^MPIX_DEVICE int mpix_signal/,/^}/s/^    mpix_sync\(group\);//'
 plant user-push-too-early user "$user/port.h" "$user_test" \
