@@ -67,7 +67,7 @@ class Transposition:
 
     @staticmethod
     def _block(shape, axis, bounds):
-        """Returns the datatype of the subarray within these bounds of an axis; None for an empty one, which MPI lacks."""
+        """Returns the datatype of the subarray within these bounds of an axis. None if it is empty, as MPI has none."""
         starts = [0] * len(shape)
         sizes = list(shape)
         starts[axis], sizes[axis] = bounds[0], bounds[1] - bounds[0]

@@ -35,7 +35,7 @@ def choose_device():
 
 
 def buffer(tensor):
-    """Returns what mpi4py takes for a tensor. It must be contiguous, and of a type that MPI knows: not bfloat16 or half."""
+    """Returns what mpi4py takes for a tensor, which must be contiguous, and of a type of MPI: not bfloat16 or half."""
     tensor = tensor.detach()
     return tensor if tensor.is_cuda else tensor.numpy()
 
