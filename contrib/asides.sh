@@ -1,10 +1,12 @@
-# What contrib/check does in the background, read in by it: what that says and counts waits for who joins it.
+# What contrib/check does in the background; contrib/check reads this file in. What a command in the background prints
+# and counts is kept in files, until `joined` prints and counts it.
 # shellcheck shell=bash disable=SC2154 # `top` and `start` are the reader's
 
-# By name, the process that runs it, or 0: it has run here.
+# {name: id of the process that runs the command, or 0 if it has run in this shell already}
 declare -A asides=()
 
-# aside NAME COMMAND...: in the background, but now and here with --jobs 1. What it says and counts waits for `joined`.
+# aside NAME COMMAND...: runs a command in the background or, with --jobs 1, in this shell. What it prints and counts is
+# kept for `joined`.
 aside() {
     local name=$1
     clear_aside "$name"
@@ -33,12 +35,14 @@ begin_asides() {
     done
 }
 
+# clear_aside NAME: removes what an earlier run has kept.
 clear_aside() {
     mkdir -p "$top/build/log"
     rm -f "$top/build/log/$1.aside".*
 }
 
-# in_aside NAME COMMAND...: the same where all is in the background already.
+# in_aside NAME COMMAND...: runs a command in this shell, which is in the background or has no background. Keeps in
+# files what the command prints, its exit status and counts, and the seconds that it took.
 in_aside() {
     local place=$top/build/log/$1.aside passed=0 failed=0 skipped=0 failures=() used=0 began=$SECONDS before
     shift
@@ -53,7 +57,7 @@ in_aside() {
     mv "$place.new" "$place.counts"
 }
 
-# read_used: sets `used` to the processor seconds of this shell and of what has ended below it.
+# read_used: sets `used` to the processor seconds of this shell and of all its children that have ended.
 read_used() {
     local file=$top/build/log/times.$BASHPID
     mkdir -p "$top/build/log"
@@ -62,14 +66,15 @@ read_used() {
     rm -f "$file"
 }
 
-# joined NAME: prints and counts what an aside has said, once it has ended; its command's status.
+# joined NAME: waits for the end of an aside, prints what it has printed, and adds its counts to those of this shell.
+# Returns the status of its command; 1, after a failure that is counted, if it did not come to its end.
 joined() {
     local place=$top/build/log/$1.aside counts pid=${asides[$1]}
     while [ ! -e "$place.counts" ] && kill -0 "$pid" 2>/dev/null; do
         sleep 0.2
     done
     unset "asides[$1]"
-    # The last of its lane ends with it, and what it has used is counted from here on.
+    # With the last aside of a lane the lane's process ends, and read_used then counts what it has used.
     [[ $pid -eq 0 || " ${asides[*]} " == *" $pid "* ]] || wait "$pid" 2>/dev/null
     [ ! -e "$place.said" ] || cat "$place.said"
     mapfile -t counts < <(cat "$place.counts" 2>/dev/null)
@@ -84,6 +89,7 @@ joined() {
     return "${counts[0]}"
 }
 
+# interrupted: for SIGINT and SIGTERM: ends all that runs in the background, and then this script.
 interrupted() {
     local pid
     trap - INT TERM

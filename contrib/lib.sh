@@ -2,32 +2,35 @@
 # What contrib/quickstart, contrib/check and .ci/run share; they set `top` and source this file.
 : "${top:?}"
 
+# say WORD...: prints a line.
 say() {
     printf '%s\n' "$*"
 }
 
+# die WORD...: prints a line with the script's name on standard error, and ends the script with status 1.
 die() {
     printf '%s: %s\n' "${0##*/}" "$*" >&2
     exit 1
 }
 
-# How many compilers run at once: `wanted_jobs` if it is set, else one a core.
+# jobs: prints how many compilers run at once: `wanted_jobs` if it is set, else one a core.
 wanted_jobs=
 jobs() {
     [ -z "$wanted_jobs" ] || { echo "$wanted_jobs" && return; }
     nproc 2>/dev/null || getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1
 }
 
+# have PROGRAM: tells whether the shell finds it.
 have() {
     command -v "$1" >/dev/null 2>&1
 }
 
-# find_nvcc: prints where it is.
+# find_nvcc: prints where nvcc is; nothing if it is neither in PATH nor where CUDA installs it.
 find_nvcc() {
     command -v nvcc || { [ -x /usr/local/cuda/bin/nvcc ] && echo /usr/local/cuda/bin/nvcc; }
 }
 
-# find_matplotlib: prints the Python that has it, Debian's if the first one has not; else the first one.
+# find_matplotlib: prints the Python that has matplotlib: python3, or else Debian's. If neither has it, prints python3.
 find_matplotlib() {
     local python
     for python in python3 /usr/bin/python3; do
@@ -36,7 +39,7 @@ find_matplotlib() {
     echo python3
 }
 
-# gpu_count: GPUs that the driver shows, without opening them, or as many of them as CUDA_VISIBLE_DEVICES leaves.
+# gpu_count: prints how many GPUs the driver shows, or how many of them CUDA_VISIBLE_DEVICES leaves. Opens none.
 gpu_count() {
     local count=0 gpu visible
     for gpu in /dev/nvidia[0-9]*; do
@@ -49,16 +52,17 @@ gpu_count() {
     echo "$count"
 }
 
-# mps_answers: whether an MPS daemon serves CUDA_MPS_PIPE_DIRECTORY, or the default folder where that is unset.
+# mps_answers: tells whether an MPS daemon serves CUDA_MPS_PIPE_DIRECTORY, or the default folder where that is unset.
 mps_answers() {
     have nvidia-cuda-mps-control && timeout -k 1 10 nvidia-cuda-mps-control >/dev/null 2>&1 <<<get_server_list
 }
 
-# What runs a command without MPS, whoever's daemon there is: nobody answers in that folder.
+# The words before a command that is to run without MPS, whichever daemon there is: none answers in that folder.
 # shellcheck disable=SC2034 # for those who read this file in
 without_mps=(env CUDA_MPS_PIPE_DIRECTORY=/nonexistent MSCCLPP_TEST_MPS=0)
 
-# Names of Debian and Ubuntu. Open MPI's own headers include those of PMIx, hwloc and libevent, which come with it.
+# missing_build_packages: prints the packages that the build needs and that are not there, by their names in Debian and
+# Ubuntu. Open MPI's own headers include those of PMIx, hwloc and libevent, which come with it.
 missing_build_packages() {
     local pair
     for pair in gcc:gcc make:make pkg-config:pkg-config mpicc:libopenmpi-dev mpirun:openmpi-bin tar:tar; do
@@ -79,8 +83,9 @@ missing_build_packages() {
     fi
 }
 
-# What the build can do without, but then nothing carries all-reduces between nodes that have no HCA, no execution
-# plan can be read, or mscclpp_synth does not search. Tried once for a build folder, by root where apt-get is.
+# install_optional_packages DIR: tries to install what the build can do without, as root where apt-get is, unless DIR
+# has been configured already. Without them nothing carries all-reduces between nodes that have no HCA, no execution
+# plan can be read, or mscclpp_synth does not search. Never fails.
 install_optional_packages() {
     local -a missing=()
     [ ! -e "$1/Makefile" ] || return 0
@@ -95,7 +100,8 @@ install_optional_packages() {
     fi
 }
 
-# With some distributions clang brings the runtimes of its sanitizers, with others a package does that it recommends.
+# clang_has_tsan: tells whether clang can link with ThreadSanitizer. In some distributions it brings the runtimes of its
+# sanitizers, in others they are in a package of their own.
 clang_has_tsan() {
     local program status
     program=$(mktemp) || return
@@ -105,7 +111,8 @@ clang_has_tsan() {
     return $status
 }
 
-# What CC says, else what makes the programs that take less time with ThreadSanitizer.
+# tsan_compiler: prints the compiler for ThreadSanitizer: CC if it is set, else clang if it can, as its programs take
+# less time, else gcc.
 tsan_compiler() {
     if [ -n "${CC:-}" ]; then
         echo "$CC"
@@ -116,6 +123,8 @@ tsan_compiler() {
     fi
 }
 
+# missing_check_packages: prints the packages that only tests need and that are not there, as missing_build_packages
+# does.
 missing_check_packages() {
     local pair
     for pair in g++:g++ gfortran:gfortran clang:clang python3:python3 shellcheck:shellcheck nm:binutils ps:procps \
@@ -132,7 +141,8 @@ missing_check_packages() {
         >/dev/null 2>&1 || echo python3-dev
 }
 
-# install_packages PURPOSE PACKAGE...: with apt-get for root; otherwise says what is missing and fails.
+# install_packages PURPOSE PACKAGE...: installs packages with apt-get as root. Otherwise says what is missing, and
+# fails.
 install_packages() {
     local purpose=$1
     shift
@@ -151,7 +161,7 @@ install_packages() {
     DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends "$@" >/dev/null
 }
 
-# make_configure: unless configure is newer than everything that it is made from.
+# make_configure: makes configure, unless it is newer than everything that it is made from. On failure shows the log.
 make_configure() {
     if [ -x "$top/configure" ] && [ -e "$top/Makefile.in" ] &&
         [ -z "$(find "$top" -path "$top/build" -prune -o -path "$top/build-aux" -prune -o \
@@ -166,7 +176,8 @@ make_configure() {
     }
 }
 
-# configure_in DIR ARGUMENT...: configures there, unless that was done with the same arguments and configure.
+# configure_in DIR ARGUMENT...: configures in DIR, unless that was done with the same arguments, compiler and configure.
+# After other arguments what was built is removed. On failure shows the end of the log, DIR.configure.log.
 configure_in() {
     local dir=$1 wanted
     shift
@@ -191,7 +202,7 @@ configure_in() {
     fi
 }
 
-# make_in DIR TARGET...: quietly; the end of the log on failure.
+# make_in DIR TARGET...: makes targets in DIR, quietly. On failure shows the errors of the log, DIR.make.log.
 make_in() {
     local dir=$1
     shift
@@ -202,12 +213,13 @@ make_in() {
     }
 }
 
-# build_variable DIR NAME: what configure found.
+# build_variable DIR NAME: prints a variable of the Makefile in DIR, which configure has set.
 build_variable() {
     sed -n "s/^$2 = //p" "$1/Makefile"
 }
 
-# mpirun_options DIR: for this machine and this series of Open MPI. Ranks may outnumber cores, containers run as root.
+# mpirun_options DIR: prints the options that mpirun needs on this machine, for the series of Open MPI that DIR was
+# configured with. They let ranks outnumber cores, and let root run programs, as in containers.
 mpirun_options() {
     local version
     version=$(build_variable "$1" OMPI_VERSION)
@@ -220,13 +232,14 @@ mpirun_options() {
     printf '%s\n' '--bind-to none'
 }
 
-# component_path DIR FOLDER: the folder of our component before those of Open MPI. Naming the path also gets past the
-# PMIx of Debian 13, whose settings make mpirun look elsewhere.
+# component_path DIR FOLDER: prints the value of mca_base_component_path: FOLDER, which has our component, before the
+# folder of Open MPI's. Naming the path also gets past the PMIx of Debian 13, whose settings make mpirun look elsewhere.
 component_path() {
     printf '%s:%s\n' "$2" "$(build_variable "$1" OMPI_PKGLIBDIR)"
 }
 
-# find_library NAME...: true if the loader would find one of them, in LD_LIBRARY_PATH or where it looks itself.
+# find_library NAME...: tells whether the loader would find one of the libraries, in LD_LIBRARY_PATH or where it looks
+# itself.
 find_library() {
     local name place
     for name in "$@"; do

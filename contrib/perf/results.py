@@ -21,10 +21,12 @@ def load(path):
 
 
 def is_positive(value):
+    """Tells whether a value is a finite number above 0."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value > 0
 
 
 def is_number(value):
+    """Tells whether a value is a finite number."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 

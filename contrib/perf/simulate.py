@@ -51,7 +51,8 @@ def times_of(answer):
 
 
 def simulate(build, nodes, kind, sizes, figures):
-    """Simulates a pattern with figures of fit(). Returns seconds by size."""
+    """Simulates a pattern, in mscclpp_sim's name `kind`, with figures of fit(). Returns seconds by size."""
+    # As mca/common/fabric/setup.c divides the exchange area: an eighth is for packets, the rest for slots.
     slot_bytes = EXCHANGE_BYTES * 7 // 8 // (BLOCKS * SETS * (nodes + 1)) // 16 * 16
     tile_bytes = (nodes + 1) * slot_bytes // 2 if kind == "ring" else slot_bytes
     process = subprocess.run([f"{build}/mscclpp_sim", "--json", "--nodes", str(nodes), "--ranks-per-node", "1",
