@@ -104,7 +104,7 @@ static void launch(void (*function)(mpix_group_t *block, void *args), unsigned b
     }
 KERNELS(STAGE_LAUNCH)
 
-/* Also frees what the launches so far have allocated. */
+/* Waits for all kernels, and frees what their launches have allocated. */
 void stage_wait(void)
 {
     launch_t *launched;

@@ -46,7 +46,10 @@ static bool open_gemm(bench_env_t *env, bench_between_t *between)
     return bench_all(env->control, bench_gemm_open(between->matrix, loop.stream));
 }
 
-/* On the twin, and without kernels, there is nothing to open. After a failure nothing is freed: the program ends. */
+/*
+ * Opens the kernels' stream, if they have one of their own, and loads the kernel. On the twin, and without kernels,
+ * there is nothing to open. After a failure nothing is freed: the program ends.
+ */
 bool bench_between_open(bench_env_t *env, bench_between_t *between, bool in_stream)
 {
     bool ok = true;

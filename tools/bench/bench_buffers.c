@@ -170,6 +170,7 @@ err:
     return false;
 }
 
+/* Frees the buffers. If they are not open, does nothing. */
 void bench_buffers_close(bench_buffers_t *buffers, const bench_env_t *env)
 {
     if (buffers->send != NULL) {
@@ -229,6 +230,7 @@ static bool repeat_period(bench_buffers_t *buffers, const bench_env_t *env, cons
     return repeat_staging(buffers, env, to, count * type->size, unit_bytes);
 }
 
+/* Poisons the receive buffer, unless the operands are all of it, and then writes the operands. */
 bool bench_buffers_fill(bench_buffers_t *buffers, const bench_env_t *env, const bench_operation_t *operation, int seed)
 {
     const bench_type_t *type = operation->type;
@@ -309,6 +311,10 @@ static void compute_expected(bench_buffers_t *buffers, const bench_operation_t *
     memcpy(buffers->expected + PERIOD * size, buffers->expected, PERIOD * size);
 }
 
+/*
+ * Compares each segment of the result with what its operands yield and, if `strict`, what lies behind the result with
+ * the poison.
+ */
 bool bench_buffers_verify(bench_buffers_t *buffers, const bench_env_t *env, const bench_operation_t *operation,
                           int seed, bool strict, uint64_t *wrong_p)
 {

@@ -90,7 +90,7 @@ int bench_layout_target(const bench_layout_t *layout, int edge)
     return bench_layout_source(layout, BENCH_NEIGHBORS - 1 - edge);
 }
 
-/* Returns how many elements a rank sends over an edge. */
+/* Returns how many elements rank `owner` sends over an edge. In an all-gather that is the same for both its edges. */
 static size_t neighbor_block_size(const bench_layout_t *layout, int owner, int edge)
 {
     const int index = BENCH_GATHERS == layout->coll->blocks ? owner : owner + edge;
@@ -112,7 +112,7 @@ static bench_segment_t neighbor_segment(const bench_layout_t *layout, int edge)
     return segment;
 }
 
-/* Fills in MPI's arguments for the blocks of neighbours. */
+/* Fills in MPI's arguments for the blocks of neighbours: counts and displacements of what this rank gets and sends. */
 static void open_neighbors(bench_layout_t *layout, MPI_Datatype type, size_t type_size)
 {
     for (int i = 0; i < BENCH_NEIGHBORS; ++i) {
@@ -252,6 +252,7 @@ void bench_layout_close(bench_layout_t *layout)
     memset(layout, 0, sizeof(*layout));
 }
 
+/* MPI_Alltoallw counts displacements in bytes; blocks of equal size have no displacements. */
 bool bench_layout_fits_int(const bench_layout_t *layout, size_t type_size)
 {
     if (MSCCLPP_COLL_ALLTOALLW == layout->coll->coll) {
@@ -263,6 +264,7 @@ bool bench_layout_fits_int(const bench_layout_t *layout, size_t type_size)
     return layout->count / (size_t)layout->size <= INT_MAX;
 }
 
+/* Where the operands lie follows from MPI's arguments: in place, a rank's own block lies in its receive buffer. */
 bench_piece_t bench_layout_input(const bench_layout_t *layout, bool in_place)
 {
     const bool is_root = layout->rank == layout->root;
@@ -292,6 +294,7 @@ bench_piece_t bench_layout_input(const bench_layout_t *layout, bool in_place)
     return piece;
 }
 
+/* A rank has no segment if the collective gives it no result, or leaves the result where it is. */
 int bench_layout_segments(const bench_layout_t *layout, bool in_place)
 {
     const bool is_root = layout->rank == layout->root;
@@ -358,6 +361,7 @@ bool bench_layout_keeps_rest(const bench_layout_t *layout, bool in_place)
     return !in_place || BENCH_SCATTERS != layout->coll->blocks || !layout->coll->reduces;
 }
 
+/* What a rank must read once, and write once, whatever the algorithm: in place, its own block stays where it is. */
 void bench_layout_traffic(const bench_layout_t *layout, int rank, bool in_place, size_t *reads_p, size_t *writes_p)
 {
     const bench_coll_t *coll = layout->coll;

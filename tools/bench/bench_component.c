@@ -41,7 +41,10 @@ static void write_choice(MPI_T_enum enumtype, int value, char *text, size_t leng
     }
 }
 
-/* Also returns false for a type that no parameter of the component has. */
+/*
+ * Reads a parameter and writes its value as a text. Returns false if there is none of this name, or if its type is none
+ * that the component's parameters have.
+ */
 bool bench_component_parameter(const char *name, char *text, size_t length)
 {
     char full_name[128];
@@ -140,7 +143,7 @@ static uint64_t read_counter(const counter_t *counter)
     return MPI_UNSIGNED == counter->datatype ? value.u : value.ull;
 }
 
-/* What cannot be read counts as 0 or false, so that callers need not look for failures. */
+/* Reads the state. What cannot be read counts as 0 or false, so that callers need not look for failures. */
 void bench_component_read(bench_component_t *state_p)
 {
     char text[1024];

@@ -60,6 +60,7 @@ typedef int (*cu_range_fn_t)(uintptr_t address, size_t size);
 #define CU_MEM_ALLOC_GRANULARITY_MINIMUM 0
 #define CU_MEM_ACCESS_FLAGS_PROT_READWRITE 3
 
+/* The driver is opened by the first call, and stays open. */
 void *bench_cuda_find(const char *name)
 {
     static void *driver;
@@ -222,7 +223,10 @@ static bool map_at(uintptr_t address, size_t size, const cu_memory_t *memory)
            succeeded("cuMemSetAccess", allow(address, size, &access, 1));
 }
 
-/* After a failure the reserved addresses stay reserved: these are test programs. */
+/*
+ * Reserves addresses, allocates memory and maps it there. After a failure the addresses stay reserved: only programs
+ * for tests and measurements call this.
+ */
 bool bench_cuda_mapped_alloc(size_t size, void **address_p)
 {
     cu_reserve_fn_t reserve = (cu_reserve_fn_t)bench_cuda_find("cuMemAddressReserve");

@@ -8,7 +8,7 @@
 
 #include "mca/common/base/log.h"
 
-/* "auto" means the host twin where CUDA cannot be used. */
+/* Opens the GPU runtime that --device names. "auto" stands for CUDA, or for the host twin where CUDA cannot be used. */
 bool bench_env_choose_device(bench_env_t *env, const char *device)
 {
     const mscclpp_gpu_ops_t *gpu;
@@ -136,7 +136,10 @@ static void study_places(bench_env_t *env)
     }
 }
 
-/* After a failure bench_env_close frees what was opened. */
+/*
+ * Opens communicators, this rank's device and its stream, and learns where all ranks are. All ranks call it and return
+ * the same. After a failure bench_env_close frees what was opened.
+ */
 bool bench_env_open(bench_env_t *env)
 {
     bool on_cuda = !env->on_twin;

@@ -113,7 +113,10 @@ static bool allocate_matrices(int size, void *stream)
            succeeded("cuMemsetD8Async", set(blas.matrices, 0, 3 * matrix_bytes(), stream));
 }
 
-/* The handle of cuBLAS is made by the first call and stays; its stream is that of the first call. */
+/*
+ * Prepares products of matrices of `size` rows, and waits until they can be launched. The first call makes the handle
+ * of cuBLAS for its stream; further calls only replace the matrices.
+ */
 bool bench_gemm_open(int size, void *stream)
 {
     return (blas.handle != NULL || (succeeded("cublasCreate", blas.create(&blas.handle)) &&
@@ -162,7 +165,10 @@ static bool time_product(int size, void *stream, double *microseconds_p)
     return true;
 }
 
-/* The result is a multiple of SIZE_STEP. It is LARGEST_SIZE if even that takes less time. */
+/*
+ * Finds the least size whose product takes at least `microseconds`, in steps of SIZE_STEP, or LARGEST_SIZE if even that
+ * takes less. Returns false if a product fails.
+ */
 bool bench_gemm_choose(double microseconds, void *stream, int *size_p)
 {
     int low = SMALLEST_SIZE, high = SMALLEST_SIZE; /* matrix sizes, in multiples of SIZE_STEP */

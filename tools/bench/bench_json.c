@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Escapes what JSON does not allow within quotes. */
+/* Writes a text within quotes, and escapes what JSON does not allow there. */
 void bench_json_string(FILE *file, const char *text)
 {
     fputc('"', file);
@@ -197,6 +197,7 @@ bool bench_json_close(bench_report_t *report, uint64_t wrong, uint64_t rival_wro
     return ok;
 }
 
+/* Prepares the report, and on rank 0 begins the JSON file if --json asks for one. */
 bool bench_report_open(bench_report_t *report, const bench_options_t *options, const bench_env_t *env)
 {
     bool ok = true;

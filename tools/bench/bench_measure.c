@@ -73,8 +73,9 @@ static int choose_calls(const bench_options_t *options, const bench_contender_t 
 }
 
 /*
- * The order is: verify, prepare the timed calls, warm up each contender, estimate the length of a round from ours, and
- * then time the rounds. With kernels between the calls, loops of calls and kernels take the contenders' places.
+ * Verifies the results, prepares the timed calls, warms up each contender, estimates from ours how many calls a round
+ * should have, and then times the rounds. With kernels between the calls, loops of calls and kernels take the
+ * contenders' places. Returns false if a call or a copy failed.
  */
 bool bench_measure(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers, bench_contender_t *ours,
                    bench_contender_t *rival, const bench_row_t *row, bool in_place, bench_cell_t *cell_p)

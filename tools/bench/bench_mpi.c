@@ -48,7 +48,10 @@ MPI_Comm bench_mpi_comm(bench_env_t *env, const bench_coll_t *coll)
 
 #define BLOCKING(Name_, name_) MPI_##Name_
 
-/* Also false for a collective that neither list of MPI's functions has. */
+/*
+ * Calls MPI's blocking function on the operation's buffers. Returns false if it fails, or if neither list of functions
+ * has the collective.
+ */
 bool bench_call_mpi(const bench_operation_t *operation, MPI_Comm comm)
 {
     const bench_mpi_args_t args = bench_mpi_args(operation);

@@ -117,14 +117,17 @@ static bool call_nccl(bench_contender_t *contender, const bench_operation_t *ope
            (!contender->waits || finish(contender));
 }
 
-/* For bench_contender_t: what NCCL can do with a collective. */
+/* For bench_contender_t: returns what NCCL can do with a collective. */
 static bench_serves_t serves(const bench_contender_t *contender, const bench_coll_t *coll, bool in_place)
 {
     (void)contender;
     return bench_nccl_serves(coll, in_place);
 }
 
-/* All ranks call it. After a failure nothing is freed, because the program ends. */
+/*
+ * Loads NCCL, and makes a communicator of all ranks, whose identity rank 0 chooses. All ranks call it and return the
+ * same. After a failure nothing is freed, because the program ends.
+ */
 bool bench_nccl_open(bench_env_t *env, const char *library, bool waits, bool spins, bench_contender_t *contender_p)
 {
     nccl_id_t id, *ids;
@@ -143,7 +146,6 @@ bool bench_nccl_open(bench_env_t *env, const char *library, bool waits, bool spi
     if (!bench_all(env->control, load_library(library, 0 == env->rank))) {
         return false;
     }
-    /* Rank 0 makes the identity of the communicator for all. */
     ids = calloc((size_t)env->size, sizeof(ids[0]));
     memset(&id, 0, sizeof(id));
     if (0 == env->rank) {

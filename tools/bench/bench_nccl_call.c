@@ -5,7 +5,8 @@
 #include "tools/bench/bench_nccl.h"
 
 /*
- * NCCL has no scans, and no exchange in place: its sends and receives would overwrite blocks that are yet to be sent.
+ * Returns whether NCCL can serve a collective. It has no scans, and cannot exchange in place: its receives would
+ * overwrite blocks that are yet to be sent.
  */
 bench_serves_t bench_nccl_serves(const bench_coll_t *coll, bool in_place)
 {
@@ -115,7 +116,10 @@ static int reduce_each(const nccl_functions_t *functions, const bench_operation_
     return 0 != result ? result : end_result;
 }
 
-/* In place, a reduce-scatter's result lies at this rank's block, where MPI has it at the buffer's beginning. */
+/*
+ * Queues NCCL's calls for one operation. In place, NCCL puts a reduce-scatter's result at this rank's block of the
+ * buffer, where MPI puts it at the beginning.
+ */
 int bench_nccl_call(const nccl_functions_t *functions, const bench_operation_t *operation, nccl_comm_t comm,
                     void *stream)
 {

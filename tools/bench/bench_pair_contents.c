@@ -11,13 +11,16 @@ static unsigned char byte_at(int rank, int seed, size_t offset)
     return (unsigned char)((mix >> 40) % 255 + 1);
 }
 
-/* Waits for the copies in the stream. */
+/* Waits for the copies in the stream. Returns false if one failed. */
 static bool await_stream(const bench_pair_t *pair)
 {
     return MSCCLPP_OK == pair->env->gpu->stream_sync(pair->env->stream);
 }
 
-/* Only the first `bytes` bytes of the incoming data are cleared, and the guard bytes behind them. */
+/*
+ * Writes the outgoing message, and clears as many bytes of the incoming data, with the guard bytes behind them. Returns
+ * false if a copy fails.
+ */
 bool bench_pair_fill(bench_pair_t *pair, size_t bytes, int seed)
 {
     const mscclpp_gpu_ops_t *gpu = pair->env->gpu;

@@ -23,7 +23,10 @@ static const char *refusal_of(const mscclpp_plan_file_t *files, int count, int r
                                                       : mscclpp_plan_library_misfit(files, on_twin);
 }
 
-/* After a failure bench_plan_close frees what was read. */
+/*
+ * Reads the plan, lets it serve all sizes, and makes its collective, and its operation if it has only one, those of the
+ * options. After a failure bench_plan_close frees what was read.
+ */
 bool bench_plan_open(bench_env_t *env, bench_options_t *options)
 {
     mscclpp_plan_file_t *file = NULL;
@@ -64,7 +67,10 @@ bool bench_plan_open(bench_env_t *env, bench_options_t *options)
     return true;
 }
 
-/* All ranks choose the same algorithm, so they return the same without asking one another. */
+/*
+ * Compares the name of the algorithm that has served the last call with the plan's. All ranks choose the same
+ * algorithm, so they return the same without asking one another.
+ */
 bool bench_plan_served(const bench_env_t *env, const bench_type_t *type, size_t bytes)
 {
     const char *algorithm = mscclpp_team_last_algorithm(env->team);
@@ -82,6 +88,7 @@ void bench_plan_close(bench_env_t *env)
     env->plans = NULL;
 }
 
+/* Opens a team without the plan. The caller closes it by bench_launched_close. */
 bool bench_native_open(bench_env_t *env, bench_contender_t *contender_p)
 {
     mscclpp_team_t *team;

@@ -60,7 +60,10 @@ static bool finish(bench_contender_t *contender)
     return MPI_SUCCESS == code;
 }
 
-/* The name is in static memory: contenders of this kind all have that of the collective which was asked for last. */
+/*
+ * Makes a contender of queued calls. Its name is in static memory: all contenders of this kind have that of the
+ * collective which was asked for last.
+ */
 bench_contender_t bench_contender_queued(bench_env_t *env, const bench_coll_t *coll)
 {
     static char name[64];

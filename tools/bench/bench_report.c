@@ -247,8 +247,8 @@ static void print_blocks(const bench_report_t *report)
 }
 
 /*
- * Also decides which columns the table has: none in place if the collective does not allow that, none out of place if
- * it has one buffer, and in mode graph none of what cannot be captured.
+ * Prints the head of a collective's table, and decides which columns it has: none in place if the collective does not
+ * allow that, none out of place if it has one buffer, and in mode graph none of what cannot be captured.
  */
 void bench_report_begin(bench_report_t *report, const bench_coll_t *coll, const bench_contender_t *rival)
 {

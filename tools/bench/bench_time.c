@@ -71,7 +71,10 @@ bool bench_time_round(bench_env_t *env, bench_contender_t *contender, const benc
     return true;
 }
 
-/* All ranks call it. Returns false if a call or a copy failed; wrong elements are only counted. */
+/*
+ * Makes calls with known operands, and counts the wrong elements of their results on all ranks. All ranks call it.
+ * Returns false if a call or a copy failed.
+ */
 bool bench_check(bench_env_t *env, int checks, bench_buffers_t *buffers, bench_contender_t *contender,
                  const bench_operation_t *operation, bool strict, uint64_t *wrong_p)
 {
@@ -98,7 +101,7 @@ bool bench_check(bench_env_t *env, int checks, bench_buffers_t *buffers, bench_c
     return true;
 }
 
-/* As many as fill BENCH_ROUND_SECONDS, within the bounds of both constants. */
+/* Returns as many calls as take BENCH_ROUND_SECONDS, but from BENCH_MIN_ITERATIONS to MAX_ITERATIONS. */
 int bench_iterations(double seconds)
 {
     double calls = BENCH_ROUND_SECONDS / (seconds > 1e-9 ? seconds : 1e-9); /* `seconds` may be 0 */

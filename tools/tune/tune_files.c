@@ -362,7 +362,7 @@ bool tune_files_write_rules(tune_files_t *files, const tune_table_t *table, uint
     return ok;
 }
 
-/* Reads and replaces the file under a lock, so that no other run's rules are lost. */
+/* Adds the figures to the rules file. It is read and replaced under a lock, so that no other run's rules are lost. */
 bool tune_files_write_figures(const char *path, int transport, const mscclpp_rule_figures_t *figures)
 {
     static tune_files_t files;
@@ -388,7 +388,7 @@ bool tune_files_write_figures(const char *path, int transport, const mscclpp_rul
     return ok;
 }
 
-/* This also gives the lock back. */
+/* Closes the measurements, if they are open, which gives their lock back. */
 void tune_files_close(tune_files_t *files)
 {
     if (files->measured != NULL) {

@@ -53,7 +53,7 @@ static void describe_time_left(double seconds, char *text, size_t length)
     }
 }
 
-/* In the mode bar it draws at most once in REDRAW_SECONDS, unless a size has been finished. */
+/* Prints a line, or draws the bar: at most once in REDRAW_SECONDS, unless a size has been finished. */
 void tune_progress_show(tune_progress_t *progress, int sizes_done, int size_count, double fraction, double seconds_left,
                         bool size_done)
 {
