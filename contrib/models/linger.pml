@@ -1,9 +1,9 @@
 /*
  * Lingering kernels: the host thread of a team, a thread that wants the device for another team, and kernels of one
- * block or of BLOCKS, as in mca/common/run/linger.c, mca/common/run/launch.c and device/kern/linger.h. All interleavings of
- * single accesses are searched; weaker memory orders are ThreadSanitizer's (test/host/planted_faults.sh). `check` runs
- * this with two blocks and with three, as those behind the first one may differ in how far they are, and then with each
- * of the faults FAULT_*, one of which has to be found at a time.
+ * block or of BLOCKS, as in mca/common/run/linger.c, mca/common/run/launch.c and device/kern/linger.h. All
+ * interleavings of single accesses are searched. What weaker memory orders allow is ThreadSanitizer's to find
+ * (test/host/planted_faults.sh). `check` searches this with two blocks and with three, as those behind the first one
+ * may differ in how far they are, and then with one of the faults FAULT_* at a time, which has to be found.
  *
  * Sizes: BLOCKS=2 BLOCKS=3
  *
@@ -113,7 +113,10 @@ inline execute(n_, code_, arg_, block_)
 #define TELL_OTHERS(n_) done_apart[1] = n_; done_apart[2] = n_
 #endif
 
-/* The first block; the others' copies, too, if none of them reads its own in this operation. */
+/*
+ * The first block's end of an operation: advances its copy of the progress and, if `all_`, those of the other blocks,
+ * which do not read theirs in this operation. Then tells the host.
+ */
 inline tell(n_, all_)
 {
     d_step {
@@ -127,7 +130,9 @@ inline tell(n_, all_)
     d_step { assert(!freed); done = n_ }
 }
 
-/* The last block to leave clears the relay and tells. */
+/*
+ * A block's end. The last block to leave clears the relay for the next kernel, and tells the host that all have left.
+ */
 inline leave(self_, blocks_, first_)
 {
     d_step {
@@ -154,7 +159,10 @@ inline leave(self_, blocks_, first_)
     fi
 }
 
-/* A kernel that does not linger, of all blocks at once but for what each of them tells. */
+/*
+ * A kernel that does not linger and executes operation `n`. Its blocks do so at once, but each of them tells the host
+ * by itself.
+ */
 proctype plain(byte n)
 {
     assert(progress[0] + 1 == n && OTHERS_AT(n - 1));
@@ -175,6 +183,11 @@ proctype plain(byte n)
     d_step { assert(!freed); done = n }
 }
 
+/*
+ * The first block of a lingering kernel, which was launched for operation `self`. Executes it, and then each operation
+ * that it is rung for. It wakes the other blocks by the relay for wide operations, and to quit once its window has
+ * ended.
+ */
 proctype first_block(byte self; byte blocks)
 {
     byte n = self, code = code_of[self], arg = ARG(self), wide = (blocks > 1 -> self : 0);
@@ -226,6 +239,7 @@ proctype first_block(byte self; byte blocks)
     leave(self, blocks, 1)
 }
 
+/* Another block of a lingering kernel: executes operation `self`, and then those in the relay, until it has to quit. */
 proctype other_block(byte self; byte block)
 {
     byte n, code = WIDE, arg = ARG(self), first, place = 0, next;
@@ -263,11 +277,16 @@ proctype other_block(byte self; byte block)
     leave(self, BLOCKS, 0)
 }
 
+/* Gives the device to another owner. No kernel can be rung for until the owner has launched one. */
 inline hand_over(next_)
 {
     atomic { number = 0; owner = next_; DISMISSABLE }
 }
 
+/*
+ * Launches a kernel for operation `n_`: a plain one, or one that lingers, once the last lingering one has left. If that
+ * takes too long, a plain one. A launch may fail, and then the team ends.
+ */
 inline launch(n_)
 {
     if
@@ -317,6 +336,11 @@ inline launch(n_)
     fi
 }
 
+/*
+ * The team's host thread. For each operation it rings the kernel that lingers, or launches one, and waits for the end.
+ * If the kernel has left before it heard the bell, it starts anew. If a peer is late, it may give up, and the team
+ * ends. At the end it frees what kernels use.
+ */
 active proctype host()
 {
     byte n = 1, seen, rung;
@@ -384,6 +408,7 @@ end:
     team_freed = 1
 }
 
+/* The other thread, which takes the device over for another team, or clears it, at any moment. */
 active proctype other()
 {
     byte wants = 0;
