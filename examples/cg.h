@@ -27,25 +27,27 @@ void cg_to_device(double *to, const double *from, size_t count);
 void cg_to_host(double *to, const double *from, size_t count);
 
 /*
- * y = A x, the five-point stencil of the Laplace operator on `rows` rows of `columns` points each. x has one more row
- * above and one below, which belong to the neighbours; x points to the first own row.
+ * Computes y = A x, the five-point stencil of the Laplace operator on `rows` rows of `columns` points each. x has one
+ * more row above and one below, which belong to the neighbours; x points to the first own row.
  */
 void cg_stencil(double *y, const double *x, size_t rows, size_t columns);
 
-/* *result, in device memory, = sum of a[i] * b[i]. Adds up in the same order each time. */
+/* Sets *result, in device memory, to the sum of a[i] * b[i]. Adds up in the same order each time. */
 void cg_dot(double *result, const double *a, const double *b, size_t count);
 
 /* Moves the solution along p: x += alpha p and r -= alpha ap, with alpha = *rr / *pap, read in device memory. */
 void cg_advance(double *x, double *r, const double *p, const double *ap, const double *rr, const double *pap,
                 size_t count);
 
-/* The next direction: p = r + beta p, with beta = *rr_new / *rr, read in device memory. */
+/* Computes the next direction: p = r + beta p, with beta = *rr_new / *rr, read in device memory. */
 void cg_turn(double *p, const double *r, const double *rr_new, const double *rr, size_t count);
 
-/* Waits for all operations. */
+/* Waits until all operations so far are done. */
 void cg_wait(void);
 
-/* The cudaStream_t that the operations use; NULL on the CPU, where they are done when their functions return. */
+/*
+ * Returns the cudaStream_t that the operations use; NULL on the CPU, where they are done when their functions return.
+ */
 void *cg_stream(void);
 
 #ifdef __cplusplus

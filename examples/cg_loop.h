@@ -26,20 +26,22 @@ typedef struct {
 void loop_open(loop_control_t *control);
 void loop_close(void);
 
-/* The stream that all of these use: a cudaStream_t, or a stream of the host twin. */
+/* Returns the stream that all of these use: a cudaStream_t, or a stream of the host twin. */
 void *loop_stream(void);
 
-/* Copies `count` numbers within device memory. */
+/* Queues a copy of `count` numbers within device memory. */
 void loop_copy(double *to, const double *from, size_t count);
 
-/* The operations of cg.h. */
+/* Queue the operations of cg.h. */
 void loop_stencil(double *y, const double *x, size_t rows, size_t columns);
 void loop_dot(double *result, const double *a, const double *b, size_t count);
 void loop_advance(double *x, double *r, const double *p, const double *ap, const double *rr, const double *pap,
                   size_t count);
 void loop_turn(double *p, const double *r, const double *rr_new, const double *rr, size_t count);
 
-/* The last operation of a step: *rr = *rr_new. Counts the step, and decides whether the loop goes on. */
+/*
+ * Queues the last operation of a step: it sets *rr to *rr_new, counts the step, and decides whether the loop goes on.
+ */
 void loop_next(double *rr, const double *rr_new);
 
 /* What is put into the stream between these two calls becomes the loop's body, and is not carried out yet. */
@@ -49,7 +51,7 @@ void loop_end(void);
 /* Launches the loop once, and waits until it has ended. */
 void loop_run(void);
 
-/* Waits for the stream. */
+/* Waits until all that is in the stream is done. */
 void loop_wait(void);
 
 #ifdef __cplusplus

@@ -70,13 +70,16 @@ def has_rival(row):
 def check(path, data):
     """Raises Unusable, and says where, unless everything that the scripts read is there and has the right type."""
     def demand(good, where):
+        """Raises Unusable, with the place in the file, unless `good` is true."""
         if not good:
             raise Unusable(f"{path}: {where} is missing or not what mscclpp_bench writes; is the file damaged?")
 
     def median(row, key, where, good=is_positive):
+        """Demands times under a key of a row, whose median `good` accepts."""
         demand(isinstance(row.get(key), dict) and good(row[key].get("median")), f"{where}, {key}")
 
     def check_between(between):
+        """Demands what describe() reads."""
         demand(isinstance(between, dict) and isinstance(between.get("kind"), str) and
                is_number(between.get("microseconds")) and
                all(isinstance(between.get(key), int) for key in ("calls", "ahead")), "between")

@@ -20,10 +20,12 @@ extern "C" {
 const char *stage_open(int number);
 void stage_close(void);
 
-/* The number of threads of a block. */
+/* Returns the number of threads of a block. */
 unsigned stage_threads(void);
 
-/* Device memory of this process alone, zeroed; and (pinned) host memory that kernels reach at the same address. */
+/*
+ * Return zeroed device memory of this process alone, and (pinned) host memory that kernels reach at the same address.
+ */
 void *stage_alloc(size_t bytes);
 void stage_free(void *memory);
 void *stage_alloc_pinned(size_t bytes);
@@ -38,7 +40,7 @@ void stage_to_host(void *to, const void *from, size_t bytes);
 KERNELS(STAGE_LAUNCH)
 #undef STAGE_LAUNCH
 
-/* Waits for all kernels. */
+/* Waits until all kernels that were launched have ended. */
 void stage_wait(void);
 
 #ifdef __cplusplus

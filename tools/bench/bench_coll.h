@@ -67,7 +67,7 @@ typedef struct {
     /* MPI's arguments for the unequal blocks that this rank has or gets; NULL if blocks are equal. */
     int *counts; /* elements of each block */
     int *firsts; /* where each block begins in the buffer, elements */
-    int *bytes;  /* the same in bytes */
+    int *bytes;  /* where each block begins, bytes */
     /* Of neighbours, the arrays above are for the blocks that this rank gets, by edge; these are for those it sends. */
     int send_counts[BENCH_NEIGHBORS];
     int send_firsts[BENCH_NEIGHBORS];

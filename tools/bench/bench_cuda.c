@@ -133,7 +133,6 @@ bool bench_cuda_stream_wait(void *native)
     return synchronize != NULL && succeeded("cuStreamSynchronize", synchronize(native));
 }
 
-/* Allocates managed memory, which the host and all devices can access at one address. */
 bool bench_cuda_managed_alloc(size_t size, void **address_p)
 {
     cu_alloc_managed_fn_t alloc = (cu_alloc_managed_fn_t)bench_cuda_find("cuMemAllocManaged");

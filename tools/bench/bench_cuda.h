@@ -18,8 +18,9 @@ bool bench_cuda_select(int device);
 /* Creates a stream that does not wait for the default stream. `native` is a CUstream, which is also a cudaStream_t. */
 bool bench_cuda_stream_create(void **native_p);
 void bench_cuda_stream_destroy(void *native);
-bool bench_cuda_stream_wait(void *native);
+bool bench_cuda_stream_wait(void *native); /* until all that is in it has ended; false if some of it failed */
 
+/* Allocates managed memory, which the host and all devices reach at one address. */
 bool bench_cuda_managed_alloc(size_t size, void **address_p);
 void bench_cuda_managed_free(void *address);
 

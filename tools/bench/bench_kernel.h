@@ -16,18 +16,21 @@ typedef enum {
     BENCH_KERNEL_GEMM   /* a product of square matrices by cuBLAS */
 } bench_kernel_kind_t;
 
-/* Loads a kernel of the kind waves, full or coop that spins for `microseconds`, to be launched in `stream`. */
+/* Loads a kernel of the kind waves, full or coop that spins for `microseconds`. Each launch queues it in `stream`. */
 bool bench_kernel_open(bench_kernel_kind_t kind, int device, double microseconds, void *stream);
 bool bench_kernel_launch(void);
-void bench_kernel_close(void);
+void bench_kernel_close(void); /* also if no kernel is loaded */
 
 /* Loads cuBLAS. `speaks`: this rank prints the line if there is no cuBLAS. */
 bool bench_gemm_load(bool speaks);
 
-/* Finds, by trials, the matrix size whose product takes about `microseconds`, and yields its rows. */
+/*
+ * Finds, by trials, the matrix size whose product takes about `microseconds`, and yields its rows. bench_gemm_open then
+ * makes matrices of this size, for products in `stream`.
+ */
 bool bench_gemm_choose(double microseconds, void *stream, int *size_p);
 bool bench_gemm_open(int size, void *stream);
-bool bench_gemm_launch(void);
-void bench_gemm_close(void);
+bool bench_gemm_launch(void); /* one product, of the matrices that bench_gemm_open has made */
+void bench_gemm_close(void);  /* also if nothing is open */
 
 #endif

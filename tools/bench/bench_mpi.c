@@ -5,23 +5,23 @@ bench_mpi_args_t bench_mpi_args(const bench_operation_t *operation)
 {
     const bench_layout_t *layout = operation->layout;
     const bool in_place = operation->in_place, root_in_place = in_place && layout->rank == layout->root;
-    const int block = layout->coll->is_of_neighbors ? (int)(layout->count / BENCH_NEIGHBORS)
-                                                    : (int)(layout->count / (size_t)layout->size);
+    const int block_count = layout->coll->is_of_neighbors ? (int)(layout->count / BENCH_NEIGHBORS)
+                                                          : (int)(layout->count / (size_t)layout->size);
     /* In place, only the root of a rooted collective passes MPI_IN_PLACE, because its own part lies in its result. */
     const bench_mpi_args_t args = {.layout = layout,
                                    .type = bench_type_mpi(operation->type),
                                    .op = bench_op_mpi(operation->op),
-                                   .whole = (int)layout->count,
-                                   .block = block,
-                                   .own = layout->coll->is_of_neighbors
-                                              ? (int)bench_layout_block(layout, layout->rank, 0)
-                                          : layout->counts != NULL ? layout->counts[layout->rank]
-                                                                   : block,
-                                   .operand = root_in_place ? MPI_IN_PLACE : operation->send,
+                                   .whole_count = (int)layout->count,
+                                   .block_count = block_count,
+                                   .own_count = layout->coll->is_of_neighbors
+                                                    ? (int)bench_layout_block(layout, layout->rank, 0)
+                                                : layout->counts != NULL ? layout->counts[layout->rank]
+                                                                         : block_count,
+                                   .operand_to_root = root_in_place ? MPI_IN_PLACE : operation->send,
                                    .send = in_place ? MPI_IN_PLACE : operation->send,
-                                   .parts = operation->send,
+                                   .scatter_send = operation->send,
                                    .recv = operation->recv,
-                                   .part = root_in_place ? MPI_IN_PLACE : operation->recv};
+                                   .scatter_recv = root_in_place ? MPI_IN_PLACE : operation->recv};
 
     return args;
 }

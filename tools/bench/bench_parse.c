@@ -57,7 +57,10 @@ bool bench_refuse_option(int result, char *const *argv, const struct option *tab
     char letter[] = {'-', (char)optopt, '\0'};
     bool is_letter = 0 != optopt;
 
-    /* In a group of letters, optind is still at the argument. For a long option, optopt is the option's value, or 0. */
+    /*
+     * optopt is the letter that getopt_long refused, or for a long option its value in the table, or 0. A letter is
+     * printed by itself: in a group of letters, argv[optind - 1] is not yet the argument that has it.
+     */
     for (; '?' == result && table->name != NULL; ++table) {
         is_letter = is_letter && table->val != optopt;
     }

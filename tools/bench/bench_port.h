@@ -29,20 +29,20 @@ typedef struct {
     mscclpp_remote_t *remote;
     mscclpp_proxy_t *proxy;
     mscclpp_dev_port_channel_t channel;
-    uint64_t *tokens;                 /* one: the count of the peer's signals */
-    bool tokens_on_host;              /* in host memory; else in device memory */
-    mscclpp_shmseg_t *tokens_segment; /* shared memory of the tokens; NULL: not shared */
-    mscclpp_shmseg_t *memory_segment; /* the same for `memory` */
-    uint64_t *expected_signals;       /* device memory: how many signals the kernel has waited for */
-    mscclpp_dev_state_t *state;
-    mscclpp_dev_mailbox_t *mailbox;
-    mscclpp_dev_mailbox_t *device_mailbox;
-    uint64_t *elapsed_ns;        /* pinned host memory: how long the kernel's rounds took; 0: it failed */
-    uint64_t *device_elapsed_ns; /* the same at the GPU's address */
-    char *memory;                /* outgoing data at 0, incoming data at `incoming` */
-    size_t incoming;
-    size_t memory_size;
-    char *staging; /* pinned, BENCH_PAIR_STAGING bytes */
+    uint64_t *tokens;                      /* one: the count of the peer's signals */
+    bool tokens_on_host;                   /* in host memory; else in device memory */
+    mscclpp_shmseg_t *tokens_segment;      /* shared memory of the tokens; NULL: not shared */
+    mscclpp_shmseg_t *memory_segment;      /* the same for `memory` */
+    uint64_t *expected_signals;            /* device memory: how many signals the kernel has waited for */
+    mscclpp_dev_state_t *state;            /* device memory: the kernel's */
+    mscclpp_dev_mailbox_t *mailbox;        /* pinned host memory: the kernel tells its end there */
+    mscclpp_dev_mailbox_t *device_mailbox; /* the same at the GPU's address */
+    uint64_t *elapsed_ns;                  /* pinned host memory: how long the kernel's rounds took; 0: it failed */
+    uint64_t *device_elapsed_ns;           /* the same at the GPU's address */
+    char *memory;                          /* outgoing data at 0, incoming data at `incoming` */
+    size_t incoming;                       /* offset, bytes */
+    size_t memory_size;                    /* bytes */
+    char *staging;                         /* pinned, BENCH_PAIR_STAGING bytes */
     mscclpp_mapping_t *mapping;
     char *mapped; /* the peer's `memory`; NULL: it cannot be mapped */
 } bench_pair_t;
