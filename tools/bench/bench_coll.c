@@ -212,6 +212,7 @@ bench_layout_t bench_layout_allreduce(int rank, int size, size_t count)
     return layout;
 }
 
+/* Collectives of equal blocks need no arrays, so that their layouts own nothing. */
 bool bench_layout_open(bench_layout_t *layout, const bench_coll_t *coll, int rank, int size, int root, size_t count,
                        MPI_Datatype type, size_t type_size)
 {
@@ -318,6 +319,7 @@ int bench_layout_segments(const bench_layout_t *layout, bool in_place)
     }
 }
 
+/* A segment is a block of a rank, the combined operands of all ranks or, in a scan, of those up to this one. */
 bench_segment_t bench_layout_segment(const bench_layout_t *layout, int index)
 {
     const int rank = layout->rank;

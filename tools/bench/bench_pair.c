@@ -400,6 +400,9 @@ void bench_pair_close(bench_pair_t *pair)
     memset(pair, 0, sizeof(*pair));
 }
 
+/*
+ * All ranks call it; one without a peer opens nothing and only agrees. If a rank fails, all free what they have made.
+ */
 bool bench_pair_open(bench_pair_t *pair, bench_env_t *env, const mscclpp_transport_ops_t *ops, size_t capacity,
                      char reason[BENCH_PAIR_REASON])
 {
@@ -488,6 +491,10 @@ static mscclpp_status_t serve(bench_pair_t *pair, uint64_t ended_before)
     return gpu->stream_sync(pair->env->stream);
 }
 
+/*
+ * Both ranks of a pair call it. The one whose kernel ends first goes on with its proxy until the other one has ended,
+ * too.
+ */
 bool bench_pair_run(bench_pair_t *pair, uint32_t role, size_t bytes, int rounds, int puts, double *seconds_p)
 {
     const uint64_t ended_before = __atomic_load_n(&pair->mailbox->ended[0], __ATOMIC_ACQUIRE);
@@ -512,6 +519,7 @@ bool bench_pair_run(bench_pair_t *pair, uint32_t role, size_t bytes, int rounds,
     return meet(pair);
 }
 
+/* This rank alone copies: its peer need not take part. */
 bool bench_pair_copy(bench_pair_t *pair, size_t bytes, int rounds, int copies, double *seconds_p)
 {
     const bench_env_t *env = pair->env;

@@ -235,6 +235,7 @@ static bool prepare_output(tune_files_t *files, const char *path)
     return ok;
 }
 
+/* The rules file is tried first, so that nothing is measured for rules that cannot be written. */
 bool tune_files_open(tune_files_t *files, const tune_options_t *options, const bench_env_t *env, tune_table_t *table)
 {
     const bool has_name = MSCCLPP_COLL_LAST != table->coll;
