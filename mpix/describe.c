@@ -135,7 +135,10 @@ static int check_side(const call_t *call, const mpix_side_t *side, int sends)
     return check_elements(call->comm, side->count, side->type);
 }
 
-/* Arguments that MPI does not read on this rank stay out of the call, and may have any value. */
+/*
+ * Fills in a call that moves blocks. Arguments that MPI does not read on this rank stay out of the call, and may have
+ * any value.
+ */
 int mpix_describe_blocks(call_t *call, int coll, const mpix_side_t *send, const mpix_side_t *recv, int root,
                          MPI_Comm comm)
 {

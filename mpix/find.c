@@ -52,7 +52,7 @@ static void search(void)
     }
 }
 
-/* The first call after MPI_Init searches. Threads may call it at once. */
+/* Returns the component's table. The first call after MPI_Init searches. Threads may call it at once. */
 const mca_coll_mscclpp_api_t *mpix_component(int *code_p)
 {
     int is_initialized = 0;

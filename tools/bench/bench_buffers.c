@@ -312,8 +312,8 @@ static void compute_expected(bench_buffers_t *buffers, const bench_operation_t *
 }
 
 /*
- * Compares each segment of the result with what its operands yield and, if `strict`, what lies behind the result with
- * the poison.
+ * Compares each segment of the result with what its operands yield. If `strict`, also compares what lies behind the
+ * result with the poison.
  */
 bool bench_buffers_verify(bench_buffers_t *buffers, const bench_env_t *env, const bench_operation_t *operation,
                           int seed, bool strict, uint64_t *wrong_p)

@@ -305,7 +305,10 @@ static void report_row(bench_report_t *report, const row_t *row)
     }
 }
 
-/* Wrong bytes are counted and shown. If a channel fails, the program ends, since its peer would wait forever. */
+/*
+ * Runs mode channel. Wrong bytes are counted and shown. If a channel fails, the program ends, since its peer would wait
+ * forever.
+ */
 bool bench_channel_measure(bench_env_t *env, const bench_options_t *options)
 {
     bench_component_t component;

@@ -168,8 +168,8 @@ static size_t share_size(const bench_layout_t *layout, int index)
 }
 
 /*
- * In an exchange, the sum of two ranks determines the size of the blocks that they send each other. So both send the
- * same number of elements.
+ * Returns the elements of a block. In an exchange, the sum of two ranks determines the size of the blocks that they
+ * send each other, so that both send the same number of elements.
  */
 size_t bench_layout_block(const bench_layout_t *layout, int owner, int index)
 {
@@ -212,7 +212,7 @@ bench_layout_t bench_layout_allreduce(int rank, int size, size_t count)
     return layout;
 }
 
-/* Collectives of equal blocks need no arrays, so that their layouts own nothing. */
+/* Fills in a layout. Collectives of equal blocks need no arrays, so that their layouts own nothing. */
 bool bench_layout_open(bench_layout_t *layout, const bench_coll_t *coll, int rank, int size, int root, size_t count,
                        MPI_Datatype type, size_t type_size)
 {
@@ -253,7 +253,10 @@ void bench_layout_close(bench_layout_t *layout)
     memset(layout, 0, sizeof(*layout));
 }
 
-/* MPI_Alltoallw counts displacements in bytes; blocks of equal size have no displacements. */
+/*
+ * Returns true if MPI's ints can hold the counts and displacements. MPI_Alltoallw counts displacements in bytes, and
+ * equal blocks have no displacements.
+ */
 bool bench_layout_fits_int(const bench_layout_t *layout, size_t type_size)
 {
     if (MSCCLPP_COLL_ALLTOALLW == layout->coll->coll) {
@@ -265,7 +268,7 @@ bool bench_layout_fits_int(const bench_layout_t *layout, size_t type_size)
     return layout->count / (size_t)layout->size <= INT_MAX;
 }
 
-/* Where the operands lie follows from MPI's arguments: in place, a rank's own block lies in its receive buffer. */
+/* Returns where this rank's operands lie. In place, a rank's own block lies in its receive buffer. */
 bench_piece_t bench_layout_input(const bench_layout_t *layout, bool in_place)
 {
     const bool is_root = layout->rank == layout->root;
@@ -295,7 +298,7 @@ bench_piece_t bench_layout_input(const bench_layout_t *layout, bool in_place)
     return piece;
 }
 
-/* A rank has no segment if the collective gives it no result, or leaves the result where it is. */
+/* Returns the number of segments. There is none if this rank gets no result, or already has it in place. */
 int bench_layout_segments(const bench_layout_t *layout, bool in_place)
 {
     const bool is_root = layout->rank == layout->root;
@@ -319,7 +322,10 @@ int bench_layout_segments(const bench_layout_t *layout, bool in_place)
     }
 }
 
-/* A segment is a block of a rank, the combined operands of all ranks or, in a scan, of those up to this one. */
+/*
+ * Returns a segment of the result: a block of one rank, the combined operands of all ranks or, in a scan, of those up
+ * to this one.
+ */
 bench_segment_t bench_layout_segment(const bench_layout_t *layout, int index)
 {
     const int rank = layout->rank;
@@ -363,7 +369,10 @@ bool bench_layout_keeps_rest(const bench_layout_t *layout, bool in_place)
     return !in_place || BENCH_SCATTERS != layout->coll->blocks || !layout->coll->reduces;
 }
 
-/* What a rank must read once, and write once, whatever the algorithm: in place, its own block stays where it is. */
+/*
+ * Yields what `rank` must read once, and write once, whatever the algorithm is. In place, its own block stays where it
+ * is.
+ */
 void bench_layout_traffic(const bench_layout_t *layout, int rank, bool in_place, size_t *reads_p, size_t *writes_p)
 {
     const bench_coll_t *coll = layout->coll;

@@ -161,7 +161,10 @@ static bench_serves_t serves(const bench_contender_t *contender, const bench_col
     return !copies.is_mapped || (in_place && BENCH_EXCHANGES == coll->blocks) ? BENCH_SERVES_TIME : BENCH_SERVES;
 }
 
-/* All ranks call it, and tell one another handles of their buffers. That some cannot be mapped is no failure. */
+/*
+ * Makes the contender. All ranks call it, and tell one another handles of their buffers. That some cannot be mapped is
+ * no failure.
+ */
 bool bench_copies_open(bench_env_t *env, const bench_buffers_t *buffers, bool waits, bench_contender_t *contender_p)
 {
     card_t own_card, *cards = calloc((size_t)env->size, sizeof(cards[0]));

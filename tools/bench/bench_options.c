@@ -411,7 +411,8 @@ static void add_defaults(bench_options_t *options)
 }
 
 /*
- * Of an option that is given twice the last value counts, but names in lists add up. *options_p is set on success only.
+ * Parses the command line. Of an option that is given twice the last value counts, but names in lists add up.
+ * *options_p is set on success only.
  */
 bool bench_options_parse(int argc, char **argv, bench_options_t *options_p, int *status_p)
 {

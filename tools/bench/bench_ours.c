@@ -98,7 +98,7 @@ static int find_leader(const bench_env_t *env)
     return rank;
 }
 
-/* If a rank cannot make the team, all destroy what they have made of it. */
+/* Creates a team of all ranks. If a rank cannot, all destroy what they have made of it. */
 bool bench_team_open(bench_env_t *env, const mscclpp_config_t *config, mscclpp_plan_library_t *plans,
                      mscclpp_team_t **team_p)
 {

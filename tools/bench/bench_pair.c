@@ -401,7 +401,8 @@ void bench_pair_close(bench_pair_t *pair)
 }
 
 /*
- * All ranks call it; one without a peer opens nothing and only agrees. If a rank fails, all free what they have made.
+ * Opens a pair. All ranks call it; one without a peer opens nothing and only agrees. If a rank fails, all free what
+ * they have made.
  */
 bool bench_pair_open(bench_pair_t *pair, bench_env_t *env, const mscclpp_transport_ops_t *ops, size_t capacity,
                      char reason[BENCH_PAIR_REASON])
@@ -492,8 +493,8 @@ static mscclpp_status_t serve(bench_pair_t *pair, uint64_t ended_before)
 }
 
 /*
- * Both ranks of a pair call it. The one whose kernel ends first goes on with its proxy until the other one has ended,
- * too.
+ * Runs a kernel, and serves what it asks the proxy for. Both ranks of the pair call it, and the one whose kernel ends
+ * first goes on with its proxy until the other one has ended, too.
  */
 bool bench_pair_run(bench_pair_t *pair, uint32_t role, size_t bytes, int rounds, int puts, double *seconds_p)
 {
@@ -519,7 +520,7 @@ bool bench_pair_run(bench_pair_t *pair, uint32_t role, size_t bytes, int rounds,
     return meet(pair);
 }
 
-/* This rank alone copies: its peer need not take part. */
+/* Times plain copies to the peer, which need not take part. */
 bool bench_pair_copy(bench_pair_t *pair, size_t bytes, int rounds, int copies, double *seconds_p)
 {
     const bench_env_t *env = pair->env;

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 /*
- * The rank is known before MPI_Init, because the launchers of the common MPI libraries pass it in the environment.
- * Without a launcher there is one rank, which prints.
+ * Returns true on rank 0. It is known before MPI_Init, because the launchers of the common MPI libraries pass the rank
+ * in the environment. Without a launcher there is one rank.
  */
 bool bench_speaks(void)
 {
@@ -156,7 +156,10 @@ bool bench_parse_choice(const char *option, const char *text, const char *choice
     return bench_refuse(option, text, choices);
 }
 
-/* Declared in bench_coll.h; defined here because it refuses values of an option. */
+/*
+ * Adds a collective, or a group of them, to a list. It is here, and not in bench_coll.c, because it refuses values of
+ * an option.
+ */
 bool bench_coll_add(const char *name, const bench_coll_t **colls, int *ncolls_p)
 {
     const bool adds_all = 0 == strcmp(name, "all"), adds_neighbors = 0 == strcmp(name, "neighbors");

@@ -303,7 +303,7 @@ static uint64_t find_capacity(const bench_env_t *env, const bench_options_t *opt
     return capacity + UNIT * (uint64_t)env->size; /* blocks in elements are rounded differently from blocks in bytes */
 }
 
-/* Only the first rank of each GPU allocates buffers and loads the kernel. */
+/* Makes the contender. Only the first rank of each GPU allocates buffers and loads the kernel. */
 bool bench_plain_open(bench_env_t *env, const bench_options_t *options, bool waits, bench_contender_t *contender_p)
 {
     bool ok = true;

@@ -159,7 +159,10 @@ static uint64_t measure_transport(bench_pair_t *pair, const bench_options_t *opt
     return wrong;
 }
 
-/* A transport that cannot be used is reported and left out. That is a failure only if no transport can be measured. */
+/*
+ * Runs mode port. A transport that cannot be used is reported and left out; it is a failure only if no transport can be
+ * measured.
+ */
 bool bench_port_measure(bench_env_t *env, const bench_options_t *options)
 {
     bench_component_t component;

@@ -38,7 +38,7 @@ static bool call_staged(bench_contender_t *contender, const bench_operation_t *o
            bench_call_mpi(&staged, env->comm) && copy_and_wait(env, operation->recv, staged.recv, result_count * size);
 }
 
-/* If a rank has no memory, all free what they have allocated. */
+/* Makes the contender, with its pinned memory. If a rank has none, all free what they have allocated. */
 bool bench_staged_open(bench_env_t *env, size_t capacity, bench_contender_t *contender_p)
 {
     bench_contender_t contender = {.name = "staged", .env = env, .call = call_staged};

@@ -354,7 +354,7 @@ static bool measure_all(bench_env_t *env, const bench_options_t *options, bench_
     return ok;
 }
 
-/* Buffers have room for the largest part of the array that any rank has. */
+/* Runs mode transpose. The buffers have room for the largest part of the array that any rank has. */
 bool bench_transpose_measure(bench_env_t *env, const bench_options_t *options)
 {
     const int length = 0 != options->length ? options->length : env->on_twin ? LENGTH_TWIN : LENGTH_GPU;

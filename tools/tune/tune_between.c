@@ -82,7 +82,10 @@ static bool fit_and_write(const tune_options_t *options, const mscclpp_select_in
     return true;
 }
 
-/* All ranks call it. If a call fails, the program ends, since peers would wait within it. */
+/*
+ * Measures between nodes and writes the figures. All ranks call it. If a call fails, the program ends, since peers
+ * would wait within it.
+ */
 int tune_between(bench_env_t *env, const tune_options_t *options)
 {
     static tune_point_t points[SIZES];

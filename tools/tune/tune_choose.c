@@ -27,7 +27,10 @@
  */
 #define LONG_CALL 4e-3
 
-/* Sizes that are equal once they are rounded down are one, and those that become 0 are left out. */
+/*
+ * Fills in a table without times. Sizes that are equal once they are rounded down are one, and those that become 0 are
+ * left out.
+ */
 bool tune_table_init(tune_table_t *table, mscclpp_coll_t coll, size_t min, size_t max, double factor, size_t unit)
 {
     double size;
@@ -128,7 +131,11 @@ int tune_fastest(const tune_table_t *table, int size)
     return best;
 }
 
-/* The growth is that between the two sizes before, so at the first two sizes no algorithm is hopeless. */
+/*
+ * Returns true if the algorithm need not be measured at this size: at the size before, it was much slower than the
+ * fastest one and grew with the size, or was left out itself. At the first two sizes none is hopeless, as growth needs
+ * two.
+ */
 bool tune_is_hopeless(const tune_table_t *table, int size, int algo)
 {
     double seconds, seconds_before, size_growth;

@@ -235,7 +235,10 @@ static bool prepare_output(tune_files_t *files, const char *path)
     return ok;
 }
 
-/* The rules file is tried first, so that nothing is measured for rules that cannot be written. */
+/*
+ * Opens both files, and reads the measurements. The rules file is tried first, so that nothing is measured for rules
+ * that cannot be written.
+ */
 bool tune_files_open(tune_files_t *files, const tune_options_t *options, const bench_env_t *env, tune_table_t *table)
 {
     const bool has_name = MSCCLPP_COLL_LAST != table->coll;
@@ -336,7 +339,10 @@ static bool merge_rules(mscclpp_rules_t *rules, const tune_files_t *files, msccl
     return true;
 }
 
-/* Reads the file again, under a lock, so that it keeps what other runs have added since this run began. */
+/*
+ * Rewrites the rules file. Reads it again, under a lock, so that it keeps what other runs have added since this run
+ * began.
+ */
 bool tune_files_write_rules(tune_files_t *files, const tune_table_t *table, uint64_t *count_p)
 {
     FILE *file = open_locked(files->output);

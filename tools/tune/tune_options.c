@@ -151,7 +151,7 @@ static bool remove_between(int *argc_p, char **argv)
     return is_given;
 }
 
-/* Of an option that is given twice the last value counts, but names of --coll add up. */
+/* Parses the command line. Of an option that is given twice the last value counts, but names of --coll add up. */
 bool tune_options_parse(int argc, char **argv, tune_options_t *options_p, int *status_p)
 {
     tune_options_t options = {
