@@ -89,6 +89,7 @@ void loop_next(double *rr, const double *rr_new)
     CHECK(cudaGetLastError());
 }
 
+/* Adds a WHILE node to the graph, and begins to capture what is put into the stream as the body of its loop. */
 void loop_begin(void)
 {
     cudaGraphNodeParams params = {};

@@ -3,6 +3,10 @@
 #include "mpix/handles.h"
 #include "mpix/internal.h"
 
+/*
+ * Compares the program's handle with the one that this library writes. Prints what is wrong, and returns an MPI error
+ * code.
+ */
 int mpix_check_handle(const char *function, unsigned abi, const void *handle, size_t size, size_t expected_size)
 {
     if (expected_size == 0) {

@@ -62,6 +62,7 @@ int mpix_report(MPI_Comm comm, int code)
     return code;
 }
 
+/* Returns the error code for how a queued call ended; MPI_SUCCESS if it was queued, or not queued without an error. */
 int mpix_code_of(mca_coll_mscclpp_queue_end_t end, int code)
 {
     switch (end) {

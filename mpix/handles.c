@@ -96,6 +96,7 @@ static void write_port(unsigned abi, const mscclpp_dev_user_channel_t *device_ch
     memcpy(handle, &port, sizeof(port));
 }
 
+/* Writes the handle of a memory channel, or of a port channel if it is one. */
 void mpix_write_channel(unsigned abi, const mscclpp_dev_user_channel_t *device_channel, void *handle)
 {
     mpix_memory_channel_t channel;
@@ -131,6 +132,7 @@ void mpix_write_partitions(unsigned abi, const mscclpp_dev_user_watch_t *watch, 
     memcpy(handle, &request, sizeof(request));
 }
 
+/* Writes the handle of a room. */
 void mpix_write_room(unsigned abi, const mscclpp_dev_user_room_t *device_room, void *handle)
 {
     mpix_room_t room;

@@ -36,6 +36,7 @@ static int begin_reduction(const call_t *call, MPI_Request *under_way_p)
     }
 }
 
+/* Begins MPI's nonblocking collective for a call. Counts that MPI's int cannot hold are an error. */
 int mpix_plain_begin(const call_t *call, MPI_Request *under_way_p)
 {
     const int sendcount = (int)call->sendcount, recvcount = (int)call->recvcount;
@@ -78,6 +79,7 @@ int mpix_plain_begin(const call_t *call, MPI_Request *under_way_p)
     }
 }
 
+/* Appends a prepared request to the list. Its first execution comes next. */
 void mpix_plain_add(request_t *request)
 {
     request_t **link = &requests;
@@ -94,6 +96,7 @@ void mpix_plain_add(request_t *request)
     pthread_mutex_unlock(&lock);
 }
 
+/* Takes a request off the list. One that is not in it is no fault. */
 void mpix_plain_remove(request_t *request)
 {
     request_t **link = &requests;

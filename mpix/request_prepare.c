@@ -10,6 +10,9 @@
 /* Seconds after which a stream without progress counts as held up. An idle GPU answers sooner. */
 #define HELD_UP_TIME 2.0
 
+/*
+ * Gives back what prepare has made, or the part that it has made before it failed. The request can be prepared again.
+ */
 void mpix_request_unprepare(struct mpix_mscclpp_request *request)
 {
     if (request->is_plain) {

@@ -111,6 +111,7 @@ int MPIX_Mscclpp_request_get_node(MPIX_Mscclpp_request request, void **node)
     return MPI_SUCCESS;
 }
 
+/* Returns the call of one partition: both buffers begin further on, but MPI_IN_PLACE stays. */
 call_t mpix_request_part(const request_t *request, int partition)
 {
     const size_t offset = (size_t)partition * request->part_bytes;

@@ -24,6 +24,7 @@ mpix_symbol_t mpix_driver(const char *name)
     return symbol;
 }
 
+/* Waits until a stream is empty: by the component or, without it, by CUDA's driver. Returns an MPI error code. */
 int mpix_stream_wait(void *stream)
 {
     int code;

@@ -237,6 +237,7 @@ MPIX_DEVICE void tokens_body(mpix_group_t *block, const tokens_args_t *args)
     int *places = args->places + (mpix_u64)peer * args->tokens;
     mpix_u32 token, i, count = 0;
 
+    /* Collects the tokens for the peer's expert behind their number, and notes where they came from. */
     for (token = 0; token < args->tokens; ++token) {
         if (args->expert[token] == (int)peer) {
             for (i = block->index; i < args->width; i += block->size) {
@@ -261,6 +262,7 @@ MPIX_DEVICE void tokens_body(mpix_group_t *block, const tokens_args_t *args)
     if (mpix_failed(block)) {
         return;
     }
+    /* Works on the peer's tokens, and sends them back. */
     count = (mpix_u32)received[0];
     for (i = block->index; i < count * args->width; i += block->size) {
         done[1 + i] = (float)(self + 1) * received[1 + i]; /* what the expert does */
@@ -275,6 +277,7 @@ MPIX_DEVICE void tokens_body(mpix_group_t *block, const tokens_args_t *args)
     if (mpix_failed(block)) {
         return;
     }
+    /* Puts the tokens that have come back into their places. */
     count = (mpix_u32)sent[0];
     for (i = block->index; i < count * args->width; i += block->size) {
         args->out[(mpix_u64)places[i / args->width] * args->width + i % args->width] = back[1 + i];

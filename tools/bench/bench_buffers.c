@@ -136,6 +136,10 @@ static void free_buffers(bench_buffers_t *buffers, const bench_env_t *env)
     }
 }
 
+/*
+ * Allocates the buffers, the staging area and the expected result. On failure prints a line and frees what was
+ * allocated.
+ */
 bool bench_buffers_open(bench_buffers_t *buffers, const bench_env_t *env, size_t capacity, bench_memory_t memory,
                         char *stack)
 {

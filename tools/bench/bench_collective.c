@@ -93,6 +93,7 @@ static void set_buffers(const bench_operation_t *operation, mscclpp_coll_args_t 
     }
 }
 
+/* Calls the host library. Of unequal blocks it lists what this rank sends to each rank, and gets from it. */
 mscclpp_status_t bench_call_collective(mscclpp_team_t *team, const bench_operation_t *operation, uint64_t call)
 {
     const bench_layout_t *layout = operation->layout;

@@ -162,6 +162,7 @@ static bool plan_fits(const bench_options_t *options)
     return true;
 }
 
+/* Looks for options that contradict one another. Prints a line about the first contradiction, and returns false. */
 bool bench_options_fit_together(const bench_options_t *options)
 {
     char max[32];

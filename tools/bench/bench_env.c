@@ -174,6 +174,7 @@ bool bench_env_open(bench_env_t *env)
     return true;
 }
 
+/* Frees what bench_env_open has opened, also if it has failed. */
 void bench_env_close(bench_env_t *env)
 {
     bench_library_close(env);

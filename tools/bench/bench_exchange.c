@@ -32,6 +32,7 @@ void bench_allgather(MPI_Comm comm, const void *send, void *recv, size_t length)
     }
 }
 
+/* Sends the data of rank 0 to one rank after the other. */
 void bench_broadcast(MPI_Comm comm, void *data, size_t length)
 {
     int rank, size;

@@ -61,6 +61,7 @@ static bool find_function(void *function_p, const char *name, bool speaks)
     return symbol != NULL;
 }
 
+/* Loads the newest cuBLAS that there is, unless that was done, and finds its functions. */
 bool bench_gemm_load(bool speaks)
 {
     static const char *names[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "libcublas.so"};

@@ -124,6 +124,7 @@ static bool prepare_cooperative(int device)
     return kernel.launch_cooperative != NULL;
 }
 
+/* Loads the kernel, and chooses its grid, shared memory and launch by its kind. */
 bool bench_kernel_open(bench_kernel_kind_t kind, int device, double microseconds, void *stream)
 {
     int multiprocessors;

@@ -1,6 +1,7 @@
 /* The host library without lingering kernels, as a rival: it launches a kernel for each call. */
 #include "tools/bench/bench.h"
 
+/* Makes the contender, with a team of its own, in which kernels do not linger. */
 bool bench_launched_open(bench_env_t *env, bench_contender_t *contender_p)
 {
     mscclpp_config_t config = env->config;

@@ -1,6 +1,7 @@
 /* MPI's arguments of an operation, and its blocking functions. */
 #include "tools/bench/bench_mpi_calls.h"
 
+/* Returns MPI's arguments of a call. Whoever measures has asked bench_layout_fits_int, so counts fit into an int. */
 bench_mpi_args_t bench_mpi_args(const bench_operation_t *operation)
 {
     const bench_layout_t *layout = operation->layout;
@@ -26,6 +27,7 @@ bench_mpi_args_t bench_mpi_args(const bench_operation_t *operation)
     return args;
 }
 
+/* Returns env->comm, or for neighbours the ring, which is made when it is first needed. */
 MPI_Comm bench_mpi_comm(bench_env_t *env, const bench_coll_t *coll)
 {
     bench_layout_t layout = {.rank = env->rank, .size = env->size};

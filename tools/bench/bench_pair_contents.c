@@ -46,6 +46,7 @@ bool bench_pair_fill(bench_pair_t *pair, size_t bytes, int seed)
     return ok;
 }
 
+/* Compares the incoming message with what the peer has sent, and the guard bytes behind it with 0. */
 bool bench_pair_verify(bench_pair_t *pair, size_t bytes, int seed, uint64_t *wrong_p)
 {
     const size_t verified_bytes = bytes + BENCH_PAIR_GUARD;

@@ -52,6 +52,7 @@ bool bench_refuse(const char *option, const char *value, const char *allowed)
     return false;
 }
 
+/* Prints what is wrong with an option that getopt_long has refused. Returns false. */
 bool bench_refuse_option(int result, char *const *argv, const struct option *table)
 {
     char letter[] = {'-', (char)optopt, '\0'};
@@ -72,6 +73,7 @@ bool bench_refuse_option(int result, char *const *argv, const struct option *tab
     return false;
 }
 
+/* Reads a size from 1 byte to 64 GiB. A suffix may be in upper case. */
 bool bench_parse_size(const char *option, const char *text, size_t *size_p)
 {
     static const char allowed[] = "a number of bytes from 1 to 64g, with an optional suffix k, m or g";
@@ -96,6 +98,7 @@ bool bench_parse_size(const char *option, const char *text, size_t *size_p)
     return true;
 }
 
+/* Reads a whole decimal number within these bounds. */
 bool bench_parse_int(const char *option, const char *text, int min, int max, int *value_p)
 {
     char allowed[64];
@@ -123,6 +126,9 @@ bool bench_parse_factor(const char *text, double *factor_p)
     return true;
 }
 
+/*
+ * Calls `add` for each name of a list. A name that is longer than all that are known is cut off, and `add` refuses it.
+ */
 bool bench_parse_list(const char *list, void *context, bool (*add)(const char *name, void *context))
 {
     char name[32];
@@ -140,6 +146,7 @@ bool bench_parse_list(const char *list, void *context, bool (*add)(const char *n
     }
 }
 
+/* Finds a text among the choices. *index_p is its position there, from 0 on. */
 bool bench_parse_choice(const char *option, const char *text, const char *choices, int *index_p)
 {
     size_t length = strlen(text);

@@ -328,6 +328,7 @@ bool bench_plain_open(bench_env_t *env, const bench_options_t *options, bool wai
     return bench_all(env->control, ok);
 }
 
+/* Unloads the kernel and frees the buffers, where this rank has them. */
 void bench_plain_close(bench_env_t *env)
 {
     cu_unload_fn_t unload = plain.module != NULL ? (cu_unload_fn_t)bench_cuda_find("cuModuleUnload") : NULL;

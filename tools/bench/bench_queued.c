@@ -122,6 +122,7 @@ static bool forget(bench_contender_t *contender)
                : CUDA(cu_destroy_fn_t, "cuGraphExecDestroy", graph);
 }
 
+/* Makes a contender that captures calls of `inner`, one or while it is timed `batch`, and launches the graph. */
 bench_contender_t bench_contender_graph(bench_env_t *env, bench_contender_t *inner, int batch)
 {
     bench_contender_t contender = {.name = inner->name,
@@ -145,6 +146,10 @@ static bool is_over_nodes(const bench_env_t *env)
     return env->nodes > 1 || (0 != imitated && imitated < env->size);
 }
 
+/*
+ * Returns true if the collective can be captured. Over nodes, unequal blocks cannot, nor can a reduce-scatter in place,
+ * which takes memory.
+ */
 bool bench_queued_captures(const bench_env_t *env, const bench_coll_t *coll, bool in_place)
 {
     switch (coll->coll) {
@@ -170,6 +175,10 @@ bench_calls_t bench_queued_calls(const bench_env_t *env)
     return (bench_calls_t){(uint64_t)queued, (uint64_t)waited};
 }
 
+/*
+ * Takes the environment's stream, or creates one of the twin, and makes the first queued call, which waits for all
+ * ranks.
+ */
 bool bench_queued_open(bench_env_t *env, const bench_buffers_t *buffers, bool captures)
 {
     bool ok = true;

@@ -180,6 +180,7 @@ static void print_rival(const bench_options_t *options)
     }
 }
 
+/* On rank 0, prints the lines before the first table: what is measured, where, beside what and with which buffers. */
 void bench_report_header(const bench_report_t *report)
 {
     const bench_options_t *options = report->options;
@@ -427,6 +428,9 @@ void bench_report_end(bench_report_t *report, const bench_component_t *before, c
     }
 }
 
+/*
+ * On rank 0, prints how many elements were wrong, and completes the JSON file. Other ranks do nothing and return true.
+ */
 bool bench_report_close(bench_report_t *report, uint64_t wrong, uint64_t rival_wrong,
                         const bench_component_t *component)
 {

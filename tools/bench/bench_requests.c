@@ -53,6 +53,7 @@ static bool forget(bench_contender_t *contender)
     return MPI_REQUEST_NULL == contender->request || MPI_SUCCESS == MPI_Request_free(&contender->request);
 }
 
+/* Makes a contender of nonblocking or persistent calls. Its name is in static memory, which the next one overwrites. */
 bench_contender_t bench_contender_requests(bench_env_t *env, const bench_coll_t *coll, bool persistent)
 {
     static char name[64];

@@ -56,6 +56,7 @@ int bench_batch(const bench_contender_t *contender)
     return contender->batch > 1 ? contender->batch : 1;
 }
 
+/* Times one round of `calls` calls. All ranks begin together, and the slowest one determines the time. */
 bool bench_time_round(bench_env_t *env, bench_contender_t *contender, const bench_operation_t *operation, int calls,
                       double *seconds_p)
 {

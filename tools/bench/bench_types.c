@@ -25,6 +25,7 @@ const bench_op_t bench_ops[] = {
 };
 const int bench_op_count = sizeof(bench_ops) / sizeof(bench_ops[0]);
 
+/* Returns MPI's type, or MPI_DATATYPE_NULL for half and bfloat16. */
 MPI_Datatype bench_type_mpi(const bench_type_t *type)
 {
     if (0 == strcmp(type->name, "char")) {
@@ -48,6 +49,7 @@ MPI_Datatype bench_type_mpi(const bench_type_t *type)
     }
 }
 
+/* Returns MPI's operation. */
 MPI_Op bench_op_mpi(const bench_op_t *op)
 {
     switch (op->op) {
@@ -75,6 +77,7 @@ static uint16_t encode_half(long value)
     return (uint16_t)(((unsigned)(exponent + 15) << 10) | (mantissa & 0x3ff));
 }
 
+/* Writes an integer as one element. The caller chooses one that the type holds exactly. */
 void bench_type_encode(const bench_type_t *type, long value, void *element)
 {
     union {

@@ -415,6 +415,7 @@ static bool choose_device(bench_env_t *env, bench_options_t *options, int *statu
     return true;
 }
 
+/* Parses the command line, starts MPI and measures. Returns 0 or a BENCH_EXIT_ constant. */
 int main(int argc, char **argv)
 {
     bench_options_t options;

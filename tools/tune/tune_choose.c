@@ -225,6 +225,7 @@ static double relative_cost(const tune_table_t *table, int next, size_t bytes)
     return total;
 }
 
+/* Estimates the seconds for the sizes from `next` on, in proportion to the `seconds` of the size before `next`. */
 double tune_seconds_left(const tune_table_t *table, int next, double seconds)
 {
     double seconds_left = 0;

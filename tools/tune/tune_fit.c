@@ -52,6 +52,7 @@ static double mean_square_error(const mscclpp_cost_figures_t *figures, uint32_t 
     return sum;
 }
 
+/* Searches for the two factors. Returns the factor by which the model is then off on average. */
 double tune_fit(mscclpp_cost_figures_t *figures, uint32_t nodes, uint32_t shards, const tune_point_t *points,
                 size_t count)
 {
