@@ -147,8 +147,8 @@ static bool is_over_nodes(const bench_env_t *env)
 }
 
 /*
- * Returns true if the collective can be captured. Over nodes, unequal blocks cannot, nor can a reduce-scatter in place,
- * which takes memory.
+ * Returns true if the collective can be captured. Unequal blocks cannot over nodes, and reduce_scatter in place cannot
+ * at all, since it takes memory.
  */
 bool bench_queued_captures(const bench_env_t *env, const bench_coll_t *coll, bool in_place)
 {
