@@ -55,6 +55,7 @@ def gradients(model, inputs, targets, total):
 
 
 def main():
+    """Adds up gradients and tensors of several types, and compares with what one process computes."""
     device = choose_device()
     torch.manual_seed(7)  # the same model and samples on all ranks
     model = torch.nn.Sequential(torch.nn.Linear(12, 40), torch.nn.Tanh(), torch.nn.Linear(40, 1)).double().to(device)

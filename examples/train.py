@@ -41,6 +41,7 @@ class Net:
     """A network of two layers. Its gradients are one vector, so that one Allreduce adds up all of them."""
 
     def __init__(self, module, seed):
+        """Makes the same weights for each network of this seed. `module` is that of its arrays."""
         self.xp = module
         random = numpy.random.RandomState(seed)
         first = random.standard_normal((INPUTS, HIDDEN)) / numpy.sqrt(INPUTS)
@@ -84,6 +85,7 @@ def finish_work():
 
 
 def main():
+    """Trains on all ranks and, to compare with, the same network on each rank alone."""
     choose_device()
     net, alone = Net(xp, 1), Net(numpy, 1)
     begin, end = BATCH * RANK // SIZE, BATCH * (RANK + 1) // SIZE

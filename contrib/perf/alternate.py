@@ -110,6 +110,7 @@ def compare(options):
 
 
 def main():
+    """Reads the command line, and compares the builds. Returns the exit status."""
     words = sys.argv[1:]
     split = words.index("--") if "--" in words else len(words)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

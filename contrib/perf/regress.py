@@ -146,6 +146,7 @@ def amount(text):
 
 
 def main():
+    """Compares the runs, and prints a line for each problem. The exit status is that of the docstring above."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tolerance", type=fraction, default=0.1, metavar="FRACTION")
     parser.add_argument("--most-over", type=amount, metavar="US")

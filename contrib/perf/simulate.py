@@ -74,7 +74,7 @@ def fit(build, nodes, measured):
     Tries steps by a factor up and down in each figure, and makes the factor smaller once no step is better.
     """
     sizes = sorted(measured)
-    figures, step = [5.0, 5.0, 2.0], 4.0
+    figures, step = [5.0, 5.0, 2.0], 4.0  # any figures that are not far off will do to begin with
     least_error = error(measured, simulate(build, nodes, "direct", sizes, figures))
     while step > 1.02:
         is_better = False
@@ -90,6 +90,7 @@ def fit(build, nodes, measured):
 
 
 def main():
+    """Measures, fits and simulates for each number of nodes, and prints a line for each size of each pattern."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
     parser.add_argument("--transport", default="shm", choices=("shm", "network"))
