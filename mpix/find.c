@@ -27,7 +27,7 @@ static int open_if_component(struct dl_phdr_info *info, size_t size, void *conte
     return 1;
 }
 
-/* Looks for the component's table in this process. A table of another version is an error, after a message. */
+/* Looks for the component's table in this process. If it is of another version, prints a message and sets `result`. */
 static void search(void)
 {
     void *component = NULL;

@@ -11,7 +11,8 @@
 /*
  * Makes a stream that does not hold up the stream `other`, which is empty. A stream that has held it up for `limit`
  * seconds is given up, and another one is tried. `words`: two words of the backend for the trials, which are 0 before.
- * Returns an MPI error code: MPI_ERR_UNSUPPORTED_OPERATION, after a message, if all streams hold up the other one.
+ * Returns an MPI error code. If all streams hold up the other one, that is MPI_ERR_UNSUPPORTED_OPERATION, and a message
+ * has been printed.
  */
 int mpix_release_stream_make(const mpix_backend_t *backend, void *other, uint64_t words[2], double limit,
                              void **stream_p);

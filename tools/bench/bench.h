@@ -234,8 +234,10 @@ bool bench_env_choose_device(bench_env_t *env, const char *device);
 /* Returns the default size of the largest message: what the device can handle in a short time, but at least `min`. */
 size_t bench_env_largest(const bench_env_t *env, size_t min);
 
-/* Opens the environment after MPI_Init. On failure, all ranks return false, and what failed has been printed, but for a
- * lack of memory. */
+/*
+ * Opens the environment after MPI_Init. On failure, all ranks return false, and what failed has been printed, but for a
+ * lack of memory.
+ */
 bool bench_env_open(bench_env_t *env);
 void bench_env_close(bench_env_t *env);
 
@@ -392,7 +394,7 @@ bench_serves_t bench_serves(const bench_contender_t *contender, const bench_coll
 
 /*
  * Creates a team of the host library. `plans` may be NULL; if not, the rules file is not used. All ranks return the
- * same, and rank 0 prints one line on failure.
+ * same. On failure rank 0 prints one line.
  */
 bool bench_team_open(bench_env_t *env, const mscclpp_config_t *config, mscclpp_plan_library_t *plans,
                      mscclpp_team_t **team_p);
@@ -415,8 +417,8 @@ const char *bench_nccl_version(void);
 
 /*
  * Makes a contender that copies to host memory and back, as an application does, with memory for operands and for
- * results of `capacity` bytes each. All ranks return the same. False on the twin, after one line, or if a rank has no
- * memory.
+ * results of `capacity` bytes each. All ranks return the same: false if a rank has no memory, and on the twin, where
+ * rank 0 prints one line.
  */
 bool bench_staged_open(bench_env_t *env, size_t capacity, bench_contender_t *contender_p);
 void bench_staged_close(bench_contender_t *contender);
@@ -433,7 +435,7 @@ bool bench_plan_served(const bench_env_t *env, const bench_type_t *type, size_t 
 
 /*
  * Makes a contender of the host library's own algorithms, in a team of its own, to be compared with a plan. Closed by
- * bench_launched_close. All ranks return the same; one line on failure.
+ * bench_launched_close. All ranks return the same. On failure one line is printed.
  */
 bool bench_native_open(bench_env_t *env, bench_contender_t *contender_p);
 
@@ -452,7 +454,7 @@ const char *bench_copies_describe(void);
 
 /*
  * Makes a contender of one plain kernel for each GPU, with memory for the largest traffic that the options ask for.
- * `waits`: each call waits for the kernel. All ranks return the same; one line on failure.
+ * `waits`: each call waits for the kernel. All ranks return the same. A rank that fails prints one line.
  */
 bool bench_plain_open(bench_env_t *env, const bench_options_t *options, bool waits, bench_contender_t *contender_p);
 void bench_plain_close(bench_env_t *env);
@@ -464,7 +466,7 @@ bool bench_between_possible(const bench_env_t *env, const bench_between_t *betwe
 
 /*
  * Prepares the kernels. `in_stream`: they go to the stream that calls are queued in, otherwise to a stream of their
- * own. All ranks return the same; one line on failure.
+ * own. All ranks return the same. A rank that fails prints one line.
  */
 bool bench_between_open(bench_env_t *env, bench_between_t *between, bool in_stream);
 void bench_between_close(void);

@@ -85,7 +85,7 @@ void bench_between_close(void)
 
 /*
  * Launches the kernel that stands for the application's work. On the host twin only moves the time at which await_work
- * returns. Returns false, after a line, if the launch fails.
+ * returns. If the launch fails, prints a line and returns false.
  */
 static bool launch_work(void)
 {
@@ -98,7 +98,7 @@ static bool launch_work(void)
     return BENCH_KERNEL_GEMM == loop.between->kind ? bench_gemm_launch() : bench_kernel_launch();
 }
 
-/* Waits until all work that was launched has ended. Returns false, after a line, if some failed. */
+/* Waits until all work that was launched has ended. If some failed, prints a line and returns false. */
 static bool await_work(void)
 {
     if (!loop.env->on_twin) {

@@ -178,8 +178,8 @@ void bench_cuda_pool_free(void *address)
 }
 
 /*
- * Describes memory of the current device in *memory. Returns `size` rounded up to the granularity of its mappings, or
- * 0, after a line, if CUDA does not tell it.
+ * Describes memory of the current device in *memory. Returns `size` rounded up to the granularity of its mappings. If
+ * CUDA does not tell it, prints a line and returns 0.
  */
 static size_t mapped_size(size_t size, cu_memory_t *memory)
 {

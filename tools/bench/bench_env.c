@@ -37,7 +37,7 @@ size_t bench_env_largest(const bench_env_t *env, size_t min)
 
 /*
  * Reads the parameters for the host library's own calls from the environment, where mpirun has put those of the
- * component. Returns false, after a line, if a value is not allowed.
+ * component. If a value is not allowed, prints a line and returns false.
  */
 static bool load_config(mscclpp_config_t *config)
 {

@@ -48,7 +48,8 @@ static bool succeeded(const char *name, int result)
 }
 
 /*
- * Finds a function of cuBLAS and stores it at `function_p`. Returns false, after a line if `speaks`, if there is none.
+ * Finds a function of cuBLAS and stores it at `function_p`. Returns false if there is none, and then prints a line if
+ * `speaks`.
  */
 static bool find_function(void *function_p, const char *name, bool speaks)
 {

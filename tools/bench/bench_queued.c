@@ -24,7 +24,7 @@ static bool succeeded(const char *function, int result)
     return 0 == result;
 }
 
-/* Finds a function of the driver and calls it. Yields false, after a line, if there is none or it fails. */
+/* Finds a function of the driver and calls it. If there is none, or it fails, prints a line and yields false. */
 #define CUDA(type_, name_, ...)                                                                                        \
     (bench_cuda_find(name_) != NULL && succeeded(name_, ((type_)bench_cuda_find(name_))(__VA_ARGS__)))
 

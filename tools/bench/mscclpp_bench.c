@@ -26,7 +26,7 @@ static bool mpi_takes_device_buffers(void)
 }
 
 /*
- * Returns false, after a line, if the run would end in a crash, or in numbers of something that the user did not ask
+ * Prints a line and returns false if the run would end in a crash, or in numbers of something that the user did not ask
  * for. All ranks return the same.
  */
 static bool can_run(const bench_env_t *env, const bench_options_t *options)
@@ -73,7 +73,7 @@ static int graph_batch(const bench_options_t *options)
 
 /*
  * Opens the contender that --compare names, in `rival`, and makes *rival_p point to it. Without --compare, *rival_p is
- * NULL. All ranks return the same: false if it cannot be opened, after a line that says why.
+ * NULL. All ranks return the same: false if it cannot be opened, and then a line has been printed that says why.
  */
 static bool open_rival(bench_env_t *env, const bench_options_t *options, const bench_buffers_t *buffers,
                        bench_contender_t *rival, bench_contender_t **rival_p)
@@ -285,7 +285,7 @@ static bool run_table(bench_env_t *env, const bench_options_t *options, bench_bu
 
 /*
  * Measures one collective with all types and operations. One that only moves data runs with one operation, since that
- * does not matter. Returns false after a failure and a line; peers may then wait within a call.
+ * does not matter. After a failure prints a line and returns false; peers may then wait within a call.
  */
 static bool run_coll(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers,
                      bench_contender_t *rival, const bench_coll_t *coll, bench_report_t *report, wrong_t *wrong)
@@ -313,8 +313,8 @@ static bool run_coll(bench_env_t *env, const bench_options_t *options, bench_buf
 }
 
 /*
- * Runs the mode that the options name. Returns the exit status, BENCH_EXIT_WRONG after a wrong result, or after a
- * failure and a line. `stack`: memory for buffers on the stack, or NULL.
+ * Runs the mode that the options name. Returns the exit status: BENCH_EXIT_WRONG after a wrong result, or after a
+ * failure, for which a line has been printed. `stack`: memory for buffers on the stack, or NULL.
  */
 static int run_benchmark(bench_env_t *env, bench_options_t *options, char *stack)
 {

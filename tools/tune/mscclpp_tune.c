@@ -91,7 +91,7 @@ static bool can_measure_plan(const tune_t *tune, const mscclpp_plan_file_t *file
            file->plan->rank_count == (uint32_t)tune->env->size && !file->extreme;
 }
 
-/* On rank 0, adds the plans that can be measured to the table. Returns false, after a line, if it has no room. */
+/* On rank 0, adds the plans that can be measured to the table. If it has no room, prints a line and returns false. */
 static bool list_plans(tune_t *tune)
 {
     mscclpp_plan_file_t *files;
@@ -173,7 +173,7 @@ static bool try_contender(tune_t *tune, int algo, bool *serves_p)
 
 /*
  * Opens the contender of an algorithm, with a team that this algorithm serves at all sizes, or without a team if it
- * cannot serve these ranks. All ranks return the same: false after a failure and a line.
+ * cannot serve these ranks. All ranks return the same: false after a failure, for which a line has been printed.
  */
 static bool open_contender(tune_t *tune, int algo)
 {
@@ -444,7 +444,7 @@ static bool write_rules(tune_t *tune)
 
 /*
  * Fills in the sizes of the table. A buffer with a block for each rank has whole blocks of equal size. All ranks return
- * the same: false after a line.
+ * the same. If there is no size, or too many, prints a line and returns false.
  */
 static bool open_table(tune_t *tune)
 {

@@ -45,8 +45,8 @@ static bool measure_point(bench_env_t *env, const tune_options_t *options, bench
 }
 
 /*
- * Called by rank 0 once all points are measured: fits the figures to them, prints both, and writes the figures. Returns
- * false if the file cannot be written, after a line.
+ * Called by rank 0 once all points are measured: fits the figures to them, prints both, and writes the figures. If the
+ * file cannot be written, prints a line and returns false.
  */
 static bool fit_and_write(const tune_options_t *options, const mscclpp_select_input_t *input,
                           const tune_point_t *points)
