@@ -229,7 +229,7 @@ static bool can_reach_peer(const bench_pair_t *pair, uint32_t flags, char *reaso
  * Allocates the memory that puts come from and go to, and what the kernel needs. On failure returns false;
  * bench_pair_close then frees the part that was allocated.
  */
-static bool allocate(bench_pair_t *pair, size_t capacity)
+static bool allocate_memory(bench_pair_t *pair, size_t capacity)
 {
     const mscclpp_gpu_ops_t *gpu = pair->env->gpu;
     void *memory, *state, *expected, *mailbox, *elapsed, *staging, *unused, *device;
@@ -377,12 +377,12 @@ void bench_pair_close(bench_pair_t *pair)
     pair->ops->conn_destroy(pair->conn);
     mscclpp_mapping_put(pair->mapping);
     mscclpp_mapping_drain();
-    bench_all(env->control, true);
+    bench_all(env->control, true); /* the peer's connection is closed, too */
     if (pair->region != NULL) {
         pair->ops->region_destroy(pair->region);
     }
     pair->ops->destroy(pair->transport);
-    bench_all(env->control, true);
+    bench_all(env->control, true); /* the peer's transport no longer writes here */
     free_tokens(pair);
     if (pair->memory_segment != NULL) {
         free_shared(pair, pair->memory_segment);
@@ -423,7 +423,7 @@ bool bench_pair_open(bench_pair_t *pair, bench_env_t *env, const mscclpp_transpo
     reason[0] = '\0';
     start_keeping_messages(env);
     ok = pair->peer < 0 || (create_instance(pair, &flags) && can_reach_peer(pair, flags, reason) &&
-                            allocate(pair, capacity) && fill_card(pair, own_card));
+                            allocate_memory(pair, capacity) && fill_card(pair, own_card));
     ok = agree_on_success(pair, ok, reason);
     if (ok) {
         bench_allgather(env->control, own_card, cards + 1, sizeof(*own_card));

@@ -287,19 +287,19 @@ bool tune_files_add(tune_files_t *files, const tune_table_t *table, int size)
  */
 static bool replace_output(const char *output, const mscclpp_rules_t *rules, const struct stat *old)
 {
-    char path[PATH_MAX + 8];
+    char new_path[PATH_MAX + 8];
     int descriptor;
     FILE *file;
     bool ok;
 
-    snprintf(path, sizeof(path), "%s.XXXXXX", output);
-    descriptor = mkostemp(path, O_CLOEXEC);
+    snprintf(new_path, sizeof(new_path), "%s.XXXXXX", output);
+    descriptor = mkostemp(new_path, O_CLOEXEC);
     file = descriptor < 0 ? NULL : fdopen(descriptor, "w");
     if (file == NULL) {
-        report_error("write", path);
+        report_error("write", new_path);
         if (descriptor >= 0) {
             close(descriptor);
-            unlink(path);
+            unlink(new_path);
         }
         return false;
     }
@@ -311,9 +311,9 @@ static bool replace_output(const char *output, const mscclpp_rules_t *rules, con
     ok = 0 == fchmod(descriptor, old->st_mode & 0777);
     ok = 0 == fflush(file) && !ferror(file) && ok && 0 == fsync(descriptor);
     ok = 0 == fclose(file) && ok;
-    if (!ok || 0 != rename(path, output)) {
+    if (!ok || 0 != rename(new_path, output)) {
         report_error("write", output);
-        unlink(path);
+        unlink(new_path);
         return false;
     }
     return true;
