@@ -65,7 +65,7 @@ static unsigned blocks_of(size_t count)
     return (unsigned)((count + THREADS - 1) / THREADS);
 }
 
-/* y = A x for the five-point stencil of the Poisson equation. */
+/* Computes y = A x for the five-point stencil of the Poisson equation. A thread for each point. */
 static __global__ void stencil(double *y, const double *x, size_t rows, size_t columns)
 {
     const size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;

@@ -31,7 +31,7 @@ static void check(int code, const char *what)
     }
 }
 
-/* What MPIX_Mscclpp_host_launch calls in the stream's thread: carries out the operation_t that `argument` points to. */
+/* Carries out the operation_t that `argument` points to. MPIX_Mscclpp_host_launch lets the stream's thread call it. */
 static void carry_out(void *argument)
 {
     const operation_t *operation = argument;

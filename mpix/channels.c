@@ -274,8 +274,8 @@ int MPIX_Mscclpp_channels_close(MPIX_Mscclpp_channels channels)
 }
 
 /*
- * The component calls it for a request of a kernel; `context` is the handler_t. Passes the request on to the
- * application's handler, and returns its answer, MPIX_MSCCLPP_HANDLER_...
+ * Passes a kernel's request on to the application's handler, and returns its answer, MPIX_MSCCLPP_HANDLER_... The
+ * component calls it; `context` is the handler_t.
  */
 static int call_handler(void *context, const mscclpp_dev_request_t *request)
 {

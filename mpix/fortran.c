@@ -213,7 +213,8 @@ FORTRAN(query, const int *comm, const int *what, int64_t *value, int *ierror)
 }
 
 /*
- * `text` has `length` characters. It gets as much of the message as fits, and blanks behind it, as Fortran's texts do.
+ * Writes the message into `text`, of `length` characters, as far as it fits. Blanks fill up the rest, as in all of
+ * Fortran's texts.
  */
 FORTRAN(get_async_error, const int *comm, int *code, char *text, const int *length, int *ierror)
 {

@@ -11,7 +11,10 @@
 typedef int (*wait_fn_t)(void *stream);
 typedef int (*status_fn_t)(void *stream, int *status);
 
-/* The driver is not loaded here: an application that has a stream of CUDA's has loaded it. */
+/*
+ * Finds a function of CUDA's driver. Does not load the driver: an application that has a stream of CUDA's has loaded
+ * it.
+ */
 mpix_symbol_t mpix_driver(const char *name)
 {
     mpix_symbol_t symbol = {.address = dlsym(RTLD_DEFAULT, name)};

@@ -37,7 +37,10 @@ MPIX_DEVICE float rms_scale(float sum, mpix_u32 width)
     return 1.0f / root;
 }
 
-/* The kernel. Any number of blocks up to that of the room. If the all-reduce fails, x is undefined. */
+/*
+ * Adds up x over all ranks, adds the residual and normalises, row by row. Works with any number of blocks up to that of
+ * the room. If an all-reduce fails, x is undefined.
+ */
 MPIX_DEVICE void rmsnorm_body(mpix_group_t *block, const rmsnorm_args_t *args)
 {
     float *partial = args->partial + block->block * block->size;
@@ -157,8 +160,8 @@ MPIX_DEVICE void halo_cells(const mpix_group_t *block, const halo_args_t *args, 
 }
 
 /*
- * The first kernel of a step. Needs at least FACES blocks: block i of the first FACES exchanges face i, and the peer
- * receives it on its opposite face, i ^ 1.
+ * Sends the faces, computes the interior, and receives the neighbours' faces. Needs at least FACES blocks: block i of
+ * the first FACES exchanges face i, and the peer receives it on its opposite face, i ^ 1.
  */
 MPIX_DEVICE void halo_body(mpix_group_t *block, const halo_args_t *args)
 {
@@ -192,7 +195,7 @@ MPIX_DEVICE void halo_body(mpix_group_t *block, const halo_args_t *args)
     }
 }
 
-/* The second kernel of a step, once all faces have come. */
+/* Computes the cells next to ghost cells. This is the second kernel of a step, once all faces have come. */
 MPIX_DEVICE void halo_edge_body(mpix_group_t *block, const halo_edge_args_t *args)
 {
     halo_cells(block, args, 1);
@@ -224,7 +227,10 @@ MPIX_DEVICE mpix_u64 tokens_area(const tokens_args_t *args, mpix_u32 rank, int w
     return (4 * (mpix_u64)rank + (mpix_u64)which) * args->area;
 }
 
-/* The kernel. Needs a block for each rank. A block whose channel fails leaves the rest of `out` as it is. */
+/*
+ * Sends tokens to the peer's expert, works on the peer's tokens, and puts those that come back into their places. Needs
+ * a block for each rank. A block whose channel fails leaves the rest of `out` as it is.
+ */
 MPIX_DEVICE void tokens_body(mpix_group_t *block, const tokens_args_t *args)
 {
     const mpix_u32 peer = block->block, self = args->rank;
@@ -303,7 +309,10 @@ typedef struct {
     mpix_u32 ranks;
 } gemm_args_t;
 
-/* The kernel. If a wait fails, the tiles that this block owns are not written. */
+/*
+ * Computes a tile of this rank's product and sends it to its owner. On the owner, adds up the tiles of all ranks; if a
+ * wait fails, the tile is not written.
+ */
 MPIX_DEVICE void gemm_body(mpix_group_t *block, const gemm_args_t *args)
 {
     const mpix_u32 tiles_across = args->n / TILE, tile = block->block, owner = tile % args->ranks, cells = TILE * TILE;
@@ -388,7 +397,10 @@ typedef struct {
     mpix_u32 ranks;
 } pipeline_args_t;
 
-/* The kernel. It ends early if a neighbour does not come in time. */
+/*
+ * Takes chunk after chunk from the rank before this one, works on it, and passes it on. Ends early if a neighbour does
+ * not come in time.
+ */
 MPIX_DEVICE void pipeline_body(mpix_group_t *block, const pipeline_args_t *args)
 {
     const mpix_u64 size = args->size;
@@ -497,7 +509,10 @@ MPIX_DEVICE void solver_exchange(mpix_group_t *block, const solver_args_t *args,
     mpix_sync(block);
 }
 
-/* The kernel: x, the residual r, the direction p and ap = A p are those of the textbooks; rr is the square of r. */
+/*
+ * Solves the equations. x, the residual r, the direction p and ap = A p are those of the textbooks; rr is the square of
+ * r.
+ */
 MPIX_DEVICE void solver_body(mpix_group_t *block, const solver_args_t *args)
 {
     double *p = args->p + 1, rr, old_rr, alpha, beta;

@@ -108,7 +108,7 @@ static void close_side(side_t *side)
     side->env->gpu->host_free(side->elapsed_ns);
 }
 
-/* The kernel, as mpix_host_run calls it. */
+/* Runs the kernel in one thread of the host twin, as mpix_host_run calls it. */
 static void run_twin(mpix_group_t *block, void *args)
 {
     bench_channel_body(block, args);

@@ -48,7 +48,7 @@ MPIX_DEVICE void bench_channel_receive(mpix_group_t *block, const bench_channel_
 }
 
 /*
- * The kernel: sends a message to and fro `rounds` times. One message that is not timed comes first, so that no rank
+ * Sends a message to and fro `rounds` times, as the kernel. One message that is not timed comes first, so that no rank
  * times the other's launch. If a channel fails, the time stays 0.
  */
 MPIX_DEVICE void bench_channel_body(mpix_group_t *block, const bench_channel_args_t *args)

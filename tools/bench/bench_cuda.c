@@ -60,7 +60,7 @@ typedef int (*cu_range_fn_t)(uintptr_t address, size_t size);
 #define CU_MEM_ALLOC_GRANULARITY_MINIMUM 0
 #define CU_MEM_ACCESS_FLAGS_PROT_READWRITE 3
 
-/* The driver is opened by the first call, and stays open. */
+/* Finds a function of the driver. The first call opens the driver, which stays open. */
 void *bench_cuda_find(const char *name)
 {
     static void *driver;

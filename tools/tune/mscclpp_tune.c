@@ -561,7 +561,7 @@ static int tune_collectives(bench_env_t *env, const tune_options_t *options)
     return status;
 }
 
-/* The device is chosen and the sizes are checked before MPI_Init, so that bad options are refused before MPI starts. */
+/* Chooses the device and checks the sizes before MPI_Init, so that bad options are refused before MPI starts. */
 int main(int argc, char **argv)
 {
     static tune_table_t table; /* large */

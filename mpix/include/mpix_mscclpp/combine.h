@@ -55,7 +55,7 @@ MPIX_DEVICE mpix_u32 mpix_bfloat16_of_float(float value)
     return (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
 }
 
-/* Halves: float16, of which the bits are given. A float becomes the nearest half, ties to even. */
+/* Return the value of a half, float16, of which the bits are given; and the half nearest to a value, ties to even. */
 #if defined(__CUDACC__)
 MPIX_DEVICE float mpix_float_of_float16(mpix_u32 bits)
 {
@@ -122,7 +122,7 @@ MPIX_DEVICE float mpix_combine_float(float a, float b, int op)
     }
 }
 
-/* The same of doubles. */
+/* Combines two doubles, in the same way. */
 MPIX_DEVICE double mpix_combine_double(double a, double b, int op)
 {
     switch (op) {

@@ -131,7 +131,7 @@ MPIX_DEVICE int mpix_port_signal(mpix_group_t *group, const mpix_port_channel_t 
     return mpix_port_push(group, channel, MPIX_PORT_SIGNAL, 0, 0, 0);
 }
 
-/* A put and a signal behind it, in one trigger if the put is not too large. */
+/* Puts own memory into the peer's, and signals behind it: by one trigger if the put is not too large. */
 MPIX_DEVICE int mpix_port_put_signal(mpix_group_t *group, const mpix_port_channel_t *channel, mpix_u64 to,
                                      mpix_u64 from, mpix_u64 bytes)
 {
@@ -144,7 +144,7 @@ MPIX_DEVICE int mpix_port_flush(mpix_group_t *group, const mpix_port_channel_t *
     return mpix_port_push(group, channel, MPIX_PORT_FLUSH, 0, 0, 0);
 }
 
-/* A put and a signal behind it; then waits until the sources of all puts so far may be overwritten. */
+/* Puts and signals in the same way, and waits until the sources of all puts so far may be overwritten. */
 MPIX_DEVICE int mpix_port_put_signal_flush(mpix_group_t *group, const mpix_port_channel_t *channel, mpix_u64 to,
                                            mpix_u64 from, mpix_u64 bytes)
 {

@@ -108,7 +108,7 @@ MPIX_DEVICE int mpix_room_renew(mpix_group_t *block, const mpix_room_t *room)
 }
 
 /*
- * out = op over all ranks of `in`: `count` elements, which lie at a multiple of their size and take at most
+ * Computes out = op over all ranks of `in`: `count` elements, which lie at a multiple of their size and take at most
  * 8 * room->capacity bytes. `out` may equal `in`; no other overlap. The result has the same bits on all ranks. Other
  * threads of the block see it after mpix_sync.
  *

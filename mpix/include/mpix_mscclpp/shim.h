@@ -107,7 +107,7 @@ MPIX_DEVICE mpix_u64 mpix_fetch_add(mpix_u64 *word, mpix_u64 value)
     return old;
 }
 
-/* A packet is 8 bytes of data and two flags. Each half is stored whole. */
+/* Stores a packet: 8 bytes of data and two flags. Each half, 4 bytes and a flag, is stored whole. */
 MPIX_DEVICE void mpix_store_packet(char *packet, mpix_u64 data, mpix_u32 flag)
 {
     asm volatile("st.relaxed.sys.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(packet), "r"((mpix_u32)data), "r"(flag),
@@ -154,7 +154,7 @@ MPIX_DEVICE void mpix_copy4(char *to, const char *from)
     *(unsigned *)to = *(const unsigned *)from;
 }
 
-/* The same bits as another type. */
+/* Return the same bits as another type. */
 MPIX_DEVICE float mpix_float_of_bits(mpix_u32 bits)
 {
     return __uint_as_float(bits);
@@ -281,7 +281,7 @@ MPIX_DEVICE mpix_u64 mpix_fetch_add(mpix_u64 *word, mpix_u64 value)
     return __atomic_fetch_add(word, value, __ATOMIC_RELAXED);
 }
 
-/* A packet is 8 bytes of data and two flags. Each half is stored whole. */
+/* Stores a packet: 8 bytes of data and two flags. Each half, 4 bytes and a flag, is stored whole. */
 MPIX_DEVICE void mpix_store_packet(char *packet, mpix_u64 data, mpix_u32 flag)
 {
     mpix_u64 *words = (mpix_u64 *)(void *)packet;
