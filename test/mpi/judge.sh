@@ -120,6 +120,17 @@ run_counting() {
     fi
 }
 
+# The job must pass, and log so many warnings and errors in all, of which one matches.
+run_logging() {
+    local name=$1 count=$2 expression=$3 before=$passed
+    shift 3
+    run_counting "$name" "$count" 'coll:mscclpp: (error|warning): ' "$@"
+    if [ "$passed" -gt "$before" ] && ! grep -aEq "coll:mscclpp: (error|warning): .*$expression" "$log"; then
+        passed=$((passed - 1))
+        report_failure "$name" "passed, but no warning or error matches: $expression"
+    fi
+}
+
 # The job must pass, and all calls that it tells of, of which there are some, must be served by algorithms that match.
 run_by() {
     local name=$1 expression=$2 before=$passed served

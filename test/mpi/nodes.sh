@@ -200,6 +200,27 @@ cases_nodes_collectives() {
 }
 
 # Ranks of other nodes that do not come.
+# However many ranks there are: one line for a rank that is late, one for a failure, and one where its rank calls again.
+cases_nodes_named() {
+    local late='ranks that have not arrived: ' n=16 last nodes=("${forced[@]}" --mca coll_mscclpp_ranks_per_node 2)
+    [ "$long" = 0 ] || n=32
+    last=$((n - 1))
+    run_logging "nodes:named:warn" 1 "$late$last$" 60 -n "$n" "${nodes[@]}" --mca coll_mscclpp_transport shm \
+        --mca coll_mscclpp_warn_after 1 "$bindir/test_late" warn 5 later
+    run_logging "nodes:named:timeout" 2 "$late$last(;|$)" 60 -n "$n" "${nodes[@]}" --mca coll_mscclpp_transport ucx \
+        --mca coll_mscclpp_timeout 1 "$bindir/test_late" timeout 7 later
+    if { wanted nodes:named:killed:shm || wanted nodes:named:killed:ucx; } && ! lets_others_go_on; then
+        skip nodes:named:killed:shm "this mpirun ends all ranks where one is killed"
+        skip nodes:named:killed:ucx "this mpirun ends all ranks where one is killed"
+        return
+    fi
+    run_logging "nodes:named:killed:shm" 2 "$late$last" 60 -n "$n" --enable-recovery "${nodes[@]}" \
+        --mca coll_mscclpp_transport shm --mca coll_mscclpp_timeout 1 "$bindir/test_late" killed 8 within 100
+    run_logging "nodes:named:killed:ucx" 2 "the ucx connection to rank $last" 60 -n "$n" --enable-recovery \
+        "${nodes[@]}" --mca coll_mscclpp_transport ucx --mca coll_mscclpp_timeout 1 \
+        "$bindir/test_late" killed 8 within 100
+}
+
 cases_nodes_late() {
     local when nodes=("${forced[@]}" --mca coll_mscclpp_ranks_per_node 2)
     local tokens=shm late
@@ -246,6 +267,7 @@ cases_nodes_late() {
         "${nodes[@]}" --mca coll_mscclpp_timeout 2 "$bindir/test_late" killed 5 first alltoallv
     run_saying "nodes:late:killed:alltoall" 'all that are left have ended well' 60 -n 3 --enable-recovery \
         "${nodes[@]}" --mca coll_mscclpp_timeout 2 "$bindir/test_late" killed 5 first alltoall
+    cases_nodes_named
     run_saying "nodes:late:timeout:shm" 'ranks that have not (arrived|come): 2' 60 -n 3 "${nodes[@]}" \
         --mca coll_mscclpp_transport shm --mca coll_mscclpp_timeout 2 "$bindir/test_late" timeout 5 later
 }

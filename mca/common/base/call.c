@@ -1,5 +1,7 @@
 #include "mca/common/base/call.h"
 
+#include <stdio.h>
+
 #include "mca/common/base/log.h"
 
 /*
@@ -26,4 +28,19 @@ void mscclpp_report_deadline(const char *label, const char *call, int rank, doub
 {
     mscclpp_error("%s: %s did not end on rank %d within %g s (coll_mscclpp_timeout); ranks that have not arrived: %s%s",
                   label, call, rank, timeout, late, compared ? "" : MAY_NOT_MATCH);
+}
+
+void mscclpp_note_loss(mscclpp_loss_t *loss, int peer, const char *text)
+{
+    mscclpp_log(loss == NULL ? MSCCLPP_LOG_ERROR : MSCCLPP_LOG_INFO, "%s", text);
+    if (loss != NULL && __atomic_exchange_n(&loss->claimed, 1, __ATOMIC_RELAXED) == 0) {
+        loss->peer = peer;
+        (void)snprintf(loss->text, sizeof(loss->text), "%s", text);
+        __atomic_store_n(&loss->noted, 1, __ATOMIC_RELEASE);
+    }
+}
+
+int mscclpp_loss_peer(const mscclpp_loss_t *loss)
+{
+    return loss != NULL && __atomic_load_n(&loss->noted, __ATOMIC_ACQUIRE) != 0 ? loss->peer : -1;
 }

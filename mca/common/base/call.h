@@ -26,4 +26,24 @@ void mscclpp_report_late(const char *label, const char *call, int rank, double w
 void mscclpp_report_deadline(const char *label, const char *call, int rank, double timeout, const char *late,
                              bool compared);
 
+/*
+ * The first peer that the connections of one owner have lost. Zeroed at first. Connections write it from any thread;
+ * the others read it with mscclpp_loss_peer.
+ */
+typedef struct {
+    int claimed; /* a connection writes the fields below, or has done so */
+    int noted;   /* they are complete */
+    int peer;
+    char text[256]; /* what to log of it */
+} mscclpp_loss_t;
+
+/*
+ * Notes that a peer is lost, and logs `text` at the level of information only: whoever owns `loss` decides which rank
+ * logs the error. NULL: logs the error at once.
+ */
+void mscclpp_note_loss(mscclpp_loss_t *loss, int peer, const char *text);
+
+/* The peer that is lost; -1: none, or `loss` is NULL. */
+int mscclpp_loss_peer(const mscclpp_loss_t *loss);
+
 #endif

@@ -129,6 +129,9 @@ mscclpp_status_t mscclpp_fabric_renew(mscclpp_fabric_t *fabric, const mscclpp_pr
 /* Stops the fabric: it sends nothing more, and waiting kernels give up. */
 void mscclpp_fabric_stop(mscclpp_fabric_t *fabric);
 
+/* The first peer that the connections have lost. Valid as long as the fabric. */
+const mscclpp_loss_t *mscclpp_fabric_loss(const mscclpp_fabric_t *fabric);
+
 /* Stops the fabric for good. Kernels may still run, so no memory is freed. NULL is allowed. */
 void mscclpp_fabric_abandon(mscclpp_fabric_t *fabric);
 

@@ -50,6 +50,7 @@ struct mscclpp_fabric {
     mscclpp_config_t config; /* for the transport, which keeps a pointer to it */
     const mscclpp_gpu_ops_t *gpu;
     int device;
+    mscclpp_loss_t loss; /* the first peer that the connections have lost */
     const char *label;
     bool owner;              /* this rank owns a shard, so it exchanges data with other nodes */
     uint64_t slot_size;      /* bytes of a slot in the area */

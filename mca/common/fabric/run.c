@@ -155,6 +155,11 @@ void mscclpp_fabric_stop(mscclpp_fabric_t *fabric)
     __atomic_store_n(&fabric->failed, true, __ATOMIC_RELEASE);
 }
 
+const mscclpp_loss_t *mscclpp_fabric_loss(const mscclpp_fabric_t *fabric)
+{
+    return &fabric->loss;
+}
+
 void mscclpp_fabric_abandon(mscclpp_fabric_t *fabric)
 {
     if (fabric != NULL) {

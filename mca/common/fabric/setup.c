@@ -27,6 +27,7 @@ static mscclpp_status_t create_transport(mscclpp_fabric_t *fabric, const mscclpp
     if (status != MSCCLPP_OK) {
         return status;
     }
+    memset(&fabric->loss, 0, sizeof(fabric->loss));
     memset(&transport, 0, sizeof(transport));
     transport.config = &fabric->config;
     transport.gpu = fabric->gpu;
@@ -37,6 +38,7 @@ static mscclpp_status_t create_transport(mscclpp_fabric_t *fabric, const mscclpp
     transport.label = fabric->label;
     transport.tokens = fabric->tokens.host;
     transport.token_count = tokens;
+    transport.loss = &fabric->loss;
     fabric->ops = ops;
     fabric->place = place;
     status = ops->create(&transport, flags_p, &fabric->transport);

@@ -42,7 +42,9 @@ typedef struct {
     int waits_for;       /* the first rank that it waited for in that call */
     uint64_t call;       /* the call of the search */
     bool at_deadline;    /* the search is for the message at the deadline, not for the warning */
-    int asked_rank;      /* the rank that was asked last */
+    bool begun;          /* this rank has asked */
+    double begins_at;    /* when this rank asks for the first time, if nobody has named the late one until then */
+    int asked_rank;      /* the rank that was asked last; -1: none */
     double asked_at;     /* when it was asked */
     bool answered;       /* it has answered */
     int answer;          /* the rank that it waits for, if it has answered */
@@ -171,10 +173,10 @@ void mscclpp_group_send_vote(mscclpp_group_t *group, uint64_t number, bool yes);
 bool mscclpp_group_all_voted(mscclpp_group_t *group, uint64_t number, bool *yes_p);
 
 /* Returns the first ranks of nodes that have not voted in the current vote, as a word of mscclpp_board_add_absent. */
-uint64_t mscclpp_group_missing_votes(const mscclpp_group_t *group);
+uint64_t mscclpp_group_missing_votes(mscclpp_group_t *group);
 
-/* Tells all ranks that the current call has failed on this rank. */
-void mscclpp_group_tell_failure(mscclpp_group_t *group, mscclpp_status_t status);
+/* Tells all ranks but `lost`, which is gone, that the current call has failed on this rank. -1: none is gone. */
+void mscclpp_group_tell_failure(mscclpp_group_t *group, mscclpp_status_t status, int lost);
 
 /* On the node's first rank: tells the other nodes, once per call, that it waits in it. On other ranks, does nothing. */
 void mscclpp_group_tell_waiting(mscclpp_group_t *group);
@@ -207,6 +209,13 @@ typedef enum {
  * communicator logs. If this rank has to name the late one, *late_p is that rank, or -1 if it is not known.
  */
 mscclpp_inquiry_result_t mscclpp_group_inquire(mscclpp_group_t *group, bool at_deadline, double now, int *late_p);
+
+/*
+ * Called when the connection to rank `lost` is gone, on each rank that had one. One of them logs `text` as an error and
+ * gets true: it has to tell the others. The others wait until it does, for some seconds, and get false. Without
+ * control messages, and in the set-up, all of them get true.
+ */
+bool mscclpp_group_name_lost(mscclpp_group_t *group, int lost, const char *text);
 
 /* wait.c: begins a wait. `what` and `bytes` are for messages; `what` must outlive the wait. */
 void mscclpp_group_wait_init(mscclpp_group_wait_t *wait, mscclpp_group_t *group, const char *what, uint64_t bytes);
@@ -243,8 +252,11 @@ mscclpp_status_t mscclpp_group_wait_words(mscclpp_group_t *group, const char *wh
 /* Like mscclpp_group_wait_words, as a part of a longer wait with one deadline. */
 mscclpp_status_t mscclpp_group_wait_on(mscclpp_group_wait_t *wait, const uint64_t *word, uint64_t target);
 
-/* Tells all ranks that the current call has failed here, unless a peer caused the failure, which has told them. */
-void mscclpp_group_fail(mscclpp_group_t *group, mscclpp_status_t status);
+/*
+ * Tells all ranks that the current call has failed here, unless a peer caused the failure, which has told them. `loss`:
+ * a peer that connections have lost, which one rank names; NULL: there are no connections.
+ */
+void mscclpp_group_fail(mscclpp_group_t *group, mscclpp_status_t status, const mscclpp_loss_t *loss);
 
 /*
  * meeting.c: makes the ranks meet before a launch, if they have to: those of all nodes before an early kernel (`early`)

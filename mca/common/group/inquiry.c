@@ -7,20 +7,35 @@
  * within a second is not in the call: it is late, silent or gone. Where the host cannot see whom a kernel waits for,
  * all ranks are asked in turn. Such a call is one that no rank can end before all have come.
  *
- * In most calls, all ranks find it at about the same time. The one that follows it in the numbering names it first,
- * and tells all others. Each further rank waits 10 ms longer before it would name it, too. So one line is logged, and
- * there are no more than a few messages for each rank.
+ * Rank 0 searches first, names the late rank, and tells all others. So one line is logged, few messages are sent, and
+ * one rank alone asks a rank that may be dead, since each attempt to reach such a rank takes time and may be logged by
+ * the network. Rank 1 searches if rank 0 has named nobody by then: it may be the late one, or not in the call. The
+ * other ranks follow, one after another.
+ *
+ * A connection may tell sooner that its peer is gone, on all ranks that have one at the same time. Then the one of them
+ * that follows the lost rank in the numbering names it.
  */
 #include "mca/common/group/group.h"
 
 #include <string.h>
 
+#include "mca/common/base/clock.h"
+#include "mca/common/base/log.h"
+
 /* Seconds that a rank gets for its answer. A rank that waits looks for messages every millisecond. */
 #define ANSWER_SECONDS 1.0
 
-/* Each rank waits so many seconds longer than the one before it until it names the late one, up to the maximum. */
+/* Seconds after which rank 1 searches. The others follow after twice this time. */
+#define FIRST_SECONDS (ANSWER_SECONDS + 0.2)
+
+/* Each of the other ranks waits so many seconds longer than the one before it, up to the maximum. */
 #define TURN_SECONDS 0.01
-#define TURN_SECONDS_MAX 2.0
+#define TURN_SECONDS_MAX 1.0
+
+/* Likewise where a connection is lost: seconds a rank, from the lost one on. A rank that has failed may well sleep. */
+#define LOST_SECONDS 0.2
+#define LOST_SECONDS_MAX 4.0
+#define NAP_NANOSECONDS 1000000
 
 /* The most answers that a search follows. No tree is as deep, so after more of them ranks wait for one another. */
 #define HOPS_MAX 64u
@@ -60,25 +75,29 @@ static int next_unknown(mscclpp_group_t *group)
     return (group->members[group->rank] + group->inquiry.unknown) % size;
 }
 
-/* Begins a search. In one call there are at most two: one for the warning, and one at the deadline. */
-static void begin(mscclpp_group_t *group, bool at_deadline, double now)
+/* Returns how many seconds this rank leaves the search to others. Without messages, each rank names whom it knows. */
+static double delay_of(const mscclpp_group_t *group)
+{
+    const int own_rank = group->members[group->rank];
+    const double turn = own_rank * TURN_SECONDS;
+
+    if (own_rank == 0 || group->ctrl == NULL) {
+        return 0;
+    }
+    return own_rank == 1 ? FIRST_SECONDS : 2 * FIRST_SECONDS + (turn < TURN_SECONDS_MAX ? turn : TURN_SECONDS_MAX);
+}
+
+/* Plans a search. In one call there are at most two: one for the warning, and one at the deadline. */
+static void plan(mscclpp_group_t *group, bool at_deadline, double now)
 {
     mscclpp_group_inquiry_t *inquiry = &group->inquiry;
 
     inquiry->call = group->call;
     inquiry->at_deadline = at_deadline;
+    inquiry->begins_at = now + delay_of(group);
+    inquiry->begun = false;
     inquiry->hops = 0;
     inquiry->unknown = 0;
-    ask(group, inquiry->waits_for >= 0 ? inquiry->waits_for : next_unknown(group), now);
-}
-
-/* Returns how many seconds longer than ANSWER_SECONDS this rank waits before it names `late`. */
-static double turn_of(const mscclpp_group_t *group, int late)
-{
-    const int own_rank = group->members[group->rank], size = group->oob.size;
-    const double seconds = (own_rank - late + size) % size * TURN_SECONDS;
-
-    return seconds < TURN_SECONDS_MAX ? seconds : TURN_SECONDS_MAX;
 }
 
 /* Does the work of mscclpp_group_inquire. Call with the lock held. */
@@ -91,7 +110,14 @@ static mscclpp_inquiry_result_t search(mscclpp_group_t *group, bool at_deadline,
         return MSCCLPP_INQUIRY_TOLD;
     }
     if (inquiry->call != group->call || inquiry->at_deadline != at_deadline) {
-        begin(group, at_deadline, now);
+        plan(group, at_deadline, now);
+    }
+    if (now < inquiry->begins_at) {
+        return MSCCLPP_INQUIRY_SEARCHING;
+    }
+    if (!inquiry->begun) {
+        inquiry->begun = true;
+        ask(group, inquiry->waits_for >= 0 ? inquiry->waits_for : next_unknown(group), now);
     }
     if (inquiry->asked_rank < 0 || group->ctrl == NULL) {
         *late_p = inquiry->asked_rank;
@@ -109,7 +135,7 @@ static mscclpp_inquiry_result_t search(mscclpp_group_t *group, bool at_deadline,
         }
         ask(group, next, now);
     }
-    if (now - inquiry->asked_at < ANSWER_SECONDS + turn_of(group, inquiry->asked_rank)) {
+    if (now - inquiry->asked_at < ANSWER_SECONDS) {
         return MSCCLPP_INQUIRY_SEARCHING;
     }
     *late_p = inquiry->asked_rank;
@@ -127,4 +153,26 @@ mscclpp_inquiry_result_t mscclpp_group_inquire(mscclpp_group_t *group, bool at_d
     }
     pthread_mutex_unlock(&group->notices.lock);
     return result;
+}
+
+bool mscclpp_group_name_lost(mscclpp_group_t *group, int lost, const char *text)
+{
+    const int size = group->oob.size, place = (group->members[group->rank] - lost - 1 + size) % size;
+    const double turn = place * LOST_SECONDS < LOST_SECONDS_MAX ? place * LOST_SECONDS : LOST_SECONDS_MAX;
+    const double deadline = mscclpp_now() + (group->ctrl != NULL && !group->probing ? turn : 0);
+    const struct timespec nap = {.tv_nsec = NAP_NANOSECONDS};
+    mscclpp_group_notice_t failed = {.rank = -1}, host;
+
+    while (mscclpp_now() < deadline && failed.rank < 0) {
+        mscclpp_group_read_notices(group, &failed, &host);
+        (void)nanosleep(&nap, NULL);
+    }
+    if (failed.rank >= 0) {
+        group->peer_failed = true;
+        mscclpp_info("%s: call %llu: rank %d has told of a failure", group->oob.label, (unsigned long long)group->call,
+                     failed.rank);
+        return false;
+    }
+    mscclpp_error("%s", text);
+    return true;
 }

@@ -198,13 +198,15 @@ void mscclpp_group_note_host(mscclpp_group_t *group, int rank)
     pthread_mutex_unlock(&group->notices.lock);
 }
 
-void mscclpp_group_tell_failure(mscclpp_group_t *group, mscclpp_status_t status)
+void mscclpp_group_tell_failure(mscclpp_group_t *group, mscclpp_status_t status, int lost)
 {
     int rank;
 
     pthread_mutex_lock(&group->notices.lock);
     for (rank = 0; rank < group->oob.size; ++rank) {
-        post(group, rank, NOTICE_FAILED, group->call, status);
+        if (rank != lost) {
+            post(group, rank, NOTICE_FAILED, group->call, status);
+        }
     }
     pthread_mutex_unlock(&group->notices.lock);
     if (group->ctrl != NULL) {
@@ -240,17 +242,19 @@ bool mscclpp_group_all_voted(mscclpp_group_t *group, uint64_t number, bool *yes_
     return all_here;
 }
 
-uint64_t mscclpp_group_missing_votes(const mscclpp_group_t *group)
+uint64_t mscclpp_group_missing_votes(mscclpp_group_t *group)
 {
     const uint64_t number = group->node_votes;
     uint64_t absent = 0;
     int i;
 
+    pthread_mutex_lock(&group->notices.lock);
     for (i = 0; i < group->leader_count && group->rank == 0; ++i) {
         if (group->far_votes[i][number % 2] / 2 != number) {
             absent = mscclpp_board_add_absent(absent, group->leaders[i]);
         }
     }
+    pthread_mutex_unlock(&group->notices.lock);
     return absent;
 }
 

@@ -257,8 +257,8 @@ static mscclpp_status_t check_arguments(const mscclpp_group_wait_t *wait)
 static mscclpp_status_t report_peer_failure(const mscclpp_group_wait_t *wait, int rank, uint64_t call,
                                             mscclpp_status_t status)
 {
-    /* Between nodes there may be thousands of ranks, and the one that has met its deadline has said all. */
-    const bool is_error = !wait->group->spans || status != MSCCLPP_ERR_TIMEOUT;
+    /* Between nodes there may be thousands of ranks, and the one that has failed first has said all. */
+    const bool is_error = !wait->group->spans || status == MSCCLPP_ERR_MIXED;
 
     wait->group->peer_failed = true;
     mscclpp_log(is_error ? MSCCLPP_LOG_ERROR : MSCCLPP_LOG_INFO,
@@ -466,13 +466,17 @@ mscclpp_status_t mscclpp_group_wait_words(mscclpp_group_t *group, const char *wh
     return mscclpp_group_wait_on(&wait, word, target);
 }
 
-void mscclpp_group_fail(mscclpp_group_t *group, mscclpp_status_t status)
+void mscclpp_group_fail(mscclpp_group_t *group, mscclpp_status_t status, const mscclpp_loss_t *loss)
 {
+    const int lost = status == MSCCLPP_ERR_PEER ? mscclpp_loss_peer(loss) : -1;
+
     /* The peer that failed has told all ranks itself. */
     if (group->peer_failed) {
         return;
     }
     mscclpp_board_store(&group->board[group->rank].failure,
                         group->call * MSCCLPP_BOARD_FAILURE_BASE + (uint64_t) - (int)status);
-    mscclpp_group_tell_failure(group, status);
+    if (lost < 0 || mscclpp_group_name_lost(group, lost, loss->text)) {
+        mscclpp_group_tell_failure(group, status, lost);
+    }
 }

@@ -12,6 +12,6 @@ mscclpp_status_t mscclpp_team_fail(mscclpp_team_t *team, mscclpp_status_t status
     if (team->fabric != NULL) {
         mscclpp_fabric_stop(team->fabric);
     }
-    mscclpp_group_fail(&team->group, status);
+    mscclpp_group_fail(&team->group, status, team->fabric != NULL ? mscclpp_fabric_loss(team->fabric) : NULL);
     return status;
 }

@@ -260,6 +260,11 @@ int mscclpp_team_size(const mscclpp_team_t *team)
     return team->group.oob.size;
 }
 
+bool mscclpp_team_left_report(const mscclpp_team_t *team)
+{
+    return team != NULL && team->group.spans && team->group.peer_failed;
+}
+
 bool mscclpp_team_spans_nodes(const mscclpp_team_t *team)
 {
     return team->fabric != NULL;

@@ -50,6 +50,9 @@ void mscclpp_team_destroy(mscclpp_team_t *team);
 /* Frees what destroyed teams still hold. Waits at most `seconds` for the peers. Must be the last call. */
 void mscclpp_team_finalize(double seconds);
 
+/* True if the team spans nodes and has failed because of another rank, which has logged it. False for NULL. */
+bool mscclpp_team_left_report(const mscclpp_team_t *team);
+
 /* True if the team's ranks are on several nodes. The caller then has to call mscclpp_team_progress_all regularly. */
 bool mscclpp_team_spans_nodes(const mscclpp_team_t *team);
 

@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "mca/common/base/call.h"
 #include "mca/common/base/config.h"
 #include "mca/common/gpu/gpu.h"
 #include "mca/common/base/status.h"
@@ -73,6 +74,9 @@ typedef struct {
      */
     uint64_t *tokens;
     size_t token_count;
+
+    /* Connections note here that their peer is gone, and log no error; it outlives the instance. NULL: they log it. */
+    mscclpp_loss_t *loss;
 } mscclpp_transport_params_t;
 
 /* The functions of a transport, and what holds for all of its instances. */

@@ -1,4 +1,6 @@
 /* The state of the instance and its connections as all files see it: making progress, and noting failures. */
+#include <stdio.h>
+
 #include "mca/common/base/clock.h"
 #include "mca/common/base/log.h"
 #include "mca/common/transport/ucx/internal.h"
@@ -32,10 +34,13 @@ void mscclpp_transport_ucx_fail(mscclpp_conn_t *conn, mscclpp_status_t status, c
         conn->transport->adding_conn = NULL;
     }
     if (!conn->destroyed) {
+        char text[256];
+
         /* If the peer caused the failure, it knows or is gone. */
         conn->must_tell = status != MSCCLPP_ERR_PEER;
-        mscclpp_error("%s: the ucx connection to rank %d is broken: %s", conn->transport->params.label, conn->peer,
-                      what);
+        (void)snprintf(text, sizeof(text), "%s: the ucx connection to rank %d is broken: %s",
+                       conn->transport->params.label, conn->peer, what);
+        mscclpp_note_loss(conn->must_tell ? NULL : conn->transport->params.loss, conn->peer, text);
     }
 }
 

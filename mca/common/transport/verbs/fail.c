@@ -22,7 +22,7 @@ void mscclpp_verbs_bounce_give_up(mscclpp_conn_t *conn)
 void mscclpp_verbs_fail(mscclpp_conn_t *conn, mscclpp_status_t status, const char *format, ...)
 {
     mscclpp_transport_t *transport = conn->transport;
-    char line[LINE_BYTES];
+    char line[LINE_BYTES], text[LINE_BYTES + 64];
     va_list arguments;
 
     if (MSCCLPP_OK != conn->status || conn->peer_left) {
@@ -39,5 +39,6 @@ void mscclpp_verbs_fail(mscclpp_conn_t *conn, mscclpp_status_t status, const cha
     va_start(arguments, format);
     (void)vsnprintf(line, sizeof(line), format, arguments);
     va_end(arguments);
-    mscclpp_error("%s: verbs: %s", transport->params.label, line);
+    (void)snprintf(text, sizeof(text), "%s: verbs: %s", transport->params.label, line);
+    mscclpp_note_loss(MSCCLPP_ERR_PEER == status ? transport->params.loss : NULL, conn->peer, text);
 }
