@@ -404,6 +404,11 @@ cases_plans_refused() {
 	EOF
     run_counting "plans:refused:said once" 1 'execution plan .*: not used' 60 "${job[@]}" \
         "$folder/3/bad/channel_id.json" "$bindir/test_basic" served
+    # The library that reads plans is opened when the first one is read.
+    mkdir -p "$scratch/broken" && : >"$scratch/broken/libyajl.so.2"
+    run_counting "plans:refused:no yajl" 1 'plan .*: no yajl, which reads plans: .*: not used' 60 "${job[@]}" \
+        "$folder/3/allreduce_ring.json" -x LD_LIBRARY_PATH="$scratch/broken${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
+        "$bindir/test_plans" allreduce unplanned sum 100
     run_counting "plans:refused:hangs" 1 'execution plan .*/hangs.json: deadlock: .*\[deadlock\]: not used' 60 \
         "${job[@]}" "$folder/3/bad/hangs.json" --mca coll_mscclpp_plan_check full "$bindir/test_plans" allreduce \
         unplanned sum 1000

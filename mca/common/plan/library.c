@@ -271,7 +271,7 @@ static void read_and_check(mscclpp_plan_file_t *file)
     mscclpp_plan_report_init(&report);
     status = mscclpp_plan_read(file->path, &report, &file->plan);
     if (status == MSCCLPP_ERR_NOT_SUPPORTED) {
-        refuse(file, "this component was built without yajl, which reads plans");
+        refuse(file, "%s", report.count > 0 && report.finding[0].text != NULL ? report.finding[0].text : "no yajl");
     } else if (status != MSCCLPP_OK) {
         file->plan = NULL;
         refuse_for(file, &report);

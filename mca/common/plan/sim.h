@@ -212,8 +212,11 @@ void mscclpp_sim_join(const mscclpp_sim_t *sim, mscclpp_sim_know_t *to, const ms
 /* Makes an actor that knows nothing. Returns false if there is no memory; the caller destroys the actor anyway. */
 bool mscclpp_sim_actor_init(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t agent);
 void mscclpp_sim_actor_destroy(mscclpp_sim_actor_t *actor);
-/* Begins the actor's next operation: raises its clock, and notes `event` as what it does at that clock. */
-void mscclpp_sim_tick(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, mscclpp_sim_event_t event);
+/*
+ * Begins the actor's next operation: raises its clock, and notes `event` as what it does at that clock. Returns false,
+ * with nothing changed, if there is no memory; the actor must do nothing then, as its events are looked up.
+ */
+bool mscclpp_sim_tick(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, mscclpp_sim_event_t event);
 /* Lets some threads learn `know`, which all threads know from the next nop on. */
 void mscclpp_sim_learn(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const mscclpp_sim_know_t *know);
 /* Lets the thread at `position` learn what the packet in `cell` tells of single threads. */

@@ -55,7 +55,7 @@ void mscclpp_sim_actor_destroy(mscclpp_sim_actor_t *actor)
     free(actor->facts);
 }
 
-void mscclpp_sim_tick(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, mscclpp_sim_event_t event)
+bool mscclpp_sim_tick(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, mscclpp_sim_event_t event)
 {
     mscclpp_sim_event_t *events;
     uint32_t capacity;
@@ -67,12 +67,13 @@ void mscclpp_sim_tick(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, mscclpp_si
         if (events == NULL) {
             sim->no_memory = true;
             --actor->clock;
-            return;
+            return false;
         }
         actor->events = events;
         actor->event_capacity = capacity;
     }
     actor->events[actor->clock] = event;
+    return true;
 }
 
 void mscclpp_sim_learn(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const mscclpp_sim_know_t *know)

@@ -21,8 +21,7 @@ static void set_inputs(mscclpp_sim_t *sim, uint32_t r, uint32_t launch)
     mscclpp_sim_rank_t *rank = &sim->ranks[r];
     mscclpp_sim_event_t event = {0, 0, -1, launch};
 
-    mscclpp_sim_tick(sim, &rank->actor, event);
-    if (sim->no_memory) {
+    if (!mscclpp_sim_tick(sim, &rank->actor, event)) {
         return;
     }
     for (size_t i = 0; i < rank->cells[MSCCLPP_PLAN_INPUT]; ++i) {
@@ -112,8 +111,7 @@ bool mscclpp_sim_end_launch(mscclpp_sim_t *sim, uint32_t r)
             mscclpp_sim_learn(sim, &rank->actor, sim->blocks[i].actor.now);
         }
     }
-    mscclpp_sim_tick(sim, &rank->actor, event);
-    if (sim->no_memory) {
+    if (!mscclpp_sim_tick(sim, &rank->actor, event)) {
         return false;
     }
     mscclpp_sim_meet(sim, &rank->actor);

@@ -98,8 +98,11 @@ bool mscclpp_sim_proxy_step(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy)
     if (proxy->done == proxy->count || sim->no_memory) {
         return false;
     }
-    entry = &proxy->entries[proxy->done++];
-    mscclpp_sim_tick(sim, &proxy->actor, entry->event);
+    entry = &proxy->entries[proxy->done];
+    if (!mscclpp_sim_tick(sim, &proxy->actor, entry->event)) {
+        return false;
+    }
+    ++proxy->done;
     mscclpp_sim_learn(sim, &proxy->actor, entry->know);
     mscclpp_sim_meet(sim, &proxy->actor);
     if (sim->cost != NULL) {

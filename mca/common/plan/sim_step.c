@@ -4,13 +4,16 @@
 #include "mca/common/plan/sim.h"
 #include "mca/common/plan/words.h"
 
-/* Raises the block's clock for an operation that can be done now. `outer`: it, or the pipeline around it. */
-static void begin_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *outer)
+/*
+ * Raises the block's clock for an operation that can be done now. `outer`: it, or the pipeline around it. Returns false
+ * if there is no memory.
+ */
+static bool begin_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *outer)
 {
     mscclpp_sim_event_t event = {(uint32_t)(block - sim->blocks), block->op,
                                  outer->kind == MSCCLPP_PLAN_OP_PIPELINE ? (int32_t)block->inner : -1, block->launch};
 
-    mscclpp_sim_tick(sim, &block->actor, event);
+    return mscclpp_sim_tick(sim, &block->actor, event);
 }
 
 /* Tells whether a signal is there on each channel of a wait. */
@@ -263,62 +266,65 @@ static bool begin_pipeline(const mscclpp_sim_t *sim, const mscclpp_plan_op_t *ou
     return true;
 }
 
+/* Tells whether everything that an operation needs is there. A barrier is asked when the block has arrived. */
+static bool is_ready(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
+{
+    switch (op->kind) {
+    case MSCCLPP_PLAN_OP_NOP:
+    case MSCCLPP_PLAN_OP_BARRIER:
+    case MSCCLPP_PLAN_OP_SIGNAL:
+    case MSCCLPP_PLAN_OP_RLXSIGNAL:
+    case MSCCLPP_PLAN_OP_RELEASE:
+        return true;
+    case MSCCLPP_PLAN_OP_WAIT:
+    case MSCCLPP_PLAN_OP_RLXWAIT:
+        return is_wait_ready(sim, block, op);
+    case MSCCLPP_PLAN_OP_FLUSH:
+        return is_flushed(sim, block, op);
+    case MSCCLPP_PLAN_OP_ACQUIRE:
+        return is_acquire_ready(sim, block, op);
+    default:
+        return mscclpp_sim_look_for_packets(sim, block, op);
+    }
+}
+
 /*
  * Carries out operation `op` of a block; `outer` is the same one, or the pipeline around it. Returns false if it has to
- * wait; nothing has changed then, except that the block may have arrived at a barrier.
+ * wait, or if there is no memory; nothing has changed then, except that the block may have arrived at a barrier.
  */
 static bool step_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *outer,
                     const mscclpp_plan_op_t *op)
 {
+    if (!is_ready(sim, block, op) || (!block->at_barrier && !begin_op(sim, block, outer))) {
+        return false;
+    }
     switch (op->kind) {
     case MSCCLPP_PLAN_OP_NOP:
-        begin_op(sim, block, outer);
         mscclpp_sim_meet(sim, &block->actor);
-        return true;
+        break;
     case MSCCLPP_PLAN_OP_BARRIER:
-        if (!block->at_barrier) {
-            begin_op(sim, block, outer);
-        }
         return arrive_at_barrier(sim, block, op);
     case MSCCLPP_PLAN_OP_SIGNAL:
     case MSCCLPP_PLAN_OP_RLXSIGNAL:
-        begin_op(sim, block, outer);
         signal_all(sim, block, op);
-        return true;
+        break;
     case MSCCLPP_PLAN_OP_WAIT:
     case MSCCLPP_PLAN_OP_RLXWAIT:
-        if (!is_wait_ready(sim, block, op)) {
-            return false;
-        }
-        begin_op(sim, block, outer);
         take_signals(sim, block, op);
-        return true;
+        break;
     case MSCCLPP_PLAN_OP_FLUSH:
-        if (!is_flushed(sim, block, op)) {
-            return false;
-        }
-        begin_op(sim, block, outer);
         learn_from_proxies(sim, block, op);
-        return true;
+        break;
     case MSCCLPP_PLAN_OP_ACQUIRE:
-        if (!is_acquire_ready(sim, block, op)) {
-            return false;
-        }
-        begin_op(sim, block, outer);
         acquire(sim, block, op);
-        return true;
+        break;
     case MSCCLPP_PLAN_OP_RELEASE:
-        begin_op(sim, block, outer);
         release(sim, block, op);
-        return true;
+        break;
     default:
+        mscclpp_sim_do_data(sim, block, op);
         break;
     }
-    if (!mscclpp_sim_look_for_packets(sim, block, op)) {
-        return false;
-    }
-    begin_op(sim, block, outer);
-    mscclpp_sim_do_data(sim, block, op);
     return true;
 }
 
