@@ -38,6 +38,7 @@ void mscclpp_group_renumber(mscclpp_group_t *group)
     group->calls_before += CALLS_PER_COMMUNICATOR;
 }
 
+/* The arguments go first, so whoever sees the call's word sees its arguments. */
 void mscclpp_group_announce(mscclpp_group_t *group, uint64_t call, mscclpp_call_kind_t kind)
 {
     if (kind == MSCCLPP_CALL_DEVICE) {
@@ -92,6 +93,7 @@ bool mscclpp_group_is_decided(const mscclpp_group_t *group, uint64_t call, bool 
     return word / 4 >= board_number(group, call);
 }
 
+/* The first rank that changes the word decides. The others return what that rank has written. */
 bool mscclpp_group_decide(mscclpp_group_t *group, uint64_t call, bool device)
 {
     uint64_t *word = &group->board[0].decided;

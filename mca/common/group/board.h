@@ -26,8 +26,9 @@ enum { MSCCLPP_CONTROL_NO_RUNS, MSCCLPP_CONTROL_HOLES, MSCCLPP_CONTROL_DENSE };
 typedef uint64_t mscclpp_board_asked_t;
 
 /*
- * Packs the arguments. `bytes` is 0 if ranks pass different sizes, and `root` is 0 if the collective has none. The word
- * keeps the size modulo 64 GiB and the root modulo 4,096.
+ * Packs the arguments. `bytes` is 0 if ranks pass different sizes, and `root` is 0 if the collective has none. From the
+ * lowest bit on, the word has 4 bits for the operation, 6 for the type, 6 for the collective, 12 for the root and 36
+ * for the size. So it keeps the root modulo 4,096 and the size modulo 64 GiB.
  */
 static inline mscclpp_board_asked_t mscclpp_board_ask(mscclpp_coll_t coll, int root, uint64_t bytes,
                                                       mscclpp_dtype_t dtype, mscclpp_op_t op)
@@ -35,6 +36,7 @@ static inline mscclpp_board_asked_t mscclpp_board_ask(mscclpp_coll_t coll, int r
     return bytes << 28 | ((uint64_t)root & 4095) << 16 | (uint64_t)coll << 10 | (uint64_t)dtype << 4 | (uint64_t)op;
 }
 
+/* Unpack one argument. */
 #define MSCCLPP_CONTROL_ASKED_BYTES(asked_) ((asked_) >> 28)
 #define MSCCLPP_CONTROL_ASKED_ROOT(asked_) ((int)((asked_) >> 16 & 4095))
 #define MSCCLPP_CONTROL_ASKED_COLL(asked_) ((mscclpp_coll_t)((asked_) >> 10 & 63))

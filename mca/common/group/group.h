@@ -136,16 +136,23 @@ bool mscclpp_group_is_behind(const mscclpp_group_t *group, int rank, uint64_t ca
 /* Called when another communicator takes over the team: its calls are counted from 0 again. */
 void mscclpp_group_renumber(mscclpp_group_t *group);
 
-/* See mscclpp_team_announce. */
+/* Publishes that this rank is in call `call`, on buffers of this kind; see mscclpp_team_announce. */
 void mscclpp_group_announce(mscclpp_group_t *group, uint64_t call, mscclpp_call_kind_t kind);
 
 /* Returns the first rank of the node, in the communicator, that has announced the call as one of this kind, or -1. */
 int mscclpp_group_find_announced(const mscclpp_group_t *group, uint64_t call, mscclpp_call_kind_t kind);
 
-/* See mscclpp_team_awaits_announcements. */
+/*
+ * True while some rank of the node has not reached call `call` and no rank has announced the kind of its buffers in it;
+ * see mscclpp_team_awaits_announcements.
+ */
 bool mscclpp_group_awaits_announcements(const mscclpp_group_t *group, uint64_t call);
 
-/* See mscclpp_team_decide and mscclpp_team_is_decided. */
+/*
+ * `decide` returns whether call `call` is served as one on device buffers: as this rank proposes by `device`, or as an
+ * earlier rank has decided. `is_decided` is true if some rank has decided, and stores the decision in *device_p. See
+ * mscclpp_team_decide.
+ */
 bool mscclpp_group_decide(mscclpp_group_t *group, uint64_t call, bool device);
 bool mscclpp_group_is_decided(const mscclpp_group_t *group, uint64_t call, bool *device_p);
 

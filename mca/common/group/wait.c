@@ -47,18 +47,22 @@ void mscclpp_group_wait_init(mscclpp_group_wait_t *wait, mscclpp_group_t *group,
     wait->bytes = bytes;
 }
 
-/* True if a set of absent ranks (mscclpp_board_add_absent) contains `rank`. */
-static bool is_in_set(uint64_t set, int rank)
+/* True if a set of absent ranks (mscclpp_board_add_absent) contains `rank` among those that it names. */
+static bool is_in_set(uint64_t absent_set, int rank)
 {
     int i;
 
     for (i = 0; i < MSCCLPP_BOARD_ABSENT_MAX; ++i) {
-        if (mscclpp_board_absent(set, i) == rank) {
+        if (mscclpp_board_absent(absent_set, i) == rank) {
             return true;
         }
     }
     return false;
 }
+
+/* The most bytes of one rank in the lists of list_absent and of list_late, with what separates it from the next. */
+#define ABSENT_ENTRY_BYTES 48
+#define LATE_ENTRY_BYTES 16
 
 /*
  * Writes into `text` the ranks of other nodes that have not entered the call, as the ranks of this node report them on
@@ -81,7 +85,9 @@ static size_t list_absent(const mscclpp_group_t *group, char *text, size_t size)
         }
     }
     text[0] = '\0';
-    for (i = 0; i < MSCCLPP_BOARD_ABSENT_MAX && mscclpp_board_absent(absent, i) >= 0 && used + 48 < size; ++i) {
+    for (i = 0;
+         i < MSCCLPP_BOARD_ABSENT_MAX && mscclpp_board_absent(absent, i) >= 0 && used + ABSENT_ENTRY_BYTES < size;
+         ++i) {
         used += (size_t)snprintf(text + used, size - used, "%s%d (or others of its node)", used == 0 ? "" : ", ",
                                  mscclpp_board_absent(absent, i));
     }
@@ -129,7 +135,7 @@ static void list_late(const mscclpp_group_wait_t *wait, char *text, size_t size)
     int rank;
 
     text[0] = '\0';
-    for (rank = 0; rank < group->size && used + 16 < size; ++rank) {
+    for (rank = 0; rank < group->size && used + LATE_ENTRY_BYTES < size; ++rank) {
         if (is_late(wait, rank)) {
             used += (size_t)snprintf(text + used, size - used, "%s%d", used == 0 ? "" : ", ", group->members[rank]);
         }
@@ -153,16 +159,16 @@ static void describe_call(const mscclpp_group_wait_t *wait, bool with_what, char
 
 /*
  * Returns MSCCLPP_ERR_MIXED, and logs it, if a rank passed host buffers in this call. The board tells of ranks of this
- * node. `host` is the last notice about a rank of any node.
+ * node. `host_notice` is the last notice about a rank of any node.
  */
-static mscclpp_status_t check_mixture(const mscclpp_group_wait_t *wait, const mscclpp_group_notice_t *host)
+static mscclpp_status_t check_mixture(const mscclpp_group_wait_t *wait, const mscclpp_group_notice_t *host_notice)
 {
     mscclpp_group_t *group = wait->group;
     int rank = mscclpp_group_find_announced(group, group->call, MSCCLPP_CALL_HOST);
     char call[128];
 
-    if (rank < 0 && host->call == group->call) {
-        rank = host->rank;
+    if (rank < 0 && host_notice->call == group->call) {
+        rank = host_notice->rank;
     }
     if (rank < 0) {
         return MSCCLPP_OK;
@@ -214,6 +220,7 @@ static void describe_asked(mscclpp_board_asked_t asked, char *text, size_t size)
              dtype < MSCCLPP_DTYPE_LAST ? dtypes[dtype] : "?", op < MSCCLPP_OP_LAST ? ops[op] : "?",
              MSCCLPP_CONTROL_ASKED_ROOT(asked));
     if (name == NULL) {
+        /* An all-reduce has no root. */
         *strrchr(text, ',') = '\0';
     }
 }
@@ -253,7 +260,10 @@ static mscclpp_status_t check_arguments(const mscclpp_group_wait_t *wait)
     return MSCCLPP_OK;
 }
 
-/* Logs that a peer has failed, and returns the status with which this rank's call ends. */
+/*
+ * Logs that a peer has failed in its call `call`, with `status`. Returns the status with which this rank's call ends.
+ * From now on this rank's failure is not told to others, because the peer has told them.
+ */
 static mscclpp_status_t report_peer_failure(const mscclpp_group_wait_t *wait, int rank, uint64_t call,
                                             mscclpp_status_t status)
 {
@@ -271,9 +281,9 @@ static mscclpp_status_t report_peer_failure(const mscclpp_group_wait_t *wait, in
 
 /*
  * Returns an error if a peer has failed, in this call or an earlier one; after LATER_PATIENCE also in a later one. The
- * board tells of ranks of this node, and `failed` is the first notice about a rank of another node.
+ * board tells of ranks of this node, and `failed_notice` is the first notice about a rank of any node.
  */
-static mscclpp_status_t check_failures(const mscclpp_group_wait_t *wait, const mscclpp_group_notice_t *failed,
+static mscclpp_status_t check_failures(const mscclpp_group_wait_t *wait, const mscclpp_group_notice_t *failed_notice,
                                        double now)
 {
     const mscclpp_group_t *group = wait->group;
@@ -288,9 +298,9 @@ static mscclpp_status_t check_failures(const mscclpp_group_wait_t *wait, const m
                                        (mscclpp_status_t) - (int)(failure % MSCCLPP_BOARD_FAILURE_BASE));
         }
     }
-    return failed->rank < 0 || failed->call > last_call
+    return failed_notice->rank < 0 || failed_notice->call > last_call
                ? MSCCLPP_OK
-               : report_peer_failure(wait, failed->rank, failed->call, failed->status);
+               : report_peer_failure(wait, failed_notice->rank, failed_notice->call, failed_notice->status);
 }
 
 /*
@@ -376,11 +386,12 @@ static void discount_time_away(mscclpp_group_wait_t *wait, double now)
     wait->last_turn = now;
 }
 
+/* The checks run at most once in CHECK_PERIOD. The first one that fails decides on the status. */
 mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait)
 {
     mscclpp_group_t *group = wait->group;
     const bool in_fiber = mscclpp_fiber_inside();
-    mscclpp_group_notice_t failed, host;
+    mscclpp_group_notice_t failed_notice, host_notice;
     mscclpp_status_t status;
     double now;
 
@@ -414,13 +425,13 @@ mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait)
     if (group->spans) {
         mscclpp_group_say_waiting(group, first_late_rank(wait));
     }
-    mscclpp_group_read_notices(group, &failed, &host);
-    status = check_mixture(wait, &host);
+    mscclpp_group_read_notices(group, &failed_notice, &host_notice);
+    status = check_mixture(wait, &host_notice);
     if (status == MSCCLPP_OK && !group->probing) {
         status = check_arguments(wait);
     }
     if (status == MSCCLPP_OK) {
-        status = check_failures(wait, &failed, now);
+        status = check_failures(wait, &failed_notice, now);
     }
     if (status == MSCCLPP_OK) {
         status = group->oob.check(group->oob.context);

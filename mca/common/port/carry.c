@@ -83,7 +83,10 @@ static void publish_flushed(mscclpp_proxy_channel_t *channel, uint64_t position)
     }
 }
 
-/* Begins a flush, whose end will be published as that of the trigger at `position`. */
+/*
+ * Begins a flush, whose end will be published as that of the trigger at `position`. With two flushes under way, it
+ * takes the place of the second. Fails as the transport's flush does, and changes nothing then.
+ */
 static mscclpp_status_t begin_flush(mscclpp_proxy_channel_t *channel, uint64_t position)
 {
     mscclpp_proxy_flush_t flush = {0, position};
@@ -97,7 +100,10 @@ static mscclpp_status_t begin_flush(mscclpp_proxy_channel_t *channel, uint64_t p
     return status;
 }
 
-/* Tells kernels of the flushes that have ended. Returns MSCCLPP_OK, or the error of the connection. */
+/*
+ * Tells kernels of the flushes that have ended. Returns MSCCLPP_OK, even if some are under way, or the error of the
+ * connection.
+ */
 static mscclpp_status_t test_flushes(mscclpp_proxy_channel_t *channel)
 {
     while (channel->flush_count > 0) {
@@ -128,7 +134,10 @@ static mscclpp_status_t end_transfers(mscclpp_proxy_channel_t *channel)
     return status == MSCCLPP_OK && channel->flush_count > 0 ? MSCCLPP_IN_PROGRESS : status;
 }
 
-/* Lets the channel's handler carry out a trigger. Logs the handler's failure. MSCCLPP_IN_PROGRESS: call it again. */
+/*
+ * Lets the channel's handler carry out a trigger, and tells kernels of the end of a flush. Logs the handler's failure.
+ * MSCCLPP_IN_PROGRESS: call it again with the same trigger.
+ */
 static mscclpp_status_t call_handler(const mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel,
                                      const mscclpp_proxy_job_t *job)
 {
@@ -174,6 +183,7 @@ static mscclpp_status_t carry_job(const mscclpp_proxy_t *proxy, mscclpp_proxy_ch
         }
         return status;
     }
+    /* A transport that cannot do both at once is asked for one after the other below. */
     if (status == MSCCLPP_OK && (request->type & put_and_signal) == put_and_signal && params->ops->put_signal != NULL) {
         status = params->ops->put_signal(params->conn, params->remote, request->to, params->region, request->from,
                                          request->size, params->token);

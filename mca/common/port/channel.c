@@ -44,7 +44,10 @@ void mscclpp_proxy_mark_idle(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *ch
     channel->busy = false;
 }
 
-/* Doubles the tables of channels. MSCCLPP_ERR_NO_MEMORY, logged, if triggers cannot name more or there is no memory. */
+/*
+ * Doubles the tables of channels. MSCCLPP_ERR_NO_MEMORY, logged and with the tables unchanged, if triggers cannot name
+ * more channels or if there is no memory.
+ */
 static mscclpp_status_t grow_table(mscclpp_proxy_t *proxy)
 {
     const uint32_t size = proxy->table_size == 0 ? TABLE_AT_FIRST : 2 * proxy->table_size;
@@ -228,19 +231,19 @@ mscclpp_status_t mscclpp_proxy_channel_create(mscclpp_proxy_t *proxy, const mscc
 
 /*
  * Makes the proxy discard the triggers in the FIFO that are for a channel which is destroyed now: they must not reach
- * the next channel with its number.
+ * the next channel with its number. They stay in the FIFO until their turn.
  */
 static void discard_triggers(mscclpp_proxy_t *proxy, uint32_t number)
 {
-    const uint64_t next = mscclpp_fifo_position(proxy->fifo);
+    const uint64_t next_position = mscclpp_fifo_position(proxy->fifo);
     const uint64_t size = mscclpp_fifo_device(proxy->fifo)->size;
     mscclpp_dev_trigger_t trigger;
     uint64_t i;
 
     for (i = 0; i < size; ++i) {
-        if (mscclpp_fifo_peek(proxy->fifo, next + i, &trigger) &&
+        if (mscclpp_fifo_peek(proxy->fifo, next_position + i, &trigger) &&
             mscclpp_dev_trigger_unpack(&trigger).channel == number) {
-            proxy->discard_before[number] = next + i + 1;
+            proxy->discard_before[number] = next_position + i + 1;
         }
     }
 }

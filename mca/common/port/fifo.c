@@ -5,7 +5,7 @@
 #include "device/lib/trigger.h"
 #include "mca/common/base/log.h"
 
-/* Distance between words that different sides write, so that they lie in separate cache lines. */
+/* Bytes between words that different sides write, so that they lie in separate cache lines. */
 #define LINE_BYTES 128
 
 struct mscclpp_fifo {
@@ -22,7 +22,7 @@ struct mscclpp_fifo {
 mscclpp_status_t mscclpp_fifo_create(const mscclpp_gpu_ops_t *gpu, int device, uint64_t slots, mscclpp_fifo_t **fifo_p)
 {
     mscclpp_fifo_t *fifo = calloc(1, sizeof(*fifo));
-    void *host_memory, *seen_by_device;
+    void *host_memory, *device_address;
     mscclpp_status_t status;
     uint64_t size = 1;
 
@@ -33,7 +33,7 @@ mscclpp_status_t mscclpp_fifo_create(const mscclpp_gpu_ops_t *gpu, int device, u
     while (size < slots) {
         size *= 2;
     }
-    status = gpu->host_alloc(LINE_BYTES + size * sizeof(mscclpp_dev_trigger_t), &host_memory, &seen_by_device);
+    status = gpu->host_alloc(LINE_BYTES + size * sizeof(mscclpp_dev_trigger_t), &host_memory, &device_address);
     if (status != MSCCLPP_OK) {
         goto err_free;
     }
@@ -46,11 +46,11 @@ mscclpp_status_t mscclpp_fifo_create(const mscclpp_gpu_ops_t *gpu, int device, u
     fifo->host_memory = host_memory;
     fifo->tail = host_memory;
     fifo->ring = (mscclpp_dev_trigger_t *)(void *)(fifo->host_memory + LINE_BYTES);
-    fifo->on_device.ring = (mscclpp_dev_trigger_t *)(void *)((char *)seen_by_device + LINE_BYTES);
+    fifo->on_device.ring = (mscclpp_dev_trigger_t *)(void *)((char *)device_address + LINE_BYTES);
     fifo->on_device.size = size;
     fifo->on_device.head = fifo->device_memory;
     fifo->on_device.tail_seen = (uint64_t *)(void *)((char *)fifo->device_memory + LINE_BYTES);
-    fifo->on_device.tail = seen_by_device;
+    fifo->on_device.tail = device_address;
     *fifo_p = fifo;
     return MSCCLPP_OK;
 

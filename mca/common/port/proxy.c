@@ -14,7 +14,7 @@
 #include "mca/common/base/mailbox.h"
 #include "mca/common/port/internal.h"
 
-/* The first failure, or MSCCLPP_OK. */
+/* Returns the first failure, or MSCCLPP_OK. Needs no lock. */
 static mscclpp_status_t failure_of(const mscclpp_proxy_t *proxy)
 {
     return (mscclpp_status_t)__atomic_load_n(&proxy->failure, __ATOMIC_ACQUIRE);
@@ -82,17 +82,20 @@ static double update_idle_time(mscclpp_proxy_t *proxy)
     return now - proxy->active_at;
 }
 
-/* Sleeps until the thread is woken, for at most 1 / NAP_PART of `idle` seconds. Releases the lock meanwhile. */
-static void nap(mscclpp_proxy_t *proxy, double idle)
+/*
+ * Sleeps until the thread is woken, for at most 1 / NAP_PART of `idle_seconds` and at most NAP_MAX. Releases the lock
+ * meanwhile.
+ */
+static void nap(mscclpp_proxy_t *proxy, double idle_seconds)
 {
-    const double pause = idle / NAP_PART < NAP_MAX ? idle / NAP_PART : NAP_MAX;
-    struct timespec until;
+    const double pause = idle_seconds / NAP_PART < NAP_MAX ? idle_seconds / NAP_PART : NAP_MAX;
+    struct timespec deadline;
 
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += (long)(pause * 1e9);
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    (void)pthread_cond_timedwait(&proxy->work_comes, &proxy->lock, &until);
+    clock_gettime(CLOCK_MONOTONIC, &deadline);
+    deadline.tv_nsec += (long)(pause * 1e9);
+    deadline.tv_sec += deadline.tv_nsec / 1000000000;
+    deadline.tv_nsec %= 1000000000;
+    (void)pthread_cond_timedwait(&proxy->work_comes, &proxy->lock, &deadline);
 }
 
 /*
@@ -126,10 +129,11 @@ static void run_round(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t settle)
 static void run_regular_round(mscclpp_proxy_t *proxy)
 {
     /* Graphs start operations unknown to the host, which may be under way while the thread watches. */
-    const bool idle = is_idle(proxy) && (!is_watching(proxy) || mscclpp_now() - proxy->active_at > SPIN_SECONDS);
+    const bool may_hand_over =
+        is_idle(proxy) && (!is_watching(proxy) || mscclpp_now() - proxy->active_at > SPIN_SECONDS);
 
-    run_round(proxy, idle ? MSCCLPP_PROXY_HAND_OVER : MSCCLPP_PROXY_LEAVE);
-    if (idle) {
+    run_round(proxy, may_hand_over ? MSCCLPP_PROXY_HAND_OVER : MSCCLPP_PROXY_LEAVE);
+    if (may_hand_over) {
         /*
          * Cleared before the check, not after it: an operation that begins meanwhile sets it again. The round has seen
          * everything that finished operations had pushed.
@@ -145,7 +149,7 @@ static void run_regular_round(mscclpp_proxy_t *proxy)
 static void *thread_main(void *argument)
 {
     mscclpp_proxy_t *proxy = argument;
-    double idle;
+    double idle_seconds;
 
     (void)pthread_setname_np(pthread_self(), "mscclpp-proxy");
     (void)prctl(PR_SET_TIMERSLACK, NAP_SLACK_NS);
@@ -156,9 +160,9 @@ static void *thread_main(void *argument)
             continue;
         }
         run_regular_round(proxy);
-        idle = is_watching(proxy) ? update_idle_time(proxy) : 0;
-        if (idle > SPIN_SECONDS) {
-            nap(proxy, idle);
+        idle_seconds = is_watching(proxy) ? update_idle_time(proxy) : 0;
+        if (idle_seconds > SPIN_SECONDS) {
+            nap(proxy, idle_seconds);
             continue;
         }
         pthread_mutex_unlock(&proxy->lock);
@@ -192,7 +196,7 @@ static mscclpp_status_t start_thread(mscclpp_proxy_t *proxy)
     return MSCCLPP_OK;
 }
 
-/* Starts the thread last, because it uses everything else. */
+/* Starts the thread last, because it uses everything else. After a failure nothing is left. */
 mscclpp_status_t mscclpp_proxy_create(const mscclpp_proxy_params_t *params, mscclpp_proxy_t **proxy_p)
 {
     mscclpp_proxy_t *proxy = calloc(1, sizeof(*proxy));
@@ -297,6 +301,7 @@ mscclpp_status_t mscclpp_proxy_start(mscclpp_proxy_t *proxy)
     return status;
 }
 
+/* A thread is needed because no caller will wait for the launch and make progress meanwhile. */
 mscclpp_status_t mscclpp_proxy_begin_launch(mscclpp_proxy_t *proxy, uint64_t launch, uint32_t blocks)
 {
     mscclpp_status_t status;

@@ -82,7 +82,10 @@ mscclpp_status_t mscclpp_proxy_channel_create(mscclpp_proxy_t *proxy, const mscc
 /* Destroys a channel that no kernel uses any more. Drops its remaining work. */
 void mscclpp_proxy_channel_destroy(mscclpp_proxy_t *proxy, uint32_t number);
 
-/* From now on `handler` carries out the channel's triggers; with NULL the transport does. */
+/*
+ * From now on `handler` carries out the channel's triggers, those that wait included; with NULL the transport does.
+ * MSCCLPP_ERR_INVALID, logged, if there is no such channel.
+ */
 mscclpp_status_t mscclpp_proxy_set_handler(mscclpp_proxy_t *proxy, uint32_t number, mscclpp_proxy_handler_fn_t handler,
                                            void *context);
 

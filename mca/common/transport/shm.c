@@ -63,8 +63,10 @@ struct mscclpp_remote {
     void *pinned; /* first page of the part pinned for kernels of this rank; NULL: nothing is pinned */
 };
 
-/* Fills in the card of this rank's memory. MSCCLPP_ERR_NOT_SUPPORTED if it does not lie within one segment of this
- * process. */
+/*
+ * Fills in the card of this rank's memory; one of 0 bytes names no segment. MSCCLPP_ERR_NOT_SUPPORTED, unlogged, if the
+ * memory does not lie within one segment of this process.
+ */
 static mscclpp_status_t describe_memory(const mscclpp_transport_params_t *params, uint64_t magic, const void *address,
                                         uint64_t length, shm_card_t *card)
 {
@@ -112,7 +114,7 @@ static mscclpp_status_t open_window(const mscclpp_conn_t *conn, uint64_t magic, 
 }
 
 /* Logs that there is no memory for `what`. Always returns MSCCLPP_ERR_NO_MEMORY. */
-static mscclpp_status_t no_memory(const mscclpp_transport_t *transport, const char *what)
+static mscclpp_status_t log_no_memory(const mscclpp_transport_t *transport, const char *what)
 {
     mscclpp_error("%s: out of memory for %s of transport shm", transport->params.label, what);
     return MSCCLPP_ERR_NO_MEMORY;
@@ -161,7 +163,7 @@ static mscclpp_status_t shm_conn_create(mscclpp_transport_t *transport, int peer
     mscclpp_conn_t *conn = calloc(1, sizeof(*conn));
 
     if (conn == NULL) {
-        return no_memory(transport, "a connection");
+        return log_no_memory(transport, "a connection");
     }
     conn->transport = transport;
     conn->peer = peer;
@@ -208,7 +210,7 @@ static mscclpp_status_t shm_region_create(mscclpp_transport_t *transport, void *
     mscclpp_status_t status;
 
     if (region == NULL) {
-        return no_memory(transport, "a region");
+        return log_no_memory(transport, "a region");
     }
     status = transport->params.gpu->settle(address);
     if (status != MSCCLPP_OK) {
@@ -222,6 +224,7 @@ static mscclpp_status_t shm_region_create(mscclpp_transport_t *transport, void *
     return MSCCLPP_OK;
 }
 
+/* MSCCLPP_ERR_NOT_SUPPORTED if the memory is not shared. */
 static mscclpp_status_t shm_region_key(const mscclpp_region_t *region, void *key, size_t *length_p)
 {
     shm_card_t card;
@@ -247,7 +250,7 @@ static mscclpp_status_t shm_remote_create(mscclpp_conn_t *conn, const void *key,
     mscclpp_status_t status;
 
     if (remote == NULL) {
-        return no_memory(conn->transport, "a peer's region");
+        return log_no_memory(conn->transport, "a peer's region");
     }
     remote->conn = conn;
     status = open_window(conn, SHM_KEY, key, length, &remote->window);
@@ -272,8 +275,8 @@ static void shm_remote_destroy(mscclpp_remote_t *remote)
 }
 
 /* Logs an access outside a region. Always returns MSCCLPP_ERR_INVALID. */
-static mscclpp_status_t out_of_range(const mscclpp_conn_t *conn, const char *what, uint64_t offset, uint64_t length,
-                                     uint64_t limit)
+static mscclpp_status_t log_out_of_range(const mscclpp_conn_t *conn, const char *what, uint64_t offset, uint64_t length,
+                                         uint64_t limit)
 {
     mscclpp_error("%s: %s of %llu bytes at offset %llu for rank %d; the region has %llu", conn->transport->params.label,
                   what, (unsigned long long)length, (unsigned long long)offset, conn->peer, (unsigned long long)limit);
@@ -292,7 +295,7 @@ static mscclpp_status_t shm_remote_map(mscclpp_remote_t *remote, uint64_t offset
     void *device;
 
     if (!mscclpp_fits(offset, length, remote->window.length)) {
-        return out_of_range(remote->conn, "map", offset, length, remote->window.length);
+        return log_out_of_range(remote->conn, "map", offset, length, remote->window.length);
     }
     if (remote->pinned != NULL || length == 0) {
         mscclpp_info("%s: nothing of rank %d to map, or it has been mapped", params->label, remote->conn->peer);
@@ -315,10 +318,10 @@ static mscclpp_status_t check_put(const mscclpp_conn_t *conn, const mscclpp_remo
                                   const mscclpp_region_t *region, uint64_t from, uint64_t length)
 {
     if (!mscclpp_fits(to, length, remote->window.length)) {
-        return out_of_range(conn, "put", to, length, remote->window.length);
+        return log_out_of_range(conn, "put", to, length, remote->window.length);
     }
     if (!mscclpp_fits(from, length, region->length)) {
-        return out_of_range(conn, "source of a put", from, length, region->length);
+        return log_out_of_range(conn, "source of a put", from, length, region->length);
     }
     return MSCCLPP_OK;
 }
@@ -385,7 +388,7 @@ static mscclpp_status_t shm_put_signal(mscclpp_conn_t *conn, mscclpp_remote_t *r
 static mscclpp_status_t shm_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, uint64_t value)
 {
     if (!mscclpp_fits(to, sizeof(uint64_t), remote->window.length)) {
-        return out_of_range(conn, "addition", to, sizeof(uint64_t), remote->window.length);
+        return log_out_of_range(conn, "addition", to, sizeof(uint64_t), remote->window.length);
     }
     if ((uintptr_t)(remote->window.base + to) % sizeof(uint64_t) != 0) {
         mscclpp_error("%s: addition at offset %llu for rank %d; the word must be aligned to %zu bytes",

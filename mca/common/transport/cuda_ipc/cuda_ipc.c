@@ -92,13 +92,16 @@ struct mscclpp_remote {
 };
 
 /* Logs that there is no memory for `what`. Always returns MSCCLPP_ERR_NO_MEMORY. */
-static mscclpp_status_t no_memory(const mscclpp_transport_params_t *params, const char *what)
+static mscclpp_status_t log_no_memory(const mscclpp_transport_params_t *params, const char *what)
 {
     mscclpp_error("%s: out of memory for %s of transport cuda_ipc", params->label, what);
     return MSCCLPP_ERR_NO_MEMORY;
 }
 
-/* Makes the device memory that markers copy from. Waits for the one copy that fills it, and for nothing else. */
+/*
+ * Makes the device memory that markers copy from. Waits for the one copy that fills it, and for nothing else. After a
+ * failure nothing is left.
+ */
 static mscclpp_status_t make_marker_numbers(mscclpp_transport_t *transport)
 {
     const mscclpp_transport_params_t *params = &transport->params;
@@ -130,6 +133,7 @@ static mscclpp_status_t make_marker_numbers(mscclpp_transport_t *transport)
     return MSCCLPP_OK;
 }
 
+/* MSCCLPP_ERR_NOT_SUPPORTED on the twin, or if the tokens do not lie in device memory that can be exported. */
 static mscclpp_status_t ipc_create(const mscclpp_transport_params_t *params, uint32_t *flags_p,
                                    mscclpp_transport_t **transport_p)
 {
@@ -152,7 +156,7 @@ static mscclpp_status_t ipc_create(const mscclpp_transport_params_t *params, uin
     }
     transport = calloc(1, sizeof(*transport));
     if (transport == NULL) {
-        return no_memory(params, "the instance");
+        return log_no_memory(params, "the instance");
     }
     transport->params = *params;
     transport->card = card;
@@ -203,7 +207,10 @@ static void update_passed(mscclpp_conn_t *conn)
     }
 }
 
-/* Returns the connection's status, after breaking it if its peer, in this process, has freed the memory. */
+/*
+ * Breaks the connection if its peer, a rank of this process, has freed the memory of the window. Returns the status of
+ * the connection.
+ */
 static mscclpp_status_t check_not_freed(mscclpp_conn_t *conn, const mscclpp_window_t *window, const char *what)
 {
     if (!mscclpp_window_is_there(conn->transport->params.gpu, window)) {
@@ -259,7 +266,10 @@ static mscclpp_status_t append_marker(mscclpp_conn_t *conn)
     return status;
 }
 
-/* Starts collected puts. While markers are under way, also asks whether the stream has failed. */
+/*
+ * Starts collected puts. While markers are under way, also asks whether the stream has failed. Connections after the
+ * first new failure get their turn in the next call.
+ */
 static mscclpp_status_t ipc_progress(mscclpp_transport_t *transport)
 {
     mscclpp_conn_t *conn;
@@ -285,7 +295,7 @@ static mscclpp_status_t ipc_progress(mscclpp_transport_t *transport)
     return MSCCLPP_OK;
 }
 
-/* Gives the connection a stream and a board of its own. */
+/* Gives the connection a stream and a board of its own. After a failure nothing is left. */
 static mscclpp_status_t ipc_conn_create(mscclpp_transport_t *transport, int peer, mscclpp_conn_t **conn_p)
 {
     const mscclpp_transport_params_t *params = &transport->params;
@@ -294,7 +304,7 @@ static mscclpp_status_t ipc_conn_create(mscclpp_transport_t *transport, int peer
     mscclpp_status_t status;
 
     if (conn == NULL) {
-        return no_memory(params, "a connection");
+        return log_no_memory(params, "a connection");
     }
     status = params->gpu->host_alloc(sizeof(ipc_board_t), &host, &device);
     if (status != MSCCLPP_OK) {
@@ -328,7 +338,7 @@ static mscclpp_status_t ipc_conn_address(const mscclpp_conn_t *conn, void *addre
     return MSCCLPP_OK;
 }
 
-/* Finds the counts of signals to a peer with so many tokens, or makes them. They outlive connections. */
+/* Finds the counts of signals to a peer with so many tokens, or makes them. The instance frees them at its end. */
 static mscclpp_status_t find_counts(mscclpp_transport_t *transport, int peer, uint64_t token_count,
                                     ipc_counts_t **counts_p)
 {
@@ -340,7 +350,7 @@ static mscclpp_status_t find_counts(mscclpp_transport_t *transport, int peer, ui
     if (counts == NULL) {
         counts = calloc(1, sizeof(*counts) + token_count * sizeof(counts->signals_sent[0]));
         if (counts == NULL) {
-            return no_memory(&transport->params, "the counts of signals");
+            return log_no_memory(&transport->params, "the counts of signals");
         }
         counts->peer = peer;
         counts->token_count = token_count;
@@ -407,7 +417,7 @@ static mscclpp_status_t ipc_region_create(mscclpp_transport_t *transport, void *
     mscclpp_status_t status;
 
     if (region == NULL) {
-        return no_memory(&transport->params, "a region");
+        return log_no_memory(&transport->params, "a region");
     }
     status = transport->params.gpu->settle(address);
     if (status != MSCCLPP_OK) {
@@ -446,7 +456,7 @@ static mscclpp_status_t ipc_remote_create(mscclpp_conn_t *conn, const void *key,
     mscclpp_status_t status;
 
     if (remote == NULL) {
-        return no_memory(&conn->transport->params, "a peer's region");
+        return log_no_memory(&conn->transport->params, "a peer's region");
     }
     status = mscclpp_window_open(&conn->transport->params, &key_kind, conn->peer, key, length, &remote->window);
     if (status != MSCCLPP_OK) {
@@ -564,6 +574,7 @@ static mscclpp_status_t ipc_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
     return status;
 }
 
+/* A marker may have passed before the connection broke. The error is returned all the same. */
 static mscclpp_status_t ipc_test(mscclpp_conn_t *conn, uint64_t ticket)
 {
     if (conn->passed_markers < ticket && conn->status == MSCCLPP_OK) {

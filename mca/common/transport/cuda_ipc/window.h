@@ -51,12 +51,14 @@ mscclpp_status_t mscclpp_window_describe(const mscclpp_transport_params_t *param
 mscclpp_status_t mscclpp_window_open(const mscclpp_transport_params_t *params, const mscclpp_window_kind_t *kind,
                                      int peer, const void *bytes, size_t length, mscclpp_window_t *window_p);
 
-/*
- * False if the memory is lent and its owner has freed it. A runtime may take an address that it no longer knows for a
- * host address, and accessing it kills the process. Costs one comparison if the peer is another process.
- */
+/* Asks the runtime whether lent memory still exists. Only mscclpp_window_is_there calls it. */
 bool mscclpp_window_query_lent(const mscclpp_gpu_ops_t *gpu, const mscclpp_window_t *window);
 
+/*
+ * True unless the memory is lent and its owner has freed it. A copy to freed memory may kill the process, because the
+ * runtime may take an address that it no longer knows for a host address. Costs one comparison if the peer is another
+ * process.
+ */
 static inline bool mscclpp_window_is_there(const mscclpp_gpu_ops_t *gpu, const mscclpp_window_t *window)
 {
     return window->lent_id == 0 || mscclpp_window_query_lent(gpu, window);

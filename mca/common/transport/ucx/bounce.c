@@ -233,7 +233,7 @@ bool mscclpp_transport_ucx_pack(mscclpp_conn_t *conn, ucx_op_t *op)
     return true;
 }
 
-/* Called when UCX no longer needs a message. A failure means that the peer is lost. */
+/* Called when UCX no longer needs a message's header and data. A failure means that the peer is lost. */
 static void on_sent(void *request, ucs_status_t status, void *user_data)
 {
     ucx_message_t *message = user_data;
@@ -248,7 +248,7 @@ static void on_sent(void *request, ucs_status_t status, void *user_data)
     conn->transport->ucx.ucp_request_free(request);
 }
 
-/* Called when UCX no longer needs a note. */
+/* Called when UCX no longer needs a note, so that the next one of its kind can be sent. */
 static void on_note_sent(void *request, ucs_status_t status, void *user_data)
 {
     ucx_note_t *note = user_data;
@@ -263,8 +263,9 @@ static void on_note_sent(void *request, ucs_status_t status, void *user_data)
 }
 
 /*
- * Gives a message to UCX. False if sending has ended at once, with success or not; then the callback is not called. A
- * failure means that the peer is lost.
+ * Gives a message to UCX. Returns true if UCX needs header and data until it calls the callback. Returns false if
+ * sending has ended at once, with success or not; then the callback is not called. A failure means that the peer is
+ * lost.
  */
 static bool send_by_ucx(mscclpp_conn_t *conn, const ucx_header_t *header, const void *data, size_t length,
                         ucp_send_nbx_callback_t callback, void *user_data)

@@ -27,6 +27,10 @@ static void free_conn(mscclpp_conn_t *conn)
     free(conn);
 }
 
+/*
+ * Makes a connection without memory or endpoint, which conn_connect adds. The size of its landing memory is the
+ * parameter bounce_size, rounded down so that it divides into UCX_CHUNKS aligned chunks.
+ */
 mscclpp_status_t mscclpp_transport_ucx_conn_create(mscclpp_transport_t *transport, int peer, mscclpp_conn_t **conn_p)
 {
     size_t landing_size =
@@ -116,7 +120,10 @@ static bool is_sound(const mscclpp_conn_t *conn, size_t length)
     return true;
 }
 
-/* Checks the peer's address, makes the memory for messages, and gets an endpoint. */
+/*
+ * Checks the peer's address, makes the memory for messages, and gets an endpoint. Both sides use the smaller of their
+ * two sizes of bounce memory. After a failure the connection can only be destroyed.
+ */
 mscclpp_status_t mscclpp_transport_ucx_conn_connect(mscclpp_conn_t *conn, const void *address, size_t length)
 {
     mscclpp_status_t status = conn->status;
@@ -221,7 +228,7 @@ static bool is_used(const mscclpp_region_t *region)
 }
 
 /* Makes progress until UCX no longer uses the region, for at most UCX_CLOSE_SECONDS. False if it still uses it. */
-static bool await_end(const mscclpp_region_t *region)
+static bool await_unused(const mscclpp_region_t *region)
 {
     const double deadline = mscclpp_now() + UCX_CLOSE_SECONDS;
 
@@ -264,7 +271,7 @@ static void strand(mscclpp_transport_t *transport)
 bool mscclpp_transport_ucx_vacate(const mscclpp_region_t *region)
 {
     mscclpp_transport_t *transport = region->transport;
-    bool is_unused = await_end(region), has_broken = false;
+    bool is_unused = await_unused(region), has_broken = false;
 
     for (mscclpp_conn_t *conn = transport->conns; conn != NULL && !is_unused; conn = conn->next) {
         if (!conn->destroyed && conn->endpoint != NULL && conn_uses(conn, region)) {
@@ -272,7 +279,7 @@ bool mscclpp_transport_ucx_vacate(const mscclpp_region_t *region)
             has_broken = true;
         }
     }
-    is_unused = is_unused || (has_broken && await_end(region));
+    is_unused = is_unused || (has_broken && await_unused(region));
     if (!is_unused && !transport->stranded) {
         strand(transport);
     }

@@ -14,7 +14,7 @@
 #define UCX_DRAIN_SECONDS 0.1 /* time for all good-byes together to leave */
 #define UCX_WATCH_SECONDS 0.1 /* time between two checks of the peers' processes */
 
-/* Called by UCX when it has lost the peer. */
+/* Called by UCX when it has lost the peer. Clean-up closes the endpoint once no connection has it. */
 static void on_failure(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
     ucx_endpoint_t *endpoint = arg;
@@ -74,7 +74,10 @@ static ucx_endpoint_t *find_reusable(const mscclpp_conn_t *conn, const void *add
     return endpoint;
 }
 
-/* Takes an endpoint that an earlier connection has left, or opens one. Watches the peer's process if UCX does not. */
+/*
+ * Takes an endpoint that an earlier connection has left, or opens one. Watches the peer's process if UCX does not
+ * report its loss. MSCCLPP_ERR_PEER if UCX cannot open an endpoint.
+ */
 mscclpp_status_t mscclpp_transport_ucx_endpoint_get(mscclpp_conn_t *conn, const void *address, size_t length)
 {
     mscclpp_transport_t *transport = conn->transport;
@@ -123,7 +126,10 @@ mscclpp_status_t mscclpp_transport_ucx_endpoint_get(mscclpp_conn_t *conn, const 
     return MSCCLPP_OK;
 }
 
-/* Begins to close an endpoint, unless that has begun. `by_force`: UCX is to cancel what is under way. */
+/*
+ * Begins to close an endpoint, unless that has begun or the instance is stranded. `by_force`: UCX is to cancel what is
+ * under way. Clean-up frees the endpoint once UCX has closed it.
+ */
 static void close_endpoint(mscclpp_transport_t *transport, ucx_endpoint_t *endpoint, bool by_force)
 {
     /* Without reports of lost peers UCX cannot close by force. */
@@ -202,14 +208,17 @@ void mscclpp_transport_ucx_clean_up_endpoints(mscclpp_transport_t *transport)
     }
 }
 
-/* Makes progress once. False after the deadline. */
+/* Makes progress once. Returns false once the deadline has passed. */
 static bool progress_until(mscclpp_transport_t *transport, double deadline)
 {
     (void)mscclpp_transport_ucx_progress_worker(transport);
     return mscclpp_now() < deadline;
 }
 
-/* Makes progress so that good-byes can leave. Waits for no answers, because peers may be gone already. */
+/*
+ * Makes progress so that good-byes can leave, for at most UCX_DRAIN_SECONDS. Waits for no answers, because peers may be
+ * gone already.
+ */
 static void drain(mscclpp_transport_t *transport)
 {
     const ucp_request_param_t param = {0};

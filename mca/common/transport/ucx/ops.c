@@ -9,7 +9,10 @@ static ucx_op_t *op_at(mscclpp_conn_t *conn, uint64_t number)
     return &conn->ops[number % UCX_OPS_MAX];
 }
 
-/* Ends what put and flush requests have in common. A failed one means that the peer is lost. */
+/*
+ * What the callbacks of puts and flushes share: counts the request as ended and frees it. If it failed, the peer is
+ * lost.
+ */
 static void end_request(void *request, ucs_status_t status, void *user_data)
 {
     mscclpp_conn_t *conn = user_data;
@@ -21,7 +24,7 @@ static void end_request(void *request, ucs_status_t status, void *user_data)
     conn->transport->ucx.ucp_request_free(request);
 }
 
-/* Called when UCX no longer needs a direct put's source. */
+/* Called when UCX no longer needs a direct put's source. Only a later flush tells that the bytes have arrived. */
 static void on_put(void *request, ucs_status_t status, void *user_data)
 {
     ucx_op_t *op = user_data;
@@ -57,7 +60,7 @@ static void handle_result(mscclpp_conn_t *conn, ucs_status_ptr_t request)
     }
 }
 
-/* Begins a direct put: UCX writes to the peer's memory. */
+/* Begins a direct put: UCX writes to the peer's memory. Its source is in use while `op->sending`. */
 static void put_directly(mscclpp_conn_t *conn, ucx_op_t *op)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
@@ -81,7 +84,10 @@ static void put_directly(mscclpp_conn_t *conn, ucx_op_t *op)
     handle_result(conn, request);
 }
 
-/* Begins a flush of everything begun so far. It may end at once. */
+/*
+ * Begins a flush of everything begun so far. It has ended when `flushing_end` is 0, perhaps already on return. Then
+ * `flushed_end` tells what it covered, or the peer is lost.
+ */
 static void begin_flush(mscclpp_conn_t *conn)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
@@ -150,7 +156,7 @@ static bool begin_next(mscclpp_conn_t *conn, bool *needs_flush_p)
     return true;
 }
 
-/* Removes the first operation, which is over or given up. */
+/* Removes the oldest operation, which has ended or is given up, and its use of the remote. */
 static void drop_first_op(mscclpp_conn_t *conn)
 {
     const ucx_op_t *op = op_at(conn, conn->op_begin);
@@ -259,7 +265,10 @@ static bool goes_by_message(const mscclpp_remote_t *remote, const mscclpp_region
     return remote->rkey == NULL || region->memory == NULL;
 }
 
-/* Checks a put and adds it to the queue. If `signal` is not 0, a signal of token `signal - 1` follows the bytes. */
+/*
+ * Checks a put and adds it to the queue; one of 0 bytes is only checked. If `signal` is not 0, a signal of token
+ * `signal - 1` follows the bytes. Returns what transport.h says of a put.
+ */
 static mscclpp_status_t put_and_signal(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
                                        mscclpp_region_t *region, uint64_t from, uint64_t length, uint64_t signal)
 {
@@ -316,6 +325,7 @@ mscclpp_status_t mscclpp_transport_ucx_put_signal(mscclpp_conn_t *conn, mscclpp_
     return status == MSCCLPP_OK ? put_and_signal(conn, remote, to, region, from, length, 1 + (uint64_t)token) : status;
 }
 
+/* A signal is a message. It is queued behind the connection's earlier operations. */
 mscclpp_status_t mscclpp_transport_ucx_signal(mscclpp_conn_t *conn, uint32_t token)
 {
     const ucx_op_t op = {.kind = UCX_SIGNAL, .by_message = true, .to = token, .value = 1};
@@ -330,6 +340,7 @@ mscclpp_status_t mscclpp_transport_ucx_signal(mscclpp_conn_t *conn, uint32_t tok
     return status;
 }
 
+/* An add is a message: the peer's CPU does the addition, so both checks of the address are made here, too. */
 mscclpp_status_t mscclpp_transport_ucx_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, uint64_t value)
 {
     const ucx_op_t op = {.kind = UCX_ADD, .by_message = true, .remote = remote, .to = to, .value = value};

@@ -24,7 +24,8 @@ static void reject(mscclpp_conn_t *conn, const char *what)
     mscclpp_transport_ucx_fail(conn, MSCCLPP_ERR_INVALID, what);
 }
 
-/* Called when the announced data of a message have arrived, or have failed to. */
+/* Called when the announced data of a message have arrived, or have failed to. A failure means that the peer is lost.
+ */
 static void on_received(void *request, ucs_status_t status, size_t length, void *user_data)
 {
     ucx_arrival_t *arrival = user_data;
@@ -184,7 +185,10 @@ static void on_acknowledgement(mscclpp_conn_t *conn, uint64_t number)
     }
 }
 
-/* Messages for connections that are gone are dropped: peers may still send some when this side destroys its half. */
+/*
+ * Messages for connections that are gone are dropped: peers may still send some when this side destroys its half. The
+ * result, always UCS_OK, lets UCX release the data unless their fetch has begun.
+ */
 ucs_status_t mscclpp_transport_ucx_on_message(void *arg, const void *header, size_t header_length, void *data,
                                               size_t length, const ucp_am_recv_param_t *param)
 {
@@ -349,7 +353,7 @@ static bool execute_signal(mscclpp_conn_t *conn, const ucx_header_t *header)
 
 /*
  * Carries out a connection's messages in the order of their numbers, as far as they have arrived. True if anything was
- * carried out.
+ * carried out. A put with a signal takes two turns of the loop: one for its bytes, and one as a signal alone.
  */
 static bool execute_conn(mscclpp_conn_t *conn)
 {

@@ -20,6 +20,10 @@ static bool map_memory(mscclpp_transport_t *transport, void *address, size_t len
                                            transport->ucx.ucp_mem_map(transport->context, &params, memory_p));
 }
 
+/*
+ * Gives the region a number and, if host memory is put directly, registers it with UCX. Device memory is never
+ * registered: its bytes go through messages.
+ */
 mscclpp_status_t mscclpp_transport_ucx_region_create(mscclpp_transport_t *transport, void *address, size_t length,
                                                      mscclpp_region_t **region_p)
 {

@@ -6,6 +6,7 @@
 #include "mca/common/base/log.h"
 #include "mca/common/transport/ucx/internal.h"
 
+/* The connection must be connected, since UCX unpacks the key of a registered region for one endpoint. */
 mscclpp_status_t mscclpp_transport_ucx_remote_create(mscclpp_conn_t *conn, const void *key, size_t length,
                                                      mscclpp_remote_t **remote_p)
 {

@@ -192,6 +192,10 @@ static bool wants_direct_puts(const mscclpp_transport_params_t *params)
     return is_wanted;
 }
 
+/*
+ * Loads UCX and makes a context and a worker. A failure of either counts as MSCCLPP_ERR_NOT_SUPPORTED, so that another
+ * transport may be tried.
+ */
 static mscclpp_status_t ucx_create(const mscclpp_transport_params_t *params, uint32_t *flags_p,
                                    mscclpp_transport_t **transport_p)
 {

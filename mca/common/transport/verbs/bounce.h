@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define MSCCLPP_VERBS_BOUNCE_SLOTS 8
+#define MSCCLPP_VERBS_BOUNCE_SLOTS 8     /* slots of a connection, for each direction */
 #define MSCCLPP_VERBS_BOUNCE_BYTES 32768 /* bytes of data in a slot */
 
 typedef struct {

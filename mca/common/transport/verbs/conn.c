@@ -25,7 +25,10 @@ typedef struct {
 
 _Static_assert(sizeof(conn_address_t) <= MSCCLPP_TRANSPORT_ADDRESS_MAX, "a connection's address fits");
 
-/* Makes a queue pair on each rail and, if device memory is bounced, the landing memory that the address names. */
+/*
+ * Makes a queue pair on each rail and, if device memory is bounced, the landing memory that the address names. After a
+ * failure nothing is left.
+ */
 mscclpp_status_t mscclpp_verbs_conn_create(mscclpp_transport_t *transport, int peer, mscclpp_conn_t **conn_p)
 {
     mscclpp_conn_t *conn = calloc(1, sizeof(*conn));
@@ -169,7 +172,10 @@ static mscclpp_status_t agree_on_mode(mscclpp_conn_t *conn, bool peer_wants_atom
     return MSCCLPP_OK;
 }
 
-/* Connects this half to the peer's: checks its address, agrees on the mode, and connects the queue pairs. */
+/*
+ * Checks the peer's address, agrees on the mode, and connects the queue pairs. After a failure the connection can only
+ * be destroyed.
+ */
 mscclpp_status_t mscclpp_verbs_conn_connect(mscclpp_conn_t *conn, const void *address, size_t length)
 {
     const char *label = conn->transport->params.label;

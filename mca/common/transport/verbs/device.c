@@ -63,6 +63,7 @@ static uint8_t mtu_of(const char *text, enum ibv_mtu active)
     if (0 == strcmp(text, "auto")) {
         return (uint8_t)active;
     }
+    /* Each code stands for twice the bytes of the code before it. */
     for (long bytes = strtol(text, NULL, 10); bytes > 256 && mtu < IBV_MTU_4096; bytes /= 2) {
         ++mtu;
     }
@@ -178,7 +179,10 @@ static mscclpp_status_t open_port(mscclpp_transport_t *transport, struct ibv_dev
     return MSCCLPP_OK;
 }
 
-/* Closes a rail's device and frees what belongs to it; the rail may be incomplete. Zeroes it. */
+/*
+ * Closes a rail's device and frees what belongs to it; the rail may be incomplete. Zeroes it. If a step fails, warns
+ * and leaves the rest open, because it may still be in use.
+ */
 static void close_rail(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail)
 {
     const mscclpp_verbs_functions_t *ibv = &transport->ibv;
@@ -221,7 +225,7 @@ static int compare_candidates(const void *first, const void *second)
     return one->order - other->order;
 }
 
-/* Makes the best candidates the rails, as many as the parameter says, and closes the others. */
+/* Makes the best candidates the rails, as many as verbs_rails says, and closes the others. */
 static void choose_rails(mscclpp_transport_t *transport, candidate_t *candidates, int count)
 {
     const int wanted_rails = transport->params.config->verbs_rails;
@@ -267,13 +271,13 @@ mscclpp_status_t mscclpp_verbs_open_rails(mscclpp_transport_t *transport)
 {
     const char *wanted_names = transport->params.config->verbs_devices;
     mscclpp_status_t status = MSCCLPP_OK;
-    char gpu[PATH_MAX];
-    char hca[PATH_MAX];
+    char gpu_path[PATH_MAX];
+    char hca_path[PATH_MAX];
     candidate_t *candidates;
     struct ibv_device **devices;
     int device_count = 0;
     int wanted_count = 0;
-    int count = 0;
+    int candidate_count = 0;
 
     devices = transport->ibv.get_device_list(&device_count);
     if (devices == NULL || 0 == device_count) {
@@ -288,31 +292,31 @@ mscclpp_status_t mscclpp_verbs_open_rails(mscclpp_transport_t *transport)
         mscclpp_error("%s: out of memory for %d HCAs", transport->params.label, device_count);
         status = MSCCLPP_ERR_NO_MEMORY;
     }
-    find_gpu_path(transport, gpu, sizeof(gpu));
+    find_gpu_path(transport, gpu_path, sizeof(gpu_path));
     for (int i = 0; i < device_count && MSCCLPP_OK == status; ++i) {
         mscclpp_status_t opened;
         if ('\0' != *wanted_names && !is_listed(wanted_names, transport->ibv.get_device_name(devices[i]))) {
             continue;
         }
         ++wanted_count;
-        opened = open_port(transport, devices[i], &candidates[count]);
+        opened = open_port(transport, devices[i], &candidates[candidate_count]);
         if (MSCCLPP_OK == opened) {
-            mscclpp_verbs_path_of_hca(devices[i], hca, sizeof(hca));
-            candidates[count].distance = mscclpp_verbs_path_distance(gpu, hca);
-            candidates[count].order = i;
-            ++count;
+            mscclpp_verbs_path_of_hca(devices[i], hca_path, sizeof(hca_path));
+            candidates[candidate_count].distance = mscclpp_verbs_path_distance(gpu_path, hca_path);
+            candidates[candidate_count].order = i;
+            ++candidate_count;
         } else {
-            close_rail(transport, &candidates[count].rail);
+            close_rail(transport, &candidates[candidate_count].rail);
             status = MSCCLPP_ERR_NOT_SUPPORTED == opened ? MSCCLPP_OK : opened;
         }
     }
     if (MSCCLPP_OK == status && 0 == wanted_count) {
         mscclpp_info("no verbs: none of the HCAs that verbs_devices names (\"%s\") is here", wanted_names);
     }
-    if (MSCCLPP_OK == status && count > 0) {
-        choose_rails(transport, candidates, count);
+    if (MSCCLPP_OK == status && candidate_count > 0) {
+        choose_rails(transport, candidates, candidate_count);
     } else {
-        for (int i = 0; i < count; ++i) {
+        for (int i = 0; i < candidate_count; ++i) {
             close_rail(transport, &candidates[i].rail);
         }
         status = MSCCLPP_OK == status ? MSCCLPP_ERR_NOT_SUPPORTED : status;

@@ -71,24 +71,24 @@ static void handle_message(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
 {
     mscclpp_conn_t *conn = qp->conn;
     const mscclpp_transport_params_t *params = &conn->transport->params;
-    const uint32_t token = ntohl(wc->imm_data); /* or a control message */
+    const uint32_t message = ntohl(wc->imm_data); /* a token's number or a control message */
 
     ++qp->receives_missing;
-    if (MSCCLPP_VERBS_GOOD_BYE == token) {
+    if (MSCCLPP_VERBS_GOOD_BYE == message) {
         note_good_bye(conn);
         return;
     }
-    if (token >= MSCCLPP_VERBS_TOKEN_LIMIT) {
+    if (message >= MSCCLPP_VERBS_TOKEN_LIMIT) {
         /* Not a token: a message of the bounce protocol. */
-        mscclpp_verbs_bounce_on_message(conn, token);
+        mscclpp_verbs_bounce_on_message(conn, message);
         return;
     }
-    if (token >= params->token_count) {
-        mscclpp_verbs_fail(conn, MSCCLPP_ERR_PEER, "rank %d signalled token %u, and there are %zu", conn->peer, token,
+    if (message >= params->token_count) {
+        mscclpp_verbs_fail(conn, MSCCLPP_ERR_PEER, "rank %d signalled token %u, and there are %zu", conn->peer, message,
                            params->token_count);
         return;
     }
-    (void)__atomic_add_fetch(&params->tokens[token], 1, __ATOMIC_RELEASE);
+    (void)__atomic_add_fetch(&params->tokens[message], 1, __ATOMIC_RELEASE);
 }
 
 /* Handles one entry of a completion queue. */

@@ -88,7 +88,8 @@ static struct ibv_qp *create_qp(mscclpp_transport_t *transport, mscclpp_verbs_qp
     return created;
 }
 
-/* Brings the queue pair from RESET to INIT. Returns 0 or an errno; so do the steps to RTR and RTS. */
+/* Brings the queue pair from RESET to INIT, and says what the peer may do to this rank's memory. Returns 0 or an errno.
+ */
 static int to_init(mscclpp_verbs_qp_t *qp)
 {
     struct ibv_qp_attr attr;
@@ -105,7 +106,7 @@ static int to_init(mscclpp_verbs_qp_t *qp)
                                               IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
-/* Creates a queue pair with its own completion queue, ready to be connected. */
+/* Creates a queue pair with its own completion queue, ready to be connected. After a failure nothing is left. */
 mscclpp_status_t mscclpp_verbs_qp_create(mscclpp_conn_t *conn, mscclpp_verbs_rail_t *rail, mscclpp_verbs_qp_t **qp_p)
 {
     mscclpp_transport_t *transport = conn->transport;
@@ -197,7 +198,7 @@ static bool needs_global(const mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_ad
             gid.global.subnet_prefix != qp->rail->gid.global.subnet_prefix);
 }
 
-/* Brings the queue pair from INIT to RTR: it can receive from the peer. */
+/* Brings the queue pair from INIT to RTR, so that it can receive from the peer. Returns 0 or an errno. */
 static int to_ready_to_receive(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
 {
     const mscclpp_config_t *config = qp->conn->transport->params.config;
@@ -226,7 +227,7 @@ static int to_ready_to_receive(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_ad
                                                   IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 }
 
-/* Brings the queue pair from RTR to RTS: it can send, too. */
+/* Brings the queue pair from RTR to RTS, so that it can send, too. Returns 0 or an errno. */
 static int to_ready_to_send(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
 {
     const mscclpp_config_t *config = qp->conn->transport->params.config;
@@ -273,7 +274,10 @@ static mscclpp_status_t check_reachable(const mscclpp_verbs_qp_t *qp, const mscc
     return MSCCLPP_OK;
 }
 
-/* Connects a queue pair to the peer's and makes it ready to receive and to send. */
+/*
+ * Connects a queue pair to the peer's and makes it ready to receive and to send. MSCCLPP_ERR_NOT_SUPPORTED, with the
+ * reason at the info level, if packets cannot travel between the two ports.
+ */
 mscclpp_status_t mscclpp_verbs_qp_connect(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
 {
     mscclpp_conn_t *conn = qp->conn;

@@ -99,6 +99,10 @@ struct ibv_mr *mscclpp_verbs_register(mscclpp_transport_t *transport, mscclpp_ve
     return mr;
 }
 
+/*
+ * Registers the memory on every rail, unless it is device memory that is bounced. If a rail refuses it, undoes the
+ * others and returns MSCCLPP_ERR_NOT_SUPPORTED.
+ */
 mscclpp_status_t mscclpp_verbs_region_create(mscclpp_transport_t *transport, void *address, size_t length,
                                              mscclpp_region_t **region_p)
 {

@@ -104,7 +104,7 @@ mscclpp_status_t mscclpp_verbs_put_data(mscclpp_conn_t *conn, const mscclpp_remo
     const uint64_t begin = remote->address + to;
     const uint64_t end = begin + length;
     const bool is_striped = conn->qp_count > 1 && length >= conn->transport->params.config->verbs_stripe_min;
-    uint64_t stripe;
+    uint64_t stripe_bytes;
 
     for (int i = 0; i < (is_striped ? conn->qp_count : 1); ++i) {
         if (is_busy(conn->qps[i]) || 0 == mscclpp_verbs_free_slots(conn->qps[i])) {
@@ -121,17 +121,18 @@ mscclpp_status_t mscclpp_verbs_put_data(mscclpp_conn_t *conn, const mscclpp_remo
     if (is_under_way(conn, begin, end)) {
         return MSCCLPP_IN_PROGRESS;
     }
-    stripe = (length / (uint64_t)conn->qp_count + STRIPE_UNIT - 1) & ~(uint64_t)(STRIPE_UNIT - 1);
+    stripe_bytes = (length / (uint64_t)conn->qp_count + STRIPE_UNIT - 1) & ~(uint64_t)(STRIPE_UNIT - 1);
     for (int i = conn->qp_count - 1; i > 0; --i) {
-        uint64_t offset = stripe * (uint64_t)i;
-        uint64_t behind = offset < length ? length - offset : 0; /* bytes from the offset on */
-        if (behind > 0) {
-            put_part(conn, i, remote, to + offset, region, from + offset, behind < stripe ? behind : stripe);
+        uint64_t offset = stripe_bytes * (uint64_t)i;
+        uint64_t remaining = offset < length ? length - offset : 0; /* bytes from the offset on */
+        if (remaining > 0) {
+            put_part(conn, i, remote, to + offset, region, from + offset,
+                     remaining < stripe_bytes ? remaining : stripe_bytes);
         }
     }
-    extend(&conn->striped, begin + stripe, end);
+    extend(&conn->striped, begin + stripe_bytes, end);
     /* Rail 0 gets the first stripe, and put_plain records it in conn->plain. */
-    put_plain(conn, remote, to, region, from, stripe < length ? stripe : length);
+    put_plain(conn, remote, to, region, from, stripe_bytes < length ? stripe_bytes : length);
     return conn->status;
 }
 
