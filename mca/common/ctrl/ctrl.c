@@ -141,6 +141,7 @@ static bool copy_parts(const mscclpp_ctrl_t *ctrl, int carrier, const char *addr
     return true;
 }
 
+/* Destroys the carriers that are not chosen. After a failure no message can be sent or received. */
 mscclpp_status_t mscclpp_ctrl_connect(mscclpp_ctrl_t *ctrl, uint64_t team_id, const void *addresses, size_t stride)
 {
     mscclpp_status_t status = MSCCLPP_ERR_NOT_SUPPORTED;

@@ -72,7 +72,10 @@ static mscclpp_status_t oob_post(mscclpp_ctrl_carrier_t *carrier, int peer, cons
     return carrier->oob.post_message(carrier->oob.context, peer, &sent, offsetof(oob_message_t, payload) + length);
 }
 
-/* Takes a message that has arrived for this team. Drops those of earlier teams and those that are not ours. */
+/*
+ * Takes a message that has arrived for this team. Drops those of earlier teams and those that are not ours. Returns
+ * MSCCLPP_IN_PROGRESS if none is left.
+ */
 static mscclpp_status_t oob_poll(mscclpp_ctrl_carrier_t *carrier, int *peer_p, void *message, size_t *length_p)
 {
     for (;;) {

@@ -220,6 +220,7 @@ static void ucx_prepare(bool allowed)
     }
 }
 
+/* The first team makes the worker, which then serves all teams. */
 static mscclpp_status_t ucx_create(const mscclpp_oob_t *oob, mscclpp_ctrl_carrier_t **carrier_p)
 {
     mscclpp_ctrl_carrier_t *carrier;
@@ -233,7 +234,6 @@ static mscclpp_status_t ucx_create(const mscclpp_oob_t *oob, mscclpp_ctrl_carrie
     carrier->label = oob->label;
     carrier->rank = oob->rank;
     carrier->size = oob->size;
-
     pthread_mutex_lock(&ucx_lock);
     is_usable = ensure_context();
     /* If the limits refuse a worker now, there may be one for a later team. */
@@ -471,7 +471,6 @@ static mscclpp_status_t ucx_post(mscclpp_ctrl_carrier_t *carrier, int peer, cons
     frame.to = (uint32_t)peer;
     frame.length = (uint32_t)length;
     memcpy(frame.payload, message, length);
-
     pthread_mutex_lock(&ucx_lock);
     status = send_frame(carrier->peers[peer], &frame);
     ucx_had_contact = true;
@@ -485,6 +484,7 @@ static mscclpp_status_t ucx_post(mscclpp_ctrl_carrier_t *carrier, int peer, cons
     return status;
 }
 
+/* Makes progress on the messages of all teams, then takes this team's oldest one. */
 static mscclpp_status_t ucx_poll(mscclpp_ctrl_carrier_t *carrier, int *peer_p, void *message, size_t *length_p)
 {
     mscclpp_ctrl_ucx_message_t *received;
@@ -557,6 +557,7 @@ static void ucx_destroy(mscclpp_ctrl_carrier_t *carrier)
     free(carrier);
 }
 
+/* Does nothing while a team is left, and in a forked child. */
 static void ucx_finalize(void)
 {
     double deadline = mscclpp_now() + UCX_FINALIZE_SECONDS;

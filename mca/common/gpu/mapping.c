@@ -50,18 +50,19 @@ static mscclpp_mapping_t **bucket_of(const mscclpp_gpu_handle_t *handle)
     return &mapping_buckets[(hash ^ hash >> 32) % MAPPING_BUCKETS];
 }
 
-static bool is_same_process(const mscclpp_gpu_handle_t *a, const mscclpp_gpu_handle_t *b)
+static bool is_same_process(const mscclpp_gpu_handle_t *one, const mscclpp_gpu_handle_t *other)
 {
-    return a->pid == b->pid && a->token == b->token;
+    return one->pid == other->pid && one->token == other->token;
 }
 
 /*
  * True if two handles are for the same allocation. The address matters only for allocations without a number (0);
  * otherwise the number tells everything.
  */
-static bool is_same_allocation(const mscclpp_gpu_handle_t *a, const mscclpp_gpu_handle_t *b)
+static bool is_same_allocation(const mscclpp_gpu_handle_t *one, const mscclpp_gpu_handle_t *other)
 {
-    return is_same_process(a, b) && a->buffer_id == b->buffer_id && a->address == b->address && a->length == b->length;
+    return is_same_process(one, other) && one->buffer_id == other->buffer_id && one->address == other->address &&
+           one->length == other->length;
 }
 
 /*
@@ -119,7 +120,7 @@ static void add_mapping(mscclpp_mapping_t *mapping)
     open_bytes += mapping->shared ? 0 : mapping->handle.length;
 }
 
-/* Removes a mapping from the table and frees its description. */
+/* Removes a mapping from the table and frees its description. The memory must be closed, or never have been opened. */
 static void remove_mapping(mscclpp_mapping_t *mapping)
 {
     mscclpp_mapping_t **link = bucket_of(&mapping->handle);
@@ -256,7 +257,8 @@ mscclpp_status_t mscclpp_mapping_import(const mscclpp_gpu_ops_t *ops, int device
 
 /*
  * Finds or opens a mapping, and counts one more reference to it. If another thread is opening or closing it, waits for
- * that first. A NULL `limit` means that teams share the memory, which counts towards no limit.
+ * that first. A NULL `limit` means that teams share the memory, which counts towards no limit. After a failure nothing
+ * is left.
  */
 static mscclpp_status_t get_mapping(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle,
                                     const mscclpp_mapping_limit_t *limit, mscclpp_mapping_t **mapping_p)

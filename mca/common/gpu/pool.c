@@ -104,7 +104,7 @@ static mscclpp_status_t make_slab(const mscclpp_gpu_ops_t *ops, int device, uint
     return MSCCLPP_OK;
 }
 
-/* Zeroes a piece that was used before, and waits until that has ended. */
+/* Zeroes a piece that was used before, by a copy in `stream`, and waits until that has ended. */
 static mscclpp_status_t zero_piece(const mscclpp_gpu_ops_t *ops, mscclpp_gpu_stream_t *stream, char *piece,
                                    uint64_t size)
 {
@@ -140,6 +140,7 @@ mscclpp_status_t mscclpp_pool_alloc(const mscclpp_gpu_ops_t *ops, int device, ms
             return status;
         }
         pthread_mutex_lock(&pool_lock);
+        /* Another thread may have made one meanwhile. Both are kept. */
         slab->next = slabs;
         slabs = slab;
     }

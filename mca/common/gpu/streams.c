@@ -11,7 +11,7 @@ typedef struct idle {
     const mscclpp_gpu_ops_t *gpu;
     int device;
     mscclpp_gpu_stream_t *stream;
-    bool lingering; /* lent again only when it is seen to be empty */
+    bool lingering; /* a kernel may still run in it, so it is lent again only when it is seen to be empty */
 } idle_t;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -43,6 +43,7 @@ void mscclpp_stream_put(const mscclpp_gpu_ops_t *gpu, int device, mscclpp_gpu_st
     idle_t *entry = malloc(sizeof(*entry));
 
     if (entry == NULL) {
+        /* Without memory to keep the stream, the next task makes one. */
         gpu->stream_destroy(stream);
         return;
     }

@@ -81,6 +81,7 @@ static uint32_t count_users(const char *gpu_prefix, const char *server_prefix, u
     if (sockets == NULL) {
         return 0;
     }
+    /* The list shows a name without a file after " @". */
     snprintf(pattern, sizeof(pattern), " @%s", gpu_prefix);
     while (fgets(line, sizeof(line), sockets) != NULL) {
         const char *name = strstr(line, pattern);

@@ -64,6 +64,7 @@ static mscclpp_status_t exchange_among_all(const mscclpp_oob_t *oob, const int *
     parcel_size = (sizeof(parcel_t) + extent.longest + sizeof(int64_t) - 1) / sizeof(int64_t) * sizeof(int64_t);
     rank_bytes = extent.count * parcel_size;
     all_parcels = calloc((size_t)oob->size + 1, rank_bytes);
+    /* Without memory for the parcels, the all-gather fails on all ranks. */
     for (i = 0; all_parcels != NULL && i < (int)extent.count; ++i) {
         parcel_t *parcel = parcel_at(all_parcels + (size_t)oob->size * rank_bytes, parcel_size, (size_t)i);
 

@@ -25,7 +25,10 @@ struct mscclpp_oob_part {
     block_t blocks[];        /* one block for each rank of the whole exchange */
 };
 
-/* Runs one round: an all-gather of all ranks, each of which contributes its block. None after an error of `status`. */
+/*
+ * Runs one round: an all-gather of all ranks, each of which contributes its block. Once the exchange can no longer be
+ * used, runs none and returns the error.
+ */
 static mscclpp_status_t run_round(mscclpp_oob_part_t *part)
 {
     mscclpp_status_t status;

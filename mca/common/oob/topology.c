@@ -6,16 +6,16 @@
 mscclpp_status_t mscclpp_nodes_init(mscclpp_nodes_t *nodes, int size)
 {
     enum { ARRAYS = 4 };
-    int *words = calloc((size_t)size * ARRAYS, sizeof(*words));
+    int *arrays = calloc((size_t)size * ARRAYS, sizeof(*arrays));
 
     memset(nodes, 0, sizeof(*nodes));
-    if (words == NULL) {
+    if (arrays == NULL) {
         return MSCCLPP_ERR_NO_MEMORY;
     }
-    nodes->node_of = words;
-    nodes->owners = words + size;
-    nodes->leaders = words + 2 * (size_t)size;
-    nodes->work = words + 3 * (size_t)size;
+    nodes->node_of = arrays;
+    nodes->owners = arrays + size;
+    nodes->leaders = arrays + 2 * (size_t)size;
+    nodes->work = arrays + 3 * (size_t)size;
     return MSCCLPP_OK;
 }
 
@@ -36,7 +36,10 @@ static int find_node_leader(const int *leaders, int rank, int ranks_per_node)
     if (ranks_per_node == 0) {
         return leaders[rank];
     }
-    /* Candidates are the ranks of the same imitated node from its first rank on, on whatever host they are. */
+    /*
+     * Candidates are the ranks of the same imitated node from its first rank on, on whatever host they are. If
+     * `ranks_per_node` is below 0, they are that many ranks apart.
+     */
     candidate = ranks_per_node > 0 ? rank - rank % ranks_per_node : rank % -ranks_per_node;
     step = ranks_per_node > 0 ? 1 : -ranks_per_node;
     while (candidate < rank && leaders[candidate] != leaders[rank]) {

@@ -13,7 +13,7 @@ typedef struct {
     uint32_t flag;
 } ballot_t;
 
-/* Fills in the result of a vote from all ballots. */
+/* Fills in the result of a vote from all ballots, which are equal on all ranks and in the order of ranks. */
 static void count_ballots(const ballot_t *ballots, int size, mscclpp_vote_t *vote_p)
 {
     int rank, culprit = -1;

@@ -216,6 +216,7 @@ mscclpp_status_t mscclpp_cuda_primary_context(int device, CUcontext *context_p)
 
     if (context == NULL) {
         pthread_mutex_lock(&entry->lock);
+        /* Another thread may have retained it before this one got the lock. */
         context = atomic_load_explicit(&entry->context, memory_order_relaxed);
         if (context == NULL) {
             int has_pools = 0;
@@ -270,6 +271,10 @@ mscclpp_status_t mscclpp_cuda_enter(int device, mscclpp_cuda_scope_t *scope)
     return MSCCLPP_OK;
 }
 
+/*
+ * The device of the thread's current context or, without a context, the one that the thread has chosen by
+ * cudaSetDevice. Creates no context.
+ */
 mscclpp_status_t mscclpp_cuda_current_device(int *device_p)
 {
     const mscclpp_cuda_driver_t *driver;

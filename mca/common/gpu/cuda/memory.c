@@ -28,6 +28,7 @@ typedef struct {
     int device;
 } known_address_t;
 
+/* Entries of a thread. A call has two buffers, so this serves four calls that take turns. */
 #define RECENT_MAX 8u
 
 static _Thread_local known_address_t recent[RECENT_MAX];
@@ -318,10 +319,10 @@ static mscclpp_status_t import_error(const char *call, cudaError_t error, const 
 {
     bool is_unreachable_memory = is_unreachable(error);
     /* If memory is short, the caller may be able to free some, or to do without. */
-    bool is_short = cudaErrorMemoryAllocation == error;
+    bool is_out_of_memory = cudaErrorMemoryAllocation == error;
 
     mscclpp_log(is_unreachable_memory ? MSCCLPP_LOG_DEBUG
-                : is_short            ? MSCCLPP_LOG_WARN
+                : is_out_of_memory    ? MSCCLPP_LOG_WARN
                                       : MSCCLPP_LOG_ERROR,
                 "%s for %llu bytes of process %lld on CUDA device %d failed: %s (%s)", call,
                 (unsigned long long)handle->length, (long long)handle->pid, device, cudaGetErrorName(error),

@@ -75,7 +75,7 @@ static bool make_calls_wait(CUresult *result_p)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
     unsigned flags = 0;
-    bool is_flag_new = false, good;
+    bool is_flag_new = false, has_waited;
 
     if (driver->ctx_set_flags != NULL && CUDA_SUCCESS == driver->ctx_get_flags(&flags)) {
         if (0 != (flags & SYNC_MEMOPS)) {
@@ -83,11 +83,11 @@ static bool make_calls_wait(CUresult *result_p)
         }
         is_flag_new = CUDA_SUCCESS == DRIVER_CALL(MSCCLPP_LOG_DEBUG, driver->ctx_set_flags(flags | SYNC_MEMOPS));
     }
-    good = await_default_streams(result_p);
-    if (!good && is_flag_new) {
+    has_waited = await_default_streams(result_p);
+    if (!has_waited && is_flag_new) {
         (void)DRIVER_CALL(MSCCLPP_LOG_WARN, driver->ctx_set_flags(flags)); /* it says that earlier calls have ended */
     }
-    return good;
+    return has_waited;
 }
 
 /*

@@ -73,7 +73,7 @@ static mscclpp_status_t cuda_device_info(int device, mscclpp_gpu_info_t *info_p)
 
 /*
  * See `keeps_lines` in gpu.h. CUDA does not report whether lines arrive whole. Native atomics between the devices are
- * taken as the sign: NVLink has them, and PCIe does not.
+ * taken as the sign: NVLink has them, and PCIe does not. Devices before compute capability 7.0 count as unable.
  */
 static bool cuda_keeps_lines(int device, const unsigned char *peer_uuid)
 {

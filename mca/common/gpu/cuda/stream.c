@@ -409,7 +409,7 @@ mscclpp_status_t mscclpp_cuda_event_query(mscclpp_gpu_event_t *event)
     return status;
 }
 
-/* Puts a kernel into the stream. */
+/* Puts a kernel into the stream. Logs a failure with the kernel's grid. */
 mscclpp_status_t mscclpp_cuda_launch(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch)
 {
     mscclpp_cuda_scope_t scope;

@@ -34,8 +34,8 @@ struct mscclpp_gpu_event {
     uint64_t mark;                   /* number of jobs put into the queue before the event */
 };
 
-/* Converts an error number of the functions in device/launch/launch.h. */
-static mscclpp_status_t from_errno(int error)
+/* Returns the status for an error number of the functions in device/launch/launch.h. */
+static mscclpp_status_t status_of_errno(int error)
 {
     switch (error) {
     case ENOMEM:
@@ -76,7 +76,7 @@ mscclpp_status_t mscclpp_twin_stream_create(int device, mscclpp_gpu_stream_t **s
     if (0 != error) {
         errno = error;
         mscclpp_error("cannot create a queue of the host twin: %m");
-        return from_errno(error);
+        return status_of_errno(error);
     }
     status = make_stream(queue, true, stream_p);
     if (MSCCLPP_OK != status) {
@@ -146,6 +146,7 @@ mscclpp_status_t mscclpp_twin_stream_sync(mscclpp_gpu_stream_t *stream)
     return MSCCLPP_OK;
 }
 
+/* Destroying a queue waits for its work, so nothing uses the pending memory any more. */
 void mscclpp_twin_stream_destroy(mscclpp_gpu_stream_t *stream)
 {
     if (stream == NULL) {
@@ -202,7 +203,7 @@ void mscclpp_twin_temp_free(mscclpp_gpu_stream_t *stream, void *address)
     pthread_mutex_unlock(&stream->lock);
 }
 
-/* Copies rows of `width` bytes that lie `pitch` bytes apart. First waits for the work in the stream. */
+/* Copies rows of `width` bytes that lie `pitch` bytes apart, in this call and after the work in the stream. */
 mscclpp_status_t mscclpp_twin_copy_rows(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t pitch,
                                         size_t width, size_t rows)
 {
@@ -238,7 +239,7 @@ mscclpp_status_t mscclpp_twin_put(mscclpp_gpu_stream_t *stream, void *to, const 
     if (0 != error) {
         errno = error;
         mscclpp_error("copy of %zu bytes in a queue of the host twin failed: %m", size);
-        return from_errno(error);
+        return status_of_errno(error);
     }
     return MSCCLPP_OK;
 }
@@ -285,7 +286,7 @@ mscclpp_status_t mscclpp_twin_launch(mscclpp_gpu_stream_t *stream, const mscclpp
         errno = error;
         mscclpp_error("launch of kernel %d with %u blocks of %u threads on the host twin failed: %m",
                       (int)launch->kernel, launch->nblocks, launch->nthreads);
-        return from_errno(error);
+        return status_of_errno(error);
     }
     return MSCCLPP_OK;
 }
@@ -295,6 +296,7 @@ struct mscclpp_gpu_prepared {
     mscclpp_dev_launch_t launch; /* its `args` follow this struct in the same memory */
 };
 
+/* Copies the launch and its arguments, so the caller may free both. */
 mscclpp_status_t mscclpp_twin_launch_prepare(int device, const mscclpp_dev_launch_t *launch,
                                              mscclpp_gpu_prepared_t **prepared_p)
 {

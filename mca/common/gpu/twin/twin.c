@@ -188,7 +188,7 @@ static bool is_hidden(const void *address)
  */
 static bool host_is_device(const void *address)
 {
-    bool is_own;
+    bool is_allocated_here;
 
     if (address == NULL) {
         return false;
@@ -197,9 +197,9 @@ static bool host_is_device(const void *address)
         return true;
     }
     pthread_mutex_lock(&host_lock);
-    is_own = *find_memory(address, false) != NULL;
+    is_allocated_here = *find_memory(address, false) != NULL;
     pthread_mutex_unlock(&host_lock);
-    return is_own;
+    return is_allocated_here;
 }
 
 static mscclpp_status_t host_reach(int device, const void *address, mscclpp_reach_t *reach_p)

@@ -98,10 +98,7 @@ static mscclpp_status_t log_no_memory(const mscclpp_transport_params_t *params, 
     return MSCCLPP_ERR_NO_MEMORY;
 }
 
-/*
- * Makes the device memory that markers copy from. Waits for the one copy that fills it, and for nothing else. After a
- * failure nothing is left.
- */
+/* Makes the device memory that markers copy from. Waits for the copy that fills it. After a failure nothing is left. */
 static mscclpp_status_t make_marker_numbers(mscclpp_transport_t *transport)
 {
     const mscclpp_transport_params_t *params = &transport->params;
@@ -207,10 +204,7 @@ static void update_passed(mscclpp_conn_t *conn)
     }
 }
 
-/*
- * Breaks the connection if its peer, a rank of this process, has freed the memory of the window. Returns the status of
- * the connection.
- */
+/* Breaks the connection if its peer, in this process, has freed the memory. Returns the connection's status. */
 static mscclpp_status_t check_not_freed(mscclpp_conn_t *conn, const mscclpp_window_t *window, const char *what)
 {
     if (!mscclpp_window_is_there(conn->transport->params.gpu, window)) {
@@ -266,10 +260,7 @@ static mscclpp_status_t append_marker(mscclpp_conn_t *conn)
     return status;
 }
 
-/*
- * Starts collected puts. While markers are under way, also asks whether the stream has failed. Connections after the
- * first new failure get their turn in the next call.
- */
+/* Starts collected puts. While markers are under way, also asks whether the stream has failed. */
 static mscclpp_status_t ipc_progress(mscclpp_transport_t *transport)
 {
     mscclpp_conn_t *conn;
@@ -574,7 +565,6 @@ static mscclpp_status_t ipc_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
     return status;
 }
 
-/* A marker may have passed before the connection broke. The error is returned all the same. */
 static mscclpp_status_t ipc_test(mscclpp_conn_t *conn, uint64_t ticket)
 {
     if (conn->passed_markers < ticket && conn->status == MSCCLPP_OK) {

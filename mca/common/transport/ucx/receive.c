@@ -24,8 +24,7 @@ static void reject(mscclpp_conn_t *conn, const char *what)
     mscclpp_transport_ucx_fail(conn, MSCCLPP_ERR_INVALID, what);
 }
 
-/* Called when the announced data of a message have arrived, or have failed to. A failure means that the peer is lost.
- */
+/* Called when the announced data of a message have arrived, or when that has failed: then the peer is lost. */
 static void on_received(void *request, ucs_status_t status, size_t length, void *user_data)
 {
     ucx_arrival_t *arrival = user_data;

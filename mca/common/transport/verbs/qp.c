@@ -88,8 +88,7 @@ static struct ibv_qp *create_qp(mscclpp_transport_t *transport, mscclpp_verbs_qp
     return created;
 }
 
-/* Brings the queue pair from RESET to INIT, and says what the peer may do to this rank's memory. Returns 0 or an errno.
- */
+/* Brings the queue pair from RESET to INIT, and says what the peer may do to memory. Returns 0 or an errno. */
 static int to_init(mscclpp_verbs_qp_t *qp)
 {
     struct ibv_qp_attr attr;
