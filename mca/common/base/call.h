@@ -13,7 +13,7 @@ typedef enum {
 
 /*
  * Messages that several folders use. `label` names the communicator, and `call` the call, such as "all-reduce call 7".
- * `late` lists the ranks that have not arrived.
+ * `late` lists the ranks that have not arrived. `waited` and `timeout` are in seconds.
  */
 
 /* Logs the error that one rank passed host buffers to a call, and another rank device buffers. */

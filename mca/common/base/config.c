@@ -263,7 +263,7 @@ typedef union {
     const char *string;
 } config_value_t;
 
-/* Parses a truth value: one of the words that Open MPI accepts, in upper or lower case. */
+/* Parses a truth value: one of the words that Open MPI accepts, in upper or lower case. False if the text is none. */
 static bool parse_bool(const char *text, bool *value_p)
 {
     static const char *const yes[] = {"1", "true", "yes", "on", "enabled"};
@@ -308,18 +308,18 @@ static bool parse_digits(const char *text, uint64_t *value_p, const char **end_p
 
 bool mscclpp_config_parse_int(const char *text, int *value_p)
 {
-    bool negative = '-' == *text;
+    bool is_negative = '-' == *text;
     const char *end;
     uint64_t value;
 
-    if (!parse_digits(negative ? text + 1 : text, &value, &end) || '\0' != *end || value > INT32_MAX) {
+    if (!parse_digits(is_negative ? text + 1 : text, &value, &end) || '\0' != *end || value > INT32_MAX) {
         return false;
     }
-    *value_p = negative ? -(int)value : (int)value;
+    *value_p = is_negative ? -(int)value : (int)value;
     return true;
 }
 
-/* Parses a size with an optional suffix k, m or g. False if the text is no size, or too large a one. */
+/* Parses a size with an optional suffix k, m or g. False if the text is no size, or more than a size_t can hold. */
 bool mscclpp_config_parse_size(const char *text, size_t *value_p)
 {
     unsigned shift = 0;

@@ -65,19 +65,19 @@ static void *open_library(void)
     return library;
 }
 
-mscclpp_status_t mscclpp_ucx_check_limits(const char *what, size_t peers)
+mscclpp_status_t mscclpp_ucx_check_limits(const char *purpose, size_t peers)
 {
     const size_t descriptors = UCX_DESCRIPTORS + UCX_DESCRIPTORS_DEVICE * mscclpp_limits_devices() +
                                UCX_DESCRIPTORS_PEER * peers + UCX_DESCRIPTORS_LEFT;
     const size_t space = UCX_SPACE + UCX_SPACE_PEER * peers + UCX_SPACE_LEFT;
 
     if (!mscclpp_limits_descriptors(descriptors)) {
-        mscclpp_info("%s: no UCX: it is used only where %zu more files can be open (ulimit -n)", what, descriptors);
+        mscclpp_info("%s: no UCX: it is used only where %zu more files can be open (ulimit -n)", purpose, descriptors);
         return MSCCLPP_ERR_NO_DESCRIPTORS;
     }
     if (!mscclpp_limits_address_space(space)) {
-        mscclpp_info("%s: no UCX: it is used only where %zu more bytes of address space can be had (ulimit -v)", what,
-                     space);
+        mscclpp_info("%s: no UCX: it is used only where %zu more bytes of address space can be had (ulimit -v)",
+                     purpose, space);
         return MSCCLPP_ERR_NO_MEMORY;
     }
     return MSCCLPP_OK;

@@ -11,19 +11,19 @@
 #define HASH_BASIS UINT64_C(0xcbf29ce484222325)
 #define HASH_PRIME UINT64_C(0x100000001b3)
 
-/* Adds bytes to a hash. */
-static void hash(uint64_t *sum, const void *bytes, size_t length)
+/* Adds bytes to a digest. */
+static void add_bytes(uint64_t *digest, const void *bytes, size_t length)
 {
     for (size_t i = 0; i < length; ++i) {
-        *sum = (*sum ^ ((const unsigned char *)bytes)[i]) * HASH_PRIME;
+        *digest = (*digest ^ ((const unsigned char *)bytes)[i]) * HASH_PRIME;
     }
 }
 
 /*
- * Adds the identity of this process's namespace of a kind ("pid", "net") to a hash. Adds nothing if the system has only
- * one namespace of that kind, for which it has no file. False if the system does not say which namespace it is.
+ * Adds the identity of this process's namespace of a kind ("pid", "net") to a digest. Adds nothing if the system has
+ * only one namespace of that kind, for which it has no file. False if the system does not say which namespace it is.
  */
-static bool hash_namespace(uint64_t *sum, const char *kind)
+static bool add_namespace(uint64_t *digest, const char *kind)
 {
     char path[32];
     struct stat info;
@@ -32,15 +32,15 @@ static bool hash_namespace(uint64_t *sum, const char *kind)
     if (stat(path, &info) != 0) {
         return errno == ENOENT && access("/proc/self/ns", F_OK) == 0;
     }
-    hash(sum, &info.st_dev, sizeof(info.st_dev));
-    hash(sum, &info.st_ino, sizeof(info.st_ino));
+    add_bytes(digest, &info.st_dev, sizeof(info.st_dev));
+    add_bytes(digest, &info.st_ino, sizeof(info.st_ino));
     return true;
 }
 
 uint64_t mscclpp_machine_boot(void)
 {
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-    uint64_t sum = HASH_BASIS;
+    uint64_t digest = HASH_BASIS;
     char boot[64];
     size_t length;
 
@@ -49,31 +49,31 @@ uint64_t mscclpp_machine_boot(void)
     }
     length = fread(boot, 1, sizeof(boot), file);
     fclose(file);
-    hash(&sum, boot, length);
-    return length > 0 ? sum : 0;
+    add_bytes(&digest, boot, length);
+    return length > 0 ? digest : 0;
 }
 
 uint64_t mscclpp_machine_pids(void)
 {
-    uint64_t sum = mscclpp_machine_boot();
+    uint64_t digest = mscclpp_machine_boot();
 
-    return sum != 0 && hash_namespace(&sum, "pid") ? sum : 0;
+    return digest != 0 && add_namespace(&digest, "pid") ? digest : 0;
 }
 
 uint64_t mscclpp_machine_id(void)
 {
     static const char *const kinds[] = {"ipc", "net", "mnt", "user"};
-    uint64_t sum = mscclpp_machine_pids();
+    uint64_t digest = mscclpp_machine_pids();
     char name[256] = "";
 
-    if (sum == 0 || gethostname(name, sizeof(name) - 1) != 0) {
+    if (digest == 0 || gethostname(name, sizeof(name) - 1) != 0) {
         return 0;
     }
-    hash(&sum, name, strlen(name));
+    add_bytes(&digest, name, strlen(name));
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); ++i) {
-        if (!hash_namespace(&sum, kinds[i])) {
+        if (!add_namespace(&digest, kinds[i])) {
             return 0;
         }
     }
-    return sum;
+    return digest;
 }

@@ -33,7 +33,7 @@ static mscclpp_shmseg_t *shmseg_list;
 static uint64_t shmseg_next_id = 1;
 
 /* Returns the status for an errno value. */
-static mscclpp_status_t from_errno(int error)
+static mscclpp_status_t status_of_errno(int error)
 {
     switch (error) {
     case ENOMEM:
@@ -62,7 +62,7 @@ static mscclpp_status_t map_file(int fd, size_t size, void **base_p)
     void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
     if (MAP_FAILED == base) {
-        const mscclpp_status_t status = from_errno(errno);
+        const mscclpp_status_t status = status_of_errno(errno);
 
         /* The caller knows what a lack of memory means, and for which communicator, and reports that. */
         mscclpp_log(MSCCLPP_ERR_NO_MEMORY == status ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_ERROR,
@@ -100,13 +100,13 @@ mscclpp_status_t mscclpp_shmseg_create(size_t size, mscclpp_shmseg_t **segment_p
     write_name(name, &segment->descriptor);
     segment->fd = memfd_create(name, MFD_CLOEXEC);
     if (segment->fd < 0) {
-        status = from_errno(errno);
+        status = status_of_errno(errno);
         mscclpp_log(MSCCLPP_ERR_NO_DESCRIPTORS == status ? MSCCLPP_LOG_DEBUG : MSCCLPP_LOG_ERROR,
                     "memfd_create for %zu bytes of shared memory failed: %m", size);
         goto err_free;
     }
     if (0 != ftruncate(segment->fd, (off_t)size) || 0 != fstat(segment->fd, &file)) {
-        status = from_errno(errno);
+        status = status_of_errno(errno);
         mscclpp_error("cannot give shared memory %zu bytes: %m", size);
         goto err_close;
     }
@@ -256,7 +256,7 @@ static mscclpp_status_t open_described(const mscclpp_shmseg_descriptor_t *descri
     snprintf(path, sizeof(path), "/proc/%lld/fd/%lld", (long long)descriptor->pid, (long long)descriptor->fd);
     fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0) {
-        status = from_errno(errno);
+        status = status_of_errno(errno);
         mscclpp_debug("cannot open the shared memory %s: %m", path);
         return MSCCLPP_ERR_NO_DESCRIPTORS == status ? status : MSCCLPP_ERR_NOT_SUPPORTED;
     }

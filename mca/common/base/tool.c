@@ -42,14 +42,14 @@ static bool is_traced(void)
 }
 
 /*
- * True if the environment has an entry that a tool sets. `blocks` asks only for tools that make launches wait for
- * kernels.
+ * True if the environment has an entry that a tool sets. `only_blocking` asks only for tools that make launches wait
+ * for kernels.
  */
-static bool has_trace(bool blocks)
+static bool has_trace(bool only_blocking)
 {
     for (char **entry = environ; entry != NULL && *entry != NULL; ++entry) {
         for (size_t i = 0; i < sizeof(traces) / sizeof(traces[0]); ++i) {
-            if ((traces[i].blocks || !blocks) &&
+            if ((traces[i].blocks || !only_blocking) &&
                 strncmp(*entry, traces[i].beginning, strlen(traces[i].beginning)) == 0) {
                 return true;
             }

@@ -208,16 +208,16 @@ static mscclpp_status_t publish_sent(mscclpp_engine_t *engine)
  */
 static mscclpp_status_t start_ready_work(mscclpp_engine_t *engine)
 {
-    mscclpp_board_line_t *mine = &engine->group->board[engine->group->rank];
+    mscclpp_board_line_t *own_line = &engine->group->board[engine->group->rank];
     const uint64_t chunks = engine->plan.chunks, reduced = count_reduced_chunks(engine);
     mscclpp_status_t status = publish_sent(engine);
     int i;
 
-    if (mscclpp_board_load(&mine->engine.reduced) != engine->earlier_chunks + reduced) {
-        mscclpp_board_store(&mine->engine.reduced, engine->earlier_chunks + reduced);
+    if (mscclpp_board_load(&own_line->engine.reduced) != engine->earlier_chunks + reduced) {
+        mscclpp_board_store(&own_line->engine.reduced, engine->earlier_chunks + reduced);
     }
     if (status == MSCCLPP_OK && engine->begun < chunks &&
-        smallest_of_peers(engine, &mine->engine.sent) > engine->earlier_chunks + engine->begun) {
+        smallest_of_peers(engine, &own_line->engine.sent) > engine->earlier_chunks + engine->begun) {
         status = reduce_next_chunk(engine);
     }
     for (i = 1; i < engine->group->size && status == MSCCLPP_OK; ++i) {

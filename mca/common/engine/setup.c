@@ -182,13 +182,13 @@ static mscclpp_status_t free_resources(mscclpp_engine_t *engine)
  */
 static mscclpp_status_t set_up(mscclpp_engine_t *engine)
 {
-    mscclpp_board_buffers_t *mine = mscclpp_group_begin_exchange(engine->group);
+    mscclpp_board_buffers_t *own_buffers = mscclpp_group_begin_exchange(engine->group);
     mscclpp_status_t status, own_status = allocate(engine);
     bool all_can = true;
     int rank;
 
-    mine->exportable =
-        own_status == MSCCLPP_OK && engine->runner->gpu->export_memory(engine->memory, &mine->out) == MSCCLPP_OK;
+    own_buffers->exportable =
+        own_status == MSCCLPP_OK && engine->runner->gpu->export_memory(engine->memory, &own_buffers->out) == MSCCLPP_OK;
     status = mscclpp_group_meet_exchange(engine->group, "set-up of copy engines", 0);
     if (status != MSCCLPP_OK) {
         return status;

@@ -56,26 +56,29 @@ static bool is_first(const mscclpp_admission_t *admission, const mscclpp_admissi
 
 bool mscclpp_admission_is_first(mscclpp_admission_t *admission, const mscclpp_admission_candidate_t *candidate)
 {
-    bool first;
+    bool has_lowest_key;
 
     pthread_mutex_lock(&admission->lock);
-    first = is_first(admission, candidate);
+    has_lowest_key = is_first(admission, candidate);
     pthread_mutex_unlock(&admission->lock);
-    return first;
+    return has_lowest_key;
 }
 
-/* Grants or revokes the pledges of a meeting, unless that has been decided. Returns true if they are granted. */
-static bool grant_or_revoke(uint64_t *decision, uint64_t number, bool grant)
+/*
+ * Grants or revokes the pledges of a meeting, unless another thread or rank has decided on them. Returns true if they
+ * are granted.
+ */
+static bool grant_or_revoke(uint64_t *decision, uint64_t meeting, bool grant)
 {
-    const uint64_t own_decision = 2 * number + grant;
+    const uint64_t own_decision = 2 * meeting + grant;
     uint64_t current = __atomic_load_n(decision, __ATOMIC_ACQUIRE);
     bool is_ours = false;
 
-    while (current < 2 * number && !is_ours) {
+    while (current < 2 * meeting && !is_ours) {
         is_ours =
             __atomic_compare_exchange_n(decision, &current, own_decision, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
     }
-    return (is_ours ? own_decision : current) == 2 * number + 1;
+    return (is_ours ? own_decision : current) == 2 * meeting + 1;
 }
 
 /* Ends the pledge. `taken`: the team that pledged now holds the slot. Call with the lock held. */
@@ -100,7 +103,7 @@ bool mscclpp_admission_take_slot(mscclpp_admission_t *admission, const mscclpp_a
     return took;
 }
 
-bool mscclpp_admission_pledge(mscclpp_admission_t *admission, uint64_t *decision, uint64_t number)
+bool mscclpp_admission_pledge(mscclpp_admission_t *admission, uint64_t *decision, uint64_t meeting)
 {
     bool pledged;
 
@@ -109,15 +112,15 @@ bool mscclpp_admission_pledge(mscclpp_admission_t *admission, uint64_t *decision
     if (pledged) {
         admission->slot_taken = true;
         admission->pledge = decision;
-        admission->pledge_number = number;
+        admission->pledge_number = meeting;
     }
     pthread_mutex_unlock(&admission->lock);
     return pledged;
 }
 
-bool mscclpp_admission_redeem(mscclpp_admission_t *admission, uint64_t *decision, uint64_t number)
+bool mscclpp_admission_redeem(mscclpp_admission_t *admission, uint64_t *decision, uint64_t meeting)
 {
-    const bool granted = grant_or_revoke(decision, number, true);
+    const bool granted = grant_or_revoke(decision, meeting, true);
 
     pthread_mutex_lock(&admission->lock);
     if (admission->pledge == decision) {

@@ -66,16 +66,16 @@ bool mscclpp_admission_is_first(mscclpp_admission_t *admission, const mscclpp_ad
 bool mscclpp_admission_take_slot(mscclpp_admission_t *admission, const mscclpp_admission_candidate_t *candidate);
 
 /*
- * Pledges the slot to meeting `number` of a team. `decision` is in memory that the ranks of the team share. It starts
- * as 0, and holds 2 * the last meeting whose pledges were decided on, + 1 if they were granted. A team's numbers only
- * increase. False if the slot is taken or pledged, or if another team waits for it: that team comes first. The caller
- * ends the pledge by one of the two functions below.
+ * Pledges the slot to the meeting with number `meeting` of a team. `decision` is in memory that the ranks of the team
+ * share. It starts as 0, and holds 2 * the last meeting whose pledges were decided on, + 1 if they were granted. A
+ * team's numbers only increase. False if the slot is taken or pledged, or if another team waits for it: that team comes
+ * first. The caller ends the pledge by one of the two functions below.
  *
  * Premise of the next three functions: a team has one meeting at a time, so in one process one thread at a time calls
  * them for one `decision`, and ends a pledge before it makes the next. Only mscclpp_admission_take_slot of another
  * thread may end the pledge meanwhile.
  */
-bool mscclpp_admission_pledge(mscclpp_admission_t *admission, uint64_t *decision, uint64_t number);
+bool mscclpp_admission_pledge(mscclpp_admission_t *admission, uint64_t *decision, uint64_t meeting);
 
 /*
  * Called by every rank of the team once each rank that needs a slot has pledged it. Returns the same on all ranks.
@@ -86,7 +86,7 @@ bool mscclpp_admission_pledge(mscclpp_admission_t *admission, uint64_t *decision
  * pledge. If the pledges were granted, the attempt changes nothing. If they were revoked, it ends the pledge before
  * this function does, which then finds none. By the premise above, no later pledge of this team can be in its place.
  */
-bool mscclpp_admission_redeem(mscclpp_admission_t *admission, uint64_t *decision, uint64_t number);
+bool mscclpp_admission_redeem(mscclpp_admission_t *admission, uint64_t *decision, uint64_t meeting);
 
 /* Gives up this process's pledge, if it is the one that `decision` decides on. Does nothing if it has been revoked. */
 void mscclpp_admission_give_up(mscclpp_admission_t *admission, const uint64_t *decision);

@@ -17,10 +17,10 @@ mscclpp_board_buffers_t *mscclpp_group_begin_exchange(mscclpp_group_t *group)
 
 mscclpp_status_t mscclpp_group_meet_exchange(mscclpp_group_t *group, const char *what, uint64_t bytes)
 {
-    mscclpp_board_line_t *mine = &group->board[group->rank];
+    mscclpp_board_line_t *own_line = &group->board[group->rank];
 
-    mscclpp_board_store(&mine->published, group->exchanges);
-    return mscclpp_group_wait_words(group, what, bytes, &mine->published, group->exchanges);
+    mscclpp_board_store(&own_line->published, group->exchanges);
+    return mscclpp_group_wait_words(group, what, bytes, &own_line->published, group->exchanges);
 }
 
 const mscclpp_board_buffers_t *mscclpp_group_exchanged(const mscclpp_group_t *group, int rank)
@@ -31,18 +31,18 @@ const mscclpp_board_buffers_t *mscclpp_group_exchanged(const mscclpp_group_t *gr
 mscclpp_status_t mscclpp_group_end_exchange(mscclpp_group_t *group, const char *what, uint64_t bytes, bool yes,
                                             bool *all_p)
 {
-    mscclpp_board_line_t *mine = &group->board[group->rank];
+    mscclpp_board_line_t *own_line = &group->board[group->rank];
     mscclpp_status_t status;
-    bool all = true;
+    bool all_said_yes = true;
     int rank;
 
-    mscclpp_board_store(&mine->voted, group->exchanges * 2 + yes);
-    status = mscclpp_group_wait_words(group, what, bytes, &mine->voted, group->exchanges * 2);
+    mscclpp_board_store(&own_line->voted, group->exchanges * 2 + yes);
+    status = mscclpp_group_wait_words(group, what, bytes, &own_line->voted, group->exchanges * 2);
     for (rank = 0; rank < group->size && status == MSCCLPP_OK; ++rank) {
-        all = all && mscclpp_board_load(&group->board[rank].voted) % 2 != 0;
+        all_said_yes = all_said_yes && mscclpp_board_load(&group->board[rank].voted) % 2 != 0;
     }
     if (status == MSCCLPP_OK) {
-        *all_p = all;
+        *all_p = all_said_yes;
     }
     return status;
 }

@@ -170,14 +170,14 @@ void mscclpp_group_read_notices(mscclpp_group_t *group, mscclpp_group_notice_t *
 /* Notes that another rank has passed host buffers in the current call. Failures reported from now on name that rank. */
 void mscclpp_group_note_host(mscclpp_group_t *group, int rank);
 
-/* Called on the node's first rank: sends the node's vote to the first ranks of all other nodes. */
-void mscclpp_group_send_vote(mscclpp_group_t *group, uint64_t number, bool yes);
+/* Called on the node's first rank: sends the node's answer in vote `vote` to the first ranks of all other nodes. */
+void mscclpp_group_send_vote(mscclpp_group_t *group, uint64_t vote, bool yes);
 
 /*
  * Called on the node's first rank: receives notices, and returns true if the votes of all other nodes have come. *yes_p
  * becomes false unless all of them are here and say yes.
  */
-bool mscclpp_group_all_voted(mscclpp_group_t *group, uint64_t number, bool *yes_p);
+bool mscclpp_group_all_voted(mscclpp_group_t *group, uint64_t vote_number, bool *yes_p);
 
 /* Returns the first ranks of nodes that have not voted in the current vote, as a word of mscclpp_board_add_absent. */
 uint64_t mscclpp_group_missing_votes(mscclpp_group_t *group);
@@ -201,7 +201,10 @@ void mscclpp_group_post_ask(mscclpp_group_t *group, int rank);
 /* Tells all ranks that this one names the late rank of the current call. Call with the notices' lock held. */
 void mscclpp_group_post_named(mscclpp_group_t *group);
 
-/* inquiry.c: notes that this rank waits for `late` in the current call, for its answers. -1: for no rank it knows. */
+/*
+ * inquiry.c: notes that this rank waits for rank `late` in the current call; -1: for none that it knows. It answers the
+ * questions of other ranks by this.
+ */
 void mscclpp_group_say_waiting(mscclpp_group_t *group, int late);
 
 typedef enum {

@@ -20,25 +20,25 @@
 static bool all_have_slots(const mscclpp_group_t *group, const uint64_t *word)
 {
     const size_t offset = (size_t)((const char *)word - (const char *)&group->board[group->rank]);
-    bool all = true;
+    bool all_have = true;
     int rank;
 
     for (rank = 0; rank < group->size; ++rank) {
         const char *line = (const char *)&group->board[rank];
 
-        all = all && mscclpp_board_load((const uint64_t *)(const void *)(line + offset)) % 2 == 1;
+        all_have = all_have && mscclpp_board_load((const uint64_t *)(const void *)(line + offset)) % 2 == 1;
     }
-    return all;
+    return all_have;
 }
 
 /*
- * Returns the key of meeting `number` in the queue for slots. It is equal on all ranks, and decreases with each
- * attempt. Its start is random, so that two meetings hardly ever have equal keys. Processes could admit such meetings
- * in different orders, and then neither would get a slot everywhere.
+ * Returns the key of the meeting with number `meeting` in the queue for slots. It is equal on all ranks, and decreases
+ * with each attempt. Its start is random, so that two meetings hardly ever have equal keys. Processes could admit such
+ * meetings in different orders, and then neither would get a slot everywhere.
  */
-static uint64_t queue_key(const mscclpp_group_t *group, uint64_t number, uint64_t attempt)
+static uint64_t queue_key(const mscclpp_group_t *group, uint64_t meeting, uint64_t attempt)
 {
-    const uint64_t draw = (group->id ^ number) * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+    const uint64_t draw = (group->id ^ meeting) * UINT64_C(0x9e3779b97f4a7c15) >> 32;
 
     return (UINT64_C(1) << 63) + draw - attempt * ATTEMPT_BONUS;
 }
@@ -94,28 +94,28 @@ static bool try_to_take_slot(mscclpp_group_t *group, const mscclpp_admission_can
 static mscclpp_status_t vote_of_nodes(mscclpp_group_t *group, mscclpp_group_wait_t *wait, bool yes, bool *all_yes_p)
 {
     uint64_t *result = &group->board[0].node_vote;
-    const uint64_t number = ++group->node_votes;
+    const uint64_t vote = ++group->node_votes;
     mscclpp_status_t status = MSCCLPP_OK;
     bool all_yes = yes;
 
     wait->words = NULL;
     wait->votes = true;
     if (group->rank == 0) {
-        mscclpp_group_send_vote(group, number, yes);
-        while (status == MSCCLPP_OK && !mscclpp_group_all_voted(group, number, &all_yes)) {
+        mscclpp_group_send_vote(group, vote, yes);
+        while (status == MSCCLPP_OK && !mscclpp_group_all_voted(group, vote, &all_yes)) {
             status = mscclpp_group_wait_turn(wait);
             all_yes = yes;
         }
         if (status == MSCCLPP_OK) {
-            mscclpp_board_store(result, 2 * number + all_yes);
+            mscclpp_board_store(result, 2 * vote + all_yes);
         }
     }
-    while (status == MSCCLPP_OK && mscclpp_board_load(result) < 2 * number) {
+    while (status == MSCCLPP_OK && mscclpp_board_load(result) < 2 * vote) {
         status = mscclpp_group_wait_turn(wait);
     }
     wait->votes = false;
     mscclpp_board_store(&group->board[group->rank].absent, 0);
-    *all_yes_p = status == MSCCLPP_OK && mscclpp_board_load(result) == 2 * number + 1;
+    *all_yes_p = status == MSCCLPP_OK && mscclpp_board_load(result) == 2 * vote + 1;
     return status;
 }
 
@@ -152,7 +152,7 @@ static mscclpp_status_t vote_on_slots(mscclpp_group_t *group, mscclpp_group_wait
 static mscclpp_status_t take_slots(mscclpp_group_t *group, uint64_t bytes, bool needs_slot)
 {
     /* Nodes may have met alone before they were joined, so arrivals do not count the same everywhere. Votes do. */
-    const uint64_t number = group->spans ? group->node_votes : group->arrivals;
+    const uint64_t meeting = group->spans ? group->node_votes : group->arrivals;
     mscclpp_admission_candidate_t own_candidate, *candidate = needs_slot ? &own_candidate : NULL;
     mscclpp_status_t status = MSCCLPP_OK;
     mscclpp_group_wait_t wait; /* one deadline for all attempts, as a single one may be short */
@@ -161,13 +161,13 @@ static mscclpp_status_t take_slots(mscclpp_group_t *group, uint64_t bytes, bool 
 
     mscclpp_group_wait_init(&wait, group, "room for kernels", bytes);
     if (candidate != NULL) {
-        mscclpp_admission_add(group->admission, candidate, queue_key(group, number, 0));
+        mscclpp_admission_add(group->admission, candidate, queue_key(group, meeting, 0));
     }
     for (attempt = 1; !all_have_one && status == MSCCLPP_OK; ++attempt) {
         if (attempt > 1) {
             mscclpp_group_give_slot(group);
             if (candidate != NULL) {
-                mscclpp_admission_change_key(group->admission, candidate, queue_key(group, number, attempt));
+                mscclpp_admission_change_key(group->admission, candidate, queue_key(group, meeting, attempt));
             }
             status = await_turn(group, &wait, candidate);
             status = status == MSCCLPP_OK ? vote_on_slots(group, &wait, false, &all_have_one) : status;

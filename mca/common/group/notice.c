@@ -214,18 +214,18 @@ void mscclpp_group_tell_failure(mscclpp_group_t *group, mscclpp_status_t status,
     }
 }
 
-void mscclpp_group_send_vote(mscclpp_group_t *group, uint64_t number, bool yes)
+void mscclpp_group_send_vote(mscclpp_group_t *group, uint64_t vote, bool yes)
 {
     int i;
 
     pthread_mutex_lock(&group->notices.lock);
     for (i = 0; i < group->leader_count; ++i) {
-        post_with(group, group->leaders[i], NOTICE_VOTE, group->call, MSCCLPP_OK, 2 * number + yes);
+        post_with(group, group->leaders[i], NOTICE_VOTE, group->call, MSCCLPP_OK, 2 * vote + yes);
     }
     pthread_mutex_unlock(&group->notices.lock);
 }
 
-bool mscclpp_group_all_voted(mscclpp_group_t *group, uint64_t number, bool *yes_p)
+bool mscclpp_group_all_voted(mscclpp_group_t *group, uint64_t vote_number, bool *yes_p)
 {
     bool all_here = true;
     int i;
@@ -233,10 +233,10 @@ bool mscclpp_group_all_voted(mscclpp_group_t *group, uint64_t number, bool *yes_
     pthread_mutex_lock(&group->notices.lock);
     read_all(group);
     for (i = 0; i < group->leader_count; ++i) {
-        const uint64_t vote = group->far_votes[i][number % 2];
+        const uint64_t vote = group->far_votes[i][vote_number % 2];
 
-        all_here = all_here && vote / 2 == number;
-        *yes_p = *yes_p && vote == 2 * number + 1;
+        all_here = all_here && vote / 2 == vote_number;
+        *yes_p = *yes_p && vote == 2 * vote_number + 1;
     }
     pthread_mutex_unlock(&group->notices.lock);
     return all_here;
@@ -244,13 +244,13 @@ bool mscclpp_group_all_voted(mscclpp_group_t *group, uint64_t number, bool *yes_
 
 uint64_t mscclpp_group_missing_votes(mscclpp_group_t *group)
 {
-    const uint64_t number = group->node_votes;
+    const uint64_t vote_number = group->node_votes;
     uint64_t absent = 0;
     int i;
 
     pthread_mutex_lock(&group->notices.lock);
     for (i = 0; i < group->leader_count && group->rank == 0; ++i) {
-        if (group->far_votes[i][number % 2] / 2 != number) {
+        if (group->far_votes[i][vote_number % 2] / 2 != vote_number) {
             absent = mscclpp_board_add_absent(absent, group->leaders[i]);
         }
     }

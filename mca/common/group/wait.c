@@ -227,13 +227,13 @@ static void describe_asked(mscclpp_board_asked_t asked, char *text, size_t size)
 
 mscclpp_status_t mscclpp_group_report_difference(const mscclpp_group_t *group, int rank, mscclpp_board_asked_t asked)
 {
-    char mine[128], theirs[128];
+    char own_text[128], other_text[128];
 
-    describe_asked(group->asked, mine, sizeof(mine));
-    describe_asked(asked, theirs, sizeof(theirs));
+    describe_asked(group->asked, own_text, sizeof(own_text));
+    describe_asked(asked, other_text, sizeof(other_text));
     mscclpp_error("%s: %s call %llu: rank %d passed %s, and rank %d %s; they must be equal on all ranks",
                   group->oob.label, group->collective, (unsigned long long)group->call, group->members[group->rank],
-                  mine, group->members[rank], theirs);
+                  own_text, group->members[rank], other_text);
     return MSCCLPP_ERR_INVALID;
 }
 

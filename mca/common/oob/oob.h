@@ -24,8 +24,8 @@ typedef struct {
     mscclpp_status_t (*allgather)(void *context, const void *sendbuf, void *recvbuf, size_t length);
 
     /*
-     * Likewise, among `count` ranks, of which this one is one. `members` lists them in ascending order. A rank is in
-     * one such list alone, whatever the calls. May be NULL.
+     * Gathers likewise among `count` ranks, this one included. `members` lists them in ascending order. Each rank
+     * passes the same list in all calls, and is in no other rank's list unless the two lists are equal. May be NULL.
      */
     mscclpp_status_t (*allgather_among)(void *context, const int *members, int count, const void *sendbuf,
                                         void *recvbuf, size_t length);

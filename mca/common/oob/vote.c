@@ -31,15 +31,16 @@ static void count_ballots(const ballot_t *ballots, int size, mscclpp_vote_t *vot
     vote_p->status = culprit < 0 ? MSCCLPP_OK : (mscclpp_status_t)ballots[culprit].status;
 }
 
-mscclpp_status_t mscclpp_vote(const mscclpp_oob_t *oob, mscclpp_status_t mine, mscclpp_vote_t *vote_p)
+mscclpp_status_t mscclpp_vote(const mscclpp_oob_t *oob, mscclpp_status_t own_status, mscclpp_vote_t *vote_p)
 {
-    return mscclpp_vote_with(oob, mine, true, vote_p);
+    return mscclpp_vote_with(oob, own_status, true, vote_p);
 }
 
 /* Without memory for the ballots, takes part with NULL, and the all-gather fails on all ranks. */
-mscclpp_status_t mscclpp_vote_with(const mscclpp_oob_t *oob, mscclpp_status_t mine, bool flag, mscclpp_vote_t *vote_p)
+mscclpp_status_t mscclpp_vote_with(const mscclpp_oob_t *oob, mscclpp_status_t own_status, bool flag,
+                                   mscclpp_vote_t *vote_p)
 {
-    ballot_t ballot = {(int32_t)mine, flag}, on_stack[STACK_BALLOTS], *allocated = NULL, *ballots = on_stack;
+    ballot_t ballot = {(int32_t)own_status, flag}, on_stack[STACK_BALLOTS], *allocated = NULL, *ballots = on_stack;
     mscclpp_status_t status;
 
     if (oob->size > STACK_BALLOTS) {
@@ -53,17 +54,18 @@ mscclpp_status_t mscclpp_vote_with(const mscclpp_oob_t *oob, mscclpp_status_t mi
     return status;
 }
 
-mscclpp_status_t mscclpp_agree(const mscclpp_oob_t *oob, const int *members, mscclpp_status_t mine, const char *what)
+mscclpp_status_t mscclpp_agree(const mscclpp_oob_t *oob, const int *members, mscclpp_status_t own_status,
+                               const char *step)
 {
     mscclpp_vote_t vote;
-    mscclpp_status_t status = mscclpp_vote(oob, mine, &vote);
+    mscclpp_status_t status = mscclpp_vote(oob, own_status, &vote);
 
     if (status == MSCCLPP_OK && vote.culprit >= 0) {
         /* If more memory or file descriptors would help, the culprit says so once, as a warning. */
         mscclpp_log(mscclpp_status_is_shortage(vote.status) && vote.culprit == oob->rank ? MSCCLPP_LOG_WARN
                                                                                          : MSCCLPP_LOG_INFO,
                     "%s: rank %d: %s: %s: device buffers are staged", oob->label,
-                    members != NULL ? members[vote.culprit] : vote.culprit, what, mscclpp_status_string(vote.status));
+                    members != NULL ? members[vote.culprit] : vote.culprit, step, mscclpp_status_string(vote.status));
         status = MSCCLPP_ERR_NOT_SUPPORTED;
     }
     return status;

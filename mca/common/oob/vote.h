@@ -18,16 +18,18 @@ typedef struct {
  * Collects one status from each rank of the oob; collective. Returns the error of the exchange, or MSCCLPP_OK and the
  * result, which is equal on all ranks.
  */
-mscclpp_status_t mscclpp_vote(const mscclpp_oob_t *oob, mscclpp_status_t mine, mscclpp_vote_t *vote_p);
+mscclpp_status_t mscclpp_vote(const mscclpp_oob_t *oob, mscclpp_status_t own_status, mscclpp_vote_t *vote_p);
 
 /* Likewise, with a flag, by which the ranks find out whether all of them can do something. */
-mscclpp_status_t mscclpp_vote_with(const mscclpp_oob_t *oob, mscclpp_status_t mine, bool flag, mscclpp_vote_t *vote_p);
+mscclpp_status_t mscclpp_vote_with(const mscclpp_oob_t *oob, mscclpp_status_t own_status, bool flag,
+                                   mscclpp_vote_t *vote_p);
 
 /*
  * A vote on a step that needs all ranks: MSCCLPP_OK if it succeeded on all of them. Otherwise returns
- * MSCCLPP_ERR_NOT_SUPPORTED on all ranks, and each rank logs which rank failed in `what` and why. `members` numbers the
+ * MSCCLPP_ERR_NOT_SUPPORTED on all ranks, and each rank logs which rank failed in `step` and why. `members` numbers the
  * ranks in messages; NULL: as the oob does.
  */
-mscclpp_status_t mscclpp_agree(const mscclpp_oob_t *oob, const int *members, mscclpp_status_t mine, const char *what);
+mscclpp_status_t mscclpp_agree(const mscclpp_oob_t *oob, const int *members, mscclpp_status_t own_status,
+                               const char *step);
 
 #endif

@@ -141,7 +141,7 @@ bool mscclpp_proxy_is_settled(const mscclpp_proxy_t *proxy);
 /* True if everything is handed to the network, though deliveries may not have been confirmed yet. */
 bool mscclpp_proxy_has_left(const mscclpp_proxy_t *proxy);
 
-/* Put a channel into the list of channels with something to do, and take it out. No-ops if that is so already. */
+/* Put a channel into the list of channels with something to do, and take it out. A repetition does nothing. */
 void mscclpp_proxy_mark_busy(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel);
 void mscclpp_proxy_mark_idle(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel);
 

@@ -8,8 +8,8 @@
 
 /* A rank's values of one parameter. */
 typedef struct {
-    uint64_t set;   /* the value that the user has set on this rank */
-    uint64_t value; /* the value in force on this rank */
+    uint64_t user_value;     /* the value that the user has set on this rank */
+    uint64_t value_in_force; /* the value in force on this rank */
 } setting_t;
 
 void mscclpp_settings_fill_card(const mscclpp_config_t *own, const mscclpp_config_t *config,
@@ -34,7 +34,7 @@ static void list_ranks(const setting_t *settings, int size, int first, char *tex
     int rank;
 
     for (rank = first; rank < size && used + 16 < length; ++rank) {
-        if (settings[rank].set == settings[first].set) {
+        if (settings[rank].user_value == settings[first].user_value) {
             used += (size_t)snprintf(text + used, length - used, "%s%d", used == 0 ? "" : ", ", rank);
         }
     }
@@ -50,13 +50,13 @@ static void report_difference(const mscclpp_oob_t *oob, const mscclpp_param_t *p
     if (__atomic_exchange_n(&has_told[param - mscclpp_params], true, __ATOMIC_RELAXED)) {
         return; /* reported for an earlier communicator already */
     }
-    mscclpp_settings_text(param, settings[0].value, value_of_0, sizeof(value_of_0));
+    mscclpp_settings_text(param, settings[0].value_in_force, value_of_0, sizeof(value_of_0));
     for (rank = 0; rank < oob->size; ++rank) {
-        for (earlier = 0; earlier < rank && settings[earlier].set != settings[rank].set; ++earlier) {
+        for (earlier = 0; earlier < rank && settings[earlier].user_value != settings[rank].user_value; ++earlier) {
         }
-        if (earlier == rank && settings[rank].set != settings[0].value) {
+        if (earlier == rank && settings[rank].user_value != settings[0].value_in_force) {
             list_ranks(settings, oob->size, rank, ranks, sizeof(ranks));
-            mscclpp_settings_text(param, settings[rank].set, other_value, sizeof(other_value));
+            mscclpp_settings_text(param, settings[rank].user_value, other_value, sizeof(other_value));
             mscclpp_warn("%s: parameter %s is %s on rank %s and %s on rank 0, whose value counts on all ranks",
                          oob->label, param->name, other_value, ranks, value_of_0);
         }
@@ -78,13 +78,13 @@ static mscclpp_status_t agree_on(const mscclpp_oob_t *oob, const mscclpp_param_t
         return status;
     }
     for (rank = 0; rank < oob->size; ++rank) {
-        differs = differs || settings[rank].set != settings[0].value;
+        differs = differs || settings[rank].user_value != settings[0].value_in_force;
     }
     if (differs && oob->rank == 0) {
         report_difference(oob, param, settings);
     }
-    if (own_setting->value != settings[0].value) {
-        mscclpp_settings_apply(config, param, settings[0].value);
+    if (own_setting->value_in_force != settings[0].value_in_force) {
+        mscclpp_settings_apply(config, param, settings[0].value_in_force);
     }
     return MSCCLPP_OK;
 }

@@ -38,12 +38,12 @@ typedef struct {
 /* Returns the machine's id, which is cached because finding it takes several system calls. */
 static uint64_t host_id(void)
 {
-    static uint64_t known;
-    uint64_t id = __atomic_load_n(&known, __ATOMIC_RELAXED);
+    static uint64_t cached_id;
+    uint64_t id = __atomic_load_n(&cached_id, __ATOMIC_RELAXED);
 
     if (id == 0) {
         id = mscclpp_machine_id();
-        __atomic_store_n(&known, id, __ATOMIC_RELAXED);
+        __atomic_store_n(&cached_id, id, __ATOMIC_RELAXED);
     }
     return id;
 }
@@ -280,7 +280,10 @@ static mscclpp_status_t check_sum(mscclpp_team_t *team, const uint32_t *result)
     return MSCCLPP_ERR_DEVICE;
 }
 
-/* Tries one algorithm, by an all-reduce of one number with a short deadline. Restores the settings that it changes. */
+/*
+ * Tries one algorithm, by an all-reduce of one number with a short deadline. Returns the error of the call, or
+ * MSCCLPP_ERR_DEVICE if the result is wrong. Restores the settings that it changes.
+ */
 static mscclpp_status_t probe(mscclpp_team_t *team, const mscclpp_algo_t *algo)
 {
     uint32_t value = (uint32_t)team->group.oob.rank + 1, result = 0;
@@ -355,7 +358,10 @@ static void return_offers(mscclpp_team_t **offers)
     }
 }
 
-/* Creates a team of several nodes. Takes over what `nodes` holds once the fabric exists. */
+/*
+ * Creates a team of several nodes. Takes over what `nodes` holds once the fabric exists. After a failure, which all
+ * ranks see, there is no team.
+ */
 static mscclpp_status_t join_nodes(const mscclpp_team_params_t *params, mscclpp_config_t *config,
                                    mscclpp_nodes_t *nodes, mscclpp_oob_part_t *part, mscclpp_team_t **team_p)
 {

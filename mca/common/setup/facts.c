@@ -175,13 +175,13 @@ bool mscclpp_facts_any_threads(const mscclpp_team_t *team, const mscclpp_facts_t
 
 bool mscclpp_facts_any_plans(const mscclpp_team_t *team, const mscclpp_facts_t *facts)
 {
-    bool any = false;
+    bool has_plans = false;
     int rank;
 
     for (rank = 0; rank < team->group.size; ++rank) {
-        any = any || facts[rank].plans != 0;
+        has_plans = has_plans || facts[rank].plans != 0;
     }
-    return any;
+    return has_plans;
 }
 
 bool mscclpp_facts_any_blocking(const mscclpp_team_t *team, const mscclpp_facts_t *facts)

@@ -22,7 +22,11 @@ typedef struct {
     uint64_t orders; /* rank 0's entry, not 0: the plan's packets have to order other stores */
 } entry_t;
 
-enum { READY, REFUSED, OF_OTHER_GPUS };
+enum {
+    READY,        /* the rank can use the plan */
+    REFUSED,      /* the rank refuses it; rank 0 also if a proof fails */
+    OF_OTHER_GPUS /* it is for another GPU than the rank uses */
+};
 
 /* The plans of one rank, as it sends them to all others. */
 typedef struct {
@@ -102,15 +106,15 @@ static bool is_for_gpu(const mscclpp_team_t *team, const mscclpp_plan_file_t *fi
  * Lists this rank's files that fit the team, and logs why the others do not. Rank 0 also proves them, for all ranks;
  * what it then refuses is listed as REFUSED.
  */
-static void fill_list(const mscclpp_team_t *team, const mscclpp_config_t *config, mscclpp_plan_file_t *files, int count,
-                      list_t *list)
+static void fill_list(const mscclpp_team_t *team, const mscclpp_config_t *config, mscclpp_plan_file_t *files,
+                      int file_count, list_t *list)
 {
-    for (int i = 0; i < count; ++i) {
+    for (int i = 0; i < file_count; ++i) {
         mscclpp_plan_file_t *file = &files[i];
-        const bool usable = file->plan != NULL && file->refusal == NULL;
-        const char *team_misfit = usable ? reason_of_misfit(team, file) : NULL;
+        const bool is_usable = file->plan != NULL && file->refusal == NULL;
+        const char *team_misfit = is_usable ? reason_of_misfit(team, file) : NULL;
         const char *device_misfit =
-            usable && team_misfit == NULL ? mscclpp_plan_library_misfit(file, team->group.on_twin) : NULL;
+            is_usable && team_misfit == NULL ? mscclpp_plan_library_misfit(file, team->group.on_twin) : NULL;
 
         if (team_misfit == NULL && device_misfit == NULL && team->group.oob.rank == 0) {
             mscclpp_plan_library_prove(file, proof_wanted(config));
@@ -152,9 +156,9 @@ static bool has_entry(const list_t *list, uint64_t digest, uint64_t state)
 }
 
 /* Returns this rank's file that has this digest and can be used; NULL: there is none. */
-static mscclpp_plan_file_t *find_by_digest(mscclpp_plan_file_t *files, int count, uint64_t digest)
+static mscclpp_plan_file_t *find_by_digest(mscclpp_plan_file_t *files, int file_count, uint64_t digest)
 {
-    for (int i = 0; i < count; ++i) {
+    for (int i = 0; i < file_count; ++i) {
         if (files[i].digest == digest && files[i].plan != NULL && files[i].refusal == NULL) {
             return &files[i];
         }
@@ -191,13 +195,13 @@ static bool is_of_other_gpus(const list_t *lists, int size, uint64_t digest)
  * Logs which files some rank lacks. For each such file, the first rank that has it does so, unless rank 0 has refused
  * the file, and so has logged it already.
  */
-static void report_missing(const mscclpp_team_t *team, const list_t *lists, mscclpp_plan_file_t *files, int count)
+static void report_missing(const mscclpp_team_t *team, const list_t *lists, mscclpp_plan_file_t *files, int file_count)
 {
     const list_t *own_list = &lists[team->group.oob.rank];
 
     for (uint64_t i = 0; i < own_list->count; ++i) {
         const uint64_t digest = own_list->entries[i].digest;
-        mscclpp_plan_file_t *file = find_by_digest(files, count, digest);
+        mscclpp_plan_file_t *file = find_by_digest(files, file_count, digest);
         const int lacking_rank = first_rank_without(lists, team->group.oob.size, digest);
         int first_owner = 0;
 
@@ -213,7 +217,8 @@ static void report_missing(const mscclpp_team_t *team, const list_t *lists, mscc
 }
 
 /* Makes the team's list of plans: those that all ranks can use, in the order of rank 0's list. */
-static mscclpp_status_t take_list(mscclpp_team_t *team, const list_t *lists, mscclpp_plan_file_t *files, int count)
+static mscclpp_status_t make_team_plans(mscclpp_team_t *team, const list_t *lists, mscclpp_plan_file_t *files,
+                                        int file_count)
 {
     const list_t *list_of_0 = &lists[0];
 
@@ -222,7 +227,7 @@ static mscclpp_status_t take_list(mscclpp_team_t *team, const list_t *lists, msc
         return MSCCLPP_ERR_NO_MEMORY;
     }
     for (uint64_t i = 0; i < list_of_0->count; ++i) {
-        mscclpp_plan_file_t *file = find_by_digest(files, count, list_of_0->entries[i].digest);
+        mscclpp_plan_file_t *file = find_by_digest(files, file_count, list_of_0->entries[i].digest);
         mscclpp_team_plan_t *plan = &team->plans[team->plan_count];
 
         if (first_rank_without(lists, team->group.oob.size, list_of_0->entries[i].digest) >= 0) {
@@ -251,7 +256,7 @@ static mscclpp_status_t take_list(mscclpp_team_t *team, const list_t *lists, msc
 static void report_rules(const mscclpp_team_t *team)
 {
     const mscclpp_protocol_t *protocol = &team->protocol;
-    static bool told;
+    static bool has_told;
     const uint64_t nodes = team->fabric != NULL ? (uint64_t)mscclpp_fabric_nodes(team->fabric)->count : 0;
     uint64_t missing = 0;
 
@@ -269,7 +274,7 @@ static void report_rules(const mscclpp_team_t *team)
         }
         missing += !is_available;
     }
-    if (missing > 0 && team->group.oob.rank == 0 && !__atomic_exchange_n(&told, true, __ATOMIC_RELAXED)) {
+    if (missing > 0 && team->group.oob.rank == 0 && !__atomic_exchange_n(&has_told, true, __ATOMIC_RELAXED)) {
         mscclpp_warn("%s: coll_mscclpp_rules: %llu rules for %d ranks name an execution plan that these ranks do not "
                      "have: other algorithms serve such calls",
                      team->group.oob.label, (unsigned long long)missing, team->group.oob.size);
@@ -283,7 +288,7 @@ mscclpp_status_t mscclpp_setup_plans(mscclpp_team_t *team, const mscclpp_team_pa
     const mscclpp_oob_t *oob = &team->group.oob;
     list_t *lists = NULL;
     mscclpp_status_t status = MSCCLPP_OK;
-    int count = 0;
+    int file_count = 0;
 
     *own_status_p = MSCCLPP_OK;
     if (has_plans) {
@@ -292,13 +297,13 @@ mscclpp_status_t mscclpp_setup_plans(mscclpp_team_t *team, const mscclpp_team_pa
         status = mscclpp_agree(oob, NULL, *own_status_p, "memory for execution plans");
     }
     if (has_plans && status == MSCCLPP_OK) {
-        count = mscclpp_plan_library_load(params->plans, &files);
-        fill_list(team, params->config, files, count, &lists[team->group.oob.size]);
+        file_count = mscclpp_plan_library_load(params->plans, &files);
+        fill_list(team, params->config, files, file_count, &lists[team->group.oob.size]);
         status = oob->allgather(oob->context, &lists[team->group.oob.size], lists, sizeof(*lists));
     }
     if (has_plans && status == MSCCLPP_OK) {
-        report_missing(team, lists, files, count);
-        *own_status_p = take_list(team, lists, files, count);
+        report_missing(team, lists, files, file_count);
+        *own_status_p = make_team_plans(team, lists, files, file_count);
         status = mscclpp_agree(oob, NULL, *own_status_p, "memory for execution plans");
     }
     if (status == MSCCLPP_OK) {

@@ -113,10 +113,10 @@ static mscclpp_status_t open_window(const mscclpp_conn_t *conn, uint64_t magic, 
     return status;
 }
 
-/* Logs that there is no memory for `what`. Always returns MSCCLPP_ERR_NO_MEMORY. */
-static mscclpp_status_t log_no_memory(const mscclpp_transport_t *transport, const char *what)
+/* Logs that there is no memory for `purpose`. Always returns MSCCLPP_ERR_NO_MEMORY. */
+static mscclpp_status_t log_no_memory(const mscclpp_transport_t *transport, const char *purpose)
 {
-    mscclpp_error("%s: out of memory for %s of transport shm", transport->params.label, what);
+    mscclpp_error("%s: out of memory for %s of transport shm", transport->params.label, purpose);
     return MSCCLPP_ERR_NO_MEMORY;
 }
 
@@ -275,11 +275,12 @@ static void shm_remote_destroy(mscclpp_remote_t *remote)
 }
 
 /* Logs an access outside a region. Always returns MSCCLPP_ERR_INVALID. */
-static mscclpp_status_t log_out_of_range(const mscclpp_conn_t *conn, const char *what, uint64_t offset, uint64_t length,
-                                         uint64_t limit)
+static mscclpp_status_t log_out_of_range(const mscclpp_conn_t *conn, const char *action, uint64_t offset,
+                                         uint64_t length, uint64_t limit)
 {
     mscclpp_error("%s: %s of %llu bytes at offset %llu for rank %d; the region has %llu", conn->transport->params.label,
-                  what, (unsigned long long)length, (unsigned long long)offset, conn->peer, (unsigned long long)limit);
+                  action, (unsigned long long)length, (unsigned long long)offset, conn->peer,
+                  (unsigned long long)limit);
     return MSCCLPP_ERR_INVALID;
 }
 

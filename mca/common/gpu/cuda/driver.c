@@ -282,10 +282,7 @@ mscclpp_status_t mscclpp_cuda_current_device(int *device_p)
     CUdevice device;
     int fallback, count;
 
-    /*
-     * Probes, because a rank without device memory may have to join ranks that have some before it has used CUDA
-     * itself.
-     */
+    /* A rank that has not used CUDA yet, and so has not probed, may have to join ranks with device memory. */
     if (MSCCLPP_OK != mscclpp_cuda_probe(&count)) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }

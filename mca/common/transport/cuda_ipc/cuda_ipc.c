@@ -91,10 +91,10 @@ struct mscclpp_remote {
     mscclpp_window_t window;
 };
 
-/* Logs that there is no memory for `what`. Always returns MSCCLPP_ERR_NO_MEMORY. */
-static mscclpp_status_t log_no_memory(const mscclpp_transport_params_t *params, const char *what)
+/* Logs that there is no memory for `purpose`. Always returns MSCCLPP_ERR_NO_MEMORY. */
+static mscclpp_status_t log_no_memory(const mscclpp_transport_params_t *params, const char *purpose)
 {
-    mscclpp_error("%s: out of memory for %s of transport cuda_ipc", params->label, what);
+    mscclpp_error("%s: out of memory for %s of transport cuda_ipc", params->label, purpose);
     return MSCCLPP_ERR_NO_MEMORY;
 }
 
@@ -205,11 +205,11 @@ static void update_passed(mscclpp_conn_t *conn)
 }
 
 /* Breaks the connection if its peer, in this process, has freed the memory. Returns the connection's status. */
-static mscclpp_status_t check_not_freed(mscclpp_conn_t *conn, const mscclpp_window_t *window, const char *what)
+static mscclpp_status_t check_not_freed(mscclpp_conn_t *conn, const mscclpp_window_t *window, const char *memory_name)
 {
     if (!mscclpp_window_is_there(conn->transport->params.gpu, window)) {
         mscclpp_error("%s: rank %d, which is in this process, has freed the %s that this rank still writes to",
-                      conn->transport->params.label, conn->peer, what);
+                      conn->transport->params.label, conn->peer, memory_name);
         conn->status = MSCCLPP_ERR_INVALID;
     }
     return conn->status;
@@ -241,20 +241,20 @@ static mscclpp_status_t enqueue(mscclpp_conn_t *conn, void *to, const void *from
 /* Appends a marker: a copy that shows when everything before it has ended. MSCCLPP_IN_PROGRESS: no marker is free. */
 static mscclpp_status_t append_marker(mscclpp_conn_t *conn)
 {
-    const uint64_t number = conn->markers + 1;
+    const uint64_t marker = conn->markers + 1;
     mscclpp_status_t status;
 
-    if (number - conn->passed_markers == SLOTS) {
+    if (marker - conn->passed_markers == SLOTS) {
         update_passed(conn);
-        if (number - conn->passed_markers == SLOTS) {
+        if (marker - conn->passed_markers == SLOTS) {
             return MSCCLPP_IN_PROGRESS;
         }
     }
-    conn->signals_before[number % SLOTS] = conn->signals;
-    status = enqueue(conn, &conn->device_board->last_marker, &conn->transport->marker_numbers[number % SLOTS],
+    conn->signals_before[marker % SLOTS] = conn->signals;
+    status = enqueue(conn, &conn->device_board->last_marker, &conn->transport->marker_numbers[marker % SLOTS],
                      sizeof(uint64_t));
     if (status == MSCCLPP_OK) {
-        conn->markers = number;
+        conn->markers = marker;
         conn->unmarked = false;
     }
     return status;

@@ -87,11 +87,11 @@ mscclpp_status_t mscclpp_transport_ucx_conn_address(const mscclpp_conn_t *conn, 
                                 .registers_host = transport->registers_host,
                                 .device_regions = transport->device_regions,
                                 .worker_length = (uint32_t)transport->address_length};
-    char *next = address;
+    char *cursor = address;
 
-    memcpy(next, &head, sizeof(head));
-    next += sizeof(head);
-    memcpy(next, transport->address, head.worker_length);
+    memcpy(cursor, &head, sizeof(head));
+    cursor += sizeof(head);
+    memcpy(cursor, transport->address, head.worker_length);
     *length_p = sizeof(head) + head.worker_length;
     return MSCCLPP_OK;
 }
@@ -161,16 +161,16 @@ mscclpp_status_t mscclpp_transport_ucx_conn_status(const mscclpp_conn_t *conn)
  */
 static void judge_loss(mscclpp_conn_t *conn)
 {
-    char what[160];
+    char reason[160];
 
     if (conn->peer_left && conn->op_begin == conn->op_end) {
         mscclpp_debug("%s: rank %d has closed its ucx connection", conn->transport->params.label, conn->peer);
         return;
     }
     if (conn->op_begin != conn->op_end || mscclpp_now() - conn->lost_at > UCX_GRACE_SECONDS) {
-        snprintf(what, sizeof(what), "UCX has lost the peer: %s",
+        snprintf(reason, sizeof(reason), "UCX has lost the peer: %s",
                  conn->transport->ucx.ucs_status_string(conn->lost_why));
-        mscclpp_transport_ucx_fail(conn, MSCCLPP_ERR_PEER, what);
+        mscclpp_transport_ucx_fail(conn, MSCCLPP_ERR_PEER, reason);
     }
 }
 

@@ -141,7 +141,7 @@ typedef struct {
     bool copying;             /* a signal that waits until the bytes of its put are copied from the bounce memory */
 } ucx_arrival_t;
 
-/* The copies of an add to device memory. A stage that is over stays until the next copy has begun. */
+/* How far an add to device memory has come. A value stays after its copy has ended, until the next step. */
 enum {
     UCX_ADD_NONE,  /* no copy has begun */
     UCX_ADD_READS, /* the word is copied to the landing memory */
@@ -199,8 +199,10 @@ struct mscclpp_conn {
     unsigned placing;           /* among them, receptions into regions */
     ucx_address_t peer_address; /* of the peer's half; valid once connected */
 
-    /* Numbers of operations: [op_begin, op_next) were begun, [op_next, op_end) were not; operation i lies at i %
-     * UCX_OPS_MAX. */
+    /*
+     * Numbers of operations: [op_begin, op_next) were begun, [op_next, op_end) were not. Operation i lies at
+     * i % UCX_OPS_MAX.
+     */
     ucx_op_t ops[UCX_OPS_MAX];
     uint64_t op_begin, op_next, op_end;
 
@@ -297,8 +299,11 @@ mscclpp_status_t mscclpp_transport_ucx_conn_status(const mscclpp_conn_t *conn);
  */
 void mscclpp_transport_ucx_lose(mscclpp_conn_t *conn, ucs_status_t why);
 
-/* Breaks the connection and logs one line about the cause, unless it is broken already. */
-void mscclpp_transport_ucx_fail(mscclpp_conn_t *conn, mscclpp_status_t status, const char *what);
+/*
+ * Breaks the connection for good and logs one line with the reason. Does nothing if it is broken already. Clean-up
+ * tells the peer, unless the peer caused the failure.
+ */
+void mscclpp_transport_ucx_fail(mscclpp_conn_t *conn, mscclpp_status_t status, const char *reason);
 
 /*
  * Makes sure that UCX no longer reads or writes the region. Waits for UCX, breaks the connections whose operations use

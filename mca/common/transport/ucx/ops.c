@@ -233,14 +233,14 @@ static mscclpp_status_t check_can_take(mscclpp_conn_t *conn)
 
 /*
  * Checks that a range lies within a region of `region_length` bytes, which belongs to rank `owner`. If not, logs it and
- * returns MSCCLPP_ERR_INVALID.
+ * returns MSCCLPP_ERR_INVALID. `action` begins the message.
  */
-static mscclpp_status_t check_range(const mscclpp_conn_t *conn, const char *what, uint64_t offset, uint64_t length,
+static mscclpp_status_t check_range(const mscclpp_conn_t *conn, const char *action, uint64_t offset, uint64_t length,
                                     int owner, uint64_t region_length)
 {
     if (offset > region_length || length > region_length - offset) {
         mscclpp_error("%s: %s %llu bytes from byte %llu on of a region of rank %d, which has %llu",
-                      conn->transport->params.label, what, (unsigned long long)length, (unsigned long long)offset,
+                      conn->transport->params.label, action, (unsigned long long)length, (unsigned long long)offset,
                       owner, (unsigned long long)region_length);
         return MSCCLPP_ERR_INVALID;
     }

@@ -19,9 +19,9 @@ static ucx_arrival_t *arrival_at(mscclpp_conn_t *conn, uint64_t number)
 }
 
 /* Breaks the connection because of a message that makes no sense: one side has a fault, or their parameters differ. */
-static void reject(mscclpp_conn_t *conn, const char *what)
+static void reject(mscclpp_conn_t *conn, const char *reason)
 {
-    mscclpp_transport_ucx_fail(conn, MSCCLPP_ERR_INVALID, what);
+    mscclpp_transport_ucx_fail(conn, MSCCLPP_ERR_INVALID, reason);
 }
 
 /* Called when the announced data of a message have arrived, or when that has failed: then the peer is lost. */
@@ -279,10 +279,11 @@ static void reduce_to_signal(ucx_header_t *header)
 }
 
 /*
- * Carries on with an add to device memory. The CPU cannot access the word, so it is copied out, added to and copied
- * back. No other operation of this instance changes it in the meantime. Returns true once the add is done.
+ * Takes the next step of an add to device memory, and returns true once the add is done. The CPU cannot access the
+ * word, so it is copied out, added to and copied back. No other operation of this instance changes it in the meantime.
+ * Call it again in each round until it returns true.
  */
-static bool add_to_device(mscclpp_conn_t *conn, char *target, uint64_t value)
+static bool step_device_add(mscclpp_conn_t *conn, char *target, uint64_t value)
 {
     mscclpp_transport_t *transport = conn->transport;
     uint64_t *word;
@@ -330,7 +331,7 @@ static bool execute_add(mscclpp_conn_t *conn, const ucx_header_t *header)
         return false;
     }
     if (on_device) {
-        return add_to_device(conn, target, header->value);
+        return step_device_add(conn, target, header->value);
     }
     (void)__atomic_fetch_add((uint64_t *)(void *)target, header->value, __ATOMIC_RELEASE);
     return true;
@@ -411,7 +412,10 @@ static bool end_copies(mscclpp_transport_t *transport)
     return progressed;
 }
 
-/* Goes over all connections several times, because the end of a batch of copies lets more messages have their turn. */
+/*
+ * Goes over all connections several times, because the end of a batch of copies lets more messages have their turn. At
+ * the end, tells each peer how many of its messages have been carried out.
+ */
 void mscclpp_transport_ucx_execute(mscclpp_transport_t *transport)
 {
     bool progressed = true;

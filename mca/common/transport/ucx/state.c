@@ -24,7 +24,7 @@ bool mscclpp_transport_ucx_stays_near(const mscclpp_transport_params_t *params)
     return params->one_host && params->config->ucx_shared_memory;
 }
 
-void mscclpp_transport_ucx_fail(mscclpp_conn_t *conn, mscclpp_status_t status, const char *what)
+void mscclpp_transport_ucx_fail(mscclpp_conn_t *conn, mscclpp_status_t status, const char *reason)
 {
     if (conn->status != MSCCLPP_OK) {
         return;
@@ -39,7 +39,7 @@ void mscclpp_transport_ucx_fail(mscclpp_conn_t *conn, mscclpp_status_t status, c
         /* If the peer caused the failure, it knows or is gone. */
         conn->must_tell = status != MSCCLPP_ERR_PEER;
         (void)snprintf(text, sizeof(text), "%s: the ucx connection to rank %d is broken: %s",
-                       conn->transport->params.label, conn->peer, what);
+                       conn->transport->params.label, conn->peer, reason);
         mscclpp_note_loss(conn->must_tell ? NULL : conn->transport->params.loss, conn->peer, text);
     }
 }

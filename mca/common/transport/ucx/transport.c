@@ -134,7 +134,8 @@ static bool close_all(mscclpp_transport_t *transport)
 }
 
 /*
- * If UCX does not let go of something, leaves its worker and the instance's memory as they are, since it may use them.
+ * Frees the instance. If UCX does not let go of something, its worker and the instance's memory stay, since UCX may
+ * still use them.
  */
 static void ucx_destroy(mscclpp_transport_t *transport)
 {
@@ -240,7 +241,7 @@ static mscclpp_status_t ucx_create(const mscclpp_transport_params_t *params, uin
     return MSCCLPP_OK;
 }
 
-/* Receives first, then carries out what came, then begins and sends what this side has to. */
+/* Receives first, then carries out what has arrived, then begins this side's operations and sends their messages. */
 static mscclpp_status_t ucx_progress(mscclpp_transport_t *transport)
 {
     mscclpp_status_t status = MSCCLPP_OK;

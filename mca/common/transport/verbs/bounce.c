@@ -8,7 +8,7 @@
 #define SLOTS MSCCLPP_VERBS_BOUNCE_SLOTS
 
 /* Breaks the connection and tells the peer, which would otherwise wait for an acknowledgement for ever. */
-static void fail_and_tell_peer(mscclpp_conn_t *conn, mscclpp_status_t status, const char *what)
+static void fail_and_tell_peer(mscclpp_conn_t *conn, mscclpp_status_t status, const char *reason)
 {
     if (MSCCLPP_OK != conn->status || conn->peer_left) {
         return;
@@ -17,7 +17,7 @@ static void fail_and_tell_peer(mscclpp_conn_t *conn, mscclpp_status_t status, co
         mscclpp_verbs_send_control(conn->qps[0], MSCCLPP_VERBS_TROUBLE);
         mscclpp_verbs_ring_doorbell(conn->qps[0]);
     }
-    mscclpp_verbs_fail(conn, status, "the connection to rank %d failed: %s", conn->peer, what);
+    mscclpp_verbs_fail(conn, status, "the connection to rank %d failed: %s", conn->peer, reason);
 }
 
 /* Allocates and registers slots, unless that is done. Returns false, with nothing allocated, if it fails. */
@@ -264,7 +264,7 @@ void mscclpp_verbs_bounce_on_message(mscclpp_conn_t *conn, uint32_t message)
 {
     mscclpp_verbs_bounce_t *bounce = conn->bounce;
     const uint32_t kind = message & ~MSCCLPP_VERBS_COUNT_MASK;
-    uint64_t count;
+    uint64_t newly_acknowledged;
 
     if (bounce == NULL) {
         fail_and_tell_peer(conn, MSCCLPP_ERR_PEER, "the peer sent a control message that is not expected");
@@ -274,12 +274,12 @@ void mscclpp_verbs_bounce_on_message(mscclpp_conn_t *conn, uint32_t message)
                bounce->arrived - bounce->answered < SLOTS) {
         ++bounce->arrived;
     } else if (MSCCLPP_VERBS_ACKNOWLEDGED == kind) {
-        /* The low bits of the count suffice, since at most SLOTS messages are not acknowledged. */
-        count = (message - (uint32_t)bounce->acknowledged) & MSCCLPP_VERBS_COUNT_MASK;
-        if (count > bounce->messages - bounce->acknowledged) {
+        /* The low bits of the newly_acknowledged suffice, since at most SLOTS messages are not acknowledged. */
+        newly_acknowledged = (message - (uint32_t)bounce->acknowledged) & MSCCLPP_VERBS_COUNT_MASK;
+        if (newly_acknowledged > bounce->messages - bounce->acknowledged) {
             fail_and_tell_peer(conn, MSCCLPP_ERR_PEER, "the peer acknowledged what has not been sent");
         } else {
-            bounce->acknowledged += count;
+            bounce->acknowledged += newly_acknowledged;
         }
     } else {
         fail_and_tell_peer(conn, MSCCLPP_ERR_PEER, "the peer sent a control message that is not expected");
@@ -312,10 +312,11 @@ static bool start_copy(mscclpp_conn_t *conn, void *to, const void *from, size_t 
 }
 
 /*
- * Carries on with an add to device memory. The CPU cannot access the word, so it is copied to the slot, added to there
- * and copied back. No other message of this instance is carried out meanwhile. Returns true once the add is done.
+ * Takes the next step of an add to device memory, and returns true once the add is done. The CPU cannot access the
+ * word, so it is copied to the slot, added to there and copied back. No other message of this instance is carried out
+ * meanwhile. Call it again in each round until it returns true.
  */
-static bool continue_add(mscclpp_conn_t *conn, mscclpp_verbs_slot_t *slot)
+static bool step_add(mscclpp_conn_t *conn, mscclpp_verbs_slot_t *slot)
 {
     mscclpp_transport_t *transport = conn->transport;
     mscclpp_verbs_bounce_t *bounce = conn->bounce;
@@ -367,7 +368,7 @@ static void execute_arrived(mscclpp_conn_t *conn)
             break;
         }
         if (0 != slot->header.is_add) {
-            if (!continue_add(conn, slot)) {
+            if (!step_add(conn, slot)) {
                 break;
             }
             ++bounce->executed;

@@ -49,7 +49,7 @@ typedef struct {
     uint64_t freed_by; /* the slot is free once this message is acknowledged (lands) or this work request completed */
 } mscclpp_verbs_sent_t;
 
-/* The copies of an add to bounced memory. A stage that is over stays until the next copy has begun. */
+/* How far an add to bounced memory has come. A value stays after its copy has ended, until the next step. */
 enum {
     MSCCLPP_VERBS_ADD_NONE,  /* no copy has begun */
     MSCCLPP_VERBS_ADD_READS, /* the word is copied to the slot */

@@ -226,14 +226,14 @@ static int compare_candidates(const void *first, const void *second)
 }
 
 /* Makes the best candidates the rails, as many as verbs_rails says, and closes the others. */
-static void choose_rails(mscclpp_transport_t *transport, candidate_t *candidates, int count)
+static void choose_rails(mscclpp_transport_t *transport, candidate_t *candidates, int candidate_count)
 {
     const int wanted_rails = transport->params.config->verbs_rails;
     int first_chosen = 0;
     int equal_count = 1;
 
-    qsort(candidates, (size_t)count, sizeof(candidates[0]), compare_candidates);
-    while (equal_count < count && candidates[equal_count].distance == candidates[0].distance &&
+    qsort(candidates, (size_t)candidate_count, sizeof(candidates[0]), compare_candidates);
+    while (equal_count < candidate_count && candidates[equal_count].distance == candidates[0].distance &&
            candidates[equal_count].rate == candidates[0].rate &&
            candidates[equal_count].rail.link_layer == candidates[0].rail.link_layer) {
         ++equal_count;
@@ -242,7 +242,7 @@ static void choose_rails(mscclpp_transport_t *transport, candidate_t *candidates
     if (1 == wanted_rails) {
         first_chosen = transport->params.rank % equal_count;
     }
-    for (int i = 0; i < count; ++i) {
+    for (int i = 0; i < candidate_count; ++i) {
         if (i >= first_chosen && i < first_chosen + wanted_rails && transport->rail_count < MSCCLPP_VERBS_MAX_RAILS) {
             transport->rails[transport->rail_count++] = candidates[i].rail;
         } else {

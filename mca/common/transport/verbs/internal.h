@@ -118,7 +118,7 @@ struct mscclpp_transport {
     mscclpp_status_t unreported_failure; /* failure of a connection that progress has not returned yet */
 };
 
-/* The part of a put that is not posted yet, because the queue was full. length 0 and no read_back: nothing. */
+/* The part of a put that is not posted yet, because the queue was full. Empty if length is 0 and read_back false. */
 typedef struct {
     uint64_t from; /* address of the source */
     uint64_t to;   /* address of the target */

@@ -8,10 +8,10 @@ uint32_t mscclpp_verbs_free_slots(const mscclpp_verbs_qp_t *qp)
     return qp->depth - (uint32_t)(qp->posted - qp->completed);
 }
 
-/* Breaks the connection because the HCA refused a request; `error` is an errno. */
-static void fail_to_post(mscclpp_verbs_qp_t *qp, const char *what, int error)
+/* Breaks the connection because the HCA refused `request`, a noun for the message; `error` is an errno. */
+static void fail_to_post(mscclpp_verbs_qp_t *qp, const char *request, int error)
 {
-    mscclpp_verbs_fail(qp->conn, MSCCLPP_ERR_SYSTEM, "%s for rank %d on %s port %d was refused: %s", what,
+    mscclpp_verbs_fail(qp->conn, MSCCLPP_ERR_SYSTEM, "%s for rank %d on %s port %d was refused: %s", request,
                        qp->conn->peer, qp->rail->name, qp->rail->port, strerror(error));
 }
 
