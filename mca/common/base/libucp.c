@@ -113,6 +113,7 @@ static mscclpp_status_t prepare_load(void)
     return load_status;
 }
 
+/* Fills in a table of its own first, so that *functions_p is complete or unchanged. */
 mscclpp_status_t mscclpp_ucx_load(mscclpp_ucx_functions_t *functions_p)
 {
     mscclpp_ucx_functions_t functions;

@@ -199,6 +199,7 @@ static mscclpp_status_t await_arrivals(mscclpp_group_t *group, uint64_t bytes, c
     return status;
 }
 
+/* Pledges the slot, meets the other ranks, and only without granted pledges competes for slots (take_slots). */
 mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool early)
 {
     uint64_t *word = &group->board[group->rank].arrived, *decision = &group->board[0].pledges;

@@ -442,6 +442,7 @@ mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait)
     return status;
 }
 
+/* Waits for one rank after the other. Reads a word more often than it makes a turn, because turns take time. */
 mscclpp_status_t mscclpp_group_wait_on(mscclpp_group_wait_t *wait, const uint64_t *word, uint64_t target)
 {
     mscclpp_group_t *group = wait->group;

@@ -276,6 +276,7 @@ static mscclpp_status_t carry_trigger(mscclpp_proxy_t *proxy, const mscclpp_dev_
     return status;
 }
 
+/* Waiting triggers come before new ones, which would have to queue behind them on the same channel. */
 mscclpp_status_t mscclpp_proxy_carry(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t settle)
 {
     const uint64_t slots = mscclpp_fifo_device(proxy->fifo)->size;

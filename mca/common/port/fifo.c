@@ -19,6 +19,10 @@ struct mscclpp_fifo {
     uint64_t next; /* position of the next trigger; equal to *tail */
 };
 
+/*
+ * Tail and ring lie in host memory, where the proxy polls the ring. The head, by which kernels take slots, and the last
+ * tail that they have seen lie in device memory.
+ */
 mscclpp_status_t mscclpp_fifo_create(const mscclpp_gpu_ops_t *gpu, int device, uint64_t slots, mscclpp_fifo_t **fifo_p)
 {
     mscclpp_fifo_t *fifo = calloc(1, sizeof(*fifo));

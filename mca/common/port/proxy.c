@@ -240,6 +240,7 @@ err_free:
     return status;
 }
 
+/* Ends the thread first, because it uses everything else. */
 void mscclpp_proxy_destroy(mscclpp_proxy_t *proxy)
 {
     if (proxy == NULL) {

@@ -395,6 +395,10 @@ static mscclpp_status_t join_nodes(const mscclpp_team_params_t *params, mscclpp_
     return MSCCLPP_OK;
 }
 
+/*
+ * There are three ways, and all ranks take the same: take over an ended team, create one on a single node, or join the
+ * teams of several nodes.
+ */
 mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *user_params, mscclpp_team_t **team_p)
 {
     mscclpp_config_t config = *user_params->config;

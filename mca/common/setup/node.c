@@ -326,6 +326,10 @@ static void part_ranks(mscclpp_team_t *team, mscclpp_status_t status)
     team->group.board = NULL;
 }
 
+/*
+ * Takes the steps at the top of this file. After a failure the team is destroyed, or kept for ever where peers may
+ * still map its memory (part_ranks).
+ */
 mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const mscclpp_oob_t *oob,
                                     const mscclpp_nodes_t *nodes, mscclpp_status_t *own_status_p,
                                     mscclpp_team_t **team_p)

@@ -17,6 +17,7 @@ static bool is_outside(uint64_t offset, uint64_t length, uint64_t size)
     return offset > size || length > size - offset;
 }
 
+/* Puts from or into bounced memory go through slots. All others become work requests on the memory itself. */
 mscclpp_status_t mscclpp_verbs_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
                                    mscclpp_region_t *region, uint64_t from, uint64_t length)
 {

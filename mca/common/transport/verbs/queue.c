@@ -87,6 +87,7 @@ bool mscclpp_verbs_ask_completion(mscclpp_verbs_qp_t *qp)
     return true;
 }
 
+/* Receive requests have no buffers, because messages consist of their immediate data alone. */
 void mscclpp_verbs_post_receives(mscclpp_verbs_qp_t *qp)
 {
     struct ibv_recv_wr chain[MSCCLPP_VERBS_RECEIVE_CHAIN];

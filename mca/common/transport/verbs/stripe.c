@@ -136,6 +136,7 @@ mscclpp_status_t mscclpp_verbs_put_data(mscclpp_conn_t *conn, const mscclpp_remo
     return conn->status;
 }
 
+/* Makes work requests of at most the port's largest message. Short ones carry data that the CPU can read inline. */
 void mscclpp_verbs_continue_put(mscclpp_verbs_qp_t *qp)
 {
     mscclpp_verbs_unposted_t *unposted = &qp->unposted;
