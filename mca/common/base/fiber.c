@@ -171,7 +171,7 @@ static void run_functions(unsigned high, unsigned low)
     }
 }
 
-/* Switches to a new fiber for the first time. */
+/* Switches to a new fiber for the first time. Returns once the fiber has yielded or ended. */
 static void begin_fiber(mscclpp_fiber_t *fiber)
 {
     const uintptr_t address = (uintptr_t)fiber;

@@ -422,7 +422,7 @@ static mscclpp_status_t open_endpoint(ucx_peer_t *peer)
     return MSCCLPP_OK;
 }
 
-/* Sends a copy of a frame to a peer, after opening its endpoint if it has none. Call with the lock held. */
+/* Sends a copy of a frame; opens an endpoint if needed. MSCCLPP_ERR_PEER if the peer has failed. Lock must be held. */
 static mscclpp_status_t send_frame(ucx_peer_t *peer, const mscclpp_ctrl_ucx_frame_t *frame)
 {
     ucp_request_param_t param = {.op_attr_mask =

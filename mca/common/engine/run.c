@@ -56,8 +56,8 @@ static mscclpp_gpu_stream_t *stream_of(const mscclpp_engine_t *engine, int peer)
 }
 
 /*
- * Starts the copy of this rank's next operand for `owner` into a slot there, and records the event of that slot.
- * Nothing is copied for an empty chunk.
+ * Starts the copy of this rank's next operand for `owner` into a slot there, which must be free, and records the event
+ * of that slot. Nothing is copied for an empty chunk.
  */
 static mscclpp_status_t send_operand(mscclpp_engine_t *engine, int owner)
 {
@@ -76,7 +76,10 @@ static mscclpp_status_t send_operand(mscclpp_engine_t *engine, int owner)
     return status;
 }
 
-/* Starts the copy of the next result of this rank's shard to a peer. After the last one, records the peer's event. */
+/*
+ * Starts the copy of the next result of this rank's shard to a peer. The chunk must be reduced. After the last chunk,
+ * records the peer's event.
+ */
 static mscclpp_status_t return_result(mscclpp_engine_t *engine, int peer)
 {
     const uint64_t chunk = engine->peer[peer].returned;
@@ -166,8 +169,8 @@ static mscclpp_status_t query_event(const mscclpp_engine_t *engine, mscclpp_gpu_
 }
 
 /*
- * Publishes on the board how many operand chunks of this rank have arrived at all peers. Notes at most one
- * more chunk for each peer.
+ * Publishes on the board how many operand chunks of this rank have arrived at all peers. Notes at most one more chunk
+ * for each peer. Returns the error of a copy that has failed.
  */
 static mscclpp_status_t publish_sent(mscclpp_engine_t *engine)
 {
@@ -197,7 +200,7 @@ static mscclpp_status_t publish_sent(mscclpp_engine_t *engine)
 /*
  * Starts every copy and kernel whose dependencies are met, but at most one chunk of each kind for a peer, so that no
  * peer waits while another one is served. Operands come before results, because more work depends on them. Each rank
- * begins with another peer.
+ * begins with another peer. Returns the first error, after which the call cannot go on.
  *
  * A slot is free once its owner has reduced the chunk in it. At the start of a call all slots are free: this rank has
  * the results of the last call, so the owners have reduced its chunks.

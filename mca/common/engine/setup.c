@@ -78,8 +78,8 @@ static mscclpp_status_t allocate(mscclpp_engine_t *engine)
 
 /*
  * Maps the peers' memory and writes a word into the memory of each rank, with the same kind of copy that calls use.
- * This tests the copies, and makes the GPU runtime load whatever they need. If it fails, mappings that were made stay
- * for free_resources.
+ * This tests the copies, and makes the GPU runtime load whatever they need. If it fails, no copy is under way, or the
+ * runner is stuck; mappings that were made stay for free_resources.
  */
 static mscclpp_status_t map_and_test(mscclpp_engine_t *engine)
 {
@@ -152,7 +152,8 @@ static void close_peers(mscclpp_engine_t *engine)
 
 /*
  * Frees everything but the engine struct. Collective: memory is freed once all peers have closed their mappings. If the
- * runner is stuck, or a peer does not come, memory stays until mscclpp_engine_close hands it to the caller.
+ * runner is stuck, or a peer does not come, returns an error, and memory stays until mscclpp_engine_close hands it to
+ * the caller.
  */
 static mscclpp_status_t free_resources(mscclpp_engine_t *engine)
 {

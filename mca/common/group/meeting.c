@@ -89,7 +89,7 @@ static bool try_to_take_slot(mscclpp_group_t *group, const mscclpp_admission_can
 /*
  * Takes a vote of all nodes. Every rank of a node passes the same `yes`. The first ranks of the nodes send one another
  * their nodes' votes. *all_yes_p becomes true if all nodes said yes. The result stays on the board until all ranks of
- * the node have come to the next vote.
+ * the node have come to the next vote. Fails as the wait does.
  */
 static mscclpp_status_t vote_of_nodes(mscclpp_group_t *group, mscclpp_group_wait_t *wait, bool yes, bool *all_yes_p)
 {

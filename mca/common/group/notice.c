@@ -150,7 +150,10 @@ static void keep_notice(mscclpp_group_notice_t *kept, const notice_t *notice)
     kept->status = (mscclpp_status_t)notice->status;
 }
 
-/* Receives all pending notices and keeps what they say. Call with the lock held. */
+/*
+ * Receives all pending notices and keeps what they say: of failures the first, and of other notices the latest. Call
+ * with the lock held.
+ */
 static void read_all(mscclpp_group_t *group)
 {
     mscclpp_group_notices_t *notices = &group->notices;

@@ -332,7 +332,10 @@ static bool may_name_late(mscclpp_group_wait_t *wait, bool at_deadline, double n
     }
 }
 
-/* Checks how long the wait has lasted: warns once, and returns MSCCLPP_ERR_TIMEOUT at the deadline. */
+/*
+ * Checks how long the wait has lasted: warns once, and returns MSCCLPP_ERR_TIMEOUT at the deadline. Between nodes that
+ * may come a few seconds later, after the search for the late rank.
+ */
 static mscclpp_status_t check_clock(mscclpp_group_wait_t *wait, double now)
 {
     mscclpp_group_t *group = wait->group;

@@ -115,7 +115,10 @@ static mscclpp_status_t get_flushed_word(mscclpp_proxy_t *proxy, uint32_t number
     return MSCCLPP_OK;
 }
 
-/* Adds a reference to a transport. With the first one, rounds begin to make progress on it. */
+/*
+ * Adds a reference to a transport. With the first one, rounds begin to make progress on it. MSCCLPP_ERR_NO_MEMORY,
+ * logged, if there is no room for it.
+ */
 static mscclpp_status_t use_transport(mscclpp_proxy_t *proxy, const mscclpp_port_params_t *params)
 {
     mscclpp_proxy_transport_t *transports;

@@ -176,7 +176,10 @@ static void *thread_main(void *argument)
     return NULL;
 }
 
-/* Starts the proxy's thread with all signals blocked: the application's signals are not for this thread. */
+/*
+ * Starts the proxy's thread with all signals blocked: the application's signals are not for this thread.
+ * MSCCLPP_ERR_SYSTEM, logged, if it cannot be started.
+ */
 static mscclpp_status_t start_thread(mscclpp_proxy_t *proxy)
 {
     sigset_t all_signals, mask_before;

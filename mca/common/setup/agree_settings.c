@@ -27,7 +27,7 @@ void mscclpp_settings_fill_card(const mscclpp_config_t *own, const mscclpp_confi
     card_p->digest = 31 * mscclpp_settings_digest(&set) + mscclpp_settings_digest(&in_force);
 }
 
-/* Writes into `text` a list of the ranks from `first` on that have set the same value as `first`. */
+/* Writes into `text` the ranks, from `first` on, that have set the same value as `first`: as many as fit. */
 static void list_ranks(const setting_t *settings, int size, int first, char *text, size_t length)
 {
     size_t used = 0;

@@ -35,7 +35,7 @@ typedef struct {
     int32_t status;                       /* the sender's status so far */
 } rank_card_t;
 
-/* Returns the machine's id, which is cached because finding it takes several system calls. */
+/* Returns the machine's id, or 0 if it is not known. Keeps it, because finding it takes several system calls. */
 static uint64_t host_id(void)
 {
     static uint64_t cached_id;
@@ -329,7 +329,7 @@ static mscclpp_status_t probe_all(mscclpp_team_t *team)
     return status;
 }
 
-/* Logs which collectives besides all-reduce kernels serve between nodes. The others are staged. */
+/* Logs, on rank 0, which collectives besides all-reduce have no kernels between nodes, and so are staged. */
 static void report_collectives(const mscclpp_team_t *team)
 {
     char staged[256] = "";

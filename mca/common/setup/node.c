@@ -65,7 +65,7 @@ static mscclpp_status_t launch_first_kernel(mscclpp_team_t *team)
 /*
  * Creates what this rank owns: scratch, mailbox, a stream for the probe, and on rank 0 the board. Fills in what the
  * peers need of it. This comes before the first exchange, because it may wait for kernels, and after that exchange
- * kernels may wait for this rank.
+ * kernels may wait for this rank. After a failure, mscclpp_team_destroy frees what was created.
  */
 static mscclpp_status_t create_own_parts(mscclpp_team_t *team, const mscclpp_team_params_t *params, bool is_whole,
                                          mscclpp_facts_t *fact)
@@ -121,7 +121,10 @@ static mscclpp_status_t create_own_parts(mscclpp_team_t *team, const mscclpp_tea
     return MSCCLPP_OK;
 }
 
-/* Maps what the peers own: the board and their scratch. Connects control messages, if there are any. */
+/*
+ * Maps what the peers own: the board and their scratch. Connects control messages, if there are any. After a failure,
+ * part_ranks closes what was mapped.
+ */
 static mscclpp_status_t map_peers(mscclpp_team_t *team, const mscclpp_facts_t *facts)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -202,6 +205,7 @@ static void init_team(mscclpp_team_t *team, const mscclpp_team_params_t *params,
 {
     int i;
 
+    /* Both arrays lie behind the team in one allocation. */
     team->group.far_votes = (uint64_t(*)[2])(void *)(team + 1);
     team->group.leaders = (int *)(void *)(team->group.far_votes + (nodes != NULL ? nodes->count : 0));
     mscclpp_group_notices_init(&team->group);

@@ -216,7 +216,10 @@ static void report_missing(const mscclpp_team_t *team, const list_t *lists, mscc
     }
 }
 
-/* Makes the team's list of plans: those that all ranks can use, in the order of rank 0's list. */
+/*
+ * Makes the team's list of plans: those that all ranks can use, in the order of rank 0's list. Returns this rank's own
+ * status, on which the ranks then vote; mscclpp_team_destroy frees the list.
+ */
 static mscclpp_status_t make_team_plans(mscclpp_team_t *team, const list_t *lists, mscclpp_plan_file_t *files,
                                         int file_count)
 {

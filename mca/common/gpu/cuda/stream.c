@@ -332,7 +332,7 @@ mscclpp_status_t mscclpp_cuda_copy_rows(mscclpp_gpu_stream_t *stream, void *to, 
     return status;
 }
 
-/* Creates an event without timing. */
+/* Creates an event without timing, since only its order counts. */
 mscclpp_status_t mscclpp_cuda_event_create(int device, mscclpp_gpu_event_t **event_p)
 {
     mscclpp_gpu_event_t *event;

@@ -260,7 +260,7 @@ static mscclpp_status_t append_marker(mscclpp_conn_t *conn)
     return status;
 }
 
-/* Starts collected puts. While markers are under way, also asks whether the stream has failed. */
+/* Starts collected puts, and asks streams with markers under way whether they have failed. Returns a failure once. */
 static mscclpp_status_t ipc_progress(mscclpp_transport_t *transport)
 {
     mscclpp_conn_t *conn;
@@ -352,7 +352,7 @@ static mscclpp_status_t find_counts(mscclpp_transport_t *transport, int peer, ui
     return MSCCLPP_OK;
 }
 
-/* Maps the peer's tokens, and continues the counts of earlier connections to it. */
+/* Maps the peer's tokens, and continues earlier connections' counts. After a failure the connection is unchanged. */
 static mscclpp_status_t ipc_conn_connect(mscclpp_conn_t *conn, const void *address, size_t length)
 {
     mscclpp_status_t status;

@@ -181,7 +181,7 @@ static size_t next_length(const mscclpp_conn_t *conn, const ucx_op_t *op, bool i
 /*
  * Turns a put into messages, each for a piece of the bounce memory. Bytes of device memory are copied there; UCX sends
  * others from where they are, but the peer's bounce memory has to have room for them all the same. False if some bytes
- * are left, because there is no room now.
+ * are left: there is no room now, or the connection broke.
  */
 static bool pack_put(mscclpp_conn_t *conn, ucx_op_t *op)
 {

@@ -89,7 +89,7 @@ mscclpp_status_t mscclpp_transport_ucx_region_key(const mscclpp_region_t *region
     return MSCCLPP_OK;
 }
 
-/* Unregisters a region, once UCX no longer uses it. */
+/* Unregisters a region once UCX no longer uses it. If UCX does not let go of it, the region is never freed. */
 void mscclpp_transport_ucx_region_destroy(mscclpp_region_t *region)
 {
     mscclpp_transport_t *transport;

@@ -46,9 +46,9 @@ static void set_default(const mscclpp_ucx_functions_t *ucx, ucp_config_t *config
 }
 
 /*
- * Makes the instance's own context; false on failure. It cannot share that of the control messages, which avoids RDMA
- * devices and the user's settings for UCX, while this one wants both. Nor can instances share one: different threads
- * may use them, and that would need a thread-safe build of UCX.
+ * Makes the instance's own context; false on failure, logged at the info level. It cannot share that of the control
+ * messages, which avoids RDMA devices and the user's settings for UCX, while this one wants both. Nor can instances
+ * share one: different threads may use them, and that would need a thread-safe build of UCX.
  */
 static bool init_context(mscclpp_transport_t *transport)
 {
@@ -86,7 +86,7 @@ static bool init_context(mscclpp_transport_t *transport)
     return is_made;
 }
 
-/* Makes the instance's worker, its address, and the handler of its messages. False on failure. */
+/* Makes the instance's worker, its address and its handler of messages. False on failure, logged at the info level. */
 static bool start_worker(mscclpp_transport_t *transport)
 {
     const mscclpp_ucx_functions_t *ucx = &transport->ucx;

@@ -35,7 +35,10 @@ static bool is_listed(const char *list, const char *name)
     return false;
 }
 
-/* A port's rate in Gbit/s, from the codes that the specification gives widths and speeds. Unknown speeds count as 2. */
+/*
+ * Returns a port's rate in Gbit/s, from the codes that the specification gives widths and speeds. A lane of unknown
+ * speed counts as 2 Gbit/s.
+ */
 static int rate_of(const struct ibv_port_attr *attr)
 {
     static const int lanes_of_width[] = {[1] = 1, [2] = 4, [4] = 8, [8] = 12, [16] = 2};

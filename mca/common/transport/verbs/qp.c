@@ -89,7 +89,7 @@ static struct ibv_qp *create_qp(mscclpp_transport_t *transport, mscclpp_verbs_qp
 }
 
 /* Brings the queue pair from RESET to INIT, and says what the peer may do to memory. Returns 0 or an errno. */
-static int to_init(mscclpp_verbs_qp_t *qp)
+static int move_to_init(mscclpp_verbs_qp_t *qp)
 {
     struct ibv_qp_attr attr;
 
@@ -134,7 +134,7 @@ mscclpp_status_t mscclpp_verbs_qp_create(mscclpp_conn_t *conn, mscclpp_verbs_rai
         if (qp->qp == NULL) {
             status = log_failure(conn, rail, "making a queue pair", errno);
         } else {
-            error = to_init(qp);
+            error = move_to_init(qp);
             if (0 != error) {
                 status = log_failure(conn, rail, "initialising a queue pair", error);
             }
@@ -198,7 +198,7 @@ static bool needs_global(const mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_ad
 }
 
 /* Brings the queue pair from INIT to RTR, so that it can receive from the peer. Returns 0 or an errno. */
-static int to_ready_to_receive(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
+static int move_to_ready_to_receive(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
 {
     const mscclpp_config_t *config = qp->conn->transport->params.config;
     const mscclpp_verbs_rail_t *rail = qp->rail;
@@ -227,7 +227,7 @@ static int to_ready_to_receive(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_ad
 }
 
 /* Brings the queue pair from RTR to RTS, so that it can send, too. Returns 0 or an errno. */
-static int to_ready_to_send(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
+static int move_to_ready_to_send(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
 {
     const mscclpp_config_t *config = qp->conn->transport->params.config;
     struct ibv_qp_attr attr;
@@ -299,9 +299,9 @@ mscclpp_status_t mscclpp_verbs_qp_connect(mscclpp_verbs_qp_t *qp, const mscclpp_
             return conn->status;
         }
     }
-    error = to_ready_to_receive(qp, address);
+    error = move_to_ready_to_receive(qp, address);
     if (0 == error) {
-        error = to_ready_to_send(qp, address);
+        error = move_to_ready_to_send(qp, address);
     }
     return 0 == error ? MSCCLPP_OK : log_failure(conn, qp->rail, "connecting a queue pair", error);
 }
