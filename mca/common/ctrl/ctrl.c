@@ -22,8 +22,8 @@ typedef struct {
 struct mscclpp_ctrl {
     mscclpp_ctrl_carrier_t *carrier[CARRIER_COUNT]; /* NULL: this rank does not have the carrier */
     int chosen;                                     /* index of the carrier in use; -1 before the connect */
-    int size;
-    const char *label;
+    int size;                                       /* number of ranks */
+    const char *label;                              /* the oob's */
 };
 
 static const mscclpp_ctrl_ops_t *const carriers[CARRIER_COUNT] = {

@@ -9,8 +9,8 @@
 #define STACK_BALLOTS 64
 
 typedef struct {
-    int32_t status;
-    uint32_t flag;
+    int32_t status; /* mscclpp_status_t of the rank */
+    uint32_t flag;  /* the rank's flag: 0 or 1 */
 } ballot_t;
 
 /* Fills in the result of a vote from all ballots, which are equal on all ranks and in the order of ranks. */

@@ -11,12 +11,12 @@
 struct mscclpp_fifo {
     const mscclpp_gpu_ops_t *gpu;
     int device;
-    mscclpp_dev_fifo_t on_device;
-    char *host_memory;   /* pinned memory for the tail, followed by the ring */
-    void *device_memory; /* memory for the head, followed by what pushers have seen of the tail */
-    mscclpp_dev_trigger_t *ring;
-    uint64_t *tail;
-    uint64_t next; /* position of the next trigger; equal to *tail */
+    mscclpp_dev_fifo_t on_device; /* what kernels use */
+    char *host_memory;            /* pinned memory for the tail, followed by the ring */
+    void *device_memory;          /* memory for the head, followed by what pushers have seen of the tail */
+    mscclpp_dev_trigger_t *ring;  /* in the host memory */
+    uint64_t *tail;               /* in the host memory: tells pushers which slots are free again */
+    uint64_t next;                /* position of the next trigger; equal to *tail */
 };
 
 /*

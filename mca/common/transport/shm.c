@@ -35,9 +35,9 @@ _Static_assert(sizeof(shm_card_t) <= MSCCLPP_TRANSPORT_KEY_MAX, "a key holds a c
 
 /* A peer's memory, mapped. */
 typedef struct {
-    mscclpp_shmseg_t *segment;
-    char *base;
-    uint64_t length; /* bytes */
+    mscclpp_shmseg_t *segment; /* NULL: the window is empty */
+    char *base;                /* where the memory begins in this process */
+    uint64_t length;           /* bytes */
 } shm_window_t;
 
 struct mscclpp_transport {

@@ -20,7 +20,7 @@ typedef struct {
 
 /* The description that is sent. Plain bytes. */
 typedef struct {
-    uint64_t magic;
+    uint64_t magic;              /* that of the kind */
     int64_t rank;                /* rank of the sender */
     uint64_t length;             /* bytes from the address that the handle was made for */
     mscclpp_gpu_handle_t handle; /* zeroed if the length is 0 */

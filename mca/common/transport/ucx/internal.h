@@ -50,12 +50,12 @@ typedef struct {
 
 /* The first bytes of a connection's address. The worker's address follows. */
 typedef struct {
-    uint32_t magic;
-    uint32_t worker_length;
-    uint64_t conn; /* number of the sender's half */
-    uint64_t pids; /* the number space of process ids that `pid` belongs to; 0 if unknown */
-    int64_t pid;
-    uint64_t token_count;
+    uint32_t magic;          /* UCX_MAGIC */
+    uint32_t worker_length;  /* bytes of the worker's address */
+    uint64_t conn;           /* number of the sender's half */
+    uint64_t pids;           /* the number space of process ids that `pid` belongs to; 0 if unknown */
+    int64_t pid;             /* process id of the sender */
+    uint64_t token_count;    /* number of the sender's tokens */
     uint64_t ring_size;      /* bytes of bounce memory that the sender wants for each direction */
     uint32_t forced_closes;  /* number of endpoints that the sender's instance has closed by force */
     uint32_t busy;           /* not 0: another connection from this instance to the reader is in use */
@@ -65,10 +65,10 @@ typedef struct {
 
 /* The first bytes of a region's key. UCX's remote key follows. */
 typedef struct {
-    uint64_t magic;
-    uint64_t region;
-    uint64_t address;
-    uint64_t length;
+    uint64_t magic;       /* UCX_MAGIC */
+    uint64_t region;      /* number of the region */
+    uint64_t address;     /* of the region, in its owner's process */
+    uint64_t length;      /* bytes of the region */
     uint64_t rkey_length; /* 0: only the owner's CPU reaches this memory */
 } ucx_key_t;
 
@@ -80,24 +80,24 @@ typedef struct {
 
 typedef struct {
     ucx_entry_t *entries;
-    size_t size;
-    uint64_t generation;
+    size_t size;         /* number of entries, free ones included */
+    uint64_t generation; /* how many numbers the table has given out */
 } ucx_table_t;
 
 struct mscclpp_region {
     mscclpp_transport_t *transport;
-    uint64_t id;
+    uint64_t id; /* the number by which messages name the region */
     char *address;
-    size_t length;
+    size_t length;    /* bytes */
     ucp_mem_h memory; /* NULL: UCX does not access the memory */
     bool on_device;   /* only the gpu operations access the memory, because UCX and the CPU cannot */
 };
 
 struct mscclpp_remote {
     mscclpp_conn_t *conn;
-    uint64_t region; /* number of the peer's region */
-    uint64_t address;
-    uint64_t length;
+    uint64_t region;   /* number of the peer's region */
+    uint64_t address;  /* of the region, in the peer's process */
+    uint64_t length;   /* bytes of the region */
     ucp_rkey_h rkey;   /* NULL: only the owner's CPU reaches the memory */
     unsigned op_count; /* number of operations that use the remote */
     bool destroyed;    /* destroyed by its user; kept until no operation uses it */
@@ -124,7 +124,7 @@ typedef struct {
 typedef struct {
     mscclpp_conn_t *conn;
     ucx_header_t header;
-    const char *data;
+    const char *data;         /* the bytes of a put; NULL: there are none */
     mscclpp_region_t *region; /* the region of the data; NULL: the data lies in the bounce memory, or there is none */
     uint64_t ring_end;        /* how far the bounce memory is used up to this message */
     bool sending;
@@ -179,8 +179,8 @@ typedef struct ucx_endpoint {
 struct mscclpp_conn {
     mscclpp_transport_t *transport;
     mscclpp_conn_t *next;
-    uint64_t id;
-    int peer;
+    uint64_t id;    /* the number by which the peer's messages name this half */
+    int peer;       /* rank of the peer */
     bool destroyed; /* destroyed by its user; kept until UCX has released it */
     bool connected;
 
@@ -191,8 +191,8 @@ struct mscclpp_conn {
     double lost_at;          /* when UCX lost the peer; 0: it has not lost it */
     ucs_status_t lost_why;   /* UCX's reason for the loss */
 
-    ucx_endpoint_t *endpoint; /* NULL: not connected, or destroyed */
-    ucp_ep_h ep;
+    ucx_endpoint_t *endpoint;   /* NULL: not connected, or destroyed */
+    ucp_ep_h ep;                /* the endpoint's; NULL if there is none */
     int pidfd;                  /* a file descriptor that reports the end of the peer's process, or -1 */
     unsigned outstanding;       /* requests that UCX holds and whose end refers to this connection */
     unsigned sending;           /* among them, puts and messages to the peer, except notes */

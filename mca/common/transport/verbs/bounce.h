@@ -35,14 +35,14 @@ typedef struct {
 /* Slots in pinned memory; NULL if there are none. */
 typedef struct {
     mscclpp_verbs_slot_t *slots;
-    struct ibv_mr *mr;
+    struct ibv_mr *mr; /* their registration on rail 0 */
 } mscclpp_verbs_slots_t;
 
 /* The sender's state of a slot in use. */
 typedef struct {
-    uint64_t from; /* address of the data: the slot's, or the source's if the HCA can read that */
-    uint64_t to;   /* address of the target; not used if the data goes to landing memory */
-    uint64_t length;
+    uint64_t from;   /* address of the data: the slot's, or the source's if the HCA can read that */
+    uint64_t to;     /* address of the target; not used if the data goes to landing memory */
+    uint64_t length; /* bytes of data; 0: an add */
     uint32_t lkey;
     uint32_t rkey;
     bool lands;        /* goes to the receiver's landing memory */

@@ -11,11 +11,11 @@
 
 /* The address of a connection, as it is sent to the peer. */
 typedef struct {
-    uint32_t magic;
-    int32_t rank;
-    uint32_t atomic; /* 1: the sender wants mode atomic */
-    uint32_t rail_count;
-    uint64_t token_address;
+    uint32_t magic;         /* ADDRESS_MAGIC */
+    int32_t rank;           /* the sender's */
+    uint32_t atomic;        /* 1: the sender wants mode atomic */
+    uint32_t rail_count;    /* entries of `rails` in use */
+    uint64_t token_address; /* address of the sender's token 0 */
     uint64_t token_count;
     uint64_t landing; /* address of the sender's landing memory; 0: the sender bounces no memory */
     uint32_t landing_rkey;

@@ -163,17 +163,17 @@ typedef struct {
 struct mscclpp_conn {
     mscclpp_transport_t *transport;
     mscclpp_conn_t *next;
-    mscclpp_conn_t **link; /* the pointer to this connection in the instance's list */
-    int peer;
-    mscclpp_status_t status;
+    mscclpp_conn_t **link;   /* the pointer to this connection in the instance's list */
+    int peer;                /* rank of the peer */
+    mscclpp_status_t status; /* MSCCLPP_OK, or why the connection no longer works */
     bool connected;
-    bool atomic;    /* valid once connected */
+    bool atomic;    /* signals are in mode atomic; valid once connected */
     bool peer_left; /* the peer has said good-bye: operations succeed without effect, and nothing is waited for */
     bool leaving;   /* this side is saying good-bye: a failure no longer matters */
     int qp_count;
     mscclpp_verbs_qp_t *qps[MSCCLPP_VERBS_MAX_RAILS];
-    uint64_t token_address; /* address of the peer's token 0 */
-    uint32_t token_count;
+    uint64_t token_address;         /* address of the peer's token 0 */
+    uint32_t token_count;           /* number of the peer's tokens */
     uint32_t token_rkey;            /* key of the peer's tokens on rail 0 */
     mscclpp_verbs_bounce_t *bounce; /* NULL: neither side has bounced memory */
 
@@ -189,19 +189,19 @@ struct mscclpp_conn {
 struct mscclpp_region {
     mscclpp_transport_t *transport;
     uint64_t address;
-    uint64_t length;
-    bool cpu_readable;      /* the CPU can read the memory, so short puts may be sent inline */
-    bool bounced;           /* the memory is bounced and not registered */
-    mscclpp_region_t *next; /* the next bounced region */
-    struct ibv_mr *mrs[MSCCLPP_VERBS_MAX_RAILS];
+    uint64_t length;                             /* bytes */
+    bool cpu_readable;                           /* the CPU can read the memory, so short puts may be sent inline */
+    bool bounced;                                /* the memory is bounced and not registered */
+    mscclpp_region_t *next;                      /* the next bounced region */
+    struct ibv_mr *mrs[MSCCLPP_VERBS_MAX_RAILS]; /* the registration on each rail; NULL if the region is bounced */
 };
 
 struct mscclpp_remote {
     mscclpp_conn_t *conn;
-    uint64_t address;
-    uint64_t length;
-    bool bounced;
-    uint32_t rkeys[MSCCLPP_VERBS_MAX_RAILS];
+    uint64_t address;                        /* of the region, in the peer's process */
+    uint64_t length;                         /* bytes of the region */
+    bool bounced;                            /* the peer bounces the region */
+    uint32_t rkeys[MSCCLPP_VERBS_MAX_RAILS]; /* the region's key on each rail of the peer */
 };
 
 /*
@@ -301,16 +301,16 @@ mscclpp_status_t mscclpp_verbs_conn_status(const mscclpp_conn_t *conn);
 
 /* verbs/qp.c: what a peer has to know of a queue pair. Plain bytes, as they travel. */
 typedef struct {
-    uint8_t gid[16];
+    uint8_t gid[16]; /* of the sender's port */
     uint32_t qp_number;
-    uint32_t psn;
-    uint32_t token_rkey;
-    uint16_t lid;
-    uint8_t link_layer;
-    uint8_t mtu;
-    uint8_t global; /* the GID is to be used */
-    uint8_t max_read_in;
-    uint8_t grh_required;
+    uint32_t psn;         /* the first packet sequence number that the sender uses */
+    uint32_t token_rkey;  /* key of the sender's tokens; 0 on other rails than rail 0 */
+    uint16_t lid;         /* of the sender's port */
+    uint8_t link_layer;   /* IBV_LINK_LAYER_... */
+    uint8_t mtu;          /* enum ibv_mtu */
+    uint8_t global;       /* the GID is to be used */
+    uint8_t max_read_in;  /* the most reads and atomics under way that the sender answers */
+    uint8_t grh_required; /* packets need a global routing header within the subnet, too */
     uint8_t reserved;
 } mscclpp_verbs_qp_address_t;
 

@@ -10,11 +10,11 @@
 
 /* The description of a region that the peers get. */
 typedef struct {
-    uint32_t magic;
-    uint16_t rail_count;
-    uint16_t bounced;
-    uint64_t address;
-    uint64_t length;
+    uint32_t magic;      /* KEY_MAGIC */
+    uint16_t rail_count; /* entries of `rkeys` in use */
+    uint16_t bounced;    /* 1: the owner bounces the region, and the keys are 0 */
+    uint64_t address;    /* in the owner's process */
+    uint64_t length;     /* bytes */
     uint32_t rkeys[MSCCLPP_VERBS_MAX_RAILS];
 } region_key_t;
 
