@@ -24,7 +24,7 @@ struct mscclpp_ctrl_carrier {
     uint64_t team_id;
 };
 
-/* MSCCLPP_ERR_NOT_SUPPORTED if the runtime cannot send and receive messages. */
+/* Makes the carrier's part of a team. MSCCLPP_ERR_NOT_SUPPORTED if the runtime cannot send and receive messages. */
 static mscclpp_status_t oob_create(const mscclpp_oob_t *oob, mscclpp_ctrl_carrier_t **carrier_p)
 {
     mscclpp_ctrl_carrier_t *carrier;

@@ -9,6 +9,9 @@ const uint64_t *mscclpp_group_word_of(const mscclpp_group_t *group, const uint64
     return (const uint64_t *)((const char *)word + (ptrdiff_t)(rank - group->rank) * (ptrdiff_t)sizeof(*group->board));
 }
 
+/* A word on the board about a call is so many times the call's number, plus the kind of its buffers. */
+#define CALL_KINDS 4
+
 /* More calls than a communicator ever makes. The board's numbers of the next one begin after so many. */
 #define CALLS_PER_COMMUNICATOR (UINT64_C(1) << 40)
 
@@ -25,12 +28,12 @@ static uint64_t board_number(const mscclpp_group_t *group, uint64_t call)
 
 uint64_t mscclpp_group_call_word(const mscclpp_group_t *group, uint64_t call, mscclpp_call_kind_t kind)
 {
-    return board_number(group, call) * 4 + (uint64_t)kind;
+    return board_number(group, call) * CALL_KINDS + (uint64_t)kind;
 }
 
 bool mscclpp_group_is_behind(const mscclpp_group_t *group, int rank, uint64_t call)
 {
-    return mscclpp_board_load(&group->board[rank].call) / 4 < board_number(group, call);
+    return mscclpp_board_load(&group->board[rank].call) / CALL_KINDS < board_number(group, call);
 }
 
 void mscclpp_group_renumber(mscclpp_group_t *group)
@@ -71,7 +74,7 @@ bool mscclpp_group_awaits_announcements(const mscclpp_group_t *group, uint64_t c
             word == mscclpp_group_call_word(group, call, MSCCLPP_CALL_HOST)) {
             return false;
         }
-        is_one_late = is_one_late || word / 4 < board_number(group, call);
+        is_one_late = is_one_late || word / CALL_KINDS < board_number(group, call);
     }
     return is_one_late;
 }
@@ -90,7 +93,7 @@ bool mscclpp_group_is_decided(const mscclpp_group_t *group, uint64_t call, bool 
     const uint64_t word = mscclpp_board_load(&group->board[0].decided);
 
     *device_p = is_device_call(group, word, call);
-    return word / 4 >= board_number(group, call);
+    return word / CALL_KINDS >= board_number(group, call);
 }
 
 /* The first rank that changes the word decides. The others return what that rank has written. */
@@ -100,7 +103,7 @@ bool mscclpp_group_decide(mscclpp_group_t *group, uint64_t call, bool device)
     const uint64_t own_word = mscclpp_group_call_word(group, call, device ? MSCCLPP_CALL_DEVICE : MSCCLPP_CALL_HOST);
     uint64_t seen = mscclpp_board_load(word);
 
-    while (seen / 4 < board_number(group, call)) {
+    while (seen / CALL_KINDS < board_number(group, call)) {
         if (__atomic_compare_exchange_n(word, &seen, own_word, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
             return device;
         }

@@ -219,18 +219,18 @@ static mscclpp_status_t ask_ranks(const mscclpp_team_params_t *params, mscclpp_s
 /* Lists the first rank of each other node in the group's `leaders`. */
 static void find_leaders(mscclpp_team_t *team, const mscclpp_nodes_t *nodes)
 {
-    int rank, first = 0;
+    int rank, next_node = 0;
 
     /*
      * Nodes are numbered in the order of their first ranks, so a rank is the first of its node if that node's number
      * appears for the first time.
      */
     for (rank = 0; rank < team->group.oob.size; ++rank) {
-        if (nodes->node_of[rank] == first) {
-            if (first != nodes->node) {
+        if (nodes->node_of[rank] == next_node) {
+            if (next_node != nodes->node) {
                 team->group.leaders[team->group.leader_count++] = rank;
             }
-            ++first;
+            ++next_node;
         }
     }
 }

@@ -224,7 +224,7 @@ static mscclpp_status_t shm_region_create(mscclpp_transport_t *transport, void *
     return MSCCLPP_OK;
 }
 
-/* MSCCLPP_ERR_NOT_SUPPORTED if the memory is not shared. */
+/* Writes the card of a region. MSCCLPP_ERR_NOT_SUPPORTED if its memory is not shared. */
 static mscclpp_status_t shm_region_key(const mscclpp_region_t *region, void *key, size_t *length_p)
 {
     shm_card_t card;

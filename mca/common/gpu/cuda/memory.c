@@ -338,7 +338,7 @@ static mscclpp_status_t import_error(const char *call, cudaError_t error, const 
 static cudaError_t enable_peer_access(int device, int peer)
 {
     mscclpp_cuda_device_t *entry = &mscclpp_cuda_driver()->devices[device];
-    const unsigned long long bit = peer < 64 ? 1ull << peer : 0;
+    const unsigned long long bit = peer < 64 ? 1ull << peer : 0; /* further devices are asked about each time */
     cudaError_t error;
     int can_access = 0;
 

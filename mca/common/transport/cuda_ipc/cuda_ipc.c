@@ -130,7 +130,7 @@ static mscclpp_status_t make_marker_numbers(mscclpp_transport_t *transport)
     return MSCCLPP_OK;
 }
 
-/* MSCCLPP_ERR_NOT_SUPPORTED on the twin, or if the tokens do not lie in device memory that can be exported. */
+/* Makes an instance. MSCCLPP_ERR_NOT_SUPPORTED on the twin, or if the tokens are not in exportable device memory. */
 static mscclpp_status_t ipc_create(const mscclpp_transport_params_t *params, uint32_t *flags_p,
                                    mscclpp_transport_t **transport_p)
 {

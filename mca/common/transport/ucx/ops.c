@@ -325,7 +325,7 @@ mscclpp_status_t mscclpp_transport_ucx_put_signal(mscclpp_conn_t *conn, mscclpp_
     return status == MSCCLPP_OK ? put_and_signal(conn, remote, to, region, from, length, 1 + (uint64_t)token) : status;
 }
 
-/* A signal is a message. It is queued behind the connection's earlier operations. */
+/* Queues a signal, which always travels as a message. */
 mscclpp_status_t mscclpp_transport_ucx_signal(mscclpp_conn_t *conn, uint32_t token)
 {
     const ucx_op_t op = {.kind = UCX_SIGNAL, .by_message = true, .to = token, .value = 1};
@@ -340,7 +340,10 @@ mscclpp_status_t mscclpp_transport_ucx_signal(mscclpp_conn_t *conn, uint32_t tok
     return status;
 }
 
-/* An add is a message: the peer's CPU does the addition, so both checks of the address are made here, too. */
+/*
+ * Queues an add, which always travels as a message. A wrong address is refused here, because at the peer it would break
+ * the connection.
+ */
 mscclpp_status_t mscclpp_transport_ucx_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, uint64_t value)
 {
     const ucx_op_t op = {.kind = UCX_ADD, .by_message = true, .remote = remote, .to = to, .value = value};

@@ -7,8 +7,9 @@
 #include "mca/common/transport/ucx/internal.h"
 
 /*
- * The connection must be connected, since UCX unpacks the key of a registered region for one endpoint. MSCCLPP_ERR_PEER
- * if UCX refuses the key, and MSCCLPP_ERR_INVALID if the bytes are no key at all.
+ * Makes a peer's region known by its key. The connection must be connected, since UCX unpacks the key of a registered
+ * region for one endpoint. MSCCLPP_ERR_PEER if UCX refuses the key, and MSCCLPP_ERR_INVALID if the bytes are no key at
+ * all.
  */
 mscclpp_status_t mscclpp_transport_ucx_remote_create(mscclpp_conn_t *conn, const void *key, size_t length,
                                                      mscclpp_remote_t **remote_p)

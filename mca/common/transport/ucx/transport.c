@@ -68,8 +68,9 @@ static bool init_context(mscclpp_transport_t *transport)
      */
     set_default(ucx, config, "UCX_KEEPALIVE_INTERVAL", "KEEPALIVE_INTERVAL", "2s");
     /*
-     * Without these two transports. If UCX is not asked to report lost peers, it aborts this process when it cannot
-     * read the memory of a dead one. A connection that also has a tcp socket does not close before the peer takes part.
+     * Excludes two transports. cma: if UCX is not asked to report lost peers, it aborts this process when it cannot
+     * read the memory of a dead one. tcp: a connection that also has a socket does not close before the peer takes
+     * part.
      */
     if (mscclpp_transport_ucx_stays_near(&transport->params)) {
         set_default(ucx, config, "UCX_TLS", "TLS", "^cma,tcp");
@@ -194,8 +195,8 @@ static bool wants_direct_puts(const mscclpp_transport_params_t *params)
 }
 
 /*
- * Loads UCX and makes a context and a worker. A failure of either counts as MSCCLPP_ERR_NOT_SUPPORTED, so that another
- * transport may be tried.
+ * Loads UCX and makes a context and a worker. If UCX refuses one of them, returns MSCCLPP_ERR_NOT_SUPPORTED, so that
+ * another transport may be tried.
  */
 static mscclpp_status_t ucx_create(const mscclpp_transport_params_t *params, uint32_t *flags_p,
                                    mscclpp_transport_t **transport_p)
