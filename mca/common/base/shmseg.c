@@ -184,7 +184,8 @@ static bool is_described(int fd, const mscclpp_shmseg_descriptor_t *descriptor)
 
 /*
  * Finds the segment that is mapped at an address: fills in the inode, token and number of *descriptor from the kernel's
- * list of mappings, and *offset_p with the offset of the address in the segment. False if no segment is mapped there.
+ * list of mappings, and *offset_p with the offset of the address in the segment. False if no segment is mapped there;
+ * *descriptor may have changed.
  */
 static bool read_mapping(const void *address, mscclpp_shmseg_descriptor_t *descriptor, uint64_t *offset_p)
 {

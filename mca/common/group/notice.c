@@ -105,7 +105,7 @@ static void keep_vote(mscclpp_group_t *group, const notice_t *notice)
  * Handles the notices of a search, and ignores all others. A rank that does not wait in that call gives no answer. Call
  * with the lock held.
  */
-static void take_inquiry(mscclpp_group_t *group, const notice_t *notice)
+static void handle_inquiry(mscclpp_group_t *group, const notice_t *notice)
 {
     mscclpp_group_inquiry_t *inquiry = &group->inquiry;
 
@@ -175,7 +175,7 @@ static void read_all(mscclpp_group_t *group)
             if (notice.kind == NOTICE_VOTE) {
                 keep_vote(group, &notice);
             }
-            take_inquiry(group, &notice);
+            handle_inquiry(group, &notice);
             if (notice.host_rank >= 0) {
                 keep_host(notices, notice.call, notice.host_rank);
             }

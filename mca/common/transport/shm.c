@@ -121,6 +121,8 @@ static mscclpp_status_t log_no_memory(const mscclpp_transport_t *transport, cons
 }
 
 /* From here on: the functions of mscclpp_transport_shm. transport.h says what callers may expect of each. */
+
+/* Makes an instance. MSCCLPP_ERR_NOT_SUPPORTED if the tokens do not lie in shared memory. */
 static mscclpp_status_t shm_create(const mscclpp_transport_params_t *params, uint32_t *flags_p,
                                    mscclpp_transport_t **transport_p)
 {

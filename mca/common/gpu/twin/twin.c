@@ -345,12 +345,13 @@ static bool is_blocked_by_freed_memory(const mscclpp_gpu_handle_t *handle)
     }
     pthread_mutex_lock(&host_lock);
     for (const host_memory_t *memory = host_memories; memory != NULL && !is_found; memory = memory->next) {
-        const mscclpp_gpu_handle_t *old = &memory->handle;
+        const mscclpp_gpu_handle_t *mapped = &memory->handle;
 
         /* One process may have several copies of this library, each with a token and numbers of its own. */
-        is_found = memory->imported && old->pid == handle->pid &&
-                   (old->token != handle->token || old->buffer_id != handle->buffer_id) &&
-                   old->address < handle->address + handle->length && handle->address < old->address + old->length;
+        is_found = memory->imported && mapped->pid == handle->pid &&
+                   (mapped->token != handle->token || mapped->buffer_id != handle->buffer_id) &&
+                   mapped->address < handle->address + handle->length &&
+                   handle->address < mapped->address + mapped->length;
     }
     pthread_mutex_unlock(&host_lock);
     return is_found;

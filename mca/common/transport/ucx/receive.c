@@ -127,11 +127,12 @@ static void fetch_data(mscclpp_conn_t *conn, ucx_arrival_t *arrival, void *descr
 }
 
 /*
- * Takes a message with an operation: keeps its header, and puts its data at their target or in the landing memory. A
+ * Accepts a message with an operation: keeps its header, and puts its data at their target or in the landing memory. A
  * message that does not fit the state breaks the connection. `is_announced`: UCX has yet to fetch the data, and `data`
  * is what it fetches them by.
  */
-static void take_arrival(mscclpp_conn_t *conn, const ucx_header_t *header, void *data, size_t length, bool is_announced)
+static void accept_message(mscclpp_conn_t *conn, const ucx_header_t *header, void *data, size_t length,
+                           bool is_announced)
 {
     ucx_arrival_t *arrival = arrival_at(conn, header->sequence);
     char *place = NULL;
@@ -210,7 +211,7 @@ ucs_status_t mscclpp_transport_ucx_on_message(void *arg, const void *header, siz
     case UCX_PUT:
     case UCX_SIGNAL:
     case UCX_ADD:
-        take_arrival(conn, &copy, data, length, (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0);
+        accept_message(conn, &copy, data, length, (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0);
         break;
     case UCX_ACK:
         on_acknowledgement(conn, copy.sequence);

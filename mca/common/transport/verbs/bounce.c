@@ -219,7 +219,10 @@ static bool can_begin(mscclpp_conn_t *conn)
            mscclpp_verbs_settle_stripes(conn);
 }
 
-/* The put takes slots now as far as some are free, and progress takes the others. */
+/*
+ * Begins a put through slots: takes slots now as far as some are free, and progress takes the others. Returns
+ * MSCCLPP_IN_PROGRESS, with nothing put, while an earlier put still waits for slots or for another rail.
+ */
 mscclpp_status_t mscclpp_verbs_bounce_put(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
                                           const mscclpp_region_t *region, uint64_t from, uint64_t length)
 {
@@ -239,7 +242,10 @@ mscclpp_status_t mscclpp_verbs_bounce_put(mscclpp_conn_t *conn, const mscclpp_re
     return conn->status;
 }
 
-/* Sends an add as a message, which the peer carries out by copies. */
+/*
+ * Sends an add as a message, which the peer carries out by copies. Returns MSCCLPP_IN_PROGRESS, with nothing sent,
+ * while no slot is free or earlier data is not on its way yet.
+ */
 mscclpp_status_t mscclpp_verbs_bounce_add(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
                                           uint64_t value)
 {

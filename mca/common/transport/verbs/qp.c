@@ -122,6 +122,7 @@ mscclpp_status_t mscclpp_verbs_qp_create(mscclpp_conn_t *conn, mscclpp_verbs_rai
     qp->rail = rail;
     qp->psn = new_psn(qp);
     qp->depth = (uint32_t)smaller(transport->params.config->verbs_queue_depth, rail->max_send);
+    /* Leaves room for receives in the completion queue. An HCA whose limit is too small for that may refuse it. */
     if (rail->max_cqe > 2 * MSCCLPP_VERBS_RECEIVES) {
         qp->depth = (uint32_t)smaller((int)qp->depth, rail->max_cqe - MSCCLPP_VERBS_RECEIVES);
     }
