@@ -9,6 +9,9 @@ static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t process_token;
 static pid_t process_pid; /* the process that drew the token; a forked child draws its own */
 
+/* 2^64 divided by the golden ratio, an odd number. Multiplying by it spreads a number over the high bits. */
+#define HASH_FACTOR UINT64_C(0x9e3779b97f4a7c15)
+
 /* Draws a random token, never 0. */
 static uint64_t draw_token(void)
 {
@@ -21,8 +24,8 @@ static uint64_t draw_token(void)
          */
         struct timespec now;
         clock_gettime(CLOCK_REALTIME, &now);
-        token = ((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec) * UINT64_C(0x9e3779b97f4a7c15) +
-                ((uint64_t)getpid() << 1 | 1);
+        token =
+            ((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec) * HASH_FACTOR + ((uint64_t)getpid() << 1 | 1);
     }
     return 0 != token ? token : 1;
 }

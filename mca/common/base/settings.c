@@ -124,13 +124,16 @@ static uint64_t read_value(const mscclpp_config_t *config, const mscclpp_param_t
     return 0;
 }
 
+/* 2^64 divided by the golden ratio, an odd number. Multiplying by it spreads a number over the high bits. */
+#define HASH_FACTOR UINT64_C(0x9e3779b97f4a7c15)
+
 /*
  * Adds a number to a digest. The high bits of the product depend on the whole number, so they are mixed into the low
  * bits for the next product.
  */
 static uint64_t add_number(uint64_t digest, uint64_t number)
 {
-    digest = (digest ^ number) * UINT64_C(0x9e3779b97f4a7c15);
+    digest = (digest ^ number) * HASH_FACTOR;
     return digest ^ digest >> 32;
 }
 

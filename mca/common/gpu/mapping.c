@@ -6,6 +6,10 @@
 
 #include "mca/common/base/log.h"
 
+/* 2^64 divided by the golden ratio, an odd number. Multiplying by it spreads a number over the high bits. */
+#define HASH_FACTOR UINT64_C(0x9e3779b97f4a7c15)
+
+/* Hash buckets: more than the mappings that processes usually keep (mapping_cache_size). */
 #define MAPPING_BUCKETS 1024
 
 struct mscclpp_mapping {
@@ -45,7 +49,7 @@ mscclpp_mapping_limit_t mscclpp_mapping_limit(const mscclpp_config_t *config)
 /* Returns the hash bucket of an allocation. */
 static mscclpp_mapping_t **bucket_of(const mscclpp_gpu_handle_t *handle)
 {
-    uint64_t hash = handle->token ^ (uint64_t)handle->pid ^ handle->buffer_id * UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t hash = handle->token ^ (uint64_t)handle->pid ^ handle->buffer_id * HASH_FACTOR;
 
     return &mapping_buckets[(hash ^ hash >> 32) % MAPPING_BUCKETS];
 }

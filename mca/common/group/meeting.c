@@ -16,6 +16,9 @@
  */
 #define ATTEMPT_BONUS (UINT64_C(1) << 26)
 
+/* 2^64 divided by the golden ratio, an odd number. Multiplying by it spreads a number over the high bits. */
+#define HASH_FACTOR UINT64_C(0x9e3779b97f4a7c15)
+
 /* True if the lowest bit of the word is set on the lines of all ranks. */
 static bool all_have_slots(const mscclpp_group_t *group, const uint64_t *word)
 {
@@ -38,7 +41,7 @@ static bool all_have_slots(const mscclpp_group_t *group, const uint64_t *word)
  */
 static uint64_t queue_key(const mscclpp_group_t *group, uint64_t meeting, uint64_t attempt)
 {
-    const uint64_t draw = (group->id ^ meeting) * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+    const uint64_t draw = (group->id ^ meeting) * HASH_FACTOR >> 32;
 
     return (UINT64_C(1) << 63) + draw - attempt * ATTEMPT_BONUS;
 }

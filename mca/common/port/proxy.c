@@ -32,6 +32,8 @@ static mscclpp_status_t failure_of(const mscclpp_proxy_t *proxy)
 #define NAP_PART 16
 #define NAP_MAX 1e-3
 
+#define NS_PER_SECOND 1000000000
+
 /* The slack of a nap, in nanoseconds; by default Linux adds 50 microseconds. */
 #define NAP_SLACK_NS 1000
 
@@ -93,8 +95,8 @@ static void nap(mscclpp_proxy_t *proxy, double idle_seconds)
 
     clock_gettime(CLOCK_MONOTONIC, &deadline);
     deadline.tv_nsec += (long)(pause * 1e9);
-    deadline.tv_sec += deadline.tv_nsec / 1000000000;
-    deadline.tv_nsec %= 1000000000;
+    deadline.tv_sec += deadline.tv_nsec / NS_PER_SECOND;
+    deadline.tv_nsec %= NS_PER_SECOND;
     (void)pthread_cond_timedwait(&proxy->work_comes, &proxy->lock, &deadline);
 }
 

@@ -12,6 +12,9 @@
 /* The folder in which the processes of MPS meet, unless CUDA_MPS_PIPE_DIRECTORY names another one. */
 #define MPS_FOLDER "/tmp/nvidia-mps"
 
+/* 2^64 divided by the golden ratio, an odd number. Multiplying by it spreads a number over the high bits. */
+#define HASH_FACTOR UINT64_C(0x9e3779b97f4a7c15)
+
 /*
  * Returns a number for the MPS server that this process uses; 0 without one. Processes with the same server run kernels
  * at the same time. Those without MPS, or with different servers, take turns on a GPU.
@@ -30,7 +33,7 @@ static uint64_t find_server(int device)
         0 != stat(folder != NULL && '\0' != folder[0] ? folder : MPS_FOLDER, &info)) {
         return 0;
     }
-    server = (uint64_t)info.st_ino * UINT64_C(0x9e3779b97f4a7c15) ^ (uint64_t)info.st_dev << 32 ^ (uint64_t)geteuid();
+    server = (uint64_t)info.st_ino * HASH_FACTOR ^ (uint64_t)info.st_dev << 32 ^ (uint64_t)geteuid();
     return 0 == server ? 1 : server;
 }
 

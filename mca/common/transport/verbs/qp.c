@@ -15,6 +15,9 @@
 #define PSN_MASK 0xffffffu /* packet sequence numbers have 24 bits */
 #define HOP_LIMIT 64       /* the most routers between two ports */
 
+/* 2^64 divided by the golden ratio, an odd number. Multiplying by it spreads a number over the high bits. */
+#define HASH_FACTOR UINT64_C(0x9e3779b97f4a7c15)
+
 /*
  * Returns a number that differs between queue pairs, so that packets of an earlier one are not taken for those of a
  * later one.
@@ -23,7 +26,7 @@ static uint32_t new_psn(const void *object)
 {
     uint64_t mixed = mscclpp_process_token() ^ (uint64_t)(1e9 * mscclpp_now()) ^ ((uint64_t)(uintptr_t)object << 13);
 
-    mixed *= 0x9e3779b97f4a7c15ull;
+    mixed *= HASH_FACTOR;
     return (uint32_t)(mixed >> 32) & PSN_MASK;
 }
 
