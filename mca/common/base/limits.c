@@ -10,7 +10,7 @@
 bool mscclpp_limits_descriptors(size_t wanted)
 {
     struct rlimit limit;
-    size_t free_numbers = 0;
+    size_t free_count = 0;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
         return true;
@@ -19,10 +19,10 @@ bool mscclpp_limits_descriptors(size_t wanted)
      * Counts free numbers below the limit. Files that were opened before the limit was lowered may have numbers above
      * it; they take none below it.
      */
-    for (rlim_t number = 0; number < limit.rlim_cur && free_numbers < wanted; ++number) {
-        free_numbers += fcntl((int)number, F_GETFD) < 0 && errno == EBADF;
+    for (rlim_t descriptor = 0; descriptor < limit.rlim_cur && free_count < wanted; ++descriptor) {
+        free_count += fcntl((int)descriptor, F_GETFD) < 0 && errno == EBADF;
     }
-    return free_numbers >= wanted;
+    return free_count >= wanted;
 }
 
 bool mscclpp_limits_address_space(size_t wanted)

@@ -308,14 +308,14 @@ mscclpp_status_t mscclpp_setup_align(mscclpp_team_t *team, const mscclpp_team_pa
                                      const mscclpp_nodes_t *nodes, mscclpp_config_t *config, bool *has_plans_p)
 {
     const mscclpp_oob_t *oob = &params->oob;
-    node_facts_t *facts = calloc((size_t)oob->size + 1, sizeof(*facts)), nothing;
+    node_facts_t *facts = calloc((size_t)oob->size + 1, sizeof(*facts)), no_facts;
     mscclpp_status_t status;
 
     if (facts == NULL) {
         mscclpp_error("%s: no memory for what %d ranks say", oob->label, oob->size);
-        /* The exchange then fails on all ranks. */
-        memset(&nothing, 0, sizeof(nothing));
-        status = oob->allgather(oob->context, &nothing, NULL, sizeof(nothing));
+        /* Takes part without memory for the answer, so the exchange fails on all ranks. */
+        memset(&no_facts, 0, sizeof(no_facts));
+        status = oob->allgather(oob->context, &no_facts, NULL, sizeof(no_facts));
         return status == MSCCLPP_OK ? MSCCLPP_ERR_NO_MEMORY : status;
     }
     status = agree(team, params, nodes, config, facts, has_plans_p);

@@ -40,7 +40,10 @@ static bool links_promise(const mscclpp_team_t *team, const unsigned char *uuids
     return true;
 }
 
-/* Sends lines between all ranks by a kernel. Returns MSCCLPP_ERR_NOT_SUPPORTED if one did not arrive here whole. */
+/*
+ * Sends lines between all ranks by a kernel. Returns MSCCLPP_ERR_NOT_SUPPORTED if one did not arrive here whole.
+ * `shared`: ranks may have to take turns on a GPU, so the trial is short.
+ */
 static mscclpp_status_t run_trial(mscclpp_team_t *team, bool shared)
 {
     const uint64_t capacity = MSCCLPP_DEV_LL128_CAPACITY(team->runner.layout.packet_half, team->group.size);

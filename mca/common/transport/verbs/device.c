@@ -43,8 +43,8 @@ static int rate_of(const struct ibv_port_attr *attr)
 {
     static const int lanes_of_width[] = {[1] = 1, [2] = 4, [4] = 8, [8] = 12, [16] = 2};
     static const struct {
-        int code;
-        int rate; /* of a lane */
+        int code; /* a bit of active_speed */
+        int rate; /* Gbit/s of a lane */
     } speeds[] = {{128, 100}, {64, 50}, {32, 25}, {16, 14}, {8, 10}, {4, 10}, {2, 5}};
     int lanes = attr->active_width < sizeof(lanes_of_width) / sizeof(lanes_of_width[0])
                     ? lanes_of_width[attr->active_width]
