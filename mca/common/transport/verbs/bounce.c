@@ -280,7 +280,7 @@ void mscclpp_verbs_bounce_on_message(mscclpp_conn_t *conn, uint32_t message)
                bounce->arrived - bounce->answered < SLOTS) {
         ++bounce->arrived;
     } else if (MSCCLPP_VERBS_ACKNOWLEDGED == kind) {
-        /* The low bits of the newly_acknowledged suffice, since at most SLOTS messages are not acknowledged. */
+        /* The low bits of the count suffice, since at most SLOTS messages are not acknowledged. */
         newly_acknowledged = (message - (uint32_t)bounce->acknowledged) & MSCCLPP_VERBS_COUNT_MASK;
         if (newly_acknowledged > bounce->messages - bounce->acknowledged) {
             fail_and_tell_peer(conn, MSCCLPP_ERR_PEER, "the peer acknowledged what has not been sent");
