@@ -34,8 +34,8 @@ static bool holds(const range_t *range, uintptr_t address)
 
 /*
  * Finds the start of the heap; heap_begin stays 0 if there is none. The start is fixed when the program begins, so it
- * may be read at any time. The heap may share a
- * mapping with variables of the main program before it, which are just as certain to be host memory.
+ * may be read at any time. The heap may share a mapping with variables of the main program before it, which are just as
+ * certain to be host memory.
  */
 static void find_heap(void)
 {

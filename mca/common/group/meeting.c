@@ -19,7 +19,7 @@
 /* 2^64 divided by the golden ratio, an odd number. Multiplying by it spreads a number over the high bits. */
 #define HASH_FACTOR UINT64_C(0x9e3779b97f4a7c15)
 
-/* True if the lowest bit of the word is set on the lines of all ranks. */
+/* True if the lowest bit of a word is set on the board lines of all ranks. `word` is the word on this rank's line. */
 static bool all_have_slots(const mscclpp_group_t *group, const uint64_t *word)
 {
     const size_t offset = (size_t)((const char *)word - (const char *)&group->board[group->rank]);

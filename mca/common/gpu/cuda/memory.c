@@ -144,7 +144,8 @@ static mscclpp_reach_t find_reach(int device, const void *address, unsigned long
     unsigned exportable = 0;
     void *values[] = {&type, &managed, &ordinal, &context, &exportable};
 
-    if (CUDA_SUCCESS != driver->pointer_get_attributes(5, attributes, values, (CUdeviceptr)(uintptr_t)address) ||
+    if (CUDA_SUCCESS != driver->pointer_get_attributes(sizeof(attributes) / sizeof(attributes[0]), attributes, values,
+                                                       (CUdeviceptr)(uintptr_t)address) ||
         CU_MEMORYTYPE_DEVICE != type || 0 != managed || ordinal != device) {
         return reach_by_query(device, address);
     }

@@ -85,8 +85,8 @@ static bool make_calls_wait(CUresult *result_p)
     }
     has_waited = await_default_streams(result_p);
     if (!has_waited && is_flag_new) {
-        (void)DRIVER_CALL(MSCCLPP_LOG_WARN,
-                          driver->ctx_set_flags(flags)); /* the flag would say that earlier calls have ended */
+        /* The flag would say that earlier calls have ended. */
+        (void)DRIVER_CALL(MSCCLPP_LOG_WARN, driver->ctx_set_flags(flags));
     }
     return has_waited;
 }

@@ -121,7 +121,7 @@ void mscclpp_verbs_poll(mscclpp_verbs_qp_t *qp)
             break;
         }
     }
-    /* Posts receive requests by the chain, not one by one. */
+    /* Posts receive requests by the chain, not one by one: once more than an eighth of them is missing. */
     if (!conn->peer_left && qp->receives_missing > qp->receives_wanted / 8) {
         mscclpp_verbs_post_receives(qp);
     }
