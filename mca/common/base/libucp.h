@@ -63,9 +63,9 @@ mscclpp_status_t mscclpp_ucx_load(mscclpp_ucx_functions_t *functions_p);
 
 /*
  * Checks that the system grants enough for UCX. Call it before making a context, a worker or an endpoint, because UCX
- * aborts the process if some of the resources that these need are refused. `purpose` is for messages, and
- * `peers` is the number of peers. Returns MSCCLPP_ERR_NO_DESCRIPTORS or MSCCLPP_ERR_NO_MEMORY, with a line at the info
- * level, if the system grants too little.
+ * aborts the process if some of the resources that these need are refused. `purpose` is for messages, and `peers` is
+ * the number of peers. Returns MSCCLPP_ERR_NO_DESCRIPTORS or MSCCLPP_ERR_NO_MEMORY, with a line at the info level, if
+ * the system grants too little.
  */
 mscclpp_status_t mscclpp_ucx_check_limits(const char *purpose, size_t peers);
 

@@ -46,8 +46,8 @@ bool mscclpp_shmseg_locate(const void *address, size_t length, mscclpp_shmseg_de
 
 /*
  * Like mscclpp_shmseg_locate, for one address, and also for segments that another copy of this library in the process
- * created. Slow: asks the kernel about all mappings and files of the process. May change *offset_p even
- * if it returns false.
+ * created. Slow: asks the kernel about all mappings and files of the process. May change *offset_p even if it returns
+ * false.
  */
 bool mscclpp_shmseg_recognise(const void *address, mscclpp_shmseg_descriptor_t *descriptor_p, uint64_t *offset_p);
 
