@@ -84,10 +84,7 @@ static mscclpp_ctrl_carrier_t *find_carrier(const mscclpp_ctrl_ucx_frame_t *fram
     return carrier;
 }
 
-/*
- * Puts a message that has arrived into its team's queue, or among the orphans if this rank does not know the team yet.
- * Runs inside the worker's progress, and so with the lock held.
- */
+/* UCX calls it in the worker's progress, with the lock held: queues a message for its team, or among the orphans. */
 static ucs_status_t on_message(void *arg, const void *header, size_t header_length, void *data, size_t length,
                                const ucp_am_recv_param_t *param)
 {
@@ -255,6 +252,7 @@ static mscclpp_status_t ucx_create(const mscclpp_oob_t *oob, mscclpp_ctrl_carrie
     return MSCCLPP_OK;
 }
 
+/* Writes the address of the process's worker, which all its teams share. */
 static mscclpp_status_t ucx_get_address(const mscclpp_ctrl_carrier_t *carrier, void *address, size_t capacity,
                                         size_t *length_p)
 {
@@ -460,6 +458,7 @@ static mscclpp_status_t send_frame(ucx_peer_t *peer, const mscclpp_ctrl_ucx_fram
     return MSCCLPP_OK;
 }
 
+/* Copies a message and sends it. After a failure, which is logged as a warning, the message is lost. */
 static mscclpp_status_t ucx_post(mscclpp_ctrl_carrier_t *carrier, int peer, const void *message, size_t length)
 {
     mscclpp_status_t status;
@@ -516,6 +515,7 @@ static bool is_sending(const mscclpp_ctrl_carrier_t *carrier)
     return false;
 }
 
+/* Makes progress until the team's messages have left, for at most so many seconds. In a forked child does nothing. */
 static void ucx_flush(mscclpp_ctrl_carrier_t *carrier, double seconds)
 {
     double deadline = mscclpp_now() + seconds;

@@ -28,6 +28,7 @@ const mscclpp_board_buffers_t *mscclpp_group_exchanged(const mscclpp_group_t *gr
     return &group->board[rank].buffers[group->exchanges % 2];
 }
 
+/* A rank's word holds 2 * the number of the exchange, + 1 if the rank votes yes. */
 mscclpp_status_t mscclpp_group_end_exchange(mscclpp_group_t *group, const char *what, uint64_t bytes, bool yes,
                                             bool *all_p)
 {

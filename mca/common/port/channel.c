@@ -30,6 +30,7 @@ void mscclpp_proxy_mark_busy(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *ch
     }
 }
 
+/* The list has no order: its last entry takes the place of the channel. */
 void mscclpp_proxy_mark_idle(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel)
 {
     uint32_t i = 0;

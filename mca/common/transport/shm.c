@@ -160,6 +160,7 @@ static mscclpp_status_t shm_progress(mscclpp_transport_t *transport)
     return MSCCLPP_OK;
 }
 
+/* Makes a connection without the peer's tokens, which shm_conn_connect maps. */
 static mscclpp_status_t shm_conn_create(mscclpp_transport_t *transport, int peer, mscclpp_conn_t **conn_p)
 {
     mscclpp_conn_t *conn = calloc(1, sizeof(*conn));
@@ -245,6 +246,7 @@ static void shm_region_destroy(mscclpp_region_t *region)
     free(region);
 }
 
+/* Checks the key and maps the peer's memory. After a failure nothing is left. */
 static mscclpp_status_t shm_remote_create(mscclpp_conn_t *conn, const void *key, size_t length,
                                           mscclpp_remote_t **remote_p)
 {
@@ -264,6 +266,7 @@ static mscclpp_status_t shm_remote_create(mscclpp_conn_t *conn, const void *key,
     return MSCCLPP_OK;
 }
 
+/* Undoes the pinning of the window, if kernels were to reach it, and then the mapping. */
 static void shm_remote_destroy(mscclpp_remote_t *remote)
 {
     if (remote == NULL) {

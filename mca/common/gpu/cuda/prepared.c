@@ -104,6 +104,7 @@ mscclpp_status_t mscclpp_cuda_launch_prepared(mscclpp_gpu_stream_t *stream, mscc
     return status;
 }
 
+/* If the device cannot be entered, its graph is not destroyed. */
 void mscclpp_cuda_prepared_destroy(mscclpp_gpu_prepared_t *prepared)
 {
     mscclpp_cuda_scope_t scope;

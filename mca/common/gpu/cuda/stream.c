@@ -171,6 +171,7 @@ static CUresult retain_in_graph(const mscclpp_cuda_driver_t *driver, CUstream st
     return driver->graph_retain_user_object(graph, reference, 1, CU_GRAPH_USER_OBJECT_MOVE);
 }
 
+/* See `retain` in gpu.h. MSCCLPP_ERR_NOT_SUPPORTED for any failure; `release` is then never called. */
 mscclpp_status_t mscclpp_cuda_retain(mscclpp_gpu_stream_t *stream, void (*release)(void *object), void *object)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
@@ -362,6 +363,7 @@ leave:
     return status;
 }
 
+/* If the device cannot be entered, the CUDA event is not destroyed. */
 void mscclpp_cuda_event_destroy(mscclpp_gpu_event_t *event)
 {
     mscclpp_cuda_scope_t scope;

@@ -85,6 +85,7 @@ mscclpp_status_t mscclpp_twin_stream_create(int device, mscclpp_gpu_stream_t **s
     return status;
 }
 
+/* `native` must be a stream of the twin; NULL, which means CUDA's default stream, is refused. */
 mscclpp_status_t mscclpp_twin_stream_wrap(int device, void *native, mscclpp_gpu_stream_t **stream_p)
 {
     mscclpp_status_t status = mscclpp_twin_check_device(device);
@@ -244,6 +245,7 @@ mscclpp_status_t mscclpp_twin_put(mscclpp_gpu_stream_t *stream, void *to, const 
     return MSCCLPP_OK;
 }
 
+/* Creates an event that counts as reached until it is recorded. *event_p is NULL after a lack of memory. */
 mscclpp_status_t mscclpp_twin_event_create(int device, mscclpp_gpu_event_t **event_p)
 {
     mscclpp_status_t status = mscclpp_twin_check_device(device);

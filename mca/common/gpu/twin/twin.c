@@ -268,6 +268,7 @@ static void host_device_free(int device, void *address)
     remove_memory(address, false);
 }
 
+/* Kernels of the twin run on the CPU, so both addresses are the same. */
 static mscclpp_status_t host_host_alloc(size_t size, void **host_address_p, void **device_address_p)
 {
     void *address;

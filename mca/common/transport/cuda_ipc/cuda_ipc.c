@@ -4,8 +4,7 @@
  * Each connection has its own stream, so that copies and flushes of one connection never wait for another's. Everything
  * that a connection does is a copy in its stream, and a copy begins when the one before it has ended and its bytes are
  * in place. So a token is written after the bytes that it announces, for whoever reads the token with acquire at system
- * scope. (A kernel could add to the token, too, but it would need a multiprocessor, and the kernels that wait for the
- * token may hold all of them.)
+ * scope. (A kernel could add to the token, but it would need a multiprocessor, and waiting kernels may hold them all.)
  *
  * Puts are collected into batches, which one call starts and which run in parallel. A batch starts when a signal or a
  * flush follows, when MAX_BATCH puts have been collected, or when progress is made; until then no order is required.
@@ -14,8 +13,7 @@
  * 0 at first. Only one connection signals a token at any time, and a later one of the instance continues the count.
  *
  * A mapping of another process's memory stays valid, though useless, after that process frees it. Within one process,
- * CUDA gives no mapping but the owner's own address. Hence the flag MSCCLPP_LENT_REGIONS, and a check of such addresses
- * before use.
+ * CUDA gives no mapping but the owner's address: hence MSCCLPP_LENT_REGIONS, and a check of such addresses before use.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -422,6 +420,7 @@ static mscclpp_status_t ipc_region_create(mscclpp_transport_t *transport, void *
     return MSCCLPP_OK;
 }
 
+/* MSCCLPP_ERR_NOT_SUPPORTED for memory that cannot be exported. It can only be a source of puts. */
 static mscclpp_status_t ipc_region_key(const mscclpp_region_t *region, void *key, size_t *length_p)
 {
     mscclpp_window_card_t card;
@@ -440,6 +439,7 @@ static void ipc_region_destroy(mscclpp_region_t *region)
     free(region);
 }
 
+/* Checks the key and maps the peer's memory. After a failure nothing is left. */
 static mscclpp_status_t ipc_remote_create(mscclpp_conn_t *conn, const void *key, size_t length,
                                           mscclpp_remote_t **remote_p)
 {

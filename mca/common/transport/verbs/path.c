@@ -88,6 +88,7 @@ void mscclpp_verbs_path_of_hca(const struct ibv_device *device, char *path, size
     resolve_links(name, path, size);
 }
 
+/* `bus_id` is "0000:1b:00.0" or the like; empty if it is not known. */
 void mscclpp_verbs_path_of_gpu(const char *bus_id, char *path, size_t size)
 {
     char name[128];
