@@ -4,7 +4,7 @@
 
 #include <time.h>
 
-/* The monotonic clock, in seconds. */
+/* Returns the time of the monotonic clock, in seconds. */
 static inline double mscclpp_now(void)
 {
     struct timespec now;

@@ -36,7 +36,7 @@ typedef enum {
     MSCCLPP_COLL_NEIGHBORS = MSCCLPP_COLL_NEIGHBOR_ALLGATHER /* the first neighborhood collective */
 } mscclpp_coll_t;
 
-/* The name for messages, such as "allgather"; "all-reduce" for MSCCLPP_COLL_LAST. */
+/* Returns the name for messages, such as "allgather"; "all-reduce" for MSCCLPP_COLL_LAST. */
 static inline const char *mscclpp_coll_name(mscclpp_coll_t coll)
 {
     static const char *const names[MSCCLPP_COLL_LAST + 1] = {

@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 /*
- * A random number of this process, never 0. A process id alone does not identify a process: it is reused after an exit,
- * and processes in two containers of one node may have the same one. A forked child has its own token.
+ * Returns a random number of this process, never 0. A process id alone does not identify a process: it is reused after
+ * an exit, and processes in two containers of one node may have the same one. A forked child has its own token.
  */
 uint64_t mscclpp_process_token(void);
 

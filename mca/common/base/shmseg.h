@@ -68,7 +68,7 @@ void mscclpp_shmseg_hide(mscclpp_shmseg_t *segment);
 /* Undoes one create or attach. The last one in a process unmaps the segment. NULL is allowed. */
 void mscclpp_shmseg_detach(mscclpp_shmseg_t *segment);
 
-/* Where a segment is mapped in this process, and its size in bytes. */
+/* Return the address at which a segment is mapped in this process, and its size in bytes. */
 void *mscclpp_shmseg_base(const mscclpp_shmseg_t *segment);
 size_t mscclpp_shmseg_length(const mscclpp_shmseg_t *segment);
 

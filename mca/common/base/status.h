@@ -30,7 +30,7 @@ typedef enum {
     MSCCLPP_ERR_NO_DESCRIPTORS = -10 /* the process may open no more files */
 } mscclpp_status_t;
 
-/* A constant, lower-case description of the status, never NULL. */
+/* Returns a constant, lower-case description of the status, never NULL. */
 const char *mscclpp_status_string(mscclpp_status_t status);
 
 /* True if the error means that the system refused the process more of some resource, which the user can change. */

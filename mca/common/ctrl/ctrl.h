@@ -33,7 +33,7 @@ void mscclpp_ctrl_prepare(bool ucx);
  */
 mscclpp_status_t mscclpp_ctrl_create(bool ucx, const mscclpp_oob_t *oob, mscclpp_ctrl_t **ctrl_p);
 
-/* How messages travel: "ucx" or "oob"; "none" before mscclpp_ctrl_connect. */
+/* Returns how messages travel: "ucx" or "oob"; "none" before mscclpp_ctrl_connect. */
 const char *mscclpp_ctrl_name(const mscclpp_ctrl_t *ctrl);
 
 /* Writes the address that the peers need to reach this rank: *length_p bytes, at most MSCCLPP_CTRL_ADDRESS_MAX. */

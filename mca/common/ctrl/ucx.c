@@ -73,7 +73,7 @@ static bool is_addressed_to(const mscclpp_ctrl_ucx_frame_t *frame, const mscclpp
     return carrier->connected && frame->team_id == carrier->team_id && frame->to == (uint32_t)carrier->rank;
 }
 
-/* The team that a message is for; NULL if this rank does not know it, or not yet. */
+/* Returns the team that a message is for; NULL if this rank does not know it, or not yet. */
 static mscclpp_ctrl_carrier_t *find_carrier(const mscclpp_ctrl_ucx_frame_t *frame)
 {
     mscclpp_ctrl_carrier_t *carrier = ucx_carriers;

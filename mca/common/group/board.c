@@ -12,7 +12,7 @@ const uint64_t *mscclpp_group_word_of(const mscclpp_group_t *group, const uint64
 /* A word on the board about a call is so many times the call's number, plus the kind of its buffers. */
 #define CALL_KINDS 4
 
-/* More calls than a communicator ever makes. The board's numbers of the next one begin after so many. */
+/* More calls than a communicator ever makes. On the board, the numbers of the next one's calls begin so much higher. */
 #define CALLS_PER_COMMUNICATOR (UINT64_C(1) << 40)
 
 /*

@@ -99,8 +99,9 @@ typedef struct {
 } __attribute__((aligned(64))) mscclpp_board_line_t;
 
 /*
- * Returns the bytes of a board for n ranks. Their lines are followed by n lists of n entries, for each of two exchanges
- * in turn. A rank's list says where in its output it wants each peer's block.
+ * Returns the bytes of a board for so many ranks. Their lines are followed by two sets of lists, which consecutive
+ * exchanges use in turn. A set has a list for each rank, which says where in its output the rank wants each peer's
+ * block.
  */
 static inline size_t mscclpp_board_size(int ranks)
 {

@@ -16,7 +16,7 @@ typedef struct {
     unsigned char bytes[];
 } parcel_t;
 
-/* Parcel `index` of an array of parcels that take `parcel_size` bytes each. */
+/* Returns one parcel of an array of parcels that take `parcel_size` bytes each. */
 static parcel_t *parcel_at(char *parcels, size_t parcel_size, size_t index)
 {
     return (parcel_t *)(void *)(parcels + index * parcel_size);

@@ -47,7 +47,7 @@ static mscclpp_status_t run_round(mscclpp_oob_part_t *part)
     return status;
 }
 
-/* The all-gather of the node's ranks, if the exchange can be made among some ranks alone. */
+/* Gathers among the node's ranks, if the exchange can be made among some ranks alone. */
 static mscclpp_status_t allgather_among(void *context, const void *sendbuf, void *recvbuf, size_t length)
 {
     const mscclpp_oob_part_t *part = context;
@@ -57,7 +57,7 @@ static mscclpp_status_t allgather_among(void *context, const void *sendbuf, void
 }
 
 /*
- * The all-gather of the node's ranks, in as many rounds as its length takes. MSCCLPP_ERR_PEER if a rank of the node has
+ * Gathers among the node's ranks, in as many rounds as its length takes. MSCCLPP_ERR_PEER if a rank of the node has
  * finished.
  */
 static mscclpp_status_t allgather(void *context, const void *sendbuf, void *recvbuf, size_t length)

@@ -20,13 +20,13 @@ mscclpp_status_t mscclpp_fifo_create(const mscclpp_gpu_ops_t *gpu, int device, u
 /* Frees the FIFO, after all kernels that push have ended. NULL is allowed. */
 void mscclpp_fifo_destroy(mscclpp_fifo_t *fifo);
 
-/* The structure that kernels use. */
+/* Returns the structure that kernels use. It lives as long as the FIFO. */
 const mscclpp_dev_fifo_t *mscclpp_fifo_device(const mscclpp_fifo_t *fifo);
 
 /* Reads the next trigger, which stays in its slot until mscclpp_fifo_pop. False if it has not been pushed yet. */
 bool mscclpp_fifo_poll(const mscclpp_fifo_t *fifo, mscclpp_dev_trigger_t *trigger_p);
 
-/* Position of the next trigger: the number of triggers that were popped before it. */
+/* Returns the position of the next trigger: the number of triggers that were popped before it. */
 uint64_t mscclpp_fifo_position(const mscclpp_fifo_t *fifo);
 
 /*

@@ -116,7 +116,7 @@ static inline void mscclpp_proxy_unlock(mscclpp_proxy_t *proxy)
     pthread_mutex_unlock(&proxy->lock);
 }
 
-/* The channel with this number, or NULL. */
+/* Returns the channel with this number, or NULL. */
 mscclpp_proxy_channel_t *mscclpp_proxy_find(const mscclpp_proxy_t *proxy, uint32_t number);
 
 /* Frees all channels and the tables. */

@@ -128,7 +128,7 @@ typedef struct {
      */
     void (*conn_destroy)(mscclpp_conn_t *conn);
 
-    /* The state of the connection: MSCCLPP_OK, or why it no longer works. */
+    /* Returns the state of the connection: MSCCLPP_OK, or why it no longer works. */
     mscclpp_status_t (*conn_status)(const mscclpp_conn_t *conn);
 
     /*

@@ -275,7 +275,7 @@ mscclpp_status_t mscclpp_cuda_enter(int device, mscclpp_cuda_scope_t *scope)
 }
 
 /*
- * The device of the thread's current context or, without a context, the one that the thread has chosen by
+ * Finds the device of the thread's current context or, without a context, the one that the thread has chosen by
  * cudaSetDevice. Creates no context.
  */
 mscclpp_status_t mscclpp_cuda_current_device(int *device_p)

@@ -85,7 +85,7 @@ static bool make_calls_wait(CUresult *result_p)
     }
     has_waited = await_default_streams(result_p);
     if (!has_waited && is_flag_new) {
-        /* The flag would say that earlier calls have ended. */
+        /* Takes the flag back, which would say that earlier calls have ended. */
         (void)DRIVER_CALL(MSCCLPP_LOG_WARN, driver->ctx_set_flags(flags));
     }
     return has_waited;

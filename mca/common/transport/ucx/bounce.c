@@ -11,7 +11,7 @@
 #include "mca/common/base/log.h"
 #include "mca/common/transport/ucx/internal.h"
 
-/* Message `number` in the ring of messages. */
+/* Returns the place of message `number` in the ring of messages. */
 static ucx_message_t *message_at(mscclpp_conn_t *conn, uint64_t number)
 {
     return &conn->messages[number % UCX_MESSAGES_MAX];

@@ -3,7 +3,7 @@
 
 #include "mca/common/base/log.h"
 
-/* The place of operation `number` in the connection's ring. */
+/* Returns the place of operation `number` in the connection's ring. */
 static ucx_op_t *op_at(mscclpp_conn_t *conn, uint64_t number)
 {
     return &conn->ops[number % UCX_OPS_MAX];

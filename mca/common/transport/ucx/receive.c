@@ -12,7 +12,7 @@
 
 #define UCX_TURNS_MAX 4 /* rounds of carrying out in one call of progress: each may make more possible */
 
-/* The place of message `number` in the ring of arrivals. */
+/* Returns the place of message `number` in the ring of arrivals. */
 static ucx_arrival_t *arrival_at(mscclpp_conn_t *conn, uint64_t number)
 {
     return &conn->arrivals[number % UCX_MESSAGES_MAX];

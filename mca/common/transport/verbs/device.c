@@ -58,7 +58,7 @@ static int rate_of(const struct ibv_port_attr *attr)
     return lanes * 2;
 }
 
-/* The MTU that the parameter asks for, "auto" or a number of bytes, but at most the port's active one. */
+/* Returns the MTU that the parameter asks for, "auto" or a number of bytes, but at most the port's active one. */
 static uint8_t mtu_of(const char *text, enum ibv_mtu active)
 {
     int mtu = IBV_MTU_256;
@@ -98,8 +98,8 @@ static int find_port(mscclpp_transport_t *transport, struct ibv_context *context
 }
 
 /*
- * The index of the first partition in which the port is a full member, as limited members cannot talk to one another.
- * 0 if there is none or the library cannot tell.
+ * Returns the index of the first partition in which the port is a full member, as limited members cannot talk to one
+ * another; 0 if there is none or the library cannot tell.
  */
 static uint16_t find_pkey(mscclpp_transport_t *transport, struct ibv_context *context, int port, int table_length)
 {

@@ -219,12 +219,12 @@ mscclpp_status_t mscclpp_verbs_choose_gid(mscclpp_transport_t *transport, mscclp
 bool mscclpp_verbs_gids_match(const union ibv_gid *one, const union ibv_gid *other);
 
 /*
- * verbs/path.c: the number of steps between two devices in the device tree, from their resolved sysfs paths; fewer is
- * nearer. An unknown path ("") is as far away as possible.
+ * verbs/path.c: returns the number of steps between two devices in the device tree, from their resolved sysfs paths;
+ * fewer is nearer. An unknown path ("") is as far away as possible.
  */
 int mscclpp_verbs_path_distance(const char *path_a, const char *path_b);
 
-/* Resolved path of the PCI device of an HCA, or of a GPU by its bus id; "" if not known. */
+/* Write the resolved sysfs path of an HCA's PCI device, or of a GPU by its bus id; "" if not known. */
 void mscclpp_verbs_path_of_hca(const struct ibv_device *device, char *path, size_t size);
 void mscclpp_verbs_path_of_gpu(const char *bus_id, char *path, size_t size);
 
@@ -238,8 +238,8 @@ mscclpp_status_t mscclpp_verbs_remote_create(mscclpp_conn_t *conn, const void *k
 void mscclpp_verbs_remote_destroy(mscclpp_remote_t *remote);
 
 /*
- * The kind of memory, as far as a registration needs it. The twin treats all memory as a device's. Here only memory
- * that it allocated as device memory counts as such, so that its pinned memory differs when the parameter
+ * Returns the kind of memory, as far as a registration needs it. The twin treats all memory as a device's. Here only
+ * memory that it allocated as device memory counts as such, so that its pinned memory differs when the parameter
  * verbs_registration is tried on it.
  */
 mscclpp_mem_kind_t mscclpp_verbs_memory_kind(const mscclpp_transport_t *transport, const void *address);

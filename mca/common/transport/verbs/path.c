@@ -10,7 +10,7 @@
 /* Steps that another socket adds. More than any tree is deep, so all devices of one socket are nearer. */
 #define OTHER_SOCKET 1000
 
-/* The number of components of a path. */
+/* Returns the number of components of a path. */
 static int count_steps(const char *path)
 {
     int steps = 0;
@@ -21,7 +21,7 @@ static int count_steps(const char *path)
     return steps;
 }
 
-/* The socket (NUMA node) of a device; -1 if not known. */
+/* Returns the socket (NUMA node) of a device; -1 if not known. */
 static int socket_of(const char *path)
 {
     char name[PATH_MAX];

@@ -9,7 +9,7 @@
 #define EVENT_INTERVAL 1024u /* rounds of progress between two checks of events and of the clock */
 #define PROBE_INTERVAL 1.0   /* seconds between two probes of the peers */
 
-/* The status for the error of a work request: MSCCLPP_ERR_PEER if the peer caused it, else MSCCLPP_ERR_SYSTEM. */
+/* Returns the status for a failed work request: MSCCLPP_ERR_PEER if the peer caused it, else MSCCLPP_ERR_SYSTEM. */
 static mscclpp_status_t status_of(enum ibv_wc_status status)
 {
     switch (status) {
