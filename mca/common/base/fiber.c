@@ -217,7 +217,7 @@ static mscclpp_fiber_t *make_fiber(void)
     return fiber;
 }
 
-/* Takes a fiber that was kept, with its stack, before it makes one. */
+/* Makes a fiber for a function, from one that was kept with its stack if there is one. */
 mscclpp_fiber_t *mscclpp_fiber_create(void (*run)(void *argument), void *argument)
 {
     mscclpp_fiber_t *fiber;
@@ -240,7 +240,10 @@ mscclpp_fiber_t *mscclpp_fiber_create(void (*run)(void *argument), void *argumen
     return fiber;
 }
 
-/* A fiber that has ended is kept for a later function, or freed if KEPT_MAX are kept already. */
+/*
+ * Runs the fiber until it yields or ends. A fiber that has ended is kept for a later function, or freed if KEPT_MAX are
+ * kept already.
+ */
 bool mscclpp_fiber_resume(mscclpp_fiber_t *fiber)
 {
     bool is_kept;

@@ -6,7 +6,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* With O_NONBLOCK, opening a FIFO does not wait for its other end, so it can be refused afterwards. */
+/*
+ * Opens a regular file. With O_NONBLOCK, opening a FIFO does not wait for its other end, so it can be refused
+ * afterwards.
+ */
 FILE *mscclpp_file_open(const char *path, int flags, const char **reason_p)
 {
     int descriptor = open(path, flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);

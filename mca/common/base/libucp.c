@@ -113,7 +113,7 @@ static mscclpp_status_t prepare_load(void)
     return load_status;
 }
 
-/* Fills in a table of its own first, so that *functions_p is complete or unchanged. */
+/* Loads UCX and finds its functions, first in a table of its own, so that *functions_p is complete or unchanged. */
 mscclpp_status_t mscclpp_ucx_load(mscclpp_ucx_functions_t *functions_p)
 {
     mscclpp_ucx_functions_t functions;
@@ -151,9 +151,9 @@ mscclpp_status_t mscclpp_ucx_load(mscclpp_ucx_functions_t *functions_p)
 }
 
 /*
- * Excludes RDMA devices and mapped memory: rare and short messages do not need them, and their transports would cost
- * the process memory, hooks and start-up time. Overrides the application's own choice of devices for UCX, which could
- * rule out the transports that are used here.
+ * Makes a context for rare and short messages. Excludes RDMA devices and mapped memory: rare and short messages do not
+ * need them, and their transports would cost the process memory, hooks and start-up time. Overrides the application's
+ * own choice of devices for UCX, which could rule out the transports that are used here.
  */
 ucp_context_h mscclpp_ucx_open_quiet(const mscclpp_ucx_functions_t *ucx)
 {

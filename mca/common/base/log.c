@@ -79,7 +79,7 @@ static void make_printable(char *line)
     }
 }
 
-/* Cuts a message that is too long, and marks it as cut. */
+/* Passes a message to the sink. Cuts a message that is too long, and marks it as cut. */
 void mscclpp_log_print(mscclpp_log_level_t level, const char *format, ...)
 {
     static const char ellipsis[] = " [...]";

@@ -187,7 +187,7 @@ void mscclpp_settings_read(const mscclpp_config_t *config, mscclpp_settings_t *s
     }
 }
 
-/* The number of a word that does not exist leaves the field as it is. */
+/* Sets one parameter to a value. The number of a word that does not exist leaves the field as it is. */
 void mscclpp_settings_apply(mscclpp_config_t *config, const mscclpp_param_t *param, uint64_t value)
 {
     void *field = (char *)config + param->offset;

@@ -73,7 +73,7 @@ static mscclpp_status_t map_file(int fd, size_t size, void **base_p)
     return MSCCLPP_OK;
 }
 
-/* The segment is a file in memory only (memfd). Peers open it by this process's descriptor in /proc. */
+/* Makes a segment. It is a file in memory only (memfd). Peers open it by this process's descriptor in /proc. */
 mscclpp_status_t mscclpp_shmseg_create(size_t size, mscclpp_shmseg_t **segment_p)
 {
     mscclpp_shmseg_t *segment;
@@ -212,7 +212,10 @@ static bool read_mapping(const void *address, mscclpp_shmseg_descriptor_t *descr
     return is_found;
 }
 
-/* Finds the segment's file among the open files of this process by its inode, and then checks its name. */
+/*
+ * Describes the segment at an address. Finds the segment's file among the open files of this process by its inode, and
+ * then checks its name.
+ */
 bool mscclpp_shmseg_recognise(const void *address, mscclpp_shmseg_descriptor_t *descriptor_p, uint64_t *offset_p)
 {
     mscclpp_shmseg_descriptor_t descriptor = {.pid = (int64_t)getpid()};
@@ -286,7 +289,7 @@ static mscclpp_shmseg_t *find_segment(const mscclpp_shmseg_descriptor_t *descrip
     return segment;
 }
 
-/* Maps nothing if this process has mapped the segment already. */
+/* Maps a segment that another process made. Maps nothing if this process has mapped the segment already. */
 mscclpp_status_t mscclpp_shmseg_attach(const mscclpp_shmseg_descriptor_t *descriptor, mscclpp_shmseg_t **segment_p)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -341,7 +344,10 @@ void mscclpp_shmseg_hide(mscclpp_shmseg_t *segment)
     }
 }
 
-/* Unmaps after it has released the lock: the segment is out of the list, so nobody else can use it. */
+/*
+ * Gives up one reference to a segment. Unmaps after it has released the lock: the segment is out of the list, so nobody
+ * else can use it.
+ */
 void mscclpp_shmseg_detach(mscclpp_shmseg_t *segment)
 {
     mscclpp_shmseg_t **link = &shmseg_list;

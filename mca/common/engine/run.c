@@ -368,7 +368,7 @@ static void give_streams(mscclpp_engine_t *engine)
     }
 }
 
-/* After a failure, the work in flight is waited for before its streams and mappings are given back. */
+/* Carries out one call. After a failure, waits for the work in flight before it gives back streams and mappings. */
 mscclpp_status_t mscclpp_engine_run(mscclpp_engine_t *engine, const mscclpp_choice_t *choice,
                                     const mscclpp_dev_args_t *args, char *const *peer_out)
 {

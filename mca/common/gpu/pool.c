@@ -121,7 +121,7 @@ static mscclpp_status_t zero_piece(const mscclpp_gpu_ops_t *ops, mscclpp_gpu_str
     return status;
 }
 
-/* Gives a used piece back if it cannot be zeroed. */
+/* Takes a free piece, from a new allocation if there is none. Gives a used piece back if it cannot be zeroed. */
 mscclpp_status_t mscclpp_pool_alloc(const mscclpp_gpu_ops_t *ops, int device, mscclpp_gpu_stream_t *stream,
                                     uint64_t size, void **address_p)
 {
@@ -176,7 +176,7 @@ static slab_t **find_slab(const mscclpp_gpu_ops_t *ops, int device, const char *
     return link;
 }
 
-/* Frees memory after it has released the lock, because that may wait for kernels. */
+/* Gives back a piece, or frees an allocation: after it has released the lock, because that may wait for kernels. */
 void mscclpp_pool_free(const mscclpp_gpu_ops_t *ops, int device, void *address)
 {
     slab_t **link, *slab;

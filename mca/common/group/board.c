@@ -41,7 +41,7 @@ void mscclpp_group_renumber(mscclpp_group_t *group)
     group->calls_before += CALLS_PER_COMMUNICATOR;
 }
 
-/* The arguments go first, so whoever sees the call's word sees its arguments. */
+/* Publishes that this rank is in a call. The arguments go first, so whoever sees the call's word sees its arguments. */
 void mscclpp_group_announce(mscclpp_group_t *group, uint64_t call, mscclpp_call_kind_t kind)
 {
     if (kind == MSCCLPP_CALL_DEVICE) {
@@ -96,7 +96,7 @@ bool mscclpp_group_is_decided(const mscclpp_group_t *group, uint64_t call, bool 
     return word / CALL_KINDS >= board_number(group, call);
 }
 
-/* The first rank that changes the word decides. The others return what that rank has written. */
+/* Decides how a call is served: the first rank that changes the word decides, and the others return its decision. */
 bool mscclpp_group_decide(mscclpp_group_t *group, uint64_t call, bool device)
 {
     uint64_t *word = &group->board[0].decided;

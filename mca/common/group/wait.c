@@ -389,7 +389,10 @@ static void discount_time_away(mscclpp_group_wait_t *wait, double now)
     wait->last_turn = now;
 }
 
-/* The checks run at most once in CHECK_PERIOD. The first one that fails decides on the status. */
+/*
+ * Makes one turn of a wait: progress, and now and then the checks. They run at most once in CHECK_PERIOD. The first one
+ * that fails decides on the status.
+ */
 mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait)
 {
     mscclpp_group_t *group = wait->group;

@@ -48,7 +48,10 @@ static int find_node_leader(const int *leaders, int rank, int ranks_per_node)
     return candidate;
 }
 
-/* Goes through the ranks in ascending order, so that the leaders of all lower ranks are final. */
+/*
+ * Joins ranks of different jobs on one host. Goes through the ranks in ascending order, so that the leaders of all
+ * lower ranks are final.
+ */
 void mscclpp_nodes_join_jobs(mscclpp_nodes_t *nodes, const uint64_t *jobs, const uint64_t *hosts, int size)
 {
     int *leaders = nodes->leaders, *was_leader = nodes->work;
@@ -107,8 +110,8 @@ static bool number_nodes(mscclpp_nodes_t *nodes, int size, int rank, int ranks_p
 }
 
 /*
- * The first pass numbers the nodes and counts their ranks. The second finds owners and members, for which this rank
- * must know its number on its node.
+ * Computes who shares a node. The first pass numbers the nodes and counts their ranks. The second finds owners and
+ * members, for which this rank must know its number on its node.
  */
 bool mscclpp_nodes_map(mscclpp_nodes_t *nodes, int size, int rank, int ranks_per_node)
 {

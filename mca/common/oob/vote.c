@@ -36,7 +36,10 @@ mscclpp_status_t mscclpp_vote(const mscclpp_oob_t *oob, mscclpp_status_t own_sta
     return mscclpp_vote_with(oob, own_status, true, vote_p);
 }
 
-/* Without memory for the ballots, takes part with NULL, and the all-gather fails on all ranks. */
+/*
+ * Collects the ballots of all ranks and counts them. Without memory for the ballots, takes part with NULL, and the
+ * all-gather fails on all ranks.
+ */
 mscclpp_status_t mscclpp_vote_with(const mscclpp_oob_t *oob, mscclpp_status_t own_status, bool flag,
                                    mscclpp_vote_t *vote_p)
 {

@@ -276,7 +276,7 @@ static mscclpp_status_t carry_trigger(mscclpp_proxy_t *proxy, const mscclpp_dev_
     return status;
 }
 
-/* Waiting triggers come before new ones, which would have to queue behind them on the same channel. */
+/* Runs one round. Waiting triggers come before new ones, which would have to queue behind them on the same channel. */
 mscclpp_status_t mscclpp_proxy_carry(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t settle)
 {
     const uint64_t slots = mscclpp_fifo_device(proxy->fifo)->size;
@@ -321,7 +321,10 @@ bool mscclpp_proxy_is_settled(const mscclpp_proxy_t *proxy)
     return proxy->busy_count == 0 && !mscclpp_fifo_poll(proxy->fifo, &trigger);
 }
 
-/* A transport without has_left cannot tell. Its transfers have left once a flush has covered them. */
+/*
+ * True if everything is handed to the network. A transport without has_left cannot tell. Its transfers have left once a
+ * flush has covered them.
+ */
 bool mscclpp_proxy_has_left(const mscclpp_proxy_t *proxy)
 {
     mscclpp_dev_trigger_t trigger;

@@ -201,7 +201,7 @@ static mscclpp_status_t start_thread(mscclpp_proxy_t *proxy)
     return MSCCLPP_OK;
 }
 
-/* Starts the thread last, because it uses everything else. After a failure nothing is left. */
+/* Makes a proxy. Starts the thread last, because it uses everything else. After a failure nothing is left. */
 mscclpp_status_t mscclpp_proxy_create(const mscclpp_proxy_params_t *params, mscclpp_proxy_t **proxy_p)
 {
     mscclpp_proxy_t *proxy = calloc(1, sizeof(*proxy));
@@ -245,7 +245,7 @@ err_free:
     return status;
 }
 
-/* Ends the thread first, because it uses everything else. */
+/* Frees the proxy. Ends the thread first, because it uses everything else. */
 void mscclpp_proxy_destroy(mscclpp_proxy_t *proxy)
 {
     if (proxy == NULL) {
@@ -307,7 +307,10 @@ mscclpp_status_t mscclpp_proxy_start(mscclpp_proxy_t *proxy)
     return status;
 }
 
-/* A thread is needed because no caller will wait for the launch and make progress meanwhile. */
+/*
+ * Counts a launch that nobody will wait for as in flight. A thread is needed because no caller will wait for the launch
+ * and make progress meanwhile.
+ */
 mscclpp_status_t mscclpp_proxy_begin_launch(mscclpp_proxy_t *proxy, uint64_t launch, uint32_t blocks)
 {
     mscclpp_status_t status;

@@ -396,8 +396,8 @@ static mscclpp_status_t join_nodes(const mscclpp_team_params_t *params, mscclpp_
 }
 
 /*
- * There are three ways, and all ranks take the same: take over an ended team, create one on a single node, or join the
- * teams of several nodes.
+ * Creates a team. There are three ways, and all ranks take the same: take over an ended team, create one on a single
+ * node, or join the teams of several nodes.
  */
 mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *user_params, mscclpp_team_t **team_p)
 {

@@ -284,7 +284,10 @@ static void report_rules(const mscclpp_team_t *team)
     }
 }
 
-/* If no rank has plans, exchanges nothing, and only checks whether rules name some. */
+/*
+ * Finds the plans that all ranks have. If no rank has plans, exchanges nothing, and only checks whether rules name
+ * some.
+ */
 mscclpp_status_t mscclpp_setup_plans(mscclpp_team_t *team, const mscclpp_team_params_t *params, bool has_plans,
                                      mscclpp_status_t *own_status_p)
 {

@@ -36,7 +36,10 @@ const mscclpp_transport_ops_t *mscclpp_transport_find(const char *name)
     return NULL;
 }
 
-/* The parameter names a transport or a set: "auto" all that suit, "network" those that reach other nodes. */
+/*
+ * Tells whether the parameter allows a transport. The parameter names a transport or a set: "auto" all that suit,
+ * "network" those that reach other nodes.
+ */
 bool mscclpp_transport_may_take(const mscclpp_transport_ops_t *ops, const mscclpp_config_t *config, bool one_host)
 {
     const char *setting = config->transport;

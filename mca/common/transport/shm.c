@@ -205,7 +205,7 @@ static mscclpp_status_t shm_conn_status(const mscclpp_conn_t *conn)
     return MSCCLPP_OK;
 }
 
-/* Any memory can be a source of puts. Memory that is not shared has no key, so peers cannot put into it. */
+/* Makes a region of any memory. If that is not shared, the region has no key, so peers cannot put into it. */
 static mscclpp_status_t shm_region_create(mscclpp_transport_t *transport, void *address, size_t length,
                                           mscclpp_region_t **region_p)
 {
@@ -405,7 +405,7 @@ static mscclpp_status_t shm_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, 
     return MSCCLPP_OK;
 }
 
-/* Nothing is ever under way, so any ticket has completed. */
+/* Gives a ticket. Nothing is ever under way, so any ticket has completed. */
 static mscclpp_status_t shm_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
 {
     (void)conn;

@@ -179,7 +179,10 @@ static void probe_in_use(void)
     }
 }
 
-/* cuCtxGetCurrent does not initialise the driver, and its error tells that nobody else has. */
+/*
+ * Returns the driver, if the application uses it. cuCtxGetCurrent does not initialise the driver, and its error tells
+ * that nobody else has.
+ */
 mscclpp_cuda_driver_t *mscclpp_cuda_driver_in_use(void)
 {
     mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
@@ -208,7 +211,9 @@ mscclpp_status_t mscclpp_cuda_check_device(int device)
     return MSCCLPP_OK;
 }
 
-/* Retains the context once, under the device's lock. Later calls only read it. */
+/*
+ * Gives the primary context of a device. Retains the context once, under the device's lock. Later calls only read it.
+ */
 mscclpp_status_t mscclpp_cuda_primary_context(int device, CUcontext *context_p)
 {
     mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
@@ -249,7 +254,7 @@ void mscclpp_cuda_leave(const mscclpp_cuda_scope_t *scope)
     }
 }
 
-/* Leaves the current context alone if it is the device's primary one. */
+/* Makes a device current. Leaves the current context alone if it is the device's primary one. */
 mscclpp_status_t mscclpp_cuda_enter(int device, mscclpp_cuda_scope_t *scope)
 {
     mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();

@@ -398,7 +398,7 @@ static mscclpp_status_t ipc_conn_status(const mscclpp_conn_t *conn)
     return conn->status;
 }
 
-/* Any memory can be a source of puts. Memory that cannot be exported has no key, so peers cannot put into it. */
+/* Makes a region of any memory. If it cannot be exported, it has no key, so peers cannot put into it. */
 static mscclpp_status_t ipc_region_create(mscclpp_transport_t *transport, void *address, size_t length,
                                           mscclpp_region_t **region_p)
 {
@@ -551,7 +551,7 @@ static mscclpp_status_t ipc_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, 
     return MSCCLPP_ERR_NOT_SUPPORTED;
 }
 
-/* The ticket is the number of a marker that follows everything begun so far. */
+/* Gives a ticket: the number of a marker that follows everything begun so far. */
 static mscclpp_status_t ipc_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
 {
     mscclpp_status_t status = conn->status;

@@ -65,8 +65,8 @@ static bool ensure_copier(mscclpp_conn_t *conn, mscclpp_copier_t *copier)
 }
 
 /*
- * A side with regions in device memory needs bounce memory for both directions. A side without them needs landing
- * memory if the peer sends it messages with bytes.
+ * Makes the memory and copiers that a connection needs. A side with regions in device memory needs bounce memory for
+ * both directions. A side without them needs landing memory if the peer sends it messages with bytes.
  */
 mscclpp_status_t mscclpp_transport_ucx_equip(mscclpp_conn_t *conn)
 {

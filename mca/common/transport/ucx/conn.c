@@ -174,7 +174,10 @@ static void judge_loss(mscclpp_conn_t *conn)
     }
 }
 
-/* Also tells peers of connections that broke here. That may have to wait until the last note has left. */
+/*
+ * Breaks connections that have lost the peer, and frees destroyed ones. Also tells peers of connections that broke
+ * here. That may have to wait until the last note has left.
+ */
 void mscclpp_transport_ucx_clean_up_conns(mscclpp_transport_t *transport)
 {
     mscclpp_conn_t **link = &transport->conns;
@@ -266,7 +269,8 @@ static void strand(mscclpp_transport_t *transport)
 }
 
 /*
- * First waits for what is under way to end by itself. Then breaks the connections that use the region, and waits again.
+ * Makes sure that UCX no longer uses the region. First waits for what is under way to end by itself. Then breaks the
+ * connections that use the region, and waits again.
  */
 bool mscclpp_transport_ucx_vacate(const mscclpp_region_t *region)
 {

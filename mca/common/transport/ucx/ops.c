@@ -186,7 +186,10 @@ void mscclpp_transport_ucx_drop_ops(mscclpp_conn_t *conn)
     }
 }
 
-/* Repeats the work only if a flush ends within its call, because operations that waited for it can begin then. */
+/*
+ * Begins and ends operations as far as possible. Repeats the work only if a flush ends within its call, because
+ * operations that waited for it can begin then.
+ */
 void mscclpp_transport_ucx_advance(mscclpp_conn_t *conn)
 {
     bool may_begin_more = true;
@@ -311,7 +314,10 @@ static mscclpp_status_t check_token(const mscclpp_conn_t *conn, uint32_t token)
     return MSCCLPP_ERR_INVALID;
 }
 
-/* A put that goes by messages can carry a signal in the last one. Other puts cannot, so the caller asks for both. */
+/*
+ * Does a put and a signal at once. A put that goes by messages can carry a signal in the last one. Other puts cannot,
+ * so the caller asks for both.
+ */
 mscclpp_status_t mscclpp_transport_ucx_put_signal(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
                                                   mscclpp_region_t *region, uint64_t from, uint64_t length,
                                                   uint32_t token)
@@ -363,7 +369,7 @@ mscclpp_status_t mscclpp_transport_ucx_add(mscclpp_conn_t *conn, mscclpp_remote_
     return status;
 }
 
-/* The ticket is the number of operations taken so far; it completes once so many have ended. */
+/* Gives a ticket: the number of operations taken so far. It completes once so many have ended. */
 mscclpp_status_t mscclpp_transport_ucx_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
 {
     if (conn->status != MSCCLPP_OK) {

@@ -186,8 +186,9 @@ static void on_acknowledgement(mscclpp_conn_t *conn, uint64_t number)
 }
 
 /*
- * Messages for connections that are gone are dropped: peers may still send some when this side destroys its half. The
- * result, always UCS_OK, lets UCX release the data unless their fetch has begun.
+ * Called by UCX for each message that arrives. Messages for connections that are gone are dropped: peers may still send
+ * some when this side destroys its half. The result, always UCS_OK, lets UCX release the data unless their fetch has
+ * begun.
  */
 ucs_status_t mscclpp_transport_ucx_on_message(void *arg, const void *header, size_t header_length, void *data,
                                               size_t length, const ucp_am_recv_param_t *param)
@@ -414,8 +415,8 @@ static bool end_copies(mscclpp_transport_t *transport)
 }
 
 /*
- * Goes over all connections several times, because the end of a batch of copies lets more messages have their turn. At
- * the end, tells each peer how many of its messages have been carried out.
+ * Carries out messages that have arrived. Goes over all connections several times, because the end of a batch of copies
+ * lets more messages have their turn. At the end, tells each peer how many of its messages have been carried out.
  */
 void mscclpp_transport_ucx_execute(mscclpp_transport_t *transport)
 {

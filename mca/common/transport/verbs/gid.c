@@ -66,8 +66,8 @@ static int grade_gid(mscclpp_transport_t *transport, const mscclpp_verbs_rail_t 
 }
 
 /*
- * If no entry is wanted, InfiniBand uses entry 0 of the table, if it has one, and RoCE the entry with the best grade,
- * which it cannot do without.
+ * Chooses the GID of a rail: the entry that is wanted. If none is, InfiniBand uses entry 0 of the table, if it has one,
+ * and RoCE the entry with the best grade, which it cannot do without.
  */
 mscclpp_status_t mscclpp_verbs_choose_gid(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail, int table_length,
                                           int wanted_index)

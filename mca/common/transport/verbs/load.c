@@ -6,7 +6,7 @@
 
 #include "mca/common/base/log.h"
 
-/* Loads into a local table first, so that *functions_p is complete or unchanged. */
+/* Loads the library and finds its functions, first in a local table, so that *functions_p is complete or unchanged. */
 mscclpp_status_t mscclpp_verbs_load(const char *file, mscclpp_verbs_functions_t *functions_p)
 {
     mscclpp_verbs_functions_t functions;

@@ -17,7 +17,7 @@ static bool is_outside(uint64_t offset, uint64_t length, uint64_t size)
     return offset > size || length > size - offset;
 }
 
-/* Puts from or into bounced memory go through slots. All others become work requests on the memory itself. */
+/* Starts a put: through slots from or into bounced memory, else by work requests on the memory itself. */
 mscclpp_status_t mscclpp_verbs_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
                                    mscclpp_region_t *region, uint64_t from, uint64_t length)
 {
@@ -126,7 +126,7 @@ mscclpp_status_t mscclpp_verbs_add(mscclpp_conn_t *conn, mscclpp_remote_t *remot
 }
 
 /*
- * The ticket is the number of rail 0's last work request, whose completion is asked for. Data that does not go over
+ * Gives a ticket: the number of rail 0's last work request, whose completion is asked for. Data that does not go over
  * rail 0 alone, in stripes or slots, must have arrived first; until then MSCCLPP_IN_PROGRESS.
  */
 mscclpp_status_t mscclpp_verbs_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)

@@ -40,7 +40,7 @@ static int socket_of(const char *path)
     return numa_node;
 }
 
-/* The steps are those from both devices up to the deepest folder that their paths share. */
+/* Returns how many steps two devices are apart: from both up to the deepest folder that their paths share. */
 int mscclpp_verbs_path_distance(const char *path_a, const char *path_b)
 {
     size_t common = 0;

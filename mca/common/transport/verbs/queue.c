@@ -70,7 +70,10 @@ void mscclpp_verbs_post_nothing(mscclpp_verbs_qp_t *qp)
     wr->wr.rdma.rkey = qp->conn->token_rkey;
 }
 
-/* A request that is posted cannot be changed any more. In its place a write of no bytes asks for the completion. */
+/*
+ * Makes the last request ask for a completion. A request that is posted cannot be changed any more. In its place a
+ * write of no bytes asks for the completion.
+ */
 bool mscclpp_verbs_ask_completion(mscclpp_verbs_qp_t *qp)
 {
     if (qp->last_asking == qp->posted) {
@@ -87,7 +90,7 @@ bool mscclpp_verbs_ask_completion(mscclpp_verbs_qp_t *qp)
     return true;
 }
 
-/* Receive requests have no buffers, because messages consist of their immediate data alone. */
+/* Posts the missing receive requests. They have no buffers: messages consist of their immediate data alone. */
 void mscclpp_verbs_post_receives(mscclpp_verbs_qp_t *qp)
 {
     struct ibv_recv_wr chain[MSCCLPP_VERBS_RECEIVE_CHAIN];

@@ -62,8 +62,8 @@ mscclpp_mem_kind_t mscclpp_verbs_memory_kind(const mscclpp_transport_t *transpor
 }
 
 /*
- * Device memory is registered as a dma-buf or, if that fails, by its address; the parameter verbs_registration may
- * allow only one of the two. Host memory is always registered by its address.
+ * Registers memory on one rail. Device memory is registered as a dma-buf or, if that fails, by its address; the
+ * parameter verbs_registration may allow only one of the two. Host memory is always registered by its address.
  */
 struct ibv_mr *mscclpp_verbs_register(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail, void *address,
                                       size_t length, mscclpp_mem_kind_t kind, int access)
