@@ -502,6 +502,7 @@ const mscclpp_param_t *mscclpp_param_find(const char *name)
     return NULL;
 }
 
+/* Sets every parameter that the environment names, and returns the first error. */
 mscclpp_status_t mscclpp_config_from_environment(mscclpp_config_t *config)
 {
     mscclpp_status_t first_error = MSCCLPP_OK;

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+/* True if so many more files can be opened. Asks about each number, up to the limit, whether it is in use. */
 bool mscclpp_limits_descriptors(size_t wanted)
 {
     struct rlimit limit;
@@ -48,6 +49,7 @@ bool mscclpp_limits_thread(void)
     return pthread_create(&thread, NULL, do_nothing, NULL) == 0 && pthread_join(thread, NULL) == 0;
 }
 
+/* Counts the entries of the folders in sysfs that list the devices. A folder that does not exist counts as empty. */
 size_t mscclpp_limits_devices(void)
 {
     static const char *const folders[] = {"/sys/class/net", "/sys/class/infiniband"};

@@ -60,6 +60,7 @@ uint64_t mscclpp_machine_pids(void)
     return digest != 0 && add_namespace(&digest, "pid") ? digest : 0;
 }
 
+/* Returns a digest of machine, host name and namespaces; 0 if one of them is unknown. */
 uint64_t mscclpp_machine_id(void)
 {
     static const char *const kinds[] = {"ipc", "net", "mnt", "user"};

@@ -138,6 +138,7 @@ void mscclpp_shmseg_describe(const mscclpp_shmseg_t *segment, mscclpp_shmseg_des
     *descriptor_p = segment->descriptor;
 }
 
+/* Looks for a segment that this process created, which is one with a file descriptor, around the address. */
 bool mscclpp_shmseg_locate(const void *address, size_t length, mscclpp_shmseg_descriptor_t *descriptor_p,
                            uint64_t *offset_p)
 {

@@ -218,6 +218,7 @@ static mscclpp_status_t set_up(mscclpp_engine_t *engine)
     return status;
 }
 
+/* Makes the engine and sets it up at the first call; later calls only tell whether it can be used. */
 mscclpp_status_t mscclpp_engine_open(mscclpp_runner_t *runner, const mscclpp_protocol_t *protocol,
                                      mscclpp_engine_t **engine_p, bool *usable_p)
 {

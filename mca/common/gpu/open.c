@@ -25,6 +25,7 @@ mscclpp_status_t mscclpp_gpu_open_later(const char *device, const mscclpp_gpu_op
     return mscclpp_gpu_open(device, ops_p);
 }
 
+/* Picks the runtime that the parameter `device` asks for. Probes CUDA unless that is "host". */
 mscclpp_status_t mscclpp_gpu_open(const char *device, const mscclpp_gpu_ops_t **ops_p)
 {
     const mscclpp_gpu_ops_t *ops = cuda_ops();

@@ -39,6 +39,7 @@ static mscclpp_gpu_refuses_fn_t is_refused;
     }
 RESOURCE_FUNCTIONS(REFUSING)
 
+/* Puts functions that ask the test in front of those that take resources, if the program has the test's function. */
 const mscclpp_gpu_ops_t *mscclpp_gpu_refusing(const mscclpp_gpu_ops_t *ops)
 {
     /* ISO C has no cast from an object pointer to a function pointer. */

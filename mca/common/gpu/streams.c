@@ -39,6 +39,7 @@ mscclpp_status_t mscclpp_stream_get(const mscclpp_gpu_ops_t *gpu, int device, ms
     return MSCCLPP_OK;
 }
 
+/* Puts a stream back at the front of the list. Never fails: if it cannot be kept, it is destroyed. */
 void mscclpp_stream_put(const mscclpp_gpu_ops_t *gpu, int device, mscclpp_gpu_stream_t *stream, bool lingering)
 {
     idle_t *entry = malloc(sizeof(*entry));
@@ -58,6 +59,7 @@ void mscclpp_stream_put(const mscclpp_gpu_ops_t *gpu, int device, mscclpp_gpu_st
     pthread_mutex_unlock(&lock);
 }
 
+/* Destroys the idle streams after it has released the lock, because destroying one may wait for its work. */
 void mscclpp_stream_drain(void)
 {
     idle_t *entry;

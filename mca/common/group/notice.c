@@ -228,6 +228,7 @@ void mscclpp_group_send_vote(mscclpp_group_t *group, uint64_t vote, bool yes)
     pthread_mutex_unlock(&group->notices.lock);
 }
 
+/* Receives notices, and tells whether all other nodes have voted and, in *yes_p, whether all said yes. */
 bool mscclpp_group_all_voted(mscclpp_group_t *group, uint64_t vote_number, bool *yes_p)
 {
     bool all_here = true;
@@ -276,6 +277,7 @@ void mscclpp_group_tell_waiting(mscclpp_group_t *group)
     pthread_mutex_unlock(&group->notices.lock);
 }
 
+/* Looks for a rank that passed device buffers to the call: on the board, then among the notices of other nodes. */
 int mscclpp_group_find_device_rank(mscclpp_group_t *group, uint64_t call)
 {
     mscclpp_group_notices_t *notices = &group->notices;

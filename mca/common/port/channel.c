@@ -281,6 +281,7 @@ void mscclpp_proxy_channel_destroy(mscclpp_proxy_t *proxy, uint32_t number)
     }
 }
 
+/* Changes who carries out the channel's triggers, those that wait included. NULL: the transport. */
 mscclpp_status_t mscclpp_proxy_set_handler(mscclpp_proxy_t *proxy, uint32_t number, mscclpp_proxy_handler_fn_t handler,
                                            void *context)
 {
@@ -300,6 +301,7 @@ mscclpp_status_t mscclpp_proxy_set_handler(mscclpp_proxy_t *proxy, uint32_t numb
     return MSCCLPP_OK;
 }
 
+/* Frees the channels first, because destroying one uses the tables. */
 void mscclpp_proxy_free_channels(mscclpp_proxy_t *proxy)
 {
     uint32_t i;

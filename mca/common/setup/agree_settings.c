@@ -89,6 +89,7 @@ static mscclpp_status_t agree_on(const mscclpp_oob_t *oob, const mscclpp_param_t
     return MSCCLPP_OK;
 }
 
+/* Exchanges the common parameters of all ranks, and puts rank 0's values in force. */
 mscclpp_status_t mscclpp_settings_agree(const mscclpp_oob_t *oob, const mscclpp_config_t *own, mscclpp_config_t *config)
 {
     setting_t *settings = malloc((size_t)oob->size * sizeof(*settings));

@@ -304,6 +304,7 @@ static mscclpp_status_t agree(mscclpp_team_t *team, const mscclpp_team_params_t 
     return status;
 }
 
+/* Makes the nodes agree. All ranks return the same status, even if one of them lacks memory. */
 mscclpp_status_t mscclpp_setup_align(mscclpp_team_t *team, const mscclpp_team_params_t *params,
                                      const mscclpp_nodes_t *nodes, mscclpp_config_t *config, bool *has_plans_p)
 {

@@ -5,6 +5,7 @@
 #include "mca/common/algo/coll.h"
 #include "mca/common/base/log.h"
 
+/* Copies the settings that all ranks take from rank 0. Texts become numbers, since only plain bytes are sent. */
 void mscclpp_facts_fill_protocol(mscclpp_protocol_t *protocol, const mscclpp_config_t *config)
 {
     memset(protocol, 0, sizeof(*protocol));
@@ -45,6 +46,7 @@ void mscclpp_facts_fill_protocol(mscclpp_protocol_t *protocol, const mscclpp_con
     protocol->epoch_limit = config->epoch_limit;
 }
 
+/* Checks the version, the runtime and the readiness of each rank. Rules that differ only cause a warning. */
 bool mscclpp_facts_check(const mscclpp_team_t *team, const mscclpp_facts_t *facts, mscclpp_status_t own_status)
 {
     const mscclpp_protocol_t *own_protocol = &facts[team->group.rank].protocol, *protocol_of_0 = &facts[0].protocol;
@@ -108,6 +110,7 @@ bool mscclpp_facts_share_gpu(const mscclpp_team_t *team, const mscclpp_facts_t *
     return false;
 }
 
+/* True if processes share a GPU without sharing an MPS server, so that their kernels take turns. */
 bool mscclpp_facts_take_turns(const mscclpp_team_t *team, const mscclpp_facts_t *facts)
 {
     int rank, other;
@@ -127,6 +130,7 @@ bool mscclpp_facts_take_turns(const mscclpp_team_t *team, const mscclpp_facts_t 
     return false;
 }
 
+/* Divides the multiprocessors of each GPU among its users; the smallest share is the limit for all ranks. */
 uint32_t mscclpp_facts_block_limit(const mscclpp_team_t *team, const mscclpp_facts_t *facts, bool is_whole)
 {
     uint32_t limit = MSCCLPP_DEV_MAX_BLOCKS;

@@ -68,6 +68,9 @@ static mscclpp_status_t run_trial(mscclpp_team_t *team, bool shared)
     return status;
 }
 
+/*
+ * Tries packets of 128 bytes. They are used only if every rank has received all lines whole, and no promise is missing.
+ */
 mscclpp_status_t mscclpp_setup_ll128(mscclpp_team_t *team, const unsigned char *uuids, size_t stride, bool shared,
                                      mscclpp_status_t *own_status_p)
 {

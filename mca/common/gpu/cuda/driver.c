@@ -307,6 +307,7 @@ mscclpp_status_t mscclpp_cuda_current_device(int *device_p)
     return MSCCLPP_OK;
 }
 
+/* A thread without a context enters a device that has one already, because a new one takes time and memory. */
 mscclpp_status_t mscclpp_cuda_enter_any(mscclpp_cuda_scope_t *scope)
 {
     mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();

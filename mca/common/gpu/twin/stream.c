@@ -63,6 +63,7 @@ static mscclpp_status_t make_stream(mscclpp_dev_twin_queue_t *queue, bool owned,
     return MSCCLPP_OK;
 }
 
+/* Creates a queue and a stream for it. After a failure nothing is left. */
 mscclpp_status_t mscclpp_twin_stream_create(int device, mscclpp_gpu_stream_t **stream_p)
 {
     mscclpp_status_t status = mscclpp_twin_check_device(device);

@@ -5,6 +5,7 @@
 #include "mca/common/base/log.h"
 #include "mca/common/base/process.h"
 
+/* Makes the card of this rank's memory. Memory of 0 bytes has a card without a handle. */
 mscclpp_status_t mscclpp_window_describe(const mscclpp_transport_params_t *params, const mscclpp_window_kind_t *kind,
                                          const void *address, uint64_t length, mscclpp_window_card_t *card_p)
 {

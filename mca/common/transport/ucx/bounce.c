@@ -216,6 +216,7 @@ static bool pack_put(mscclpp_conn_t *conn, ucx_op_t *op)
     return true;
 }
 
+/* Turns an operation into messages: a put into as many as it takes, any other into one without bytes. */
 bool mscclpp_transport_ucx_pack(mscclpp_conn_t *conn, ucx_op_t *op)
 {
     ucx_message_t *message;
@@ -291,6 +292,7 @@ static bool send_by_ucx(mscclpp_conn_t *conn, const ucx_header_t *header, const 
     return false;
 }
 
+/* Sends the ready messages in their order. Stops if the peer is lost. */
 void mscclpp_transport_ucx_send(mscclpp_conn_t *conn)
 {
     if (conn->ready != conn->packed) {
@@ -310,6 +312,7 @@ void mscclpp_transport_ucx_send(mscclpp_conn_t *conn)
     }
 }
 
+/* Sends a note, which also tells how many of the peer's messages have been carried out. */
 bool mscclpp_transport_ucx_send_note(mscclpp_conn_t *conn, ucx_kind_t kind)
 {
     ucx_note_t *note = &conn->notes[kind - UCX_ACK];

@@ -182,6 +182,7 @@ static void check_processes(mscclpp_transport_t *transport)
     }
 }
 
+/* Closes lost endpoints that no connection has, and frees those that UCX has closed. */
 void mscclpp_transport_ucx_clean_up_endpoints(mscclpp_transport_t *transport)
 {
     ucx_endpoint_t **link = &transport->endpoints;

@@ -266,6 +266,7 @@ mscclpp_status_t mscclpp_verbs_bounce_add(mscclpp_conn_t *conn, const mscclpp_re
     return conn->status;
 }
 
+/* Counts an arrival or an acknowledgement. Any other message breaks the connection. */
 void mscclpp_verbs_bounce_on_message(mscclpp_conn_t *conn, uint32_t message)
 {
     mscclpp_verbs_bounce_t *bounce = conn->bounce;

@@ -19,6 +19,7 @@ void mscclpp_verbs_bounce_give_up(mscclpp_conn_t *conn)
     }
 }
 
+/* Breaks the connection and logs why. The first failure counts; one after a good-bye of either side is not reported. */
 void mscclpp_verbs_fail(mscclpp_conn_t *conn, mscclpp_status_t status, const char *format, ...)
 {
     mscclpp_transport_t *transport = conn->transport;

@@ -103,6 +103,7 @@ static void handle_completion(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
     }
 }
 
+/* Handles what one completion queue holds, up to POLL_ROUNDS batches, and posts receive requests again. */
 void mscclpp_verbs_poll(mscclpp_verbs_qp_t *qp)
 {
     mscclpp_conn_t *conn = qp->conn;

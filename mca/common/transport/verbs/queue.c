@@ -28,6 +28,7 @@ void mscclpp_verbs_ring_doorbell(mscclpp_verbs_qp_t *qp)
     qp->listed = 0;
 }
 
+/* Appends a zeroed request to the list, which it posts first if it is full. */
 struct ibv_send_wr *mscclpp_verbs_next_request(mscclpp_verbs_qp_t *qp)
 {
     struct ibv_send_wr *wr;
