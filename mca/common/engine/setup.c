@@ -158,7 +158,7 @@ static void close_peers(mscclpp_engine_t *engine)
 static mscclpp_status_t free_resources(mscclpp_engine_t *engine)
 {
     mscclpp_status_t status;
-    bool all_can;
+    bool all_here;
 
     if (engine->runner->stuck) {
         return MSCCLPP_ERR_DEVICE;
@@ -167,7 +167,7 @@ static mscclpp_status_t free_resources(mscclpp_engine_t *engine)
     mscclpp_group_begin_exchange(engine->group);
     status = mscclpp_group_meet_exchange(engine->group, "end of copy engines", 0);
     if (status == MSCCLPP_OK) {
-        status = mscclpp_group_end_exchange(engine->group, "end of copy engines", 0, true, &all_can);
+        status = mscclpp_group_end_exchange(engine->group, "end of copy engines", 0, true, &all_here);
     }
     if (status == MSCCLPP_OK && engine->memory != NULL) {
         engine->runner->gpu->device_free(engine->runner->device, engine->memory);
@@ -185,7 +185,7 @@ static mscclpp_status_t set_up(mscclpp_engine_t *engine)
 {
     mscclpp_board_buffers_t *own_buffers = mscclpp_group_begin_exchange(engine->group);
     mscclpp_status_t status, own_status = allocate(engine);
-    bool all_can = true;
+    bool all_usable = true;
     int rank;
 
     own_buffers->exportable =
@@ -195,26 +195,26 @@ static mscclpp_status_t set_up(mscclpp_engine_t *engine)
         return status;
     }
     for (rank = 0; rank < engine->group->size; ++rank) {
-        all_can = all_can && mscclpp_group_exchanged(engine->group, rank)->exportable != 0;
+        all_usable = all_usable && mscclpp_group_exchanged(engine->group, rank)->exportable != 0;
     }
-    own_status = all_can ? map_and_test(engine) : own_status;
-    status = mscclpp_group_end_exchange(engine->group, "vote on copy engines", 0, all_can && own_status == MSCCLPP_OK,
-                                        &all_can);
-    if (status == MSCCLPP_OK && all_can) {
+    own_status = all_usable ? map_and_test(engine) : own_status;
+    status = mscclpp_group_end_exchange(engine->group, "vote on copy engines", 0,
+                                        all_usable && own_status == MSCCLPP_OK, &all_usable);
+    if (status == MSCCLPP_OK && all_usable) {
         bool has_arrived = test_values_arrived(engine);
 
         mscclpp_group_begin_exchange(engine->group);
         status = mscclpp_group_meet_exchange(engine->group, "trial of copy engines", 0);
         if (status == MSCCLPP_OK) {
-            status = mscclpp_group_end_exchange(engine->group, "vote on copy engines", 0, has_arrived, &all_can);
+            status = mscclpp_group_end_exchange(engine->group, "vote on copy engines", 0, has_arrived, &all_usable);
         }
     }
-    if (status == MSCCLPP_OK && !all_can) {
+    if (status == MSCCLPP_OK && !all_usable) {
         mscclpp_info("%s: rank %d: copy engines do not serve, since %s", engine->group->oob.label, engine->group->rank,
                      own_status != MSCCLPP_OK ? mscclpp_status_string(own_status) : "a rank cannot take part");
         status = free_resources(engine);
     }
-    engine->usable = status == MSCCLPP_OK && all_can;
+    engine->usable = status == MSCCLPP_OK && all_usable;
     return status;
 }
 

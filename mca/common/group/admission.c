@@ -91,17 +91,17 @@ static void end_pledge(mscclpp_admission_t *admission, bool taken)
 
 bool mscclpp_admission_take_slot(mscclpp_admission_t *admission, const mscclpp_admission_candidate_t *candidate)
 {
-    bool took;
+    bool may_take;
 
     pthread_mutex_lock(&admission->lock);
-    took = is_first(admission, candidate);
-    if (took && admission->pledge != NULL && !grant_or_revoke(admission->pledge, admission->pledge_number, false)) {
+    may_take = is_first(admission, candidate);
+    if (may_take && admission->pledge != NULL && !grant_or_revoke(admission->pledge, admission->pledge_number, false)) {
         end_pledge(admission, false);
     }
-    took = took && !admission->slot_taken;
-    admission->slot_taken = admission->slot_taken || took;
+    may_take = may_take && !admission->slot_taken;
+    admission->slot_taken = admission->slot_taken || may_take;
     pthread_mutex_unlock(&admission->lock);
-    return took;
+    return may_take;
 }
 
 bool mscclpp_admission_pledge(mscclpp_admission_t *admission, uint64_t *decision, uint64_t meeting)

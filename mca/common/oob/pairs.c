@@ -28,15 +28,15 @@ static parcel_t *parcel_at(char *parcels, size_t parcel_size, size_t index)
  */
 static mscclpp_status_t agree_on_extent(const mscclpp_oob_t *oob, extent_t *extent)
 {
-    extent_t *all = calloc((size_t)oob->size, sizeof(*all));
-    const mscclpp_status_t status = oob->allgather(oob->context, extent, all, sizeof(*extent));
+    extent_t *extents = calloc((size_t)oob->size, sizeof(*extents));
+    const mscclpp_status_t status = oob->allgather(oob->context, extent, extents, sizeof(*extent));
     int rank;
 
-    for (rank = 0; rank < oob->size && status == MSCCLPP_OK && all != NULL; ++rank) {
-        extent->count = all[rank].count > extent->count ? all[rank].count : extent->count;
-        extent->longest = all[rank].longest > extent->longest ? all[rank].longest : extent->longest;
+    for (rank = 0; rank < oob->size && status == MSCCLPP_OK && extents != NULL; ++rank) {
+        extent->count = extents[rank].count > extent->count ? extents[rank].count : extent->count;
+        extent->longest = extents[rank].longest > extent->longest ? extents[rank].longest : extent->longest;
     }
-    free(all);
+    free(extents);
     return status;
 }
 

@@ -15,16 +15,16 @@ typedef struct {
 void mscclpp_settings_fill_card(const mscclpp_config_t *own, const mscclpp_config_t *config,
                                 mscclpp_settings_card_t *card_p)
 {
-    mscclpp_settings_t set, in_force;
+    mscclpp_settings_t user_values, values_in_force;
 
-    mscclpp_settings_read(own, &set);
-    mscclpp_settings_read(config, &in_force);
-    card_p->names = set.names;
+    mscclpp_settings_read(own, &user_values);
+    mscclpp_settings_read(config, &values_in_force);
+    card_p->names = user_values.names;
     /*
      * The digest covers both values, because a setting that rank 0's value has already replaced still counts as a
-     * difference.
+     * difference. The factor makes the two count differently.
      */
-    card_p->digest = 31 * mscclpp_settings_digest(&set) + mscclpp_settings_digest(&in_force);
+    card_p->digest = 31 * mscclpp_settings_digest(&user_values) + mscclpp_settings_digest(&values_in_force);
 }
 
 /* Writes into `text` the ranks, from `first` on, that have set the same value as `first`: as many as fit. */
@@ -93,15 +93,15 @@ static mscclpp_status_t agree_on(const mscclpp_oob_t *oob, const mscclpp_param_t
 mscclpp_status_t mscclpp_settings_agree(const mscclpp_oob_t *oob, const mscclpp_config_t *own, mscclpp_config_t *config)
 {
     setting_t *settings = malloc((size_t)oob->size * sizeof(*settings));
-    mscclpp_settings_t set, in_force;
+    mscclpp_settings_t user_values, values_in_force;
     mscclpp_status_t status = MSCCLPP_OK;
     int i;
 
-    mscclpp_settings_read(own, &set);
-    mscclpp_settings_read(config, &in_force);
+    mscclpp_settings_read(own, &user_values);
+    mscclpp_settings_read(config, &values_in_force);
     /* One parameter at a time, so that the memory needed does not grow with the number of parameters. */
     for (i = 0; i < mscclpp_param_count && i < MSCCLPP_SETTINGS_MAX && status == MSCCLPP_OK; ++i) {
-        const setting_t own_setting = {set.values[i], in_force.values[i]};
+        const setting_t own_setting = {user_values.values[i], values_in_force.values[i]};
 
         if (mscclpp_param_is_common(&mscclpp_params[i])) {
             status = agree_on(oob, &mscclpp_params[i], &own_setting, settings, config);

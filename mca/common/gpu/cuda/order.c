@@ -139,7 +139,8 @@ mscclpp_status_t mscclpp_cuda_settle_buffer(const void *address, unsigned long l
     unsigned yes = 1;
 
     /* Synchronous calls on pinned memory wait by themselves. */
-    if (CUDA_SUCCESS != driver->pointer_get_attributes(4, attributes, values, at) ||
+    if (CUDA_SUCCESS !=
+            driver->pointer_get_attributes(sizeof(attributes) / sizeof(attributes[0]), attributes, values, at) ||
         (CU_MEMORYTYPE_DEVICE != type && 0 == managed)) {
         return MSCCLPP_OK;
     }

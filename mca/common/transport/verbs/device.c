@@ -297,20 +297,20 @@ mscclpp_status_t mscclpp_verbs_open_rails(mscclpp_transport_t *transport)
     }
     find_gpu_path(transport, gpu_path, sizeof(gpu_path));
     for (int i = 0; i < device_count && MSCCLPP_OK == status; ++i) {
-        mscclpp_status_t opened;
+        mscclpp_status_t open_status;
         if ('\0' != *wanted_names && !is_listed(wanted_names, transport->ibv.get_device_name(devices[i]))) {
             continue;
         }
         ++wanted_count;
-        opened = open_port(transport, devices[i], &candidates[candidate_count]);
-        if (MSCCLPP_OK == opened) {
+        open_status = open_port(transport, devices[i], &candidates[candidate_count]);
+        if (MSCCLPP_OK == open_status) {
             mscclpp_verbs_path_of_hca(devices[i], hca_path, sizeof(hca_path));
             candidates[candidate_count].distance = mscclpp_verbs_path_distance(gpu_path, hca_path);
             candidates[candidate_count].order = i;
             ++candidate_count;
         } else {
             close_rail(transport, &candidates[candidate_count].rail);
-            status = MSCCLPP_ERR_NOT_SUPPORTED == opened ? MSCCLPP_OK : opened;
+            status = MSCCLPP_ERR_NOT_SUPPORTED == open_status ? MSCCLPP_OK : open_status;
         }
     }
     if (MSCCLPP_OK == status && 0 == wanted_count) {
