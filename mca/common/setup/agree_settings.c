@@ -6,6 +6,9 @@
 
 #include "mca/common/base/log.h"
 
+/* More than the bytes that a rank takes in the text of a list, with the comma and the blank before it. */
+#define RANK_TEXT_BYTES 16
+
 /* A rank's values of one parameter. */
 typedef struct {
     uint64_t user_value;     /* the value that the user has set on this rank */
@@ -33,7 +36,7 @@ static void list_ranks(const setting_t *settings, int size, int first, char *tex
     size_t used = 0;
     int rank;
 
-    for (rank = first; rank < size && used + 16 < length; ++rank) {
+    for (rank = first; rank < size && used + RANK_TEXT_BYTES < length; ++rank) {
         if (settings[rank].user_value == settings[first].user_value) {
             used += (size_t)snprintf(text + used, length - used, "%s%d", used == 0 ? "" : ", ", rank);
         }

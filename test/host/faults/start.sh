@@ -22,7 +22,7 @@ plant queue-graph-goes-on outlived mca/common/run/launch.c mca/common/run/launch
 plant renewal-second-meeting renewal mca/common/team/renew.c mca/common/team/renew.c \
     '/status = meet_ranks\(team\);/{x;s/^/x/;/^xx$/{x;s/status = meet_ranks.*//;b};x}'
 plant room-for-two room mca/common/group/admission.c mca/common/group/admission.c \
-    's/took && !admission->slot_taken/took/'
+    's/may_take && !admission->slot_taken/may_take/'
 plant early-without-slot early mca/common/group/meeting.c mca/common/group/meeting.c \
     's/needs_slot = early \|\| group->concurrent/needs_slot = group->concurrent/'
 plant early-grant-revoked early mca/common/group/admission.c mca/common/group/admission.c \
