@@ -51,8 +51,8 @@ struct mscclpp_transport {
 
 /* Pinned memory that the copies in a connection's stream read and write. */
 typedef struct {
-    uint64_t last_marker; /* number of the last marker that the stream has passed, modulo SLOTS */
-    uint64_t pad[15];
+    uint64_t last_marker;   /* number of the last marker that the stream has passed, modulo SLOTS */
+    uint64_t pad[15];       /* keeps the values on other cache lines */
     uint64_t values[SLOTS]; /* the values that signals under way copy to tokens */
 } ipc_board_t;
 
