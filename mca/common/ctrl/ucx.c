@@ -252,7 +252,6 @@ static mscclpp_status_t ucx_create(const mscclpp_oob_t *oob, mscclpp_ctrl_carrie
     return MSCCLPP_OK;
 }
 
-/* Writes the address of the process's worker, which all its teams share. */
 static mscclpp_status_t ucx_get_address(const mscclpp_ctrl_carrier_t *carrier, void *address, size_t capacity,
                                         size_t *length_p)
 {
@@ -458,7 +457,7 @@ static mscclpp_status_t send_frame(ucx_peer_t *peer, const mscclpp_ctrl_ucx_fram
     return MSCCLPP_OK;
 }
 
-/* Copies a message and sends it. After a failure, which is logged as a warning, the message is lost. */
+/* Copies a message and sends it. After a failure, logged at the info level, the message is lost. */
 static mscclpp_status_t ucx_post(mscclpp_ctrl_carrier_t *carrier, int peer, const void *message, size_t length)
 {
     mscclpp_status_t status;
