@@ -31,10 +31,10 @@ void mscclpp_report_deadline(const char *label, const char *call, int rank, doub
  * the others read it with mscclpp_loss_peer.
  */
 typedef struct {
-    int claimed; /* a connection writes the fields below, or has done so */
-    int noted;   /* they are complete */
-    int peer;
-    char text[256]; /* what to log of it */
+    int claimed;    /* a connection writes the fields below, or has done so */
+    int noted;      /* they are complete */
+    int peer;       /* rank of the lost peer */
+    char text[256]; /* the message about its loss */
 } mscclpp_loss_t;
 
 /*
@@ -43,7 +43,7 @@ typedef struct {
  */
 void mscclpp_note_loss(mscclpp_loss_t *loss, int peer, const char *text);
 
-/* The peer that is lost; -1: none, or `loss` is NULL. */
+/* Returns the peer that is lost; -1: none, or `loss` is NULL. */
 int mscclpp_loss_peer(const mscclpp_loss_t *loss);
 
 #endif

@@ -2,10 +2,10 @@
  * Between nodes, finds the one rank that all others wait for, and has it named once.
  *
  * A rank sees only those that owe it data, and these may be waiting themselves: for the next rank of a tree, or for one
- * of their node. So a rank that has waited too long asks the first one that it waits for. A rank that waits in
- * the same call answers with the rank that it waits for in turn, which is asked next. The rank that does not answer
- * within a second is not in the call: it is late, silent or gone. Where the host cannot see whom a kernel waits for,
- * all ranks are asked in turn. Such a call is one that no rank can end before all have come.
+ * of their node. So a rank that has waited too long asks the first one that it waits for. A rank that waits in the same
+ * call answers with the rank that it waits for in turn, which is asked next. The rank that does not answer within a
+ * second is not in the call: it is late, silent or gone. Where the host cannot see whom a kernel waits for, all ranks
+ * are asked in turn. No rank can end such a call before all have come.
  *
  * Rank 0 searches first, names the late rank, and tells all others. So one line is logged, few messages are sent, and
  * one rank alone asks a rank that may be dead, since each attempt to reach such a rank takes time and may be logged by
@@ -25,14 +25,17 @@
 /* Seconds that a rank gets for its answer. A rank that waits looks for messages every millisecond. */
 #define ANSWER_SECONDS 1.0
 
-/* Seconds after which rank 1 searches. The others follow after twice this time. */
+/* Seconds that rank 1 leaves the search to rank 0: more than an answer takes. The others leave it twice as long. */
 #define FIRST_SECONDS (ANSWER_SECONDS + 0.2)
 
-/* Each of the other ranks waits so many seconds longer than the one before it, up to the maximum. */
+/* Each of the other ranks leaves it so many seconds longer than the one before it, up to the maximum. */
 #define TURN_SECONDS 0.01
 #define TURN_SECONDS_MAX 1.0
 
-/* Likewise where a connection is lost: seconds a rank, from the lost one on. A rank that has failed may well sleep. */
+/*
+ * Where a connection is lost, each rank waits so many seconds longer than the one before it, counted from the lost one
+ * on and up to the maximum. It sleeps between looks for messages, since its call has failed and nobody needs it.
+ */
 #define LOST_SECONDS 0.2
 #define LOST_SECONDS_MAX 4.0
 #define NAP_NANOSECONDS 1000000
@@ -75,8 +78,11 @@ static int next_unknown(mscclpp_group_t *group)
     return (group->members[group->rank] + group->inquiry.unknown) % size;
 }
 
-/* Returns how many seconds this rank leaves the search to others. Without messages, each rank names whom it knows. */
-static double delay_of(const mscclpp_group_t *group)
+/*
+ * Returns how many seconds this rank leaves the search to others. 0 without control messages: then each rank names whom
+ * it knows.
+ */
+static double search_delay(const mscclpp_group_t *group)
 {
     const int own_rank = group->members[group->rank];
     const double turn = own_rank * TURN_SECONDS;
@@ -87,14 +93,17 @@ static double delay_of(const mscclpp_group_t *group)
     return own_rank == 1 ? FIRST_SECONDS : 2 * FIRST_SECONDS + (turn < TURN_SECONDS_MAX ? turn : TURN_SECONDS_MAX);
 }
 
-/* Plans a search. In one call there are at most two: one for the warning, and one at the deadline. */
-static void plan(mscclpp_group_t *group, bool at_deadline, double now)
+/*
+ * Plans a search, which begins with the first question at `begins_at`. In one call there are at most two: one for the
+ * warning, and one at the deadline.
+ */
+static void plan_search(mscclpp_group_t *group, bool at_deadline, double now)
 {
     mscclpp_group_inquiry_t *inquiry = &group->inquiry;
 
     inquiry->call = group->call;
     inquiry->at_deadline = at_deadline;
-    inquiry->begins_at = now + delay_of(group);
+    inquiry->begins_at = now + search_delay(group);
     inquiry->begun = false;
     inquiry->hops = 0;
     inquiry->unknown = 0;
@@ -110,7 +119,7 @@ static mscclpp_inquiry_result_t search(mscclpp_group_t *group, bool at_deadline,
         return MSCCLPP_INQUIRY_TOLD;
     }
     if (inquiry->call != group->call || inquiry->at_deadline != at_deadline) {
-        plan(group, at_deadline, now);
+        plan_search(group, at_deadline, now);
     }
     if (now < inquiry->begins_at) {
         return MSCCLPP_INQUIRY_SEARCHING;
@@ -155,6 +164,7 @@ mscclpp_inquiry_result_t mscclpp_group_inquire(mscclpp_group_t *group, bool at_d
     return result;
 }
 
+/* Waits for its turn, which the notice of a rank before it ends. With no turn to wait for, logs `text` at once. */
 bool mscclpp_group_name_lost(mscclpp_group_t *group, int lost, const char *text)
 {
     const int size = group->oob.size, place = (group->members[group->rank] - lost - 1 + size) % size;

@@ -300,8 +300,8 @@ mscclpp_status_t mscclpp_transport_ucx_conn_status(const mscclpp_conn_t *conn);
 void mscclpp_transport_ucx_lose(mscclpp_conn_t *conn, ucs_status_t why);
 
 /*
- * Breaks the connection for good and logs one line with the reason. Does nothing if it is broken already. Clean-up
- * tells the peer, unless the peer caused the failure.
+ * Breaks the connection for good and logs one line with the reason, or notes it (mscclpp_note_loss) if the peer is
+ * lost. Does nothing if the connection is broken already. Clean-up tells the peer, unless the peer caused the failure.
  */
 void mscclpp_transport_ucx_fail(mscclpp_conn_t *conn, mscclpp_status_t status, const char *reason);
 

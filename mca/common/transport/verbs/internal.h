@@ -393,8 +393,9 @@ mscclpp_status_t mscclpp_verbs_progress(mscclpp_transport_t *transport);
 void mscclpp_verbs_poll(mscclpp_verbs_qp_t *qp);
 
 /*
- * Breaks a connection for good, with one line that says why. Does nothing if it is broken already, or if the peer has
- * left. If this side is leaving the connection, the failure is neither logged nor returned by the instance's progress.
+ * Breaks a connection for good, with one line that says why, or a note if the peer is lost (mscclpp_note_loss). Does
+ * nothing if it is broken already, or if the peer has left. If this side is leaving the connection, the failure is
+ * neither logged nor returned by the instance's progress.
  */
 void mscclpp_verbs_fail(mscclpp_conn_t *conn, mscclpp_status_t status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
