@@ -146,12 +146,27 @@ static int make_parts(const mca_coll_mscclpp_api_t *component, struct mpix_msccl
     return code;
 }
 
-/* What the ranks tell one another; the largest of each value counts. */
+/*
+ * Agrees on whether the ranks of the request's communicator can prepare it together: all have the component, or none
+ * has, and `code`, which tells of the component on this rank, is MPI_SUCCESS on all of them. It comes before anything
+ * in which a rank would wait for others. Returns an MPI error code.
+ */
+static int agree_on_component(const struct mpix_mscclpp_request *request, const mca_coll_mscclpp_api_t *component,
+                              int code)
+{
+    int local[3] = {code != MPI_SUCCESS, component != NULL, component == NULL}, any[3];
+    const int agreed = MPI_Allreduce(local, any, 3, MPI_INT, MPI_MAX, request->call.comm);
+
+    if (code != MPI_SUCCESS) {
+        return code;
+    }
+    return agreed == MPI_SUCCESS && (any[0] || (any[1] && any[2])) ? MPI_ERR_UNSUPPORTED_OPERATION : agreed;
+}
+
+/* What the ranks tell one another of a request; the larger of two values counts. */
 enum {
-    CANNOT_EXECUTE,  /* not 0: this rank cannot carry out executions */
-    HAS_COMPONENT,   /* not 0: this rank has the component */
-    LACKS_COMPONENT, /* not 0: this rank has no component */
-    LARGEST_BLOCK,   /* bytes of the largest block that this rank knows of */
+    CANNOT_EXECUTE, /* not 0: this rank cannot carry out executions */
+    LARGEST_BLOCK,  /* bytes of the largest block that this rank knows of */
     VALUE_COUNT
 };
 
@@ -163,26 +178,27 @@ static int prepare(struct mpix_mscclpp_request *request)
 {
     uint64_t local[VALUE_COUNT] = {0}, largest[VALUE_COUNT] = {1};
     const mca_coll_mscclpp_api_t *component;
-    int code, can_execute = 0;
+    int component_code, code, can_execute = 0;
 
-    component = mpix_component(&code);
+    component = mpix_component(&component_code);
     request->backend = mpix_backend();
-    if (code == MPI_SUCCESS) {
-        code = make_comm(request);
-        if (code != MPI_SUCCESS) {
-            return code;
-        }
+    code = make_comm(request);
+    if (code != MPI_SUCCESS) {
+        return code;
     }
-    if (component != NULL && code == MPI_SUCCESS) {
+    code = agree_on_component(request, component, component_code);
+    if (code != MPI_SUCCESS) {
+        mpix_request_unprepare(request);
+        return code;
+    }
+    if (component != NULL) {
         code = make_parts(component, request, &can_execute, &local[LARGEST_BLOCK]);
-    } else if (code == MPI_SUCCESS) {
+    } else {
         can_execute = request->condition != MPIX_BY_GRAPH && make_words(request) == MPI_SUCCESS;
     }
     local[CANNOT_EXECUTE] = !can_execute;
-    local[HAS_COMPONENT] = component != NULL;
-    local[LACKS_COMPONENT] = component == NULL;
     if (MPI_Allreduce(local, largest, VALUE_COUNT, MPI_UINT64_T, MPI_MAX, request->call.comm) != MPI_SUCCESS ||
-        largest[CANNOT_EXECUTE] != 0 || (largest[HAS_COMPONENT] && largest[LACKS_COMPONENT])) {
+        largest[CANNOT_EXECUTE] != 0) {
         mpix_request_unprepare(request);
         return code != MPI_SUCCESS ? code : MPI_ERR_UNSUPPORTED_OPERATION;
     }

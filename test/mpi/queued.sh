@@ -67,6 +67,9 @@ cases_queued() {
             "$bindir/test_queued_requests" --refused
     done
     run "queued:requests:parts" 240 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_partitioned"
+    run_saying "queued:requests:versions" 'its interface is [0-9]+, and this library needs' 60 -n 1 "${forced[@]}" \
+        "$bindir/test_partitioned" versions : -n 1 -x LD_PRELOAD="$bindir/.libs/libold_api.so" "${forced[@]}" \
+        "$bindir/test_partitioned" versions
     run "queued:requests:without" 60 -n 2 --mca coll '^mscclpp' "$bindir/test_queued_requests" --without
     for n in 2 3; do
         run "queued:requests:plain:$n" 60 -n "$n" --mca coll '^mscclpp' "$bindir/test_plain"

@@ -1,6 +1,7 @@
 /*
  * Requests in parts: all-reduces of every type with its operations, of several sizes, in place and not; messages of
  * types with and without holes. Blocks of a kernel mark the parts in an order of their own.
+ * Usage: test_partitioned [versions]: two ranks of which one seems to have another version of the component.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -142,6 +143,23 @@ static void message(int count, int stride, void *stream)
     free(buffer);
 }
 
+/* One rank has a component of another version: all refuse the requests, and none waits for another. */
+static void versions(void)
+{
+    int buffer = 0, unused = 0;
+    MPIX_Mscclpp_request request;
+
+    MT_MPI(mt_rank == 0 ? MPIX_Mscclpp_psend_init(&buffer, 1, 1, MPI_INT, 1, 0, MPI_COMM_WORLD, &request)
+                        : MPIX_Mscclpp_precv_init(&buffer, 1, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, &request));
+    MT_MPI(MPIX_Mscclpp_attach_kernels(request, &unused));
+    MT_CHECK(MPIX_Mscclpp_prepare(1, &request) != MPI_SUCCESS, "a message between two versions was prepared");
+    MT_MPI(MPIX_Mscclpp_request_free(&request));
+    MT_MPI(MPIX_Mscclpp_pallreduce_init(MPI_IN_PLACE, &buffer, 1, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request));
+    MT_MPI(MPIX_Mscclpp_attach_kernels(request, &unused));
+    MT_CHECK(MPIX_Mscclpp_prepare(1, &request) != MPI_SUCCESS, "an all-reduce of two versions was prepared");
+    MT_MPI(MPIX_Mscclpp_request_free(&request));
+}
+
 int main(int argc, char **argv)
 {
     void *stream;
@@ -150,6 +168,10 @@ int main(int argc, char **argv)
     MT_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     if (mt_too_small(2)) {
         return MT_SKIPPED;
+    }
+    if (argc > 1 && strcmp(argv[1], "versions") == 0) {
+        versions();
+        return mt_finish();
     }
     stream = mq_stream_make();
     sizes(stream);

@@ -22,6 +22,7 @@ static mscclpp_status_t failure_of(const mscclpp_proxy_t *proxy)
 
 /* `unawaited_launch` is a launch's number times this, plus the number of blocks that report its end, which is less. */
 #define LAUNCH_BLOCKS ((uint64_t)256)
+_Static_assert(MSCCLPP_DEV_MAX_BLOCKS < LAUNCH_BLOCKS, "the number of blocks fits");
 
 /*
  * While it watches, the thread spins for SPIN_SECONDS after the last trigger. Then it naps each time for 1 / NAP_PART

@@ -75,11 +75,16 @@ static void list_late(const wait_t *wait, char *text, size_t size)
     }
 }
 
-/* Sends a message of this agreement to all other ranks. If that fails, the wait goes on without it. */
+/* Sends a message of this agreement to all other ranks. Without memory, sends them one after another. */
 static void tell_all(const wait_t *wait, mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_kind_t kind)
 {
-    (void)mca_coll_mscclpp_oob_post_among(oob, NULL, ompi_comm_size(oob->comm), kind, wait->module->in_hand,
-                                          wait->module->in_hand, NULL, 0);
+    const int ranks = ompi_comm_size(oob->comm);
+    const uint64_t call = wait->module->in_hand;
+
+    /* Ranks that are not hurried have no deadline of their own: they wait until they are told. */
+    if (MSCCLPP_ERR_NO_MEMORY == mca_coll_mscclpp_oob_post_among(oob, NULL, ranks, kind, call, call, NULL, 0)) {
+        mca_coll_mscclpp_oob_send_empty(wait->module, NULL, ranks, kind, call);
+    }
     mca_coll_mscclpp_oob_break_off(wait->module); /* because a late rank may never receive it */
     wait->module->told_waits = true;
 }

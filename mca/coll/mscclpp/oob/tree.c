@@ -59,6 +59,7 @@ typedef struct {
     int children;                                /* number of ranks in `below` */
     int missing;                                 /* children whose parts have not come */
     bool sent_up;                                /* the parts of this subtree have been sent to the rank above */
+    bool told_end;                               /* the neighbours have been told that the all-gather has ended */
     bool complete;                               /* `whole` is complete, and is on its way to the children */
     ompi_request_t *requests[TREE_CHILDREN_MAX]; /* sends of `whole`; NULL: not begun, or over */
 } tree_t;
@@ -138,6 +139,7 @@ static void tell_end(tree_t *tree, mscclpp_status_t status, int culprit, int sou
 {
     const ending_t ending = {(int32_t)status, culprit};
 
+    tree->told_end = true;
     if (tree->gather->self != 0 && rank_of(tree, &tree->above) != source) {
         (void)post(tree, &tree->above, MCA_COLL_MSCCLPP_OOB_END, &ending, sizeof(ending));
     }
@@ -417,6 +419,12 @@ mscclpp_status_t mca_coll_mscclpp_gather_tree(mca_coll_mscclpp_gather_t *gather)
     }
     find_neighbours(&tree);
     status = mca_coll_mscclpp_gather_run(gather, &tree, tree_step, tree_watch);
+    /* The others would wait until their deadline. The caller tells them if there is no memory. */
+    if (MSCCLPP_OK != status && MSCCLPP_ERR_NO_MEMORY != status && MSCCLPP_ERR_REVOKED != status && !tree.told_end) {
+        mca_coll_mscclpp_oob_lock(gather->oob);
+        tell_end(&tree, status, mca_coll_mscclpp_gather_rank(gather, gather->self), -1);
+        pthread_mutex_unlock(&gather->oob->lock);
+    }
     if (MSCCLPP_OK == status && length > 0) {
         memcpy(gather->recvbuf, tree.whole->data, length);
     }
