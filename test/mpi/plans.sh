@@ -45,6 +45,10 @@ cases_plans() {
         done
     done
     cases_plans_ordered "$folder"
+    for name in allreduce_packets allreduce_twophase allreduce_ring; do
+        run "plans:communicators:$name" 120 -n 3 "${forced[@]}" --mca coll_mscclpp_plans "$folder/2/$name.json" \
+            "$bindir/test_plans_comms"
+    done
     cases_plans_each "$folder"
     cases_plans_multicast "$folder"
     cases_plans_chosen "$folder"

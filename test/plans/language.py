@@ -4,6 +4,7 @@ import json
 import os
 import random
 import re
+import resource
 import unittest.mock
 
 from harness import HERE, check, run_program
@@ -268,6 +269,29 @@ def test_defaults(tool):
             check(entry["verdict"] == "ok" and entry["simulated"]["results"], f"{entry['file']}: {entry}")
 
 
+def processor_seconds(tool, tries, *arguments):
+    """The processor time that the tool takes: the least of some tries, as other jobs may be in its way."""
+    times = []
+    for _ in range(tries):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        done = tool.run(*arguments)
+        times.append(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before)
+        check(done.returncode == 0, f"{arguments}: {done.stdout[:300]}")
+    return min(times)
+
+
+def test_speed(tool):
+    """The default plans are proven in seconds. The static checks, which each job makes, take nearly no time."""
+    with open(tool.program, "rb") as file:
+        slower = 20 if b"__asan_init" in file.read() else 1
+    for nodes, proof, static in ((2, 2, 0.05), (4, 20, 0.2)):
+        paths = sorted(glob.glob(os.path.join(tool.folder, f"defaults_{nodes}x8", "*.json")))
+        for path in paths:
+            for most, took in ((proof, processor_seconds(tool, 1, "check", path)),
+                               (static, processor_seconds(tool, 3, "check", "--static", path))):
+                check(took < slower * most, f"{path}: {took} s for {most}")
+
+
 def test_all(tool, folder, long):
     """All tests but those of single algorithms."""
     test_graph()
@@ -279,4 +303,5 @@ def test_all(tool, folder, long):
     test_refusals(tool)
     test_compile(tool)
     test_defaults(tool)
+    test_speed(tool)
     test_guide(tool)
