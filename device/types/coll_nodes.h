@@ -72,8 +72,12 @@
                 : (from_) == MSCCLPP_DEV_NODES_BEHIND(nnodes_, to_, 1) ? (nnodes_)-1                                   \
                                                                        : 0))
 
-/* True for patterns whose tiles can go around a ring of nodes: each rank has one block for all others. */
+/*
+ * True for patterns whose tiles can go around a ring of nodes, since each rank has one block for all others; and over
+ * two trees, since one rank has.
+ */
 #define MSCCLPP_DEV_COLL_RINGS(pattern_) ((pattern_) == MSCCLPP_DEV_ALLGATHER)
+#define MSCCLPP_DEV_COLL_TREES(pattern_) ((pattern_) == MSCCLPP_DEV_BCAST)
 
 /* The sizes of the blocks, 32 bits each, precede the data. */
 #define MSCCLPP_DEV_COLL_NODES_HEAD(blocks_)                                                                           \
@@ -96,8 +100,8 @@ typedef struct {
 /*
  * Arguments of the kernels of these collectives. In `nodes.common`, rank and nranks count only the ranks of this rank's
  * node, and bytes is the size of one block if all have the same size. `nodes.pattern` says how tiles go from node to
- * node: MSCCLPP_DEV_NODES_DIRECT or MSCCLPP_DEV_NODES_RING. All other ranks here are numbered as in the
- * communicator. The lists are in device memory, since a communicator may have any number of ranks.
+ * node: MSCCLPP_DEV_NODES_DIRECT, MSCCLPP_DEV_NODES_RING or MSCCLPP_DEV_NODES_TREES. All other ranks here are numbered
+ * as in the communicator. The lists are in device memory, since a communicator may have any number of ranks.
  */
 typedef struct {
     mscclpp_dev_nodes_args_t nodes;

@@ -51,7 +51,7 @@ typedef enum { KIND_DEVICE, KIND_EXACT, KIND_HOST, KIND_MIXED, KINDS } case_kind
 /* Values of the parameter <name>_algorithm, and what then serves the call. */
 #define CASE_AUTO MSCCLPP_COLL_BY_LAST
 #define CASE_ALGOS (MSCCLPP_COLL_BY_LAST + 1)
-#define CASE_RING CASE_ALGOS              /* nodes_ring; on one node the same as CASE_AUTO */
+#define CASE_RING CASE_ALGOS              /* nodes_ring or nodes_trees; on one node the same as CASE_AUTO */
 #define CASE_NOTHING MSCCLPP_COLL_BY_LAST /* served: there is nothing to do, or one rank does it alone */
 #define CASE_BY_NODES (CASE_NOTHING + 1)  /* served: by what serves ranks on several nodes */
 

@@ -99,10 +99,13 @@ int coll_end_packets, coll_end_rounds;
 static bool check_name(const coll_end_t *end, const case_t *c, const char *before)
 {
     const char *name = mscclpp_team_last_algorithm(end->team);
-    const bool in_ring = c->choice.algo == CASE_RING && c->coll != CASE_ALLREDUCE &&
-                         MSCCLPP_DEV_COLL_RINGS(mscclpp_coll_pattern(c->coll));
+    const bool forced = c->choice.algo == CASE_RING && c->coll != CASE_ALLREDUCE;
+    const bool in_trees = forced && MSCCLPP_DEV_COLL_TREES(mscclpp_coll_pattern(c->coll));
+    const bool in_ring = forced && MSCCLPP_DEV_COLL_RINGS(mscclpp_coll_pattern(c->coll));
+    const bool chooses = !in_ring && !in_trees;
     const char *wanted = c->served == CASE_NOTHING    ? before
                          : c->served != CASE_BY_NODES ? case_algos[c->served]
+                         : in_trees                   ? "nodes_trees"
                          : in_ring                    ? "nodes_ring"
                                                       : "nodes";
     char what[128];
@@ -111,11 +114,11 @@ static bool check_name(const coll_end_t *end, const case_t *c, const char *befor
     if (c->served == CASE_NOTHING && strcmp(name, "none") == 0) {
         return true;
     }
-    if (c->served == CASE_BY_NODES && strcmp(name, "nodes_packets") == 0 && !c->varied && !in_ring) {
+    if (c->served == CASE_BY_NODES && strcmp(name, "nodes_packets") == 0 && !c->varied && chooses) {
         __atomic_fetch_add(&coll_end_packets, 1, __ATOMIC_RELAXED);
         return true;
     }
-    if (c->served == CASE_BY_NODES && strcmp(name, "nodes_rounds") == 0 && !c->varied && !in_ring) {
+    if (c->served == CASE_BY_NODES && strcmp(name, "nodes_rounds") == 0 && !c->varied && chooses) {
         __atomic_fetch_add(&coll_end_rounds, 1, __ATOMIC_RELAXED);
         return true;
     }
@@ -185,7 +188,9 @@ void coll_end_configure(mscclpp_config_t *config, const case_choice_t *choice, d
     if (choice->nodes != 0) {
         configure_nodes(config, choice);
     }
-#define FORCE(id_, name_, pattern_) config->name_##_algorithm = case_algos[choice->algo];
+#define FORCE(id_, name_, pattern_)                                                                                    \
+    config->name_##_algorithm =                                                                                        \
+        choice->algo == CASE_RING && MSCCLPP_DEV_COLL_TREES(pattern_) ? "nodes_trees" : case_algos[choice->algo];
     MSCCLPP_COLLS(FORCE)
 #undef FORCE
 }

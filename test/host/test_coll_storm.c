@@ -211,8 +211,10 @@ static bool call_storm(storm_t *storm)
     return true;
 }
 
-static int storm_rounds;  /* calls that went in rounds, of all ranks */
-static int storm_in_ring; /* the same in a ring of nodes */
+static int storm_calls = STORM_CALLS; /* of each rank */
+static int storm_rounds;              /* calls that went in rounds, of all ranks */
+static int storm_in_ring;             /* the same in a ring of nodes */
+static int storm_in_trees;            /* the same over trees of nodes */
 
 static void run_storm_on(rank_t *rank)
 {
@@ -226,7 +228,7 @@ static void run_storm_on(rank_t *rank)
     storm.in = malloc(bytes);
     storm.out = malloc(bytes);
     REQUIRE(storm.in != NULL && storm.out != NULL);
-    for (i = 0; i < STORM_CALLS && storm.end.team != NULL && rank->failures == 0; ++i) {
+    for (i = 0; i < storm_calls && storm.end.team != NULL && rank->failures == 0; ++i) {
         const uint64_t draw = random_mix(base_seed, (uint64_t)(i * RANKS_MAX + rank->rank));
 
         if (draw % 4 == 0) {
@@ -242,6 +244,9 @@ static void run_storm_on(rank_t *rank)
         if (strcmp(mscclpp_team_last_algorithm(storm.end.team), "nodes_ring") == 0) {
             __atomic_fetch_add(&storm_in_ring, 1, __ATOMIC_RELAXED);
         }
+        if (strcmp(mscclpp_team_last_algorithm(storm.end.team), "nodes_trees") == 0) {
+            __atomic_fetch_add(&storm_in_trees, 1, __ATOMIC_RELAXED);
+        }
     }
     __atomic_fetch_add(&storm_rings, storm.end.team != NULL ? mscclpp_linger_served(&storm.end.team->runner) : 0,
                        __ATOMIC_RELAXED);
@@ -252,9 +257,9 @@ static void run_storm_on(rank_t *rank)
 
 /*
  * `algo` is what parameters ask for, and `fanout` the parameter nodes_fanout; `renews`: packet flags begin again after
- * some calls.
+ * some calls. `crowds`: slots between nodes are small, so that blocks go in many turns.
  */
-static void run_storm(int algo, int ranks, int nodes, int fanout, bool renews)
+static void run_storm(int algo, int ranks, int nodes, int fanout, bool renews, bool crowds)
 {
     const case_choice_t choice = {.algo = algo, .ranks = ranks, .blocks = 2, .threads = 2, .nodes = nodes};
     mscclpp_config_t config;
@@ -262,6 +267,7 @@ static void run_storm(int algo, int ranks, int nodes, int fanout, bool renews)
     coll_end_configure(&config, &choice, options.timeout);
     config.epoch_limit = renews ? 40 : config.epoch_limit;
     config.nodes_fanout = fanout;
+    config.exchange_size /= crowds ? 8 : 1;
     CHECK_EQ(run_ranks(ranks, &config, run_storm_on, NULL), 0);
     mscclpp_team_finalize(1.0);
 }
@@ -274,7 +280,7 @@ static void test_storm(int scale)
 
     (void)scale;
     for (i = 0; i < sizeof(ranks) / sizeof(ranks[0]); ++i) {
-        run_storm(CASE_AUTO, ranks[i], shapes[i], 64, i % 2 == 0);
+        run_storm(CASE_AUTO, ranks[i], shapes[i], 64, i % 2 == 0, false);
     }
 }
 
@@ -286,24 +292,26 @@ static void test_rounds(int scale)
 
     (void)scale;
     for (i = 0; i < sizeof(ranks) / sizeof(ranks[0]); ++i) {
-        run_storm(CASE_AUTO, ranks[i], shapes[i], fanouts[i], i % 2 == 0);
+        run_storm(CASE_AUTO, ranks[i], shapes[i], fanouts[i], i % 2 == 0, false);
     }
     printf("%d calls in rounds\n", storm_rounds);
     CHECK(storm_rounds > 0);
 }
 
-/* The same where calls go around a ring of nodes if they can. */
+/* The same where calls go around a ring of nodes or over trees if they can. */
 static void test_ring(int scale)
 {
     static const int ranks[] = {2, 3, 5, 8, 6, 10}, shapes[] = {1, 1, 1, 1, -3, 2};
     size_t i;
 
     (void)scale;
+    storm_calls = STORM_CALLS / 3;
     for (i = 0; i < sizeof(ranks) / sizeof(ranks[0]); ++i) {
-        run_storm(CASE_RING, ranks[i], shapes[i], 64, i % 2 == 0);
+        run_storm(CASE_RING, ranks[i], shapes[i], 64, i % 2 == 0, true);
     }
-    printf("%d calls in a ring\n", storm_in_ring);
-    CHECK(storm_in_ring > 0);
+    printf("%d calls in a ring, %d over trees\n", storm_in_ring, storm_in_trees);
+    CHECK(storm_in_ring > 0 && storm_in_trees > 0);
+    storm_calls = STORM_CALLS;
 }
 
 /* The same on one node, where the blocks of many calls differ in size, by kernels that stay and are rung for. */

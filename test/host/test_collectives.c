@@ -31,13 +31,13 @@ static const int node_shapes[] = {1, 2, 3, 5, -2, -3};
 
 #define SHAPES ((int)(sizeof(node_shapes) / sizeof(node_shapes[0])))
 
-/* The collectives of the matrix of rings of nodes. */
-static const mscclpp_coll_t ring_colls[] = {MSCCLPP_COLL_ALLGATHER, MSCCLPP_COLL_ALLGATHERV};
+/* The collectives of the matrix of calls that nodes pass on: in a ring, or over trees. */
+static const mscclpp_coll_t ring_colls[] = {MSCCLPP_COLL_ALLGATHER, MSCCLPP_COLL_ALLGATHERV, MSCCLPP_COLL_BCAST};
 
 #define RING_COLLS ((int)(sizeof(ring_colls) / sizeof(ring_colls[0])))
 
 static bool over_nodes; /* the current matrix is one of several nodes */
-static bool in_ring;    /* it is that of rings of nodes */
+static bool in_ring;    /* it is that of calls that nodes pass on */
 
 static parts_options_t options;
 static uint64_t base_seed = 1;

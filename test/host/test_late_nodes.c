@@ -16,8 +16,8 @@
 /* Bytes of a rank's block of an all-gather. */
 #define GATHERED 20000
 
-/* What is called: an all-reduce by steps, a broadcast in rounds, or an all-gather in a ring. */
-typedef enum { BY_STEPS, IN_ROUNDS, IN_RING } way_t;
+/* What is called: an all-reduce by steps, a broadcast in rounds or over trees, or an all-gather in a ring. */
+typedef enum { BY_STEPS, IN_ROUNDS, IN_RING, OVER_TREES } way_t;
 
 /* The plan of one test, shared by its ranks. */
 typedef struct {
@@ -27,8 +27,8 @@ typedef struct {
     double seconds[RANKS_MAX];
 } plan_t;
 
-/* A broadcast from rank 0 in rounds. */
-static mscclpp_status_t broadcast(const rank_t *rank, mscclpp_team_t *team, uint64_t call)
+/* A broadcast from rank 0, which `name` serves. */
+static mscclpp_status_t broadcast(const rank_t *rank, mscclpp_team_t *team, uint64_t call, const char *name)
 {
     int32_t value = rank->rank == 0 ? 77 : 0;
     const mscclpp_coll_args_t args = {.coll = MSCCLPP_COLL_BCAST,
@@ -41,7 +41,7 @@ static mscclpp_status_t broadcast(const rank_t *rank, mscclpp_team_t *team, uint
                                       .call = call};
     const mscclpp_status_t status = mscclpp_collective(team, &args);
 
-    CHECK_TEXT(mscclpp_team_last_algorithm(team), "nodes_rounds");
+    CHECK_TEXT(mscclpp_team_last_algorithm(team), name);
     return status;
 }
 
@@ -69,9 +69,10 @@ static mscclpp_status_t call_by(const rank_t *rank, traffic_t *traffic, uint64_t
     const way_t way = ((const plan_t *)rank->argument)->way;
     bool right = false;
 
-    return way == BY_STEPS    ? traffic_call(traffic, 10, &right)
-           : way == IN_ROUNDS ? broadcast(rank, traffic->team, call)
-                              : gather_all(rank, traffic->team, call);
+    return way == BY_STEPS     ? traffic_call(traffic, 10, &right)
+           : way == IN_ROUNDS  ? broadcast(rank, traffic->team, call, "nodes_rounds")
+           : way == OVER_TREES ? broadcast(rank, traffic->team, call, "nodes_trees")
+                               : gather_all(rank, traffic->team, call);
 }
 
 /*
@@ -120,6 +121,7 @@ static void test_missing_between(int ranks, int per_node, int culprit, way_t way
     config.transport = "shm";
     config.ranks_per_node = per_node;
     config.allgather_algorithm = "nodes_ring";
+    config.bcast_algorithm = way == OVER_TREES ? "nodes_trees" : "auto";
     config.nodes_fanout = 1;
     config.timeout = 5;
     config.warn_after = 0.5;
@@ -157,5 +159,6 @@ int main(void)
     test_missing_between(9, 1, 3, IN_ROUNDS);
     test_missing_between(11, 3, 7, IN_ROUNDS);
     test_missing_between(7, 2, 3, IN_RING);
+    test_missing_between(6, 1, 4, OVER_TREES);
     return unit_end();
 }

@@ -240,7 +240,6 @@ static uint64_t check_expected(const mscclpp_schedule_t *s, uint32_t node, uint3
 
     switch (s->pattern) {
     case MSCCLPP_DEV_BCAST:
-        return check_weight(s->root, 0);
     case MSCCLPP_DEV_SCATTER:
         return check_weight(s->root, block);
     case MSCCLPP_DEV_ALLGATHER:

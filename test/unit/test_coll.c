@@ -243,6 +243,11 @@ static void test_ring(void)
     CHECK(strstr(text, " us, nodes_ring ") != NULL);
     CHECK_EQ(choose(&input, MSCCLPP_COLL_ALLGATHERV, 64 * MIB, true), MSCCLPP_COLL_BY_NODES_RING);
     CHECK_EQ(choose(&input, MSCCLPP_COLL_ALLTOALL, 64 * MIB, true), MSCCLPP_COLL_BY_NODES);
+    REQUIRE(mscclpp_coll_select(&input, MSCCLPP_COLL_BCAST, MIB, false, true, &choice) == MSCCLPP_OK);
+    CHECK_EQ(choice.algo, MSCCLPP_COLL_BY_NODES_TREES);
+    CHECK_EQ(choice.exchange, MSCCLPP_DEV_NODES_TREES);
+    CHECK(mscclpp_coll_explain(&input, MSCCLPP_COLL_BCAST, MIB, &choice, text, sizeof(text)));
+    CHECK(strstr(text, " us, nodes_trees ") != NULL);
     REQUIRE(mscclpp_coll_select(&input, MSCCLPP_COLL_ALLTOALL, 64 * MIB, false, true, &choice) == MSCCLPP_OK);
     CHECK(!mscclpp_coll_explain(&input, MSCCLPP_COLL_ALLTOALL, 64 * MIB, &choice, text, sizeof(text)));
     /* Small blocks still travel as packets, which no flag of the choice sends around. */
@@ -270,23 +275,29 @@ static void test_ring(void)
 static void test_named(void)
 {
     for (int coll = 0; coll < MSCCLPP_COLL_LAST; ++coll) {
-        const bool rings = MSCCLPP_DEV_COLL_RINGS(mscclpp_coll_pattern((mscclpp_coll_t)coll));
+        const mscclpp_dev_pattern_t pattern = mscclpp_coll_pattern((mscclpp_coll_t)coll);
 
-        for (int algo = MSCCLPP_COLL_BY_NODES; algo <= MSCCLPP_COLL_BY_NODES_RING; ++algo) {
+        for (int algo = MSCCLPP_COLL_BY_NODES; algo <= MSCCLPP_COLL_BY_NODES_TREES; ++algo) {
             const char *name = mscclpp_coll_algo_name((mscclpp_coll_algo_t)algo);
             mscclpp_select_input_t input = many_nodes(5);
 
             protocol.coll_algorithm[coll] = mscclpp_coll_algo_find_any(name);
             CHECK_EQ(protocol.coll_algorithm[coll], algo);
             CHECK(mscclpp_coll_algo_find(name) == MSCCLPP_COLL_AUTO); /* no name for rules */
-            if (algo == MSCCLPP_COLL_BY_NODES_RING) {
-                /* Where a ring is not possible, the name changes nothing. */
-                CHECK_EQ(choose(&input, coll, 8, true) == algo, rings);
-                CHECK_EQ(choose(&input, coll, MIB, true), rings ? algo : MSCCLPP_COLL_BY_NODES);
+            if (algo == MSCCLPP_COLL_BY_NODES_RING || algo == MSCCLPP_COLL_BY_NODES_TREES) {
+                const bool possible = MSCCLPP_DEV_COLL_RINGS(pattern)
+                                          ? algo == MSCCLPP_COLL_BY_NODES_RING
+                                          : MSCCLPP_DEV_COLL_TREES(pattern) && algo == MSCCLPP_COLL_BY_NODES_TREES;
+
+                /* Where it is not possible, the name changes nothing. */
+                CHECK_EQ(choose(&input, coll, 8, true) == algo, possible);
+                CHECK(!possible || choose(&input, coll, MIB, true) == algo);
                 continue;
             }
             CHECK_EQ(choose(&input, coll, 8, true), algo);
-            CHECK_EQ(choose(&input, coll, MIB, true), MSCCLPP_COLL_BY_NODES);
+            CHECK_EQ(choose(&input, coll, MIB, true), MSCCLPP_DEV_COLL_TREES(pattern) && algo != MSCCLPP_COLL_BY_NODES
+                                                          ? MSCCLPP_COLL_BY_NODES_TREES
+                                                          : MSCCLPP_COLL_BY_NODES);
             protocol.nodes_fanout = 1;
             CHECK_EQ(choose(&input, coll, 8, true),
                      algo == MSCCLPP_COLL_BY_NODES ? MSCCLPP_COLL_BY_NODES : MSCCLPP_COLL_BY_NODES_ROUNDS);

@@ -17,9 +17,10 @@
  * type of the elements; 16-bit floats are rounded to it in between.
  *
  * Each owner signals each other node in each turn, even if it has sent nothing; in a ring (nodes_ring.h) it signals
- * only the next one. So a turn is an exchange like those of an all-reduce, and both use the same sets of slots in turn.
- * They are enough for the same reasons (kern/allreduce/allreduce_nodes.h): between give e and give e + 5, a block takes
- * e + 3, and the sender of e + 3 gave it after it had taken e + 1 at least.
+ * only the next one, and over trees (nodes_trees.h) its parent and its children. So a turn is an exchange like those of
+ * an all-reduce, and both use the same sets of slots in turn. They are enough for the same reasons
+ * (kern/allreduce/allreduce_nodes.h): between give e and give e + 5, a block takes e + 3, and the sender of e + 3 gave
+ * it after it had taken e + 1 at least.
  *
  * Why three sets of rows are enough: other ranks write the rows of turn t + 3, and an owner's data to send in that
  * turn, once they have taken t + 1, because the steps follow one another as give t + 2, take t + 1, give t + 3. The
@@ -31,6 +32,7 @@
 #define MSCCLPP_DEVICE_KERN_COLL_NODES_H
 
 #include "device/kern/coll/nodes_ring.h"
+#include "device/kern/coll/nodes_trees.h"
 #include "device/kern/coll/nodes_turn.h"
 #include "device/lib/barrier.h"
 #include "device/lib/port_channel.h"
@@ -291,14 +293,19 @@ MSCCLPP_DEV void mscclpp_dev_cn_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev_cn_stat
     if (state->relays) {
         mscclpp_dev_barrier(ctx, &nodes->common, ++state->barriers);
     }
-    if (!state->is_owner || ctx->failed) {
+    if (!state->is_owner || ctx->failed ||
+        (mscclpp_dev_cn_in_trees(state) && !mscclpp_dev_cn_trees_open(ctx, state, turn))) {
         return;
     }
     for (i = 1; i < nodes->nnodes && (state->sends_many || state->merges || i == 1); ++i) {
         mscclpp_dev_cn_store_for_node(ctx, state, turn, (nodes->node + i) % nodes->nnodes);
     }
     mscclpp_dev_block_sync(ctx);
-    mscclpp_dev_cn_send(ctx, state, turn);
+    if (!mscclpp_dev_cn_in_trees(state)) {
+        mscclpp_dev_cn_send(ctx, state, turn);
+    } else if (ctx->tid == 0) {
+        mscclpp_dev_cn_trees_send(ctx, state, turn, mscclpp_dev_cn_outgoing(state, turn, 0));
+    }
 }
 
 /* ---- Take ---- */
@@ -446,24 +453,45 @@ MSCCLPP_DEV void mscclpp_dev_cn_combine(const mscclpp_dev_ctx_t *ctx, const mscc
     }
 }
 
-/* The step `take` of a turn. The barrier ensures that the other ranks have filled this rank's rows. */
-MSCCLPP_DEV void mscclpp_dev_cn_take(mscclpp_dev_ctx_t *ctx, mscclpp_dev_cn_state_t *state,
-                                     const mscclpp_dev_cn_turn_t *turn)
+/* Waits for a turn's data from other nodes, passes them on if need be, and hands them out. Called by owners. */
+MSCCLPP_DEV void mscclpp_dev_cn_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
+                                        const mscclpp_dev_cn_turn_t *turn)
 {
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
-    const uint32_t nnodes = args->nodes.nnodes;
+    const uint32_t nnodes = args->nodes.nnodes, root_node = args->place[args->root].node;
     uint32_t distance;
 
-    if (state->is_owner && !mscclpp_dev_cn_in_ring(state)) {
+    if (mscclpp_dev_cn_in_trees(state) && args->nodes.node != root_node) {
+        mscclpp_dev_cn_trees_pass_on(ctx, state, turn);
+        if (!ctx->failed) {
+            mscclpp_dev_cn_hand_out(ctx, state, turn, root_node);
+            mscclpp_dev_cn_trees_credit(ctx, state, turn);
+        }
+    }
+    if (mscclpp_dev_cn_in_trees(state)) {
+        return;
+    }
+    if (!mscclpp_dev_cn_in_ring(state)) {
         mscclpp_dev_cn_await(ctx, state, turn, 1, nnodes);
     }
-    for (distance = 1; distance < nnodes && state->is_owner && !ctx->failed; ++distance) {
+    for (distance = 1; distance < nnodes && !ctx->failed; ++distance) {
         if (mscclpp_dev_cn_in_ring(state)) {
             mscclpp_dev_cn_ring_pass_on(ctx, state, turn, distance);
         }
         if (!ctx->failed) {
             mscclpp_dev_cn_hand_out(ctx, state, turn, MSCCLPP_DEV_NODES_BEHIND(nnodes, args->nodes.node, distance));
         }
+    }
+}
+
+/* The step `take` of a turn. The barrier ensures that the other ranks have filled this rank's rows. */
+MSCCLPP_DEV void mscclpp_dev_cn_take(mscclpp_dev_ctx_t *ctx, mscclpp_dev_cn_state_t *state,
+                                     const mscclpp_dev_cn_turn_t *turn)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = state->args;
+
+    if (state->is_owner) {
+        mscclpp_dev_cn_receive(ctx, state, turn);
     }
     mscclpp_dev_barrier(ctx, &args->nodes.common, ++state->barriers);
     if (!ctx->failed && state->merges) {
@@ -484,34 +512,20 @@ MSCCLPP_DEV void mscclpp_dev_cn_take(mscclpp_dev_ctx_t *ctx, mscclpp_dev_cn_stat
 MSCCLPP_DEV void mscclpp_dev_cn_count_exchanges(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state)
 {
     const mscclpp_dev_nodes_args_t *nodes = &state->args->nodes;
+    const mscclpp_dev_trees_t place = mscclpp_dev_cn_tree(ctx, state);
     uint32_t node;
 
     nodes->exchanged[ctx->block] = state->exchanged + state->turns;
     for (node = 0; node < nodes->nnodes; ++node) {
-        const uint64_t in_turn = MSCCLPP_DEV_COLL_NODES_SIGNALS(nodes->pattern, nodes->nnodes, nodes->node, node);
+        const uint64_t signals =
+            mscclpp_dev_cn_in_trees(state)
+                ? mscclpp_dev_trees_signals(&place, node, state->turns)
+                : state->turns * MSCCLPP_DEV_COLL_NODES_SIGNALS(nodes->pattern, nodes->nnodes, nodes->node, node);
 
-        if (in_turn > 0) {
-            *nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, node)].expected +=
-                state->turns * in_turn;
+        if (signals > 0) {
+            *nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, node)].expected += signals;
         }
     }
-}
-
-/* True if, in some turn, an owner of this node is given data to send for another rank. */
-MSCCLPP_DEV bool mscclpp_dev_cn_relays(const mscclpp_dev_coll_nodes_args_t *args)
-{
-    const bool root_is_here = args->place[args->root].node == args->nodes.node;
-
-    if (args->pattern == MSCCLPP_DEV_REDUCE) {
-        return args->nodes.common.nranks > 1 && !root_is_here;
-    }
-    if (args->pattern == MSCCLPP_DEV_REDUCE_SCATTER) {
-        return args->nodes.common.nranks > 1;
-    }
-    if (MSCCLPP_DEV_COLL_ALONE(args->pattern)) {
-        return root_is_here && (args->nodes.shards > 1 || args->place[args->root].index != 0);
-    }
-    return args->nodes.common.nranks > args->nodes.shards;
 }
 
 /* The kernel's body: gives and takes all turns, then copies this rank's own block. Blocks without turns only copy. */
@@ -527,6 +541,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     mscclpp_dev_cn_state_t state;
     mscclpp_dev_cn_turn_t turn;
     uint64_t index;
+    bool meets; /* this block meets those of other nodes before its first turn and after its last one */
 
     mscclpp_dev_enter(ctx, common);
     mscclpp_dev_cn_begin(&state, args, dtype, op);
@@ -535,8 +550,12 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     state.exchanged = state.is_owner ? nodes->exchanged[ctx->block] : 0;
     state.barriers = barriers_before;
     state.turns = ctx->block < tiles ? (tiles - ctx->block + ctx->nblocks - 1) / ctx->nblocks : 0;
+    meets = mscclpp_dev_cn_in_trees(&state) && state.is_owner && state.turns > 0;
     if (state.turns > 0) {
         mscclpp_dev_barrier(ctx, common, ++state.barriers);
+    }
+    if (meets) {
+        mscclpp_dev_cn_trees_meet(ctx, &state, false);
     }
     for (index = 0; index <= state.turns && state.turns > 0 && !ctx->failed; ++index) {
         if (index < state.turns) {
@@ -548,6 +567,9 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes(mscclpp_dev_ctx_t *ctx, const mscclpp_de
             turn = mscclpp_dev_cn_turn(ctx, &state, index - 1);
             mscclpp_dev_cn_take(ctx, &state, &turn);
         }
+    }
+    if (meets) {
+        mscclpp_dev_cn_trees_meet(ctx, &state, true);
     }
     if (!ctx->failed) {
         mscclpp_dev_cn_copy_own(ctx, args);

@@ -191,6 +191,23 @@ MSCCLPP_DEV bool mscclpp_dev_cn_is_client(const mscclpp_dev_coll_nodes_args_t *a
            mscclpp_dev_cn_owner_of(args, turn, sender) == owner;
 }
 
+/* True if, in some turn, an owner of this node is given data to send for another rank. */
+MSCCLPP_DEV bool mscclpp_dev_cn_relays(const mscclpp_dev_coll_nodes_args_t *args)
+{
+    const bool root_is_here = args->place[args->root].node == args->nodes.node;
+
+    if (args->pattern == MSCCLPP_DEV_REDUCE) {
+        return args->nodes.common.nranks > 1 && !root_is_here;
+    }
+    if (args->pattern == MSCCLPP_DEV_REDUCE_SCATTER) {
+        return args->nodes.common.nranks > 1;
+    }
+    if (MSCCLPP_DEV_COLL_ALONE(args->pattern)) {
+        return root_is_here && (args->nodes.shards > 1 || args->place[args->root].index != 0);
+    }
+    return args->nodes.common.nranks > args->nodes.shards;
+}
+
 /*
  * The row with number `row` in the turn's set, in the scratch of rank `index` of this node. The row's first unit may
  * hold the size of the data, which follow it.

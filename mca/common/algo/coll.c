@@ -108,6 +108,7 @@ const char *mscclpp_coll_algo_name(mscclpp_coll_algo_t algo)
            : algo == MSCCLPP_COLL_BY_NODES_PACKETS ? "nodes_packets"
            : algo == MSCCLPP_COLL_BY_NODES_ROUNDS  ? "nodes_rounds"
            : algo == MSCCLPP_COLL_BY_NODES_RING    ? "nodes_ring"
+           : algo == MSCCLPP_COLL_BY_NODES_TREES   ? "nodes_trees"
                                                    : algo_names[algo];
 }
 
@@ -127,7 +128,7 @@ int mscclpp_coll_algo_find_any(const char *name)
 {
     int i;
 
-    for (i = MSCCLPP_COLL_BY_NODES; i <= MSCCLPP_COLL_BY_NODES_RING; ++i) {
+    for (i = MSCCLPP_COLL_BY_NODES; i <= MSCCLPP_COLL_BY_NODES_TREES; ++i) {
         if (strcmp(name, mscclpp_coll_algo_name((mscclpp_coll_algo_t)i)) == 0) {
             return i;
         }
@@ -258,28 +259,44 @@ static double cost_of(const mscclpp_select_input_t *input, mscclpp_schedule_kind
     return mscclpp_cost_estimate(&figures, &schedule, input->shards, block_bytes);
 }
 
-/* Returns the seconds that tiles take by the cost model: from each node to all others at once, or in a ring. */
+/* Returns the seconds that tiles take by the cost model. */
 static double tiles_cost(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
                          mscclpp_coll_algo_t algo)
 {
-    return cost_of(input, algo == MSCCLPP_COLL_BY_NODES_RING ? MSCCLPP_SCHEDULE_RING : MSCCLPP_SCHEDULE_DIRECT,
+    return cost_of(input,
+                   algo == MSCCLPP_COLL_BY_NODES_RING    ? MSCCLPP_SCHEDULE_RING
+                   : algo == MSCCLPP_COLL_BY_NODES_TREES ? MSCCLPP_SCHEDULE_TREES
+                                                         : MSCCLPP_SCHEDULE_DIRECT,
                    patterns[coll], block_bytes, 0);
 }
 
 /*
- * Lets the choice for tiles go in a ring, if a parameter or the cost model asks for that. `forced` is the algorithm
- * that the parameter asks for. On one host, where nodes share no links, the cost model has no reason to ask for it.
+ * Returns how tiles can go between nodes instead of from each node to all others at once: in a ring, or over two trees.
+ * Returns MSCCLPP_COLL_BY_NODES for patterns that have neither.
+ */
+static mscclpp_coll_algo_t other_tiles(mscclpp_coll_t coll)
+{
+    return MSCCLPP_DEV_COLL_RINGS(patterns[coll])   ? MSCCLPP_COLL_BY_NODES_RING
+           : MSCCLPP_DEV_COLL_TREES(patterns[coll]) ? MSCCLPP_COLL_BY_NODES_TREES
+                                                    : MSCCLPP_COLL_BY_NODES;
+}
+
+/*
+ * Lets the choice for tiles go in a ring or over trees, if a parameter or the cost model asks for that. `forced` is the
+ * algorithm that the parameter asks for. On one host, where nodes share no links, the cost model has no reason to ask
+ * for a ring.
  */
 static void choose_exchange(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes, int forced,
                             mscclpp_coll_choice_t *choice)
 {
-    const bool asked_for = forced == MSCCLPP_COLL_BY_NODES_RING;
-    const bool pays = !input->is_one_host && tiles_cost(input, coll, block_bytes, MSCCLPP_COLL_BY_NODES_RING) <
-                                                 tiles_cost(input, coll, block_bytes, MSCCLPP_COLL_BY_NODES);
+    const mscclpp_coll_algo_t other = other_tiles(coll);
+    const bool pays =
+        !(other == MSCCLPP_COLL_BY_NODES_RING && input->is_one_host) &&
+        tiles_cost(input, coll, block_bytes, other) < tiles_cost(input, coll, block_bytes, MSCCLPP_COLL_BY_NODES);
 
-    if (MSCCLPP_DEV_COLL_RINGS(patterns[coll]) && (asked_for || (forced != MSCCLPP_COLL_BY_NODES && pays))) {
-        choice->algo = MSCCLPP_COLL_BY_NODES_RING;
-        choice->exchange = MSCCLPP_DEV_NODES_RING;
+    if (other != MSCCLPP_COLL_BY_NODES && (forced == (int)other || (forced != MSCCLPP_COLL_BY_NODES && pays))) {
+        choice->algo = other;
+        choice->exchange = other == MSCCLPP_COLL_BY_NODES_RING ? MSCCLPP_DEV_NODES_RING : MSCCLPP_DEV_NODES_TREES;
     }
 }
 
@@ -388,18 +405,19 @@ bool mscclpp_coll_explain(const mscclpp_select_input_t *input, mscclpp_coll_t co
                           const mscclpp_coll_choice_t *choice, char *text, size_t size)
 {
     const mscclpp_cost_figures_t figures = mscclpp_between_figures(input);
+    const mscclpp_coll_algo_t other = other_tiles(coll);
     int used = snprintf(text, size, "%s of blocks of %llu bytes over %u nodes: %s; by the cost model ",
                         mscclpp_coll_name(coll), (unsigned long long)block_bytes, input->nodes,
                         mscclpp_coll_algo_name(choice->algo));
     uint32_t radix;
 
-    if (choice->kernel == MSCCLPP_KERNEL_COLL_NODES && !MSCCLPP_DEV_COLL_RINGS(patterns[coll])) {
+    if (choice->kernel == MSCCLPP_KERNEL_COLL_NODES && other == MSCCLPP_COLL_BY_NODES) {
         return false;
     }
     if (choice->kernel == MSCCLPP_KERNEL_COLL_NODES) {
-        used += snprintf(text + used, size - (size_t)used, "nodes %.1f us, nodes_ring %.1f us",
+        used += snprintf(text + used, size - (size_t)used, "nodes %.1f us, %s %.1f us",
                          tiles_cost(input, coll, block_bytes, MSCCLPP_COLL_BY_NODES) * 1e6,
-                         tiles_cost(input, coll, block_bytes, MSCCLPP_COLL_BY_NODES_RING) * 1e6);
+                         mscclpp_coll_algo_name(other), tiles_cost(input, coll, block_bytes, other) * 1e6);
     }
     for (radix = 0;
          radix <= ROUNDS_RADIX_MAX && choice->kernel != MSCCLPP_KERNEL_COLL_NODES && used >= 0 && (size_t)used < size;
@@ -477,7 +495,7 @@ mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclp
         }
         choose_exchange(input, coll, block_bytes, forced, &choice);
         if (!input->replayed && forced != MSCCLPP_COLL_BY_NODES &&
-            !(forced == MSCCLPP_COLL_BY_NODES_RING && choice.algo == MSCCLPP_COLL_BY_NODES_RING)) {
+            !(choice.algo != MSCCLPP_COLL_BY_NODES && forced == (int)choice.algo)) {
             (void)shape_nodes_packets(input, coll, block_bytes, varied, forced, &choice);
         }
         *choice_p = choice;

@@ -101,7 +101,8 @@ typedef enum {
     MSCCLPP_COLL_BY_NODES = MSCCLPP_COLL_BY_LAST, /* tiles */
     MSCCLPP_COLL_BY_NODES_PACKETS,                /* packets, from each node to all others at once */
     MSCCLPP_COLL_BY_NODES_ROUNDS,                 /* packets, in rounds (device/lib/nodes_rounds.h) */
-    MSCCLPP_COLL_BY_NODES_RING                    /* tiles, each node passing on what it has received */
+    MSCCLPP_COLL_BY_NODES_RING,                   /* tiles, each node passing on what it has received */
+    MSCCLPP_COLL_BY_NODES_TREES                   /* tiles, over two trees (device/lib/nodes_trees.h) */
 } mscclpp_coll_algo_t;
 
 /* Returns the algorithm's name, as parameters (<name>_algorithm) have it, and rules for algorithms within a node. */
@@ -127,7 +128,7 @@ typedef struct {
     uint64_t epochs; /* epochs (packet flags) that the kernel uses */
     uint64_t tile;   /* between nodes, without packets: bytes of a tile (mscclpp_dev_coll_nodes_args_t) */
     uint32_t radix;  /* of rounds between nodes; 0: the call does not go in rounds */
-    mscclpp_dev_nodes_pattern_t exchange; /* how tiles go between nodes: DIRECT or RING */
+    mscclpp_dev_nodes_pattern_t exchange; /* how tiles go between nodes: DIRECT, RING or TREES */
 } mscclpp_coll_choice_t;
 
 /*

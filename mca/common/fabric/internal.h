@@ -3,6 +3,7 @@
 #define MCA_COMMON_FABRIC_INTERNAL_H
 
 #include "device/lib/nodes_rounds.h"
+#include "device/lib/nodes_trees.h"
 #include "device/types/nodes.h"
 #include "mca/common/gpu/copier.h"
 #include "mca/common/ctrl/ctrl.h"
@@ -85,6 +86,8 @@ struct mscclpp_fabric {
     mscclpp_dev_step_t *device_steps;
     mscclpp_fabric_steps_t doubling, halving; /* the lists of these two patterns */
     uint32_t pattern;                         /* of the current call (mscclpp_dev_nodes_pattern_t) */
+    mscclpp_dev_trees_t trees;                /* this node's place, if that is TREES; its tree is not set */
+    uint32_t coll_blocks;                     /* of the grid of the current call, if it is no all-reduce */
     uint64_t coll_tiles; /* of the current call if it is no all-reduce and uses no packets; else 0 */
 
     mscclpp_dev_rounds_t rounds; /* in which the current call's packets go; radix 0: it does not send in rounds */
@@ -127,6 +130,9 @@ size_t mscclpp_fabric_steps_size(void);
 
 /* fabric/steps.c: copies all lists to device memory, in the order of `stream`. */
 mscclpp_status_t mscclpp_fabric_copy_steps(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream);
+
+/* fabric/steps.c: how many signals come from a node in the current call, which is no all-reduce and has tiles. */
+uint64_t mscclpp_fabric_count_signals(const mscclpp_fabric_t *fabric, uint32_t node);
 
 /* fabric/steps.c: how many messages of a list come from a node. */
 uint64_t mscclpp_fabric_count_messages(const mscclpp_fabric_steps_t *steps, uint32_t node);

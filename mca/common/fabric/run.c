@@ -362,9 +362,11 @@ mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_gpu_s
                                          uint64_t tiles, const char *what)
 {
     const mscclpp_dev_args_t common = args->nodes.common;
-    const mscclpp_fabric_links_t links = args->nodes.pattern == MSCCLPP_DEV_NODES_RING ? MSCCLPP_FABRIC_RING
-                                         : args->radix != 0                            ? args->radix
-                                                                                       : MSCCLPP_FABRIC_ALL;
+    /* Neighbours in the trees are powers of 2 apart, as are partners in rounds with radix 2. */
+    const mscclpp_fabric_links_t links = args->nodes.pattern == MSCCLPP_DEV_NODES_RING    ? MSCCLPP_FABRIC_RING
+                                         : args->nodes.pattern == MSCCLPP_DEV_NODES_TREES ? 2
+                                         : args->radix != 0                               ? args->radix
+                                                                                          : MSCCLPP_FABRIC_ALL;
     mscclpp_status_t status = mscclpp_fabric_link_for_call(fabric, links);
     uint32_t node;
 
@@ -386,6 +388,10 @@ mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_gpu_s
     fabric->first_flag = tiles == 0 ? (uint32_t)fabric->runner->epochs : 0;
     fabric->pattern = args->nodes.pattern;
     fabric->coll_tiles = tiles;
+    fabric->coll_blocks = launch->nblocks;
+    fabric->trees = (mscclpp_dev_trees_t){.nnodes = (uint32_t)fabric->nodes.count,
+                                          .node = (uint32_t)fabric->nodes.node,
+                                          .root = (uint32_t)fabric->nodes.node_of[args->root]};
     note_rounds(fabric, args);
     status = run_with_proxy(fabric, launch, what, args->most);
     if (status != MSCCLPP_OK) {
@@ -393,9 +399,7 @@ mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_gpu_s
     }
     mscclpp_board_store(&fabric->group->board[fabric->group->rank].absent, 0);
     for (node = 0; node < (uint32_t)fabric->nodes.count; ++node) {
-        fabric->node[node].exchanges +=
-            tiles * MSCCLPP_DEV_COLL_NODES_SIGNALS(args->nodes.pattern, (uint32_t)fabric->nodes.count,
-                                                   (uint32_t)fabric->nodes.node, node);
+        fabric->node[node].exchanges += mscclpp_fabric_count_signals(fabric, node);
     }
     fabric->coll_tiles = 0;
     __atomic_store_n(&fabric->in_call, false, __ATOMIC_RELEASE);

@@ -1,4 +1,4 @@
-/* The steps of all-reduces in which nodes exchange with one partner after another. */
+/* The steps of all-reduces in which nodes exchange with one partner after another; and what signals a call has. */
 #include "mca/common/algo/schedule/schedule.h"
 #include "mca/common/fabric/internal.h"
 
@@ -91,6 +91,24 @@ uint64_t mscclpp_fabric_count_messages(const mscclpp_fabric_steps_t *steps, uint
 
     for (i = 0; i < steps->kernel.count; ++i) {
         sum += steps->step[i].kind != MSCCLPP_DEV_STEP_SEND && steps->step[i].peer == node;
+    }
+    return sum;
+}
+
+uint64_t mscclpp_fabric_count_signals(const mscclpp_fabric_t *fabric, uint32_t node)
+{
+    const uint64_t tiles = fabric->coll_tiles, blocks = fabric->coll_blocks;
+    mscclpp_dev_trees_t place = fabric->trees;
+    uint64_t sum = 0;
+    uint32_t block;
+
+    if (fabric->pattern != MSCCLPP_DEV_NODES_TREES) {
+        return tiles * MSCCLPP_DEV_COLL_NODES_SIGNALS(fabric->pattern, (uint32_t)fabric->nodes.count,
+                                                      (uint32_t)fabric->nodes.node, node);
+    }
+    for (block = 0; block < blocks && block < tiles; ++block) {
+        place.tree = block % 2;
+        sum += mscclpp_dev_trees_signals(&place, node, (tiles - block + blocks - 1) / blocks);
     }
     return sum;
 }

@@ -170,6 +170,37 @@ static uint64_t find_in_rounds(const mscclpp_fabric_t *fabric)
     return 0;
 }
 
+/* True if not all signals of the current call, which is no all-reduce, have come from a node. */
+static bool owes(const mscclpp_fabric_t *fabric, const uint64_t *tokens, uint32_t node)
+{
+    return count_signals(fabric, tokens, (int)node) <
+           fabric->node[node].exchanges + mscclpp_fabric_count_signals(fabric, node);
+}
+
+/*
+ * For a call over two trees: returns the first node that has not come to the meeting at the beginning, as far as this
+ * one can tell; else those of which not all signals have come. All of these may themselves be waiting for others.
+ */
+static uint64_t find_in_trees(const mscclpp_fabric_t *fabric, const uint64_t *tokens)
+{
+    const uint32_t count = (uint32_t)fabric->nodes.count, own = (uint32_t)fabric->nodes.node;
+    uint64_t absent = 0;
+    uint32_t distance, node;
+
+    for (distance = 1; distance < count; distance *= 2) {
+        node = MSCCLPP_DEV_NODES_BEHIND(count, own, distance);
+        if (count_signals(fabric, tokens, (int)node) == fabric->node[node].exchanges) {
+            return mscclpp_board_add_absent(0, fabric->nodes.owners[node]);
+        }
+    }
+    for (node = 0; node < count; ++node) {
+        if (owes(fabric, tokens, node)) {
+            absent = mscclpp_board_add_absent(absent, fabric->nodes.owners[node]);
+        }
+    }
+    return absent;
+}
+
 /*
  * For a call in a ring that is no all-reduce: returns the previous node if it has not sent all of its signals yet. That
  * node may itself be waiting for the one before it. 0: it has sent all.
@@ -178,12 +209,8 @@ static uint64_t find_in_ring(const mscclpp_fabric_t *fabric, const uint64_t *tok
 {
     const uint32_t count = (uint32_t)fabric->nodes.count, own = (uint32_t)fabric->nodes.node;
     const uint32_t previous = MSCCLPP_DEV_NODES_BEHIND(count, own, 1);
-    const uint64_t owed =
-        fabric->coll_tiles * MSCCLPP_DEV_COLL_NODES_SIGNALS(MSCCLPP_DEV_NODES_RING, count, own, previous);
 
-    return count_signals(fabric, tokens, (int)previous) < fabric->node[previous].exchanges + owed
-               ? mscclpp_board_add_absent(0, fabric->nodes.owners[previous])
-               : 0;
+    return owes(fabric, tokens, previous) ? mscclpp_board_add_absent(0, fabric->nodes.owners[previous]) : 0;
 }
 
 uint64_t mscclpp_fabric_absent(mscclpp_fabric_t *fabric, bool may_ask)
@@ -206,6 +233,9 @@ uint64_t mscclpp_fabric_absent(mscclpp_fabric_t *fabric, bool may_ask)
     }
     if (fabric->coll_tiles > 0 && fabric->pattern == MSCCLPP_DEV_NODES_RING) {
         return find_in_ring(fabric, tokens);
+    }
+    if (fabric->pattern == MSCCLPP_DEV_NODES_TREES) {
+        return find_in_trees(fabric, tokens);
     }
     if (steps != NULL) {
         return find_partner(fabric, steps, tokens);

@@ -44,6 +44,12 @@ plant coll-ring-sync collectives_ring "$ring" "$launcher" \
     's/^    ctx->failed = mscclpp_dev_block_sync_or\(ctx, ctx->failed\);//'
 plant coll-ring-few-sets collectives_ring "$coll/nodes_turn.h" "$launcher" 's/% MSCCLPP_DEV_NODES_SETS/% 2/'
 plant coll-ring-uncounted collectives_ring device/types/coll_nodes.h "$launcher" 's/\? \(nnodes_\)-1 /? 1 /'
+trees=$coll/nodes_trees.h
+plant coll-trees-credits collectives_ring "$trees" "$launcher" 's/turn->index - 3\)/0)/'
+plant coll-trees-two-roots collectives_ring "$trees" "$launcher" \
+    's/place\.root = .*/place.root = args->nodes.node == 2 ? 2 : args->place[args->root].node;/'
+plant coll-trees-partner collectives_ring device/lib/nodes_trees.h "$launcher" \
+    's/: number \+ distance;/: number + distance + (number == 2);/'
 plant coll-packets-silent collectives "$coll/packets.h" "$launcher" 's/units == 0 \&\& packets->lane == 0/false/'
 plant coll-strided-end strided "$coll/direct.h" "$launcher" \
     's/^    mscclpp_dev_barrier\(ctx, args, barriers_before \+ 2\);//'

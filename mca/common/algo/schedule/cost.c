@@ -118,7 +118,7 @@ static critical_path_t find_critical_path(const mscclpp_schedule_t *schedule, do
     const double pair_steps = power < schedule->nodes ? 2 : 0, part_bytes = block / schedule->blocks,
                  children = digits * (schedule->radix - 1);
     const bool reduces = schedule->pattern == MSCCLPP_SCHEDULE_ALLREDUCE;
-    double bytes;
+    double bytes, depth;
 
     switch (schedule->kind) {
     case MSCCLPP_SCHEDULE_SPLIT: /* two exchanges with all other nodes, of one part each */
@@ -139,6 +139,10 @@ static critical_path_t find_critical_path(const mscclpp_schedule_t *schedule, do
                     ? digits * (schedule->radix - 1) / schedule->radix * nodes * block
                     : (nodes - 1) * block;
         return (critical_path_t){digits, children, bytes, bytes};
+    case MSCCLPP_SCHEDULE_TREES:
+        /* A node passes on half of the block to two others, of which the second one waits for the first. */
+        depth = log2 + (schedule->nodes > 2 ? 1 : 0);
+        return (critical_path_t){depth, depth + 1, depth * block, block};
     case MSCCLPP_SCHEDULE_TREE:
         if (schedule->blocks > 1) {
             return (critical_path_t){digits, children, (nodes - 1) * block, (nodes - 1) * block};
@@ -183,12 +187,13 @@ double mscclpp_cost_estimate(const mscclpp_cost_figures_t *figures, const mscclp
      */
     const double longest_stage = larger(larger(carried, handing_on), within);
     const double other_stages = serial + larger(carried, handing_on) + within - longest_stage;
+    /* A lane takes the next tile once the last one has gone its whole way. */
+    const double lane_time = (hops + path.serial / rate / tiles) * (tiles / figures->lanes - 1);
 
     if (schedule->nodes < 2) {
         return ranks > 1 ? 2 * figures->node_latency + within : 0;
     }
-    return hops + larger(longest_stage + other_stages / tiles, hops * (tiles / figures->lanes - 1)) +
-           (ranks > 1 ? 2 * figures->node_latency : 0);
+    return hops + larger(longest_stage + other_stages / tiles, lane_time) + (ranks > 1 ? 2 * figures->node_latency : 0);
 }
 
 mscclpp_cost_bound_t mscclpp_cost_bound(const mscclpp_cost_figures_t *figures, int pattern, uint32_t nodes,

@@ -17,6 +17,7 @@ mscclpp_schedule_step_t mscclpp_schedule_doubling;
 mscclpp_schedule_step_t mscclpp_schedule_halving;
 mscclpp_schedule_step_t mscclpp_schedule_tree;
 mscclpp_schedule_step_t mscclpp_schedule_rounds;
+mscclpp_schedule_step_t mscclpp_schedule_trees;
 
 /* Fills in a step of round 0 whose message takes slot 0. Always returns true, as its callers do when a step exists. */
 static inline bool mscclpp_step_set(mscclpp_step_t *step_p, mscclpp_step_kind_t kind, uint32_t peer, uint32_t first,

@@ -15,6 +15,7 @@ static const struct {
     [MSCCLPP_SCHEDULE_HALVING] = {"halving", mscclpp_schedule_halving},
     [MSCCLPP_SCHEDULE_TREE] = {"tree", mscclpp_schedule_tree},
     [MSCCLPP_SCHEDULE_BRUCK] = {"bruck", mscclpp_schedule_rounds},
+    [MSCCLPP_SCHEDULE_TREES] = {"trees", mscclpp_schedule_trees},
 };
 
 const char *mscclpp_schedule_name(mscclpp_schedule_kind_t kind)
@@ -46,6 +47,8 @@ static bool supports(mscclpp_schedule_kind_t kind, int pattern)
     case MSCCLPP_SCHEDULE_BRUCK:
         return pattern == MSCCLPP_DEV_ALLGATHER || pattern == MSCCLPP_DEV_ALLTOALL ||
                pattern == MSCCLPP_DEV_REDUCE_SCATTER;
+    case MSCCLPP_SCHEDULE_TREES:
+        return pattern == MSCCLPP_DEV_BCAST;
     default:
         return pattern == MSCCLPP_SCHEDULE_ALLREDUCE;
     }
@@ -58,6 +61,9 @@ static uint32_t count_blocks(mscclpp_schedule_kind_t kind, int pattern, uint32_t
         return kind == MSCCLPP_SCHEDULE_HALVING                                  ? mscclpp_power_of_two(nodes)
                : kind == MSCCLPP_SCHEDULE_SPLIT || kind == MSCCLPP_SCHEDULE_RING ? nodes
                                                                                  : 1;
+    }
+    if (kind == MSCCLPP_SCHEDULE_TREES) {
+        return 2;
     }
     return pattern == MSCCLPP_DEV_BCAST || pattern == MSCCLPP_DEV_REDUCE || pattern == MSCCLPP_DEV_SCAN ||
                    pattern == MSCCLPP_DEV_EXSCAN
@@ -86,6 +92,10 @@ static void count_rounds(mscclpp_schedule_t *schedule)
     case MSCCLPP_SCHEDULE_HALVING:
         schedule->rounds = schedule->slots = 2 * log2 + pair_steps;
         schedule->places = (pair_steps > 0 ? 3 : 2) * schedule->blocks;
+        return;
+    case MSCCLPP_SCHEDULE_TREES:
+        schedule->rounds = 2;
+        schedule->slots = 2;
         return;
     case MSCCLPP_SCHEDULE_TREE:
     case MSCCLPP_SCHEDULE_BRUCK:
@@ -149,7 +159,7 @@ uint64_t mscclpp_schedule_bytes(const mscclpp_schedule_t *schedule, const mscclp
 {
     uint32_t before_wrap;
 
-    if (schedule->pattern != MSCCLPP_SCHEDULE_ALLREDUCE) {
+    if (schedule->pattern != MSCCLPP_SCHEDULE_ALLREDUCE && schedule->kind != MSCCLPP_SCHEDULE_TREES) {
         return step->count * bytes;
     }
     before_wrap = schedule->blocks - step->first < step->count ? schedule->blocks - step->first : step->count;

@@ -11,7 +11,7 @@
  * Steps refer to blocks by number:
  * - In an all-reduce, a block is a part of the shard. In all other collectives, it is what one node has for another
  *   node, or for all.
- * - A broadcast, a reduce and a scan have block 0 alone.
+ * - A broadcast, a reduce and a scan have block 0 alone. TREES cuts it into two halves, blocks 0 and 1.
  * - In an all-gather and a gather, a block has the number of the node that it comes from; in a scatter and a
  *   reduce-scatter, that of the node that it goes to.
  * - In an all-to-all, a block has the number of the peer, on both sides. Messages of BRUCK contain blocks of several
@@ -39,6 +39,7 @@ typedef enum {
     MSCCLPP_SCHEDULE_HALVING,  /* all-reduce: a half with a partner, at half the distance in each step, and back */
     MSCCLPP_SCHEDULE_TREE,     /* over a k-nomial tree; except for an all-reduce, with the empty messages of rounds */
     MSCCLPP_SCHEDULE_BRUCK,    /* all-gather and so on: in rounds (device/lib/nodes_rounds.h) */
+    MSCCLPP_SCHEDULE_TREES,    /* broadcast: a half over each of two trees (device/lib/nodes_trees.h) */
     MSCCLPP_SCHEDULE_LAST
 } mscclpp_schedule_kind_t;
 

@@ -1,0 +1,127 @@
+/*
+ * Two binary trees of the same nodes and the same root, for data that go from the root to all other nodes. Each tree
+ * carries half of the data. A node that passes data on in one tree is a leaf of the other, so that no node sends more
+ * than it receives. See P. Sanders, J. Speck and J. Larsson Traff, Two-Tree Algorithms for Full Bandwidth Broadcast,
+ * Reduction and Scan, Parallel Computing 35 (2009).
+ *
+ * Nodes are numbered from the root, which is 0. In the first tree, a node whose number has k zero bits at the end is at
+ * height k: odd numbers are leaves. The second tree is the mirror image of the first, so that even numbers are leaves.
+ * If the number of nodes is even, the last node stands between the root and the mirror image of the tree of the others.
+ *
+ * The two ends of a branch are 2^i numbers apart, for some i. So the nodes that meet (below) include all neighbours in
+ * both trees, whatever the root.
+ */
+#ifndef MSCCLPP_DEVICE_LIB_NODES_TREES_H
+#define MSCCLPP_DEVICE_LIB_NODES_TREES_H
+
+#include "device/shim/shim.h"
+#include "device/types/nodes.h"
+
+#define MSCCLPP_DEV_TREES_NONE UINT32_MAX
+#define MSCCLPP_DEV_TREES_CHILDREN 2u
+
+/* A node's place in one of the trees. */
+typedef struct {
+    uint32_t nnodes;
+    uint32_t node;
+    uint32_t root; /* node */
+    uint32_t tree; /* 0 or 1 */
+} mscclpp_dev_trees_t;
+
+/* The parent of number `number`, which is not 0, in the first tree of `nnodes` nodes. */
+MSCCLPP_DEV uint32_t mscclpp_dev_trees_up(uint32_t nnodes, uint32_t number)
+{
+    const uint32_t bit = number & (~number + 1);
+    const uint32_t up = (number ^ bit) | (bit << 1);
+
+    return up < nnodes ? up : number ^ bit;
+}
+
+/* Child 0 or 1 of a number in the first tree; NONE if it has no such child. */
+MSCCLPP_DEV uint32_t mscclpp_dev_trees_down(uint32_t nnodes, uint32_t number, uint32_t child)
+{
+    uint32_t distance = (number & (~number + 1)) / 2;
+
+    if (number == 0) {
+        for (distance = 1; 2 * distance < nnodes; distance *= 2) {
+        }
+        return child == 0 && nnodes > 1 ? distance : MSCCLPP_DEV_TREES_NONE;
+    }
+    while (child == 1 && distance > 0 && number + distance >= nnodes) {
+        distance /= 2;
+    }
+    return distance == 0 ? MSCCLPP_DEV_TREES_NONE : child == 0 ? number - distance : number + distance;
+}
+
+/* How many nodes the mirrored tree has. Number v of the nodes is number (this - v) there; for an odd one 0 stays 0. */
+MSCCLPP_DEV uint32_t mscclpp_dev_trees_mirrored(uint32_t nnodes)
+{
+    return nnodes % 2 == 0 ? nnodes - 1 : nnodes;
+}
+
+/* The node that this node receives from. NONE at the root. */
+MSCCLPP_DEV uint32_t mscclpp_dev_trees_parent(const mscclpp_dev_trees_t *place)
+{
+    const uint32_t nnodes = place->nnodes, mirrored_nodes = mscclpp_dev_trees_mirrored(nnodes);
+    const uint32_t number = MSCCLPP_DEV_NODES_BEHIND(nnodes, place->node, place->root);
+    uint32_t up = 0;
+
+    if (number == 0) {
+        return MSCCLPP_DEV_TREES_NONE;
+    }
+    if (place->tree == 0) {
+        up = mscclpp_dev_trees_up(nnodes, number);
+    } else if (number != mirrored_nodes) {
+        up = mscclpp_dev_trees_up(mirrored_nodes, mirrored_nodes - number);
+        up = up == 0 && nnodes % 2 == 1 ? 0 : mirrored_nodes - up;
+    }
+    return MSCCLPP_DEV_NODES_AHEAD(nnodes, place->root, up);
+}
+
+/* Child 0 or 1 of this node, which it sends to. NONE if it has no such child. */
+MSCCLPP_DEV uint32_t mscclpp_dev_trees_child(const mscclpp_dev_trees_t *place, uint32_t child)
+{
+    const uint32_t nnodes = place->nnodes, mirrored_nodes = mscclpp_dev_trees_mirrored(nnodes);
+    const uint32_t number = MSCCLPP_DEV_NODES_BEHIND(nnodes, place->node, place->root);
+    uint32_t down;
+
+    if (place->tree == 0) {
+        down = mscclpp_dev_trees_down(nnodes, number, child);
+    } else if (number == 0 && nnodes % 2 == 0) {
+        down = child == 0 ? mirrored_nodes : MSCCLPP_DEV_TREES_NONE;
+    } else {
+        down = mscclpp_dev_trees_down(mirrored_nodes, number == 0 ? 0 : mirrored_nodes - number, child);
+        down = down == MSCCLPP_DEV_TREES_NONE ? down : mirrored_nodes - down;
+    }
+    return down == MSCCLPP_DEV_TREES_NONE ? down : MSCCLPP_DEV_NODES_AHEAD(nnodes, place->root, down);
+}
+
+/*
+ * When all nodes meet, each signals those that are 1, 2, 4 ... nodes after it, and waits for those before it. True if
+ * `from` signals `to` then.
+ */
+MSCCLPP_DEV bool mscclpp_dev_trees_meets(uint32_t nnodes, uint32_t from, uint32_t to)
+{
+    const uint32_t distance = MSCCLPP_DEV_NODES_BEHIND(nnodes, to, from);
+
+    return distance != 0 && (distance & (distance - 1)) == 0;
+}
+
+/* True if this node exchanges data or credits with another one in the tree. */
+MSCCLPP_DEV bool mscclpp_dev_trees_touches(const mscclpp_dev_trees_t *place, uint32_t other)
+{
+    return other == mscclpp_dev_trees_parent(place) || other == mscclpp_dev_trees_child(place, 0) ||
+           other == mscclpp_dev_trees_child(place, 1);
+}
+
+/* Signals from node `from` in an operation of `turns` turns: the nodes meet at its beginning and at its end. */
+MSCCLPP_DEV uint64_t mscclpp_dev_trees_signals(const mscclpp_dev_trees_t *place, uint32_t from, uint64_t turns)
+{
+    if (turns == 0) {
+        return 0;
+    }
+    return (mscclpp_dev_trees_meets(place->nnodes, from, place->node) ? 2 : 0) +
+           (mscclpp_dev_trees_touches(place, from) ? turns : 0);
+}
+
+#endif

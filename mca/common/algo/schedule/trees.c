@@ -1,0 +1,40 @@
+/* Schedules over two trees (device/lib/nodes_trees.h), which kernels carry out with other tiles in each tree. */
+#include "device/lib/nodes_trees.h"
+#include "mca/common/algo/schedule/kinds.h"
+
+/* True if this node passes on what it receives in the tree. */
+static bool passes_on(const mscclpp_dev_trees_t *place)
+{
+    return mscclpp_dev_trees_parent(place) != MSCCLPP_DEV_TREES_NONE &&
+           mscclpp_dev_trees_child(place, 0) != MSCCLPP_DEV_TREES_NONE;
+}
+
+/*
+ * Finds a step of a broadcast of two halves, one over each tree. A node begins with the half that it passes on. To wait
+ * for the other one first would be a deadlock: its parent in that tree may wait for this node's half.
+ */
+bool mscclpp_schedule_trees(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
+{
+    mscclpp_dev_trees_t place = {.nnodes = schedule->nodes, .node = node, .root = schedule->root, .tree = 1};
+    const uint32_t first_tree = passes_on(&place) ? 1 : 0;
+    uint32_t i, child, half;
+
+    for (half = 0; half < 2; ++half) {
+        uint32_t parent;
+
+        place.tree = half == 0 ? first_tree : 1 - first_tree;
+        parent = mscclpp_dev_trees_parent(&place);
+        if (parent != MSCCLPP_DEV_TREES_NONE && index-- == 0) {
+            return mscclpp_step_set(step_p, MSCCLPP_STEP_STORE, parent, place.tree, 1) &&
+                   mscclpp_step_set_slot(step_p, half, place.tree, true);
+        }
+        for (i = 0; i < MSCCLPP_DEV_TREES_CHILDREN; ++i) {
+            child = mscclpp_dev_trees_child(&place, i);
+            if (child != MSCCLPP_DEV_TREES_NONE && index-- == 0) {
+                return mscclpp_step_set(step_p, MSCCLPP_STEP_SEND, child, place.tree, 1) &&
+                       mscclpp_step_set_slot(step_p, node == schedule->root ? 0 : 1, place.tree, true);
+            }
+        }
+    }
+    return false;
+}
