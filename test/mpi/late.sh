@@ -82,5 +82,29 @@ cases_killed() {
             --mca coll_mscclpp_timeout 2 "$bindir/test_late" killed 6 "${busy[@]}"
         [ "$passed" -eq "$before" ] || grep -a '^note: ' "$log" | sort | sed 's/^/     /'
     done
+    cases_killed_queued
     run $next 60 -n 2 "${forced[@]}" "$bindir/test_basic" served
+}
+
+# The same with queued calls, or with replays of a graph of them, on one node and on two. A client of MPS that is killed
+# may take the others' work with it. The last two: a rank stops making calls, or calls MPI_Abort.
+cases_killed_queued() {
+    local name before nodes=(--mca coll_mscclpp_ranks_per_node 2) on
+    local -a names=(late:killed:{queued,graph}{,:nodes})
+    for name in "${names[@]}"; do
+        if wanted "$name" && { [ "$mps" = 1 ] || ! lets_others_go_on; }; then
+            skip "$name" "MPS serves the GPU, or this mpirun ends all ranks where one is killed"
+            continue
+        fi
+        on=()
+        [[ $name != *:nodes ]] || on=("${nodes[@]}")
+        before=$passed
+        run_saying "$name" 'all that are left have ended well' 60 -n 4 --enable-recovery "${forced[@]}" \
+            ${on[@]+"${on[@]}"} --mca coll_mscclpp_timeout 2 "$bindir/test_killed" "$(cut -d: -f3 <<<"$name")" 8
+        [ "$passed" -eq "$before" ] || grep -a '^note: ' "$log" | sort | sed 's/^/     /'
+    done
+    run late:stops:graph:nodes 60 -n 4 "${forced[@]}" "${nodes[@]}" --mca coll_mscclpp_timeout 2 \
+        "$bindir/test_killed" graph 8 stops
+    run_failing late:aborts:graph:nodes 'note: rank 3 aborts' 60 -n 4 "${forced[@]}" "${nodes[@]}" \
+        --mca coll_mscclpp_timeout 0 "$bindir/test_killed" graph 8 aborts
 }

@@ -81,6 +81,7 @@ typedef struct {
     uint64_t published; /* the last exchange whose handles are published */
     uint64_t voted;     /* 2 * the last exchange that this rank voted on, + 1 for yes */
     uint64_t failure;   /* 0, or MSCCLPP_BOARD_FAILURE_BASE * the number of the failed call + its negated status */
+    uint64_t blamed;    /* 0, or 1 + the rank of the communicator that this rank blames (mscclpp_group_blame) */
     uint64_t closed;    /* 1 once this rank has closed all mappings of its peers' memory */
     /* 2 * the last meeting before a launch, + 1 if this rank needs no slot or has pledged it; see group/meeting.c */
     uint64_t arrived;

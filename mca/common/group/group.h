@@ -28,7 +28,9 @@ typedef struct {
     mscclpp_group_notice_t failed; /* the first rank that failed */
     mscclpp_group_notice_t waits;  /* the last rank that waited in a call on device buffers */
     mscclpp_group_notice_t host;   /* the last rank that passed host buffers while others waited */
-    uint64_t told_host;            /* the last call on host buffers about which this rank has told the other nodes */
+    /* By rank in the communicator: 1 + the rank that it blames (mscclpp_group_blame); 0: none is known. */
+    int blamed[MSCCLPP_DEV_MAX_RANKS];
+    uint64_t told_host; /* the last call on host buffers about which this rank has told the other nodes */
     /* The last call in which this rank has told them that it waits. Not locked: only the call's thread uses it. */
     uint64_t told_waiting;
 } mscclpp_group_notices_t;
@@ -184,6 +186,14 @@ uint64_t mscclpp_group_missing_votes(mscclpp_group_t *group);
 
 /* Tells all ranks but `lost`, which is gone, that the current call has failed on this rank. -1: none is gone. */
 void mscclpp_group_tell_failure(mscclpp_group_t *group, mscclpp_status_t status, int lost);
+
+/*
+ * For communicators of at most MSCCLPP_DEV_MAX_RANKS ranks. `blame` tells all ranks that a queued call has failed here
+ * because `rank` did not come. `blamed_by` returns the rank that `rank` has blamed, or -1 if nothing is known of that.
+ * Ranks are those of the communicator.
+ */
+void mscclpp_group_blame(mscclpp_group_t *group, int rank);
+int mscclpp_group_blamed_by(mscclpp_group_t *group, int rank);
 
 /* On the node's first rank: tells the other nodes, once per call, that it waits in it. On other ranks, does nothing. */
 void mscclpp_group_tell_waiting(mscclpp_group_t *group);

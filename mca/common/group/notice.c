@@ -27,7 +27,8 @@ typedef enum {
     NOTICE_VOTE = 4,   /* the vote of the sender's node */
     NOTICE_ASK = 5,    /* the sender waits for the receiver, and asks whom that one waits for */
     NOTICE_ANSWER = 6, /* the answer: whom the sender waits for */
-    NOTICE_NAMED = 7   /* the sender has named the rank that all wait for */
+    NOTICE_NAMED = 7,  /* the sender has named the rank that all wait for */
+    NOTICE_BLAMES = 8  /* a queued call has failed on the sender because some rank did not come */
 } notice_kind_t;
 
 /* A notice as it is sent. */
@@ -37,7 +38,10 @@ typedef struct {
     int32_t rank;      /* the sender's rank in the communicator */
     uint32_t kind;     /* notice_kind_t */
     int32_t host_rank; /* a rank that passed host buffers in this call; -1: none is known */
-    /* For NOTICE_VOTE: 2 * the number of the vote, + 1 for yes. For NOTICE_ANSWER: the rank + 1, or 0 for none. */
+    /*
+     * For NOTICE_VOTE: 2 * the number of the vote, + 1 for yes. For NOTICE_ANSWER: the rank + 1, or 0 for none. For
+     * NOTICE_BLAMES: the rank + 1.
+     */
     uint64_t vote;
 } notice_t;
 
@@ -175,6 +179,9 @@ static void read_all(mscclpp_group_t *group)
             if (notice.kind == NOTICE_VOTE) {
                 keep_vote(group, &notice);
             }
+            if (notice.kind == NOTICE_BLAMES && notice.rank >= 0 && notice.rank < MSCCLPP_DEV_MAX_RANKS) {
+                notices->blamed[notice.rank] = (int)notice.vote;
+            }
             handle_inquiry(group, &notice);
             if (notice.host_rank >= 0) {
                 keep_host(notices, notice.call, notice.host_rank);
@@ -215,6 +222,34 @@ void mscclpp_group_tell_failure(mscclpp_group_t *group, mscclpp_status_t status,
     if (group->ctrl != NULL) {
         mscclpp_ctrl_flush(group->ctrl, TELL_SECONDS);
     }
+}
+
+void mscclpp_group_blame(mscclpp_group_t *group, int rank)
+{
+    int to;
+
+    mscclpp_board_store(&group->board[group->rank].blamed, (uint64_t)rank + 1);
+    pthread_mutex_lock(&group->notices.lock);
+    for (to = 0; to < group->oob.size; ++to) {
+        post_with(group, to, NOTICE_BLAMES, group->call, MSCCLPP_OK, (uint64_t)rank + 1);
+    }
+    pthread_mutex_unlock(&group->notices.lock);
+}
+
+int mscclpp_group_blamed_by(mscclpp_group_t *group, int rank)
+{
+    int i, blamed;
+
+    for (i = 0; i < group->size; ++i) {
+        if (group->members[i] == rank) {
+            return (int)mscclpp_board_load(&group->board[i].blamed) - 1;
+        }
+    }
+    pthread_mutex_lock(&group->notices.lock);
+    read_all(group);
+    blamed = rank >= 0 && rank < MSCCLPP_DEV_MAX_RANKS ? group->notices.blamed[rank] - 1 : -1;
+    pthread_mutex_unlock(&group->notices.lock);
+    return blamed;
 }
 
 void mscclpp_group_send_vote(mscclpp_group_t *group, uint64_t vote, bool yes)

@@ -10,14 +10,14 @@
 
 /*
  * Seconds from the host's deadline to the kernel's, so that the host's comes first. The kernel's own is for a host that
- * is stopped or does not wait. Between nodes the host first asks who is late.
+ * is stopped or does not wait. Between nodes a host that waits first asks who is late. Nobody waits for queued calls.
  */
 #define LATER 1.0
 #define LATER_BETWEEN_NODES 8.0
 
 void mscclpp_runner_fill_args(const mscclpp_runner_t *runner, mscclpp_dev_args_t *args)
 {
-    const double later = runner->group->spans ? LATER_BETWEEN_NODES : LATER;
+    const double later = runner->group->spans && !runner->queues ? LATER_BETWEEN_NODES : LATER;
 
     args->rank = (uint32_t)runner->group->rank;
     args->nranks = (uint32_t)runner->group->size;
@@ -87,20 +87,26 @@ mscclpp_status_t mscclpp_runner_check_kernel(const mscclpp_runner_t *runner, con
     return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
 }
 
+int mscclpp_runner_awaited(const mscclpp_runner_t *runner)
+{
+    const uint64_t failed = __atomic_load_n(&runner->mailbox->failed, __ATOMIC_RELAXED);
+
+    /* Numbers above MSCCLPP_DEV_MAX_RANKS name ranks of other nodes. */
+    return failed == 0                          ? -1
+           : failed - 1 < MSCCLPP_DEV_MAX_RANKS ? runner->group->members[failed - 1]
+                                                : (int)(failed - 1 - MSCCLPP_DEV_MAX_RANKS);
+}
+
 mscclpp_status_t mscclpp_runner_read_failure(const mscclpp_runner_t *runner, const char *what, char *text, size_t size)
 {
     const mscclpp_group_t *group = runner->group;
-    const uint64_t failed = __atomic_load_n(&runner->mailbox->failed, __ATOMIC_RELAXED);
-    uint64_t peer; /* numbers above MSCCLPP_DEV_MAX_RANKS name ranks of other nodes */
+    const int awaited = mscclpp_runner_awaited(runner);
 
-    if (failed == 0) {
+    if (awaited < 0) {
         return MSCCLPP_OK;
     }
-    peer =
-        failed - 1 < MSCCLPP_DEV_MAX_RANKS ? (uint64_t)group->members[failed - 1] : failed - 1 - MSCCLPP_DEV_MAX_RANKS;
-    snprintf(text, size, "%s: %s call %llu (%s): the kernel of rank %d gave up waiting for rank %llu", group->oob.label,
-             group->collective, (unsigned long long)group->call, what, group->members[group->rank],
-             (unsigned long long)peer);
+    snprintf(text, size, "%s: %s call %llu (%s): the kernel of rank %d gave up waiting for rank %d", group->oob.label,
+             group->collective, (unsigned long long)group->call, what, group->members[group->rank], awaited);
     return MSCCLPP_ERR_TIMEOUT;
 }
 

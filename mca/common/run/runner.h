@@ -107,6 +107,9 @@ bool mscclpp_runner_has_ended(const mscclpp_runner_t *runner);
  */
 mscclpp_status_t mscclpp_runner_read_failure(const mscclpp_runner_t *runner, const char *what, char *text, size_t size);
 
+/* Returns the rank of the communicator that the kernels gave up waiting for, or -1 if they have not given up. */
+int mscclpp_runner_awaited(const mscclpp_runner_t *runner);
+
 /* Like mscclpp_runner_read_failure, but logs a failure. */
 mscclpp_status_t mscclpp_runner_check_mailbox(const mscclpp_runner_t *runner, const char *what);
 

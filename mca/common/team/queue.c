@@ -214,6 +214,37 @@ static mscclpp_status_t read_mailbox(const mscclpp_team_t *team, char *text, siz
     return mscclpp_runner_read_failure(&team->runner, team->last_algorithm, text, size);
 }
 
+/* Tells the other ranks, once, that a queued call has failed here because `culprit` did not come. -1: for another
+ * reason. */
+static void blame(mscclpp_team_t *team, int culprit)
+{
+    if (team->runner.queues && !team->group.broken && culprit >= 0) {
+        mscclpp_group_blame(&team->group, culprit);
+    }
+}
+
+/*
+ * A rank that others give up waiting for may itself wait for a further one. Follows what the ranks have said, from
+ * `rank` on, and appends it to the message. Returns the last rank.
+ */
+static int append_blamed(mscclpp_group_t *group, int rank, char *text, size_t size)
+{
+    const int own = group->members[group->rank], first = rank;
+    int hops, next;
+
+    for (hops = 0; hops < group->oob.size && rank != own; ++hops) {
+        const size_t length = strlen(text);
+
+        next = mscclpp_group_blamed_by(group, rank);
+        if (next < 0 || next == first) {
+            break;
+        }
+        snprintf(text + length, size - length, "; rank %d waited for rank %d", rank, next);
+        rank = next;
+    }
+    return rank;
+}
+
 mscclpp_status_t mscclpp_team_check_kernels(mscclpp_team_t *team)
 {
     char text[320];
@@ -222,14 +253,17 @@ mscclpp_status_t mscclpp_team_check_kernels(mscclpp_team_t *team)
     if (status != MSCCLPP_OK) {
         mscclpp_error("%s", text);
     }
+    if (status == MSCCLPP_ERR_TIMEOUT) {
+        blame(team, mscclpp_runner_awaited(&team->runner));
+    }
     return status;
 }
 
 /*
  * Returns MSCCLPP_ERR_PEER if a rank of another node has told of a failure. Then writes the message into `text`, and
- * notes that a peer caused the failure.
+ * notes that a peer caused the failure. *rank_p is that rank.
  */
-static mscclpp_status_t find_far_failure(mscclpp_group_t *group, char *text, size_t size)
+static mscclpp_status_t find_far_failure(mscclpp_group_t *group, int *rank_p, char *text, size_t size)
 {
     mscclpp_group_notice_t failed, host;
 
@@ -240,28 +274,48 @@ static mscclpp_status_t find_far_failure(mscclpp_group_t *group, char *text, siz
     snprintf(text, size, "%s: rank %d failed in its call %llu: %s", group->oob.label, failed.rank,
              (unsigned long long)failed.call, mscclpp_status_string(failed.status));
     group->peer_failed = true;
+    *rank_p = failed.rank;
     return MSCCLPP_ERR_PEER;
+}
+
+/* Does the same for a rank of this node. */
+static mscclpp_status_t find_near_failure(mscclpp_group_t *group, int *rank_p, char *text, size_t size)
+{
+    int rank;
+
+    for (rank = 0; rank < group->size; ++rank) {
+        const uint64_t failure = mscclpp_board_load(&group->board[rank].failure);
+
+        if (rank != group->rank && failure != 0) {
+            *rank_p = group->members[rank];
+            snprintf(text, size, "%s: rank %d failed in its call %llu: %s", group->oob.label, *rank_p,
+                     (unsigned long long)(failure / MSCCLPP_BOARD_FAILURE_BASE),
+                     mscclpp_status_string((mscclpp_status_t) - (int)(failure % MSCCLPP_BOARD_FAILURE_BASE)));
+            group->peer_failed = true;
+            return MSCCLPP_ERR_PEER;
+        }
+    }
+    return MSCCLPP_OK;
 }
 
 mscclpp_status_t mscclpp_team_find_failure(mscclpp_team_t *team, char *text, size_t size)
 {
     mscclpp_group_t *group = &team->group;
     mscclpp_status_t status = read_mailbox(team, text, size);
-    int rank;
+    int first = mscclpp_runner_awaited(&team->runner), culprit;
 
-    for (rank = 0; rank < group->size && status == MSCCLPP_OK; ++rank) {
-        const uint64_t failure = mscclpp_board_load(&group->board[rank].failure);
-
-        if (rank != group->rank && failure != 0) {
-            snprintf(text, size, "%s: rank %d failed in its call %llu: %s", group->oob.label, group->members[rank],
-                     (unsigned long long)(failure / MSCCLPP_BOARD_FAILURE_BASE),
-                     mscclpp_status_string((mscclpp_status_t) - (int)(failure % MSCCLPP_BOARD_FAILURE_BASE)));
-            group->peer_failed = true;
-            status = MSCCLPP_ERR_PEER;
-        }
+    if (status == MSCCLPP_OK) {
+        status = find_near_failure(group, &first, text, size);
     }
     if (status == MSCCLPP_OK && group->spans) {
-        status = find_far_failure(group, text, size);
+        status = find_far_failure(group, &first, text, size);
     }
-    return status == MSCCLPP_OK ? status : mscclpp_team_fail(team, status);
+    if (status == MSCCLPP_OK) {
+        return status;
+    }
+    if (status == MSCCLPP_ERR_TIMEOUT || status == MSCCLPP_ERR_PEER) {
+        culprit = append_blamed(group, first, text, size);
+        blame(team, status == MSCCLPP_ERR_TIMEOUT || culprit != first ? culprit : -1);
+    }
+    return mscclpp_team_fail(team, status);
 }
