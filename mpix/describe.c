@@ -110,11 +110,13 @@ static int has_block_list(int coll, int sends)
     switch (coll) {
     case MCA_COLL_MSCCLPP_QUEUE_ALLTOALLV:
     case MCA_COLL_MSCCLPP_QUEUE_ALLTOALLW:
+    case MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLTOALLV:
         return 1;
     case MCA_COLL_MSCCLPP_QUEUE_SCATTERV:
         return sends;
     case MCA_COLL_MSCCLPP_QUEUE_GATHERV:
     case MCA_COLL_MSCCLPP_QUEUE_ALLGATHERV:
+    case MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLGATHERV:
         return !sends;
     default:
         return 0;
@@ -136,6 +138,25 @@ static int check_side(const call_t *call, const mpix_side_t *side, int sends)
     return check_elements(call->comm, side->count, side->type);
 }
 
+/* These two put the arguments of one side into a call, but for its buffer. */
+static void set_send(call_t *call, const mpix_side_t *send)
+{
+    call->sendcount = (size_t)send->count;
+    call->sendcounts = send->counts;
+    call->sdispls = send->displs;
+    call->sendtype = send->type;
+    call->sendtypes = send->types;
+}
+
+static void set_recv(call_t *call, const mpix_side_t *recv)
+{
+    call->recvcount = (size_t)recv->count;
+    call->recvcounts = recv->counts;
+    call->rdispls = recv->displs;
+    call->recvtype = recv->type;
+    call->recvtypes = recv->types;
+}
+
 /*
  * Fills in a call that moves blocks. Arguments that MPI does not read on this rank stay out of the call, and may have
  * any value.
@@ -153,19 +174,92 @@ int mpix_describe_blocks(call_t *call, int coll, const mpix_side_t *send, const 
     call->recvbuf = (void *)(uintptr_t)recv->buffer;
     if (sends) {
         code = check_side(call, send, 1);
-        call->sendcount = (size_t)send->count;
-        call->sendcounts = send->counts;
-        call->sdispls = send->displs;
-        call->sendtype = send->type;
-        call->sendtypes = send->types;
+        set_send(call, send);
     }
     if (receives && code == MPI_SUCCESS) {
         code = check_side(call, recv, 0);
-        call->recvcount = (size_t)recv->count;
-        call->recvcounts = recv->counts;
-        call->rdispls = recv->displs;
-        call->recvtype = recv->type;
-        call->recvtypes = recv->types;
+        set_recv(call, recv);
     }
+    return code;
+}
+
+int mpix_count_edges(MPI_Comm comm, int *outs_p, int *ins_p)
+{
+    int topology = MPI_UNDEFINED, rank = 0, weighted, code = MPI_Topo_test(comm, &topology);
+
+    *outs_p = *ins_p = 0;
+    if (code == MPI_SUCCESS && topology == MPI_CART) {
+        code = MPI_Cartdim_get(comm, ins_p);
+        *ins_p *= 2;
+        *outs_p = *ins_p;
+    } else if (code == MPI_SUCCESS && topology == MPI_GRAPH) {
+        (void)MPI_Comm_rank(comm, &rank);
+        code = MPI_Graph_neighbors_count(comm, rank, ins_p);
+        *outs_p = *ins_p;
+    } else if (code == MPI_SUCCESS && topology == MPI_DIST_GRAPH) {
+        code = MPI_Dist_graph_neighbors_count(comm, ins_p, outs_p, &weighted);
+    } else if (code == MPI_SUCCESS) {
+        code = MPI_ERR_TOPOLOGY;
+    }
+    return code;
+}
+
+/*
+ * Checks one side of a neighbourhood collective. `lists` tells whether it
+ * has the arrays that its collective needs. A rank without edges may pass any. Returns an MPI error code, which is
+ * reported.
+ */
+static int check_edges(const call_t *call, const mpix_side_t *side, int edges, int lists)
+{
+    if (side->buffer == MPI_IN_PLACE || (edges > 0 && !lists)) {
+        return mpix_report(call->comm, MPI_ERR_ARG);
+    }
+    return check_elements(call->comm, side->count, side->type);
+}
+
+/* Begins to describe a neighbourhood collective, and counts the edges. */
+static int begin_neighbors(call_t *call, int coll, const mpix_side_t *send, const mpix_side_t *recv, MPI_Comm comm,
+                           int *outs_p, int *ins_p)
+{
+    int code = begin_call(call, coll, MPIX_NO_ROOT, comm);
+
+    if (code == MPI_SUCCESS) {
+        code = mpix_report(comm, mpix_count_edges(comm, outs_p, ins_p));
+    }
+    call->sendbuf = send->buffer;
+    call->recvbuf = (void *)(uintptr_t)recv->buffer;
+    set_send(call, send);
+    set_recv(call, recv);
+    return code;
+}
+
+int mpix_describe_neighbors(call_t *call, int coll, const mpix_side_t *send, const mpix_side_t *recv, MPI_Comm comm)
+{
+    int outs, ins, code = begin_neighbors(call, coll, send, recv, comm, &outs, &ins);
+
+    if (code == MPI_SUCCESS) {
+        code =
+            check_edges(call, send, outs, !has_block_list(coll, 1) || (send->counts != NULL && send->displs != NULL));
+    }
+    if (code == MPI_SUCCESS) {
+        code = check_edges(call, recv, ins, !has_block_list(coll, 0) || (recv->counts != NULL && recv->displs != NULL));
+    }
+    return code;
+}
+
+int mpix_describe_neighbors_w(call_t *call, const mpix_side_t *send, const MPI_Aint sdispls[], const mpix_side_t *recv,
+                              const MPI_Aint rdispls[], MPI_Comm comm)
+{
+    int outs, ins;
+    int code = begin_neighbors(call, MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLTOALLW, send, recv, comm, &outs, &ins);
+
+    if (code == MPI_SUCCESS) {
+        code = check_edges(call, send, outs, send->counts != NULL && sdispls != NULL && send->types != NULL);
+    }
+    if (code == MPI_SUCCESS) {
+        code = check_edges(call, recv, ins, recv->counts != NULL && rdispls != NULL && recv->types != NULL);
+    }
+    call->soffsets = sdispls;
+    call->roffsets = rdispls;
     return code;
 }

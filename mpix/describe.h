@@ -11,7 +11,7 @@ typedef struct {
     const int *counts; /* elements of each block, if their sizes differ */
     const int *displs; /* where these blocks begin, as MPI counts */
     MPI_Datatype type;
-    const MPI_Datatype *types; /* of alltoallw */
+    const MPI_Datatype *types; /* of alltoallw and neighbor_alltoallw */
 } mpix_side_t;
 
 /* For collectives without a root. */
@@ -33,5 +33,17 @@ int mpix_describe_reduction(mca_coll_mscclpp_queue_call_t *call, int coll, const
 /* Collectives that move blocks from each rank to each, or from or to a root. */
 int mpix_describe_blocks(mca_coll_mscclpp_queue_call_t *call, int coll, const mpix_side_t *send,
                          const mpix_side_t *recv, int root, MPI_Comm comm);
+
+/*
+ * Neighbourhood collectives. The second function is for neighbor_alltoallw, whose displacements are in bytes. Without a
+ * topology both report MPI_ERR_TOPOLOGY.
+ */
+int mpix_describe_neighbors(mca_coll_mscclpp_queue_call_t *call, int coll, const mpix_side_t *send,
+                            const mpix_side_t *recv, MPI_Comm comm);
+int mpix_describe_neighbors_w(mca_coll_mscclpp_queue_call_t *call, const mpix_side_t *send, const MPI_Aint sdispls[],
+                              const mpix_side_t *recv, const MPI_Aint rdispls[], MPI_Comm comm);
+
+/* Counts the edges that lead out of this rank and into it. Returns MPI_ERR_TOPOLOGY, unreported, without a topology. */
+int mpix_count_edges(MPI_Comm comm, int *outs_p, int *ins_p);
 
 #endif

@@ -1,19 +1,19 @@
-/* The queued collectives. A call that the component does not queue waits for the stream and then calls MPI. */
-#include "mpix/describe.h"
+/*
+ * The queued collectives, but for those of neighbours. A call that the component does not queue waits for the stream
+ * and then calls MPI.
+ */
+#include "mpix/enqueue.h"
 
-#include <limits.h>
 #include <stddef.h>
 
+#include "mpix/describe.h"
 #include "mpix/include/mpix_mscclpp.h"
 
 typedef mca_coll_mscclpp_queue_call_t call_t;
 
-/* No MPI error code: the caller has to make MPI's call. */
-#define MAKE_PLAIN_CALL (-1)
-
 /*
- * Waits for the stream on behalf of a call that is not queued, and counts the call. Returns MAKE_PLAIN_CALL, or an MPI
- * error code, which has been reported. In a captured stream that is MPIX_MSCCLPP_ERR_CAPTURE.
+ * Waits for the stream on behalf of a call that is not queued, and counts the call. Returns MPIX_MAKE_PLAIN_CALL, or an
+ * MPI error code, which has been reported. In a captured stream that is MPIX_MSCCLPP_ERR_CAPTURE.
  */
 static int wait_instead(MPI_Comm comm, void *stream)
 {
@@ -27,7 +27,7 @@ static int wait_instead(MPI_Comm comm, void *stream)
         return mpix_report(comm, code);
     }
     mpix_count_waited(comm);
-    return MAKE_PLAIN_CALL;
+    return MPIX_MAKE_PLAIN_CALL;
 }
 
 mca_coll_mscclpp_queue_end_t mpix_queue(const call_t *call, int *code_p)
@@ -37,12 +37,7 @@ mca_coll_mscclpp_queue_end_t mpix_queue(const call_t *call, int *code_p)
     return component == NULL ? MCA_COLL_MSCCLPP_NOT_QUEUED : component->enqueue(call, code_p);
 }
 
-/*
- * Queues a call, or waits for the stream if the call cannot be queued. `described` is what the function that filled in
- * the call has returned. Returns MPI_SUCCESS if the call is queued; an MPI error code, which has been reported; or
- * MAKE_PLAIN_CALL if the stream is empty and the caller has to call MPI.
- */
-static int queue_or_wait(int described, call_t *call, void *stream)
+int mpix_queue_or_wait(int described, call_t *call, void *stream)
 {
     mca_coll_mscclpp_queue_end_t end = MCA_COLL_MSCCLPP_NOT_QUEUED;
     int code = described, inter;
@@ -62,15 +57,7 @@ static int queue_or_wait(int described, call_t *call, void *stream)
                                               : mpix_report(call->comm, mpix_code_of(end, code));
 }
 
-/*
- * Yields the code of queue_or_wait, or if that is MAKE_PLAIN_CALL, the result of MPI's call `call_`. `count_` is the
- * largest count among the arguments; one that MPI's int cannot hold is an error.
- */
-#define PLAIN(code_, comm_, count_, call_)                                                                             \
-    ((code_) != MAKE_PLAIN_CALL ? (code_) : (count_) > INT_MAX ? mpix_report((comm_), MPI_ERR_COUNT) : (call_))
-
-/* Returns the larger of the two counts of a call. Only counts that MPI reads on this rank are in the call. */
-static MPI_Count largest_count(const call_t *call)
+MPI_Count mpix_largest_count(const call_t *call)
 {
     const size_t count = call->sendcount > call->recvcount ? call->sendcount : call->recvcount;
 
@@ -80,84 +67,87 @@ static MPI_Count largest_count(const call_t *call)
 int MPIX_Mscclpp_barrier_enqueue(MPI_Comm comm, void *stream)
 {
     call_t call;
-    const int code = queue_or_wait(mpix_describe_barrier(&call, comm), &call, stream);
+    const int code = mpix_queue_or_wait(mpix_describe_barrier(&call, comm), &call, stream);
 
-    return PLAIN(code, comm, 0, MPI_Barrier(comm));
+    return MPIX_PLAIN(code, comm, 0, MPI_Barrier(comm));
 }
 
 int MPIX_Mscclpp_bcast_enqueue(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm,
                                void *stream)
 {
     call_t call;
-    const int code = queue_or_wait(mpix_describe_bcast(&call, buffer, count, datatype, root, comm), &call, stream);
+    const int code = mpix_queue_or_wait(mpix_describe_bcast(&call, buffer, count, datatype, root, comm), &call, stream);
 
-    return PLAIN(code, comm, count, MPI_Bcast(buffer, (int)count, datatype, root, comm));
+    return MPIX_PLAIN(code, comm, count, MPI_Bcast(buffer, (int)count, datatype, root, comm));
 }
 
 int MPIX_Mscclpp_allreduce_enqueue(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype,
                                    MPI_Op op, MPI_Comm comm, void *stream)
 {
     call_t call;
-    const int code = queue_or_wait(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_ALLREDUCE, sendbuf, recvbuf,
-                                                           count, NULL, datatype, op, MPIX_NO_ROOT, comm),
-                                   &call, stream);
+    const int code = mpix_queue_or_wait(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_ALLREDUCE, sendbuf,
+                                                                recvbuf, count, NULL, datatype, op, MPIX_NO_ROOT, comm),
+                                        &call, stream);
 
-    return PLAIN(code, comm, count, MPI_Allreduce(sendbuf, recvbuf, (int)count, datatype, op, comm));
+    return MPIX_PLAIN(code, comm, count, MPI_Allreduce(sendbuf, recvbuf, (int)count, datatype, op, comm));
 }
 
 int MPIX_Mscclpp_reduce_enqueue(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
                                 int root, MPI_Comm comm, void *stream)
 {
     call_t call;
-    const int code = queue_or_wait(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_REDUCE, sendbuf, recvbuf,
-                                                           count, NULL, datatype, op, root, comm),
-                                   &call, stream);
+    const int code = mpix_queue_or_wait(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_REDUCE, sendbuf, recvbuf,
+                                                                count, NULL, datatype, op, root, comm),
+                                        &call, stream);
 
-    return PLAIN(code, comm, count, MPI_Reduce(sendbuf, recvbuf, (int)count, datatype, op, root, comm));
+    return MPIX_PLAIN(code, comm, count, MPI_Reduce(sendbuf, recvbuf, (int)count, datatype, op, root, comm));
 }
 
 int MPIX_Mscclpp_reduce_scatter_block_enqueue(const void *sendbuf, void *recvbuf, MPI_Count recvcount,
                                               MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, void *stream)
 {
     call_t call;
-    const int code = queue_or_wait(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_REDUCE_SCATTER_BLOCK, sendbuf,
-                                                           recvbuf, recvcount, NULL, datatype, op, MPIX_NO_ROOT, comm),
-                                   &call, stream);
+    const int code =
+        mpix_queue_or_wait(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_REDUCE_SCATTER_BLOCK, sendbuf, recvbuf,
+                                                   recvcount, NULL, datatype, op, MPIX_NO_ROOT, comm),
+                           &call, stream);
 
-    return PLAIN(code, comm, recvcount, MPI_Reduce_scatter_block(sendbuf, recvbuf, (int)recvcount, datatype, op, comm));
+    return MPIX_PLAIN(code, comm, recvcount,
+                      MPI_Reduce_scatter_block(sendbuf, recvbuf, (int)recvcount, datatype, op, comm));
 }
 
 int MPIX_Mscclpp_reduce_scatter_enqueue(const void *sendbuf, void *recvbuf, const int recvcounts[],
                                         MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, void *stream)
 {
     call_t call;
-    const int code = queue_or_wait(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_REDUCE_SCATTER, sendbuf,
-                                                           recvbuf, 0, recvcounts, datatype, op, MPIX_NO_ROOT, comm),
-                                   &call, stream);
+    const int code =
+        mpix_queue_or_wait(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_REDUCE_SCATTER, sendbuf, recvbuf, 0,
+                                                   recvcounts, datatype, op, MPIX_NO_ROOT, comm),
+                           &call, stream);
 
-    return PLAIN(code, comm, 0, MPI_Reduce_scatter(sendbuf, recvbuf, recvcounts, datatype, op, comm));
+    return MPIX_PLAIN(code, comm, 0, MPI_Reduce_scatter(sendbuf, recvbuf, recvcounts, datatype, op, comm));
 }
 
 int MPIX_Mscclpp_scan_enqueue(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
                               MPI_Comm comm, void *stream)
 {
     call_t call;
-    const int code = queue_or_wait(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_SCAN, sendbuf, recvbuf, count,
-                                                           NULL, datatype, op, MPIX_NO_ROOT, comm),
-                                   &call, stream);
+    const int code = mpix_queue_or_wait(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_SCAN, sendbuf, recvbuf,
+                                                                count, NULL, datatype, op, MPIX_NO_ROOT, comm),
+                                        &call, stream);
 
-    return PLAIN(code, comm, count, MPI_Scan(sendbuf, recvbuf, (int)count, datatype, op, comm));
+    return MPIX_PLAIN(code, comm, count, MPI_Scan(sendbuf, recvbuf, (int)count, datatype, op, comm));
 }
 
 int MPIX_Mscclpp_exscan_enqueue(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op,
                                 MPI_Comm comm, void *stream)
 {
     call_t call;
-    const int code = queue_or_wait(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_EXSCAN, sendbuf, recvbuf,
-                                                           count, NULL, datatype, op, MPIX_NO_ROOT, comm),
-                                   &call, stream);
+    const int code = mpix_queue_or_wait(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_EXSCAN, sendbuf, recvbuf,
+                                                                count, NULL, datatype, op, MPIX_NO_ROOT, comm),
+                                        &call, stream);
 
-    return PLAIN(code, comm, count, MPI_Exscan(sendbuf, recvbuf, (int)count, datatype, op, comm));
+    return MPIX_PLAIN(code, comm, count, MPI_Exscan(sendbuf, recvbuf, (int)count, datatype, op, comm));
 }
 
 int MPIX_Mscclpp_allgather_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
@@ -166,11 +156,11 @@ int MPIX_Mscclpp_allgather_enqueue(const void *sendbuf, MPI_Count sendcount, MPI
     const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
     const mpix_side_t recv = {recvbuf, recvcount, NULL, NULL, recvtype, NULL};
     call_t call;
-    const int code = queue_or_wait(
+    const int code = mpix_queue_or_wait(
         mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLGATHER, &send, &recv, MPIX_NO_ROOT, comm), &call, stream);
 
-    return PLAIN(code, comm, largest_count(&call),
-                 MPI_Allgather(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, comm));
+    return MPIX_PLAIN(code, comm, mpix_largest_count(&call),
+                      MPI_Allgather(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, comm));
 }
 
 int MPIX_Mscclpp_allgatherv_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
@@ -180,12 +170,12 @@ int MPIX_Mscclpp_allgatherv_enqueue(const void *sendbuf, MPI_Count sendcount, MP
     const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
     const mpix_side_t recv = {recvbuf, 0, recvcounts, displs, recvtype, NULL};
     call_t call;
-    const int code =
-        queue_or_wait(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLGATHERV, &send, &recv, MPIX_NO_ROOT, comm),
-                      &call, stream);
+    const int code = mpix_queue_or_wait(
+        mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLGATHERV, &send, &recv, MPIX_NO_ROOT, comm), &call,
+        stream);
 
-    return PLAIN(code, comm, largest_count(&call),
-                 MPI_Allgatherv(sendbuf, (int)sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm));
+    return MPIX_PLAIN(code, comm, mpix_largest_count(&call),
+                      MPI_Allgatherv(sendbuf, (int)sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm));
 }
 
 int MPIX_Mscclpp_gather_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
@@ -194,11 +184,11 @@ int MPIX_Mscclpp_gather_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Da
     const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
     const mpix_side_t recv = {recvbuf, recvcount, NULL, NULL, recvtype, NULL};
     call_t call;
-    const int code = queue_or_wait(mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_GATHER, &send, &recv, root, comm),
-                                   &call, stream);
+    const int code = mpix_queue_or_wait(
+        mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_GATHER, &send, &recv, root, comm), &call, stream);
 
-    return PLAIN(code, comm, largest_count(&call),
-                 MPI_Gather(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, root, comm));
+    return MPIX_PLAIN(code, comm, mpix_largest_count(&call),
+                      MPI_Gather(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, root, comm));
 }
 
 int MPIX_Mscclpp_gatherv_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
@@ -208,11 +198,12 @@ int MPIX_Mscclpp_gatherv_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_D
     const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
     const mpix_side_t recv = {recvbuf, 0, recvcounts, displs, recvtype, NULL};
     call_t call;
-    const int code = queue_or_wait(
+    const int code = mpix_queue_or_wait(
         mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_GATHERV, &send, &recv, root, comm), &call, stream);
 
-    return PLAIN(code, comm, largest_count(&call),
-                 MPI_Gatherv(sendbuf, (int)sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm));
+    return MPIX_PLAIN(
+        code, comm, mpix_largest_count(&call),
+        MPI_Gatherv(sendbuf, (int)sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm));
 }
 
 int MPIX_Mscclpp_scatter_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
@@ -221,11 +212,11 @@ int MPIX_Mscclpp_scatter_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_D
     const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
     const mpix_side_t recv = {recvbuf, recvcount, NULL, NULL, recvtype, NULL};
     call_t call;
-    const int code = queue_or_wait(
+    const int code = mpix_queue_or_wait(
         mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_SCATTER, &send, &recv, root, comm), &call, stream);
 
-    return PLAIN(code, comm, largest_count(&call),
-                 MPI_Scatter(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, root, comm));
+    return MPIX_PLAIN(code, comm, mpix_largest_count(&call),
+                      MPI_Scatter(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, root, comm));
 }
 
 int MPIX_Mscclpp_scatterv_enqueue(const void *sendbuf, const int sendcounts[], const int displs[],
@@ -235,11 +226,12 @@ int MPIX_Mscclpp_scatterv_enqueue(const void *sendbuf, const int sendcounts[], c
     const mpix_side_t send = {sendbuf, 0, sendcounts, displs, sendtype, NULL};
     const mpix_side_t recv = {recvbuf, recvcount, NULL, NULL, recvtype, NULL};
     call_t call;
-    const int code = queue_or_wait(
+    const int code = mpix_queue_or_wait(
         mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_SCATTERV, &send, &recv, root, comm), &call, stream);
 
-    return PLAIN(code, comm, largest_count(&call),
-                 MPI_Scatterv(sendbuf, sendcounts, displs, sendtype, recvbuf, (int)recvcount, recvtype, root, comm));
+    return MPIX_PLAIN(
+        code, comm, mpix_largest_count(&call),
+        MPI_Scatterv(sendbuf, sendcounts, displs, sendtype, recvbuf, (int)recvcount, recvtype, root, comm));
 }
 
 int MPIX_Mscclpp_alltoall_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
@@ -248,11 +240,11 @@ int MPIX_Mscclpp_alltoall_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_
     const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
     const mpix_side_t recv = {recvbuf, recvcount, NULL, NULL, recvtype, NULL};
     call_t call;
-    const int code = queue_or_wait(
+    const int code = mpix_queue_or_wait(
         mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLTOALL, &send, &recv, MPIX_NO_ROOT, comm), &call, stream);
 
-    return PLAIN(code, comm, largest_count(&call),
-                 MPI_Alltoall(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, comm));
+    return MPIX_PLAIN(code, comm, mpix_largest_count(&call),
+                      MPI_Alltoall(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, comm));
 }
 
 int MPIX_Mscclpp_alltoallv_enqueue(const void *sendbuf, const int sendcounts[], const int sdispls[],
@@ -262,11 +254,12 @@ int MPIX_Mscclpp_alltoallv_enqueue(const void *sendbuf, const int sendcounts[], 
     const mpix_side_t send = {sendbuf, 0, sendcounts, sdispls, sendtype, NULL};
     const mpix_side_t recv = {recvbuf, 0, recvcounts, rdispls, recvtype, NULL};
     call_t call;
-    const int code = queue_or_wait(
+    const int code = mpix_queue_or_wait(
         mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLTOALLV, &send, &recv, MPIX_NO_ROOT, comm), &call, stream);
 
-    return PLAIN(code, comm, 0,
-                 MPI_Alltoallv(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm));
+    return MPIX_PLAIN(
+        code, comm, 0,
+        MPI_Alltoallv(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm));
 }
 
 int MPIX_Mscclpp_alltoallw_enqueue(const void *sendbuf, const int sendcounts[], const int sdispls[],
@@ -276,9 +269,10 @@ int MPIX_Mscclpp_alltoallw_enqueue(const void *sendbuf, const int sendcounts[], 
     const mpix_side_t send = {sendbuf, 0, sendcounts, sdispls, MPI_BYTE, sendtypes};
     const mpix_side_t recv = {recvbuf, 0, recvcounts, rdispls, MPI_BYTE, recvtypes};
     call_t call;
-    const int code = queue_or_wait(
+    const int code = mpix_queue_or_wait(
         mpix_describe_blocks(&call, MCA_COLL_MSCCLPP_QUEUE_ALLTOALLW, &send, &recv, MPIX_NO_ROOT, comm), &call, stream);
 
-    return PLAIN(code, comm, 0,
-                 MPI_Alltoallw(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm));
+    return MPIX_PLAIN(
+        code, comm, 0,
+        MPI_Alltoallw(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm));
 }

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "mpix/describe.h"
 #include "mpix/include/mpix_mscclpp_requests.h"
 
 /* A function and, since no header declares it, its prototype. */
@@ -69,14 +70,16 @@ static int array_size(MPI_Comm comm, int *size)
 }
 
 /*
- * A collective in both forms: queued, and as a persistent request. `params_` are the parameters of its Fortran
- * interface, in parentheses, and `args_` the arguments of C, up to the communicator.
+ * QUEUED is a queued collective, and COLLECTIVE one in both forms: queued, and as a persistent request. `params_` are
+ * the parameters of its Fortran interface, in parentheses, and `args_` the arguments of C, up to the communicator.
  */
-#define COLLECTIVE(name_, params_, args_)                                                                              \
+#define QUEUED(name_, params_, args_)                                                                                  \
     FORTRAN(name_, LIST params_, const int *comm, intptr_t stream, int *ierror)                                        \
     {                                                                                                                  \
         set_ierror(MPIX_Mscclpp_##name_##_enqueue(LIST args_, MPI_Comm_f2c(*comm), (void *)stream), ierror);           \
-    }                                                                                                                  \
+    }
+#define COLLECTIVE(name_, params_, args_)                                                                              \
+    QUEUED(name_, params_, args_)                                                                                      \
     FORTRAN(name_##_init, LIST params_, const int *comm, MPIX_Mscclpp_request *request, int *ierror)                   \
     {                                                                                                                  \
         set_ierror(MPIX_Mscclpp_##name_##_init(LIST args_, MPI_Comm_f2c(*comm), request), ierror);                     \
@@ -113,6 +116,11 @@ COLLECTIVE(scatter, (SEND_BLOCKS, RECV_BLOCKS, const int *root), (SENT_BLOCKS, R
 COLLECTIVE(scatterv, (SEND_PLACES(displs), RECV_BLOCKS, const int *root), (SENT_PLACES(displs), RECEIVED_BLOCKS, *root))
 COLLECTIVE(alltoall, (SEND_BLOCKS, RECV_BLOCKS), (SENT_BLOCKS, RECEIVED_BLOCKS))
 COLLECTIVE(alltoallv, (SEND_PLACES(sdispls), RECV_PLACES(rdispls)), (SENT_PLACES(sdispls), RECEIVED_PLACES(rdispls)))
+QUEUED(neighbor_allgather, (SEND_BLOCKS, RECV_BLOCKS), (SENT_BLOCKS, RECEIVED_BLOCKS))
+QUEUED(neighbor_allgatherv, (SEND_BLOCKS, RECV_PLACES(displs)), (SENT_BLOCKS, RECEIVED_PLACES(displs)))
+QUEUED(neighbor_alltoall, (SEND_BLOCKS, RECV_BLOCKS), (SENT_BLOCKS, RECEIVED_BLOCKS))
+QUEUED(neighbor_alltoallv, (SEND_PLACES(sdispls), RECV_PLACES(rdispls)),
+       (SENT_PLACES(sdispls), RECEIVED_PLACES(rdispls)))
 
 FORTRAN(barrier, const int *comm, intptr_t stream, int *ierror)
 {
@@ -125,28 +133,64 @@ FORTRAN(barrier_init, const int *comm, MPIX_Mscclpp_request *request, int *ierro
 }
 
 /*
+ * Returns the C datatypes of `sends` and then of `receives` blocks, which the caller frees. NULL without memory, which
+ * has been reported.
+ */
+static MPI_Datatype *convert_types(const int *sendtypes, int sends, const int *recvtypes, int receives, MPI_Comm comm)
+{
+    MPI_Datatype *types = malloc(((size_t)sends + (size_t)receives + 1) * sizeof(MPI_Datatype));
+
+    if (types == NULL) {
+        (void)mpix_report(comm, MPI_ERR_NO_MEM);
+        return NULL;
+    }
+    for (int i = 0; i < sends; ++i) {
+        types[i] = sendtypes == NULL ? MPI_BYTE : MPI_Type_f2c(sendtypes[i]);
+    }
+    for (int i = 0; i < receives; ++i) {
+        types[sends + i] = MPI_Type_f2c(recvtypes[i]);
+    }
+    return types;
+}
+
+/*
  * Returns the C datatypes of alltoallw: `*size` of the send side, then as many of the receive side. The caller frees
  * them. Returns NULL after an error, *code_p, which has been reported. With MPI_IN_PLACE `sendtypes` is not read.
  */
 static MPI_Datatype *c_types(const void *sendbuf, const int *sendtypes, const int *recvtypes, MPI_Comm comm, int *size,
                              int *code_p)
 {
-    MPI_Datatype *types = NULL;
+    MPI_Datatype *types;
 
     *code_p = array_size(comm, size);
-    if (*code_p == MPI_SUCCESS) {
-        types = malloc(2 * (size_t)*size * sizeof(MPI_Datatype));
-        *code_p = types == NULL ? MPI_ERR_NO_MEM : MPI_SUCCESS;
-    }
-    if (types == NULL) {
+    if (*code_p != MPI_SUCCESS) {
         (void)mpix_report(comm, *code_p);
         return NULL;
     }
-    for (int i = 0; i < *size; ++i) {
-        types[i] = c_buffer(sendbuf) != MPI_IN_PLACE ? MPI_Type_f2c(sendtypes[i]) : MPI_BYTE;
-        types[*size + i] = MPI_Type_f2c(recvtypes[i]);
-    }
+    types = convert_types(c_buffer(sendbuf) != MPI_IN_PLACE ? sendtypes : NULL, *size, recvtypes, *size, comm);
+    *code_p = types == NULL ? MPI_ERR_NO_MEM : MPI_SUCCESS;
     return types;
+}
+
+FORTRAN(neighbor_alltoallw, const void *sendbuf, const int *sendcounts, const MPI_Aint *sdispls, const int *sendtypes,
+        void *recvbuf, const int *recvcounts, const MPI_Aint *rdispls, const int *recvtypes, const int *comm,
+        intptr_t stream, int *ierror)
+{
+    const MPI_Comm comm_c = MPI_Comm_f2c(*comm);
+    int outs = 0, ins = 0, code = comm_c == MPI_COMM_NULL ? MPI_ERR_COMM : mpix_count_edges(comm_c, &outs, &ins);
+    MPI_Datatype *types = NULL;
+
+    if (code != MPI_SUCCESS) {
+        (void)mpix_report(comm_c, code);
+    } else {
+        types = convert_types(sendtypes, outs, recvtypes, ins, comm_c);
+        code = types == NULL ? MPI_ERR_NO_MEM
+                             : MPIX_Mscclpp_neighbor_alltoallw_enqueue(c_buffer(sendbuf), sendcounts, sdispls, types,
+                                                                       c_buffer(recvbuf), recvcounts, rdispls,
+                                                                       types + outs, comm_c, (void *)stream);
+    }
+    free(types);
+    set_ierror(code, ierror);
 }
 
 FORTRAN(alltoallw, const void *sendbuf, const int *sendcounts, const int *sdispls, const int *sendtypes, void *recvbuf,

@@ -209,6 +209,80 @@ module mpix_mscclpp
             integer(c_int), intent(out), optional :: ierror
         end subroutine
 
+        subroutine MPIX_Mscclpp_neighbor_allgather_enqueue(sendbuf, sendcount, sendtype, recvbuf, &
+                recvcount, recvtype, comm, stream, ierror) &
+                bind(c, name="mpix_mscclpp_f_neighbor_allgather")
+            import :: c_int, c_intptr_t
+            !gcc$ attributes no_arg_check :: sendbuf, recvbuf
+            !dir$ ignore_tkr sendbuf, recvbuf
+            !dec$ attributes no_arg_check :: sendbuf, recvbuf
+            type(*), dimension(*), intent(in), asynchronous :: sendbuf
+            type(*), dimension(*), asynchronous :: recvbuf
+            integer(c_int), intent(in) :: sendcount, sendtype, recvcount, recvtype, comm
+            integer(c_intptr_t), value :: stream
+            integer(c_int), intent(out), optional :: ierror
+        end subroutine
+
+        subroutine MPIX_Mscclpp_neighbor_allgatherv_enqueue(sendbuf, sendcount, sendtype, recvbuf, &
+                recvcounts, displs, recvtype, comm, stream, ierror) &
+                bind(c, name="mpix_mscclpp_f_neighbor_allgatherv")
+            import :: c_int, c_intptr_t
+            !gcc$ attributes no_arg_check :: sendbuf, recvbuf
+            !dir$ ignore_tkr sendbuf, recvbuf
+            !dec$ attributes no_arg_check :: sendbuf, recvbuf
+            type(*), dimension(*), intent(in), asynchronous :: sendbuf
+            type(*), dimension(*), asynchronous :: recvbuf
+            integer(c_int), intent(in) :: sendcount, sendtype, recvtype, comm
+            integer(c_int), dimension(*), intent(in) :: recvcounts, displs
+            integer(c_intptr_t), value :: stream
+            integer(c_int), intent(out), optional :: ierror
+        end subroutine
+
+        subroutine MPIX_Mscclpp_neighbor_alltoall_enqueue(sendbuf, sendcount, sendtype, recvbuf, &
+                recvcount, recvtype, comm, stream, ierror) &
+                bind(c, name="mpix_mscclpp_f_neighbor_alltoall")
+            import :: c_int, c_intptr_t
+            !gcc$ attributes no_arg_check :: sendbuf, recvbuf
+            !dir$ ignore_tkr sendbuf, recvbuf
+            !dec$ attributes no_arg_check :: sendbuf, recvbuf
+            type(*), dimension(*), intent(in), asynchronous :: sendbuf
+            type(*), dimension(*), asynchronous :: recvbuf
+            integer(c_int), intent(in) :: sendcount, sendtype, recvcount, recvtype, comm
+            integer(c_intptr_t), value :: stream
+            integer(c_int), intent(out), optional :: ierror
+        end subroutine
+
+        subroutine MPIX_Mscclpp_neighbor_alltoallv_enqueue(sendbuf, sendcounts, sdispls, sendtype, &
+                recvbuf, recvcounts, rdispls, recvtype, comm, stream, ierror) &
+                bind(c, name="mpix_mscclpp_f_neighbor_alltoallv")
+            import :: c_int, c_intptr_t
+            !gcc$ attributes no_arg_check :: sendbuf, recvbuf
+            !dir$ ignore_tkr sendbuf, recvbuf
+            !dec$ attributes no_arg_check :: sendbuf, recvbuf
+            type(*), dimension(*), intent(in), asynchronous :: sendbuf
+            type(*), dimension(*), asynchronous :: recvbuf
+            integer(c_int), intent(in) :: sendtype, recvtype, comm
+            integer(c_int), dimension(*), intent(in) :: sendcounts, sdispls, recvcounts, rdispls
+            integer(c_intptr_t), value :: stream
+            integer(c_int), intent(out), optional :: ierror
+        end subroutine
+
+        subroutine MPIX_Mscclpp_neighbor_alltoallw_enqueue(sendbuf, sendcounts, sdispls, sendtypes, &
+                recvbuf, recvcounts, rdispls, recvtypes, comm, stream, ierror) &
+                bind(c, name="mpix_mscclpp_f_neighbor_alltoallw")
+            import :: c_int, c_intptr_t
+            !gcc$ attributes no_arg_check :: sendbuf, recvbuf
+            !dir$ ignore_tkr sendbuf, recvbuf
+            !dec$ attributes no_arg_check :: sendbuf, recvbuf
+            type(*), dimension(*), intent(in), asynchronous :: sendbuf
+            type(*), dimension(*), asynchronous :: recvbuf
+            integer(c_int), intent(in) :: comm
+            integer(c_int), dimension(*), intent(in) :: sendcounts, sendtypes, recvcounts, recvtypes
+            integer(c_intptr_t), dimension(*), intent(in) :: sdispls, rdispls ! MPI_ADDRESS_KIND
+            integer(c_intptr_t), value :: stream
+            integer(c_int), intent(out), optional :: ierror
+        end subroutine
+
         subroutine MPIX_Mscclpp_reduce_scatter_enqueue(sendbuf, recvbuf, recvcounts, datatype, op, &
                 comm, stream, ierror) &
                 bind(c, name="mpix_mscclpp_f_reduce_scatter")

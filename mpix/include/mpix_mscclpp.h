@@ -33,13 +33,15 @@
  * Captured and other calls may follow one another in any order.
  *
  * Calls that cannot be queued: data in host memory, or in several allocations; types and operations that no kernel
- * knows; all-reduces of derived types; in a captured stream also types with holes, and reduce_scatter in place; a
- * barrier before the communicator's first other call; blocks that differ on several nodes (allgatherv, gatherv,
- * scatterv, alltoallv, alltoallw, reduce_scatter); more than 64 ranks, ranks that take turns on a GPU; a fifth
- * communicator of a process; a process without the component coll/mscclpp. This has to be so on all ranks or on none.
- * Such a call waits until the stream is empty and then makes the plain MPI call. If the stream is captured, it returns
- * MPIX_MSCCLPP_ERR_CAPTURE, with nothing queued. MPIX_Mscclpp_query tells how many calls were queued and how many
- * waited. In gatherv, scatterv, alltoallv and alltoallw a rank without data does as the others do.
+ * knows; all-reduces of derived types; in a captured stream also types with holes, reduce_scatter in place, and
+ * neighbourhood collectives if any rank has several edges to one rank, as in a periodic grid of two; a barrier before
+ * the communicator's first other call; blocks that differ on several nodes (allgatherv, gatherv, scatterv, alltoallv,
+ * alltoallw, reduce_scatter, and neighbourhood collectives); more than 64 ranks, ranks that take turns on a GPU; a
+ * fifth communicator of a process; a process without the component coll/mscclpp. This has to be so on all ranks or on
+ * none. Such a call waits until the stream is empty and then makes the plain MPI call. If the stream is captured, it
+ * returns MPIX_MSCCLPP_ERR_CAPTURE, with nothing queued. MPIX_Mscclpp_query tells how many calls were queued and how
+ * many waited. In gatherv, scatterv, alltoallv, alltoallw and neighbourhood collectives a rank without data does as the
+ * others do.
  *
  * Errors of arguments are returned as usual, through the communicator's error handler. Errors of the work itself come
  * later. MPIX_Mscclpp_get_async_error tells of them, and the next queued call on the communicator returns them.
@@ -112,6 +114,34 @@ MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_scan_enqueue(const void *sendbuf, void *rec
                                                   MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, void *stream);
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_exscan_enqueue(const void *sendbuf, void *recvbuf, MPI_Count count,
                                                     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, void *stream);
+
+/*
+ * Neighbourhood collectives, on communicators with a topology. Blocks differ to these calls, so on several nodes they
+ * wait. MPI_IN_PLACE is not allowed.
+ */
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_neighbor_allgather_enqueue(const void *sendbuf, MPI_Count sendcount,
+                                                                MPI_Datatype sendtype, void *recvbuf,
+                                                                MPI_Count recvcount, MPI_Datatype recvtype,
+                                                                MPI_Comm comm, void *stream);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_neighbor_allgatherv_enqueue(const void *sendbuf, MPI_Count sendcount,
+                                                                 MPI_Datatype sendtype, void *recvbuf,
+                                                                 const int recvcounts[], const int displs[],
+                                                                 MPI_Datatype recvtype, MPI_Comm comm, void *stream);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_neighbor_alltoall_enqueue(const void *sendbuf, MPI_Count sendcount,
+                                                               MPI_Datatype sendtype, void *recvbuf,
+                                                               MPI_Count recvcount, MPI_Datatype recvtype,
+                                                               MPI_Comm comm, void *stream);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_neighbor_alltoallv_enqueue(const void *sendbuf, const int sendcounts[],
+                                                                const int sdispls[], MPI_Datatype sendtype,
+                                                                void *recvbuf, const int recvcounts[],
+                                                                const int rdispls[], MPI_Datatype recvtype,
+                                                                MPI_Comm comm, void *stream);
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_neighbor_alltoallw_enqueue(const void *sendbuf, const int sendcounts[],
+                                                                const MPI_Aint sdispls[],
+                                                                const MPI_Datatype sendtypes[], void *recvbuf,
+                                                                const int recvcounts[], const MPI_Aint rdispls[],
+                                                                const MPI_Datatype recvtypes[], MPI_Comm comm,
+                                                                void *stream);
 
 /*
  * Error classes of queued calls. MPIX_Mscclpp_error_class sets *error_class to the number that MPI_Error_class gives

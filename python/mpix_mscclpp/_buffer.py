@@ -173,11 +173,11 @@ class Message:
         return self.array.size // extent
 
 
-def integers(values, number, what):
-    """Returns an array of C of `number` integers. what: their name for messages."""
+def integers(values, number, what, kind=ctypes.c_int):
+    """Returns an array of C of `number` integers, of the type `kind`. what: their name for messages."""
     if len(values) != number:
-        raise ValueError(f"{len(values)} {what} for {number} ranks")
-    return (ctypes.c_int * number)(*(int(value) for value in values))
+        raise ValueError(f"{len(values)} {what} for {number} blocks")
+    return (kind * number)(*(int(value) for value in values))
 
 
 def _is_special(thing, special):

@@ -17,14 +17,14 @@ _VECTOR = (POINTER, POINTER, POINTER, POINTER)  # buffer, counts, displacements,
 
 
 class _Collective:
-    """A collective of the library in both forms: queued, and as a persistent request.
+    """A collective of the library: queued, and unless it has none, as a persistent request.
 
     types: those of its arguments before the communicator.
     """
 
-    def __init__(self, name, *types):
+    def __init__(self, name, *types, requests=True):
         self.enqueue = function(name + "_enqueue", *types, *_END)
-        self.init = function(name + "_init", *types, *_END)
+        self.init = function(name + "_init", *types, *_END) if requests else None
 
 
 _allreduce = _Collective("allreduce", *_REDUCE)
@@ -44,6 +44,11 @@ _reduce_scatter = _Collective("reduce_scatter", POINTER, POINTER, POINTER, POINT
 _reduce_scatter_block = _Collective("reduce_scatter_block", *_REDUCE)
 _scan = _Collective("scan", *_REDUCE)
 _exscan = _Collective("exscan", *_REDUCE)
+_neighbor_allgather = _Collective("neighbor_allgather", *_BLOCKS, requests=False)
+_neighbor_allgatherv = _Collective("neighbor_allgatherv", *_SEND, *_VECTOR, requests=False)
+_neighbor_alltoall = _Collective("neighbor_alltoall", *_BLOCKS, requests=False)
+_neighbor_alltoallv = _Collective("neighbor_alltoallv", *_VECTOR, *_VECTOR, requests=False)
+_neighbor_alltoallw = _Collective("neighbor_alltoallw", *_VECTOR, *_VECTOR, requests=False)
 _pallreduce_init = function("pallreduce_init", POINTER, POINTER, INT, COUNT, POINTER, POINTER, *_END)
 _psend_init = function("psend_init", POINTER, INT, COUNT, POINTER, INT, INT, *_END)
 _precv_init = function("precv_init", POINTER, INT, COUNT, POINTER, INT, INT, *_END)
@@ -87,14 +92,23 @@ class Queued:
         """Returns the address, count and type of a message in `blocks` equal blocks, as C takes them."""
         return message.address, message.count(blocks), handle(message.type)
 
-    def _vector(self, message):
+    def _edges(self):
+        """Returns how many blocks this rank sends to its neighbours, and how many it receives from them."""
+        if not isinstance(self.comm, MPI.Topocomm):
+            raise TypeError("neighbourhood collectives need a communicator with a topology, "
+                            f"not '{type(self.comm).__name__}'")
+        return self.comm.outdegree, self.comm.indegree
+
+    def _vector(self, message, blocks=None):
         """Returns the address, counts, displacements and type of a message in blocks of different sizes.
+
+        blocks: how many there are; None: one for each rank.
 
         The arrays of counts and displacements come behind these four, so that they live until the call has read them.
         """
         if message.in_place or message.address is None:
             return message.address, None, None, handle(MPI.BYTE)
-        counts, displs = message.vector(self._ranks())
+        counts, displs = message.vector(self._ranks() if blocks is None else blocks)
         return message.address, ctypes.addressof(counts), ctypes.addressof(displs), handle(message.type), counts, displs
 
     def _reduction(self, sendbuf, recvbuf, blocks=1):
@@ -218,19 +232,63 @@ class Queued:
 
         Buffers are [array, counts, displacements in bytes, types].
         """
-        sides = []
-        messages = Message(sendbuf), Message(recvbuf, writes=True)
-        for message in messages:
-            if message.in_place:
-                sides.append((message.address, None, None, None))
-                continue
-            counts = integers(message.counts, self._ranks(), "counts")
-            displs = integers(message.displs, self._ranks(), "displacements")
-            if not isinstance(message.type, (list, tuple)) or len(message.type) != self._ranks():
-                raise ValueError(f"Alltoallw needs a list of {self._ranks()} types")
-            types = (ctypes.c_void_p * self._ranks())(*(handle(one) for one in message.type))
-            sides.append((message.address, counts, displs, types))
-        return self._call(_alltoallw, (*sides[0], *sides[1]), (messages[1], messages[0]), stream)
+        send, receive = Message(sendbuf), Message(recvbuf, writes=True)
+        ranks = self._ranks()
+        return self._call(_alltoallw, (*self._typed(send, ranks), *self._typed(receive, ranks)), (receive, send),
+                          stream)
+
+    @staticmethod
+    def _typed(message, blocks, kind=ctypes.c_int):
+        """Returns the address, counts, displacements and types of a message whose blocks have types of their own.
+
+        kind: C's type of the displacements.
+        """
+        if message.in_place:
+            return message.address, None, None, None
+        counts = integers(message.counts, blocks, "counts")
+        displs = integers(message.displs, blocks, "displacements", kind)
+        if not isinstance(message.type, (list, tuple)) or len(message.type) != blocks:
+            raise ValueError(f"the call needs a list of {blocks} types")
+        return message.address, counts, displs, (ctypes.c_void_p * blocks)(*(handle(one) for one in message.type))
+
+    # The collectives of neighbours, on communicators with a topology.
+
+    def Neighbor_allgather(self, sendbuf, recvbuf, *, stream=None):
+        """As MPI.Topocomm.Neighbor_allgather, in the order of the stream."""
+        send, receive = Message(sendbuf), Message(recvbuf, writes=True)
+        ins = self._edges()[1]
+        return self._call(_neighbor_allgather, (*self._block(send), *self._block(receive, ins or 1)), (receive, send),
+                          stream)
+
+    def Neighbor_allgatherv(self, sendbuf, recvbuf, *, stream=None):
+        """As MPI.Topocomm.Neighbor_allgatherv, in the order of the stream."""
+        send, receive = Message(sendbuf), Message(recvbuf, writes=True)
+        receive_places = self._vector(receive, self._edges()[1])
+        return self._call(_neighbor_allgatherv, (*self._block(send), *receive_places[:4]), (receive, send), stream)
+
+    def Neighbor_alltoall(self, sendbuf, recvbuf, *, stream=None):
+        """As MPI.Topocomm.Neighbor_alltoall, in the order of the stream."""
+        send, receive = Message(sendbuf), Message(recvbuf, writes=True)
+        outs, ins = self._edges()
+        return self._call(_neighbor_alltoall, (*self._block(send, outs or 1), *self._block(receive, ins or 1)),
+                          (receive, send), stream)
+
+    def Neighbor_alltoallv(self, sendbuf, recvbuf, *, stream=None):
+        """As MPI.Topocomm.Neighbor_alltoallv, in the order of the stream."""
+        send, receive = Message(sendbuf), Message(recvbuf, writes=True)
+        outs, ins = self._edges()
+        send_places, receive_places = self._vector(send, outs), self._vector(receive, ins)
+        return self._call(_neighbor_alltoallv, (*send_places[:4], *receive_places[:4]), (receive, send), stream)
+
+    def Neighbor_alltoallw(self, sendbuf, recvbuf, *, stream=None):
+        """As MPI.Topocomm.Neighbor_alltoallw, in the order of the stream.
+
+        Buffers are [array, counts, displacements in bytes, types].
+        """
+        send, receive = Message(sendbuf), Message(recvbuf, writes=True)
+        outs, ins = self._edges()
+        sides = (*self._typed(send, outs, ctypes.c_ssize_t), *self._typed(receive, ins, ctypes.c_ssize_t))
+        return self._call(_neighbor_alltoallw, sides, (receive, send), stream)
 
     # Persistent requests: `comm.Allreduce_init(...)` takes the arguments of `comm.Allreduce`, without the stream.
 

@@ -71,6 +71,7 @@ cases_killed() {
         for name in $within $amid $large $next; do
             skip "$name" "this mpirun ends all ranks where one is killed"
         done
+        cases_killed_queued
         return
     fi
     for name in $within $amid $large; do

@@ -9,6 +9,11 @@ cases_queued() {
         run "queued:each:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_queued_each"
         run "queued:refused:$n" 60 -n "$n" "${forced[@]}" "$bindir/test_queued_errors"
     done
+    for n in 2 3 4; do
+        run "queued:neighbors:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_neighbor" queued
+    done
+    run "queued:neighbors:nodes" 120 -n 3 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 \
+        "$bindir/test_neighbor" waits
     run "queued:packets" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_oneshot_max 2k \
         --mca coll_mscclpp_twophase_max 16k "$bindir/test_queued"
     # Flags that the device renews after every few operations.

@@ -41,6 +41,7 @@ program test_fortran
     call reductions()
     call blocks()
     call sizes()
+    call neighbors()
     call in_a_graph()
     call requests()
 
@@ -240,6 +241,48 @@ contains
         call MPIX_Mscclpp_alltoallw_enqueue(to, own, own_bytes, types, from, counts, bytes, types, comm, stream, ierror)
         call sync()
         call check_blocks(from, 'alltoallw')
+    end subroutine
+
+    ! In a ring each rank tells the next one and the one before what they get.
+    subroutine neighbors()
+        integer, asynchronous :: mine(2), found(4), to(4)
+        integer :: ring, before, after, i, ones(2), places(2), types(2)
+        integer(MPI_ADDRESS_KIND) :: bytes(2)
+
+        before = modulo(rank - 1, ranks)
+        after = modulo(rank + 1, ranks)
+        ones = 1
+        types = MPI_INTEGER
+        call MPI_Dist_graph_create_adjacent(comm, 2, [before, after], ones, 2, [after, before], ones, MPI_INFO_NULL, &
+            .false., ring, ierror)
+        mine = rank
+        to = [(100 * rank + i, i = 1, 4)]
+        call MPIX_Mscclpp_neighbor_allgather_enqueue(mine, 2, MPI_INTEGER, found, 2, MPI_INTEGER, ring, stream, ierror)
+        call sync()
+        call check(all(found == [before, before, after, after]), 'neighbor_allgather', found(1))
+        ones = 1
+        places = [2, 0]
+        found = -1
+        call MPIX_Mscclpp_neighbor_allgatherv_enqueue(mine, 1, MPI_INTEGER, found, ones, places, MPI_INTEGER, ring, &
+            stream, ierror)
+        call sync()
+        call check(all(found == [after, -1, before, -1]), 'neighbor_allgatherv', found(1))
+        call MPIX_Mscclpp_neighbor_alltoall_enqueue(to, 2, MPI_INTEGER, found, 2, MPI_INTEGER, ring, stream, ierror)
+        call sync()
+        call check(all(found == [100 * before + 1, 100 * before + 2, 100 * after + 3, 100 * after + 4]), &
+            'neighbor_alltoall', found(1))
+        found = -1
+        call MPIX_Mscclpp_neighbor_alltoallv_enqueue(to, ones, places, MPI_INTEGER, found, ones, places, MPI_INTEGER, &
+            ring, stream, ierror)
+        call sync()
+        call check(all(found == [100 * after + 1, -1, 100 * before + 3, -1]), 'neighbor_alltoallv', found(1))
+        found = -1
+        bytes = 4 * places
+        call MPIX_Mscclpp_neighbor_alltoallw_enqueue(to, ones, bytes, types, found, ones, bytes, types, ring, stream, &
+            ierror)
+        call sync()
+        call check(all(found == [100 * after + 1, -1, 100 * before + 3, -1]), 'neighbor_alltoallw', found(1))
+        call MPI_Comm_free(ring, ierror)
     end subroutine
 
     subroutine check_blocks(values, what)

@@ -181,6 +181,11 @@ int main(int argc, char **argv)
     mq_sum_queue(&sum, comm, stream);
     mq_stream_wait(stream);
     mq_sum_check(&sum, 1, "while all ranks are alive");
+    if (!mt_twin && mq_asked(comm, MPIX_MSCCLPP_QUERY_QUEUED) == 0) { /* they take turns on a GPU */
+        printf("skipped: calls of these ranks are not queued\n");
+        MPI_Finalize();
+        return MT_SKIPPED;
+    }
     if (program.replays) {
         mq_capture_begin(stream);
         queue(&sum, comm, stream, &code);

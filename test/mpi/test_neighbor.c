@@ -2,12 +2,13 @@
  * Neighbourhood collectives on topologies in which two ranks share several edges, a rank is its own neighbour, or a
  * rank has more edges than a node has ranks. What an edge carries depends on its two ranks and on its place among
  * their edges, so a block that takes the place of another one is found. Kernels have to serve every call. With "staged"
- * as an argument each call has to be staged, and with "host" buffers are host memory, which is left to Open MPI.
+ * as an argument each call has to be staged, and with "host" buffers are host memory, which is left to Open MPI. With
+ * "queued" calls are queued in a stream and captured in graphs, and with "waits" each call has to wait for its stream.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "test/mpi/mpi_test.h"
+#include "test/mpi/mpi_queued.h"
 
 #define EDGES_MAX 512
 #define ELEMENTS_MAX 6 /* of an edge */
@@ -20,7 +21,7 @@ typedef enum { ALLGATHER, ALLGATHERV, ALLTOALL, ALLTOALLV, ALLTOALLW, COLLECTIVE
 static const char *const names[COLLECTIVES] = {"Neighbor_allgather", "Neighbor_allgatherv", "Neighbor_alltoall",
                                                "Neighbor_alltoallv", "Neighbor_alltoallw"};
 
-typedef enum { BLOCKING, NONBLOCKING, VARIANTS } variant_t;
+typedef enum { BLOCKING, NONBLOCKING, VARIANTS, QUEUED } variant_t;
 
 typedef struct {
     int peer; /* MPI_PROC_NULL: none */
@@ -32,9 +33,11 @@ typedef struct {
     MPI_Comm comm;
     int outs, ins;
     edge_t out[EDGES_MAX], in[EDGES_MAX];
+    bool parallel; /* some rank has several edges to one rank */
 } topology_t;
 
-static bool host, staged;
+static bool host, staged, queued, waits;
+static void *stream;        /* of queued calls */
 static MPI_Datatype spread; /* one integer of three */
 
 /* Elements of an edge. All edges of a rank have as many where the collective wants that. */
@@ -130,21 +133,21 @@ static int start(collective_t collective, variant_t variant, const topology_t *t
     const int count = ALLGATHERV == collective ? count_of(collective, mt_rank, 0, 0) : ELEMENTS_MAX - 1;
     MPI_Comm comm = topology->comm;
 
-#define CALL(blocking_, nonblocking_, ...)                                                                             \
-    (BLOCKING == variant ? MPI_##blocking_(__VA_ARGS__, comm) : MPI_##nonblocking_(__VA_ARGS__, comm, request))
+#define CALL(name_, ...)                                                                                               \
+    (BLOCKING == variant ? MPI_N##name_(__VA_ARGS__, comm)                                                             \
+     : QUEUED == variant ? MPIX_Mscclpp_n##name_##_enqueue(__VA_ARGS__, comm, stream)                                  \
+                         : MPI_In##name_(__VA_ARGS__, comm, request))
     switch (collective) {
     case ALLGATHER:
-        return CALL(Neighbor_allgather, Ineighbor_allgather, sbuf, count, stype, rbuf, count, rtype);
+        return CALL(eighbor_allgather, sbuf, count, stype, rbuf, count, rtype);
     case ALLGATHERV:
-        return CALL(Neighbor_allgatherv, Ineighbor_allgatherv, sbuf, count, stype, rbuf, r->counts, r->displs, rtype);
+        return CALL(eighbor_allgatherv, sbuf, count, stype, rbuf, r->counts, r->displs, rtype);
     case ALLTOALL:
-        return CALL(Neighbor_alltoall, Ineighbor_alltoall, sbuf, count, stype, rbuf, count, rtype);
+        return CALL(eighbor_alltoall, sbuf, count, stype, rbuf, count, rtype);
     case ALLTOALLV:
-        return CALL(Neighbor_alltoallv, Ineighbor_alltoallv, sbuf, s->counts, s->displs, stype, rbuf, r->counts,
-                    r->displs, rtype);
+        return CALL(eighbor_alltoallv, sbuf, s->counts, s->displs, stype, rbuf, r->counts, r->displs, rtype);
     default:
-        return CALL(Neighbor_alltoallw, Ineighbor_alltoallw, sbuf, s->counts, s->offsets, s->types, rbuf, r->counts,
-                    r->offsets, r->types);
+        return CALL(eighbor_alltoallw, sbuf, s->counts, s->offsets, s->types, rbuf, r->counts, r->offsets, r->types);
     }
 #undef CALL
 }
@@ -165,13 +168,10 @@ static int touched(collective_t collective, const topology_t *topology)
     return sum;
 }
 
-static void run(collective_t collective, variant_t variant, const topology_t *topology, int send_step, int recv_step,
-                int round)
+/* Lays out both buffers, and puts what this rank sends into the first. */
+static void fill(collective_t collective, const topology_t *topology, int send_step, int recv_step, int round)
 {
     const bool same = ALLGATHER == collective || ALLGATHERV == collective;
-    const uint64_t served_before = mt_served(topology->comm), staged_before = mt_staged(topology->comm);
-    MPI_Datatype stype = 1 == send_step ? MPI_INT : spread, rtype = 1 == recv_step ? MPI_INT : spread;
-    MPI_Request request = MPI_REQUEST_NULL;
 
     lay_out(&sides[0], collective, topology, true, send_step);
     lay_out(&sides[1], collective, topology, false, recv_step);
@@ -184,8 +184,11 @@ static void run(collective_t collective, variant_t variant, const topology_t *to
     }
     mt_buffer_put(&sides[0].buffer, sides[0].image, (size_t)sides[0].elements * sizeof(int));
     mt_buffer_put(&sides[1].buffer, sides[1].image, (size_t)sides[1].elements * sizeof(int));
-    MT_MPI(start(collective, variant, topology, stype, rtype, &request));
-    MT_MPI(MPI_Wait(&request, MPI_STATUS_IGNORE));
+}
+
+/* Checks both buffers after the call. */
+static void check_both(collective_t collective, const topology_t *topology, int recv_step, int round)
+{
     check(&sides[0], collective, topology, "send");
     for (int i = 0; i < topology->ins; ++i) {
         const edge_t *edge = &topology->in[i];
@@ -194,6 +197,19 @@ static void run(collective_t collective, variant_t variant, const topology_t *to
         }
     }
     check(&sides[1], collective, topology, "receive");
+}
+
+static void run(collective_t collective, variant_t variant, const topology_t *topology, int send_step, int recv_step,
+                int round)
+{
+    const uint64_t served_before = mt_served(topology->comm), staged_before = mt_staged(topology->comm);
+    MPI_Datatype stype = 1 == send_step ? MPI_INT : spread, rtype = 1 == recv_step ? MPI_INT : spread;
+    MPI_Request request = MPI_REQUEST_NULL;
+
+    fill(collective, topology, send_step, recv_step, round);
+    MT_MPI(start(collective, variant, topology, stype, rtype, &request));
+    MT_MPI(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    check_both(collective, topology, recv_step, round);
     if (touched(collective, topology) > 0) {
         MT_CHECK(staged == (mt_staged(topology->comm) > staged_before), "%s on %s: %s", names[collective],
                  topology->name, staged ? "not staged" : "staged");
@@ -202,12 +218,95 @@ static void run(collective_t collective, variant_t variant, const topology_t *to
     }
 }
 
+/* A call in a stream, which has to be queued, or with "waits" has to wait. */
+static void run_queued(collective_t collective, const topology_t *topology, int send_step, int recv_step)
+{
+    const int counter = waits ? MPIX_MSCCLPP_QUERY_WAITED : MPIX_MSCCLPP_QUERY_QUEUED;
+    const MPI_Count before = mq_asked(topology->comm, counter);
+    MPI_Datatype stype = 1 == send_step ? MPI_INT : spread, rtype = 1 == recv_step ? MPI_INT : spread;
+
+    fill(collective, topology, send_step, recv_step, 0);
+    MT_MPI(start(collective, QUEUED, topology, stype, rtype, NULL));
+    mq_stream_wait(stream);
+    check_both(collective, topology, recv_step, 0);
+    MT_CHECK(mq_asked(topology->comm, counter) == before + 1, "%s on %s: %s", names[collective], topology->name,
+             waits ? "queued" : "not queued");
+}
+
+/*
+ * A call in a graph that is launched in each round with other data. It has to be refused if blocks are packed on any
+ * rank.
+ */
+static void run_captured(collective_t collective, const topology_t *topology, int step)
+{
+    const bool refused = waits || topology->parallel || 1 != step;
+    MPI_Datatype type = 1 == step ? MPI_INT : spread;
+    int code, class, expected;
+    void *graph;
+
+    MT_MPI(MPIX_Mscclpp_error_class(MPIX_MSCCLPP_ERR_CAPTURE, &expected));
+    fill(collective, topology, step, step, 0);
+    mq_capture_begin(stream);
+    code = start(collective, QUEUED, topology, type, type, NULL);
+    graph = mq_capture_end(stream);
+    MT_MPI(MPI_Error_class(code, &class));
+    MT_CHECK(class == (refused ? expected : MPI_SUCCESS), "%s on %s in a graph: error class %d", names[collective],
+             topology->name, class);
+    for (int round = 0; round < ROUNDS && !refused; ++round) {
+        fill(collective, topology, step, step, round);
+        mq_graph_launch(graph, stream);
+        mq_stream_wait(stream);
+        check_both(collective, topology, step, round);
+    }
+    if (mt_twin) {
+        MT_MPI(MPIX_Mscclpp_host_graph_destroy(graph));
+    }
+}
+
+/* Tells whether two of this rank's edges lead to one rank, or come from one. */
+static bool has_parallel(const edge_t *edges, int count)
+{
+    for (int i = 0; i < count; ++i) {
+        for (int k = 0; k < i; ++k) {
+            if (MPI_PROC_NULL != edges[i].peer && edges[i].peer == edges[k].peer) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void run_all_queued(topology_t *topology)
+{
+    int own = has_parallel(topology->out, topology->outs) || has_parallel(topology->in, topology->ins), any = 0;
+
+    MT_MPI(MPI_Comm_set_errhandler(topology->comm, MPI_ERRORS_RETURN));
+    for (int rank = 0; rank < mt_size; ++rank) {
+        int theirs = own;
+
+        MT_MPI(MPI_Bcast(&theirs, 1, MPI_INT, rank, MPI_COMM_WORLD));
+        any |= theirs;
+    }
+    topology->parallel = 0 != any;
+    for (int collective = 0; collective < COLLECTIVES; ++collective) {
+        const bool regular = ALLGATHER == collective || ALLTOALL == collective;
+
+        for (int steps = 0; steps < 4; ++steps) {
+            run_queued((collective_t)collective, topology, 0 == steps % 2 ? 1 : 3, 0 == steps / 2 ? 1 : 3);
+        }
+        run_captured((collective_t)collective, topology, 1);
+        if (regular) { /* of others, a rank may have no data, and so no holes */
+            run_captured((collective_t)collective, topology, 3);
+        }
+    }
+}
+
 static void run_all(topology_t *topology)
 {
     /* What Open MPI's nonblocking functions do with edges that two ranks share differs between its versions. */
     const int variants = host || staged ? 1 : VARIANTS;
 
-    for (int round = 0; round < ROUNDS; ++round) {
+    for (int round = 0; round < ROUNDS && !queued; ++round) {
         for (int variant = 0; variant < variants; ++variant) {
             for (int collective = 0; collective < COLLECTIVES; ++collective) {
                 for (int steps = 0; steps < 4; ++steps) {
@@ -217,13 +316,19 @@ static void run_all(topology_t *topology)
             }
         }
     }
+    if (queued) {
+        run_all_queued(topology);
+    }
     MT_MPI(MPI_Comm_free(&topology->comm));
 }
 
-/* A grid whose dimensions are `first`, the rest, and 1. What goes down one way comes from the other way. */
-static void grid(topology_t *topology, const char *name, int first, int periodic)
+/*
+ * A grid whose dimensions are `first`, the rest, and 1. `middle`: the second is periodic; `periodic`: the others are.
+ * What goes down one way comes from the other way.
+ */
+static void grid(topology_t *topology, const char *name, int first, int periodic, int middle)
 {
-    int dims[3] = {first, mt_size / first, 1}, periods[3] = {periodic, 1, periodic};
+    int dims[3] = {first, mt_size / first, 1}, periods[3] = {periodic, middle, periodic};
 
     topology->name = name;
     MT_MPI(MPI_Cart_create(MPI_COMM_WORLD, 3, dims, periods, 0, &topology->comm));
@@ -273,6 +378,24 @@ static void dist_graph(topology_t *topology, const char *name, int each)
     run_all(topology);
 }
 
+/* A ring in which the first rank alone has two edges to the next one. */
+static void uneven_graph(topology_t *topology)
+{
+    const int next = (mt_rank + 1) % mt_size, previous = (mt_rank + mt_size - 1) % mt_size;
+    const int from[2] = {previous, previous}, to[2] = {next, next}, ones[2] = {1, 1};
+
+    topology->name = "a ring with one double edge";
+    topology->outs = 0 == mt_rank ? 2 : 1;
+    topology->ins = 0 == previous ? 2 : 1;
+    for (int i = 0; i < 2; ++i) {
+        topology->out[i] = (edge_t){.peer = next, .turn = i};
+        topology->in[i] = (edge_t){.peer = previous, .turn = i};
+    }
+    MT_MPI(MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, topology->ins, from, ones, topology->outs, to, ones,
+                                          MPI_INFO_NULL, 0, &topology->comm));
+    run_all(topology);
+}
+
 /* A ring with two edges in each direction. */
 static void graph(topology_t *topology)
 {
@@ -294,6 +417,29 @@ static void graph(topology_t *topology)
     run_all(topology);
 }
 
+/* Arguments that are not allowed. */
+static void refuse(void)
+{
+    const int places[2] = {0, 0};
+    MPI_Comm ring;
+    int codes[3], class, size = mt_size, periodic = 1, buffer[2] = {0, 0};
+    static const int expected[3] = {MPI_ERR_TOPOLOGY, MPI_ERR_ARG, MPI_ERR_ARG};
+    static const char *const what[3] = {"no topology", "MPI_IN_PLACE", "no counts"};
+
+    MT_MPI(MPI_Cart_create(MPI_COMM_WORLD, 1, &size, &periodic, 0, &ring));
+    MT_MPI(MPI_Comm_set_errhandler(ring, MPI_ERRORS_RETURN));
+    MT_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    codes[0] = MPIX_Mscclpp_neighbor_allgather_enqueue(buffer, 1, MPI_INT, buffer, 1, MPI_INT, MPI_COMM_WORLD, stream);
+    codes[1] = MPIX_Mscclpp_neighbor_alltoall_enqueue(MPI_IN_PLACE, 1, MPI_INT, buffer, 1, MPI_INT, ring, stream);
+    codes[2] = MPIX_Mscclpp_neighbor_alltoallv_enqueue(buffer, NULL, places, MPI_INT, buffer, places, places, MPI_INT,
+                                                       ring, stream);
+    for (int i = 0; i < 3; ++i) {
+        MT_MPI(MPI_Error_class(codes[i], &class));
+        MT_CHECK(class == expected[i], "%s: error class %d, not %d", what[i], class, expected[i]);
+    }
+    MT_MPI(MPI_Comm_free(&ring));
+}
+
 int main(int argc, char **argv)
 {
     static topology_t topology;
@@ -303,6 +449,12 @@ int main(int argc, char **argv)
     mt_init(&argc, &argv, MPI_THREAD_SINGLE);
     host = argc > 1 && 0 == strcmp(argv[1], "host");
     staged = argc > 1 && 0 == strcmp(argv[1], "staged");
+    waits = argc > 1 && 0 == strcmp(argv[1], "waits");
+    queued = waits || (argc > 1 && 0 == strcmp(argv[1], "queued"));
+    if (queued) {
+        stream = mq_stream_make();
+        refuse();
+    }
     if (mt_size > 6) {
         mt_fail(__FILE__, __LINE__, "at most 6 ranks");
         return mt_finish();
@@ -316,9 +468,12 @@ int main(int argc, char **argv)
     MT_MPI(MPI_Type_commit(&spread));
     MT_MPI(MPI_Type_free(&one));
 
-    grid(&topology, "a periodic grid", mt_size % 2 == 0 ? 2 : 1, 1);
-    grid(&topology, "a grid that is periodic in one dimension", mt_size, 0);
+    grid(&topology, "a periodic grid", mt_size % 2 == 0 ? 2 : 1, 1, 1);
+    grid(&topology, "a grid that is periodic in one dimension", mt_size, 0, 1);
+    grid(&topology, "a line", mt_size, 0, 0);
     graph(&topology);
+    uneven_graph(&topology);
+    dist_graph(&topology, "a distributed graph of single edges", 1);
     dist_graph(&topology, "a distributed graph", 2);
     dist_graph(&topology, "a distributed graph with many edges", 66);
 
@@ -326,6 +481,9 @@ int main(int argc, char **argv)
     for (int i = 0; i < 2; ++i) {
         mt_buffer_free(&sides[i].buffer, "a buffer");
         free(sides[i].image);
+    }
+    if (queued) {
+        mq_stream_free(stream);
     }
     return mt_finish();
 }

@@ -303,7 +303,9 @@ static void threads(void)
 static int without(int argc, char **argv)
 {
     int rank, size, own, sum = -1, failed = 0, code = -1;
+    int periodic = 1, beside[2] = {-1, -1};
     MPI_Count waited = -1, queued = -1;
+    MPI_Comm ring;
     void *stream = NULL;
     char text[8] = "before";
 
@@ -314,13 +316,17 @@ static int without(int argc, char **argv)
     failed += MPI_SUCCESS != MPIX_Mscclpp_allreduce_enqueue(&own, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, NULL);
     failed += sum != size * (size + 1) / 2;
     failed += MPI_SUCCESS != MPIX_Mscclpp_barrier_enqueue(MPI_COMM_WORLD, NULL);
+    MPI_Cart_create(MPI_COMM_WORLD, 1, &size, &periodic, 0, &ring);
+    failed += MPI_SUCCESS != MPIX_Mscclpp_neighbor_allgather_enqueue(&rank, 1, MPI_INT, beside, 1, MPI_INT, ring, NULL);
+    failed += beside[0] != (rank + size - 1) % size || beside[1] != (rank + 1) % size;
+    MPI_Comm_free(&ring);
     failed += MPI_SUCCESS != MPIX_Mscclpp_query(MPI_COMM_WORLD, MPIX_MSCCLPP_QUERY_WAITED, &waited) || waited != 2;
     failed += MPI_SUCCESS != MPIX_Mscclpp_query(MPI_COMM_WORLD, MPIX_MSCCLPP_QUERY_QUEUED, &queued) || queued != 0;
     failed += MPI_SUCCESS != MPIX_Mscclpp_get_async_error(MPI_COMM_WORLD, &code, text, sizeof(text));
     failed += code != MPI_SUCCESS || text[0] != '\0';
     failed += MPI_ERR_UNSUPPORTED_OPERATION != MPIX_Mscclpp_host_stream_create(&stream);
     if (failed > 0) {
-        fprintf(stderr, "rank %d: %d of 8 checks failed without the component\n", rank, failed);
+        fprintf(stderr, "rank %d: %d of 10 checks failed without the component\n", rank, failed);
     }
     MPI_Finalize();
     return failed > 0;

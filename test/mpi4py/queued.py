@@ -138,6 +138,41 @@ def sizes(comm, stream):
     same(found, apart, "Alltoallw")
 
 
+def neighbors(_, stream):
+    """A ring, in which each rank tells the next one and the one before what they get."""
+    ring = WORLD.Create_dist_graph_adjacent([(RANK - 1) % SIZE, (RANK + 1) % SIZE],
+                                            [(RANK + 1) % SIZE, (RANK - 1) % SIZE])
+    comm = mpix_mscclpp.Queued(ring)
+    before, after = (RANK - 1) % SIZE, (RANK + 1) % SIZE
+    mine, found = numpy.full(3, RANK), numpy.zeros(6, int)
+    comm.Neighbor_allgather(mine, found, stream=stream)
+    stream.synchronize()
+    same(found, [before] * 3 + [after] * 3, "Neighbor_allgather")
+    found = numpy.zeros(before + after + 2, int)
+    comm.Neighbor_allgatherv(numpy.full(RANK + 1, RANK), [found, [before + 1, after + 1]], stream=stream)
+    stream.synchronize()
+    same(found, [before] * (before + 1) + [after] * (after + 1), "Neighbor_allgatherv")
+    there, found = numpy.array([RANK, RANK + 100]), numpy.zeros(2, int)  # for the next one, and the one before
+    comm.Neighbor_alltoall(there, found, stream=stream)
+    stream.synchronize()
+    same(found, [before, after + 100], "Neighbor_alltoall")
+    there, found = numpy.array([RANK, RANK, RANK + 100]), numpy.zeros(3, int)
+    comm.Neighbor_alltoallv([there, [2, 1]], [found, [2, 1]], stream=stream)
+    stream.synchronize()
+    same(found, [before, before, after + 100], "Neighbor_alltoallv")
+    found[:] = 0
+    comm.Neighbor_alltoallw([there, [2, 1], [0, 16], [MPI.INT64_T] * 2], [found, [2, 1], [8, 0], [MPI.INT64_T] * 2],
+                            stream=stream)
+    stream.synchronize()
+    same(found, [after + 100, before, before], "Neighbor_alltoallw")
+    check(comm.Get_queued() == 5, f"{comm.Get_queued()} of 5 collectives of neighbours were queued")
+    refused(TypeError, "neighbours without a topology", mpix_mscclpp.Queued(WORLD).Neighbor_alltoall, there, found,
+            stream=stream)
+    refused(ValueError, "a wrong number of counts", comm.Neighbor_alltoallv, [there, [3]], [found, [2, 1]],
+            stream=stream)
+    ring.Free()
+
+
 def graphs(comm, stream):
     value = numpy.array([1, 2])
 
@@ -273,7 +308,7 @@ def requests(comm, stream):
 
 def main():
     comm, stream = mpix_mscclpp.Queued(WORLD), mpix_mscclpp.HostStream()
-    for part in (reductions, blocks, sizes, graphs, requests, forms):
+    for part in (reductions, blocks, sizes, neighbors, graphs, requests, forms):
         part(comm, stream)
     stream.synchronize()
     check(comm.Get_queued() > 30, f"only {comm.Get_queued()} calls were queued")

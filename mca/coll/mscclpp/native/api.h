@@ -16,7 +16,7 @@
 
 #include "mca/coll/mscclpp/native/channel_api.h"
 
-#define MCA_COLL_MSCCLPP_API_VERSION 2u
+#define MCA_COLL_MSCCLPP_API_VERSION 3u
 #define MCA_COLL_MSCCLPP_API_NAME "mca_coll_mscclpp_api"
 
 typedef enum {
@@ -36,7 +36,12 @@ typedef enum {
     MCA_COLL_MSCCLPP_QUEUE_GATHERV,
     MCA_COLL_MSCCLPP_QUEUE_SCATTERV,
     MCA_COLL_MSCCLPP_QUEUE_ALLTOALLV,
-    MCA_COLL_MSCCLPP_QUEUE_ALLTOALLW
+    MCA_COLL_MSCCLPP_QUEUE_ALLTOALLW,
+    MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLGATHER,
+    MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLGATHERV,
+    MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLTOALL,
+    MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLTOALLV,
+    MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLTOALLW
 } mca_coll_mscclpp_queue_coll_t;
 
 /*
@@ -63,11 +68,14 @@ typedef struct {
     MPI_Comm comm;
     void *stream; /* a cudaStream_t, or a queue of the twin */
     /*
-     * Whether `most` is the largest block of all ranks in bytes. In other calls of gatherv, scatterv, alltoallv and
-     * alltoallw each rank knows the sizes of its own blocks alone, and the kernels find the largest.
+     * Whether `most` is the largest block of all ranks in bytes. In other calls of gatherv, scatterv, alltoallv,
+     * alltoallw and of neighbourhood collectives each rank knows the sizes of its own blocks alone, and the kernels
+     * find the largest.
      */
     int agreed;
     uint64_t most;
+    const MPI_Aint *soffsets; /* displacements of neighbor_alltoallw, which has no sdispls and rdispls */
+    const MPI_Aint *roffsets;
 } mca_coll_mscclpp_queue_call_t;
 
 typedef enum {

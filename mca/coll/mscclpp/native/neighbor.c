@@ -105,22 +105,42 @@ static mca_coll_mscclpp_edges_t *find_edges(struct ompi_communicator_t *comm, bo
 }
 
 /*
- * Returns the edges out of this rank (`out`) or into it. They are found once, since a topology never changes. Without
- * memory this becomes the call's error, and there are no edges.
+ * Returns the edges out of this rank (`out`) or into it. They are found once, since a topology never changes. NULL
+ * without memory, which is logged.
  */
+static const mca_coll_mscclpp_edges_t *keep_edges(mca_coll_mscclpp_module_t *module, bool out)
+{
+    mca_coll_mscclpp_edges_t **kept = out ? &module->edges_out : &module->edges_in;
+
+    if (*kept == NULL) {
+        *kept = find_edges(module->comm, out);
+    }
+    return *kept;
+}
+
+/* Does the same for a call. Without memory this becomes the call's error, and there are no edges. */
 static const mca_coll_mscclpp_edges_t *edges_of(call_t *call, bool out)
 {
     static const mca_coll_mscclpp_edges_t none = {.count = 0};
-    mca_coll_mscclpp_edges_t **kept = out ? &call->module->edges_out : &call->module->edges_in;
+    const mca_coll_mscclpp_edges_t *edges = keep_edges(call->module, out);
 
-    if (*kept == NULL) {
-        *kept = find_edges(call->module->comm, out);
-    }
-    if (*kept == NULL) {
+    if (edges == NULL) {
         call->rc = MPI_ERR_NO_MEM;
         return &none;
     }
-    return *kept;
+    return edges;
+}
+
+bool mca_coll_mscclpp_native_has_parallel_edges(mca_coll_mscclpp_module_t *module)
+{
+    bool parallel = false;
+
+    for (int out = 0; out <= 1 && OMPI_COMM_IS_TOPO(module->comm); ++out) {
+        const mca_coll_mscclpp_edges_t *edges = keep_edges(module, 0 != out);
+
+        parallel = parallel || (edges != NULL && edges->parallel);
+    }
+    return parallel;
 }
 
 /*

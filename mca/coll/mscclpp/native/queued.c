@@ -8,6 +8,7 @@
 #include "mca/coll/mscclpp/native/by_name.h"
 #include "mca/coll/mscclpp/native/channels.h"
 #include "mca/coll/mscclpp/native/gate.h"
+#include "mca/coll/mscclpp/native/host_streams.h"
 #include "mca/coll/mscclpp/native/lane.h"
 #include "mca/common/base/log.h"
 #include "mca/common/task/task.h"
@@ -39,6 +40,11 @@ static const struct {
     COLLECTIVE(SCATTERV, scatterv),
     COLLECTIVE(ALLTOALLV, alltoallv),
     COLLECTIVE(ALLTOALLW, alltoallw),
+    COLLECTIVE(NEIGHBOR_ALLGATHER, neighbor_allgather),
+    COLLECTIVE(NEIGHBOR_ALLGATHERV, neighbor_allgatherv),
+    COLLECTIVE(NEIGHBOR_ALLTOALL, neighbor_alltoall),
+    COLLECTIVE(NEIGHBOR_ALLTOALLV, neighbor_alltoallv),
+    COLLECTIVE(NEIGHBOR_ALLTOALLW, neighbor_alltoallw),
 #undef COLLECTIVE
 };
 
@@ -55,7 +61,7 @@ static mscclpp_status_t open_queue(mscclpp_team_t *team, void *context)
  */
 static int ensure_queue(mca_coll_mscclpp_module_t *module, const void *const buffers[2], bool on_device)
 {
-    uint64_t most = 0; /* not needed here */
+    uint64_t parallel; /* 1: some rank has several edges to one rank; their blocks are packed */
     bool had_team = false;
     int rc;
 
@@ -63,7 +69,9 @@ static int ensure_queue(mca_coll_mscclpp_module_t *module, const void *const buf
         return OMPI_SUCCESS;
     }
     mca_coll_mscclpp_request_await(module);
-    rc = mca_coll_mscclpp_lane_make(module, buffers, on_device, &most, open_queue, &had_team, &module->queued);
+    parallel = mca_coll_mscclpp_native_has_parallel_edges(module);
+    rc = mca_coll_mscclpp_lane_make(module, buffers, on_device, &parallel, open_queue, &had_team, &module->queued);
+    module->parallel_edges = parallel != 0;
     module->never_queued = module->queued == NULL && (had_team || module->no_lanes);
     return rc;
 }
@@ -212,6 +220,8 @@ static void keep_arguments(const call_t *call, mca_coll_mscclpp_passed_t *passed
     }
     passed->stype = call->sendtype;
     passed->rtype = call->recvtype;
+    passed->soffsets = call->soffsets;
+    passed->roffsets = call->roffsets;
     passed->stypes = (struct ompi_datatype_t *const *)call->sendtypes;
     passed->rtypes = (struct ompi_datatype_t *const *)call->recvtypes;
     passed->type = call->recvtype;
@@ -268,6 +278,53 @@ static bool describe(mca_coll_mscclpp_module_t *module, const call_t *call, mca_
     return true;
 }
 
+/* Calls `use` with our stream for the application's, unless that is the twin's default stream, which is always idle. */
+static int with_stream(void *app_stream, mscclpp_status_t (*use)(mscclpp_gpu_stream_t *stream, int *answer_p),
+                       int *answer_p)
+{
+    const mscclpp_gpu_ops_t *gpu = mca_coll_mscclpp_state.gpu;
+    mscclpp_gpu_stream_t *stream;
+    mscclpp_status_t status;
+    int device;
+
+    if (gpu == NULL || (gpu->twin && app_stream == NULL)) {
+        return OMPI_SUCCESS;
+    }
+    status = gpu->current_device(&device);
+    if (MSCCLPP_OK == status) {
+        status = gpu->stream_wrap(device, app_stream, &stream);
+    }
+    if (MSCCLPP_OK == status) {
+        status = use(stream, answer_p);
+        gpu->stream_destroy(stream);
+    }
+    return MSCCLPP_OK == status ? OMPI_SUCCESS : mca_coll_mscclpp_status_to_ompi(status);
+}
+
+static mscclpp_status_t ask_capturing(mscclpp_gpu_stream_t *stream, int *answer_p)
+{
+    *answer_p = mca_coll_mscclpp_state.gpu->is_capturing(stream);
+    return MSCCLPP_OK;
+}
+
+/* Whether the application's stream is being captured; 0 also if this cannot be found out. */
+static int is_capturing(void *stream)
+{
+    int answer = 0;
+
+    (void)with_stream(stream, ask_capturing, &answer);
+    return answer;
+}
+
+/*
+ * Tells whether a call must not be captured. Blocks of a rank with several edges to this one are packed, in memory that
+ * a graph could not repeat. All ranks refuse the call then, as a rank does not know the others' edges.
+ */
+static bool excludes_capture(const mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_native_t *native)
+{
+    return native->args.coll >= MSCCLPP_COLL_NEIGHBORS && module->parallel_edges;
+}
+
 /* Enqueues a call that has been described. */
 static end_t enqueue_described(mca_coll_mscclpp_module_t *module, const call_t *call, mca_coll_mscclpp_native_t *native,
                                int *code_p)
@@ -291,7 +348,7 @@ static end_t enqueue_described(mca_coll_mscclpp_module_t *module, const call_t *
         *code_p = native->rc;
         return MCA_COLL_MSCCLPP_QUEUE_ERROR;
     }
-    if (module->queued == NULL || !on_device) {
+    if (module->queued == NULL || !on_device || (excludes_capture(module, native) && is_capturing(call->stream))) {
         return MCA_COLL_MSCCLPP_NOT_QUEUED;
     }
     status = begin_call(module->queued, call->stream, &stream);
@@ -315,7 +372,8 @@ static end_t enqueue_other(mca_coll_mscclpp_module_t *module, const call_t *call
         *code_p = MPI_ERR_COUNT;
         return MCA_COLL_MSCCLPP_QUEUE_ERROR;
     }
-    if (ompi_comm_size(module->comm) > MSCCLPP_DEV_MAX_RANKS) {
+    if (ompi_comm_size(module->comm) > MSCCLPP_DEV_MAX_RANKS ||
+        (size_t)call->coll >= sizeof(collectives) / sizeof(collectives[0])) {
         return MCA_COLL_MSCCLPP_NOT_QUEUED;
     }
     if (describe(module, call, &native)) {
@@ -439,29 +497,6 @@ static uint64_t count_calls(MPI_Comm comm)
     return module == NULL ? 0 : module->queued_calls;
 }
 
-/* Calls `use` with our stream for the application's, unless that is the twin's default stream, which is always idle. */
-static int with_stream(void *app_stream, mscclpp_status_t (*use)(mscclpp_gpu_stream_t *stream, int *answer_p),
-                       int *answer_p)
-{
-    const mscclpp_gpu_ops_t *gpu = mca_coll_mscclpp_state.gpu;
-    mscclpp_gpu_stream_t *stream;
-    mscclpp_status_t status;
-    int device;
-
-    if (gpu == NULL || (gpu->twin && app_stream == NULL)) {
-        return OMPI_SUCCESS;
-    }
-    status = gpu->current_device(&device);
-    if (MSCCLPP_OK == status) {
-        status = gpu->stream_wrap(device, app_stream, &stream);
-    }
-    if (MSCCLPP_OK == status) {
-        status = use(stream, answer_p);
-        gpu->stream_destroy(stream);
-    }
-    return MSCCLPP_OK == status ? OMPI_SUCCESS : mca_coll_mscclpp_status_to_ompi(status);
-}
-
 /* Waits until the stream is idle. Runs MPI's progress meanwhile, since other ranks may depend on it. */
 static mscclpp_status_t wait_for(mscclpp_gpu_stream_t *stream, int *answer_p)
 {
@@ -474,105 +509,9 @@ static mscclpp_status_t wait_for(mscclpp_gpu_stream_t *stream, int *answer_p)
     return status;
 }
 
-static mscclpp_status_t ask_capturing(mscclpp_gpu_stream_t *stream, int *answer_p)
-{
-    *answer_p = mca_coll_mscclpp_state.gpu->is_capturing(stream);
-    return MSCCLPP_OK;
-}
-
 static int wait_stream(void *stream)
 {
     return with_stream(stream, wait_for, NULL);
-}
-
-/* Whether the application's stream is being captured; 0 also if this cannot be found out. */
-static int is_capturing(void *stream)
-{
-    int answer = 0;
-
-    (void)with_stream(stream, ask_capturing, &answer);
-    return answer;
-}
-
-/* The MPI error code for an errno of the host twin. */
-static int errno_to_mpi(int error)
-{
-    return 0 == error                          ? OMPI_SUCCESS
-           : ENOMEM == error                   ? MPI_ERR_NO_MEM
-           : EINVAL == error || EBUSY == error ? MPI_ERR_ARG
-                                               : MPI_ERR_INTERN;
-}
-
-static bool has_twin(void)
-{
-    return mca_coll_mscclpp_state.gpu != NULL && mca_coll_mscclpp_state.gpu->twin;
-}
-
-static int is_twin(void)
-{
-    return has_twin();
-}
-
-static int host_stream_create(void **stream_p)
-{
-    mscclpp_dev_twin_queue_t *queue;
-    int error;
-
-    if (!has_twin()) {
-        return MPI_ERR_UNSUPPORTED_OPERATION;
-    }
-    error = mscclpp_dev_twin_queue_create(&queue);
-    if (0 == error) {
-        mscclpp_dev_twin_queue_set_apart(queue);
-        *stream_p = queue;
-    }
-    return errno_to_mpi(error);
-}
-
-static int host_stream_destroy(void *stream)
-{
-    mscclpp_dev_twin_queue_destroy(stream);
-    return OMPI_SUCCESS;
-}
-
-static int host_call(void *stream, void (*function)(void *argument), void *argument)
-{
-    return errno_to_mpi(mscclpp_dev_twin_call(stream, function, argument));
-}
-
-static int host_capture_begin(void *stream)
-{
-    return errno_to_mpi(mscclpp_dev_twin_record(stream));
-}
-
-static int host_capture_end(void *stream, void **graph_p)
-{
-    mscclpp_dev_twin_graph_t *graph = NULL;
-    const int error = mscclpp_dev_twin_recorded(stream, &graph);
-
-    *graph_p = graph;
-    return errno_to_mpi(error);
-}
-
-static int host_graph_launch(void *graph, void *stream)
-{
-    return errno_to_mpi(mscclpp_dev_twin_replay(graph, stream));
-}
-
-static int host_graph_destroy(void *graph)
-{
-    mscclpp_dev_twin_graph_destroy(graph);
-    return OMPI_SUCCESS;
-}
-
-static int host_loop(void *stream, void *body, const uint64_t *condition)
-{
-    return errno_to_mpi(mscclpp_dev_twin_loop(stream, body, condition));
-}
-
-static int host_graph_append(void *graph, void *added)
-{
-    return errno_to_mpi(mscclpp_dev_twin_append(graph, added));
 }
 
 extern const mca_coll_mscclpp_api_t mca_coll_mscclpp_api __attribute__((visibility("default")));
@@ -584,17 +523,17 @@ const mca_coll_mscclpp_api_t mca_coll_mscclpp_api = {
     .count = count_calls,
     .wait = wait_stream,
     .is_capturing = is_capturing,
-    .host_stream_create = host_stream_create,
-    .host_stream_destroy = host_stream_destroy,
-    .host_call = host_call,
-    .host_capture_begin = host_capture_begin,
-    .host_capture_end = host_capture_end,
-    .host_graph_launch = host_graph_launch,
-    .host_graph_destroy = host_graph_destroy,
-    .host_loop = host_loop,
-    .host_graph_append = host_graph_append,
+    .host_stream_create = mca_coll_mscclpp_host_stream_create,
+    .host_stream_destroy = mca_coll_mscclpp_host_stream_destroy,
+    .host_call = mca_coll_mscclpp_host_call,
+    .host_capture_begin = mca_coll_mscclpp_host_capture_begin,
+    .host_capture_end = mca_coll_mscclpp_host_capture_end,
+    .host_graph_launch = mca_coll_mscclpp_host_graph_launch,
+    .host_graph_destroy = mca_coll_mscclpp_host_graph_destroy,
+    .host_loop = mca_coll_mscclpp_host_loop,
+    .host_graph_append = mca_coll_mscclpp_host_graph_append,
     .prepare = prepare,
-    .is_twin = is_twin,
+    .is_twin = mca_coll_mscclpp_is_twin,
     .run_plan = mca_coll_mscclpp_run_plan,
     .channels = &mca_coll_mscclpp_channel_api,
 };

@@ -1,0 +1,82 @@
+/* The queued neighbourhood collectives, on communicators with a topology. */
+#include "mpix/describe.h"
+#include "mpix/enqueue.h"
+#include "mpix/include/mpix_mscclpp.h"
+
+typedef mca_coll_mscclpp_queue_call_t call_t;
+
+int MPIX_Mscclpp_neighbor_allgather_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                                            void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm,
+                                            void *stream)
+{
+    const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
+    const mpix_side_t recv = {recvbuf, recvcount, NULL, NULL, recvtype, NULL};
+    call_t call;
+    const int code = mpix_queue_or_wait(
+        mpix_describe_neighbors(&call, MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLGATHER, &send, &recv, comm), &call, stream);
+
+    return MPIX_PLAIN(
+        code, comm, mpix_largest_count(&call),
+        MPI_Neighbor_allgather(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, comm));
+}
+
+int MPIX_Mscclpp_neighbor_allgatherv_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                                             void *recvbuf, const int recvcounts[], const int displs[],
+                                             MPI_Datatype recvtype, MPI_Comm comm, void *stream)
+{
+    const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
+    const mpix_side_t recv = {recvbuf, 0, recvcounts, displs, recvtype, NULL};
+    call_t call;
+    const int code = mpix_queue_or_wait(
+        mpix_describe_neighbors(&call, MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLGATHERV, &send, &recv, comm), &call, stream);
+
+    return MPIX_PLAIN(
+        code, comm, mpix_largest_count(&call),
+        MPI_Neighbor_allgatherv(sendbuf, (int)sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm));
+}
+
+int MPIX_Mscclpp_neighbor_alltoall_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
+                                           void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm,
+                                           void *stream)
+{
+    const mpix_side_t send = {sendbuf, sendcount, NULL, NULL, sendtype, NULL};
+    const mpix_side_t recv = {recvbuf, recvcount, NULL, NULL, recvtype, NULL};
+    call_t call;
+    const int code = mpix_queue_or_wait(
+        mpix_describe_neighbors(&call, MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLTOALL, &send, &recv, comm), &call, stream);
+
+    return MPIX_PLAIN(
+        code, comm, mpix_largest_count(&call),
+        MPI_Neighbor_alltoall(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, comm));
+}
+
+int MPIX_Mscclpp_neighbor_alltoallv_enqueue(const void *sendbuf, const int sendcounts[], const int sdispls[],
+                                            MPI_Datatype sendtype, void *recvbuf, const int recvcounts[],
+                                            const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm, void *stream)
+{
+    const mpix_side_t send = {sendbuf, 0, sendcounts, sdispls, sendtype, NULL};
+    const mpix_side_t recv = {recvbuf, 0, recvcounts, rdispls, recvtype, NULL};
+    call_t call;
+    const int code = mpix_queue_or_wait(
+        mpix_describe_neighbors(&call, MCA_COLL_MSCCLPP_QUEUE_NEIGHBOR_ALLTOALLV, &send, &recv, comm), &call, stream);
+
+    return MPIX_PLAIN(
+        code, comm, 0,
+        MPI_Neighbor_alltoallv(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm));
+}
+
+int MPIX_Mscclpp_neighbor_alltoallw_enqueue(const void *sendbuf, const int sendcounts[], const MPI_Aint sdispls[],
+                                            const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[],
+                                            const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm,
+                                            void *stream)
+{
+    const mpix_side_t send = {sendbuf, 0, sendcounts, NULL, MPI_BYTE, sendtypes};
+    const mpix_side_t recv = {recvbuf, 0, recvcounts, NULL, MPI_BYTE, recvtypes};
+    call_t call;
+    const int code =
+        mpix_queue_or_wait(mpix_describe_neighbors_w(&call, &send, sdispls, &recv, rdispls, comm), &call, stream);
+
+    return MPIX_PLAIN(
+        code, comm, 0,
+        MPI_Neighbor_alltoallw(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm));
+}
