@@ -319,6 +319,9 @@ cases_plans_chosen() {
     done
     run_saying "plans:unmapped" 'plan:.*, by memory of its own' 60 "${job[@]}" "$folder/3/allgather_direct.json" \
         "$bindir/test_plans" allgather planned any 100
+    # Chunks of 20 sizes in memory that is made once, on each rank.
+    run_counting "plans:made once" 3 'plan:allreduce_packets has [0-9]+ bytes of memory' 60 "${job[@]}" \
+        "$folder/3/allreduce_packets.json" "$bindir/test_plans" allreduce planned any 1000
     run_never_saying "plans:nothing is copied" 'plan:.*, by memory of its own' 60 "${job[@]}" \
         "$folder/3/allreduce_ring.json" --mca coll_mscclpp_twin_shared_only 1 "$bindir/test_plans" allreduce planned \
         sum 1000
