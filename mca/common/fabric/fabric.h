@@ -19,12 +19,13 @@ typedef struct mscclpp_fabric mscclpp_fabric_t;
 
 /*
  * Connects the nodes of a communicator. Each node has its group and runner already. `config` is copied; the settings
- * that must be equal on all nodes are equal by now. Takes over what `nodes` holds unless memory is short; the caller
- * frees what is left. Collective over all ranks of the communicator. Returns the same status on all ranks: MSCCLPP_OK,
- * MSCCLPP_ERR_NOT_SUPPORTED with the reason logged, or the error of the exchange.
+ * that must be equal on all nodes are equal by now. `own_status` is this rank's status so far, on which the ranks have
+ * not voted yet. Takes over what `nodes` holds unless memory is short; the caller frees what is left. Collective over
+ * all ranks of the communicator. Returns the same status on all ranks: MSCCLPP_OK, MSCCLPP_ERR_NOT_SUPPORTED with the
+ * reason logged, or the error of the exchange.
  */
 mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_config_t *config, mscclpp_nodes_t *nodes,
-                                       mscclpp_fabric_t **fabric_p);
+                                       mscclpp_status_t own_status, mscclpp_fabric_t **fabric_p);
 
 /* Frees a fabric. Local. All kernels must have ended. NULL is allowed. */
 void mscclpp_fabric_destroy(mscclpp_fabric_t *fabric);

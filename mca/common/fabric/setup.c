@@ -263,17 +263,18 @@ static uint64_t find_absent(void *context, bool may_ask)
 }
 
 mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_config_t *config, mscclpp_nodes_t *nodes,
-                                       mscclpp_fabric_t **fabric_p)
+                                       mscclpp_status_t own_status, mscclpp_fabric_t **fabric_p)
 {
     mscclpp_group_t *group = runner->group;
     const mscclpp_oob_t *oob = &group->oob;
     mscclpp_fabric_t *fabric = calloc(1, sizeof(*fabric) + (size_t)nodes->count * sizeof(*fabric->node));
-    mscclpp_status_t status = fabric != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
+    mscclpp_status_t status;
 
-    if (status != MSCCLPP_OK) {
+    if (fabric == NULL) {
         mscclpp_error("%s: no memory to join the nodes of %d ranks", oob->label, oob->size);
+        own_status = MSCCLPP_ERR_NO_MEMORY;
     }
-    status = mscclpp_agree(oob, NULL, status, "memory to join nodes");
+    status = mscclpp_agree(oob, NULL, own_status, "control messages, or memory to join nodes");
     if (status != MSCCLPP_OK) {
         free(fabric);
         return status;

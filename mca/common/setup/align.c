@@ -9,11 +9,13 @@
 #include "mca/common/algo/rules.h"
 #include "mca/common/base/log.h"
 #include "mca/common/base/tool.h"
-#include "mca/common/oob/vote.h"
 #include "mca/common/setup/internal.h"
 
 /* Change this number whenever the data that ranks of different nodes exchange change. */
-#define PROTOCOL_VERSION 12u
+#define PROTOCOL_VERSION 13u
+
+/* The most bytes of an address that travels with the facts. Those of most machines fit. */
+#define ADDRESS_INLINE 256u
 
 /*
  * What each rank tells all others: values that must be equal on all nodes, and facts that only its own node knows so
@@ -21,6 +23,7 @@
  */
 typedef struct {
     uint32_t version; /* PROTOCOL_VERSION of the sender */
+    int32_t status;   /* whether the sender has a node's team; all that follows is 0 if not */
     uint32_t on_twin;
     uint32_t meet_first;  /* as in mscclpp_group_t */
     uint32_t block_limit; /* as in mscclpp_runner_t */
@@ -34,8 +37,9 @@ typedef struct {
     uint64_t team_id;
     uint64_t exchange_size;
     uint64_t scratch_size;
-    uint64_t protocol_digest; /* of the sender's protocol, which is larger than all of this */
-    uint64_t address_length;  /* bytes of its address for control messages; 0: it has none */
+    uint64_t protocol_digest;              /* of the sender's protocol, which is larger than all of this */
+    uint64_t address_length;               /* bytes of its address for control messages; 0: it has none */
+    unsigned char address[ADDRESS_INLINE]; /* the address if it fits; else it takes an exchange of its own */
 } node_facts_t;
 
 /* The numbers of the digest FNV-1a for 64 bits. */
@@ -53,6 +57,27 @@ static uint64_t digest_of(const mscclpp_protocol_t *protocol)
         digest = (digest ^ bytes[i]) * FNV_PRIME;
     }
     return digest;
+}
+
+/*
+ * True if all ranks have a node's team. Otherwise logs the first rank that has none for a reason of its own, which the
+ * ranks of that node have logged at the right level already.
+ */
+static bool check_teams(const mscclpp_oob_t *oob, const node_facts_t *facts)
+{
+    int rank, culprit = -1;
+
+    for (rank = 0; rank < oob->size; ++rank) {
+        if (facts[rank].status != MSCCLPP_OK &&
+            (culprit < 0 || (facts[culprit].status == MSCCLPP_ERR_PEER && facts[rank].status != MSCCLPP_ERR_PEER))) {
+            culprit = rank;
+        }
+    }
+    if (culprit >= 0) {
+        mscclpp_info("%s: rank %d: the team of its node: %s: device buffers are staged", oob->label, culprit,
+                     mscclpp_status_string((mscclpp_status_t)facts[culprit].status));
+    }
+    return culprit < 0;
 }
 
 /* True if all ranks can work together. Otherwise every rank logs the first rank that differs. */
@@ -159,38 +184,36 @@ static mscclpp_status_t avoid_deadlocks(mscclpp_team_t *team, const mscclpp_oob_
 /*
  * Connects control messages between nodes. Without them, other nodes notice a failure of this one only by their
  * deadlines. If the ranks have no carrier in common, there are no control messages; this is no error, and equal on all
- * ranks. `own_address` is this rank's address, and `own_status` its status so far.
+ * ranks. `own_address` is this rank's address. *own_status_p: in, this rank's status so far; out, after the connect.
  */
 static mscclpp_status_t connect_ctrl(mscclpp_team_t *team, const node_facts_t *facts, const unsigned char *own_address,
-                                     mscclpp_status_t own_status)
+                                     mscclpp_status_t *own_status_p)
 {
     const mscclpp_oob_t *oob = &team->group.oob;
+    const unsigned char *addresses = facts[0].address;
+    unsigned char *gathered = NULL;
+    size_t stride = sizeof(*facts);
     uint64_t longest = 0;
-    unsigned char *addresses;
-    mscclpp_status_t status;
+    mscclpp_status_t status = MSCCLPP_OK;
     int rank;
 
     for (rank = 0; rank < oob->size; ++rank) {
         longest = facts[rank].address_length > longest ? facts[rank].address_length : longest;
     }
-    if (longest == 0) {
+    if (longest > ADDRESS_INLINE) {
+        addresses = gathered = calloc((size_t)oob->size, longest);
+        stride = longest;
+        status = oob->allgather(oob->context, own_address, gathered, longest);
+    }
+    if (status == MSCCLPP_OK && *own_status_p == MSCCLPP_OK && team->group.ctrl != NULL) {
+        *own_status_p = longest == 0 ? MSCCLPP_ERR_NOT_SUPPORTED
+                                     : mscclpp_ctrl_connect(team->group.ctrl, facts[0].team_id, addresses, stride);
+    }
+    free(gathered);
+    if (*own_status_p == MSCCLPP_ERR_NOT_SUPPORTED) {
         mscclpp_ctrl_destroy(team->group.ctrl);
         team->group.ctrl = NULL;
-        return MSCCLPP_OK;
-    }
-    addresses = calloc((size_t)oob->size, longest);
-    status = oob->allgather(oob->context, own_address, addresses, longest);
-    if (status == MSCCLPP_OK && own_status == MSCCLPP_OK && team->group.ctrl != NULL) {
-        own_status = mscclpp_ctrl_connect(team->group.ctrl, facts[0].team_id, addresses, longest);
-    }
-    free(addresses);
-    if (status == MSCCLPP_OK) {
-        status = mscclpp_agree(oob, NULL, own_status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_OK : own_status,
-                               "control messages between nodes");
-    }
-    if (status == MSCCLPP_OK && own_status == MSCCLPP_ERR_NOT_SUPPORTED) {
-        mscclpp_ctrl_destroy(team->group.ctrl);
-        team->group.ctrl = NULL;
+        *own_status_p = MSCCLPP_OK;
     }
     return status;
 }
@@ -233,7 +256,6 @@ static mscclpp_status_t fill_facts(mscclpp_team_t *team, const mscclpp_team_para
     memcpy(protocol, &team->protocol, sizeof(*protocol));
     protocol->rules = *mscclpp_rules_find(params->rules, (uint32_t)oob->size, team->group.on_twin);
     protocol->coll_rules = *mscclpp_rules_find_coll(params->rules, (uint32_t)oob->size, team->group.on_twin);
-    own_facts->version = PROTOCOL_VERSION;
     own_facts->on_twin = team->group.on_twin;
     own_facts->meet_first = team->group.meet_first;
     own_facts->block_limit = team->runner.block_limit;
@@ -253,6 +275,7 @@ static mscclpp_status_t fill_facts(mscclpp_team_t *team, const mscclpp_team_para
     own_status = mscclpp_ctrl_create(config->ucx, oob, &team->group.ctrl);
     if (own_status == MSCCLPP_OK && mscclpp_ctrl_address(team->group.ctrl, address, &length) == MSCCLPP_OK) {
         own_facts->address_length = length;
+        memcpy(own_facts->address, address, length < ADDRESS_INLINE ? length : ADDRESS_INLINE);
     }
     return own_status;
 }
@@ -262,21 +285,27 @@ static mscclpp_status_t fill_facts(mscclpp_team_t *team, const mscclpp_team_para
  * sends.
  */
 static mscclpp_status_t agree(mscclpp_team_t *team, const mscclpp_team_params_t *params, const mscclpp_nodes_t *nodes,
-                              mscclpp_config_t *config, node_facts_t *facts, bool *has_plans_p)
+                              mscclpp_config_t *config, node_facts_t *facts, mscclpp_status_t *own_status_p,
+                              bool *has_plans_p)
 {
     const mscclpp_oob_t *oob = &params->oob;
     unsigned char address[MSCCLPP_CTRL_ADDRESS_MAX] = {0};
     mscclpp_protocol_t protocol;
-    const mscclpp_status_t own_status = fill_facts(team, params, config, &protocol, &facts[oob->size], address);
-    mscclpp_status_t status = oob->allgather(oob->context, &facts[oob->size], facts, sizeof(*facts));
+    mscclpp_status_t status;
     bool take_turns = false;
     int rank;
 
-    if (status == MSCCLPP_OK && !check_facts(oob, facts)) {
+    facts[oob->size].version = PROTOCOL_VERSION;
+    facts[oob->size].status = (int32_t)*own_status_p;
+    if (*own_status_p == MSCCLPP_OK) {
+        *own_status_p = fill_facts(team, params, config, &protocol, &facts[oob->size], address);
+    }
+    status = oob->allgather(oob->context, &facts[oob->size], facts, sizeof(*facts));
+    if (status == MSCCLPP_OK && (!check_teams(oob, facts) || !check_facts(oob, facts))) {
         status = MSCCLPP_ERR_NOT_SUPPORTED;
     }
     if (status == MSCCLPP_OK) {
-        status = connect_ctrl(team, facts, address, own_status);
+        status = connect_ctrl(team, facts, address, own_status_p);
     }
     if (status == MSCCLPP_OK) {
         status = agree_on_protocol(team, facts, &protocol);
@@ -306,7 +335,8 @@ static mscclpp_status_t agree(mscclpp_team_t *team, const mscclpp_team_params_t 
 
 /* Makes the nodes agree. All ranks return the same status, even if one of them lacks memory. */
 mscclpp_status_t mscclpp_setup_align(mscclpp_team_t *team, const mscclpp_team_params_t *params,
-                                     const mscclpp_nodes_t *nodes, mscclpp_config_t *config, bool *has_plans_p)
+                                     const mscclpp_nodes_t *nodes, mscclpp_config_t *config,
+                                     mscclpp_status_t *own_status_p, bool *has_plans_p)
 {
     const mscclpp_oob_t *oob = &params->oob;
     node_facts_t *facts = calloc((size_t)oob->size + 1, sizeof(*facts)), no_facts;
@@ -319,7 +349,7 @@ mscclpp_status_t mscclpp_setup_align(mscclpp_team_t *team, const mscclpp_team_pa
         status = oob->allgather(oob->context, &no_facts, NULL, sizeof(no_facts));
         return status == MSCCLPP_OK ? MSCCLPP_ERR_NO_MEMORY : status;
     }
-    status = agree(team, params, nodes, config, facts, has_plans_p);
+    status = agree(team, params, nodes, config, facts, own_status_p, has_plans_p);
     free(facts);
     return status;
 }

@@ -236,34 +236,26 @@ static void find_leaders(mscclpp_team_t *team, const mscclpp_nodes_t *nodes)
 }
 
 /*
- * Creates the node's team. The status is equal on all ranks of all nodes. *team_p is always written, and may be a team
- * even after an error, if another node has failed; NULL: there is no team.
+ * Creates the node's team. *team_p is always written; NULL: there is no team. *own_status_p is whether this rank has
+ * one, which the ranks of other nodes do not know yet. Returns the error of the exchange, which is equal on all ranks.
  */
 static mscclpp_status_t create_node_team(const mscclpp_team_params_t *params, const mscclpp_nodes_t *nodes,
-                                         mscclpp_oob_part_t *part, mscclpp_team_t **team_p)
+                                         mscclpp_oob_part_t *part, mscclpp_team_t **team_p,
+                                         mscclpp_status_t *own_status_p)
 {
-    mscclpp_status_t status, finish_status, own_status;
-    mscclpp_vote_t vote = {-1, MSCCLPP_OK, true};
+    mscclpp_status_t status;
     mscclpp_oob_t table;
 
     *team_p = NULL;
     mscclpp_oob_part_table(part, nodes, &table);
-    status = mscclpp_setup_node(params, &table, nodes, &own_status, team_p);
-    finish_status = mscclpp_oob_part_finish(part);
+    status = mscclpp_setup_node(params, &table, nodes, own_status_p, team_p);
     if (status == MSCCLPP_OK) {
         (*team_p)->group.oob = params->oob;
         find_leaders(*team_p, nodes);
-    } else if (own_status == MSCCLPP_OK) {
-        own_status = MSCCLPP_ERR_PEER;
+    } else if (*own_status_p == MSCCLPP_OK) {
+        *own_status_p = MSCCLPP_ERR_PEER;
     }
-    status = finish_status == MSCCLPP_OK ? mscclpp_vote(&params->oob, own_status, &vote) : finish_status;
-    if (status == MSCCLPP_OK && vote.culprit >= 0) {
-        /* The ranks of that node have logged the reason at the right level already. */
-        mscclpp_info("%s: rank %d: the team of its node: %s: device buffers are staged", params->oob.label,
-                     vote.culprit, mscclpp_status_string(vote.status));
-        status = MSCCLPP_ERR_NOT_SUPPORTED;
-    }
-    return status;
+    return mscclpp_oob_part_finish(part);
 }
 
 /* Checks the result of an all-reduce to which each rank has passed its number plus 1. */
@@ -368,14 +360,14 @@ static mscclpp_status_t join_nodes(const mscclpp_team_params_t *params, mscclpp_
     const mscclpp_oob_t *oob = &params->oob;
     const int node = nodes->node, count = nodes->count;
     mscclpp_team_t *team = NULL;
-    mscclpp_status_t own_status, status = create_node_team(params, nodes, part, &team);
+    mscclpp_status_t own_status, status = create_node_team(params, nodes, part, &team, &own_status);
     bool has_plans = false;
 
     if (status == MSCCLPP_OK) {
-        status = mscclpp_setup_align(team, params, nodes, config, &has_plans);
+        status = mscclpp_setup_align(team, params, nodes, config, &own_status, &has_plans);
     }
     if (status == MSCCLPP_OK) {
-        status = mscclpp_fabric_create(&team->runner, config, nodes, &team->fabric);
+        status = mscclpp_fabric_create(&team->runner, config, nodes, own_status, &team->fabric);
     }
     if (status == MSCCLPP_OK) {
         status = mscclpp_agree(oob, NULL, probe_all(team), "the first all-reduce between nodes");

@@ -16,11 +16,14 @@ mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const m
 
 /*
  * align.c: makes the nodes agree: puts rank 0's settings and the tightest limits in force on all nodes, also in
- * `config`, and connects control messages. *has_plans_p becomes true if some rank has been given execution plans.
- * Collective over all ranks. Returns MSCCLPP_ERR_NOT_SUPPORTED on all ranks if the nodes cannot work together.
+ * `config`, and connects control messages. *own_status_p: in, whether this rank has a node's team (else `team` may be
+ * NULL); out, whether its control messages are connected, on which the ranks have not voted. *has_plans_p becomes true
+ * if some rank has been given execution plans. Collective over all ranks. Returns MSCCLPP_ERR_NOT_SUPPORTED on all
+ * ranks if the nodes cannot work together, or a rank has no team.
  */
 mscclpp_status_t mscclpp_setup_align(mscclpp_team_t *team, const mscclpp_team_params_t *params,
-                                     const mscclpp_nodes_t *nodes, mscclpp_config_t *config, bool *has_plans_p);
+                                     const mscclpp_nodes_t *nodes, mscclpp_config_t *config,
+                                     mscclpp_status_t *own_status_p, bool *has_plans_p);
 
 /*
  * probe.c: launches a kernel of one block on each rank of the node, `rounds` times; in each round the kernels of all
