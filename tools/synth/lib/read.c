@@ -19,7 +19,7 @@ typedef struct {
     int link_count;
 } reader_t;
 
-enum { RESOLVING = 1, RESOLVED = 2 }; /* a group that is met again while it is RESOLVING holds itself */
+enum { RESOLVING = 1, RESOLVED = 2 }; /* if met again: RESOLVING, it holds itself; RESOLVED, its links are known */
 
 static bool refuse(reader_t *reader, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -261,7 +261,7 @@ static bool collect_links(reader_t *reader, const mscclpp_json_t *group, int pos
         if (inner == NULL) {
             return refuse(reader, "%s holds a group that is not there", what);
         }
-        if (!collect_links(reader, inner, inner_position)) {
+        if (reader->state[inner_position] != RESOLVED && !collect_links(reader, inner, inner_position)) {
             return false;
         }
     }
