@@ -6,6 +6,8 @@
 
 #include "tools/synth/lib/rational.h"
 
+enum { MOST_NVLINKS = 10000 }; /* from a GPU to another one, and from a GPU to switches */
+
 bool synth_machine_hub(synth_machine_t *machine, const char *name, uint64_t below, int mbps)
 {
     synth_hub_t *hub;
@@ -50,6 +52,24 @@ static bool add_border(synth_topology_t *topology, const char *name, uint64_t se
     snprintf(text, sizeof(text), "%s %.50s", ways[out], name);
     return count < 2 || topology->group_count == SYNTH_MAX_GROUPS ||
            synth_topology_group(topology, text, capacity, links, count);
+}
+
+/* Whether the numbers of NVLinks are small enough that their rates fit in an int. If one is not, `why` names it. */
+static bool fit_nvlinks(const synth_machine_t *machine, char *why, size_t why_size)
+{
+    for (int gpu = 0; gpu < machine->gpus; ++gpu) {
+        int most = machine->to_switch[gpu];
+
+        for (int other = 0; other < machine->gpus; ++other) {
+            most = machine->nvlinks[gpu][other] > most ? machine->nvlinks[gpu][other] : most;
+        }
+        if (most > MOST_NVLINKS) {
+            snprintf(why, why_size, "GPU %d has %d NVLinks to another GPU or to switches; allowed are 0 to %d", gpu,
+                     most, MOST_NVLINKS);
+            return false;
+        }
+    }
+    return true;
 }
 
 /* Adds the links that NVLinks make, of `mbps` for each NVLink. Those that go only through a switch share the NVLink
@@ -126,7 +146,7 @@ static bool add_pcie(const synth_machine_t *machine, synth_topology_t *topology)
 }
 
 /* Divides all rates by their greatest common divisor, which becomes the unit of capacity. Returns false, and says why,
- * if the rate of a link is still too large. */
+ * if the rate of a link or a group is still too large. */
 static bool reduce_rates(synth_topology_t *topology, char *why, size_t why_size)
 {
     int64_t unit_mbps = 0;
@@ -147,6 +167,11 @@ static bool reduce_rates(synth_topology_t *topology, char *why, size_t why_size)
     }
     for (int i = 0; unit_mbps > 0 && i < topology->group_count; ++i) {
         topology->groups[i].capacity /= (int)unit_mbps;
+        if (topology->groups[i].capacity > SYNTH_MAX_CAPACITY) {
+            snprintf(why, why_size, "the rates of its links differ too much: \"%s\" has %d times a common part of all",
+                     topology->groups[i].name, topology->groups[i].capacity);
+            return false;
+        }
     }
     topology->unit_gbps = (double)unit_mbps / 1000;
     return true;
@@ -160,6 +185,9 @@ mscclpp_status_t synth_machine_topology(const synth_machine_t *machine, char *wh
 
     if (machine->gpus < 2 || machine->gpus > SYNTH_MAX_RANKS) {
         snprintf(why, why_size, "it has %d GPUs; allowed are 2 to %d", machine->gpus, SYNTH_MAX_RANKS);
+        return MSCCLPP_ERR_INVALID;
+    }
+    if (!fit_nvlinks(machine, why, why_size)) {
         return MSCCLPP_ERR_INVALID;
     }
     topology = synth_topology_new(machine->name, machine->gpus);
