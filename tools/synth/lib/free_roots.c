@@ -209,6 +209,7 @@ static bool add_cut(program_t *program, int root, int way)
 
     cut->links = malloc(sizeof(int) * (size_t)(topology->link_count + 1));
     if (entry_row == NULL || entry_value == NULL || cut->links == NULL) {
+        free(cut->links);
         free(entry_row);
         free(entry_value);
         return false;

@@ -177,6 +177,13 @@ static bool reduce_rates(synth_topology_t *topology, char *why, size_t why_size)
     return true;
 }
 
+/* Writes the message, for `why` may have another one by then. Returns the status, so that the caller can return it. */
+static mscclpp_status_t out_of_memory(char *why, size_t why_size)
+{
+    snprintf(why, why_size, "no memory");
+    return MSCCLPP_ERR_NO_MEMORY;
+}
+
 mscclpp_status_t synth_machine_topology(const synth_machine_t *machine, char *why, size_t why_size,
                                         synth_topology_t **topology_p)
 {
@@ -192,7 +199,7 @@ mscclpp_status_t synth_machine_topology(const synth_machine_t *machine, char *wh
     }
     topology = synth_topology_new(machine->name, machine->gpus);
     if (topology == NULL) {
-        return MSCCLPP_ERR_NO_MEMORY;
+        return out_of_memory(why, why_size);
     }
     memcpy(topology->gpu, machine->gpu, sizeof(topology->gpu));
     ok = add_nvlinks(machine, machine->nvlink_mbps, topology);
@@ -200,7 +207,7 @@ mscclpp_status_t synth_machine_topology(const synth_machine_t *machine, char *wh
     ok = ok && (!needs_pcie || add_pcie(machine, topology));
     if (!ok) {
         synth_topology_free(topology);
-        return MSCCLPP_ERR_NO_MEMORY;
+        return out_of_memory(why, why_size);
     }
     if (!synth_topology_connected(topology, why, why_size) || !reduce_rates(topology, why, why_size)) {
         synth_topology_free(topology);

@@ -30,8 +30,8 @@ bool synth_machine_hub(synth_machine_t *machine, const char *name, uint64_t belo
 
 /*
  * Makes the topology: of NVLinks alone if they join all GPUs. Otherwise GPUs without an NVLink between them are joined
- * over PCIe; what goes over PCIe shares the ports of the GPUs and the ways up of the hubs. Returns MSCCLPP_ERR_INVALID
- * and why if the machine makes no topology.
+ * over PCIe; what goes over PCIe shares the ports of the GPUs and the ways up of the hubs. On failure, `why` says what
+ * is wrong: MSCCLPP_ERR_INVALID if the machine makes no topology, MSCCLPP_ERR_NO_MEMORY if memory runs out.
  */
 mscclpp_status_t synth_machine_topology(const synth_machine_t *machine, char *why, size_t why_size,
                                         synth_topology_t **topology_p);

@@ -310,8 +310,8 @@ static bool add_cut(program_t *program, int source, uint64_t receivers)
     const synth_topology_t *topology = program->topology;
     int links = topology->link_count, count = 0;
     cut_t *cut = &program->cut[program->cut_count];
-    int *entry_row;
-    double *entry_value;
+    int *entry_row = malloc(sizeof(int) * (size_t)(program->layers * links));
+    double *entry_value = malloc(sizeof(double) * (size_t)(program->layers * links));
 
     cut->source = source;
     cut->needed = 0;
@@ -320,9 +320,8 @@ static bool add_cut(program_t *program, int source, uint64_t receivers)
             (receivers >> rank & 1) != 0 && !synth_flow_near(program->flow, vertex_of(program, rank, program->steps));
     }
     cut->arc = malloc(sizeof(int) * (size_t)(program->layers * links));
-    entry_row = malloc(sizeof(int) * (size_t)(program->layers * links));
-    entry_value = malloc(sizeof(double) * (size_t)(program->layers * links));
     if (cut->arc == NULL || entry_row == NULL || entry_value == NULL) {
+        free(cut->arc);
         free(entry_row);
         free(entry_value);
         return false;

@@ -97,7 +97,8 @@ extern const char synth_topology_names[];
 
 /*
  * Reads a file: JSON in the format of docs/synthesis.md or of msccl-tools, NCCL's dump, or the output of nvidia-smi
- * topo -m. On failure, `why` says what is wrong; if memory runs out (MSCCLPP_ERR_NO_MEMORY), it says nothing.
+ * topo -m. On failure, `why` says what is wrong; if memory runs out (MSCCLPP_ERR_NO_MEMORY), it stays as it was, or
+ * says "no memory".
  */
 mscclpp_status_t synth_topology_read(const char *path, char *why, size_t why_size, synth_topology_t **topology_p);
 

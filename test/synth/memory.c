@@ -1,0 +1,138 @@
+/*
+ * Lets one allocation of the library fail after the other: nothing is lost, and a message says that memory ran out. The
+ * linker puts the functions below in place of the C library's.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/synth/lib/free_roots.h"
+#include "tools/synth/lib/slp.h"
+
+static long left = -1; /* allocations until one fails; negative: none does */
+static long live;      /* blocks that are not freed */
+static int passed, failed;
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *block, size_t size);
+void __real_free(void *block);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *block, size_t size);
+void __wrap_free(void *block);
+
+/* Returns true for the one allocation that fails. */
+static bool fails(void)
+{
+    return left >= 0 && left-- == 0;
+}
+
+void *__wrap_malloc(size_t size)
+{
+    void *block = fails() ? NULL : __real_malloc(size);
+
+    live += block != NULL;
+    return block;
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    void *block = fails() ? NULL : __real_calloc(count, size);
+
+    live += block != NULL;
+    return block;
+}
+
+void *__wrap_realloc(void *block, size_t size)
+{
+    void *moved = fails() ? NULL : __real_realloc(block, size);
+
+    live += block == NULL && moved != NULL;
+    return moved;
+}
+
+void __wrap_free(void *block)
+{
+    live -= block != NULL;
+    __real_free(block);
+}
+
+/* Reads a dump of NCCL with two GPUs that share a PCIe switch, and frees the topology. */
+static mscclpp_status_t read_dump(const synth_topology_t *unused, char *why)
+{
+    static const char dump[] =
+        "<system><cpu numaid=\"0\"><pci busid=\"0\" link_speed=\"16\" link_width=\"16\">"
+        "<pci busid=\"1\" link_speed=\"16\" link_width=\"16\"><gpu dev=\"0\" rank=\"0\"/></pci>"
+        "<pci busid=\"2\" link_speed=\"16\" link_width=\"16\"><gpu dev=\"1\" rank=\"1\"/></pci>"
+        "<pci busid=\"3\" link_speed=\"16\" link_width=\"16\"><gpu dev=\"2\" rank=\"2\"/></pci></pci></cpu></system>";
+    synth_topology_t *topology = NULL;
+    mscclpp_status_t status = synth_topology_nccl(dump, sizeof(dump) - 1, why, SYNTH_WHY, &topology);
+
+    (void)unused;
+    synth_topology_free(topology);
+    return status;
+}
+
+static mscclpp_status_t solve_roots(const synth_topology_t *topology, char *why)
+{
+    synth_free_roots_t result = {.load = NULL};
+
+    (void)why;
+    return synth_free_roots(topology, 1000, &result);
+}
+
+static mscclpp_status_t solve_steps(const synth_topology_t *topology, char *why)
+{
+    synth_slp_t slp;
+
+    (void)why;
+    return synth_slp_solve(topology, SYNTH_ALLGATHER, 0, 3, 1000, &slp);
+}
+
+/* Calls a function until no allocation is left to fail. */
+static void run(const char *what, mscclpp_status_t (*function)(const synth_topology_t *topology, char *why),
+                const synth_topology_t *topology)
+{
+    const long before = live;
+    mscclpp_status_t status = MSCCLPP_ERR_NO_MEMORY;
+    bool has_failed = true;
+    long n;
+
+    for (n = 0; has_failed; ++n) {
+        char why[SYNTH_WHY] = "no memory";
+
+        left = n;
+        status = function(topology, why);
+        has_failed = left < 0;
+        left = -1;
+        if (live != before || (status != MSCCLPP_OK && strcmp(why, "no memory") != 0)) {
+            printf("FAIL  %s, without allocation %ld: %ld blocks lost, message \"%s\"\n", what, n, live - before, why);
+            ++failed;
+            live = before;
+        } else {
+            ++passed;
+        }
+    }
+    if (status != MSCCLPP_OK || n < 2) {
+        printf("FAIL  %s: %ld allocations\n", what, n);
+        ++failed;
+    }
+}
+
+int main(void)
+{
+    synth_topology_t *topology = NULL;
+    char why[SYNTH_WHY];
+
+    if (synth_topology_named("ring:5", why, sizeof(why), &topology) != MSCCLPP_OK) {
+        printf("FAIL  %s\n", why);
+        return 1;
+    }
+    run("a dump of NCCL", read_dump, NULL);
+    run("the program of free roots", solve_roots, topology);
+    run("the program over steps", solve_steps, topology);
+    synth_topology_free(topology);
+    printf("%d passed, %d failed\n", passed, failed);
+    return failed > 0;
+}
