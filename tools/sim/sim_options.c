@@ -227,6 +227,7 @@ bool sim_take_option(sim_arguments_t *arguments, int option, const char *value)
     const char *name = option > SIM_OPTION_FIRST && option < SIM_WHOLE ? names[option - SIM_OPTION_FIRST] : "";
     sim_run_t *run = &arguments->run;
     uint64_t dead_node;
+    uint32_t rails;
 
     switch (option) {
     case 'c':
@@ -257,12 +258,16 @@ bool sim_take_option(sim_arguments_t *arguments, int option, const char *value)
         arguments->has_taper = true;
         return take_decimal(name, value, 0.01, 1000, &run->taper);
     case SIM_OPTION_RAILS:
+        if (!take_uint32(name, value, 1, SIM_MAX_RANKS, &rails)) {
+            return false;
+        }
+        arguments->figures[option] = rails;
+        return true;
     case SIM_OPTION_LATENCY:
     case SIM_OPTION_OVERHEAD:
     case SIM_OPTION_GAP:
     case SIM_OPTION_NODE_LATENCY:
-        return take_decimal(name, value, option == SIM_OPTION_RAILS ? 1 : 0, option == SIM_OPTION_RAILS ? 64 : 1e6,
-                            &arguments->figures[option]);
+        return take_decimal(name, value, 0, 1e6, &arguments->figures[option]);
     case SIM_OPTION_BANDWIDTH:
     case SIM_OPTION_NODE_BANDWIDTH:
         return take_decimal(name, value, 0.001, 1e6, &arguments->figures[option]);
