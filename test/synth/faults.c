@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mca/common/base/clock.h"
 #include "tools/synth/lib/direct.h"
 #include "tools/synth/lib/lower.h"
 
@@ -143,12 +144,38 @@ static void plant_all(const char *name)
     synth_topology_free(topology);
 }
 
+/* A search by flows that finds a scatter, and gives up where it is told to stop or its time is over. */
+static void stop_flows(void)
+{
+    static const volatile sig_atomic_t stops = 1, goes_on = 0;
+    const double late = mscclpp_now() + 1e6;
+    const synth_fault_t fault = {NULL, ""};
+    synth_topology_t *topology = NULL;
+    synth_schedule_t *found, *stopped, *timed_out;
+    char why[SYNTH_WHY];
+
+    if (synth_topology_named("dgx1", why, sizeof(why), &topology) != MSCCLPP_OK) {
+        printf("FAIL  dgx1: %s\n", why);
+        ++failed;
+        return;
+    }
+    found = synth_by_flow(topology, SYNTH_SCATTER, 0, 6, 2, 7, late, &goes_on);
+    stopped = synth_by_flow(topology, SYNTH_SCATTER, 0, 6, 2, 7, late, &stops);
+    timed_out = synth_by_flow(topology, SYNTH_SCATTER, 0, 6, 2, 7, mscclpp_now() - 1, NULL);
+    check(found != NULL && stopped == NULL && timed_out == NULL, "a search by flows", "dgx1", "scatter", &fault);
+    synth_schedule_free(found);
+    synth_schedule_free(stopped);
+    synth_schedule_free(timed_out);
+    synth_topology_free(topology);
+}
+
 int main(void)
 {
     plant_all("ring:5");
     plant_all("dgx1");
     plant_all("switch:4");
     plant_all("nodes:2x3");
+    stop_flows();
     printf("%d passed, %d failed\n", passed, failed);
     return failed > 0;
 }

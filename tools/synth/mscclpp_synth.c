@@ -109,7 +109,7 @@ typedef struct {
     synth_plan_options_t plan_options;
 } arguments_t;
 
-static volatile int interrupted; /* by SIGINT or SIGTERM: the search stops, and what was found is printed */
+static volatile sig_atomic_t interrupted; /* by SIGINT or SIGTERM: the search stops, and what was found is printed */
 
 /* Asks the search to stop at SIGINT or SIGTERM. A second signal ends the process at once. */
 static void interrupt(int number)

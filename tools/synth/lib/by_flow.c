@@ -1,6 +1,7 @@
 /* Finds scatters as flows in a graph that has every rank once for each step. A gather is a reversed scatter. */
 #include <stdlib.h>
 
+#include "mca/common/base/clock.h"
 #include "tools/synth/lib/direct.h"
 #include "tools/synth/lib/flow.h"
 
@@ -12,6 +13,8 @@ typedef struct {
     int root, chunks, steps;
     int rounds[SYNTH_MAX_STEPS]; /* of each step, as they are tried now */
     synth_flow_t *flow;
+    double deadline; /* by mscclpp_now */
+    const volatile sig_atomic_t *stop;
 } scatter_t;
 
 /* Returns the vertex of a rank before a step. */
@@ -103,15 +106,21 @@ static synth_schedule_t *trace_chunks(scatter_t *scatter, bool is_gather)
     return schedule;
 }
 
+/* Whether the time is up or the caller has asked to stop. */
+static bool is_over(const scatter_t *scatter)
+{
+    return mscclpp_now() > scatter->deadline || (scatter->stop != NULL && *scatter->stop != 0);
+}
+
 /* Tries all ways to divide `rounds_left` rounds among the steps from `step` on; each step gets at least one. Returns
- * the first schedule that is found, or NULL. */
+ * the first schedule that is found, or NULL, also if the search is over. */
 static synth_schedule_t *try_rounds(scatter_t *scatter, int step, int rounds_left, bool is_gather)
 {
     synth_schedule_t *schedule = NULL;
 
     if (step == scatter->steps - 1) {
         scatter->rounds[step] = rounds_left;
-        return run_flow(scatter) ? trace_chunks(scatter, is_gather) : NULL;
+        return !is_over(scatter) && run_flow(scatter) ? trace_chunks(scatter, is_gather) : NULL;
     }
     for (int rounds = 1; schedule == NULL && rounds <= rounds_left - (scatter->steps - 1 - step); ++rounds) {
         scatter->rounds[step] = rounds;
@@ -121,11 +130,11 @@ static synth_schedule_t *try_rounds(scatter_t *scatter, int step, int rounds_lef
 }
 
 synth_schedule_t *synth_by_flow(const synth_topology_t *topology, synth_collective_t collective, int root, int chunks,
-                                int steps, int rounds)
+                                int steps, int rounds, double deadline, const volatile sig_atomic_t *stop)
 {
     bool is_gather = collective == SYNTH_GATHER;
     synth_topology_t *transposed = is_gather ? synth_topology_transposed(topology) : NULL;
-    scatter_t scatter = {is_gather ? transposed : topology, root, chunks, steps, {0}, NULL};
+    scatter_t scatter = {is_gather ? transposed : topology, root, chunks, steps, {0}, NULL, deadline, stop};
     synth_schedule_t *schedule = NULL;
     double ways = 1; /* to divide the rounds: a binomial coefficient */
 

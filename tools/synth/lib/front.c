@@ -416,15 +416,16 @@ static void try_flows(search_t *search, int steps, synth_rational_t bound)
         int64_t rounds = synth_ceiling(bound, chunks);
 
         rounds = rounds < steps ? steps : rounds;
-        for (int64_t most_rounds = rounds + FLOW_ROUNDS_BEYOND; is_wanted(search, chunks) && rounds <= most_rounds;
-             ++rounds) {
+        for (int64_t most_rounds = rounds + FLOW_ROUNDS_BEYOND;
+             is_wanted(search, chunks) && rounds <= most_rounds && !stop_if_over(search); ++rounds) {
             synth_rational_t best;
             synth_schedule_t *schedule;
 
             if (find_best(search, steps, &best) && synth_compare(synth_fraction(rounds, chunks), best) >= 0) {
                 break;
             }
-            schedule = synth_by_flow(search->topology, search->dual, search->options->root, chunks, steps, (int)rounds);
+            schedule = synth_by_flow(search->topology, search->dual, search->options->root, chunks, steps, (int)rounds,
+                                     search->end, search->options->stop);
             if (schedule != NULL) {
                 offer(search, schedule, "flow", SYNTH_BEST);
                 break;

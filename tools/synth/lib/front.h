@@ -5,6 +5,8 @@
 #ifndef TOOLS_SYNTH_LIB_FRONT_H
 #define TOOLS_SYNTH_LIB_FRONT_H
 
+#include <signal.h>
+
 #include "tools/synth/lib/schedule.h"
 
 typedef enum {
@@ -47,9 +49,9 @@ typedef struct {
     int tree_chunks;   /* most_chunks for schedules of packed trees, which get better with ever more chunks */
     int closed_chunks; /* most_chunks for schedules of formulas */
     double seconds;
-    bool search;              /* false: polynomial methods only */
-    const char *cache;        /* folder of what earlier searches found; NULL: none. With `search` only. */
-    const volatile int *stop; /* the search ends soon after it becomes true; may be NULL */
+    bool search;                       /* false: polynomial methods only */
+    const char *cache;                 /* folder of what earlier searches found; NULL: none. With `search` only. */
+    const volatile sig_atomic_t *stop; /* the search ends soon after it becomes true; may be NULL */
     void (*progress)(void *context, const char *text); /* may be NULL */
     void *context;
 } synth_options_t;

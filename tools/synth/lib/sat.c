@@ -37,7 +37,7 @@ typedef struct {
     unsigned char *is_first; /* [chunk]: 1 for the first of its class; clauses are written for these alone */
     int distance[SYNTH_MAX_RANKS][SYNTH_MAX_RANKS]; /* in links */
     double deadline;                                /* by mscclpp_now */
-    const volatile int *stop;                       /* NULL: never */
+    const volatile sig_atomic_t *stop;              /* NULL: never */
 } encoding_t;
 
 /* Values of `have` and `send` that are no variables. */
@@ -434,7 +434,7 @@ static synth_schedule_t *decode(encoding_t *encoding)
 
 synth_sat_answer_t synth_sat_search(const synth_topology_t *topology, const synth_demand_t *demand, int steps,
                                     int rounds, const synth_symmetry_t *symmetry, bool optimistic, double seconds,
-                                    const volatile int *stop, synth_schedule_t **schedule_p)
+                                    const volatile sig_atomic_t *stop, synth_schedule_t **schedule_p)
 {
     encoding_t *encoding = calloc(1, sizeof(*encoding));
     synth_sat_answer_t answer = SYNTH_SAT_UNKNOWN;
@@ -491,7 +491,7 @@ bool synth_sat_available(void)
 
 synth_sat_answer_t synth_sat_search(const synth_topology_t *topology, const synth_demand_t *demand, int steps,
                                     int rounds, const synth_symmetry_t *symmetry, bool optimistic, double seconds,
-                                    const volatile int *stop, synth_schedule_t **schedule_p)
+                                    const volatile sig_atomic_t *stop, synth_schedule_t **schedule_p)
 {
     (void)topology, (void)demand, (void)steps, (void)rounds, (void)symmetry, (void)optimistic, (void)seconds,
         (void)stop;

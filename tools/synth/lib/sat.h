@@ -2,6 +2,8 @@
 #ifndef TOOLS_SYNTH_LIB_SAT_H
 #define TOOLS_SYNTH_LIB_SAT_H
 
+#include <signal.h>
+
 #include "tools/synth/lib/schedule.h"
 #include "tools/synth/lib/symmetry.h"
 
@@ -23,6 +25,6 @@ bool synth_sat_available(void);
  */
 synth_sat_answer_t synth_sat_search(const synth_topology_t *topology, const synth_demand_t *demand, int steps,
                                     int rounds, const synth_symmetry_t *symmetry, bool optimistic, double seconds,
-                                    const volatile int *stop, synth_schedule_t **schedule_p);
+                                    const volatile sig_atomic_t *stop, synth_schedule_t **schedule_p);
 
 #endif
