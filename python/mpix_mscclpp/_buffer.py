@@ -1,5 +1,6 @@
 """Arguments as mpi4py takes them: an array, or a list of an array with counts, displacements and MPI types."""
 import ctypes
+import sys
 
 from mpi4py import MPI
 
@@ -13,8 +14,11 @@ _TORCH = {
     "bool": "b1", "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8", "uint8": "u1", "uint16": "u2",
     "uint32": "u4", "uint64": "u8", "float32": "f4", "float64": "f8", "complex64": "c8", "complex128": "c16",
 }
-# Letters of the array interface, by formats of the buffer protocol that are no integers.
-_FORMATS = {"?": "b", "e": "f", "f": "f", "d": "f", "g": "f", "c": "u"}
+# Letters of the array interface, by formats of the buffer protocol.
+_FORMATS = {"?": "b", "c": "u", **dict.fromkeys("efdg", "f"), **dict.fromkeys(("Zf", "Zd", "Zg"), "c"),
+            **dict.fromkeys("bhilqn", "i"), **dict.fromkeys("BHILQN", "u")}
+# What formats of elements in this machine's byte order begin with. "|" is for elements of one byte.
+_NATIVE = "@=|<" if sys.byteorder == "little" else "@=|>!"
 
 
 class Array:
@@ -50,7 +54,7 @@ class Array:
         if writes and read_only:
             raise ValueError("the array that the result goes to is read-only")
         item = int(interface["typestr"][2:])
-        self.code = interface["typestr"][1:]
+        self.code = interface["typestr"].lstrip(_NATIVE)
         self.size = item
         for length in interface["shape"]:
             self.size *= length
@@ -67,8 +71,8 @@ class Array:
             raise ValueError("the buffer that the result goes to is read-only")
         self.size = view.nbytes
         self.address = getattr(MPI, "buffer", getattr(MPI, "memory", None)).frombuffer(thing, readonly=True).address
-        letter = view.format.lstrip("@=<>!")
-        self.code = _FORMATS.get(letter, "u" if letter.isupper() else "i") + str(view.itemsize)
+        letters = view.format.lstrip(_NATIVE)
+        self.code = _FORMATS[letters] + str(view.itemsize) if letters in _FORMATS else view.format
 
     def datatype(self):
         """Returns MPI's type of the elements."""

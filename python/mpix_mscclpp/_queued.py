@@ -75,13 +75,18 @@ class Queued:
 
         A request and a stream of the host twin keep the buffers alive.
         """
-        buffers = [message.array.thing for message in messages if message.array is not None]
+        buffers = self._buffers(*messages)
         if stream is _AS_REQUEST:
             return Request(collective.init, (*arguments, handle(self.comm)), buffers)
         if isinstance(stream, HostStream):
             stream.keep(*buffers)
         collective.enqueue(*arguments, handle(self.comm), address_of(stream, buffers))
         return None
+
+    @staticmethod
+    def _buffers(*messages):
+        """Returns the arrays of those messages that have memory of their own."""
+        return [message.array.thing for message in messages if message.array is not None]
 
     def _ranks(self):
         """Returns how many blocks a buffer has: one for each rank, of the remote group in an intercommunicator."""
@@ -245,6 +250,8 @@ class Queued:
         """
         if message.in_place:
             return message.address, None, None, None
+        if message.counts is None or message.displs is None:
+            raise ValueError("the call needs [array, counts, displacements in bytes, types]")
         counts = integers(message.counts, blocks, "counts")
         displs = integers(message.displs, blocks, "displacements", kind)
         if not isinstance(message.type, (list, tuple)) or len(message.type) != blocks:
@@ -305,19 +312,19 @@ class Queued:
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
         arguments = (send.address, receive.address, partitions, receive.count(partitions), handle(receive.type),
                      handle(op), handle(self.comm))
-        return Request(_pallreduce_init, arguments, [sendbuf, recvbuf])
+        return Request(_pallreduce_init, arguments, self._buffers(receive, send))
 
     def Psend_init(self, buf, partitions, dest, tag=0):
         """Makes a request for the sending side of a message of `partitions` equal parts."""
         message = Message(buf)
         return Request(_psend_init, (message.address, partitions, message.count(partitions), handle(message.type), dest,
-                                     tag, handle(self.comm)), [buf])
+                                     tag, handle(self.comm)), self._buffers(message))
 
     def Precv_init(self, buf, partitions, source, tag=0):
         """Makes a request for the receiving side of such a message."""
         message = Message(buf, writes=True)
         return Request(_precv_init, (message.address, partitions, message.count(partitions), handle(message.type),
-                                     source, tag, handle(self.comm)), [buf])
+                                     source, tag, handle(self.comm)), self._buffers(message))
 
     # What became of them.
 

@@ -2,6 +2,7 @@
 form, graphs, and what is refused. Prints a line with "right" at the end."""
 import array
 import sys
+import types
 
 import numpy
 from mpi4py import MPI
@@ -242,6 +243,15 @@ def forms(comm, stream):
     same(value, [TRIANGLE], "without a stream")
     check(comm.Get_waited() == waited + 1, "a call without a stream is not counted as one that waited")
 
+    for dtype in ("c8", "c16", "f4", "u2", "i8"):  # the buffer protocol alone
+        value = numpy.full(3, RANK + 1, dtype)
+        if dtype[0] == "c":
+            value += 1j
+        comm.Allreduce(MPI.IN_PLACE, memoryview(value), stream=stream)
+        stream.synchronize()
+        same(value, numpy.full(3, TRIANGLE + (SIZE * 1j if dtype[0] == "c" else 0)), f"a buffer of {dtype}")
+    value = numpy.array([RANK + 1])
+
     square = numpy.zeros((4, 4))
     refused(ValueError, "a column", comm.Allreduce, MPI.IN_PLACE, square[:, 1], stream=stream)
     refused(ValueError, "a column of a GPU", comm.Bcast, Interface(square, (8, 64)), stream=stream)
@@ -250,6 +260,15 @@ def forms(comm, stream):
     refused(ValueError, "memory that is read only", comm.Allreduce, MPI.IN_PLACE, b"1234", stream=stream)
     refused(ValueError, "a wrong number of counts", comm.Allgatherv, value, [value, [1] * (SIZE + 1)], stream=stream)
     refused(TypeError, "half precision without a type", comm.Bcast, numpy.zeros(2, "f2"), stream=stream)
+    refused(TypeError, "a structure without a type", comm.Bcast, memoryview(numpy.zeros(2, "i4,f4")), stream=stream)
+    refused(TypeError, "another byte order", comm.Bcast, numpy.zeros(2, numpy.dtype("i4").newbyteorder()),
+            stream=stream)
+    refused(TypeError, "a buffer of another byte order", comm.Bcast,
+            memoryview(numpy.zeros(2, numpy.dtype("i4").newbyteorder())), stream=stream)
+    refused(ValueError, "Alltoallw without counts", comm.Alltoallw, [value, [MPI.LONG] * SIZE],
+            [value, [MPI.LONG] * SIZE], stream=stream)
+    refused(ValueError, "Alltoallw without displacements", comm.Alltoallw, [value, [1] * SIZE, [MPI.LONG] * SIZE],
+            [value, [1] * SIZE, [MPI.LONG] * SIZE], stream=stream)
     refused(TypeError, "a word for a stream", comm.Bcast, value, stream="stream")
     refused(TypeError, "a number for a communicator", mpix_mscclpp.Queued, 7)
     refused(MPI.Exception, "a root that is not there", comm.Bcast, value, root=SIZE, stream=stream)
@@ -306,9 +325,38 @@ def requests(comm, stream):
     request.free()
 
 
+def current_streams(comm, stream):
+    """Requests whose buffers stand in lists use the current stream of the arrays' framework, which is imitated here."""
+    sys.modules["cupy"] = cupy = types.ModuleType("cupy")
+    cupy.cuda = types.SimpleNamespace(get_current_stream=lambda: stream)
+    Interface.__module__ = "cupy"
+    parts = numpy.full(6, RANK + 1, "i8")
+    made = [(comm.Pallreduce_init(MPI.IN_PLACE, [Interface(parts), 2, MPI.INT64_T], 3), 3)]
+    message = numpy.full(4, RANK, "i8")
+    if SIZE > 1 and RANK == 0:
+        made.append((comm.Psend_init([Interface(message), 2, MPI.INT64_T], 2, 1), 2))
+    elif RANK == 1:
+        made.append((comm.Precv_init([Interface(message), 2, MPI.INT64_T], 2, 0), 0))
+    for request, partitions in made:
+        request.attach_kernels()  # the twin refuses the default stream
+        request.prepare()
+        request.start()
+        if partitions > 0:
+            request.pready(0, partitions - 1)
+        request.complete()
+        request.wait()
+    stream.synchronize()
+    same(parts, [TRIANGLE] * 6, "a request of a list")
+    same(message, [0 if RANK == 1 else RANK] * 4, "a message of a list")
+    for request, _ in made:
+        request.free()
+    Interface.__module__ = __name__
+    del sys.modules["cupy"]
+
+
 def main():
     comm, stream = mpix_mscclpp.Queued(WORLD), mpix_mscclpp.HostStream()
-    for part in (reductions, blocks, sizes, neighbors, graphs, requests, forms):
+    for part in (reductions, blocks, sizes, neighbors, graphs, requests, current_streams, forms):
         part(comm, stream)
     stream.synchronize()
     check(comm.Get_queued() > 30, f"only {comm.Get_queued()} calls were queued")
