@@ -77,9 +77,6 @@ static int make_request(int described, const call_t *call, int partitions, MPIX_
     if (MPI_Comm_test_inter(call->comm, &inter) != MPI_SUCCESS || inter) {
         return mpix_report(call->comm, MPI_ERR_COMM);
     }
-    if (partitions < 1) {
-        return mpix_request_refuse(call->comm, MPI_ERR_ARG, "pallreduce_init", "a request has at least 1 partition");
-    }
     request = calloc(1, sizeof(*request));
     if (request == NULL) {
         return mpix_report(call->comm, MPI_ERR_NO_MEM);
@@ -105,6 +102,20 @@ void mpix_request_discard(MPIX_Mscclpp_request *request)
     free((*request)->arrays);
     free(*request);
     *request = NULL;
+}
+
+/* Refuses and frees a request without partitions. `function` names the function that the application has called. */
+static int require_partitions(const char *function, MPIX_Mscclpp_request *request)
+{
+    MPI_Comm comm = (*request)->app_comm;
+    char text[64];
+
+    if ((*request)->partitions >= 1) {
+        return MPI_SUCCESS;
+    }
+    (void)snprintf(text, sizeof(text), "%d partitions; a request has at least 1", (*request)->partitions);
+    mpix_request_discard(request);
+    return mpix_request_refuse(comm, MPI_ERR_ARG, function, text);
 }
 
 int MPIX_Mscclpp_barrier_init(MPI_Comm comm, MPIX_Mscclpp_request *request)
@@ -296,10 +307,13 @@ int MPIX_Mscclpp_pallreduce_init(const void *sendbuf, void *recvbuf, int partiti
                                  MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPIX_Mscclpp_request *request)
 {
     call_t call;
-    const int code = make_request(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_ALLREDUCE, sendbuf, recvbuf,
-                                                          count, NULL, datatype, op, MPIX_NO_ROOT, comm),
-                                  &call, partitions, request);
+    int code = make_request(mpix_describe_reduction(&call, MCA_COLL_MSCCLPP_QUEUE_ALLREDUCE, sendbuf, recvbuf, count,
+                                                    NULL, datatype, op, MPIX_NO_ROOT, comm),
+                            &call, partitions, request);
 
+    if (code == MPI_SUCCESS) {
+        code = require_partitions("pallreduce_init", request);
+    }
     if (code == MPI_SUCCESS) {
         (*request)->is_partitioned = 1;
     }
@@ -313,11 +327,14 @@ int MPIX_Mscclpp_pallreduce_init(const void *sendbuf, void *recvbuf, int partiti
 static int make_side(mpix_side_of_pair_t side, void *buf, int partitions, MPI_Count count, MPI_Datatype datatype,
                      int peer, int tag, MPI_Comm comm, MPIX_Mscclpp_request *request)
 {
+    const char *function = side == MPIX_SENDER ? "psend_init" : "precv_init";
     call_t call;
-    const int code =
-        make_request(mpix_describe_bcast(&call, buf, count, datatype, 0, comm), &call, partitions, request);
+    int code = make_request(mpix_describe_bcast(&call, buf, count, datatype, 0, comm), &call, partitions, request);
     int rank, size;
 
+    if (code == MPI_SUCCESS) {
+        code = require_partitions(function, request);
+    }
     if (code != MPI_SUCCESS) {
         return code;
     }
@@ -325,8 +342,7 @@ static int make_side(mpix_side_of_pair_t side, void *buf, int partitions, MPI_Co
     (void)MPI_Comm_size(comm, &size);
     if (peer < 0 || peer >= size || peer == rank || tag < 0) {
         mpix_request_discard(request);
-        return mpix_request_refuse(comm, tag < 0 ? MPI_ERR_TAG : MPI_ERR_RANK,
-                                   side == MPIX_SENDER ? "psend_init" : "precv_init",
+        return mpix_request_refuse(comm, tag < 0 ? MPI_ERR_TAG : MPI_ERR_RANK, function,
                                    tag < 0 ? "the tag is negative" : "the other side is no rank, or this one");
     }
     (*request)->is_partitioned = 1;

@@ -68,7 +68,8 @@ cases_queued() {
     # Messages that docs/gpu-synchronous.md shows.
     n=0
     for said in 'a request is NULL, or not prepared' 'an execution is under way; wait for it with MPIX_Mscclpp_wait' \
-        'partitions 0 to 1; from 0 to 0 are allowed' \
+        'partitions 0 to 1; from 0 to 0 are allowed' 'psend_init: 0 partitions; a request has at least 1' \
+        'precv_init: -1 partitions; a request has at least 1' \
         'partitions are marked by kernels; use MPIX_Mscclpp_attach_kernels' \
         'rank 1 has 2 partitions of 4 bytes to receive, and rank 0 has 1 of 4 to send; they must be equal'; do
         n=$((n + 1))

@@ -320,6 +320,8 @@ static void refused(void)
         MPIX_Mscclpp_request pair = NULL;
 
         REFUSED(MPIX_Mscclpp_psend_init(&value, 1, 1, MPI_INT, mt_rank, 0, MPI_COMM_WORLD, &pair));
+        REFUSED(MPIX_Mscclpp_psend_init(&value, 0, 1, MPI_INT, 1 - mt_rank, 0, MPI_COMM_WORLD, &pair));
+        REFUSED(MPIX_Mscclpp_precv_init(&value, -1, 1, MPI_INT, 1 - mt_rank, 0, MPI_COMM_WORLD, &pair));
         REFUSED(MPIX_Mscclpp_psend_init(&value, 1, 1, MPI_INT, mt_size, 0, MPI_COMM_WORLD, &pair));
         MT_MPI(mt_rank == 0 ? MPIX_Mscclpp_psend_init(&value, 1, 1, MPI_INT, 1, 0, MPI_COMM_WORLD, &pair)
                             : MPIX_Mscclpp_precv_init(&value, 2, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, &pair));
