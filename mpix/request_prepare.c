@@ -36,8 +36,8 @@ void mpix_request_unprepare(struct mpix_mscclpp_request *request)
 
 /*
  * Makes the communicator of a sender and a receiver, in which they are ranks 0 and 1 in the order of their ranks, and
- * checks that both have the same partitions. If they do not, both print that, free the communicator, and return
- * MPI_ERR_ARG. Both sides call it, and each waits for the other.
+ * checks that both have the same partitions. If they do not, both print that and return MPI_ERR_ARG. After an error the
+ * caller frees the communicator, by mpix_request_unprepare. Both sides call it, and each waits for the other.
  */
 static int make_pair(struct mpix_mscclpp_request *request)
 {
@@ -74,7 +74,6 @@ static int make_pair(struct mpix_mscclpp_request *request)
             rank, (unsigned long long)local[1], (unsigned long long)local[2],
             local[0] == MPIX_SENDER ? "send" : "receive", request->peer, (unsigned long long)remote[1],
             (unsigned long long)remote[2], remote[0] == MPIX_SENDER ? "send" : "receive");
-        mpix_request_unprepare(request);
         code = MPI_ERR_ARG;
     }
     return code;
@@ -183,10 +182,9 @@ static int prepare(struct mpix_mscclpp_request *request)
     component = mpix_component(&component_code);
     request->backend = mpix_backend();
     code = make_comm(request);
-    if (code != MPI_SUCCESS) {
-        return code;
+    if (code == MPI_SUCCESS) {
+        code = agree_on_component(request, component, component_code);
     }
-    code = agree_on_component(request, component, component_code);
     if (code != MPI_SUCCESS) {
         mpix_request_unprepare(request);
         return code;

@@ -80,6 +80,29 @@ int cuMemFreeHost(void *address)
     return 0;
 }
 
+/* MPI's functions, with which the library makes and tries the communicator of a pair. */
+static int comms_alive, exchange_fails;
+
+DRIVER int MPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *newcomm)
+{
+    ++comms_alive;
+    return PMPI_Comm_create_group(comm, group, tag, newcomm);
+}
+
+DRIVER int MPI_Comm_free(MPI_Comm *comm)
+{
+    --comms_alive;
+    return PMPI_Comm_free(comm);
+}
+
+DRIVER int MPI_Sendrecv(const void *out, int out_count, MPI_Datatype out_type, int to, int out_tag, void *in,
+                        int in_count, MPI_Datatype in_type, int from, int in_tag, MPI_Comm comm, MPI_Status *status)
+{
+    return exchange_fails ? MPI_ERR_OTHER
+                          : PMPI_Sendrecv(out, out_count, out_type, to, out_tag, in, in_count, in_type, from, in_tag,
+                                          comm, status);
+}
+
 static void copy_later(stream_t *stream, void *to, const void *from, size_t bytes)
 {
     stream->copies[stream->count].to = to;
@@ -292,6 +315,29 @@ static void around(void)
     OK(MPIX_Mscclpp_request_free(&requests[1 - first]));
 }
 
+/* A request between two ranks whose first exchange fails can be prepared again, and no communicator is lost. */
+static void prepared_again(void)
+{
+    static int value;
+    MPIX_Mscclpp_request request;
+    stream_t stream = {.count = 0};
+    const int before = comms_alive;
+
+    if (rank > 1) {
+        return;
+    }
+    OK(rank == 0 ? MPIX_Mscclpp_psend_init(&value, 1, 1, MPI_INT, 1, 9, MPI_COMM_WORLD, &request)
+                 : MPIX_Mscclpp_precv_init(&value, 1, 1, MPI_INT, 0, 9, MPI_COMM_WORLD, &request));
+    OK(MPIX_Mscclpp_attach_kernels(request, &stream));
+    exchange_fails = 1;
+    CHECK(MPIX_Mscclpp_prepare(1, &request) != MPI_SUCCESS, "a failed exchange is not told");
+    exchange_fails = 0;
+    CHECK(comms_alive == before, "%d communicators are left of a failed exchange", comms_alive - before);
+    OK(MPIX_Mscclpp_prepare(1, &request));
+    OK(MPIX_Mscclpp_request_free(&request));
+    CHECK(comms_alive == before, "%d communicators are left of a pair", comms_alive - before);
+}
+
 /* Blocks of rank + 1 + peer integers, for collectives whose blocks differ. */
 static int to_send[4096], received[4096], expected[4096];
 static int counts[64], displs[64], bytes_displs[64];
@@ -385,6 +431,7 @@ int main(int argc, char **argv)
     in_parts();
     crosswise();
     around();
+    prepared_again();
     each();
     without_buffers();
     CHECK(words_alive == 0, "%d lists of words were not freed", words_alive);
