@@ -125,7 +125,11 @@ cases_tune_program() {
         run_failing "tune:$program:bad word" "^$program: --hel=3: no such option, or a value" 30 -n 2 \
             "$bindir/../../$program" --hel=3
         run_failing "tune:$program:no value" "^$program: -b: needs a value" 30 -n 2 "$bindir/../../$program" -b
+        # A rank other than 0 waits, so that the launcher does not end the others before they have printed.
         # shellcheck disable=SC2016 # the rank's own shell expands it
+        run_saying "tune:$program:no GPU, another rank waits" "waited for [1-9]" 30 -n 1 env OMPI_COMM_WORLD_RANK=1 \
+            CUDA_VISIBLE_DEVICES= bash -c '"$0" --device cuda; echo "waited for $SECONDS"' "$bindir/../../$program"
+        # shellcheck disable=SC2016
         run_failing "tune:$program:help, standard output full" "^$program: standard output cannot be written" 30 -n 1 \
             sh -c 'exec "$0" --help >/dev/full' "$bindir/../../$program"
     done

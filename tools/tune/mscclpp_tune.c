@@ -574,7 +574,7 @@ int main(int argc, char **argv)
         return bench_leave(status);
     }
     if (!bench_env_choose_device(&env, options.device)) {
-        return BENCH_EXIT_WRONG;
+        return bench_leave(BENCH_EXIT_WRONG);
     }
     if (0 == options.max) {
         options.max = bench_env_largest(&env, options.min);
