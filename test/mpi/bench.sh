@@ -102,6 +102,9 @@ cases_bench_transpose() {
         run_saying "bench:transpose:$n" "$row" 60 -n "$n" "${forced[@]}" "${transpose[@]}" --length 20 --check 2 \
             --json "$file.transpose.$n"
     done
+    run_failing "bench:transpose:blocks that MPI cannot count" \
+        "^mscclpp_bench: --length: '2048' is not allowed; use 1 to 2047 with 2 ranks" 60 -n 2 \
+        "${forced[@]}" "${transpose[@]}" --length 2048
     run_saying "bench:transpose:empty parts" "$row" 60 -n 3 "${forced[@]}" "${transpose[@]}" --length 2
     if [ "$MSCCLPP_TEST_DEVICE" != host ] || { [ ! -e "$damage" ] && [ "${patterns[0]:-}" != --list ]; }; then
         skip "bench:transpose:damaged" "no $damage, or buffers that it cannot touch"

@@ -573,8 +573,8 @@ typedef struct {
 bool bench_report_open(bench_report_t *report, const bench_options_t *options, const bench_env_t *env);
 void bench_report_places(const bench_env_t *env); /* called by rank 0: one line for each rank */
 
-/* Runs mode transpose. All ranks return the same: false after a wrong result or a failure, which prints one line. */
-bool bench_transpose_measure(bench_env_t *env, const bench_options_t *options);
+/* Runs mode transpose. All ranks return the same: 0, or a BENCH_EXIT_ constant after one line about what is wrong. */
+int bench_transpose_measure(bench_env_t *env, const bench_options_t *options);
 
 /* Runs mode channel. All ranks return the same: false after a wrong result or a failure, which prints one line. */
 bool bench_channel_measure(bench_env_t *env, const bench_options_t *options);

@@ -5,6 +5,7 @@
  */
 #include "tools/bench/bench.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,6 +89,14 @@ static void close_transposition(transposition_t *transposition)
     free(transposition->recv_types);
 }
 
+/* Returns how many elements a block of MPI_Alltoall has if an array of this length is spread over `size` ranks. */
+static size_t block_of(int length, int size)
+{
+    const size_t share = (size_t)length * (size_t)length * (size_t)length / (size_t)size; /* elements of a rank */
+
+    return share / (size_t)size;
+}
+
 /*
  * Computes what this rank sends to each rank, and receives from it. If memory runs out, prints a line and returns
  * false. The caller closes the transposition in both cases.
@@ -95,14 +104,13 @@ static void close_transposition(transposition_t *transposition)
 static bool open_transposition(transposition_t *transposition)
 {
     const int size = transposition->env->size, rank = transposition->env->rank, length = transposition->length;
-    const size_t share = (size_t)length * (size_t)length * (size_t)length / (size_t)size; /* elements of a rank */
 
     for (int axis = 0; axis < AXES; ++axis) {
         transposition->old_shape[axis] = transposition->new_shape[axis] = length;
     }
     transposition->old_shape[transposition->old_axis] = transposition->new_shape[transposition->new_axis] =
         part_begin(length, rank + 1, size) - part_begin(length, rank, size);
-    transposition->block = (int)(share / (size_t)size);
+    transposition->block = (int)block_of(length, size);
     transposition->sends = calloc((size_t)size, sizeof(transposition->sends[0]));
     transposition->recvs = calloc((size_t)size, sizeof(transposition->recvs[0]));
     transposition->zeros = calloc((size_t)size, sizeof(transposition->zeros[0]));
@@ -354,8 +362,22 @@ static bool measure_all(bench_env_t *env, const bench_options_t *options, bench_
     return ok;
 }
 
+/* Refuses a length with so few ranks that MPI cannot count the elements of a block. Prints a line. */
+static bool can_count_blocks(const bench_env_t *env, int length)
+{
+    char value[16], allowed[64];
+    int most = length;
+
+    while (block_of(most, env->size) > INT_MAX) {
+        --most;
+    }
+    snprintf(value, sizeof(value), "%d", length);
+    snprintf(allowed, sizeof(allowed), "1 to %d with %d rank%s", most, env->size, 1 == env->size ? "" : "s");
+    return most == length || bench_refuse("--length", value, allowed);
+}
+
 /* Runs mode transpose. The buffers have room for the largest part of the array that any rank has. */
-bool bench_transpose_measure(bench_env_t *env, const bench_options_t *options)
+int bench_transpose_measure(bench_env_t *env, const bench_options_t *options)
 {
     const int length = 0 != options->length ? options->length : env->on_twin ? LENGTH_TWIN : LENGTH_GPU;
     const size_t most_slices = ((size_t)length + (size_t)env->size - 1) / (size_t)env->size; /* of one rank */
@@ -365,19 +387,22 @@ bool bench_transpose_measure(bench_env_t *env, const bench_options_t *options)
     uint64_t wrong = 0;
     bool ok;
 
+    if (!can_count_blocks(env, length)) {
+        return BENCH_EXIT_USAGE;
+    }
     if (!bench_all(env->control,
                    bench_buffers_open(&buffers, env, most_slices * (size_t)length * (size_t)length * sizeof(element_t),
                                       BENCH_MEMORY_DEVICE, NULL))) {
-        return false;
+        return BENCH_EXIT_WRONG;
     }
     if (!bench_report_open(&report, options, env)) {
         bench_buffers_close(&buffers, env);
-        return false;
+        return BENCH_EXIT_WRONG;
     }
     report_header(&report, length);
     ok = measure_all(env, options, &buffers, length, &report, &wrong);
     bench_component_read(&component);
     ok = bench_report_close(&report, wrong, 0, &component) && ok;
     bench_buffers_close(&buffers, env);
-    return bench_all(env->control, ok && 0 == wrong);
+    return bench_all(env->control, ok && 0 == wrong) ? 0 : BENCH_EXIT_WRONG;
 }
