@@ -329,6 +329,36 @@ static void test_last_put_stays(void)
     pair_close(sides);
 }
 
+static ucs_status_t open_nothing(ucp_worker_h worker, const ucp_ep_params_t *params, ucp_ep_h *ep_p)
+{
+    (void)worker;
+    (void)params;
+    (void)ep_p;
+    return UCS_ERR_UNREACHABLE;
+}
+
+/* A peer on this host to which there is no endpoint is not watched. */
+static void test_unopened(void)
+{
+    static char memory[2][2 * 4096];
+    side_t sides[2];
+    card_t card;
+
+    for (int i = 0; i < 2; ++i) {
+        side_init(&sides[i], i, "device", false);
+        sides[i].one_host = true;
+        REQUIRE(side_open(&sides[i], memory[i], memory[i] + 4096, 4096));
+    }
+    side_card(&sides[1], &card);
+    sides[0].transport->ucx.ucp_ep_create = open_nothing;
+    unit_expect_log();
+    CHECK_EQ(sides[0].ops->conn_connect(sides[0].conn, card.address, card.address_length), MSCCLPP_ERR_PEER);
+    CHECK_EQ(unit_logged(), 1);
+    CHECK(sides[0].conn->pidfd < 0);
+    side_close(&sides[0]);
+    side_close(&sides[1]);
+}
+
 int main(void)
 {
     unit_begin();
@@ -343,5 +373,6 @@ int main(void)
     test_order();
     test_order_of_bounced();
     test_last_put_stays();
+    test_unopened();
     return unit_end();
 }

@@ -76,7 +76,7 @@ static ucx_endpoint_t *find_reusable(const mscclpp_conn_t *conn, const void *add
 
 /*
  * Takes an endpoint that an earlier connection has left, or opens one. Watches the peer's process if UCX does not
- * report its loss. MSCCLPP_ERR_PEER if UCX cannot open an endpoint.
+ * report its loss. MSCCLPP_ERR_PEER if UCX cannot open an endpoint. After an error the process is not watched.
  */
 mscclpp_status_t mscclpp_transport_ucx_endpoint_get(mscclpp_conn_t *conn, const void *address, size_t length)
 {
@@ -89,6 +89,7 @@ mscclpp_status_t mscclpp_transport_ucx_endpoint_get(mscclpp_conn_t *conn, const 
         endpoint = calloc(1, sizeof(*endpoint) + length);
         if (endpoint == NULL) {
             mscclpp_error("%s: out of memory for the connection to rank %d", transport->params.label, conn->peer);
+            stop_watching(conn);
             return MSCCLPP_ERR_NO_MEMORY;
         }
         endpoint->length = length;
@@ -108,6 +109,7 @@ mscclpp_status_t mscclpp_transport_ucx_endpoint_get(mscclpp_conn_t *conn, const 
             mscclpp_error("%s: no ucx connection to rank %d: ucp_ep_create: %s", transport->params.label, conn->peer,
                           transport->ucx.ucs_status_string(status));
             free(endpoint);
+            stop_watching(conn);
             return MSCCLPP_ERR_PEER;
         }
         endpoint->next = transport->endpoints;
