@@ -241,6 +241,9 @@ static void test_ring(void)
     CHECK(mscclpp_coll_explain(&input, MSCCLPP_COLL_ALLGATHER, 64 * MIB, &choice, text, sizeof(text)));
     CHECK(strstr(text, "over 8 nodes: nodes_ring; by the cost model nodes ") != NULL);
     CHECK(strstr(text, " us, nodes_ring ") != NULL);
+    memset(text, 'x', sizeof(text));
+    CHECK(mscclpp_coll_explain(&input, MSCCLPP_COLL_ALLGATHER, 64 * MIB, &choice, text, 8));
+    CHECK(text[7] == '\0' && memcmp(text + 8, text + 9, sizeof(text) - 9) == 0 && text[8] == 'x');
     CHECK_EQ(choose(&input, MSCCLPP_COLL_ALLGATHERV, 64 * MIB, true), MSCCLPP_COLL_BY_NODES_RING);
     CHECK_EQ(choose(&input, MSCCLPP_COLL_ALLTOALL, 64 * MIB, true), MSCCLPP_COLL_BY_NODES);
     REQUIRE(mscclpp_coll_select(&input, MSCCLPP_COLL_BCAST, MIB, false, true, &choice) == MSCCLPP_OK);

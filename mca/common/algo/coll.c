@@ -414,7 +414,7 @@ bool mscclpp_coll_explain(const mscclpp_select_input_t *input, mscclpp_coll_t co
     if (choice->kernel == MSCCLPP_KERNEL_COLL_NODES && other == MSCCLPP_COLL_BY_NODES) {
         return false;
     }
-    if (choice->kernel == MSCCLPP_KERNEL_COLL_NODES) {
+    if (choice->kernel == MSCCLPP_KERNEL_COLL_NODES && used >= 0 && (size_t)used < size) {
         used += snprintf(text + used, size - (size_t)used, "nodes %.1f us, %s %.1f us",
                          tiles_cost(input, coll, block_bytes, MSCCLPP_COLL_BY_NODES) * 1e6,
                          mscclpp_coll_algo_name(other), tiles_cost(input, coll, block_bytes, other) * 1e6);
