@@ -510,8 +510,8 @@ mscclpp_status_t mscclpp_config_from_environment(mscclpp_config_t *config)
 
     for (int i = 0; i < mscclpp_param_count; ++i) {
         char name[64];
-        int length = snprintf(name, sizeof(name), "MSCCLPP_%s", mscclpp_params[i].name);
-        for (int j = 0; j < length; ++j) {
+        (void)snprintf(name, sizeof(name), "MSCCLPP_%s", mscclpp_params[i].name);
+        for (int j = 0; name[j] != '\0'; ++j) {
             name[j] = (char)toupper((unsigned char)name[j]);
         }
         const char *value = getenv(name);

@@ -250,15 +250,17 @@ mscclpp_status_t mscclpp_twin_put(mscclpp_gpu_stream_t *stream, void *to, const 
 mscclpp_status_t mscclpp_twin_event_create(int device, mscclpp_gpu_event_t **event_p)
 {
     mscclpp_status_t status = mscclpp_twin_check_device(device);
+    mscclpp_gpu_event_t *event;
 
     if (MSCCLPP_OK != status) {
         return status;
     }
-    *event_p = calloc(1, sizeof(**event_p));
-    if (*event_p == NULL) {
+    event = calloc(1, sizeof(*event));
+    if (event == NULL) {
         mscclpp_error("out of memory for an event");
         return MSCCLPP_ERR_NO_MEMORY;
     }
+    *event_p = event;
     return MSCCLPP_OK;
 }
 
