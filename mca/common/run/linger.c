@@ -588,7 +588,7 @@ mscclpp_status_t mscclpp_linger_end(mscclpp_runner_t *runner)
     pthread_mutex_unlock(&lock);
     if (!await_leaving(runner, LEAVE_TIME)) {
         mscclpp_error("%s: a lingering kernel of rank %d does not leave", runner->group->oob.label,
-                      runner->group->rank);
+                      runner->group->members[runner->group->rank]);
         return MSCCLPP_ERR_DEVICE;
     }
     return MSCCLPP_OK;
