@@ -188,6 +188,10 @@ static mscclpp_status_t allocate(mscclpp_team_t *team, mscclpp_team_plan_t *plan
     if (plan->program.starts == NULL) {
         status = mscclpp_plan_lower(plan->file->plan, rank, is_far, &plan->program, &why);
     }
+    if (why != NULL) {
+        mscclpp_info("%s: rank %d: kernels cannot run %s: %s", team->group.oob.label, (int)rank, plan->file->label,
+                     why);
+    }
     if (status != MSCCLPP_OK) {
         return status;
     }
