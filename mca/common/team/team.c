@@ -260,7 +260,7 @@ int mscclpp_team_size(const mscclpp_team_t *team)
     return team->group.oob.size;
 }
 
-bool mscclpp_team_left_report(const mscclpp_team_t *team)
+bool mscclpp_team_peer_reports(const mscclpp_team_t *team)
 {
     return team != NULL && team->group.spans && team->group.peer_failed;
 }

@@ -51,7 +51,7 @@ void mscclpp_team_destroy(mscclpp_team_t *team);
 void mscclpp_team_finalize(double seconds);
 
 /* True if the team spans nodes and has failed because of another rank, which has logged it. False for NULL. */
-bool mscclpp_team_left_report(const mscclpp_team_t *team);
+bool mscclpp_team_peer_reports(const mscclpp_team_t *team);
 
 /* True if the team's ranks are on several nodes. The caller then has to call mscclpp_team_progress_all regularly. */
 bool mscclpp_team_spans_nodes(const mscclpp_team_t *team);
