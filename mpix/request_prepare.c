@@ -205,7 +205,7 @@ static int prepare(struct mpix_mscclpp_request *request)
         mpix_plain_add(request);
     }
     request->call.agreed = 1;
-    request->call.most = largest[LARGEST_BLOCK];
+    request->call.largest_block = largest[LARGEST_BLOCK];
     request->is_prepared = 1;
     return MPI_SUCCESS;
 }

@@ -527,12 +527,12 @@ void case_args(const case_t *c, int rank, const void *in, void *out, uint64_t ca
     args->out = out;
     args->in_place = c->side[rank].in_place;
     args->varied = c->varied;
-    args->known = c->coll != MSCCLPP_COLL_ALLTOALLV && c->coll != MSCCLPP_COLL_ALLTOALLW &&
-                  c->coll != MSCCLPP_COLL_GATHERV && c->coll != MSCCLPP_COLL_SCATTERV;
+    args->is_size_known = c->coll != MSCCLPP_COLL_ALLTOALLV && c->coll != MSCCLPP_COLL_ALLTOALLW &&
+                          c->coll != MSCCLPP_COLL_GATHERV && c->coll != MSCCLPP_COLL_SCATTERV;
     if (c->varied) {
         args->send = sends ? case_send_of(c, rank, 0) : NULL;
         args->recv = receives ? case_recv_of(c, rank, 0) : NULL;
-        args->most = args->known ? c->most : c->side[rank].most;
+        args->largest_block = args->is_size_known ? c->most : c->side[rank].most;
     } else {
         args->count = c->combines ? c->count : c->most;
     }

@@ -160,7 +160,7 @@ static void list_blocks(storm_t *storm, mscclpp_coll_args_t *args)
     args->varied = true;
     args->send = storm->send;
     args->recv = storm->recv;
-    args->most = room;
+    args->largest_block = room;
 }
 
 static bool call_storm(storm_t *storm)
@@ -183,7 +183,7 @@ static bool call_storm(storm_t *storm)
     args.coll = storm->coll;
     args.in = sends ? storm->in : NULL;
     args.out = storm->coll == MSCCLPP_COLL_BCAST && me == storm->root ? NULL : storm->out;
-    args.known = true;
+    args.is_size_known = true;
     args.count = combines ? (uint64_t)storm->count : (uint64_t)storm->count * sizeof(int32_t);
     args.dtype = combines ? MSCCLPP_DTYPE_INT32 : MSCCLPP_DTYPE_UINT8;
     args.op = MSCCLPP_OP_SUM;

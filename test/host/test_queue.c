@@ -111,7 +111,7 @@ static void send_off(const rank_t *rank, line_t *line, const train_t *train, int
                                           .in = rank->rank == root ? in : NULL,
                                           .out = rank->rank == root ? NULL : out,
                                           .count = sizeof(int32_t) * train->count[car],
-                                          .known = true,
+                                          .is_size_known = true,
                                           .dtype = MSCCLPP_DTYPE_UINT8,
                                           .op = MSCCLPP_OP_SUM,
                                           .root = root,

@@ -163,11 +163,11 @@ static void describe(const case_t *c, const mscclpp_dev_runs_t *all, int first, 
         described->runs[i] = *runs;
         described->blocks[i] = (mscclpp_dev_block_t){.offset = packed, .bytes = bytes};
         described->pieces[i] = (mscclpp_coll_piece_t){runs->offset, runs->length, runs->count, runs->stride};
-        described->packs[i] = (mscclpp_coll_pack_t){.spread = buffer,
+        described->packs[i] = (mscclpp_coll_pack_t){.with_holes = buffer,
                                                     .elements = packs && bytes > 0 ? 1 : 0,
                                                     .size = bytes,
-                                                    .piece = &described->pieces[i],
-                                                    .pieces = 1,
+                                                    .pieces = &described->pieces[i],
+                                                    .piece_count = 1,
                                                     .offset = packed};
         packed += bytes;
         described->most = bytes > described->most ? bytes : described->most;
@@ -226,7 +226,7 @@ static void call(rank_t *rank, mscclpp_team_t *team, const case_t *c, const user
     args.in_packs = sent.packs;
     args.out_packs = received.packs;
     args.in_pack_count = args.out_pack_count = (size_t)c->ranks;
-    args.most = sent.most > received.most ? sent.most : received.most;
+    args.largest_block = sent.most > received.most ? sent.most : received.most;
     args.call = number;
     good = mscclpp_collective(team, &args) == MSCCLPP_OK && is_right(c, me, out.data) && user_buffer_intact(&in) &&
            user_buffer_intact(&out);

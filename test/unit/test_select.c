@@ -286,9 +286,9 @@ static void test_forced(mscclpp_select_input_t *input, mscclpp_protocol_t *proto
                    mscclpp_algos[i]->spans_nodes ? mscclpp_algos[i]->name : "nodes");
         input->packet_units = 0;
         CHECK_TEXT(selected(input, 1),
-                   mscclpp_algos[i]->spans_nodes && mscclpp_algos[i]->instead == NULL ? mscclpp_algos[i]->name
-                   : mscclpp_algos[i]->instead == &mscclpp_algo_allreduce_nodes_split ? mscclpp_algos[i]->name
-                                                                                      : "nodes");
+                   mscclpp_algos[i]->spans_nodes && mscclpp_algos[i]->fallback == NULL ? mscclpp_algos[i]->name
+                   : mscclpp_algos[i]->fallback == &mscclpp_algo_allreduce_nodes_split ? mscclpp_algos[i]->name
+                                                                                       : "nodes");
         input->nodes = 1;
     }
 }
@@ -561,7 +561,7 @@ static void test_registry(void)
     for (i = 0; i < mscclpp_algo_count; ++i) {
         CHECK_EQ(mscclpp_algo_find(mscclpp_algos[i]->name), i);
         CHECK(mscclpp_algos[i]->description != NULL);
-        CHECK(!mscclpp_algos[i]->maps_buffers || mscclpp_algos[i]->instead != NULL);
+        CHECK(!mscclpp_algos[i]->maps_buffers || mscclpp_algos[i]->fallback != NULL);
     }
 }
 

@@ -54,10 +54,10 @@ static bool are_sizes_known(const bench_coll_t *coll)
            MSCCLPP_COLL_REDUCE_SCATTER == coll->coll;
 }
 
-/* Returns the bytes of the largest one of `count` blocks, but at least args->most. */
+/* Returns the bytes of the largest one of `count` blocks, but at least args->largest_block. */
 static uint64_t largest_block(const mscclpp_coll_args_t *args, const mscclpp_dev_block_t *blocks, int count)
 {
-    uint64_t largest = args->most;
+    uint64_t largest = args->largest_block;
 
     for (int i = 0; i < count; ++i) {
         largest = blocks[i].bytes > largest ? blocks[i].bytes : largest;
@@ -101,7 +101,7 @@ mscclpp_status_t bench_call_collective(mscclpp_team_t *team, const bench_operati
     const size_t count_unit = coll->reduces ? 1 : operation->type->size; /* data that only move are counted in bytes */
     mscclpp_coll_args_t args = {.coll = coll->coll,
                                 .varied = coll->has_unequal_blocks,
-                                .known = are_sizes_known(coll),
+                                .is_size_known = are_sizes_known(coll),
                                 .dtype = coll->reduces ? operation->type->dtype : MSCCLPP_DTYPE_UINT8,
                                 .op = coll->reduces ? operation->op->op : MSCCLPP_OP_SUM,
                                 .root = layout->root,
@@ -124,7 +124,7 @@ mscclpp_status_t bench_call_collective(mscclpp_team_t *team, const bench_operati
         args.send = blocks;
         args.recv = blocks + layout->size;
         /* If all ranks know all sizes, one of the two lists contains the largest block. */
-        args.most = largest_block(&args, blocks, 2 * layout->size);
+        args.largest_block = largest_block(&args, blocks, 2 * layout->size);
     }
     status = mscclpp_collective(team, &args);
     free(blocks);

@@ -182,8 +182,8 @@ static double receive_message(plane_t *plane, uint32_t lane_number, const mscclp
     const double bytes =
         (double)mscclpp_schedule_bytes(&plane->run->schedule, step, tile_bytes(plane, lane, load.block));
 
-    if (load.hand > 0) {
-        (void)send_within_node(plane, lane_number, load.hand * bytes, now);
+    if (load.sent_per_byte > 0) {
+        (void)send_within_node(plane, lane_number, load.sent_per_byte * bytes, now);
     }
     if (step->kind == MSCCLPP_STEP_STORE || step->kind == MSCCLPP_STEP_KEEP) {
         lane->kept += step->kind == MSCCLPP_STEP_KEEP;
@@ -264,7 +264,7 @@ static void run_lane(plane_t *plane, uint32_t lane_number, double now)
         case LANE_GIVES:
             load = load_of(plane, lane_number);
             lane->phase = LANE_STEPS;
-            next = send_within_node(plane, lane_number, tile_share(plane, lane, &load, load.give), now);
+            next = send_within_node(plane, lane_number, tile_share(plane, lane, &load, load.sent_before), now);
             break;
         case LANE_STEPS:
             if (mscclpp_schedule_step(&plane->run->schedule, node_of(plane, lane_number), lane->step, &step)) {
@@ -272,7 +272,7 @@ static void run_lane(plane_t *plane, uint32_t lane_number, double now)
             } else {
                 load = load_of(plane, lane_number);
                 lane->phase = LANE_TAKES;
-                next = send_within_node(plane, lane_number, tile_share(plane, lane, &load, load.take), now);
+                next = send_within_node(plane, lane_number, tile_share(plane, lane, &load, load.sent_after), now);
             }
             break;
         case LANE_TAKES:

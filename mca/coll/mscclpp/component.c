@@ -122,7 +122,7 @@ static int component_register(void)
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
-    mca_coll_mscclpp_state.own = mca_coll_mscclpp_state.config;
+    mca_coll_mscclpp_state.own_config = mca_coll_mscclpp_state.config;
     install_log_sink();
     mca_coll_mscclpp_register_counters();
     return OMPI_SUCCESS;

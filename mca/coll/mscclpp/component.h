@@ -20,7 +20,10 @@ void mca_coll_mscclpp_adopt_settings(void);
 /* widen.c: makes `--mca coll mscclpp` load and open the components that a communicator cannot do without. */
 void mca_coll_mscclpp_widen_selection(void);
 
-/* module.c: makes the module of a new communicator. Returns NULL if this component does not serve it. */
+/*
+ * module.c: makes the module of a new communicator, and yields the component's priority. Returns NULL if this component
+ * does not serve the communicator, or if there is no memory, which is logged.
+ */
 mca_coll_base_module_t *mca_coll_mscclpp_comm_query(struct ompi_communicator_t *comm, int *priority);
 
 /*

@@ -38,7 +38,7 @@ static bool is_spare(const mca_coll_mscclpp_module_t *module)
     return (uintptr_t)module >= (uintptr_t)spares && (uintptr_t)module < (uintptr_t)(spares + SPARES);
 }
 
-/* Takes an unused spare module, which Open MPI releases as any other. NULL if all are in use. */
+/* Takes an unused spare module, cleared, which Open MPI releases as any other. NULL if all are in use. */
 static mca_coll_mscclpp_module_t *spare_take(void)
 {
     mca_coll_mscclpp_module_t *module = NULL;
@@ -66,7 +66,7 @@ static mca_coll_mscclpp_module_t *spare_take(void)
     return module;
 }
 
-/* Releases the modules of the components before this one. */
+/* Releases the references to the modules of the components before this one, and forgets their functions. */
 static void release_previous(mca_coll_mscclpp_module_t *module)
 {
 #define RELEASE(slot_)                                                                                                 \
@@ -105,7 +105,7 @@ OBJ_CLASS_INSTANCE(mca_coll_mscclpp_module_t, mca_coll_base_module_t, module_con
 /* Puts a function of this module into a slot, if another component serves the slot, too. */
 #define INSTALL(slot_, function_)                                                                                      \
     if (module->previous.slot_ != NULL && (function_) != NULL) {                                                       \
-        module->own.slot_ = (function_);                                                                               \
+        module->own_functions.slot_ = (function_);                                                                     \
         MCA_COLL_MSCCLPP_SLOT_INSTALL(module, comm, slot_, (function_));                                               \
     }
 
@@ -135,6 +135,7 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
         MCA_COLL_MSCCLPP_ALL(INSTALL_STAGE)
 #undef INSTALL_STAGE
     }
+    /* Kernels serve intra-communicators only. Their functions replace those that stage. */
     if (is_intra) {
         INSTALL(allreduce, mca_coll_mscclpp_allreduce)
 #define INSTALL_NATIVE(slot_) INSTALL(slot_, mca_coll_mscclpp_native_##slot_)

@@ -79,7 +79,7 @@ static int create_enumeration(const mscclpp_param_t *param, mca_base_var_enum_t 
     return rc;
 }
 
-/* The number of a word in a list such as "a|b|c", or -1. */
+/* The number of a word in a list such as "a|b|c", counted from 0; -1 if the list does not have it. */
 static int choice_number(const char *choices, const char *word)
 {
     size_t length = strlen(word);
@@ -94,7 +94,7 @@ static int choice_number(const char *choices, const char *word)
     return -1;
 }
 
-/* Copies word `number` of a list like "a|b|c". */
+/* Copies word `number` of a list such as "a|b|c", or the last word if there are not so many. */
 static void choice_word(const char *choices, int number, char *word, size_t size)
 {
     const char *end = strchrnul(choices, '|');

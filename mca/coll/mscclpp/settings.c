@@ -74,6 +74,7 @@ void mca_coll_mscclpp_adopt_settings(void)
     memset(&rank_0, 0, sizeof(rank_0));
     memcpy(&rank_0, bytes, size < sizeof(rank_0) ? size : sizeof(rank_0));
     free(bytes);
+    /* The values can be compared only if both processes have the same parameters. */
     if (sizeof(rank_0) == size && local.names == rank_0.names) {
         for (int i = 0; i < mscclpp_param_count; ++i) {
             const mscclpp_param_t *param = &mscclpp_params[i];
@@ -85,7 +86,7 @@ void mca_coll_mscclpp_adopt_settings(void)
             if (decides_setup(param)) {
                 report_difference(param, local.values[i], rank_0.values[i]);
                 /* So that the set-up does not report the difference once more. */
-                mscclpp_settings_apply(&state->own, param, rank_0.values[i]);
+                mscclpp_settings_apply(&state->own_config, param, rank_0.values[i]);
             }
         }
     } else {

@@ -14,7 +14,7 @@ static uint64_t calls_before = UINT64_MAX;
 /* Only shared mappings count as device memory (twin_shared_only). */
 static bool shared_only;
 
-/* Finds the shared mapping that holds an address: low .. high - 1. False if there is none. */
+/* Finds the shared mapping that holds an address: *low_p .. *high_p - 1. False if there is none. */
 static bool find_shared_mapping(const void *address, uintptr_t *low_p, uintptr_t *high_p)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
@@ -84,12 +84,12 @@ void mca_coll_mscclpp_twin_hide_buffers(int rank)
     mscclpp_gpu_twin_set_bounds(shared_only ? find_bounds : NULL);
     ranks = opal_argv_split(list, ',');
     for (char **text = ranks; text != NULL && *text != NULL; ++text) {
-        long value;
+        long listed_rank;
         uint64_t calls;
-        if (!parse_rank(*text, &value, &calls)) {
+        if (!parse_rank(*text, &listed_rank, &calls)) {
             mscclpp_error(
                 "parameter twin_host_ranks: \"%s\" is not allowed; use RANK or RANK/CALLS, separated by commas", *text);
-        } else if (value == rank) {
+        } else if (listed_rank == rank) {
             calls_before = calls;
             mscclpp_gpu_twin_set_filter(is_host);
         }

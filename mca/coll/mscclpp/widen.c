@@ -127,8 +127,8 @@ static bool load_component(char *name)
 }
 
 /*
- * Those names of a list, which has commas between, whose components exist and are not loaded. The caller frees the
- * result.
+ * Returns the names in `list`, which are separated by commas, whose components exist and are not loaded yet: an array
+ * that NULL ends, or NULL if there are none. The caller frees it by opal_argv_free.
  */
 static char **missing_names(const char *list)
 {
@@ -145,8 +145,8 @@ static char **missing_names(const char *list)
 }
 
 /*
- * The names of the components to load: those of the parameter widen_list or, if MPI_Init would fail with these, which
- * is reported, those of its default. The caller frees the result.
+ * Returns the names of the components to load: those of the parameter widen_list or, if MPI_Init would fail with these,
+ * which is logged, those of its default. The result is like that of missing_names.
  */
 static char **choose_names(void)
 {

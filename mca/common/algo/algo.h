@@ -58,7 +58,7 @@ typedef struct {
 /* Number of transports for which a rules file may give figures, in the order of mca/common/algo/schedule/cost.h. */
 #define MSCCLPP_RULE_TRANSPORTS 4
 
-/* Measured figures of a transport, in seconds and in bytes per second. */
+/* Measured figures of a transport, in seconds and in bytes per second, as in mscclpp_cost_figures_t. */
 typedef struct {
     uint64_t is_given; /* 0: the rules file has no figures of this transport */
     double latency;
@@ -124,13 +124,13 @@ typedef struct {
 /* Divides a scratch for the parameter scratch_size. */
 void mscclpp_layout_init(mscclpp_layout_t *layout, uint64_t scratch_size);
 
-/* Divides a scratch into areas of the given sizes, in bytes. */
+/* Divides a scratch into areas of the given sizes, in bytes, each rounded down to whole pages. */
 void mscclpp_layout_divide(mscclpp_layout_t *layout, uint64_t packet_half, uint64_t bulk_size, uint64_t put_size);
 
 /* What the selector reads about a call: only values that are equal on all ranks. */
 typedef struct {
-    uint64_t bytes;
-    uint32_t nranks;
+    uint64_t bytes;          /* of the message */
+    uint32_t nranks;         /* ranks on this node; with several nodes, the fields below count instead */
     uint32_t nodes;          /* 0 or 1: all ranks are on one node */
     uint32_t shards;         /* with several nodes: the fewest ranks on one node */
     uint32_t max_node_ranks; /* with several nodes: the most ranks on one node */
@@ -176,10 +176,10 @@ struct mscclpp_algo {
     const char *name; /* the value of the parameter `algorithm` that forces it */
     const char *description;
     bool maps_buffers; /* the kernel accesses the user buffers of all ranks, so these must be mapped; where one
-                          cannot be, `instead` runs */
-    bool spans_nodes;  /* for ranks on several nodes only; where this algorithm cannot run, `instead` runs */
-    bool engines;      /* copy engines move the data (mca/common/engine/engine.h); where they cannot, `instead` runs */
-    const mscclpp_algo_t *instead;
+                          cannot be, `fallback` runs */
+    bool spans_nodes;  /* for ranks on several nodes only; where this algorithm cannot run, `fallback` runs */
+    bool engines;      /* copy engines move the data (mca/common/engine/engine.h); where they cannot, `fallback` runs */
+    const mscclpp_algo_t *fallback;
     uint32_t pattern; /* for ranks on several nodes: mscclpp_dev_nodes_pattern_t */
 
     /*

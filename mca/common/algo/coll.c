@@ -44,12 +44,14 @@ _Static_assert(MSCCLPP_COLL_LAST <= MSCCLPP_PROTOCOL_COLLS, "rank 0's settings h
 /* On the twin, one thread block takes all tiles, as smaller tiles are not worth their barriers. */
 #define TWIN_TILE_BLOCKS 1u
 
+/* The pattern of each collective. */
 static const mscclpp_dev_pattern_t patterns[MSCCLPP_COLL_LAST] = {
 #define PATTERN(id_, name_, pattern_) [MSCCLPP_COLL_##id_] = pattern_,
     MSCCLPP_COLLS(PATTERN)
 #undef PATTERN
 };
 
+/* The names of the algorithms within a node. */
 static const char *const algo_names[MSCCLPP_COLL_BY_LAST] = {
     [MSCCLPP_COLL_BY_PACKETS] = "packets",
     [MSCCLPP_COLL_BY_ZEROCOPY] = "zerocopy",
@@ -167,7 +169,7 @@ static bool shape_packets(const mscclpp_select_input_t *input, bool combines, ui
 
 /*
  * Fills in the choice for kernels on mapped buffers, which need neither slots nor epochs. `combines`: received blocks
- * are combined.
+ * are combined. False only if the limits leave no thread.
  */
 static bool shape_zerocopy(const mscclpp_select_input_t *input, bool combines, uint64_t block_bytes,
                            mscclpp_coll_choice_t *choice)
@@ -184,7 +186,7 @@ static bool shape_zerocopy(const mscclpp_select_input_t *input, bool combines, u
     return true;
 }
 
-/* Fills in the choice for tiles through the scratch. False if the bulk area is too small for a tile. */
+/* Fills in the choice for tiles through the scratch, for blocks of any size. False if no tile fits the bulk area. */
 static bool shape_scratch(const mscclpp_select_input_t *input, uint64_t block_bytes, mscclpp_coll_choice_t *choice)
 {
     mscclpp_choice_t grid;
@@ -246,9 +248,9 @@ static bool shape_nodes_tiles(const mscclpp_select_input_t *input, mscclpp_coll_
     return choice->tile != 0;
 }
 
-/* Returns the seconds that a schedule takes by the cost model. Returns HUGE_VAL if there is no such schedule. */
-static double cost_of(const mscclpp_select_input_t *input, mscclpp_schedule_kind_t kind, int pattern,
-                      uint64_t block_bytes, uint32_t radix)
+/* Returns the seconds that a schedule takes by the cost model, or HUGE_VAL if there is no such schedule. */
+static double estimate_cost(const mscclpp_select_input_t *input, mscclpp_schedule_kind_t kind, int pattern,
+                            uint64_t block_bytes, uint32_t radix)
 {
     const mscclpp_cost_figures_t figures = mscclpp_between_figures(input);
     mscclpp_schedule_t schedule;
@@ -260,14 +262,14 @@ static double cost_of(const mscclpp_select_input_t *input, mscclpp_schedule_kind
 }
 
 /* Returns the seconds that tiles take by the cost model. */
-static double tiles_cost(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
-                         mscclpp_coll_algo_t algo)
+static double estimate_tiles(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
+                             mscclpp_coll_algo_t algo)
 {
-    return cost_of(input,
-                   algo == MSCCLPP_COLL_BY_NODES_RING    ? MSCCLPP_SCHEDULE_RING
-                   : algo == MSCCLPP_COLL_BY_NODES_TREES ? MSCCLPP_SCHEDULE_TREES
-                                                         : MSCCLPP_SCHEDULE_DIRECT,
-                   patterns[coll], block_bytes, 0);
+    return estimate_cost(input,
+                         algo == MSCCLPP_COLL_BY_NODES_RING    ? MSCCLPP_SCHEDULE_RING
+                         : algo == MSCCLPP_COLL_BY_NODES_TREES ? MSCCLPP_SCHEDULE_TREES
+                                                               : MSCCLPP_SCHEDULE_DIRECT,
+                         patterns[coll], block_bytes, 0);
 }
 
 /*
@@ -290,9 +292,9 @@ static void choose_exchange(const mscclpp_select_input_t *input, mscclpp_coll_t 
                             mscclpp_coll_choice_t *choice)
 {
     const mscclpp_coll_algo_t other = other_tiles(coll);
-    const bool pays =
-        !(other == MSCCLPP_COLL_BY_NODES_RING && input->is_one_host) &&
-        tiles_cost(input, coll, block_bytes, other) < tiles_cost(input, coll, block_bytes, MSCCLPP_COLL_BY_NODES);
+    const bool pays = !(other == MSCCLPP_COLL_BY_NODES_RING && input->is_one_host) &&
+                      estimate_tiles(input, coll, block_bytes, other) <
+                          estimate_tiles(input, coll, block_bytes, MSCCLPP_COLL_BY_NODES);
 
     if (other != MSCCLPP_COLL_BY_NODES && (forced == (int)other || (forced != MSCCLPP_COLL_BY_NODES && pays))) {
         choice->algo = other;
@@ -305,8 +307,8 @@ static void choose_exchange(const mscclpp_select_input_t *input, mscclpp_coll_t 
  * to all others at once. What an owner has for a node counts as the block of one rank. Returns HUGE_VAL if there is no
  * such schedule.
  */
-static double packets_cost(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
-                           uint32_t radix)
+static double estimate_packets(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
+                               uint32_t radix)
 {
     const bool scans = patterns[coll] == MSCCLPP_DEV_SCAN || patterns[coll] == MSCCLPP_DEV_EXSCAN;
     /* In rounds the operands of a scan go everywhere, as an all-gather's blocks do. */
@@ -315,10 +317,10 @@ static double packets_cost(const mscclpp_select_input_t *input, mscclpp_coll_t c
                                          : MSCCLPP_DEV_COLL_ROOTED(pattern) ? MSCCLPP_SCHEDULE_TREE
                                                                             : MSCCLPP_SCHEDULE_BRUCK;
 
-    return cost_of(input, kind, (int)pattern, block_bytes, radix);
+    return estimate_cost(input, kind, (int)pattern, block_bytes, radix);
 }
 
-/* True if an owner's data of `units` units a block fit in a set of packet slots, in rounds with this radix. */
+/* True if an owner's data, of `units` units for each block, fit in a set of packet slots, in rounds with this radix. */
 static bool rounds_fit(const mscclpp_select_input_t *input, mscclpp_dev_pattern_t pattern, uint64_t units,
                        uint32_t radix)
 {
@@ -342,12 +344,13 @@ static uint32_t best_radix(const mscclpp_select_input_t *input, mscclpp_coll_t c
     const bool is_16_bit_float = input->dtype == MSCCLPP_DTYPE_FLOAT16 || input->dtype == MSCCLPP_DTYPE_BFLOAT16;
     uint32_t best_so_far = 0, radix;
 
+    /* Radices above the number of nodes all lead to the same rounds: one of them is tried if no smaller one serves. */
     for (radix = 2; radix <= ROUNDS_RADIX_MAX && !(is_16_bit_float && MSCCLPP_DEV_COLL_MERGES(patterns[coll]));
          radix *= 2) {
         if (mscclpp_between_keeps_fanout(input, radix - 1) && (best_so_far == 0 || radix <= input->nodes) &&
             rounds_fit(input, patterns[coll], units_of(block_bytes), radix) &&
-            (best_so_far == 0 ||
-             packets_cost(input, coll, block_bytes, radix) < packets_cost(input, coll, block_bytes, best_so_far))) {
+            (best_so_far == 0 || estimate_packets(input, coll, block_bytes, radix) <
+                                     estimate_packets(input, coll, block_bytes, best_so_far))) {
             best_so_far = radix;
         }
     }
@@ -387,7 +390,7 @@ static bool shape_nodes_packets(const mscclpp_select_input_t *input, mscclpp_col
         return false;
     }
     if (fits_directly && radix != 0 && forced != MSCCLPP_COLL_BY_NODES_ROUNDS &&
-        packets_cost(input, coll, block_bytes, 0) <= packets_cost(input, coll, block_bytes, radix)) {
+        estimate_packets(input, coll, block_bytes, 0) <= estimate_packets(input, coll, block_bytes, radix)) {
         radix = 0;
     }
     choice->algo = radix != 0 ? MSCCLPP_COLL_BY_NODES_ROUNDS : MSCCLPP_COLL_BY_NODES_PACKETS;
@@ -416,15 +419,15 @@ bool mscclpp_coll_explain(const mscclpp_select_input_t *input, mscclpp_coll_t co
     }
     if (choice->kernel == MSCCLPP_KERNEL_COLL_NODES && used >= 0 && (size_t)used < size) {
         used += snprintf(text + used, size - (size_t)used, "nodes %.1f us, %s %.1f us",
-                         tiles_cost(input, coll, block_bytes, MSCCLPP_COLL_BY_NODES) * 1e6,
-                         mscclpp_coll_algo_name(other), tiles_cost(input, coll, block_bytes, other) * 1e6);
+                         estimate_tiles(input, coll, block_bytes, MSCCLPP_COLL_BY_NODES) * 1e6,
+                         mscclpp_coll_algo_name(other), estimate_tiles(input, coll, block_bytes, other) * 1e6);
     }
     for (radix = 0;
          radix <= ROUNDS_RADIX_MAX && choice->kernel != MSCCLPP_KERNEL_COLL_NODES && used >= 0 && (size_t)used < size;
          radix = radix == 0 ? 2 : 2 * radix) {
         used += snprintf(text + used, size - (size_t)used,
                          radix == 0 ? "nodes_packets %.1f us" : ", nodes_rounds %.1f us by %u",
-                         packets_cost(input, coll, block_bytes, radix) * 1e6, radix);
+                         estimate_packets(input, coll, block_bytes, radix) * 1e6, radix);
     }
     if (used >= 0 && (size_t)used < size) {
         mscclpp_between_print_figures(input, &figures, text + used, size - (size_t)used);

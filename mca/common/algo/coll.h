@@ -31,12 +31,12 @@ typedef struct {
  * and begins `offset` bytes into the packed buffer.
  */
 typedef struct {
-    char *spread; /* the first element, in the user's buffer */
-    uint64_t elements;
-    int64_t extent; /* bytes from one element to the next */
-    uint64_t size;  /* bytes of data in one element */
-    const mscclpp_coll_piece_t *piece;
-    size_t pieces;
+    char *with_holes;                   /* the first element, in the user's buffer */
+    uint64_t elements;                  /* number of elements */
+    int64_t extent;                     /* bytes from one element to the next */
+    uint64_t size;                      /* bytes of data in one element */
+    const mscclpp_coll_piece_t *pieces; /* of one element, in the order of its type map */
+    size_t piece_count;
     uint64_t offset;
 } mscclpp_coll_pack_t;
 
@@ -79,11 +79,11 @@ typedef struct {
      */
     const mscclpp_dev_block_t *send;
     const mscclpp_dev_block_t *recv;
-    bool said_in_place;    /* the caller passed MPI_IN_PLACE; equal on all ranks, except for collectives with a root */
-    bool varied;           /* `send` and `recv` give the sizes, not `count` */
-    uint64_t most;         /* bytes of the largest block: of all ranks if `known`, else of this rank */
-    bool known;            /* all ranks know `most`, and it is equal on all of them */
-    mscclpp_dtype_t dtype; /* MSCCLPP_DTYPE_UINT8 for collectives that only move data, as they move bytes */
+    bool said_in_place;     /* the caller passed MPI_IN_PLACE; equal on all ranks, except for collectives with a root */
+    bool varied;            /* `send` and `recv` give the sizes, not `count` */
+    uint64_t largest_block; /* bytes of the largest block: of all ranks if `is_size_known`, else of this rank */
+    bool is_size_known;     /* all ranks know `largest_block`, and it is equal on all of them */
+    mscclpp_dtype_t dtype;  /* MSCCLPP_DTYPE_UINT8 for collectives that only move data, as they move bytes */
     mscclpp_op_t op;
     int root;      /* rank in the communicator */
     bool early;    /* nobody waits for the call yet, as in mscclpp_allreduce_args_t */
@@ -141,8 +141,8 @@ mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclp
 
 /*
  * Writes the times that the cost model expects between nodes, as one line without a newline: of packets if `choice` is
- * nodes_packets or nodes_rounds, else of tiles. Truncates the line to `size` bytes. Returns false, and writes nothing,
- * if nodes exchange such tiles in one way only.
+ * nodes_packets or nodes_rounds, else of tiles. Truncates the line to `size` bytes. Returns false, and leaves the
+ * line incomplete, if nodes exchange such tiles in one way only.
  */
 bool mscclpp_coll_explain(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
                           const mscclpp_coll_choice_t *choice, char *text, size_t size);

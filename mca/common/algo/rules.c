@@ -19,6 +19,8 @@
  * may be too large for memory.
  */
 #define LINE_MAX_LENGTH 500
+
+/* The largest size that a rule may give, in bytes. */
 #define BYTES_MAX ((uint64_t)1 << 40)
 
 /* The most names of plans in a file. */
@@ -113,7 +115,7 @@ static bool is_choosable(const mscclpp_algo_t *algo)
 
 int64_t mscclpp_rule_by_plan(const char *name)
 {
-    uint64_t digest = UINT64_C(0xcbf29ce484222325);
+    uint64_t digest = UINT64_C(0xcbf29ce484222325); /* this and the factor below are those of FNV-1a for 64 bits */
 
     for (; '\0' != *name; ++name) {
         digest = (digest ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
@@ -173,7 +175,7 @@ static const char *plan_name(const mscclpp_rules_t *rules, int64_t algorithm)
     return "?";
 }
 
-/* Parses the algorithm of an all-reduce rule. */
+/* Parses the algorithm of an all-reduce rule into rule->algorithm. False, which is logged: no rule may name it. */
 static bool parse_algorithm(const source_t *source, const char *text, mscclpp_rule_t *rule)
 {
     char allowed[256] = "";
@@ -195,8 +197,8 @@ static bool parse_algorithm(const source_t *source, const char *text, mscclpp_ru
 }
 
 /*
- * Parses the algorithm of another collective's rule. Copy engines cannot reduce, so only collectives that move data
- * have them.
+ * Parses the algorithm of another collective's rule. False, which is logged, if it is not one of this collective's:
+ * copy engines cannot reduce, so only collectives that move data have them.
  */
 static bool parse_coll_algorithm(const source_t *source, const char *text, mscclpp_coll_t coll, mscclpp_rule_t *rule)
 {
@@ -211,7 +213,7 @@ static bool parse_coll_algorithm(const source_t *source, const char *text, msccl
                         : "one of packets|zerocopy|scratch|plan:NAME");
 }
 
-/* Parses the name of a collective; *coll_p is MSCCLPP_COLL_LAST for all-reduce. */
+/* Parses the name of a collective; *coll_p is MSCCLPP_COLL_LAST for all-reduce. False, which is logged: not a name. */
 static bool parse_collective(const source_t *source, const char *text, mscclpp_coll_t *coll_p)
 {
     char allowed[256] = "one of allreduce";
@@ -225,7 +227,10 @@ static bool parse_collective(const source_t *source, const char *text, mscclpp_c
     return coll < MSCCLPP_COLL_LAST || 0 == strcmp(text, "allreduce") || refuse(source, "collective", text, allowed);
 }
 
-/* Parses the value of one key. Keeps the algorithm as text, as the allowed ones depend on the collective. */
+/*
+ * Parses the value of one key into `line`. Keeps the algorithm as text, because the allowed ones depend on the
+ * collective. False, which is logged, if the value is not allowed.
+ */
 static bool parse_value(const source_t *source, rule_key_t key, const char *text, line_t *line)
 {
     char allowed[64];
@@ -268,7 +273,7 @@ static bool parse_value(const source_t *source, rule_key_t key, const char *text
     }
 }
 
-/* Parses one word of a line: a key and its value. */
+/* Parses one word of a line: a key and its value. False, which is logged: unknown, given twice, or a bad value. */
 static bool parse_word(const source_t *source, const char *word, line_t *line)
 {
     char fault[32];
@@ -378,7 +383,7 @@ static bool parse_figures(const source_t *source, char *text, mscclpp_rules_t *r
            refuse(source, fault.what, fault.value, fault.allowed);
 }
 
-/* Parses one line and adds its rule or its figures. A line may be empty, or a comment alone. */
+/* Parses one line and adds its rule or its figures. A line may be empty, or a comment alone. False, logged: a fault. */
 static bool parse_line(const source_t *source, char *text, mscclpp_rules_t *rules)
 {
     line_t line;
@@ -425,7 +430,7 @@ static bool parse_line(const source_t *source, char *text, mscclpp_rules_t *rule
     return parse_algorithm(source, line.algorithm, &line.rule) && add_allreduce(source, &line, rules);
 }
 
-/* Parses the lines of a file, up to the first fault. */
+/* Parses the lines of a file. False if one has a fault, which is logged; later lines are not read then. */
 static bool parse_file(source_t *source, FILE *file, mscclpp_rules_t *rules)
 {
     static const char allowed[] = "lines of text of at most 500 characters";
@@ -569,25 +574,25 @@ void mscclpp_rules_write(const mscclpp_rules_t *rules, FILE *file)
             const mscclpp_coll_rule_set_t *colls = &rules->coll_set[on_twin][nranks];
 
             for (i = 0; i < set->count; ++i) {
-                const bool plan = set->rule[i].algorithm >= MSCCLPP_RULE_PLANS;
+                const bool is_plan = set->rule[i].algorithm >= MSCCLPP_RULE_PLANS;
 
                 (void)fprintf(file, "ranks=%u device=%s bytes<=%" PRIu64 " ", nranks, on_twin ? "host" : "cuda",
                               set->rule[i].bytes);
                 write_optional_keys(set->rule[i].place, set->rule[i].nodes, file);
-                (void)fprintf(file, "algorithm=%s%s\n", plan ? PLAN_PREFIX : "",
-                              plan ? plan_name(rules, set->rule[i].algorithm)
-                                   : mscclpp_algos[set->rule[i].algorithm]->name);
+                (void)fprintf(file, "algorithm=%s%s\n", is_plan ? PLAN_PREFIX : "",
+                              is_plan ? plan_name(rules, set->rule[i].algorithm)
+                                      : mscclpp_algos[set->rule[i].algorithm]->name);
             }
             for (i = 0; i < colls->count; ++i) {
-                const bool plan = colls->rule[i].algorithm >= MSCCLPP_RULE_PLANS;
+                const bool is_plan = colls->rule[i].algorithm >= MSCCLPP_RULE_PLANS;
 
                 (void)fprintf(file, "collective=%s ranks=%u device=%s bytes<=%" PRIu64 " ",
                               mscclpp_coll_name((mscclpp_coll_t)colls->rule[i].coll), nranks, on_twin ? "host" : "cuda",
                               colls->rule[i].bytes);
                 write_optional_keys(colls->rule[i].place, colls->rule[i].nodes, file);
-                (void)fprintf(file, "algorithm=%s%s\n", plan ? PLAN_PREFIX : "",
-                              plan ? plan_name(rules, colls->rule[i].algorithm)
-                                   : mscclpp_coll_algo_name((mscclpp_coll_algo_t)colls->rule[i].algorithm));
+                (void)fprintf(file, "algorithm=%s%s\n", is_plan ? PLAN_PREFIX : "",
+                              is_plan ? plan_name(rules, colls->rule[i].algorithm)
+                                      : mscclpp_coll_algo_name((mscclpp_coll_algo_t)colls->rule[i].algorithm));
             }
         }
     }

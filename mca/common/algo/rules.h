@@ -12,9 +12,9 @@
  * largest block: what a rank has for one other rank, or the whole message of a broadcast, a reduction or a scan.
  *
  * The rules of one collective, number of ranks and kind of device are tried in order. The first one that fits the call
- * is used: it must be for calls in place or not as this one, for as many nodes, and its size must be at least the
- * message's. If there is none, the built-in thresholds decide. A rule that could never be used, because earlier ones
- * take all its calls, is an error. Rules for several nodes can only name plans.
+ * is used. A rule fits if its size is at least the message's, if it is for as many nodes, and if it is for calls in
+ * place or not, as this one is. If no rule fits, the built-in thresholds decide. A rule that could never be used,
+ * because earlier ones take all its calls, is an error. Rules for several nodes can only name plans.
  *
  *     transport=ucx latency=2.8 overhead=0.4 gap=0.1 bandwidth=23.5
  *

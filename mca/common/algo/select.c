@@ -24,7 +24,7 @@ static const mscclpp_algo_t *find_by_rules(const mscclpp_select_input_t *input)
     }
     algo = mscclpp_algos[algorithm];
     while (algo->maps_buffers && (protocol->zerocopy == 0 || input->early)) {
-        algo = algo->instead;
+        algo = algo->fallback;
     }
     return algo;
 }
@@ -44,7 +44,7 @@ mscclpp_status_t mscclpp_select_shape(const mscclpp_select_input_t *input, const
 
 /*
  * Chooses an algorithm between nodes. A user who forces an algorithm cannot know which communicators span nodes, so the
- * forced algorithm is used here only if it spans nodes. If the choice cannot serve the call, `instead` does: some
+ * forced algorithm is used here only if it spans nodes. If the choice cannot serve the call, `fallback` does: some
  * transports carry no packets, and some patterns do not serve 16-bit floats.
  */
 static mscclpp_status_t select_spanning(const mscclpp_select_input_t *input, mscclpp_choice_t *choice_p)
@@ -65,9 +65,9 @@ static mscclpp_status_t select_spanning(const mscclpp_select_input_t *input, msc
         algo = &mscclpp_algo_allreduce_nodes_split;
     }
     /* A kernel that a graph may repeat cannot renew the flags of packets from other nodes, so it uses no epochs. */
-    while (algo->instead != NULL &&
+    while (algo->fallback != NULL &&
            (mscclpp_select_shape(input, algo, choice_p) != MSCCLPP_OK || (input->replayed && choice_p->epochs != 0))) {
-        algo = algo->instead;
+        algo = algo->fallback;
     }
     return mscclpp_select_shape(input, algo, choice_p);
 }
@@ -95,14 +95,14 @@ mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, m
     if (protocol->algorithm >= 0 && !mscclpp_algos[protocol->algorithm]->spans_nodes) {
         algo = mscclpp_algos[protocol->algorithm];
         while (input->replayed && algo->maps_buffers) {
-            algo = algo->instead;
+            algo = algo->fallback;
         }
         /*
          * A user who forces engines or puts cannot know which calls engines cannot serve, nor how large the scratch is
          * yet. Such calls use the next algorithm.
          */
-        if (algo->instead != NULL && mscclpp_select_shape(input, algo, choice_p) != MSCCLPP_OK) {
-            algo = algo->instead;
+        if (algo->fallback != NULL && mscclpp_select_shape(input, algo, choice_p) != MSCCLPP_OK) {
+            algo = algo->fallback;
         }
         return mscclpp_select_shape(input, algo, choice_p);
     }
@@ -111,7 +111,7 @@ mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, m
         if (mscclpp_select_shape(input, algo, choice_p) == MSCCLPP_OK) {
             return MSCCLPP_OK;
         }
-        algo = algo->instead;
+        algo = algo->fallback;
     }
     if (input->bytes <= oneshot_max) {
         algo = &mscclpp_algo_allreduce_oneshot;

@@ -45,7 +45,8 @@ void mscclpp_fabric_describe(const mscclpp_fabric_t *fabric, mscclpp_select_inpu
 /*
  * Runs an all-reduce. The caller has filled in `args`. Returns when the kernel has ended and everything that the peers
  * need is sent. With a stream of the application, returns when the kernel is queued; the first such call starts a
- * thread for the proxy. If the stream is recorded (runner->recorded), that thread never sleeps for long from then on.
+ * thread for the proxy. If the stream is recorded (runner->is_recording), that thread never sleeps for long from then
+ * on.
  */
 mscclpp_status_t mscclpp_fabric_run(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream,
                                     const mscclpp_choice_t *choice, const mscclpp_dev_args_t *args);

@@ -258,7 +258,7 @@ static mscclpp_status_t enqueue(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *
                                 const mscclpp_dev_launch_t *launch, const char *what)
 {
     mscclpp_status_t status =
-        fabric->runner->recorded
+        fabric->runner->is_recording
             ? mscclpp_proxy_watch(fabric->proxy)
             : mscclpp_proxy_begin_launch(fabric->proxy, fabric->runner->launches + 1, launch->nblocks);
 
@@ -445,12 +445,12 @@ mscclpp_status_t mscclpp_fabric_meet(mscclpp_fabric_t *fabric, const mscclpp_pro
     args.bytes = sizeof(uint32_t);
     args.dtype = MSCCLPP_DTYPE_UINT32;
     args.op = MSCCLPP_OP_SUM;
-    args.epoch_limit = fabric->runner->queues ? (uint32_t)protocol->epoch_limit : 0;
+    args.epoch_limit = fabric->runner->serves_queue ? (uint32_t)protocol->epoch_limit : 0;
     input.bytes = args.bytes;
     input.dtype = MSCCLPP_DTYPE_UINT32;
     input.nranks = args.nranks;
     input.on_twin = fabric->group->on_twin;
-    input.block_limit = fabric->runner->queues ? fabric->runner->queue_blocks : fabric->runner->block_limit;
+    input.block_limit = fabric->runner->serves_queue ? fabric->runner->queue_blocks : fabric->runner->block_limit;
     input.protocol = protocol;
     input.layout = &fabric->runner->layout;
     status = mscclpp_select_meeting(&input, &choice);

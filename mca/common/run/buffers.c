@@ -5,7 +5,7 @@
 #include "mca/common/base/mailbox.h"
 #include "mca/common/run/runner.h"
 
-/* Fills in this rank's entry of the exchange: its handles, or that it has none. */
+/* Fills in this rank's entry of the exchange: the handles of its buffers, or that they cannot be exported. */
 static void fill_entry(const mscclpp_runner_t *runner, mscclpp_board_buffers_t *mine, const void *in, void *out,
                        bool willing)
 {
@@ -19,7 +19,8 @@ static void fill_entry(const mscclpp_runner_t *runner, mscclpp_board_buffers_t *
 }
 
 /*
- * Maps one buffer of a peer: sets *address_p to its address here, and adds the mapping to `mappings`, which has *count.
+ * Maps one buffer of a peer: sets *address_p to its address here, and appends the mapping to the *count ones in
+ * `mappings`. The caller has to give them back. After an error both are as before.
  */
 static mscclpp_status_t map_buffer(mscclpp_runner_t *runner, const mscclpp_gpu_handle_t *handle,
                                    mscclpp_mapping_t **mappings, int *count, char **address_p)
@@ -101,13 +102,13 @@ void mscclpp_runner_hold_mappings(mscclpp_runner_t *runner, mscclpp_mapping_t **
         if (holds == NULL) {
             /* The mappings are then never released. That is safe: they stay valid. */
             mscclpp_warn("%s: no memory to keep count of %d mappings", runner->group->oob.label, count);
-            runner->hold_last = runner->hold_count;
+            runner->hold_last_exchange = runner->hold_count;
             return;
         }
         runner->holds = holds;
         runner->hold_capacity = capacity;
     }
-    runner->hold_last = runner->hold_count;
+    runner->hold_last_exchange = runner->hold_count;
     for (i = 0; i < count; ++i) {
         runner->holds[runner->hold_count].mapping = mappings[i];
         runner->holds[runner->hold_count++].launch = runner->launches + 1;
@@ -118,7 +119,7 @@ void mscclpp_runner_keep_mappings(mscclpp_runner_t *runner, bool in_use)
 {
     int i;
 
-    for (i = runner->hold_last; i < runner->hold_count; ++i) {
+    for (i = runner->hold_last_exchange; i < runner->hold_count; ++i) {
         runner->holds[i].launch = in_use ? UINT64_MAX : 0;
     }
 }

@@ -55,7 +55,7 @@ mscclpp_status_t mscclpp_runner_await_stream(mscclpp_runner_t *runner)
 typedef struct {
     mscclpp_runner_t *runner;
     mscclpp_group_wait_t wait;
-    mscclpp_status_t status;
+    mscclpp_status_t status; /* the first failure; MSCCLPP_OK: none so far */
 } inline_wait_t;
 
 /* One turn of that wait, called by the kernel now and then: makes progress, and looks for failures of other ranks. */
@@ -101,8 +101,8 @@ static void await_kernel_exit(mscclpp_runner_t *runner)
 }
 
 /*
- * Starts the operation: rings for the lingering kernel, or launches. On the twin, the whole kernel may run here, in the
- * caller's thread. Then the status also says what failed while it ran.
+ * Starts the operation, and counts it: rings for the lingering kernel, or launches. On the twin, the whole kernel may
+ * run here, in the caller's thread. Then the returned status also says what failed while it ran.
  */
 static mscclpp_status_t start_operation(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, const char *what)
 {
@@ -129,7 +129,10 @@ static mscclpp_status_t start_operation(mscclpp_runner_t *runner, const mscclpp_
     return inline_wait.status;
 }
 
-/* Starts the operation again after a missed ring: the lingering kernel left before it saw the doorbell. */
+/*
+ * Starts the operation again after a missed ring: the lingering kernel left before it saw the doorbell. The missed one
+ * is no longer counted.
+ */
 static mscclpp_status_t restart_operation(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch,
                                           const char *what)
 {
@@ -138,7 +141,11 @@ static mscclpp_status_t restart_operation(mscclpp_runner_t *runner, const mscclp
     return start_operation(runner, launch, what);
 }
 
-/* Waits until the operation has ended. If anything fails meanwhile, tells the kernel to leave and waits for that. */
+/*
+ * Waits until the operation has ended. If anything fails meanwhile, tells the kernel to leave, waits for that, and
+ * returns the error. The wait spins on the mailbox; at certain polls only, it looks for a missed ring, makes progress,
+ * and asks the runtime whether the kernel still runs.
+ */
 static mscclpp_status_t await_end(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, const char *what)
 {
     const mscclpp_dev_args_t *args = launch->args; /* all arguments begin with the common ones */
@@ -150,7 +157,7 @@ static mscclpp_status_t await_end(mscclpp_runner_t *runner, const mscclpp_dev_la
     mscclpp_group_wait_init(&wait, runner->group, what, args->bytes);
     wait.pumped = runner->pump != NULL;
     while (!mscclpp_runner_has_ended(runner)) {
-        double last_check = wait.next_check;
+        double check_due = wait.next_check;
 
         ++polls;
         if (runner->pump != NULL) {
@@ -164,7 +171,7 @@ static mscclpp_status_t await_end(mscclpp_runner_t *runner, const mscclpp_dev_la
             continue;
         } else {
             status = mscclpp_group_wait_turn(&wait);
-            if (status == MSCCLPP_OK && wait.next_check > last_check && mscclpp_group_may_ask(&wait)) {
+            if (status == MSCCLPP_OK && wait.next_check > check_due && mscclpp_group_may_ask(&wait)) {
                 status = mscclpp_runner_check_kernel(runner, what);
             }
         }
@@ -208,7 +215,7 @@ mscclpp_status_t mscclpp_runner_launch(mscclpp_runner_t *runner, mscclpp_gpu_str
         mscclpp_linger_note_enqueue();
         mscclpp_linger_clear(runner);
         status = runner->gpu->launch(stream, launch);
-        if (status == MSCCLPP_OK && runner->recorded) {
+        if (status == MSCCLPP_OK && runner->is_recording) {
             /* The operation does not start now, so it is not counted. */
             keep_for_graph(runner, stream);
         } else if (status == MSCCLPP_OK) {
@@ -226,7 +233,7 @@ mscclpp_status_t mscclpp_runner_launch(mscclpp_runner_t *runner, mscclpp_gpu_str
 
 mscclpp_status_t mscclpp_runner_disable(mscclpp_runner_t *runner)
 {
-    static const uint64_t failed = 1; /* as a kernel writes it when it gives up, so that all later ones do so at once */
+    static const uint64_t failed = 1; /* what a kernel writes when it gives up; later kernels see it, and end at once */
     mscclpp_dev_state_t *state = (mscclpp_dev_state_t *)(void *)(runner->scratch + runner->layout.state_offset);
     mscclpp_status_t status = mscclpp_runner_take_stream(runner);
 

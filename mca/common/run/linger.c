@@ -56,12 +56,12 @@ static bool side_by_side;
  * Set once this process has queued a kernel in a stream of the application. Such kernels may be waiting for other
  * ranks.
  */
-static bool enqueued;
+static bool has_enqueued;
 
 void mscclpp_linger_note_enqueue(void)
 {
-    if (!__atomic_load_n(&enqueued, __ATOMIC_RELAXED)) {
-        __atomic_store_n(&enqueued, true, __ATOMIC_RELAXED);
+    if (!__atomic_load_n(&has_enqueued, __ATOMIC_RELAXED)) {
+        __atomic_store_n(&has_enqueued, true, __ATOMIC_RELAXED);
     }
 }
 
@@ -79,7 +79,7 @@ static uint32_t clamp_blocks(const mscclpp_runner_t *runner, uint32_t blocks)
     return runner->block_limit != 0 && blocks > runner->block_limit ? runner->block_limit : blocks;
 }
 
-void mscclpp_linger_init(mscclpp_runner_t *runner, const mscclpp_config_t *config, bool turns, bool spans)
+void mscclpp_linger_init(mscclpp_runner_t *runner, const mscclpp_config_t *config, bool takes_turns, bool spans)
 {
     mscclpp_linger_t *linger = &runner->linger;
     uint32_t blocks = runner->group->on_twin ? (uint32_t)config->twin_blocks : (uint32_t)config->linger_blocks;
@@ -87,7 +87,7 @@ void mscclpp_linger_init(mscclpp_runner_t *runner, const mscclpp_config_t *confi
     linger->always = strcmp(config->linger, "on") == 0;
     linger->allowed = runner->device >= 0 && runner->device < DEVICES && (runner->group->size > 1 || spans) &&
                       strcmp(config->linger, "off") != 0 &&
-                      (linger->always || (!runner->group->on_twin && !turns && !runner->group->traced));
+                      (linger->always || (!runner->group->on_twin && !takes_turns && !runner->group->traced));
     linger->window_ns = (uint64_t)(config->linger_window * NS_PER_US);
     linger->idle_ns = (uint64_t)(config->linger_idle * NS_PER_US);
     linger->max_bytes = config->linger_max;
@@ -98,7 +98,7 @@ void mscclpp_linger_init(mscclpp_runner_t *runner, const mscclpp_config_t *confi
     linger->wide_blocks = clamp_blocks(runner, runner->group->on_twin && blocks > 2 ? blocks - 1 : blocks);
     /* If other processes use the GPU, kernels that would take half of it do not linger. */
     linger->most_blocks = clamp_blocks(runner, runner->group->on_twin ? blocks
-                                               : runner->crowded      ? 2 * blocks
+                                               : runner->shares_gpu   ? 2 * blocks
                                                                       : 4 * blocks);
     linger->nthreads = runner->group->on_twin ? (uint32_t)config->twin_threads : MSCCLPP_DEV_MAX_THREADS;
     /*
@@ -106,9 +106,9 @@ void mscclpp_linger_init(mscclpp_runner_t *runner, const mscclpp_config_t *confi
      * ranks or threads may leave enough multiprocessors free, but not adjacent ones, and may wait for this kernel. So
      * there are clusters only where neither ranks nor threads share the GPU: there the device runs only work that waits
      * for no other rank, and adjacent multiprocessors become free. Kernels that this process has queued in streams of
-     * the application are the exception: from the first of them on there are no clusters (`enqueued`).
+     * the application are the exception: from the first of them on there are no clusters (`has_enqueued`).
      */
-    linger->may_cluster = config->linger_cluster && !runner->group->meet_first && !runner->crowded;
+    linger->may_cluster = config->linger_cluster && !runner->group->meet_first && !runner->shares_gpu;
     mscclpp_linger_history_init(&linger->history);
     mscclpp_debug("%s: kernels of small calls %s", runner->group->oob.label,
                   linger->allowed ? "linger" : "do not linger");
@@ -212,7 +212,7 @@ static bool can_serve(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t
     const mscclpp_dev_args_t *args = launch->args;
     const mscclpp_dev_nodes_args_t *nodes = launch->args; /* for kernels that span nodes */
     const uint64_t bytes = bell_bytes(launch), units = (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
-    uint64_t shard, slot;
+    uint64_t shard_units, slot_units;
 
     if (!runner->linger.allowed || bytes > runner->linger.max_bytes) {
         return false;
@@ -239,11 +239,11 @@ static bool can_serve(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t
     case MSCCLPP_KERNEL_PLAN:
         return launch->nblocks <= runner->linger.most_blocks && lasting_plan(launch) != NULL && !runner->group->spans;
     case MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS:
-        shard = (units + nodes->shards - 1) / nodes->shards;
-        slot =
+        shard_units = (units + nodes->shards - 1) / nodes->shards;
+        slot_units =
             MSCCLPP_DEV_NODES_PACKET_UNITS(nodes->pattern, nodes->nnodes, nodes->packet_units, nodes->doubling.slots);
         return launch->nblocks <= runner->linger.most_blocks &&
-               shard <= MSCCLPP_DEV_NODES_CAPACITY(args->packet_half, nodes->most, slot);
+               shard_units <= MSCCLPP_DEV_NODES_CAPACITY(args->packet_half, nodes->most, slot_units);
     case MSCCLPP_KERNEL_ALLREDUCE_NODES:
         /*
          * With many blocks, a launch of the kernel that is compiled for the exact type is faster. The twin has no such
@@ -296,7 +296,7 @@ static void write_lists(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *la
     }
 }
 
-/* The fewest blocks that can serve the operation. */
+/* The fewest blocks that can serve the operation. With packets, 2 stands for any number of blocks above 1. */
 static uint32_t fewest_blocks(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
 {
     const mscclpp_dev_args_t *args = launch->args;
@@ -331,7 +331,7 @@ static uint32_t find_or_make_set(mscclpp_linger_t *linger, const mscclpp_dev_zer
     for (i = 0; i < MSCCLPP_DEV_LINGER_SETS; ++i) {
         if (memcmp(linger->sets[i].in, args->peer_in, size) == 0 &&
             memcmp(linger->sets[i].out, args->peer_out, size) == 0) {
-            linger->unknown = 0;
+            linger->unknown_streak = 0;
             return i;
         }
     }
@@ -340,7 +340,7 @@ static uint32_t find_or_make_set(mscclpp_linger_t *linger, const mscclpp_dev_zer
     memcpy(linger->sets[i].in, args->peer_in, size);
     memcpy(linger->sets[i].out, args->peer_out, size);
     linger->new_sets |= 1u << i;
-    ++linger->unknown;
+    ++linger->unknown_streak;
     return i;
 }
 
@@ -384,7 +384,7 @@ static uint32_t count_reporting_blocks(const mscclpp_linger_t *linger, uint32_t 
 static void ring(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, uint32_t code, uint32_t coll)
 {
     const mscclpp_dev_args_t *args = launch->args;
-    uint64_t flag = (runner->launches + 1) << 32;
+    uint64_t flag = (runner->launches + 1) << 32; /* the operation's number, in the upper half of each word */
     uint64_t in = (uintptr_t)args->in, out = (uintptr_t)args->out;
     uint64_t words[MSCCLPP_DEV_BELL_WORDS];
     int i;
@@ -455,12 +455,12 @@ static void note_kernel(mscclpp_linger_t *linger, bool was_missed)
 static bool is_worthwhile(const mscclpp_linger_t *linger, const mscclpp_dev_launch_t *launch)
 {
     return (linger->always || mscclpp_linger_history_says_stay(&linger->history)) &&
-           (launch->kernel != MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY || linger->unknown < 2);
+           (launch->kernel != MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY || linger->unknown_streak < 2);
 }
 
 /*
- * Launches a kernel that will linger, with the operation as its first. Launches an ordinary kernel if the last
- * lingering one does not leave soon.
+ * Launches a kernel that will linger, with the operation as its first, and sets *reporting_blocks_p. If the last
+ * lingering kernel does not leave soon, launches an ordinary one and leaves *reporting_blocks_p as it is.
  */
 static mscclpp_status_t launch_lingering(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, uint32_t variant,
                                          uint32_t *reporting_blocks_p)
@@ -483,7 +483,7 @@ static mscclpp_status_t launch_lingering(mscclpp_runner_t *runner, const mscclpp
     linger_args.plan_blocks = linger_args.plan != NULL ? launch->nblocks : 0;
     linger_args.number = runner->launches + 1;
     linger_args.window_ns = linger->window_ns;
-    linger_args.cluster = linger->may_cluster && !__atomic_load_n(&enqueued, __ATOMIC_RELAXED);
+    linger_args.cluster = linger->may_cluster && !__atomic_load_n(&has_enqueued, __ATOMIC_RELAXED);
     lingering.kernel = MSCCLPP_KERNEL_LINGER;
     lingering.nblocks = kernel_blocks(runner, launch);
     linger_args.idle_ns = linger->idle_ns;

@@ -26,7 +26,7 @@ typedef struct {
     bool allowed;         /* the team's kernels may linger at all */
     bool always;          /* kernels linger, whatever the history says */
     uint64_t window_ns;   /* as in mscclpp_dev_linger_args_t */
-    uint64_t idle_ns;     /* likewise */
+    uint64_t idle_ns;     /* as in mscclpp_dev_linger_args_t */
     uint64_t max_bytes;   /* of an operation that a lingering kernel may serve */
     uint64_t single_max;  /* the most bytes that one block serves */
     uint32_t wide_blocks; /* blocks of a lingering kernel that has more than one, unless an operation needs more */
@@ -43,20 +43,20 @@ typedef struct {
     bool is_unnoted;       /* the last lingering kernel's rings have not been given to the history yet */
     uint64_t rings_before; /* `rings` when that kernel was launched */
 
-    /* The peers' buffers of the last zero-copy operations. */
+    /* The peers' buffers of the last zero-copy operations; kernels get all of these sets when they are launched. */
     mscclpp_dev_linger_set_t sets[MSCCLPP_DEV_LINGER_SETS];
-    uint32_t oldest_set; /* the one that is replaced next */
-    uint32_t new_sets;   /* one bit per set: set if the last kernel was launched without it */
-    uint32_t unknown;    /* successive zero-copy operations, up to the last one, whose buffers were in no set */
+    uint32_t oldest_set;     /* the one that is replaced next */
+    uint32_t new_sets;       /* one bit per set: set if the last kernel was launched without it */
+    uint32_t unknown_streak; /* successive zero-copy operations, up to the last one, whose buffers were in no set */
 
     const mscclpp_dev_plan_args_t *plan; /* that the last kernel was launched with; NULL: none */
 } mscclpp_linger_t;
 
 /*
- * Called before the team's first call. `turns`: processes take turns on a GPU of the team, so kernels do not linger.
- * `spans`: the team spans nodes.
+ * Decides whether the team's kernels may linger, and of which size. Called before the team's first call. `takes_turns`:
+ * processes take turns on a GPU of the team, so kernels do not linger. `spans`: the team spans nodes.
  */
-void mscclpp_linger_init(mscclpp_runner_t *runner, const mscclpp_config_t *config, bool turns, bool spans);
+void mscclpp_linger_init(mscclpp_runner_t *runner, const mscclpp_config_t *config, bool takes_turns, bool spans);
 
 /* Tells the history that a blocking call begins. */
 void mscclpp_linger_note_call(mscclpp_runner_t *runner);
@@ -64,7 +64,8 @@ void mscclpp_linger_note_call(mscclpp_runner_t *runner);
 /*
  * Starts an operation that the host will wait for: rings for a lingering kernel, or launches a kernel in the team's
  * stream. That kernel lingers if this is likely to save time. *reporting_blocks_p is the number of blocks that will
- * report the operation's end. The caller must call mscclpp_runner_note_launch.
+ * report the operation's end. On success the caller must call mscclpp_runner_note_launch. After an error no operation
+ * has begun.
  */
 mscclpp_status_t mscclpp_linger_start(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch,
                                       uint32_t *reporting_blocks_p);

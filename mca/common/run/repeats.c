@@ -3,14 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Launches with the same arguments before one is prepared, since preparing takes as long as several launches. */
+/* Ordinary launches with the same arguments before one is prepared: preparing takes as long as several launches. */
 #define LAUNCHES_BEFORE 4u
 
 /* True if two launches are of the same kernel, with the same grid and the same bytes as arguments. */
-static bool is_same(const mscclpp_dev_launch_t *a, const mscclpp_dev_launch_t *b)
+static bool is_same(const mscclpp_dev_launch_t *first, const mscclpp_dev_launch_t *second)
 {
-    return a->kernel == b->kernel && a->nblocks == b->nblocks && a->nthreads == b->nthreads &&
-           memcmp(a->args, b->args, mscclpp_dev_args_size(a->kernel)) == 0;
+    return first->kernel == second->kernel && first->nblocks == second->nblocks &&
+           first->nthreads == second->nthreads &&
+           memcmp(first->args, second->args, mscclpp_dev_args_size(first->kernel)) == 0;
 }
 
 /* Destroys the prepared launch of an entry, and empties the entry. */
@@ -24,8 +25,8 @@ static void clear_entry(mscclpp_repeat_t *entry, const mscclpp_gpu_ops_t *gpu)
 }
 
 /*
- * Returns the entry of a launch. If there is none, makes one in place of the least recently used entry. NULL: no
- * memory.
+ * Returns the entry of a launch. If there is none, makes one in place of the least recently used entry. Returns NULL,
+ * and changes nothing, if there is no memory for a copy of the arguments.
  */
 static mscclpp_repeat_t *find_or_make(mscclpp_repeats_t *repeats, const mscclpp_gpu_ops_t *gpu,
                                       const mscclpp_dev_launch_t *launch)

@@ -18,8 +18,8 @@
 /* One launch that may repeat. */
 typedef struct {
     mscclpp_dev_launch_t launch;      /* its `args` is a copy; NULL: the entry is empty */
-    uint32_t launches;                /* while it was not prepared */
-    uint64_t last_use;                /* by `clock` */
+    uint32_t launches;                /* ordinary launches of it so far */
+    uint64_t last_use;                /* value of `clock` then */
     mscclpp_gpu_prepared_t *prepared; /* NULL: not yet prepared */
 } mscclpp_repeat_t;
 
@@ -31,8 +31,9 @@ typedef struct {
 } mscclpp_repeats_t;
 
 /*
- * Launches as gpu->launch does. Arguments are compared bytewise, so bytes that the kernel does not read must be the
- * same each time. Each kernel of the team must end before the next one is launched.
+ * Launches as gpu->launch does, also if the launch cannot be watched or prepared. Arguments are compared bytewise, so
+ * bytes that the kernel does not read must be the same each time. Each kernel of the team must end before the next one
+ * is launched.
  */
 mscclpp_status_t mscclpp_repeats_launch(mscclpp_repeats_t *repeats, const mscclpp_gpu_ops_t *gpu, int device,
                                         mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch);

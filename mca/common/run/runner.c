@@ -55,8 +55,8 @@ mscclpp_status_t mscclpp_runner_take_stream(mscclpp_runner_t *runner)
 }
 
 /*
- * Asks the runtime whether the device has failed, by a stream of the pool. A kernel that was rung may run in a stream
- * that another team uses by now, but a failed device reports the failure in every stream.
+ * Asks the runtime, through a stream of the pool, whether the device has failed; MSCCLPP_OK if not. A kernel that was
+ * rung may run in a stream that another team uses by now, but a failed device reports the failure in every stream.
  */
 static mscclpp_status_t check_device(const mscclpp_runner_t *runner)
 {
@@ -112,7 +112,7 @@ mscclpp_status_t mscclpp_runner_read_failure(const mscclpp_runner_t *runner, con
 
 mscclpp_status_t mscclpp_runner_check_mailbox(const mscclpp_runner_t *runner, const char *what)
 {
-    char text[320];
+    char text[MSCCLPP_RUNNER_FAILURE_TEXT];
     const mscclpp_status_t status = mscclpp_runner_read_failure(runner, what, text, sizeof(text));
 
     if (status != MSCCLPP_OK) {

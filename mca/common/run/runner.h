@@ -9,6 +9,9 @@
 #include "mca/common/run/linger.h"
 #include "mca/common/run/repeats.h"
 
+/* Bytes that hold the text of any failure. */
+#define MSCCLPP_RUNNER_FAILURE_TEXT 320
+
 /* A mapping of a peer's user buffer, kept until launch number `launch`, which uses it, has ended. */
 typedef struct {
     mscclpp_mapping_t *mapping;
@@ -18,16 +21,16 @@ typedef struct {
 struct mscclpp_runner {
     mscclpp_group_t *group;
     const mscclpp_gpu_ops_t *gpu;
-    int device;
-    mscclpp_layout_t layout; /* of the scratch */
-    mscclpp_mapping_limit_t mapping_limit;
-    bool stuck;           /* kernels may still run or peers still write, so what they use is never freed */
-    uint32_t block_limit; /* as in mscclpp_select_input_t; equal on all ranks */
-    bool crowded;         /* processes share a GPU, at the same time or by turns; equal on all ranks */
-    bool turns;    /* processes share a GPU by turns: their kernels may not run at the same time; equal on all ranks */
-    bool queues;   /* the team serves queued operations only: team/queue.h */
-    bool recorded; /* operations are being recorded in a graph, and do not start now */
-    uint32_t queue_blocks;                     /* the most blocks of a queued operation; 0: no limit */
+    int device;                            /* number of this rank's device */
+    mscclpp_layout_t layout;               /* of the scratch */
+    mscclpp_mapping_limit_t mapping_limit; /* how many mappings of peers' buffers may be kept */
+    bool stuck;            /* kernels may still run or peers still write, so what they use is never freed */
+    uint32_t block_limit;  /* as in mscclpp_select_input_t; equal on all ranks */
+    bool shares_gpu;       /* processes share a GPU, at the same time or by turns; equal on all ranks */
+    bool takes_turns;      /* processes share a GPU by turns, so their kernels do not run at once; equal on all ranks */
+    bool serves_queue;     /* the team serves queued operations only: team/queue.h */
+    bool is_recording;     /* operations are being recorded in a graph, and do not start now */
+    uint32_t queue_blocks; /* the most blocks of a queued operation; 0: no limit */
     mscclpp_gpu_stream_t *stream;              /* the current task's, from the pool; NULL between tasks */
     char *scratch;                             /* this rank's scratch, in device memory */
     char *peer_scratch[MSCCLPP_DEV_MAX_RANKS]; /* all ranks' scratch, as this rank's kernels see it */
@@ -51,9 +54,9 @@ struct mscclpp_runner {
     mscclpp_status_t (*pump)(void *context);
     void *pump_context;
 
-    mscclpp_runner_hold_t *holds; /* oldest first */
-    int hold_count;               /* of all of them */
-    int hold_last;                /* index of the first mapping of the last exchange */
+    mscclpp_runner_hold_t *holds; /* mappings in use, the oldest first */
+    int hold_count;
+    int hold_last_exchange; /* index of the first mapping of the last exchange */
     int hold_capacity;
 };
 
@@ -64,7 +67,10 @@ struct mscclpp_runner {
 mscclpp_status_t mscclpp_runner_take_stream(mscclpp_runner_t *runner);
 void mscclpp_runner_give_stream(mscclpp_runner_t *runner);
 
-/* Waits until all work in the task's stream has ended. In a fiber, other fibers run meanwhile. */
+/*
+ * Waits until all work in the task's stream has ended. In a fiber, other fibers run meanwhile. Returns the error of
+ * work that failed.
+ */
 mscclpp_status_t mscclpp_runner_await_stream(mscclpp_runner_t *runner);
 
 /*
@@ -73,13 +79,13 @@ mscclpp_status_t mscclpp_runner_await_stream(mscclpp_runner_t *runner);
  */
 uint32_t mscclpp_runner_early_blocks(const mscclpp_runner_t *runner);
 
-/* The kernel arguments that all calls share. */
+/* Fills in the kernel arguments that all calls share. The caller sets the buffers, size, type and operation. */
 void mscclpp_runner_fill_args(const mscclpp_runner_t *runner, mscclpp_dev_args_t *args);
 
 /*
  * Starts an operation. If `stream` is not NULL, it is a stream of the application: launches the kernel there and
  * returns. If it is NULL, rings for a lingering kernel, or launches a kernel in a stream of the team's own, and waits
- * until the mailbox reports the end. `what` and args->bytes are for messages.
+ * until the mailbox reports the end. A failure of any rank ends the wait. `what` and args->bytes are for messages.
  */
 mscclpp_status_t mscclpp_runner_launch(mscclpp_runner_t *runner, mscclpp_gpu_stream_t *stream,
                                        const mscclpp_dev_launch_t *launch, const char *what);
@@ -103,7 +109,8 @@ void mscclpp_runner_note_launch(mscclpp_runner_t *runner, uint32_t blocks);
 bool mscclpp_runner_has_ended(const mscclpp_runner_t *runner);
 
 /*
- * Returns the status that the kernels have reported in the mailbox. Writes a failure, which names `what`, into `text`.
+ * Returns what the kernels have reported in the mailbox: MSCCLPP_OK, or MSCCLPP_ERR_TIMEOUT if one gave up waiting for
+ * a rank. `text` then names that rank and the operation, `what`.
  */
 mscclpp_status_t mscclpp_runner_read_failure(const mscclpp_runner_t *runner, const char *what, char *text, size_t size);
 
@@ -115,7 +122,7 @@ mscclpp_status_t mscclpp_runner_check_mailbox(const mscclpp_runner_t *runner, co
 
 /*
  * Asks the GPU runtime about an operation whose end is overdue, because a kernel that has crashed never writes the
- * mailbox. Logs an error.
+ * mailbox. MSCCLPP_OK if the operation may still end; else an error, which is logged.
  */
 mscclpp_status_t mscclpp_runner_check_kernel(const mscclpp_runner_t *runner, const char *what);
 
@@ -124,13 +131,16 @@ void mscclpp_runner_close_peers(mscclpp_runner_t *runner);
 
 /*
  * buffers.c: exchanges and maps the buffers of all ranks. *mapped_p is equal on all ranks: false if any buffer cannot
- * be mapped, or if a rank is not `willing`. Also compares the arguments of all ranks: if they differ, logs it and
- * returns MSCCLPP_ERR_INVALID on all ranks.
+ * be mapped, or if a rank is not `willing`; then this rank has no mapping either. Also compares the arguments of all
+ * ranks: if they differ, logs it and returns MSCCLPP_ERR_INVALID on all ranks.
  */
 mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes,
                                          bool willing, const char **peer_in, char **peer_out, bool *mapped_p);
 
-/* Keeps the mappings of the last exchange until the next launch has ended. */
+/*
+ * Keeps the mappings of the last exchange until the next launch has ended. Without memory for their list, they are kept
+ * for ever.
+ */
 void mscclpp_runner_hold_mappings(mscclpp_runner_t *runner, mscclpp_mapping_t **mappings, int count);
 
 /*

@@ -145,7 +145,7 @@ static mscclpp_status_t check_shared_gpus(mscclpp_team_t *team, const mscclpp_oo
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     *take_turns_p = take_turns;
-    team->runner.crowded = most_ranks > 1 || most_processes > 1;
+    team->runner.shares_gpu = most_ranks > 1 || most_processes > 1;
     team->runner.block_limit = team->runner.block_limit / (most_processes > most_ranks ? most_processes : most_ranks);
     team->runner.block_limit = team->runner.block_limit == 0 && !team->group.on_twin ? 1 : team->runner.block_limit;
     return MSCCLPP_OK;
@@ -327,7 +327,7 @@ static mscclpp_status_t agree(mscclpp_team_t *team, const mscclpp_team_params_t 
         status = check_shared_gpus(team, oob, nodes, facts, &take_turns);
     }
     if (status == MSCCLPP_OK) {
-        team->runner.turns = team->runner.turns || take_turns;
+        team->runner.takes_turns = team->runner.takes_turns || take_turns;
         mscclpp_linger_init(&team->runner, config, take_turns, true);
     }
     return status;

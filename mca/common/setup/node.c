@@ -180,7 +180,7 @@ static mscclpp_status_t check_progress(mscclpp_team_t *team, mscclpp_status_t *o
     mscclpp_status_t status;
     double seconds;
 
-    if (team->runner.crowded && team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_STAGE) {
+    if (team->runner.shares_gpu && team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_STAGE) {
         mscclpp_info("%s: processes share a GPU and coll_mscclpp_shared_gpu is stage: device buffers are staged",
                      team->group.oob.label);
         *own_status_p = MSCCLPP_ERR_NOT_SUPPORTED;
@@ -188,8 +188,8 @@ static mscclpp_status_t check_progress(mscclpp_team_t *team, mscclpp_status_t *o
     }
     memset(&args, 0, sizeof(args));
     status = mscclpp_setup_probe(team, MSCCLPP_KERNEL_BARRIER, team->group.on_twin ? 1 : PROBE_THREADS, &args,
-                                 team->runner.crowded ? PROBE_ROUNDS : 1, &seconds);
-    if (status == MSCCLPP_OK && team->runner.crowded && team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_AUTO &&
+                                 team->runner.shares_gpu ? PROBE_ROUNDS : 1, &seconds);
+    if (status == MSCCLPP_OK && team->runner.shares_gpu && team->protocol.shared_gpu == MSCCLPP_SHARED_GPU_AUTO &&
         seconds > PROBE_SLOW) {
         mscclpp_info("%s: processes share a GPU and kernels take %.0f us to meet: device buffers are staged",
                      team->group.oob.label, 1e6 * seconds);
@@ -270,7 +270,7 @@ static mscclpp_status_t prepare_and_fill_facts(mscclpp_team_t *team, const msccl
  */
 static bool must_meet_first(const mscclpp_team_t *team)
 {
-    return team->group.threads || team->runner.crowded;
+    return team->group.threads || team->runner.shares_gpu;
 }
 
 /* Sets the parts of the team that follow from the facts of all ranks. */
@@ -281,18 +281,18 @@ static void apply_facts(mscclpp_team_t *team, const mscclpp_facts_t *facts, bool
     team->group.id = facts[0].team_id;
     team->group.concurrent = facts[team->group.rank].concurrent;
     team->runner.block_limit = mscclpp_facts_block_limit(team, facts, is_whole);
-    team->runner.crowded = mscclpp_facts_share_gpu(team, facts);
-    team->runner.turns = mscclpp_facts_take_turns(team, facts);
+    team->runner.shares_gpu = mscclpp_facts_share_gpu(team, facts);
+    team->runner.takes_turns = mscclpp_facts_take_turns(team, facts);
     team->group.threads = mscclpp_facts_any_concurrent(team, facts);
     team->group.meet_first = must_meet_first(team);
-    team->one_gpu = team->runner.crowded && team->group.size > 1 &&
+    team->one_gpu = team->runner.shares_gpu && team->group.size > 1 &&
                     mscclpp_facts_ranks_on_gpu(team, facts, 0) == (uint32_t)team->group.size;
     /*
      * Conditions for copy engines. No other threads: the engines' memory is allocated in the middle of a call, which
      * may wait for kernels of other threads. No launches that wait for their kernels: copies would wait for one
      * another. Several GPUs: within one GPU, kernels are faster.
      */
-    team->engines = !team->group.meet_first && !mscclpp_facts_any_threads(team, facts) && !team->runner.crowded &&
+    team->engines = !team->group.meet_first && !mscclpp_facts_any_threads(team, facts) && !team->runner.shares_gpu &&
                     is_whole && !mscclpp_facts_any_blocking(team, facts);
 }
 
@@ -309,7 +309,7 @@ static mscclpp_status_t join_ranks(mscclpp_team_t *team, const mscclpp_team_para
         status = check_progress(team, own_status_p);
     }
     if (status == MSCCLPP_OK && is_whole) {
-        status = mscclpp_setup_ll128(team, facts[0].uuid, sizeof(*facts), team->runner.crowded, own_status_p);
+        status = mscclpp_setup_ll128(team, facts[0].uuid, sizeof(*facts), team->runner.shares_gpu, own_status_p);
     }
     if (status == MSCCLPP_OK && is_whole && team->group.size > 1) {
         status = mscclpp_setup_plans(team, params, mscclpp_facts_any_plans(team, facts), own_status_p);
@@ -371,7 +371,7 @@ mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const m
         goto err_part;
     }
     if (is_whole) {
-        mscclpp_linger_init(&team->runner, params->config, team->runner.turns, false);
+        mscclpp_linger_init(&team->runner, params->config, team->runner.takes_turns, false);
     }
     mscclpp_log(is_whole ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_DEBUG,
                 "%s: rank %d of %d ready on %s device %d, control messages over %s", oob->label, team->group.rank,

@@ -47,6 +47,7 @@ mscclpp_status_t mscclpp_by_name(mscclpp_team_t *team, const mscclpp_by_name_arg
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     mscclpp_linger_note_call(&team->runner);
+    /* An enqueued call may have failed, and nobody has waited for it. */
     status = mscclpp_team_check_kernels(team);
     if (status != MSCCLPP_OK) {
         return mscclpp_team_fail(team, status);

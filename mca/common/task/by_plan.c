@@ -5,9 +5,9 @@
  * the plan works in place and the call does not, the input is first copied to the output.
  *
  * Apart: the plan works on its own memory. The input is copied there, each block to a multiple of the chunk, and the
- * output back. This way serves sizes that chunks do not divide as the plan requires, buffers that cannot be mapped,
- * plans that would change memory that the call must not change, and all calls between nodes, because proxies reach no
- * other memory.
+ * output back. This way serves sizes that chunks do not divide as the plan requires, and buffers that cannot be mapped.
+ * It serves plans that would change memory that the call must not change. It also serves all calls between nodes,
+ * because proxies reach no other memory.
  *
  * All ranks take the same way.
  */
@@ -24,14 +24,15 @@ typedef struct {
     const mscclpp_by_plan_t *call;
     mscclpp_team_plan_t *plan;
     mscclpp_plan_collective_t collective;
-    uint64_t in_blocks, out_blocks; /* number of blocks, one per rank, in the input and in the output */
-    uint64_t chunk;                 /* bytes of a chunk */
-    uint64_t padded;                /* bytes of a block, rounded up to whole chunks */
-    char *in, *out;                 /* the memory that the plan works on */
-    mscclpp_gpu_stream_t *queue;    /* the application's stream in which the call is queued; NULL: the host waits */
-    void *copy;                     /* a copy of the input, freed at the end; NULL: there is none */
-    bool apart;                     /* the call takes the way through the plan's own memory */
-    const char *peer_in[MSCCLPP_DEV_MAX_RANKS];
+    uint64_t in_blocks, out_blocks;   /* number of blocks, one per rank, in the input and in the output */
+    uint64_t chunk;                   /* bytes of a chunk */
+    uint64_t padded;                  /* bytes of a block, rounded up to whole chunks */
+    char *in, *out;                   /* the memory that the plan works on */
+    mscclpp_gpu_stream_t *app_stream; /* the stream in which the call is queued; NULL: the host waits for the call */
+    void *input_copy;                 /* a copy of the input, freed at the end; NULL: there is none */
+    bool apart;                       /* the call takes the way through the plan's own memory */
+    const char *peer_in[MSCCLPP_DEV_MAX_RANKS]; /* by rank: its input as an address here, or, on another node, its place
+                                                   there */
     char *peer_out[MSCCLPP_DEV_MAX_RANKS];
 } plan_run_t;
 
@@ -42,9 +43,9 @@ static bool is_dense(const plan_run_t *run)
 }
 
 /* Makes sure that the team has a stream for copies. A queued call uses the application's. */
-static mscclpp_status_t need_stream(const plan_run_t *run)
+static mscclpp_status_t ensure_stream(const plan_run_t *run)
 {
-    return run->queue != NULL ? MSCCLPP_OK : mscclpp_runner_take_stream(&run->team->runner);
+    return run->app_stream != NULL ? MSCCLPP_OK : mscclpp_runner_take_stream(&run->team->runner);
 }
 
 /* Queues a copy in the call's stream, unless there is nothing to copy. */
@@ -55,8 +56,8 @@ static mscclpp_status_t copy(const plan_run_t *run, void *to, const void *from, 
     if (to == from || bytes == 0) {
         return MSCCLPP_OK;
     }
-    return run->queue != NULL ? runner->gpu->put(run->queue, to, from, bytes)
-                              : runner->gpu->copy(runner->stream, to, from, bytes);
+    return run->app_stream != NULL ? runner->gpu->put(run->app_stream, to, from, bytes)
+                                   : runner->gpu->copy(runner->stream, to, from, bytes);
 }
 
 /* Returns the bytes before this rank's own block in a buffer with one block for each rank. */
@@ -74,7 +75,10 @@ static bool is_in_place(const plan_run_t *run)
            call->out + (run->collective == MSCCLPP_PLAN_ALLGATHER ? offset_of_own_block(run, call->stride) : 0);
 }
 
-/* Copies `blocks` blocks between buffers in which they may lie at different distances. */
+/*
+ * Queues the copies of `blocks` blocks between buffers in which they may lie at different distances. Where the
+ * distances are equal, one copy takes the bytes between the blocks, too.
+ */
 static mscclpp_status_t copy_blocks(const plan_run_t *run, char *to, uint64_t to_stride, const char *from,
                                     uint64_t from_stride, uint64_t blocks)
 {
@@ -90,38 +94,39 @@ static mscclpp_status_t copy_blocks(const plan_run_t *run, char *to, uint64_t to
 }
 
 /*
- * Launches a plan's kernel on ranks of several nodes. Kernels in which the ranks meet are queued before it if a queued
- * launch has chunks of another size than the launch before it, or if the flags are used up. If the plan's memory must
- * be cleared then, a launch that only does this and a second meeting follow. A graph repeats its launches unseen by the
+ * Launches a plan's kernel on ranks of several nodes. In a queued call, first queues a kernel in which the ranks meet
+ * if the size of chunks differs from the last launch's, or if the flags are used up. If the plan's memory must be
+ * cleared, also queues a launch that only does this, and a second meeting. A graph repeats its launches unseen by the
  * host, so once a launch was recorded, all of this is done each time.
  */
 static mscclpp_status_t launch_on_nodes(const plan_run_t *run, const mscclpp_dev_launch_t *launch)
 {
     mscclpp_team_plan_t *plan = run->plan;
     mscclpp_team_t *team = run->team;
-    const bool resized = run->chunk != plan->chunk, used_up = plan->launches > mscclpp_plans_epoch_limit(team);
+    const bool is_resized = run->chunk != plan->chunk, is_used_up = plan->launches > mscclpp_plans_epoch_limit(team);
     mscclpp_status_t status = MSCCLPP_OK;
 
-    if (run->queue != NULL) {
-        plan->replayed = plan->replayed || team->runner.recorded;
+    if (run->app_stream != NULL) {
+        plan->replayed = plan->replayed || team->runner.is_recording;
         plan->chunk = run->chunk;
-        if (plan->replayed || resized || used_up) {
-            status = mscclpp_fabric_meet(team->fabric, &team->protocol, run->queue);
+        if (plan->replayed || is_resized || is_used_up) {
+            status = mscclpp_fabric_meet(team->fabric, &team->protocol, run->app_stream);
         }
-        if (status == MSCCLPP_OK && (plan->replayed || used_up || (resized && plan->file->mixes))) {
+        if (status == MSCCLPP_OK && (plan->replayed || is_used_up || (is_resized && plan->file->mixes))) {
             plan->args.ready = MSCCLPP_DEV_PLAN_ONLY_CLEARS;
-            plan->launches = used_up ? 1 : plan->launches;
-            status = mscclpp_fabric_run_joined(team->fabric, run->queue, launch, run->call->bytes, plan->file->label);
+            plan->launches = is_used_up ? 1 : plan->launches; /* flags begin again with this call */
+            status =
+                mscclpp_fabric_run_joined(team->fabric, run->app_stream, launch, run->call->bytes, plan->file->label);
             if (status == MSCCLPP_OK) {
-                status = mscclpp_fabric_meet(team->fabric, &team->protocol, run->queue);
+                status = mscclpp_fabric_meet(team->fabric, &team->protocol, run->app_stream);
             }
         }
         plan->args.ready = MSCCLPP_DEV_PLAN_IS_READY;
     }
     /* A rank may end a plan of its own kind of collective before all have come. */
-    team->group.asks_all = run->queue == NULL && !plan->file->alone;
+    team->group.asks_all = run->app_stream == NULL && !plan->file->alone;
     if (status == MSCCLPP_OK) {
-        status = mscclpp_fabric_run_joined(team->fabric, run->queue, launch, run->call->bytes, plan->file->label);
+        status = mscclpp_fabric_run_joined(team->fabric, run->app_stream, launch, run->call->bytes, plan->file->label);
     }
     team->group.asks_all = false;
     return status;
@@ -146,17 +151,18 @@ static mscclpp_status_t launch(plan_run_t *run, uint64_t stride, uint64_t bytes)
     args->common.dtype = (uint32_t)run->call->dtype;
     args->common.op = (uint32_t)run->call->op;
     for (int rank = 0; rank < team->group.oob.size; ++rank) {
-        args->bases[3 * rank] = (char *)(uintptr_t)run->peer_in[rank];
-        args->bases[3 * rank + 1] = run->peer_out[rank];
+        args->bases[MSCCLPP_DEV_PLAN_BUFFERS * rank + MSCCLPP_DEV_PLAN_INPUT] = (char *)(uintptr_t)run->peer_in[rank];
+        args->bases[MSCCLPP_DEV_PLAN_BUFFERS * rank + MSCCLPP_DEV_PLAN_OUTPUT] = run->peer_out[rank];
     }
     args->chunk = run->chunk;
     args->block_bytes = MSCCLPP_DEV_PLAN_BLOCK_BYTES(args, stride, bytes);
     args->stride = stride;
+    /* A lingering kernel gets only this rank's buffers anew, so it serves no plan that works on other memory. */
     args->lasting = plan->file->shares || run->apart ? NULL : plan->lasting;
     launch.nthreads = team->group.on_twin                             ? team->protocol.twin_threads
                       : definition->threads < MSCCLPP_DEV_MAX_THREADS ? definition->threads
                                                                       : MSCCLPP_DEV_MAX_THREADS;
-    if (run->queue != NULL) {
+    if (run->app_stream != NULL) {
         args->common.release = MSCCLPP_DEV_RELEASE_DEVICE;
         args->common.epoch_limit = (uint32_t)mscclpp_plans_epoch_limit(team);
     }
@@ -165,9 +171,9 @@ static mscclpp_status_t launch(plan_run_t *run, uint64_t stride, uint64_t bytes)
                   team->group.oob.label, team->group.collective, (unsigned long long)run->call->call, plan->file->label,
                   (unsigned long long)run->call->bytes, args->common.dtype, args->common.op,
                   (unsigned long long)run->chunk, launch.nblocks, launch.nthreads,
-                  run->apart ? ", by memory of its own" : "", run->queue != NULL ? ", queued" : "");
+                  run->apart ? ", by memory of its own" : "", run->app_stream != NULL ? ", queued" : "");
     return team->fabric != NULL ? launch_on_nodes(run, &launch)
-                                : mscclpp_runner_launch(&team->runner, run->queue, &launch, plan->file->label);
+                                : mscclpp_runner_launch(&team->runner, run->app_stream, &launch, plan->file->label);
 }
 
 /* Launches the kernel; in a call that the host waits for, after a meeting of all ranks. */
@@ -175,7 +181,7 @@ static mscclpp_status_t meet_and_launch(plan_run_t *run, uint64_t stride, uint64
 {
     mscclpp_status_t status;
 
-    if (run->queue != NULL) {
+    if (run->app_stream != NULL) {
         return launch(run, stride, bytes);
     }
     status = mscclpp_group_meet(&run->team->group, run->call->bytes, run->call->early);
@@ -187,7 +193,10 @@ static mscclpp_status_t meet_and_launch(plan_run_t *run, uint64_t stride, uint64
     return status;
 }
 
-/* Serves the call through the plan's own memory, which must be large enough already. */
+/*
+ * Serves the call through the plan's own memory, which must be large enough already. Returns when the output is
+ * complete or, in a queued call, when all work is queued.
+ */
 static mscclpp_status_t run_apart(plan_run_t *run)
 {
     const mscclpp_plan_t *definition = run->plan->file->plan;
@@ -199,6 +208,7 @@ static mscclpp_status_t run_apart(plan_run_t *run)
 
     run->apart = true;
     for (int rank = 0; rank < team->group.oob.size; ++rank) {
+        /* In place, input and output are one buffer, and the smaller of the two is this rank's block of the larger. */
         in_offset = room->in;
         out_offset = definition->in_place ? room->in : room->out;
         if (definition->in_place && run->collective == MSCCLPP_PLAN_ALLGATHER) {
@@ -211,7 +221,7 @@ static mscclpp_status_t run_apart(plan_run_t *run)
     }
     run->in = (char *)(uintptr_t)run->peer_in[team->group.oob.rank];
     run->out = run->peer_out[team->group.oob.rank];
-    status = need_stream(run);
+    status = ensure_stream(run);
     if (status == MSCCLPP_OK) {
         status = copy_blocks(run, run->in, run->padded, call->in, call->stride, run->in_blocks);
     }
@@ -219,12 +229,12 @@ static mscclpp_status_t run_apart(plan_run_t *run)
         status = meet_and_launch(run, run->padded, run->padded);
     }
     if (status == MSCCLPP_OK) {
-        status = need_stream(run);
+        status = ensure_stream(run);
     }
     if (status == MSCCLPP_OK) {
         status = copy_blocks(run, call->out, call->stride, run->out, run->padded, run->out_blocks);
     }
-    return status == MSCCLPP_OK && run->queue == NULL ? mscclpp_runner_await_stream(&team->runner) : status;
+    return status == MSCCLPP_OK && run->app_stream == NULL ? mscclpp_runner_await_stream(&team->runner) : status;
 }
 
 /*
@@ -259,20 +269,22 @@ static mscclpp_status_t find_buffers(plan_run_t *run, bool *cannot_share_p)
     run->out = call->out;
     *cannot_share_p = false;
     if (file->plan->in_place && !is_in_place(run)) {
+        /* The plan works on the output, so the input has to be there first. */
         run->in = call->out + (run->collective == MSCCLPP_PLAN_ALLGATHER ? offset_of_own_block(run, call->stride) : 0);
-        status = need_stream(run);
+        status = ensure_stream(run);
         return status == MSCCLPP_OK ? copy(run, run->in, call->in, input_bytes) : status;
     }
     if (!file->plan->in_place && (is_in_place(run) || file->writes_input)) {
+        /* The plan would change its input, or read what it wrote. It needs a copy, which peers cannot share. */
         if (file->shares) {
             *cannot_share_p = true;
             return MSCCLPP_OK;
         }
-        status = need_stream(run);
+        status = ensure_stream(run);
         if (status == MSCCLPP_OK) {
-            status = team->runner.gpu->temp_alloc(team->runner.stream, input_bytes, &run->copy);
+            status = team->runner.gpu->temp_alloc(team->runner.stream, input_bytes, &run->input_copy);
         }
-        run->in = run->copy;
+        run->in = run->input_copy;
         return status == MSCCLPP_OK ? copy(run, run->in, call->in, input_bytes) : status;
     }
     return MSCCLPP_OK;
@@ -328,8 +340,8 @@ static mscclpp_status_t serve(plan_run_t *run, bool *served_p)
     if (status == MSCCLPP_OK) {
         status = meet_and_launch(run, run->call->stride, run->call->bytes);
     }
-    if (run->copy != NULL && !team->runner.stuck) {
-        team->runner.gpu->temp_free(team->runner.stream, run->copy);
+    if (run->input_copy != NULL && !team->runner.stuck) {
+        team->runner.gpu->temp_free(team->runner.stream, run->input_copy);
     }
     return status;
 }
@@ -379,7 +391,7 @@ static bool is_queued_directly(const plan_run_t *run)
            (file->plan->in_place || (!is_in_place(run) && !file->writes_input));
 }
 
-bool mscclpp_by_plan_queues(mscclpp_team_t *team, const mscclpp_by_plan_t *call)
+bool mscclpp_by_plan_can_enqueue(mscclpp_team_t *team, const mscclpp_by_plan_t *call)
 {
     plan_run_t run;
 
@@ -387,7 +399,7 @@ bool mscclpp_by_plan_queues(mscclpp_team_t *team, const mscclpp_by_plan_t *call)
         return false;
     }
     run = describe(team, call);
-    return mscclpp_plans_queue(run.plan, run.chunk) && (is_queued_directly(&run) || is_dense(&run));
+    return mscclpp_plans_can_queue(run.plan, run.chunk) && (is_queued_directly(&run) || is_dense(&run));
 }
 
 mscclpp_status_t mscclpp_by_plan_enqueue(mscclpp_team_t *team, const mscclpp_by_plan_t *call,
@@ -397,7 +409,7 @@ mscclpp_status_t mscclpp_by_plan_enqueue(mscclpp_team_t *team, const mscclpp_by_
     mscclpp_status_t status;
     bool cannot_share; /* always false: is_queued_directly excludes plans whose peers use buffers */
 
-    run.queue = stream;
+    run.app_stream = stream;
     team->last_algorithm = call->plan->file->label;
     if (!is_queued_directly(&run)) {
         return run_apart(&run);

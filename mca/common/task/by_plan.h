@@ -5,7 +5,7 @@
 #include "mca/common/team/parts.h"
 
 typedef struct {
-    mscclpp_team_plan_t *plan;
+    mscclpp_team_plan_t *plan; /* NULL: no plan serves the call, which only mscclpp_by_plan_can_enqueue allows */
     const char *in; /* memory that kernels can access; in an all-gather in place, this rank's block of `out` */
     char *out;
     uint64_t bytes;  /* bytes of data in a rank's block; in an all-reduce, of the whole message */
@@ -30,7 +30,7 @@ mscclpp_status_t mscclpp_by_plan_prepare(mscclpp_team_t *team, const mscclpp_by_
 mscclpp_status_t mscclpp_by_plan(mscclpp_team_t *team, const mscclpp_by_plan_t *call, bool *served_p);
 
 /* True if there is a plan that can serve a queued call: its room is large enough already. Equal on all ranks. */
-bool mscclpp_by_plan_queues(mscclpp_team_t *team, const mscclpp_by_plan_t *call);
+bool mscclpp_by_plan_can_enqueue(mscclpp_team_t *team, const mscclpp_by_plan_t *call);
 
 /*
  * Queues such a call in a stream of the application. Waits for nothing and makes no memory, so a graph may record it.

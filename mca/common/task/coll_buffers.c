@@ -1,7 +1,7 @@
 /* Device memory in place of buffers that kernels cannot access. */
 #include "mca/common/task/coll_task.h"
 
-mscclpp_status_t mscclpp_coll_need_stream(mscclpp_coll_task_t *task)
+mscclpp_status_t mscclpp_coll_ensure_stream(mscclpp_coll_task_t *task)
 {
     mscclpp_status_t status;
 
@@ -30,7 +30,7 @@ static mscclpp_status_t await_output(const mscclpp_coll_task_t *task)
 /* Allocates device memory in stream order; it takes a buffer's place until mscclpp_coll_restore_buffers frees it. */
 static mscclpp_status_t make_stand_in(mscclpp_coll_task_t *task, uint64_t bytes, void **stand_in_p)
 {
-    mscclpp_status_t status = mscclpp_coll_need_stream(task);
+    mscclpp_status_t status = mscclpp_coll_ensure_stream(task);
 
     return status == MSCCLPP_OK ? task->team->runner.gpu->temp_alloc(task->stream, bytes, stand_in_p) : status;
 }

@@ -14,8 +14,10 @@ static void add_copy(mscclpp_dev_direct_args_t *direct, const char *from, char *
     }
 }
 
-/* The other patterns: each rank sends its own blocks. It starts with the next rank, so that ranks start with different
- * receivers. */
+/*
+ * All other patterns: each rank writes its own blocks to the outputs of their receivers. It starts with the next rank,
+ * so that ranks start with different receivers.
+ */
 static void fill_pairs(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct)
 {
     const mscclpp_team_t *team = task->team;
@@ -150,13 +152,13 @@ static uint64_t gcd(uint64_t a, uint64_t b)
 
 /*
  * Adds a block of which each side is a list of runs. The block becomes segments that lie within one run on both sides:
- * the longest that divide the runs of both, so that there are few of them. An empty block is left out.
+ * the longest that divide the runs of both, so that there are few of them. Leaves out an empty block.
  */
 static void add_strided(mscclpp_dev_strided_args_t *args, const char *from, const mscclpp_dev_runs_t *source, char *to,
                         const mscclpp_dev_runs_t *target)
 {
     mscclpp_dev_strided_t *block = &args->block[args->count];
-    uint64_t bits;
+    uint64_t alignment_bits;
 
     if (source->length == 0 || target->length == 0) {
         return;
@@ -169,10 +171,11 @@ static void add_strided(mscclpp_dev_strided_args_t *args, const char *from, cons
     block->to_run = target->length / block->size;
     block->from_stride = source->count > 1 ? source->stride : 0;
     block->to_stride = target->count > 1 ? target->stride : 0;
-    bits = (uint64_t)(uintptr_t)block->from | (uint64_t)(uintptr_t)block->to | block->size |
-           (uint64_t)block->from_stride | (uint64_t)block->to_stride;
+    alignment_bits = (uint64_t)(uintptr_t)block->from | (uint64_t)(uintptr_t)block->to | block->size |
+                     (uint64_t)block->from_stride | (uint64_t)block->to_stride;
+    /* The largest power of two up to 16 that divides all addresses, sizes and distances: bytes that a thread moves. */
     block->width = 16;
-    while (bits % block->width != 0) {
+    while (alignment_bits % block->width != 0) {
         block->width /= 2;
     }
     ++args->count;

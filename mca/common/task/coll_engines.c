@@ -64,7 +64,7 @@ static void give_streams(engines_t *engines)
     }
 }
 
-/* Starts one copy for each pair of source and destination, in all streams by turns. */
+/* Starts one copy for each pair of source and destination, in all streams by turns. Does not wait for them. */
 static mscclpp_status_t start_pairs(engines_t *engines, const mscclpp_dev_direct_args_t *direct)
 {
     const mscclpp_team_t *team = engines->task->team;
@@ -88,7 +88,7 @@ static mscclpp_status_t start_bcast(engines_t *engines, const mscclpp_dev_direct
     const mscclpp_coll_task_t *task = engines->task;
     const mscclpp_team_t *team = task->team;
     const uint64_t bytes = direct->common.bytes;
-    const int index = team->group.rank - (team->group.rank > task->root); /* this rank's among those but the root */
+    const int index = team->group.rank - (team->group.rank > task->root); /* among all ranks but the root */
     mscclpp_status_t status = take_streams(engines, (int)((bytes + PIECE - 1) / PIECE));
     uint64_t begin;
     uint32_t i;
@@ -107,7 +107,9 @@ static mscclpp_status_t start_bcast(engines_t *engines, const mscclpp_dev_direct
     return status;
 }
 
-/* Waits until all copies of this rank are done, a peer has failed, or the deadline is over. */
+/*
+ * Waits until all copies of this rank are done. Returns an error if a copy or a peer fails, or if the deadline is over.
+ */
 static mscclpp_status_t await_copies(const engines_t *engines)
 {
     mscclpp_team_t *team = engines->task->team;
@@ -156,7 +158,7 @@ mscclpp_status_t mscclpp_coll_run_engines(mscclpp_coll_task_t *task)
 
     memset(&direct, 0, sizeof(direct));
     mscclpp_coll_fill_direct(task, &direct);
-    /* The end of a launch releases mappings. Engines use these ones until their copies are done. */
+    /* The end of a launch releases mappings, but engines use those of the buffers until their copies are done. */
     mscclpp_runner_keep_mappings(&team->runner, true);
     status = direct.mode == MSCCLPP_DEV_DIRECT_FAN ? start_bcast(&engines, &direct) : start_pairs(&engines, &direct);
     if (status == MSCCLPP_OK) {

@@ -27,7 +27,7 @@ static mscclpp_status_t agree_between_nodes(mscclpp_coll_task_t *task)
         mscclpp_error("%s: no memory for the sizes of %d ranks", oob->label, task->ranks);
         return status;
     }
-    status = oob->allgather(oob->context, &task->args->most, sizes, sizeof(*sizes));
+    status = oob->allgather(oob->context, &task->args->largest_block, sizes, sizeof(*sizes));
     for (rank = 0; rank < task->ranks && status == MSCCLPP_OK; ++rank) {
         task->largest = sizes[rank] > task->largest ? sizes[rank] : task->largest;
     }
@@ -47,12 +47,12 @@ mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task)
         return agree_between_nodes(task);
     }
     mine = mscclpp_group_begin_exchange(&team->group);
-    mine->most = task->args->most;
+    mine->most = task->args->largest_block;
     mine->strided = task->args->send_runs == NULL || task->args->recv_runs == NULL || task->in_far || task->out_far
                         ? MSCCLPP_CONTROL_NO_RUNS
                     : task->args->in_pack_count + task->args->out_pack_count > 0 ? MSCCLPP_CONTROL_HOLES
                                                                                  : MSCCLPP_CONTROL_DENSE;
-    status = mscclpp_group_meet_exchange(&team->group, "exchange of sizes", task->args->most);
+    status = mscclpp_group_meet_exchange(&team->group, "exchange of sizes", task->args->largest_block);
     task->strided = team->group.size <= MSCCLPP_DEV_STRIDED_BLOCKS;
     for (rank = 0; rank < team->group.size && status == MSCCLPP_OK; ++rank) {
         const mscclpp_board_buffers_t *theirs = mscclpp_group_exchanged(&team->group, rank);
@@ -137,7 +137,10 @@ static mscclpp_status_t map_buffer(mscclpp_team_t *team, const mscclpp_gpu_handl
     return status;
 }
 
-/* Sets the addresses of a rank's buffers. Maps those of a peer, and appends the mappings to `mappings`. */
+/*
+ * Sets the addresses of a rank's buffers. Maps those of a peer, and appends the mappings to `mappings`, which the
+ * caller has to give back, also after an error.
+ */
 static mscclpp_status_t map_rank(mscclpp_coll_task_t *task, int rank, mscclpp_mapping_t **mappings, int *count)
 {
     mscclpp_team_t *team = task->team;
@@ -158,7 +161,10 @@ static mscclpp_status_t map_rank(mscclpp_coll_task_t *task, int rank, mscclpp_ma
     return status;
 }
 
-/* Returns where this rank's block belongs in the output of a peer: where it is the only block, at the beginning. */
+/*
+ * Returns where this rank's block belongs in the output of a peer: at the beginning if it is the only block there; else
+ * where the peer has said, or in the order of the ranks.
+ */
 static mscclpp_dev_runs_t find_place(const mscclpp_coll_task_t *task, int peer)
 {
     const mscclpp_team_t *team = task->team;
@@ -180,28 +186,29 @@ mscclpp_status_t mscclpp_coll_exchange(mscclpp_coll_task_t *task, bool *mapped_p
     mscclpp_team_t *team = task->team;
     mscclpp_mapping_t *mappings[2 * MSCCLPP_DEV_MAX_RANKS];
     mscclpp_status_t map_status = MSCCLPP_OK, status = exchange_handles(task);
-    bool exportable = true, mapped = false;
+    bool all_exportable = true, all_mapped = false;
     int rank, count = 0;
 
     if (status != MSCCLPP_OK) {
         return status;
     }
     for (rank = 0; rank < team->group.size; ++rank) {
-        exportable = exportable && mscclpp_group_exchanged(&team->group, rank)->exportable != 0;
+        all_exportable = all_exportable && mscclpp_group_exchanged(&team->group, rank)->exportable != 0;
     }
-    for (rank = 0; rank < team->group.size && exportable && map_status == MSCCLPP_OK; ++rank) {
+    for (rank = 0; rank < team->group.size && all_exportable && map_status == MSCCLPP_OK; ++rank) {
         map_status = map_rank(task, rank, mappings, &count);
         task->place[rank] = find_place(task, rank);
     }
+    /* All ranks vote, also those that could not map a buffer, so that all use the same algorithm. */
     status = mscclpp_group_end_exchange(&team->group, "vote on mapped buffers", task->largest,
-                                        exportable && map_status == MSCCLPP_OK, &mapped);
-    if (status == MSCCLPP_OK && mapped) {
+                                        all_exportable && map_status == MSCCLPP_OK, &all_mapped);
+    if (status == MSCCLPP_OK && all_mapped) {
         mscclpp_runner_hold_mappings(&team->runner, mappings, count);
     } else {
         while (count > 0) {
             mscclpp_mapping_put(mappings[--count]);
         }
     }
-    *mapped_p = mapped;
+    *mapped_p = all_mapped;
     return status;
 }

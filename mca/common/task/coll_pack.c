@@ -13,19 +13,19 @@
 static uint32_t width_of(const mscclpp_coll_pack_t *pack, const mscclpp_coll_piece_t *piece, const char *packed,
                          uint64_t packed_offset)
 {
-    uint64_t bits = (uint64_t)(uintptr_t)pack->spread | (uint64_t)(uintptr_t)packed | packed_offset |
-                    (uint64_t)piece->offset | piece->length;
+    uint64_t alignment_bits = (uint64_t)(uintptr_t)pack->with_holes | (uint64_t)(uintptr_t)packed | packed_offset |
+                              (uint64_t)piece->offset | piece->length;
     uint32_t width = 16;
 
-    bits |= piece->count > 1 ? (uint64_t)piece->stride : 0;
-    bits |= pack->elements > 1 ? (uint64_t)pack->extent | pack->size : 0;
-    while (bits % width != 0) {
+    alignment_bits |= piece->count > 1 ? (uint64_t)piece->stride : 0;
+    alignment_bits |= pack->elements > 1 ? (uint64_t)pack->extent | pack->size : 0;
+    while (alignment_bits % width != 0) {
         width /= 2;
     }
     return width;
 }
 
-/* Launches the pack kernel with a grid for `bytes` bytes. The twin runs it in one thread. */
+/* Launches the pack kernel, with a grid for `bytes` bytes, in the task's stream. The twin runs it in one thread. */
 static mscclpp_status_t launch_pack(const mscclpp_coll_task_t *task, const mscclpp_dev_pack_args_t *args,
                                     uint64_t bytes)
 {
@@ -53,13 +53,14 @@ static mscclpp_status_t copy_runs(mscclpp_team_t *team, const mscclpp_coll_pack_
     for (element = 0; element < pack->elements; ++element) {
         char *packed_run = packed + element * pack->size;
 
-        for (i = 0; i < pack->pieces; ++i) {
-            const mscclpp_coll_piece_t *piece = &pack->piece[i];
+        for (i = 0; i < pack->piece_count; ++i) {
+            const mscclpp_coll_piece_t *piece = &pack->pieces[i];
 
             for (run = 0; run < piece->count && status == MSCCLPP_OK; ++run, packed_run += piece->length) {
                 char *user_run =
-                    pack->spread + (int64_t)element * pack->extent + piece->offset + (int64_t)run * piece->stride;
+                    pack->with_holes + (int64_t)element * pack->extent + piece->offset + (int64_t)run * piece->stride;
 
+                /* The application's synchronous calls may have left work on this run's allocation. */
                 status = team->runner.gpu->settle(user_run);
                 if (status != MSCCLPP_OK) {
                     break;
@@ -86,14 +87,14 @@ static mscclpp_status_t pack_one(const mscclpp_coll_task_t *task, const mscclpp_
 
     memset(&args, 0, sizeof(args));
     args.common.nranks = 1; /* the kernel does not wait for peers, so the twin needs processors for one rank only */
-    args.spread = pack->spread;
+    args.spread = pack->with_holes;
     args.packed = packed;
     args.elements = pack->elements;
     args.extent = pack->extent;
     args.size = pack->size;
     args.unpack = unpack;
-    for (i = 0; i < pack->pieces && status == MSCCLPP_OK; ++i) {
-        const mscclpp_coll_piece_t *piece = &pack->piece[i];
+    for (i = 0; i < pack->piece_count && status == MSCCLPP_OK; ++i) {
+        const mscclpp_coll_piece_t *piece = &pack->pieces[i];
         mscclpp_dev_piece_t *entry = &args.piece[args.pieces++];
 
         entry->offset = piece->offset;
@@ -103,7 +104,7 @@ static mscclpp_status_t pack_one(const mscclpp_coll_task_t *task, const mscclpp_
         entry->packed = packed_offset;
         entry->width = width_of(pack, piece, packed, packed_offset);
         packed_offset += piece->length * piece->count;
-        if (args.pieces == MSCCLPP_DEV_PACK_PIECES || i + 1 == pack->pieces) {
+        if (args.pieces == MSCCLPP_DEV_PACK_PIECES || i + 1 == pack->piece_count) {
             /* The grid is sized for the whole buffer, also if this launch moves only a part of each element. */
             status = launch_pack(task, &args, pack->elements * pack->size);
             args.pieces = 0;

@@ -68,7 +68,7 @@ mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task);
  */
 mscclpp_status_t mscclpp_coll_exchange(mscclpp_coll_task_t *task, bool *mapped_p);
 
-/* Waits until all ranks have come to this point. `what` names it in messages. */
+/* Waits until all ranks have come to this point, or one has failed. `what` names the point in messages. */
 mscclpp_status_t mscclpp_coll_meet(mscclpp_coll_task_t *task, const char *what);
 
 /*
@@ -85,7 +85,7 @@ mscclpp_status_t mscclpp_coll_prepare_buffers(mscclpp_coll_task_t *task);
 mscclpp_status_t mscclpp_coll_restore_buffers(mscclpp_coll_task_t *task, mscclpp_status_t status);
 
 /* Takes the team's stream for work other than the kernel. A queued call has a stream already. */
-mscclpp_status_t mscclpp_coll_need_stream(mscclpp_coll_task_t *task);
+mscclpp_status_t mscclpp_coll_ensure_stream(mscclpp_coll_task_t *task);
 
 /*
  * coll_pack.c: packs data with holes in the task's stream, or unpacks it if `unpack` is set. `is_far`: kernels cannot
@@ -100,8 +100,10 @@ void mscclpp_coll_fill_direct(const mscclpp_coll_task_t *task, mscclpp_dev_direc
 /* Like mscclpp_coll_fill_direct, for blocks with holes. */
 void mscclpp_coll_fill_strided(const mscclpp_coll_task_t *task, mscclpp_dev_strided_args_t *strided);
 
-/* coll_engines.c: moves the blocks by copy engines, and waits until all ranks' copies are done. The buffers must have
- * been exchanged. */
+/*
+ * coll_engines.c: moves the blocks by copy engines, and waits until all ranks' copies are done. The buffers must have
+ * been exchanged.
+ */
 mscclpp_status_t mscclpp_coll_run_engines(mscclpp_coll_task_t *task);
 
 #endif

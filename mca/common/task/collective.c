@@ -60,11 +60,11 @@ static void describe_team(const mscclpp_team_t *team, mscclpp_dtype_t dtype, msc
     input->layout = &team->runner.layout;
 }
 
-/* Chooses the algorithm and its grid. `mapped`: peers can map the buffers, though early and queued calls do not. */
-static mscclpp_status_t choose(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool mapped)
+/* Chooses the algorithm and its grid. Early and queued calls map no buffers, even if `can_map` (peers can) is set. */
+static mscclpp_status_t choose(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool can_map)
 {
     return mscclpp_coll_select(input, task->args->coll, task->largest, task->args->varied,
-                               mapped && !is_early(task) && !task->queued, &task->choice);
+                               can_map && !is_early(task) && !task->queued, &task->choice);
 }
 
 /* Tells whether the chosen algorithm accesses the buffers of peers. */
@@ -73,7 +73,7 @@ static bool needs_mapping(const mscclpp_coll_task_t *task)
     return task->choice.algo == MSCCLPP_COLL_BY_ZEROCOPY || task->choice.algo == MSCCLPP_COLL_BY_ENGINES;
 }
 
-/* Fills in the arguments of kernels that find the blocks' places themselves: by computing them, or in lists. */
+/* Fills in the arguments of kernels within a node that find the blocks' places themselves, computed or in lists. */
 static void fill_blocks(const mscclpp_coll_task_t *task, mscclpp_dev_blocks_args_t *blocks)
 {
     mscclpp_dev_args_t *common = &blocks->coll.common;
@@ -98,9 +98,9 @@ static void fill_blocks(const mscclpp_coll_task_t *task, mscclpp_dev_blocks_args
     blocks->coll.root = (uint32_t)task->root;
     blocks->coll.in_place = task->in_place;
     blocks->most = task->largest;
-    blocks->varied = !task->args->varied                  ? MSCCLPP_DEV_SAME
-                     : task->queued && !task->args->known ? MSCCLPP_DEV_UNSIZED
-                                                          : MSCCLPP_DEV_VARIED;
+    blocks->varied = !task->args->varied                          ? MSCCLPP_DEV_SAME
+                     : task->queued && !task->args->is_size_known ? MSCCLPP_DEV_UNSIZED
+                                                                  : MSCCLPP_DEV_VARIED;
     for (peer = 0; peer < task->team->group.size && task->args->varied; ++peer) {
         blocks->send[peer] = mscclpp_coll_send_block(task, peer);
         blocks->recv[peer] = mscclpp_coll_recv_block(task, peer);
@@ -149,7 +149,7 @@ static mscclpp_status_t launch_on_nodes(mscclpp_coll_task_t *task)
                                    mscclpp_coll_algo_name(task->choice.algo));
 }
 
-/* Launches the kernel that was chosen, and waits for its end unless the call is queued. */
+/* Launches the kernel that was chosen, and waits for its end unless the call is queued. Any error breaks the team. */
 static mscclpp_status_t launch(mscclpp_coll_task_t *task)
 {
     union {
@@ -187,16 +187,16 @@ static mscclpp_status_t launch(mscclpp_coll_task_t *task)
 static mscclpp_by_plan_t describe_by_plan(const mscclpp_coll_task_t *task)
 {
     const mscclpp_coll_args_t *args = task->args;
-    const mscclpp_plan_wish_t wish = {.coll = args->coll,
-                                      .bytes = task->bytes,
-                                      .dtype = args->dtype,
-                                      .op = args->op,
-                                      .in_place = args->said_in_place,
-                                      .blocks = task->queued  ? task->team->runner.queue_blocks
-                                                : args->early ? mscclpp_runner_early_blocks(&task->team->runner)
-                                                              : 0};
+    const mscclpp_plan_query_t query = {.coll = args->coll,
+                                        .bytes = task->bytes,
+                                        .dtype = args->dtype,
+                                        .op = args->op,
+                                        .in_place = args->said_in_place,
+                                        .blocks = task->queued  ? task->team->runner.queue_blocks
+                                                  : args->early ? mscclpp_runner_early_blocks(&task->team->runner)
+                                                                : 0};
 
-    return (mscclpp_by_plan_t){.plan = args->varied ? NULL : mscclpp_plans_choose(task->team, &wish),
+    return (mscclpp_by_plan_t){.plan = args->varied ? NULL : mscclpp_plans_choose(task->team, &query),
                                .in = task->in,
                                .out = task->out,
                                .bytes = task->bytes,
@@ -219,7 +219,7 @@ static mscclpp_status_t try_plan(const mscclpp_coll_task_t *task, bool *served_p
     return mscclpp_by_plan(task->team, &call, served_p);
 }
 
-/* Logs what the cost model says of a call between nodes: on rank 0, once for sizes up to the next power of two. */
+/* Logs what the cost model says of a call between nodes: on rank 0, once from each power of two to the next. */
 static void log_cost_estimates(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input)
 {
     mscclpp_team_t *team = task->team;
@@ -301,7 +301,7 @@ static mscclpp_status_t copy_alone(mscclpp_coll_task_t *task)
     if (args->in == NULL || args->out == NULL || bytes == 0) {
         return MSCCLPP_OK;
     }
-    status = mscclpp_coll_need_stream(task);
+    status = mscclpp_coll_ensure_stream(task);
     if (status == MSCCLPP_OK) {
         status = task->team->runner.gpu->copy(task->stream, (char *)args->out + (combines ? 0 : to.offset),
                                               (const char *)args->in + from.offset, bytes);
@@ -318,7 +318,7 @@ static mscclpp_status_t grow_and_choose(mscclpp_coll_task_t *task, mscclpp_selec
 {
     mscclpp_status_t status = MSCCLPP_OK;
 
-    if (!task->args->known) {
+    if (!task->args->is_size_known) {
         status = mscclpp_coll_agree_size(task); /* only the two ends of a pair know the size of its block */
     }
     if (status == MSCCLPP_OK && mscclpp_team_wants_more(task->team, task->largest, false)) {
@@ -415,7 +415,7 @@ static void init_task(mscclpp_coll_task_t *task, mscclpp_team_t *team, const msc
         task->bytes =
             (args->count - 1) * mscclpp_dev_dtype_extent(args->dtype) + mscclpp_dev_dtype_true_extent(args->dtype);
     }
-    task->largest = args->varied ? args->most : task->bytes;
+    task->largest = args->varied ? args->largest_block : task->bytes;
     team->group.call = args->call;
     team->group.collective = mscclpp_coll_name(args->coll);
 }
@@ -464,7 +464,7 @@ mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_arg
     if (status != MSCCLPP_OK) {
         return mscclpp_team_fail(team, status);
     }
-    if (task.largest == 0 && (args->known || !args->varied)) {
+    if (task.largest == 0 && (args->is_size_known || !args->varied)) {
         team->last_algorithm = "none";
         return MSCCLPP_OK;
     }
@@ -477,7 +477,7 @@ static bool needs_stand_in(const mscclpp_coll_task_t *task)
     return task->args->in_place && task->pattern == MSCCLPP_DEV_REDUCE_SCATTER && task->args->varied;
 }
 
-/* Queues the call by the algorithm that was chosen, together with the copies to and from stand-ins. */
+/* Queues the call's kernel, between the copies to and from stand-ins if there are any. */
 static mscclpp_status_t enqueue(mscclpp_coll_task_t *task)
 {
     mscclpp_team_t *team = task->team;
@@ -521,7 +521,7 @@ static bool can_queue(const mscclpp_coll_task_t *task, bool is_recorded)
     const mscclpp_coll_args_t *args = task->args;
     const mscclpp_by_plan_t by_plan = describe_queued_by_plan(task);
     const bool allocates = args->in_pack_count + args->out_pack_count > 0 ||
-                           (needs_stand_in(task) && !mscclpp_by_plan_queues(task->team, &by_plan));
+                           (needs_stand_in(task) && !mscclpp_by_plan_can_enqueue(task->team, &by_plan));
 
     return !(args->varied && task->team->fabric != NULL) && !args->in_scattered && !args->out_scattered &&
            !(is_recorded && allocates) &&
@@ -537,7 +537,7 @@ static mscclpp_status_t choose_queued(mscclpp_coll_task_t *task)
     describe_team(task->team, task->args->dtype, &input);
     input.early = true;
     input.replayed = true;
-    input.unsized = task->args->varied && !task->args->known;
+    input.unsized = task->args->varied && !task->args->is_size_known;
     input.engines = false;
     input.block_limit = task->team->runner.queue_blocks;
     return choose(task, &input, false);
@@ -562,13 +562,13 @@ mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_
     init_task(&task, team, args);
     task.queued = true;
     task.stream = stream;
-    team->runner.recorded = team->runner.gpu->is_capturing(stream);
+    team->runner.is_recording = team->runner.gpu->is_capturing(stream);
     if (team->group.broken) {
         mscclpp_error("%s: %s call %llu: the communicator failed in an earlier call", team->group.oob.label,
                       team->group.collective, (unsigned long long)args->call);
         return MSCCLPP_ERR_PEER;
     }
-    if (!can_queue(&task, team->runner.recorded)) {
+    if (!can_queue(&task, team->runner.is_recording)) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     status = mscclpp_team_check_kernels(team);
@@ -576,13 +576,14 @@ mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_
         return mscclpp_team_fail(team, status);
     }
     status = choose_queued(&task);
-    if (status != MSCCLPP_OK || (task.largest == 0 && (args->known || !args->varied))) {
+    if (status != MSCCLPP_OK || (task.largest == 0 && (args->is_size_known || !args->varied))) {
         return status;
     }
     team->group.asked = mscclpp_board_ask(args->coll, args->root, task.bytes, args->dtype, args->op);
     mscclpp_team_announce(team, team->group.call, MSCCLPP_CALL_DEVICE);
     by_plan = describe_queued_by_plan(&task);
-    status = mscclpp_by_plan_queues(team, &by_plan) ? mscclpp_by_plan_enqueue(team, &by_plan, stream) : enqueue(&task);
+    status =
+        mscclpp_by_plan_can_enqueue(team, &by_plan) ? mscclpp_by_plan_enqueue(team, &by_plan, stream) : enqueue(&task);
     return status == MSCCLPP_OK
                ? status
                : mscclpp_team_fail(team, status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status);

@@ -10,9 +10,9 @@
  * any kind of memory, alignment and size. Only the bytes of blocks are written, never bytes between blocks. Work on the
  * buffers that synchronous calls of the GPU runtime have left in flight is waited for, as for an all-reduce.
  *
- * All ranks must pass the same `coll`, `root`, `dtype`, `op`, `varied` and `known` in `args`. They must pass the same
- * `count` if all blocks have one size, and the same `most` if it is known. `send[p]` on rank r must have the same size
- * as `recv[r]` on rank p.
+ * All ranks must pass the same `coll`, `root`, `dtype`, `op`, `varied` and `is_size_known` in `args`. They must pass
+ * the same `count` if all blocks have one size, and the same `largest_block` if it is known. `send[p]` on rank r must
+ * have the same size as `recv[r]` on rank p.
  *
  * If it returns MSCCLPP_ERR_NOT_SUPPORTED, it does so on all ranks and leaves the buffers as they were; the caller
  * takes another path. Every other error breaks the team.
@@ -22,8 +22,8 @@ mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_arg
 /*
  * Queues the call in `stream`, for a team that serves queued operations only (mca/common/team/queue.h), and never
  * waits. Kernels must be able to access the buffers. Returns MSCCLPP_ERR_NOT_SUPPORTED, with nothing queued, for data
- * in several allocations, for blocks that differ on several nodes, and for a call under capture that needs memory of
- * its own: one with holes in its data, or a reduce-scatter in place of blocks that differ.
+ * in several allocations, and for blocks that differ on several nodes. Returns the same for a call under capture
+ * that needs memory of its own: one with holes in its data, or a reduce-scatter in place of blocks that differ.
  */
 mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_coll_args_t *args,
                                             mscclpp_gpu_stream_t *stream);

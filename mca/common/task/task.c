@@ -24,16 +24,16 @@ typedef struct {
     const mscclpp_allreduce_args_t *args;
     mscclpp_gpu_stream_t *app_stream; /* the stream of a queued call; NULL: the host waits for the call */
     mscclpp_gpu_stream_t *stream;     /* the team's, once something needs it */
-    uint64_t bytes;
-    mscclpp_reach_t in_reach; /* how kernels reach the user's buffers */
+    uint64_t bytes;                   /* from the first byte of the message to its last, padding included */
+    mscclpp_reach_t in_reach;         /* how kernels reach the user's buffers */
     mscclpp_reach_t out_reach;
     const void *in; /* the kernel's input and output: the user's buffers or stand-ins */
     void *out;
     void *in_stand_in; /* device memory in place of a buffer that kernels cannot access; NULL: none */
     void *out_stand_in;
     mscclpp_choice_t choice;
-    mscclpp_dev_zerocopy_args_t kernel_args;
-    mscclpp_dev_release_t release; /* for a kernel that alone writes to `out` */
+    mscclpp_dev_zerocopy_args_t kernel_args; /* common arguments, and the peers' buffers if they are mapped */
+    mscclpp_dev_release_t release;           /* for a kernel that alone writes to `out` */
 } task_t;
 
 /* True if elements follow one another without padding, so that they can be copied as bytes. */
@@ -55,7 +55,7 @@ static uint64_t bytes_of(const mscclpp_allreduce_args_t *args)
  * Takes the team's stream for work other than the kernel, if the task has none yet. The kernel of this call then runs
  * after that work.
  */
-static mscclpp_status_t need_stream(task_t *task)
+static mscclpp_status_t ensure_stream(task_t *task)
 {
     mscclpp_status_t status = mscclpp_runner_take_stream(&task->team->runner);
 
@@ -63,10 +63,10 @@ static mscclpp_status_t need_stream(task_t *task)
     return status;
 }
 
-/* Allocates device memory that takes a buffer's place until restore_buffers frees it. */
+/* Allocates device memory in stream order; it takes a buffer's place until restore_buffers frees it. */
 static mscclpp_status_t make_stand_in(task_t *task, void **stand_in_p)
 {
-    mscclpp_status_t status = need_stream(task);
+    mscclpp_status_t status = ensure_stream(task);
 
     return status == MSCCLPP_OK ? task->team->runner.gpu->temp_alloc(task->stream, task->bytes, stand_in_p) : status;
 }
@@ -194,11 +194,11 @@ static mscclpp_status_t choose(task_t *task, mscclpp_select_input_t *input)
                      (!task->args->early || team->protocol.algorithm >= 0);
     input->ll128 = team->ll128;
     input->queued = task->app_stream != NULL;
-    input->early = task->args->early || team->runner.queues;
-    input->replayed = team->runner.queues;
-    input->block_limit = team->runner.queues ? team->runner.queue_blocks
-                         : task->args->early ? mscclpp_runner_early_blocks(&team->runner)
-                                             : team->runner.block_limit;
+    input->early = task->args->early || team->runner.serves_queue;
+    input->replayed = team->runner.serves_queue;
+    input->block_limit = team->runner.serves_queue ? team->runner.queue_blocks
+                         : task->args->early       ? mscclpp_runner_early_blocks(&team->runner)
+                                                   : team->runner.block_limit;
     input->protocol = &team->protocol;
     input->layout = &team->runner.layout;
     status = mscclpp_select_allreduce(input, &task->choice);
@@ -208,7 +208,7 @@ static mscclpp_status_t choose(task_t *task, mscclpp_select_input_t *input)
     return status;
 }
 
-/* Chooses again, as if there were no engines. */
+/* Chooses again, as if there were no engines. The result is never one with engines. */
 static mscclpp_status_t choose_without_engines(task_t *task, const mscclpp_select_input_t *input)
 {
     mscclpp_select_input_t other_input = *input;
@@ -228,7 +228,7 @@ static mscclpp_status_t prepare_engines(task_t *task, const mscclpp_select_input
                                                       task->kernel_args.peer_in, task->kernel_args.peer_out, &usable);
 
     if (status == MSCCLPP_OK && usable) {
-        status = need_stream(task);
+        status = ensure_stream(task);
     }
     if (status == MSCCLPP_OK && usable) {
         status = mscclpp_engine_open(&task->team->runner, &task->team->protocol, &task->team->engine, &usable);
@@ -251,12 +251,15 @@ static mscclpp_status_t exchange(task_t *task, const mscclpp_select_input_t *inp
     status = mscclpp_runner_exchange(&task->team->runner, task->in, task->out, task->bytes, true,
                                      task->kernel_args.peer_in, task->kernel_args.peer_out, &mapped);
     while (status == MSCCLPP_OK && !mapped && task->choice.algo->maps_buffers) {
-        status = mscclpp_select_shape(input, task->choice.algo->instead, &task->choice);
+        status = mscclpp_select_shape(input, task->choice.algo->fallback, &task->choice);
     }
     return status;
 }
 
-/* Carries out the choice: by copy engines, by the fabric, or by a kernel of this node. */
+/*
+ * Carries out the choice: by copy engines, by the fabric, or by a kernel of this node. Returns when the output is
+ * complete or, in a queued call, when the work is queued.
+ */
 static mscclpp_status_t launch(task_t *task)
 {
     mscclpp_dev_args_t *args = &task->kernel_args.common;
@@ -271,7 +274,7 @@ static mscclpp_status_t launch(task_t *task)
     args->bytes = task->bytes;
     args->dtype = (uint32_t)task->args->dtype;
     args->op = (uint32_t)task->args->op;
-    if (task->team->runner.queues) {
+    if (task->team->runner.serves_queue) {
         args->epochs = (uint32_t)task->choice.epochs;
         args->epoch_limit = (uint32_t)task->team->protocol.epoch_limit;
     }
@@ -307,7 +310,7 @@ static mscclpp_status_t copy_alone(task_t *task)
     if (task->args->sendbuf == task->args->recvbuf) {
         return MSCCLPP_OK;
     }
-    status = need_stream(task);
+    status = ensure_stream(task);
     if (status != MSCCLPP_OK) {
         return status;
     }
@@ -319,7 +322,7 @@ static mscclpp_status_t copy_alone(task_t *task)
 static void report_choice(const task_t *task, const char *served_by)
 {
     const mscclpp_team_t *team = task->team;
-    static bool warned[64]; /* by number of the algorithm */
+    static bool warned[64]; /* by number of the algorithm; more than there are */
     const int32_t asked = team->protocol.algorithm;
 
     if (asked >= 0 && team->group.rank == 0 && team->group.members[0] == 0 && team->group.oob.size > 1 &&
@@ -335,16 +338,16 @@ static void report_choice(const task_t *task, const char *served_by)
 static mscclpp_by_plan_t describe_by_plan(const task_t *task)
 {
     const mscclpp_allreduce_args_t *args = task->args;
-    const mscclpp_plan_wish_t wish = {.coll = MSCCLPP_COLL_LAST,
-                                      .bytes = task->bytes,
-                                      .dtype = args->dtype,
-                                      .op = args->op,
-                                      .in_place = args->sendbuf == args->recvbuf,
-                                      .blocks = task->app_stream != NULL ? task->team->runner.queue_blocks
-                                                : args->early ? mscclpp_runner_early_blocks(&task->team->runner)
-                                                              : 0};
+    const mscclpp_plan_query_t query = {.coll = MSCCLPP_COLL_LAST,
+                                        .bytes = task->bytes,
+                                        .dtype = args->dtype,
+                                        .op = args->op,
+                                        .in_place = args->sendbuf == args->recvbuf,
+                                        .blocks = task->app_stream != NULL ? task->team->runner.queue_blocks
+                                                  : args->early ? mscclpp_runner_early_blocks(&task->team->runner)
+                                                                : 0};
 
-    return (mscclpp_by_plan_t){.plan = mscclpp_plans_choose(task->team, &wish),
+    return (mscclpp_by_plan_t){.plan = mscclpp_plans_choose(task->team, &query),
                                .in = task->in,
                                .out = task->out,
                                .bytes = task->bytes,
@@ -367,7 +370,7 @@ static mscclpp_status_t try_plan(task_t *task, bool *served_p)
     if (task->app_stream == NULL) {
         return mscclpp_by_plan(task->team, &call, served_p);
     }
-    *served_p = mscclpp_by_plan_queues(task->team, &call);
+    *served_p = mscclpp_by_plan_can_enqueue(task->team, &call);
     return *served_p ? mscclpp_by_plan_enqueue(task->team, &call, task->app_stream) : MSCCLPP_OK;
 }
 
@@ -384,7 +387,7 @@ static mscclpp_status_t serve_after_choice(task_t *task, mscclpp_select_input_t 
      * mscclpp_group_meet takes. So where calls compete for slots, the ranks meet first.
      */
     const bool meets_to_renew = team->fabric != NULL && (task->args->early || team->group.threads);
-    bool host_waits = task->app_stream == NULL, served = false, reserves;
+    bool host_waits = task->app_stream == NULL, served = false, needs_epochs;
     mscclpp_status_t status;
 
     team->group.call = task->args->call;
@@ -407,7 +410,7 @@ static mscclpp_status_t serve_after_choice(task_t *task, mscclpp_select_input_t 
     if (status == MSCCLPP_OK && host_waits) {
         status = replace_buffers(task);
     }
-    if (status == MSCCLPP_OK && (host_waits || team->runner.queues)) {
+    if (status == MSCCLPP_OK && (host_waits || team->runner.serves_queue)) {
         status = try_plan(task, &served);
     }
     if (served) {
@@ -418,16 +421,16 @@ static mscclpp_status_t serve_after_choice(task_t *task, mscclpp_select_input_t 
     if (status == MSCCLPP_OK) {
         status = exchange(task, input);
     }
-    reserves = task->choice.epochs != 0 && !team->runner.queues;
+    needs_epochs = task->choice.epochs != 0 && !team->runner.serves_queue;
     team->last_algorithm = task->choice.algo->name;
     report_choice(task, task->choice.algo->name);
-    if (status == MSCCLPP_OK && reserves && !meets_to_renew) {
+    if (status == MSCCLPP_OK && needs_epochs && !meets_to_renew) {
         status = mscclpp_team_reserve_epochs(team, task->app_stream, task->choice.epochs);
     }
     if (status == MSCCLPP_OK && host_waits) {
         status = mscclpp_group_meet(&team->group, task->bytes, task->args->early);
     }
-    if (status == MSCCLPP_OK && reserves && meets_to_renew) {
+    if (status == MSCCLPP_OK && needs_epochs && meets_to_renew) {
         status = mscclpp_team_reserve_epochs(team, task->app_stream, task->choice.epochs);
     }
     if (status == MSCCLPP_OK) {
@@ -476,7 +479,7 @@ static mscclpp_status_t serve_call(task_t *task)
         return status;
     }
     /* A queued operation comes after the work in its stream, and waits for no other. */
-    status = team->runner.queues ? MSCCLPP_OK : examine_buffers(task);
+    status = team->runner.serves_queue ? MSCCLPP_OK : examine_buffers(task);
     if (status != MSCCLPP_OK) {
         return mscclpp_team_fail(team, status);
     }
@@ -538,11 +541,12 @@ mscclpp_status_t mscclpp_allreduce_enqueue(mscclpp_team_t *team, const mscclpp_a
     task.in_stand_in = NULL;
     task.out_stand_in = NULL;
     /*
-     * The next kernel of the stream may start early only where the GPU surely has multiprocessors for both, and outside
-     * of graphs, whose edges let a kernel start only after the one before it.
+     * The next kernel of the stream may start early only where the GPU surely has multiprocessors for both. In graphs
+     * it may not, because their edges let a kernel start only after the one before it.
      */
-    team->runner.recorded = team->runner.queues && team->runner.gpu->is_capturing(stream);
-    task.release = team->group.meet_first || team->runner.crowded || team->runner.recorded ? MSCCLPP_DEV_RELEASE_DEVICE
-                                                                                           : MSCCLPP_DEV_RELEASE_STREAM;
+    team->runner.is_recording = team->runner.serves_queue && team->runner.gpu->is_capturing(stream);
+    task.release = team->group.meet_first || team->runner.shares_gpu || team->runner.is_recording
+                       ? MSCCLPP_DEV_RELEASE_DEVICE
+                       : MSCCLPP_DEV_RELEASE_STREAM;
     return serve_call(&task);
 }

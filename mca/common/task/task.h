@@ -38,7 +38,7 @@ mscclpp_status_t mscclpp_allreduce(mscclpp_team_t *team, const mscclpp_allreduce
 
 /*
  * Does once, for all later calls with such arguments, whatever would make hosts wait for one another before the call.
- * Does not use the buffers. Collective. Returns MSCCLPP_ERR_NOT_SUPPORTED on all ranks if the calls would do so.
+ * Does not use the buffers. Collective. Returns MSCCLPP_ERR_NOT_SUPPORTED on all ranks if the calls would return that.
  */
 mscclpp_status_t mscclpp_allreduce_prepare(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args);
 

@@ -113,7 +113,10 @@ static void close_new_mappings(const mscclpp_team_t *team, char **scratch, msccl
     }
 }
 
-/* Maps the new scratch of all ranks of this node, which they have exchanged. Stops at the first failure. */
+/*
+ * Maps the new scratch of all ranks of this node, which they have exchanged. Stops at the first failure; the caller
+ * then closes the mappings made so far.
+ */
 static mscclpp_status_t map_peers(mscclpp_team_t *team, char *own_scratch, char **scratch,
                                   mscclpp_gpu_handle_t *handles)
 {
@@ -158,7 +161,7 @@ static mscclpp_status_t agree_with_nodes(mscclpp_team_t *team, mscclpp_status_t 
     return status;
 }
 
-/* Replaces the team's scratch by a larger one, which all ranks have mapped. Returns the old one. */
+/* Replaces the team's scratch by a larger one, which all ranks have mapped. Returns the old one, still allocated. */
 static char *replace_scratch(mscclpp_team_t *team, const mscclpp_layout_t *layout, char *const *scratch,
                              const mscclpp_gpu_handle_t *handles)
 {
@@ -190,7 +193,7 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool qu
     mscclpp_board_buffers_t *mine;
     mscclpp_status_t status, own_status;
     mscclpp_layout_t layout;
-    bool all_have = false;
+    bool all_succeeded = false;
 
     memset(scratch, 0, sizeof(scratch));
     /* Ends the lingering kernel, which would go on using the old scratch. */
@@ -199,6 +202,7 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool qu
     }
     mscclpp_layout_init(&layout, to_middle ? MIDDLE_SIZE : team->full_size);
     own_status = allocate(team, &layout, &grown);
+    /* All ranks of the node exchange handles, map the new scratch of their peers, and vote. */
     mine = mscclpp_group_begin_exchange(&team->group);
     mine->asked = team->group.asked;
     mine->in_place = 0;
@@ -215,18 +219,18 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool qu
         own_status = map_peers(team, grown, scratch, handles);
     }
     status = mscclpp_group_end_exchange(&team->group, "vote on a larger scratch", bytes, own_status == MSCCLPP_OK,
-                                        &all_have);
+                                        &all_succeeded);
     if (status == MSCCLPP_OK) {
-        status = agree_with_nodes(team, own_status, &all_have);
+        status = agree_with_nodes(team, own_status, &all_succeeded);
     }
-    if (status == MSCCLPP_OK && all_have) {
+    if (status == MSCCLPP_OK && all_succeeded) {
         given_up = replace_scratch(team, &layout, scratch, handles);
     } else {
         close_new_mappings(team, scratch, handles);
         given_up = grown;
     }
     team->given_up = given_up;
-    note_growth(team, to_middle && status == MSCCLPP_OK && all_have);
+    note_growth(team, to_middle && status == MSCCLPP_OK && all_succeeded);
     if (status == MSCCLPP_OK) {
         status = await_closing(team, bytes);
     }
@@ -236,11 +240,11 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool qu
     /*
      * Freed at once unless the team serves queued operations: the runtime would wait here for kernels of other queues.
      */
-    if (!team->runner.queues) {
+    if (!team->runner.serves_queue) {
         mscclpp_pool_free(team->runner.gpu, team->runner.device, given_up);
         team->given_up = NULL;
     }
-    if (!all_have) {
+    if (!all_succeeded) {
         mscclpp_log(mscclpp_status_is_shortage(own_status) ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
                     "%s: rank %d: %llu bytes of scratch for large messages: %s: these take many steps",
                     team->group.oob.label, team->group.members[team->group.rank], (unsigned long long)layout.total,

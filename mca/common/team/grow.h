@@ -1,15 +1,18 @@
 /*
  * The sizes of a team's scratch. A team of few ranks on one node begins with a piece of the process's pool, of some
- * 160 KiB for each rank, so that an application may have many communicators; other teams with less than 1 MiB. This is
- * enough for messages of some KiB at full speed. The first message that is larger makes the scratch grow on all ranks:
- * to less than 1 MiB if that is enough, else to its full size.
+ * 160 KiB for each rank, so that an application may have many communicators. Other teams begin with less than 1 MiB.
+ * This is enough for messages of some KiB at full speed. The first message that is larger makes the scratch grow on all
+ * ranks: to less than 1 MiB if that is enough, else to its full size.
  */
 #ifndef MCA_COMMON_TEAM_GROW_H
 #define MCA_COMMON_TEAM_GROW_H
 
 #include "mca/common/team/parts.h"
 
-/* Lays out the team's first scratch. `ranks` is the number of ranks of the communicator, on all nodes. */
+/*
+ * Lays out the team's first scratch, which may later grow to `scratch_size`. Allocates nothing. `ranks` is the number
+ * of ranks of the communicator, on all nodes.
+ */
 void mscclpp_team_lay_out(mscclpp_team_t *team, uint64_t scratch_size, int ranks);
 
 /* To be called when the protocol is known: notes whether users have chosen what the first scratch has no room for. */

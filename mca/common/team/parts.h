@@ -36,17 +36,17 @@ struct mscclpp_team {
     /* By collective, all-reduce last; bit i: what the cost model says of sizes from 2^i on has been logged. */
     uint64_t logged_costs[MSCCLPP_COLL_LAST + 1];
 
-    const char *last_algorithm;
+    const char *last_algorithm;     /* name of the algorithm of the last call; "none" before the first */
     mscclpp_team_stream_t *streams; /* the application's streams that a team for queued operations has seen */
 
     bool engines;               /* copy engines may serve blocking calls; equal on all ranks */
     mscclpp_engine_t *engine;   /* NULL before the first call that copy engines serve */
     mscclpp_team_plan_t *plans; /* execution plans of the team; see team/plans.h */
-    int plan_count;
-    uint64_t park_key; /* key of the team among parked ones (team/park.h); 0: the team is never taken over */
+    int plan_count;             /* number of `plans` */
+    uint64_t park_key;          /* key of the team among parked ones (team/park.h); 0: the team is never taken over */
 
     /* Used by team.c after the team has ended. */
-    mscclpp_team_t *next_remains;
+    mscclpp_team_t *next_ended;
     uint64_t reports;    /* ends of operations that kernels had reported when the team ended; for teams in graphs */
     char *kept_label;    /* a copy of the label, which the creator of the team frees; NULL: none */
     bool told_late;      /* it is logged that a graph was launched after the end */
@@ -57,7 +57,10 @@ struct mscclpp_team {
 /* team.c: frees the scratch of ended teams, where every peer has closed its mapping. */
 void mscclpp_team_reap(void);
 
-/* fail.c: marks the team as broken and tells the peers why, once. Returns the status. */
+/*
+ * fail.c: marks the team as broken, makes its kernels leave, and tells the peers why. Does this only once. Returns
+ * `status`, for the caller to return.
+ */
 mscclpp_status_t mscclpp_team_fail(mscclpp_team_t *team, mscclpp_status_t status);
 
 /*

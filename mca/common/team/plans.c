@@ -20,17 +20,17 @@
 static uint64_t most_blocks(const mscclpp_plan_file_t *file)
 {
     const mscclpp_plan_t *definition = file->plan;
-    uint64_t most = 0;
+    uint64_t count = 0;
 
     if (!file->alone) {
         return definition->collective == MSCCLPP_PLAN_ALLREDUCE ? 1 : definition->rank_count;
     }
     for (uint32_t rank = 0; rank < definition->rank_count; ++rank) {
         for (int buffer = MSCCLPP_PLAN_INPUT; buffer <= MSCCLPP_PLAN_OUTPUT; ++buffer) {
-            most = definition->ranks[rank].chunks[buffer] > most ? definition->ranks[rank].chunks[buffer] : most;
+            count = definition->ranks[rank].chunks[buffer] > count ? definition->ranks[rank].chunks[buffer] : count;
         }
     }
-    return most;
+    return count;
 }
 
 /* Returns the smallest multiple of `unit` that is not below `value`. */
@@ -53,8 +53,8 @@ static uint64_t room_chunk(const mscclpp_plan_file_t *file, uint64_t chunk)
     return round_up(rounded > chunk ? rounded : chunk, file->unit);
 }
 
-/* Computes where the parts of a room lie. *local_p is the offset of what only this rank uses, which comes last. */
-static void lay_out(const mscclpp_team_plan_t *plan, mscclpp_plan_room_t *room, uint64_t *local_p)
+/* Computes where the parts of a room lie. *local_offset_p: where what only this rank uses begins, the last part. */
+static void lay_out(const mscclpp_team_plan_t *plan, mscclpp_plan_room_t *room, uint64_t *local_offset_p)
 {
     const mscclpp_plan_file_t *file = plan->file;
     const uint64_t area = room->areas ? round_up(most_blocks(file) * file->chunks * room->chunk, AREA_ALIGNMENT) : 0;
@@ -63,7 +63,7 @@ static void lay_out(const mscclpp_team_plan_t *plan, mscclpp_plan_room_t *room, 
     room->in =
         room->scratch + round_up(mscclpp_plan_scratch_bytes(file->plan, room->chunk, &room->half), AREA_ALIGNMENT);
     room->out = room->in + area;
-    *local_p = room->out + area;
+    *local_offset_p = room->out + area;
 }
 
 /* What only this rank uses of a room, as it is copied to the device. */
@@ -98,7 +98,10 @@ static bool is_near(const mscclpp_team_t *team, int rank)
     return nodes == NULL || nodes->node_of[rank] == nodes->node;
 }
 
-/* Fills in an image for `base` on the device, and the kernel's arguments that do not depend on the call. */
+/*
+ * Fills in plan->args, the kernel's arguments that do not depend on the call, and the image of what they point to, as
+ * it is to lie at `base` on the device. If image->bytes is NULL, only counts the size of the image.
+ */
 static void fill_image(mscclpp_team_plan_t *plan, const mscclpp_team_t *team, image_t *image, char *base)
 {
     const mscclpp_plan_program_t *program = &plan->program;
@@ -110,7 +113,7 @@ static void fill_image(mscclpp_team_plan_t *plan, const mscclpp_team_t *team, im
 
     for (int rank = 0; rank < team->group.oob.size; ++rank) {
         arrived[rank] = (uint64_t *)(void *)plan->room.peers[rank];
-        args->names[rank] = (uint8_t)(MSCCLPP_DEV_MAX_RANKS + rank); /* the name of a rank on another node */
+        args->names[rank] = (uint8_t)(MSCCLPP_DEV_MAX_RANKS + rank); /* how failures name a rank on another node */
     }
     for (int i = 0; i < team->group.size; ++i) {
         args->names[team->group.members[i]] = (uint8_t)i;
@@ -135,7 +138,8 @@ static void fill_image(mscclpp_team_plan_t *plan, const mscclpp_team_t *team, im
     args->starts =
         address_in(base, append_bytes(image, program->starts, (program->block_count + 1) * sizeof(*program->starts)));
     for (int rank = 0; rank < team->group.oob.size; ++rank) {
-        args->bases[3 * rank + 2] = mscclpp_plans_place(&plan->room, rank, plan->room.scratch);
+        args->bases[MSCCLPP_DEV_PLAN_BUFFERS * rank + MSCCLPP_DEV_PLAN_SCRATCH] =
+            mscclpp_plans_place(&plan->room, rank, plan->room.scratch);
     }
     args->half = plan->room.half;
     args->scratch_bytes = plan->room.in - plan->room.scratch;
@@ -148,22 +152,22 @@ static void fill_image(mscclpp_team_plan_t *plan, const mscclpp_team_t *team, im
     plan->lasting = address_in(base, append_bytes(image, args, sizeof(*args)));
 }
 
-/* Copies what only this rank uses to `local` bytes after `base`. This includes addresses in the peers' mapped rooms. */
-static mscclpp_status_t upload(mscclpp_team_t *team, mscclpp_team_plan_t *plan, char *base, uint64_t local)
+/* Copies what only this rank uses to `local_offset` in the room at `base`: also addresses in the peers' rooms. */
+static mscclpp_status_t upload(mscclpp_team_t *team, mscclpp_team_plan_t *plan, char *base, uint64_t local_offset)
 {
     image_t image = {NULL, 0};
     mscclpp_status_t status;
 
-    fill_image(plan, team, &image, base + local); /* counts the size only */
+    fill_image(plan, team, &image, base + local_offset); /* counts the size only */
     image.bytes = calloc(1, image.size + 1);
     if (image.bytes == NULL) {
         return MSCCLPP_ERR_NO_MEMORY;
     }
     image.size = 0;
-    fill_image(plan, team, &image, base + local);
+    fill_image(plan, team, &image, base + local_offset);
     status = mscclpp_runner_take_stream(&team->runner);
     if (status == MSCCLPP_OK) {
-        status = team->runner.gpu->copy(team->runner.stream, base + local, image.bytes, image.size);
+        status = team->runner.gpu->copy(team->runner.stream, base + local_offset, image.bytes, image.size);
     }
     if (status == MSCCLPP_OK) {
         status = team->runner.gpu->stream_sync(team->runner.stream);
@@ -174,9 +178,9 @@ static mscclpp_status_t upload(mscclpp_team_t *team, mscclpp_team_plan_t *plan, 
 
 /* Lowers the plan for this rank, if that was not done yet, and allocates a room. After an error its `base` is NULL. */
 static mscclpp_status_t allocate(mscclpp_team_t *team, mscclpp_team_plan_t *plan, mscclpp_plan_room_t *room,
-                                 uint64_t *local_p)
+                                 uint64_t *local_offset_p)
 {
-    const char *why = NULL;
+    const char *unused_reason = NULL;
     const uint32_t rank = (uint32_t)team->group.oob.rank;
     bool is_far[MSCCLPP_DEV_MAX_RANKS];
     image_t image = {NULL, 0};
@@ -186,7 +190,7 @@ static mscclpp_status_t allocate(mscclpp_team_t *team, mscclpp_team_plan_t *plan
         is_far[i] = !is_near(team, i);
     }
     if (plan->program.starts == NULL) {
-        status = mscclpp_plan_lower(plan->file->plan, rank, is_far, &plan->program, &why);
+        status = mscclpp_plan_lower(plan->file->plan, rank, is_far, &plan->program, &unused_reason);
     }
     if (why != NULL) {
         mscclpp_info("%s: rank %d: kernels cannot run %s: %s", team->group.oob.label, (int)rank, plan->file->label,
@@ -196,8 +200,8 @@ static mscclpp_status_t allocate(mscclpp_team_t *team, mscclpp_team_plan_t *plan
         return status;
     }
     fill_image(plan, team, &image, NULL); /* counts the size only */
-    lay_out(plan, room, local_p);
-    room->bytes = *local_p + image.size;
+    lay_out(plan, room, local_offset_p);
+    room->bytes = *local_offset_p + image.size;
     status = team->runner.gpu->device_alloc(team->runner.device, room->bytes, (void **)&room->base);
     if (status != MSCCLPP_OK) {
         room->base = NULL;
@@ -219,8 +223,8 @@ static void close_peers(const mscclpp_team_t *team, mscclpp_plan_room_t *room)
     }
 }
 
-/* Maps the rooms of this node's ranks. Stops at the first failure. *whose_p is the rank of the last room tried. */
-static mscclpp_status_t map_peers(const mscclpp_team_t *team, mscclpp_plan_room_t *room, int *whose_p)
+/* Maps the rooms of this node's ranks. Stops at the first failure. *owner_p is the rank of the last room tried. */
+static mscclpp_status_t map_peers(const mscclpp_team_t *team, mscclpp_plan_room_t *room, int *owner_p)
 {
     mscclpp_status_t status = MSCCLPP_OK;
     void *base;
@@ -240,7 +244,7 @@ static mscclpp_status_t map_peers(const mscclpp_team_t *team, mscclpp_plan_room_
                 room->peers[rank] = (char *)base + theirs->out.offset;
             }
         }
-        *whose_p = rank;
+        *owner_p = rank;
     }
     return status;
 }
@@ -317,13 +321,13 @@ static mscclpp_status_t meet_ranks(mscclpp_team_t *team, const char *what, uint6
 }
 
 /* Exchanges the plan's room and *room, and fills in the new one. If that fails, exchanges them back. */
-static void replace_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, mscclpp_plan_room_t *room, uint64_t local,
-                         mscclpp_status_t *own_status_p)
+static void replace_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, mscclpp_plan_room_t *room,
+                         uint64_t local_offset, mscclpp_status_t *own_status_p)
 {
     mscclpp_plan_room_t old = plan->room;
 
     plan->room = *room;
-    *own_status_p = upload(team, plan, plan->room.base, local);
+    *own_status_p = upload(team, plan, plan->room.base, local_offset);
     if (*own_status_p == MSCCLPP_OK) {
         *room = old;
         plan->launches = 0;
@@ -349,7 +353,7 @@ static bool has_room(const mscclpp_team_plan_t *plan, uint64_t chunk, bool areas
     return plan->file->mixes ? chunk == room->chunk : chunk <= room->chunk;
 }
 
-/* True if the flags of a room have been used so often that it needs new memory. */
+/* True if all flags of a room's packets have been used, so that it needs new memory. */
 static bool is_used_up(const mscclpp_team_t *team, const mscclpp_team_plan_t *plan)
 {
     return plan->room.base != NULL && plan->launches >= mscclpp_plans_epoch_limit(team);
@@ -362,13 +366,13 @@ bool mscclpp_plans_has_room(const mscclpp_team_t *team, const mscclpp_team_plan_
 
 /* Logs why calls like this one are served without the plan: this rank's failure in `step`, or that a peer failed. */
 static void report_no_room(const mscclpp_team_t *team, const mscclpp_team_plan_t *plan, uint64_t chunk,
-                           const char *step, int whose, mscclpp_status_t own_status)
+                           const char *step, int room_owner, mscclpp_status_t own_status)
 {
     const bool peer_failed = own_status == MSCCLPP_OK || own_status == MSCCLPP_ERR_PEER;
     char rank[32] = "";
 
-    if (whose >= 0 && !peer_failed) {
-        snprintf(rank, sizeof(rank), " of rank %d", whose);
+    if (room_owner >= 0 && !peer_failed) {
+        snprintf(rank, sizeof(rank), " of rank %d", room_owner);
     }
     mscclpp_log(mscclpp_status_is_shortage(own_status) ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
                 "%s: rank %d: memory of %s for chunks of %llu bytes: %s%s%s%s: such calls are served without it",
@@ -395,10 +399,10 @@ static mscclpp_status_t vote_of_nodes(mscclpp_team_t *team, mscclpp_status_t own
 typedef struct {
     mscclpp_plan_room_t room;
     uint64_t bytes;              /* of the call that needs it, for messages */
-    uint64_t local;              /* offset of what only this rank uses, bytes */
+    uint64_t local_offset;       /* offset of what only this rank uses, bytes */
     mscclpp_status_t own_status; /* this rank's status of the last step that it has tried */
     const char *step;            /* that step, for messages */
-    int whose;                   /* the rank whose room the step was about; -1: this rank's own */
+    int room_owner;              /* the rank whose room the step was about; -1: this rank's own */
     bool all_succeeded;          /* equal on all ranks */
 } attempt_t;
 
@@ -412,7 +416,7 @@ static mscclpp_status_t exchange_room(mscclpp_team_t *team, mscclpp_team_plan_t 
     mscclpp_status_t status;
 
     attempt->step = "allocating";
-    attempt->own_status = allocate(team, plan, &attempt->room, &attempt->local);
+    attempt->own_status = allocate(team, plan, &attempt->room, &attempt->local_offset);
     plan->given_up = attempt->room.base; /* kept, because peers may still map it after an error */
     mine = mscclpp_group_begin_exchange(&team->group);
     mine->asked = team->group.asked;
@@ -428,7 +432,7 @@ static mscclpp_status_t exchange_room(mscclpp_team_t *team, mscclpp_team_plan_t 
     }
     if (attempt->own_status == MSCCLPP_OK) {
         attempt->step = "mapping that";
-        attempt->own_status = map_peers(team, &attempt->room, &attempt->whose);
+        attempt->own_status = map_peers(team, &attempt->room, &attempt->room_owner);
     }
     if (team->fabric != NULL) {
         attempt->step = attempt->own_status == MSCCLPP_OK ? "joining nodes" : attempt->step;
@@ -439,8 +443,8 @@ static mscclpp_status_t exchange_room(mscclpp_team_t *team, mscclpp_team_plan_t 
     }
     if (attempt->own_status == MSCCLPP_OK) {
         attempt->step = "filling";
-        attempt->whose = -1;
-        replace_room(team, plan, &attempt->room, attempt->local, &attempt->own_status);
+        attempt->room_owner = -1;
+        replace_room(team, plan, &attempt->room, attempt->local_offset, &attempt->own_status);
         plan->given_up = attempt->room.base; /* whichever of the two rooms the plan does not keep */
     }
     status = mscclpp_group_end_exchange(&team->group, "vote on memory of a plan", attempt->bytes,
@@ -486,7 +490,7 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
                                          uint64_t bytes, bool *has_memory_p)
 {
     const bool flags_used_up = is_used_up(team, plan);
-    attempt_t attempt = {.bytes = bytes, .whose = -1};
+    attempt_t attempt = {.bytes = bytes, .room_owner = -1};
     mscclpp_status_t status;
 
     *has_memory_p = true;
@@ -518,7 +522,7 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
                       plan->file->label, (unsigned long long)plan->room.bytes, (unsigned long long)plan->room.chunk,
                       flags_used_up ? ", as its flags are used up" : "");
     } else {
-        report_no_room(team, plan, chunk, attempt.step, attempt.whose, attempt.own_status);
+        report_no_room(team, plan, chunk, attempt.step, attempt.room_owner, attempt.own_status);
     }
     plan->chunk = chunk;
     *has_memory_p = attempt.all_succeeded;
@@ -528,7 +532,7 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
 mscclpp_status_t mscclpp_plans_open_queue(mscclpp_team_t *team)
 {
     const uint32_t blocks = team->runner.queue_blocks;
-    uint64_t total = 0, local;
+    uint64_t total = 0, shared_bytes;
     mscclpp_status_t status = MSCCLPP_OK;
     bool has_memory;
 
@@ -539,17 +543,17 @@ mscclpp_status_t mscclpp_plans_open_queue(mscclpp_team_t *team)
         const uint64_t ranks = file->plan->collective == MSCCLPP_PLAN_ALLREDUCE ? 1 : (uint64_t)team->group.oob.size;
         mscclpp_plan_room_t room = {.chunk = round_up(message / ranks / file->chunks + 1, file->unit), .areas = true};
 
-        lay_out(plan, &room, &local);
-        if (file->alone || (blocks != 0 && file->blocks > blocks) || local > QUEUED_ROOMS - total) {
+        lay_out(plan, &room, &shared_bytes);
+        if (file->alone || (blocks != 0 && file->blocks > blocks) || shared_bytes > QUEUED_ROOMS - total) {
             continue;
         }
-        total += local;
+        total += shared_bytes;
         status = mscclpp_plans_make_room(team, plan, room.chunk, true, QUEUED_MAX, &has_memory);
     }
     return status;
 }
 
-bool mscclpp_plans_queue(const mscclpp_team_plan_t *plan, uint64_t chunk)
+bool mscclpp_plans_can_queue(const mscclpp_team_plan_t *plan, uint64_t chunk)
 {
     return plan->room.base != NULL && chunk <= plan->room.chunk;
 }

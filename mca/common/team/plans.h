@@ -15,10 +15,10 @@
  * work on the users' buffers, areas in their place.
  */
 typedef struct {
-    char *base; /* NULL: no room has been made yet */
-    uint64_t bytes;
+    char *base;                         /* NULL: no room has been made yet */
+    uint64_t bytes;                     /* size of the memory */
     char *peers[MSCCLPP_DEV_MAX_RANKS]; /* by rank of the communicator: start of the room of a rank on this node */
-    mscclpp_gpu_handle_t handles[MSCCLPP_DEV_MAX_RANKS];
+    mscclpp_gpu_handle_t handles[MSCCLPP_DEV_MAX_RANKS]; /* of `peers`, by which their mappings are closed */
     mscclpp_fabric_join_t *join;       /* connections to the rooms of ranks on other nodes; NULL: there are none */
     mscclpp_dev_port_channel_t *ports; /* by rank: this rank's port channel to it; zeroed for ranks of this node */
     uint64_t chunk;                    /* the largest chunk that the room has space for, bytes */
@@ -28,9 +28,9 @@ typedef struct {
 } mscclpp_plan_room_t;
 
 struct mscclpp_team_plan {
-    mscclpp_plan_file_t *file;
-    int64_t rule; /* the number that stands for the plan's name in rules (mscclpp_rule_by_plan) */
-    mscclpp_plan_program_t program;
+    mscclpp_plan_file_t *file;      /* owned by the library of plans */
+    int64_t rule;                   /* the number that stands for the plan's name in rules (mscclpp_rule_by_plan) */
+    mscclpp_plan_program_t program; /* this rank's part of the plan, lowered when the first room is made */
     mscclpp_plan_room_t room;
     uint64_t chunk;                         /* chunk size of the last call, bytes; equal on all ranks */
     uint64_t launches;                      /* number of launches since the room was made */
@@ -50,13 +50,13 @@ typedef struct {
     mscclpp_op_t op;
     bool in_place;
     uint32_t blocks; /* the most blocks that the kernel may have; 0: no limit */
-} mscclpp_plan_wish_t;
+} mscclpp_plan_query_t;
 
 /*
  * Chooses a plan for a call: the plan that a rule names. If no rule matches the call, it is the plan whose own range of
  * sizes has the message; of several, the one whose range ends first. Returns NULL if there is no plan. Pure.
  */
-mscclpp_team_plan_t *mscclpp_plans_choose(const mscclpp_team_t *team, const mscclpp_plan_wish_t *wish);
+mscclpp_team_plan_t *mscclpp_plans_choose(const mscclpp_team_t *team, const mscclpp_plan_query_t *query);
 
 /* Returns the plan that programs run by this name, if it can do the operation. NULL: there is none. Pure. */
 mscclpp_team_plan_t *mscclpp_plans_find(const mscclpp_team_t *team, const char *name, mscclpp_op_t op);
@@ -90,7 +90,7 @@ mscclpp_coll_t mscclpp_plans_collective(const mscclpp_plan_t *plan);
 mscclpp_status_t mscclpp_plans_open_queue(mscclpp_team_t *team);
 
 /* True if the plan's room is large enough for queued calls with chunks of this size. Equal on all ranks. */
-bool mscclpp_plans_queue(const mscclpp_team_plan_t *plan, uint64_t chunk);
+bool mscclpp_plans_can_queue(const mscclpp_team_plan_t *plan, uint64_t chunk);
 
 /* Launches after which a plan's packets begin with their first flag again. */
 static inline uint64_t mscclpp_plans_epoch_limit(const mscclpp_team_t *team)

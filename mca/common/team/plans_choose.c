@@ -38,20 +38,20 @@ static bool can_do(const mscclpp_plan_file_t *file, mscclpp_op_t op)
 }
 
 /* True if a plan can serve such a call, whatever its size. */
-static bool serves(const mscclpp_team_plan_t *plan, const mscclpp_plan_wish_t *wish)
+static bool serves(const mscclpp_team_plan_t *plan, const mscclpp_plan_query_t *query)
 {
     const mscclpp_plan_file_t *file = plan->file;
 
-    return !file->alone && mscclpp_plans_collective(file->plan) == wish->coll && can_do(file, wish->op) &&
-           (wish->dtype < MSCCLPP_DTYPE_SHORT_INT || !file->plan->in_place) &&
-           (wish->blocks == 0 || file->blocks <= wish->blocks);
+    return !file->alone && mscclpp_plans_collective(file->plan) == query->coll && can_do(file, query->op) &&
+           (query->dtype < MSCCLPP_DTYPE_SHORT_INT || !file->plan->in_place) &&
+           (query->blocks == 0 || file->blocks <= query->blocks);
 }
 
-mscclpp_team_plan_t *mscclpp_plans_choose(const mscclpp_team_t *team, const mscclpp_plan_wish_t *wish)
+mscclpp_team_plan_t *mscclpp_plans_choose(const mscclpp_team_t *team, const mscclpp_plan_query_t *query)
 {
     const mscclpp_protocol_t *protocol = &team->protocol;
-    const bool is_allreduce = wish->coll == MSCCLPP_COLL_LAST;
-    const uint64_t message = is_allreduce ? wish->bytes : wish->bytes * (uint64_t)team->group.oob.size;
+    const bool is_allreduce = query->coll == MSCCLPP_COLL_LAST;
+    const uint64_t message = is_allreduce ? query->bytes : query->bytes * (uint64_t)team->group.oob.size;
     mscclpp_team_plan_t *best = NULL;
     const uint32_t nodes = team->fabric != NULL ? (uint32_t)mscclpp_fabric_nodes(team->fabric)->count : 1;
     int64_t algorithm = 0; /* what the rule names: an algorithm, or a plan by its number */
@@ -62,15 +62,15 @@ mscclpp_team_plan_t *mscclpp_plans_choose(const mscclpp_team_t *team, const mscc
         (is_allreduce &&
          (protocol->oneshot_max | protocol->twophase_max | protocol->put_max | protocol->engine_min) != 0) ||
         protocol->algorithm == MSCCLPP_COLL_STAGE ||
-        (is_allreduce ? protocol->algorithm : protocol->coll_algorithm[wish->coll]) != MSCCLPP_COLL_AUTO) {
+        (is_allreduce ? protocol->algorithm : protocol->coll_algorithm[query->coll]) != MSCCLPP_COLL_AUTO) {
         return NULL;
     }
-    has_rule = mscclpp_rule_match(protocol, wish->coll, wish->bytes, wish->in_place, nodes, &algorithm);
+    has_rule = mscclpp_rule_match(protocol, query->coll, query->bytes, query->in_place, nodes, &algorithm);
     for (int i = 0; i < team->plan_count; ++i) {
         mscclpp_team_plan_t *plan = &team->plans[i];
         const mscclpp_plan_t *definition = plan->file->plan;
 
-        if (!serves(plan, wish)) {
+        if (!serves(plan, query)) {
             continue;
         }
         if (has_rule ? plan->rule == algorithm

@@ -15,14 +15,13 @@
 /* A team gets this fraction of the blocks that can run at once on a GPU: 1 / TEAM_SHARE, but at least one block. */
 #define TEAM_SHARE 16u
 
-/*
- * When a team is closed: seconds that its queued operations get to end if calls have no deadline, else the seconds that
- * they get beyond the deadline; seconds that kernels then get to give up; and the same after one has failed.
- */
-#define END_TIME 60.0
-#define BEYOND_DEADLINE 2
+/* When a team is closed, its queued operations get this time to end, in seconds. */
+#define END_TIME 60.0     /* if calls have no deadline */
+#define BEYOND_DEADLINE 2 /* beyond the deadline, if they have one */
+
+/* After that, its kernels get this time to give up, in seconds. */
 #define LEAVE_TIME 10.0
-#define LEAVE_TIME_FAILED 1.0
+#define LEAVE_TIME_FAILED 1.0 /* if one has failed before */
 
 /* Threads of the barrier's kernel on a GPU. */
 #define BARRIER_THREADS 64
@@ -40,7 +39,7 @@ mscclpp_status_t mscclpp_team_open_queue(mscclpp_team_t *team)
     mscclpp_status_t own_status = MSCCLPP_OK, status;
     bool reserved = true;
 
-    if (runner->turns) {
+    if (runner->takes_turns) {
         mscclpp_info("%s: queued operations are not for ranks that take turns on a GPU", team->group.oob.label);
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
@@ -58,7 +57,8 @@ mscclpp_status_t mscclpp_team_open_queue(mscclpp_team_t *team)
     }
     status = mscclpp_agree(&team->group.oob, team->fabric == NULL ? team->group.members : NULL, own_status,
                            "room for queued operations");
-    runner->queues = true;
+    /* What follows is made for a team that serves queued operations. */
+    runner->serves_queue = true;
     runner->queue_blocks = blocks;
     /* No other communicator takes over this team, because its host does not know how far its operations have come. */
     team->park_key = 0;
@@ -78,7 +78,7 @@ mscclpp_status_t mscclpp_team_open_queue(mscclpp_team_t *team)
         if (reserved && blocks > 0) {
             mscclpp_admission_release_blocks(mscclpp_admission_process(), blocks);
         }
-        runner->queues = false;
+        runner->serves_queue = false;
     }
     return status;
 }
@@ -134,7 +134,7 @@ mscclpp_status_t mscclpp_team_enqueue_barrier(mscclpp_team_t *team, uint64_t cal
         return MSCCLPP_ERR_PEER;
     }
     status = mscclpp_team_check_kernels(team);
-    team->runner.recorded = team->runner.gpu->is_capturing(stream);
+    team->runner.is_recording = team->runner.gpu->is_capturing(stream);
     if (status == MSCCLPP_OK && team->fabric != NULL) {
         status = mscclpp_fabric_meet(team->fabric, &team->protocol, stream);
     } else if (status == MSCCLPP_OK) {
@@ -175,7 +175,7 @@ void mscclpp_team_close_queue(mscclpp_team_t *team)
     mscclpp_runner_t *runner = &team->runner;
     mscclpp_team_stream_t *entry;
 
-    if (!runner->queues) {
+    if (!runner->serves_queue) {
         return;
     }
     if (!has_failed(runner) &&
@@ -195,10 +195,13 @@ void mscclpp_team_close_queue(mscclpp_team_t *team)
         runner->gpu->stream_destroy(entry->stream);
         free(entry);
     }
-    runner->queues = false;
+    runner->serves_queue = false;
 }
 
-/* Returns the failure that this rank's kernels have reported, if any, and writes the message into `text`. */
+/*
+ * Returns what this rank's kernels have reported: MSCCLPP_OK, MSCCLPP_ERR_INVALID if two operations ran at once, or
+ * MSCCLPP_ERR_TIMEOUT. After an error, `text` has the message.
+ */
 static mscclpp_status_t read_mailbox(const mscclpp_team_t *team, char *text, size_t size)
 {
     const mscclpp_dev_mailbox_t *mailbox = team->runner.mailbox;
@@ -247,7 +250,7 @@ static int append_blamed(mscclpp_group_t *group, int rank, char *text, size_t si
 
 mscclpp_status_t mscclpp_team_check_kernels(mscclpp_team_t *team)
 {
-    char text[320];
+    char text[MSCCLPP_RUNNER_FAILURE_TEXT];
     mscclpp_status_t status = read_mailbox(team, text, sizeof(text));
 
     if (status != MSCCLPP_OK) {

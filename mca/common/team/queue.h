@@ -57,7 +57,7 @@ void mscclpp_team_close_queue(mscclpp_team_t *team);
  */
 mscclpp_status_t mscclpp_team_find_stream(mscclpp_team_t *team, void *native, mscclpp_gpu_stream_t **stream_p);
 
-/* Queues a barrier of the team's kernels. `call` is for messages. */
+/* Queues a barrier of the team's kernels, and does not wait. `call` is for messages. An error breaks the team. */
 mscclpp_status_t mscclpp_team_enqueue_barrier(mscclpp_team_t *team, uint64_t call, mscclpp_gpu_stream_t *stream);
 
 /*

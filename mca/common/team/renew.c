@@ -43,6 +43,7 @@ mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_s
         mscclpp_error("%s: no memory for %llu bytes", team->group.oob.label, (unsigned long long)size);
         return MSCCLPP_ERR_NO_MEMORY;
     }
+    /* After this no rank awaits packets any more, so all may clear their areas. */
     status = team->runner.gpu->stream_sync(stream);
     if (status == MSCCLPP_OK) {
         status = meet_ranks(team);
@@ -62,6 +63,7 @@ mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_s
     if (status == MSCCLPP_OK && team->fabric != NULL) {
         status = mscclpp_fabric_renew(team->fabric, &team->protocol, stream);
     }
+    /* No rank may send a packet before all have cleared their areas. */
     if (status == MSCCLPP_OK) {
         status = meet_ranks(team);
     }

@@ -20,8 +20,8 @@
  * so the scratch is kept here until they have, and so is the board, on which they report that. A team whose operations
  * are in graphs stays here as long as the graphs exist, since their kernels read its scratch and its mailbox.
  */
-static pthread_mutex_t remains_lock = PTHREAD_MUTEX_INITIALIZER;
-static mscclpp_team_t *remains_first;
+static pthread_mutex_t ended_lock = PTHREAD_MUTEX_INITIALIZER;
+static mscclpp_team_t *first_ended;
 
 /* True if all ranks have closed their mappings of this team's memory. */
 static bool is_closed_by_all(const mscclpp_team_t *team)
@@ -69,42 +69,43 @@ static void keep_forever(mscclpp_team_t *team);
  */
 static bool free_ended_teams(bool at_exit)
 {
-    mscclpp_team_t **link, *remains, *to_free = NULL;
+    mscclpp_team_t **link, *ended, *to_free = NULL;
     bool none_waits = true;
 
-    pthread_mutex_lock(&remains_lock);
-    link = &remains_first;
-    while ((remains = *link) != NULL) {
-        const bool is_captured = mscclpp_runner_is_captured(&remains->runner), is_closed = is_closed_by_all(remains);
+    pthread_mutex_lock(&ended_lock);
+    link = &first_ended;
+    while ((ended = *link) != NULL) {
+        const bool is_captured = mscclpp_runner_is_captured(&ended->runner), is_closed = is_closed_by_all(ended);
 
-        check_late_launches(remains);
+        check_late_launches(ended);
         if (!at_exit && (is_captured || !is_closed)) {
             none_waits = none_waits && is_closed;
-            link = &remains->next_remains;
+            link = &ended->next_ended;
             continue;
         }
-        *link = remains->next_remains;
-        if (is_captured || remains->fabric != NULL) {
-            keep_forever(remains);
+        *link = ended->next_ended;
+        /* A fabric that is left was retired: kernels of graphs may still read its memory, which is never freed. */
+        if (is_captured || ended->fabric != NULL) {
+            keep_forever(ended);
         } else {
-            remains->next_remains = to_free;
-            to_free = remains;
+            ended->next_ended = to_free;
+            to_free = ended;
         }
     }
-    pthread_mutex_unlock(&remains_lock);
+    pthread_mutex_unlock(&ended_lock);
     /* Outside the lock, since freeing device memory may wait for kernels of other teams. */
-    while ((remains = to_free) != NULL) {
-        to_free = remains->next_remains;
-        mscclpp_pool_free(remains->runner.gpu, remains->runner.device, remains->runner.scratch);
-        remains->runner.gpu->device_free(remains->runner.device, remains->engine_memory);
-        mscclpp_pool_free(remains->runner.gpu, remains->runner.device, remains->given_up);
-        if (remains->runner.mailbox != NULL) {
-            remains->runner.gpu->host_free(remains->runner.mailbox);
+    while ((ended = to_free) != NULL) {
+        to_free = ended->next_ended;
+        mscclpp_pool_free(ended->runner.gpu, ended->runner.device, ended->runner.scratch);
+        ended->runner.gpu->device_free(ended->runner.device, ended->engine_memory);
+        mscclpp_pool_free(ended->runner.gpu, ended->runner.device, ended->given_up);
+        if (ended->runner.mailbox != NULL) {
+            ended->runner.gpu->host_free(ended->runner.mailbox);
         }
-        mscclpp_plans_free(remains);
-        mscclpp_shmseg_detach(remains->group.board_segment);
-        free(remains->kept_label);
-        free(remains);
+        mscclpp_plans_free(ended);
+        mscclpp_shmseg_detach(ended->group.board_segment);
+        free(ended->kept_label);
+        free(ended);
     }
     return none_waits;
 }
@@ -117,28 +118,28 @@ void mscclpp_team_reap(void)
 /* Adds an ended team to the list of those that peers or graphs may still use. Cannot fail, as it allocates nothing. */
 static void keep_until_closed(mscclpp_team_t *team)
 {
-    pthread_mutex_lock(&remains_lock);
-    team->next_remains = remains_first;
-    remains_first = team;
-    pthread_mutex_unlock(&remains_lock);
+    pthread_mutex_lock(&ended_lock);
+    team->next_ended = first_ended;
+    first_ended = team;
+    pthread_mutex_unlock(&ended_lock);
 }
 
 /*
  * Teams that are never freed, because kernels may use all that they have: kernels that did not end, or those of graphs.
  * The list keeps their memory reachable, so that tools that look for leaks do not report it.
  */
-static mscclpp_team_t *stuck_first;
+static mscclpp_team_t *first_kept_forever;
 
-/* Adds a team to the list of those that are never freed. Call with remains_lock held. */
+/* Adds a team to the list of those that are never freed. Call with ended_lock held. */
 static void keep_forever(mscclpp_team_t *team)
 {
-    team->next_remains = stuck_first;
-    stuck_first = team;
+    team->next_ended = first_kept_forever;
+    first_kept_forever = team;
 }
 
 /*
  * If graphs hold operations of the team, makes these end at once whenever a graph is launched from now on, and returns
- * true.
+ * true; the graphs then still use the scratch and the mailbox. Returns false if no graph holds any.
  */
 static bool disable_in_graphs(mscclpp_team_t *team)
 {
@@ -168,9 +169,9 @@ static void destroy(mscclpp_team_t *team)
     if (team->runner.stuck) {
         mscclpp_fabric_abandon(team->fabric);
         mscclpp_warn("%s: the memory of a team whose kernel did not end is not freed", team->group.oob.label);
-        pthread_mutex_lock(&remains_lock);
+        pthread_mutex_lock(&ended_lock);
         keep_forever(team);
-        pthread_mutex_unlock(&remains_lock);
+        pthread_mutex_unlock(&ended_lock);
         return;
     }
     mscclpp_runner_give_stream(&team->runner);
@@ -192,6 +193,7 @@ static void destroy(mscclpp_team_t *team)
     mscclpp_runner_close_peers(&team->runner);
     mscclpp_plans_close(team);
     team->engine_memory = mscclpp_engine_close(team->engine);
+    /* This rank uses no memory of its peers any more, and tells them so. They may free it from now on. */
     if (team->group.board != NULL) {
         mscclpp_board_store(&team->group.board[team->group.rank].closed, 1);
     }

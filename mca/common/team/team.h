@@ -26,7 +26,7 @@ typedef struct {
     const mscclpp_rules_t *rules;   /* NULL: there is no rules file; all ranks use rank 0's rules */
     mscclpp_plan_library_t *plans;  /* NULL: there are no plans; only plans that all ranks have are used */
     const mscclpp_gpu_ops_t *gpu;
-    int device;
+    int device;      /* number of this rank's device; -1: it can use none */
     bool concurrent; /* other threads may have tasks of other teams in flight on the device */
     /*
      * Slots for kernels (group/admission.h); NULL: those of the process. If ranks are threads of one process and make
@@ -82,8 +82,8 @@ bool mscclpp_team_broken(const mscclpp_team_t *team);
 
 /*
  * Tells the peers what kind of buffers this rank passes in its next call, so that a mixture of host and device buffers
- * can be reported. `call` counts the communicator's all-reduce calls on this rank, from 1. Takes a few nanoseconds and
- * never waits.
+ * can be reported. `call` counts the communicator's calls that kernels may serve on this rank, from 1. Takes a few
+ * nanoseconds and never waits.
  */
 void mscclpp_team_announce(mscclpp_team_t *team, uint64_t call, mscclpp_call_kind_t kind);
 

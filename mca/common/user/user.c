@@ -106,7 +106,7 @@ mscclpp_status_t mscclpp_user_create(mscclpp_team_t *team, const mscclpp_config_
     mscclpp_user_t *user = calloc(1, sizeof(*user));
     mscclpp_status_t status;
 
-    if (team->runner.turns) {
+    if (team->runner.takes_turns) {
         mscclpp_info("%s: rank %d takes turns on its GPU with other ranks, so its kernels cannot wait for theirs",
                      oob->label, oob->rank);
         status = MSCCLPP_ERR_NOT_SUPPORTED;

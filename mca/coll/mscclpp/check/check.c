@@ -17,7 +17,10 @@
 #include "mca/common/base/log.h"
 
 /* The most ranks that a message names. */
-#define SHOWN 8
+#define RANKS_SHOWN 8
+
+/* Bytes that a comma, a rank and a terminating zero need in a message. */
+#define RANK_LENGTH 16
 
 /* Before this rank ends the job, peers have this time to print what they have found. */
 #define GRACE_SECONDS 1.0
@@ -59,7 +62,7 @@ static void free_check(check_t *check)
     free(check);
 }
 
-/* Begins the comparison of one call, with this rank's arguments. Returns NULL if there is no memory. */
+/* Makes the check of one call, with this rank's arguments, and sends nothing yet. NULL if there is no memory. */
 static check_t *create_check(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_oob_t *oob,
                              const mca_coll_mscclpp_check_call_t *call)
 {
@@ -89,7 +92,10 @@ static check_t *create_check(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp
     return check;
 }
 
-/* Starts to send this rank's arguments to all peers. Called, like the next two functions, with the oob's lock held. */
+/*
+ * Starts to send this rank's arguments to all peers. A failure is logged. Called, like the next two functions, with the
+ * oob's lock held.
+ */
 static mscclpp_status_t send_arguments(check_t *check)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -106,7 +112,10 @@ static mscclpp_status_t send_arguments(check_t *check)
     return status;
 }
 
-/* Keeps the signature that a rank sent. MSCCLPP_ERR_PEER, which is logged, if it is damaged or is a second one. */
+/*
+ * Keeps a copy of the signature that a rank sent. MSCCLPP_ERR_PEER, which is logged, if it is damaged or is a second
+ * one; MSCCLPP_ERR_NO_MEMORY.
+ */
 static mscclpp_status_t accept_signature(check_t *check, const mca_coll_mscclpp_oob_message_t *message)
 {
     const size_t length = message->header.length;
@@ -176,14 +185,14 @@ static bool matches(const check_t *check, char *text, size_t size)
     return true;
 }
 
-/* Lists the first ranks whose signatures have not come. */
+/* Writes the list of the first ranks whose signatures have not come into `text`. */
 static void list_missing(const check_t *check, char *text, size_t size)
 {
     size_t used = 0;
     int shown = 0;
 
     text[0] = '\0';
-    for (int peer = 0; peer < check->peers && shown < SHOWN && used + 16 < size; ++peer) {
+    for (int peer = 0; peer < check->peers && shown < RANKS_SHOWN && used + RANK_LENGTH < size; ++peer) {
         if (check->signatures[peer] == NULL) {
             used += (size_t)snprintf(text + used, size - used, "%s%d", 0 == shown ? "" : ", ", peer);
             ++shown;
@@ -191,7 +200,10 @@ static void list_missing(const check_t *check, char *text, size_t size)
     }
 }
 
-/* Names the missing ranks: first in a warning, and at the deadline in the error that ends the wait. */
+/*
+ * Names the missing ranks: first in a warning, and at the deadline in the error that ends the wait
+ * (MSCCLPP_ERR_TIMEOUT). MSCCLPP_OK if the wait goes on.
+ */
 static mscclpp_status_t check_clock(check_t *check)
 {
     const mscclpp_config_t *config = &mca_coll_mscclpp_state.config;
@@ -243,7 +255,10 @@ static void end_job(const check_t *check)
     (void)ompi_mpi_abort(check->module->comm, MPI_ERR_ARG);
 }
 
-/* For a blocking call: waits until the arguments of all ranks have come, or until the comparison has failed. */
+/*
+ * For a blocking call: waits until the arguments of all ranks have come (MSCCLPP_OK), or until an error, the deadline
+ * or a revocation ends the comparison.
+ */
 static mscclpp_status_t wait_for(check_t *check)
 {
     mscclpp_status_t status;
@@ -266,7 +281,7 @@ static mscclpp_status_t wait_for(check_t *check)
     }
 }
 
-/* Adds a check to the list of those that have arrived, without a lock. */
+/* Adds a check to the list of those that have arrived. Takes no lock, and any thread may call it. */
 static void push_arrived(check_t *check)
 {
     check->next = __atomic_load_n(&arrived, __ATOMIC_RELAXED);
@@ -274,7 +289,7 @@ static void push_arrived(check_t *check)
     }
 }
 
-/* Moves what has arrived to the pending comparisons. Call with pending_lock held. */
+/* Moves the comparisons that have arrived to the end of the pending ones. Call with pending_lock held. */
 static void move_arrived(void)
 {
     check_t **end = &pending;
@@ -286,8 +301,8 @@ static void move_arrived(void)
 }
 
 /*
- * Advances the pending comparisons until one has ended. Removes that from the list, and returns it, with its status in
- * *status_p. NULL: none has ended.
+ * Advances the pending comparisons until one has ended. Removes that from the list, and returns it for the caller to
+ * free, with its status in *status_p. NULL: none has ended.
  */
 static check_t *take_ended(mscclpp_status_t *status_p)
 {
@@ -318,7 +333,10 @@ static check_t *take_ended(mscclpp_status_t *status_p)
     return check;
 }
 
-/* A callback of opal_progress that advances comparisons of nonblocking calls. A mismatch ends the job. */
+/*
+ * Advances comparisons of nonblocking calls: a callback of opal_progress. Returns how many have ended. A mismatch ends
+ * the job.
+ */
 static int progress(void)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -342,15 +360,15 @@ static int progress(void)
 /* True if comparisons of this module are pending; of any module if it is NULL. */
 static bool has_pending(const mca_coll_mscclpp_module_t *module)
 {
-    bool has = false;
+    bool is_found = false;
 
     pthread_mutex_lock(&pending_lock);
     move_arrived();
-    for (check_t *check = pending; check != NULL && !has; check = check->next) {
-        has = module == NULL || module == check->module;
+    for (check_t *check = pending; check != NULL && !is_found; check = check->next) {
+        is_found = module == NULL || module == check->module;
     }
     pthread_mutex_unlock(&pending_lock);
-    return has;
+    return is_found;
 }
 
 void mca_coll_mscclpp_check_forget(const mca_coll_mscclpp_module_t *module)
@@ -403,8 +421,8 @@ static bool is_blocking(mca_coll_mscclpp_check_function_t function)
 }
 
 /*
- * Tells the other ranks that this rank has given up the comparison, so that a rank that comes late to the call does not
- * wait for ranks that have left it.
+ * Ends the comparisons of a communicator after an error. Tells the other ranks that this rank has given up this one, so
+ * that a rank that comes late to the call does not wait for ranks that have left it.
  */
 static void abandon_check(check_t *check, mscclpp_status_t status)
 {
@@ -515,7 +533,7 @@ int mca_coll_mscclpp_check_call(mca_coll_mscclpp_module_t *module, const mca_col
         /* Lets comparisons that are under way be settled when the communicator ends. */
         (void)mca_coll_mscclpp_state.bind(module);
     }
-    oob = mca_coll_mscclpp_oob_of(module);
+    oob = mca_coll_mscclpp_oob_ensure(module);
     check = oob != NULL ? create_check(module, oob, call) : NULL;
     if (check == NULL) {
         return mca_coll_mscclpp_check_without_memory(module);

@@ -33,8 +33,8 @@ typedef struct {
     int root;
     struct ompi_op_t *op; /* NULL: the function has no operation */
     uint64_t count;       /* number of elements of `size` bytes each, equal on all ranks; 0: `pairs` has the sizes */
-    uint64_t size;
-    bool same_to; /* all ranks have the same `to` for each peer */
+    uint64_t size;        /* bytes of data in one element */
+    bool same_to;         /* all ranks have the same `to` for each peer */
     mca_coll_mscclpp_check_pair_t *pairs;
     bool hopeless; /* an earlier call has broken the communicator for the kind of memory that this rank passes */
 } mca_coll_mscclpp_check_call_t;

@@ -7,10 +7,10 @@
 
 /* Signatures of calls: makes them, compares them, and describes how they differ. */
 
-/* In place of a root or an operation, where the function has none. No rank and no operation has this number. */
+/* Stands for a root or an operation that the function does not have. No rank and no operation has this number. */
 #define NONE (-1000)
 
-/* In place of an operation's number. Ranks can compare only one property of users' operations: whether they commute. */
+/* Stand for users' operations, of which ranks can compare only one property: whether they commute. */
 #define OP_COMMUTES (-1)
 #define OP_DOES_NOT_COMMUTE (-2)
 
@@ -67,11 +67,11 @@ size_t mca_coll_mscclpp_signature_size(const mca_coll_mscclpp_signature_t *signa
     return sizeof(*signature) + signature->pairs * sizeof(signature->pair[0]);
 }
 
-/* A value that has to be equal on all ranks: its name, itself, and its text for messages. */
+/* A value that has to be equal on all ranks. */
 typedef struct {
-    const char *what;
+    const char *what; /* its name in messages */
     int64_t (*value)(const mca_coll_mscclpp_signature_t *signature);
-    void (*text)(const mca_coll_mscclpp_signature_t *signature, char *text, size_t size);
+    void (*text)(const mca_coll_mscclpp_signature_t *signature, char *text, size_t size); /* words it for messages */
 } aspect_t;
 
 static int64_t function_value(const mca_coll_mscclpp_signature_t *signature)
@@ -242,14 +242,14 @@ bool mca_coll_mscclpp_signatures_match_inter(const mca_coll_mscclpp_signature_t 
                                              const mca_coll_mscclpp_signature_t *theirs, int peer, char *text,
                                              size_t size)
 {
-    char name[64], other[64];
+    char own_name[64], peer_name[64];
 
     /* Roots and counts have different meanings in the two groups, so they are not compared. */
     if (mine->function != theirs->function || mine->op != theirs->op) {
-        mca_coll_mscclpp_signature_name(mine->function, name, sizeof(name));
-        mca_coll_mscclpp_signature_name(theirs->function, other, sizeof(other));
-        (void)snprintf(text, size, "rank %d calls %s %s, and rank %d of the other group %s %s", rank, name,
-                       mine->op_name, peer, other, theirs->op_name);
+        mca_coll_mscclpp_signature_name(mine->function, own_name, sizeof(own_name));
+        mca_coll_mscclpp_signature_name(theirs->function, peer_name, sizeof(peer_name));
+        (void)snprintf(text, size, "rank %d calls %s %s, and rank %d of the other group %s %s", rank, own_name,
+                       mine->op_name, peer, peer_name, theirs->op_name);
         return false;
     }
     if (0 == mine->pairs || mine->same_to) {

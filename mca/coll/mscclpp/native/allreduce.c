@@ -1,3 +1,4 @@
+/* All-reduce: blocking, nonblocking and persistent calls. What kernels do not serve is staged, or left to Open MPI. */
 #include "mca/coll/mscclpp/native/gate.h"
 
 #include "mca/coll/mscclpp/check/check.h"
@@ -24,14 +25,14 @@ static int stage_call(mca_coll_mscclpp_module_t *module, const void *sendbuf, vo
     return mca_coll_mscclpp_stage_allreduce(sendbuf, recvbuf, count, datatype, op, module->comm, &module->super);
 }
 
-/* Serves a call on host memory by the component before this one. Other ranks can see meanwhile that it does so. */
+/* Serves a call on host memory by the component before this one. Other ranks see meanwhile that it is such a call. */
 static int call_on_host(mca_coll_mscclpp_module_t *module, const void *sendbuf, void *recvbuf,
                         mca_coll_mscclpp_count_t count, struct ompi_datatype_t *datatype, struct ompi_op_t *op)
 {
     int rc;
 
     if (module->team != NULL) {
-        mscclpp_team_announce(module->team, module->in_hand, MSCCLPP_CALL_HOST);
+        mscclpp_team_announce(module->team, module->current_call, MSCCLPP_CALL_HOST);
     }
     /*
      * The call's number was written before this flag, so whoever sees the flag in native/mixture.c sees the number,
@@ -46,11 +47,11 @@ static int call_on_host(mca_coll_mscclpp_module_t *module, const void *sendbuf, 
 
 int mca_coll_mscclpp_agree_on_kind(mca_coll_mscclpp_module_t *module, bool *on_device_p)
 {
-    int local = *on_device_p;
-    int any = 0;
-    int rc = call_previous(module, &local, &any, 1, &ompi_mpi_int.dt, &ompi_mpi_op_max.op);
+    int is_own_on_device = *on_device_p;
+    int is_any_on_device = 0;
+    int rc = call_previous(module, &is_own_on_device, &is_any_on_device, 1, &ompi_mpi_int.dt, &ompi_mpi_op_max.op);
 
-    *on_device_p = 0 != any;
+    *on_device_p = 0 != is_any_on_device;
     return rc;
 }
 
@@ -63,14 +64,15 @@ int mca_coll_mscclpp_refuse_broken(mca_coll_mscclpp_module_t *module, const char
         mscclpp_log(mscclpp_team_peer_reports(module->team) ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_ERROR,
                     "%s: %s call %llu: an earlier call failed, which broke the communicator for device buffers; this "
                     "and further calls on them return an error",
-                    mca_coll_mscclpp_comm_name(module->comm), collective, (unsigned long long)module->in_hand);
+                    mca_coll_mscclpp_comm_name(module->comm), collective, (unsigned long long)module->current_call);
     }
     return MPI_ERR_OTHER;
 }
 
 /*
- * Serves the current call, on device buffers. True if it is over, with its result in *rc_p; else it has to be staged.
- * `early`: the call runs in a fiber.
+ * Serves the current call, on device buffers, with the team, which the first such call makes. True if the call is over,
+ * with its result in *rc_p; else it has to be staged. An error breaks the communicator. `early`: the call runs in a
+ * fiber.
  */
 static bool serve_on_device(mca_coll_mscclpp_module_t *module, const void *sendbuf, void *recvbuf,
                             mca_coll_mscclpp_count_t count, struct ompi_datatype_t *datatype, struct ompi_op_t *op,
@@ -82,7 +84,7 @@ static bool serve_on_device(mca_coll_mscclpp_module_t *module, const void *sendb
         .count = (uint64_t)count,
         .dtype = mca_coll_mscclpp_dtype(datatype),
         .op = mca_coll_mscclpp_op(op),
-        .call = module->in_hand,
+        .call = module->current_call,
         .early = early,
     };
     mscclpp_status_t status;
@@ -160,7 +162,7 @@ static int other_iallreduce(const void *sbuf, void *rbuf, mca_coll_mscclpp_count
 /* The names of the arguments that a nonblocking or persistent request keeps. */
 #define PASSED (sbuf, rbuf, count, type, op)
 
-/* Carries out a nonblocking call without kernels, in its turn. */
+/* Leaves a nonblocking call, in its turn, to staging or to Open MPI, whose request completes it. */
 static int hand_over(mca_coll_mscclpp_request_t *request)
 {
     return other_iallreduce(MCA_COLL_MSCCLPP_KEPT(request, PASSED), request->module, &request->inner);
@@ -183,10 +185,10 @@ static int serve_later(mca_coll_mscclpp_request_t *request)
 static bool is_from_application(const mca_coll_mscclpp_module_t *module, const void *caller)
 {
     return !mca_coll_mscclpp_state.gpu->twin ||
-           (!module->inner && (module->comparing || mca_coll_mscclpp_check_wanted(module, caller)));
+           (!module->in_ompi_call && (module->comparing || mca_coll_mscclpp_check_wanted(module, caller)));
 }
 
-/* MPI_Iallreduce. A call on host memory goes to the previous component at once, unless other calls wait before it. */
+/* MPI_Iallreduce. A call that kernels do not serve goes to another component at once if no other call is under way. */
 static int start_nonblocking(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *type,
                              struct ompi_op_t *op, struct ompi_communicator_t *comm, ompi_request_t **request_p,
                              mca_coll_base_module_t *base)
@@ -251,7 +253,7 @@ static int make_lane(mca_coll_mscclpp_module_t *module, const void *sbuf, void *
 {
     const void *const buffers[2] = {sbuf, rbuf};
     mscclpp_allreduce_args_t args;
-    uint64_t most = 0; /* not needed here */
+    uint64_t largest_block = 0; /* not needed here */
 
     *lane_p = NULL;
     if (0 == count || !ompi_datatype_is_predefined(type) || ompi_comm_size(module->comm) > MSCCLPP_DEV_MAX_RANKS) {
@@ -262,11 +264,14 @@ static int make_lane(mca_coll_mscclpp_module_t *module, const void *sbuf, void *
         return OMPI_SUCCESS;
     }
     return mca_coll_mscclpp_lane_make(module, buffers,
-                                      mca_coll_mscclpp_is_device(sbuf) || mca_coll_mscclpp_is_device(rbuf), &most,
-                                      prepare_team, &args, lane_p);
+                                      mca_coll_mscclpp_is_device(sbuf) || mca_coll_mscclpp_is_device(rbuf),
+                                      &largest_block, prepare_team, &args, lane_p);
 }
 
-/* MPI_Allreduce_init. Collective, and waits, which MPI allows. */
+/*
+ * MPI_Allreduce_init. Collective, and waits, which MPI allows. If kernels do not serve the request, another component
+ * makes it.
+ */
 static int make_persistent(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *type,
                            struct ompi_op_t *op, struct ompi_communicator_t *comm, struct ompi_info_t *info,
                            ompi_request_t **request_p, mca_coll_base_module_t *base)

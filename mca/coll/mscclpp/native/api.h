@@ -68,12 +68,12 @@ typedef struct {
     MPI_Comm comm;
     void *stream; /* a cudaStream_t, or a queue of the twin */
     /*
-     * Whether `most` is the largest block of all ranks in bytes. In other calls of gatherv, scatterv, alltoallv,
-     * alltoallw and of neighbourhood collectives each rank knows the sizes of its own blocks alone, and the kernels
-     * find the largest.
+     * Whether `largest_block` is that of all ranks, in bytes. In other calls of gatherv, scatterv, alltoallv, alltoallw
+     * and of neighbourhood collectives each rank knows the sizes of its own blocks alone, and the kernels find the
+     * largest.
      */
     int agreed;
-    uint64_t most;
+    uint64_t largest_block;
     const MPI_Aint *soffsets; /* displacements of neighbor_alltoallw, which has no sdispls and rdispls */
     const MPI_Aint *roffsets;
 } mca_coll_mscclpp_queue_call_t;
@@ -125,10 +125,10 @@ typedef struct {
     const mca_coll_mscclpp_channel_api_t *channels;
 
     /*
-     * Makes what this call needs to be queued often. Collective, and waits. *queues_p: whether it can be queued, as far
-     * as this rank knows. *most_p: the largest block that this rank knows of, in bytes.
+     * Makes what this call needs to be queued often. Collective, and waits. *can_queue_p: whether it can be queued, as
+     * far as this rank knows. *largest_block_p: the largest block that this rank knows of, in bytes.
      */
-    int (*prepare)(const mca_coll_mscclpp_queue_call_t *call, int *queues_p, uint64_t *most_p);
+    int (*prepare)(const mca_coll_mscclpp_queue_call_t *call, int *can_queue_p, uint64_t *largest_block_p);
     int (*is_twin)(void); /* whether the component runs on the host twin */
 
     /*

@@ -89,7 +89,7 @@ static mca_coll_mscclpp_module_t *find_module(bool (*is_wanted)(const mca_coll_m
     return module;
 }
 
-/* MPI_Finalize has begun: releases all teams. */
+/* MPI_Finalize has begun: releases all teams, and lets no new ones be made. */
 static void free_all(void)
 {
     mca_coll_mscclpp_state_t *state = &mca_coll_mscclpp_state;

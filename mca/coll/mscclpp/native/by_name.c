@@ -26,7 +26,7 @@ int mca_coll_mscclpp_run_plan(const char *name, const void *in, void *out, size_
     }
     mca_coll_mscclpp_request_await(module);
     mca_coll_mscclpp_number_call(module);
-    args.call = module->in_hand;
+    args.call = module->current_call;
     if (MCA_COLL_MSCCLPP_TEAM_BROKEN == module->team_state) {
         return mca_coll_mscclpp_refuse_broken(module, "plan");
     }
@@ -41,7 +41,7 @@ int mca_coll_mscclpp_run_plan(const char *name, const void *in, void *out, size_
     if (MSCCLPP_ERR_NOT_SUPPORTED == status) {
         return MPI_ERR_UNSUPPORTED_OPERATION;
     }
-    if (MSCCLPP_ERR_NO_MEMORY != status) {
+    if (MSCCLPP_ERR_NO_MEMORY != status) { /* without memory for the plan, the team serves other calls */
         module->team_state = MCA_COLL_MSCCLPP_TEAM_BROKEN;
     }
     return mca_coll_mscclpp_status_to_ompi(status);

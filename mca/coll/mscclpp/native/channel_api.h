@@ -20,11 +20,14 @@ struct mscclpp_user_room;
 typedef struct {
     uint32_t size; /* bytes of this structure */
 
-    /* MPI_ERR_UNSUPPORTED_OPERATION, on all ranks, if the communicator has no channels. */
+    /*
+     * Functions named _view yield the structure that kernels are given. memory_create and room_create return
+     * MPI_ERR_UNSUPPORTED_OPERATION, on all ranks, if the communicator has no channels.
+     */
     int (*memory_create)(MPI_Comm comm, void *base, uint64_t bytes, struct mscclpp_user_memory **memory_p);
     int (*memory_free)(struct mscclpp_user_memory *memory);
     void *(*memory_base)(const struct mscclpp_user_memory *memory);
-    int (*memory_view)(const struct mscclpp_user_memory *memory, mscclpp_dev_user_memory_t *view);
+    int (*memory_view)(const struct mscclpp_user_memory *memory, mscclpp_dev_user_memory_t *device_memory);
 
     /* kind: 0 for any, 1 for memory channels, 2 for port channels. */
     int (*channels_create)(struct mscclpp_user_memory *memory, int kind, int peer_count, const int *peers, int per_peer,
@@ -32,7 +35,8 @@ typedef struct {
     int (*channels_free)(struct mscclpp_user_channels *channels);
     int (*channels_count)(const struct mscclpp_user_channels *channels);
     bool (*channels_are_ports)(const struct mscclpp_user_channels *channels);
-    int (*channels_view)(const struct mscclpp_user_channels *channels, int index, mscclpp_dev_user_channel_t *view);
+    int (*channels_view)(const struct mscclpp_user_channels *channels, int index,
+                         mscclpp_dev_user_channel_t *device_channel);
     int (*channels_open)(struct mscclpp_user_channels *channels);
     int (*channels_close)(struct mscclpp_user_channels *channels);
 
@@ -44,7 +48,7 @@ typedef struct {
 
     int (*room_create)(MPI_Comm comm, int blocks, uint64_t bytes, struct mscclpp_user_room **room_p);
     int (*room_free)(struct mscclpp_user_room *room);
-    int (*room_view)(const struct mscclpp_user_room *room, mscclpp_dev_user_room_t *view);
+    int (*room_view)(const struct mscclpp_user_room *room, mscclpp_dev_user_room_t *device_room);
 } mca_coll_mscclpp_channel_api_t;
 
 #endif

@@ -24,7 +24,7 @@ static int ensure_user(MPI_Comm comm, const void *base, mscclpp_user_t **user_p)
     const void *const buffers[2] = {base, base};
     mca_coll_mscclpp_module_t *module = mca_coll_mscclpp_module_of(comm);
     mca_coll_mscclpp_lane_t *lane;
-    uint64_t most = 0; /* not needed here */
+    uint64_t largest_block = 0; /* not needed here */
     int rc = OMPI_SUCCESS;
 
     *user_p = NULL;
@@ -35,7 +35,7 @@ static int ensure_user(MPI_Comm comm, const void *base, mscclpp_user_t **user_p)
     }
     mca_coll_mscclpp_request_await(module);
     if (module->user == NULL) {
-        rc = mca_coll_mscclpp_lane_make(module, buffers, true, &most, open_user, &module->user, &lane);
+        rc = mca_coll_mscclpp_lane_make(module, buffers, true, &largest_block, open_user, &module->user, &lane);
         if (OMPI_SUCCESS == rc && lane == NULL) {
             mscclpp_error("%s: kernels of the application get no channels: ranks take turns on a GPU, or no "
                           "transport joins their nodes, or there are too many persistent requests",
@@ -86,9 +86,9 @@ static int memory_free(mscclpp_user_memory_t *memory)
     return mpi_code(mscclpp_user_memory_free(memory));
 }
 
-static int memory_view(const mscclpp_user_memory_t *memory, mscclpp_dev_user_memory_t *view)
+static int memory_view(const mscclpp_user_memory_t *memory, mscclpp_dev_user_memory_t *device_memory)
 {
-    return mpi_code(mscclpp_user_memory_view(memory, view));
+    return mpi_code(mscclpp_user_memory_view(memory, device_memory));
 }
 
 static int channels_create(mscclpp_user_memory_t *memory, int kind, int peer_count, const int *peers, int per_peer,
@@ -103,9 +103,9 @@ static int channels_free(mscclpp_user_channels_t *channels)
     return mpi_code(mscclpp_user_channels_free(channels));
 }
 
-static int channels_view(const mscclpp_user_channels_t *channels, int index, mscclpp_dev_user_channel_t *view)
+static int channels_view(const mscclpp_user_channels_t *channels, int index, mscclpp_dev_user_channel_t *device_channel)
 {
-    return mpi_code(mscclpp_user_channels_view(channels, index, view));
+    return mpi_code(mscclpp_user_channels_view(channels, index, device_channel));
 }
 
 static int channels_open(mscclpp_user_channels_t *channels)
@@ -143,9 +143,9 @@ static int room_free(mscclpp_user_room_t *room)
     return mpi_code(mscclpp_user_room_free(room));
 }
 
-static int room_view(const mscclpp_user_room_t *room, mscclpp_dev_user_room_t *view)
+static int room_view(const mscclpp_user_room_t *room, mscclpp_dev_user_room_t *device_room)
 {
-    return mpi_code(mscclpp_user_room_view(room, view));
+    return mpi_code(mscclpp_user_room_view(room, device_room));
 }
 
 const mca_coll_mscclpp_channel_api_t mca_coll_mscclpp_channel_api = {

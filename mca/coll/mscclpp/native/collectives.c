@@ -2,7 +2,7 @@
  * The functions fill_<name>, which describe the arguments of each collective for kernels (define.h). Each returns false
  * if there is nothing to do.
  *
- * All ranks decide the same way whether a call goes to the gate, as that depends only on what MPI requires to be equal:
+ * All ranks decide the same way whether a call goes to the gate. This depends only on what MPI requires to be equal:
  * the amount of data of a block, the type, the operation, the root. If a type has holes on one rank only, that rank
  * alone handles them.
  */
@@ -18,8 +18,9 @@ static char *element_address(const void *buffer, ptrdiff_t index, type_t *type)
 }
 
 /*
- * Describes the input of a call in place: `count` elements in this rank's receive buffer, after `skip` others. If the
- * output is packed, the input is packed separately, and kernels see a call that is not in place.
+ * Describes the input of a call in place: `count` elements in this rank's receive buffer, after `skip` others. Called
+ * after the output has been described. If the output is packed, the input is packed separately, and kernels see a call
+ * that is not in place.
  */
 static void send_in_place(call_t *call, void *rbuf, size_t skip, size_t count, type_t *type)
 {
@@ -147,7 +148,7 @@ static bool fill_allgatherv(call_t *call, int rank, const void *sbuf, count_t sc
             call->send[peer] = call->recv[rank];
         }
     }
-    return 0 != call->args.most;
+    return 0 != call->args.largest_block;
 }
 
 /*
@@ -157,7 +158,7 @@ static bool fill_allgatherv(call_t *call, int rank, const void *sbuf, count_t sc
 static bool fill_exchange(call_t *call, const mca_coll_mscclpp_blocks_t *send, const mca_coll_mscclpp_blocks_t *recv)
 {
     call->args.varied = true;
-    call->args.known = false;
+    call->args.is_size_known = false;
     mca_coll_mscclpp_native_recv_blocks(call, recv);
     if (MPI_IN_PLACE != send->address) {
         mca_coll_mscclpp_native_send_blocks(call, send);
@@ -207,7 +208,7 @@ static bool fill_gatherv(call_t *call, int rank, const void *sbuf, count_t scoun
 
     call->args.root = root;
     call->args.varied = true;
-    call->args.known = false;
+    call->args.is_size_known = false;
     if (rank != root) {
         mca_coll_mscclpp_native_send_one(call, sbuf, (size_t)scount, stype, root);
         return true;
@@ -230,7 +231,7 @@ static bool fill_scatterv(call_t *call, int rank, const void *sbuf, counts_t sco
 
     call->args.root = root;
     call->args.varied = true;
-    call->args.known = false;
+    call->args.is_size_known = false;
     if (rank == root) {
         mca_coll_mscclpp_native_send_blocks(call, &blocks);
     }
@@ -272,13 +273,14 @@ static bool fill_reduce(call_t *call, int rank, const void *sbuf, void *rbuf, co
 
 /*
  * Describes a reduction whose result is divided into blocks without gaps: for each rank a block of
- * count_of(counts, rank) elements. A block ends with the data of its last element, without the padding behind it.
+ * count_of(counts, rank) elements. A block ends with the data of its last element, without the padding behind it. False
+ * if all blocks are empty.
  */
 static bool fill_reduced_blocks(call_t *call, int rank, uint64_t (*count_of)(const void *counts, int peer),
                                 const void *counts)
 {
     const uint64_t extent = mscclpp_dev_dtype_extent(call->args.dtype);
-    const uint64_t gap = extent - mscclpp_dev_dtype_true_extent(call->args.dtype);
+    const uint64_t padding = extent - mscclpp_dev_dtype_true_extent(call->args.dtype);
     uint64_t elements_before = 0;
 
     call->args.varied = true;
@@ -288,10 +290,10 @@ static bool fill_reduced_blocks(call_t *call, int rank, uint64_t (*count_of)(con
         const uint64_t count = count_of(counts, peer);
 
         call->send[peer].offset = elements_before * extent;
-        call->send[peer].bytes = 0 == count ? 0 : count * extent - gap;
+        call->send[peer].bytes = 0 == count ? 0 : count * extent - padding;
         elements_before += count;
-        if (call->send[peer].bytes > call->args.most) {
-            call->args.most = call->send[peer].bytes;
+        if (call->send[peer].bytes > call->args.largest_block) {
+            call->args.largest_block = call->send[peer].bytes;
         }
     }
     for (int peer = 0; peer < call->ranks; ++peer) {
@@ -330,7 +332,7 @@ static bool fill_reduce_scatter_block(call_t *call, int rank, const void *sbuf, 
     return 0 != rcount;
 }
 
-/* Describes MPI_Reduce_scatter: a reduction whose result is divided into blocks of different sizes. */
+/* Describes MPI_Reduce_scatter: the result is divided into blocks of different sizes. A staged call needs no blocks. */
 static bool fill_reduce_scatter(call_t *call, int rank, const void *sbuf, void *rbuf, counts_t rcounts, type_t *type,
                                 struct ompi_op_t *op)
 {

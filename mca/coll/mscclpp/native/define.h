@@ -176,7 +176,7 @@ typedef struct ompi_datatype_t type_t;
         if (request == NULL) {                                                                                         \
             return MPI_ERR_NO_MEM;                                                                                     \
         }                                                                                                              \
-        request->most = call.args.most;                                                                                \
+        request->largest_block = call.args.largest_block;                                                              \
         MCA_COLL_MSCCLPP_KEEP(request, args_);                                                                         \
         *request_p = &request->super.super;                                                                            \
         return OMPI_SUCCESS;                                                                                           \

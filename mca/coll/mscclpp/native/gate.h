@@ -32,7 +32,7 @@ static inline void mca_coll_mscclpp_number_call(mca_coll_mscclpp_module_t *modul
     const uint64_t call = module->calls + 1;
 
     __atomic_store_n(&module->calls, call, __ATOMIC_RELAXED);
-    __atomic_store_n(&module->in_hand, call, __ATOMIC_RELAXED);
+    __atomic_store_n(&module->current_call, call, __ATOMIC_RELAXED);
 }
 
 /* Returns the MPI error code for a call on a communicator that an earlier call has broken. Logs this the first time. */

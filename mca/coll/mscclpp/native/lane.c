@@ -46,11 +46,11 @@ static int find_maxima(mca_coll_mscclpp_module_t *module, uint64_t values[AGREED
 }
 
 int mca_coll_mscclpp_lane_make(mca_coll_mscclpp_module_t *module, const void *const buffers[2], bool on_device,
-                               uint64_t *most, mscclpp_status_t (*prepare)(mscclpp_team_t *team, void *context),
+                               uint64_t *largest_p, mscclpp_status_t (*prepare)(mscclpp_team_t *team, void *context),
                                void *context, mca_coll_mscclpp_lane_t **lane_p)
 {
     mca_coll_mscclpp_lane_t *lane = NULL;
-    uint64_t agreed[AGREED] = {[PASSES_DEVICE] = on_device, [LARGEST_BLOCK] = *most, [HAS_NO_LANE] = 1};
+    uint64_t agreed[AGREED] = {[PASSES_DEVICE] = on_device, [LARGEST_BLOCK] = *largest_p, [HAS_NO_LANE] = 1};
     mscclpp_status_t status;
     int rc;
 
@@ -58,6 +58,7 @@ int mca_coll_mscclpp_lane_make(mca_coll_mscclpp_module_t *module, const void *co
     if (module->no_lanes || mca_coll_mscclpp_state.finalizing) {
         return OMPI_SUCCESS;
     }
+    /* A rank without memory takes part in the agreement, too, so that no rank makes a lane. */
     if (count_lanes(module) < MAX_LANES) {
         lane = calloc(1, sizeof(*lane));
         agreed[HAS_NO_LANE] = lane == NULL;
@@ -67,7 +68,7 @@ int mca_coll_mscclpp_lane_make(mca_coll_mscclpp_module_t *module, const void *co
         free(lane);
         return rc;
     }
-    *most = agreed[LARGEST_BLOCK];
+    *largest_p = agreed[LARGEST_BLOCK];
     lane->module = module;
     lane->port.number = ++module->lanes_made;
     status = mca_coll_mscclpp_make_team(module, buffers[0], buffers[1], &lane->port, &lane->team);
@@ -87,7 +88,7 @@ int mca_coll_mscclpp_lane_make(mca_coll_mscclpp_module_t *module, const void *co
     return OMPI_SUCCESS;
 }
 
-/* Frees a lane whose request is inactive, and its team. Not collective. */
+/* Frees a lane whose request is inactive, with its team, and takes it off the module's list. Not collective. */
 static void lane_free(mca_coll_mscclpp_lane_t *lane)
 {
     mca_coll_mscclpp_lane_t **link = &lane->module->lanes;

@@ -23,14 +23,15 @@ struct mca_coll_mscclpp_lane {
 
 /*
  * Makes a lane. Collective, and waits. `buffers` are those that this rank passes; `on_device`: one of them is device
- * memory. *most is the size of the largest block in bytes, first of this rank and then of all ranks.
+ * memory. *largest_p is the size of the largest block in bytes, first of this rank and then of all ranks.
  *
  * `prepare` prepares the new team for the request. It returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if kernels
- * cannot serve the request. *lane_p is NULL on all ranks in that case, if no rank passes device memory, if a rank has
- * no memory, if there are many lanes already, or if the communicator can have none. Returns an MPI error code.
+ * cannot serve the request; then there is no lane. There is no lane either if no rank passes device memory, if a rank
+ * has no memory, if there are MAX_LANES lanes already, or if the communicator can have none. In these cases *lane_p is
+ * NULL on all ranks. Returns an MPI error code.
  */
 int mca_coll_mscclpp_lane_make(mca_coll_mscclpp_module_t *module, const void *const buffers[2], bool on_device,
-                               uint64_t *most, mscclpp_status_t (*prepare)(mscclpp_team_t *team, void *context),
+                               uint64_t *largest_p, mscclpp_status_t (*prepare)(mscclpp_team_t *team, void *context),
                                void *context, mca_coll_mscclpp_lane_t **lane_p);
 
 /*

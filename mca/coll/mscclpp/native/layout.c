@@ -15,7 +15,7 @@ size_t mca_coll_mscclpp_native_bytes(size_t count, const struct ompi_datatype_t 
     return count * size;
 }
 
-/* Allocates the lists of a call on a communicator with more ranks than `built_in` has room for. */
+/* Allocates the lists of a call with more ranks than `built_in` has room for. False without memory, which is logged. */
 static bool allocate_lists(mca_coll_mscclpp_native_t *call)
 {
     const size_t ranks = (size_t)call->ranks, size = ranks * 2 * (sizeof(*call->send) + sizeof(*call->send_runs));
@@ -38,7 +38,7 @@ int mca_coll_mscclpp_native_begin(mca_coll_mscclpp_native_t *call, mca_coll_mscc
 {
     memset(&call->args, 0, sizeof(call->args));
     call->args.coll = coll;
-    call->args.known = true;
+    call->args.is_size_known = true;
     call->args.dtype = MSCCLPP_DTYPE_UINT8;
     call->args.op = MSCCLPP_OP_SUM;
     call->buffers[0] = call->buffers[1] = NULL;
@@ -106,12 +106,12 @@ static void add_pack(mca_coll_mscclpp_native_t *call, mscclpp_coll_pack_t *pack,
 {
     int rc;
 
-    pack->spread = elements->address;
+    pack->with_holes = elements->address;
     pack->elements = elements->count;
     pack->extent = elements->extent;
     pack->size = elements->size;
     pack->offset = offset;
-    rc = mca_coll_mscclpp_pieces_of(elements->type, &pack->piece, &pack->pieces);
+    rc = mca_coll_mscclpp_pieces_get(elements->type, &pack->pieces, &pack->piece_count);
     if (OMPI_SUCCESS != rc) {
         call->rc = rc;
         pack->elements = 0;
@@ -127,13 +127,13 @@ typedef struct {
 /* Widens bounds so that they include elements, of which there must be some. The extent may be negative. */
 static void include_elements(bounds_t *bounds, const elements_t *elements)
 {
-    const ptrdiff_t last = elements->extent * (ptrdiff_t)(elements->count - 1);
+    const ptrdiff_t to_last = elements->extent * (ptrdiff_t)(elements->count - 1);
     uintptr_t low = (uintptr_t)elements->first, high = low + (uintptr_t)elements->true_extent;
 
-    if (last < 0) {
-        low -= (uintptr_t)-last;
+    if (to_last < 0) {
+        low -= (uintptr_t)-to_last;
     } else {
-        high += (uintptr_t)last;
+        high += (uintptr_t)to_last;
     }
     bounds->low = low < bounds->low ? low : bounds->low;
     bounds->high = high > bounds->high ? high : bounds->high;
@@ -255,11 +255,11 @@ typedef struct {
     mscclpp_dev_block_t *list; /* by rank: place and size of its data */
     mscclpp_dev_runs_t *runs;  /* by rank: the runs that its block consists of; used if `strided` */
     bool strided;              /* each rank has at most one block, and each block is runs of one length and distance */
-    mscclpp_coll_pack_t *own_packs;
-    mscclpp_coll_pack_t **more_packs;
-    mscclpp_coll_pack_t *packs; /* own_packs, or *more_packs if there are more blocks than own_packs has room for */
-    size_t pack_count;
-    bool scattered; /* the blocks may lie in several allocations */
+    mscclpp_coll_pack_t *built_in_packs;
+    mscclpp_coll_pack_t **more_packs; /* where a longer list is kept, which the call frees */
+    mscclpp_coll_pack_t *packs;       /* built_in_packs, or *more_packs if there are too many blocks for these */
+    size_t pack_count;                /* number of entries of `packs` in use */
+    bool scattered;                   /* the blocks may lie in several allocations */
 } described_t;
 
 /*
@@ -278,7 +278,7 @@ static bool find_runs(mca_coll_mscclpp_native_t *call, const elements_t *block, 
     if (block->dense) {
         return true;
     }
-    rc = mca_coll_mscclpp_pieces_of(block->type, &piece, &pieces);
+    rc = mca_coll_mscclpp_pieces_get(block->type, &piece, &pieces);
     if (OMPI_SUCCESS != rc) {
         call->rc = rc; /* an earlier error of the call stays otherwise */
     }
@@ -324,7 +324,7 @@ static placement_t measure_blocks(mca_coll_mscclpp_native_t *call, const mca_col
             include_elements(&placement.bounds, &block);
         }
         total->bytes += block.count * block.size;
-        call->args.most = total->bytes > call->args.most ? total->bytes : call->args.most;
+        call->args.largest_block = total->bytes > call->args.largest_block ? total->bytes : call->args.largest_block;
     }
     placement.dense = placement.dense && described->strided;
     return placement;
@@ -353,8 +353,8 @@ static char *describe_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_msc
     call->touches = true;
     described->scattered = (!placement.dense || blocks->types != NULL) && is_scattered(&placement.bounds);
     placement.dense = placement.dense && !described->scattered;
-    described->packs =
-        placement.dense ? described->own_packs : ensure_packs(call, described->own_packs, described->more_packs, count);
+    described->packs = placement.dense ? described->built_in_packs
+                                       : ensure_packs(call, described->built_in_packs, described->more_packs, count);
     for (int i = 0; i < count && described->packs != NULL; ++i) {
         const int peer = get_block(blocks, i, &block);
 
@@ -368,7 +368,7 @@ static char *describe_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_msc
             continue;
         }
         add_pack(call, &described->packs[described->pack_count++], &block, packed_bytes);
-        if (peer != last_peer) {
+        if (peer != last_peer) { /* the blocks of one peer follow one another */
             described->list[peer].offset = packed_bytes;
         }
         packed_bytes += block.count * block.size;
@@ -379,8 +379,10 @@ static char *describe_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_msc
 
 void mca_coll_mscclpp_native_send_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_mscclpp_blocks_t *blocks)
 {
-    described_t described = {
-        .list = call->send, .runs = call->send_runs, .own_packs = call->in_packs, .more_packs = &call->more_packs[0]};
+    described_t described = {.list = call->send,
+                             .runs = call->send_runs,
+                             .built_in_packs = call->in_packs,
+                             .more_packs = &call->more_packs[0]};
 
     call->args.in = describe_blocks(call, blocks, &described);
     call->args.send = call->send;
@@ -393,8 +395,10 @@ void mca_coll_mscclpp_native_send_blocks(mca_coll_mscclpp_native_t *call, const 
 
 void mca_coll_mscclpp_native_recv_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_mscclpp_blocks_t *blocks)
 {
-    described_t described = {
-        .list = call->recv, .runs = call->recv_runs, .own_packs = call->out_packs, .more_packs = &call->more_packs[1]};
+    described_t described = {.list = call->recv,
+                             .runs = call->recv_runs,
+                             .built_in_packs = call->out_packs,
+                             .more_packs = &call->more_packs[1]};
 
     call->args.out = describe_blocks(call, blocks, &described);
     call->args.recv = call->recv;
@@ -405,7 +409,7 @@ void mca_coll_mscclpp_native_recv_blocks(mca_coll_mscclpp_native_t *call, const 
     call->buffers[1] = call->args.out != NULL ? call->args.out : blocks->address;
 }
 
-/* Lists one block of `bytes` bytes at offset 0, for one peer, or for all ranks if `peer` is negative. */
+/* Fills `list` with one block of `bytes` bytes at offset 0, for one peer, or for all ranks if `peer` is negative. */
 static void set_bytes(const mca_coll_mscclpp_native_t *call, mscclpp_dev_block_t *list, int peer, uint64_t bytes)
 {
     for (int rank = 0; rank < call->ranks; ++rank) {
@@ -422,7 +426,7 @@ void mca_coll_mscclpp_native_send_one(mca_coll_mscclpp_native_t *call, const voi
     mca_coll_mscclpp_native_send(call, buffer, count, type);
     call->args.send = call->send;
     set_bytes(call, call->send, peer, bytes);
-    call->args.most = bytes > call->args.most ? bytes : call->args.most;
+    call->args.largest_block = bytes > call->args.largest_block ? bytes : call->args.largest_block;
 }
 
 void mca_coll_mscclpp_native_recv_one(mca_coll_mscclpp_native_t *call, void *buffer, size_t count,
@@ -433,18 +437,18 @@ void mca_coll_mscclpp_native_recv_one(mca_coll_mscclpp_native_t *call, void *buf
     mca_coll_mscclpp_native_recv(call, buffer, count, type);
     call->args.recv = call->recv;
     set_bytes(call, call->recv, peer, bytes);
-    call->args.most = bytes > call->args.most ? bytes : call->args.most;
+    call->args.largest_block = bytes > call->args.largest_block ? bytes : call->args.largest_block;
 }
 
 /* Tells whether any block has data. */
 static bool has_data(const mscclpp_dev_block_t *blocks, int ranks)
 {
-    bool has = false;
+    bool any_has_data = false;
 
     for (int peer = 0; peer < ranks && blocks != NULL; ++peer) {
-        has = has || 0 != blocks[peer].bytes;
+        any_has_data = any_has_data || 0 != blocks[peer].bytes;
     }
-    return has;
+    return any_has_data;
 }
 
 void mca_coll_mscclpp_native_drop_empty(mca_coll_mscclpp_native_t *call)

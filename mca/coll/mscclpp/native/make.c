@@ -9,9 +9,9 @@
 #include "mca/common/setup/setup.h"
 
 /*
- * Finds the first rank on this node, among processes of this rank's job. What Open MPI knows of its own job is the same
- * on all ranks. What it knows of processes of other jobs, which joined later, may differ on the two sides, so for these
- * the team itself compares machines.
+ * Sets params->leader, the first rank on this node among processes of this rank's job, and params->job. What Open MPI
+ * knows of its own job is the same on all ranks. What two processes of different jobs know of each other may differ, so
+ * for ranks of other jobs the team itself compares machines.
  */
 static void find_locality(struct ompi_communicator_t *comm, mscclpp_team_params_t *params)
 {
@@ -59,7 +59,7 @@ mscclpp_status_t mca_coll_mscclpp_make_team(mca_coll_mscclpp_module_t *module, c
     struct ompi_communicator_t *comm = module->comm;
     mscclpp_team_params_t params = {
         .config = &state->config,
-        .own = &state->own,
+        .own = &state->own_config,
         .rules = state->rules,
         .plans = state->plans,
         .gpu = state->gpu,

@@ -1,7 +1,7 @@
 /*
  * Finds calls in which some ranks pass device buffers and others pass host buffers.
  *
- * The ranks with host buffers would wait forever in the previous component's all-reduce, because the ranks with device
+ * The ranks with host buffers would wait forever in the previous component's collective, because the ranks with device
  * buffers never join it. This callback of opal_progress runs while they wait. It looks for peers with device buffers,
  * names them, and ends the job, because nothing else can end that call.
  */
@@ -31,10 +31,10 @@ static bool in_host_call(const mca_coll_mscclpp_module_t *module, uint64_t call)
 }
 
 /*
- * Finds a module that has been in one host call for longer than PATIENCE_SECONDS; NULL if there is none. Raises its
- * `watchers`, which keep it alive, and which the caller lowers again.
+ * Finds a module that has been in one host call (*call_p) for longer than PATIENCE_SECONDS; NULL if there is none.
+ * Raises its `watchers`, which keep it alive, and which the caller lowers again.
  */
-static mca_coll_mscclpp_module_t *find_suspect(double time, uint64_t *call_p)
+static mca_coll_mscclpp_module_t *find_suspect(double now, uint64_t *call_p)
 {
     mca_coll_mscclpp_state_t *state = &mca_coll_mscclpp_state;
     mca_coll_mscclpp_module_t *module;
@@ -53,9 +53,9 @@ static mca_coll_mscclpp_module_t *find_suspect(double time, uint64_t *call_p)
         }
         if (module->suspect_call != call) {
             module->suspect_call = call;
-            module->suspect_since = time;
-        } else if (time - module->suspect_since > PATIENCE_SECONDS) {
-            module->suspect_since = time; /* so that other modules get their turn */
+            module->suspect_since = now;
+        } else if (now - module->suspect_since > PATIENCE_SECONDS) {
+            module->suspect_since = now; /* so that other modules get their turn */
             (void)__atomic_add_fetch(&module->watchers, 1, __ATOMIC_ACQ_REL);
             *call_p = call;
             break;
@@ -93,27 +93,27 @@ static void end_job(mca_coll_mscclpp_module_t *module, uint64_t call, int peer)
  */
 static int find_mixture(void)
 {
-    static unsigned calls;
-    static int searching;
+    static unsigned calls;     /* of this function, about */
+    static int searching;      /* atomic: 1 while a thread searches */
     static double last_search; /* guarded by `searching` */
     mca_coll_mscclpp_module_t *module;
-    double time;
+    double now;
     uint64_t call = 0;
-    int idle = 0;
+    int not_searching = 0;
     int peer;
 
     /* Threads may lose a count now and then. An exact count would cost more and is not needed. */
     unsigned count = __atomic_load_n(&calls, __ATOMIC_RELAXED) + 1;
     __atomic_store_n(&calls, count, __ATOMIC_RELAXED);
     if (0 != count % CALL_INTERVAL ||
-        !__atomic_compare_exchange_n(&searching, &idle, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+        !__atomic_compare_exchange_n(&searching, &not_searching, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
         return 0; /* the search runs opal_progress, which calls this function again */
     }
-    time = mscclpp_now();
+    now = mscclpp_now();
     module = NULL;
-    if (time - last_search >= PERIOD_SECONDS) {
-        last_search = time;
-        module = find_suspect(time, &call);
+    if (now - last_search >= PERIOD_SECONDS) {
+        last_search = now;
+        module = find_suspect(now, &call);
     }
     if (module != NULL) {
         peer = find_device_rank(module, call);

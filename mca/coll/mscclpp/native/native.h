@@ -26,7 +26,7 @@ typedef struct {
 typedef struct {
     mscclpp_coll_args_t args;
     mca_coll_mscclpp_module_t *module;
-    const void *buffers[2];    /* the buffers that this rank passes; NULL: none, or MPI_IN_PLACE */
+    const void *buffers[2];    /* the send and the receive buffer that this rank passes; NULL: none, or MPI_IN_PLACE */
     int ranks;                 /* number of ranks in the communicator */
     bool touches;              /* this rank sends or receives something */
     bool staged;               /* no kernel knows the type or the operation; equal on all ranks */
@@ -35,10 +35,10 @@ typedef struct {
     mscclpp_dev_block_t *recv;
     mscclpp_dev_runs_t *send_runs;
     mscclpp_dev_runs_t *recv_runs;
-    mca_coll_mscclpp_lists_t built_in; /* lists for small communicators */
-    void *allocated;                   /* memory of longer lists; NULL: `built_in` is large enough */
-    mscclpp_coll_pack_t in_packs[MSCCLPP_DEV_MAX_RANKS];
-    mscclpp_coll_pack_t out_packs[MSCCLPP_DEV_MAX_RANKS];
+    mca_coll_mscclpp_lists_t built_in;                    /* lists for small communicators */
+    void *allocated;                                      /* memory of longer lists; NULL: `built_in` is large enough */
+    mscclpp_coll_pack_t in_packs[MSCCLPP_DEV_MAX_RANKS];  /* data with holes in the send buffer */
+    mscclpp_coll_pack_t out_packs[MSCCLPP_DEV_MAX_RANKS]; /* data with holes in the receive buffer */
     mscclpp_coll_pack_t *more_packs[2]; /* used in place of the packs in the lists if there are more blocks than
                                            these have room for; else NULL */
 } mca_coll_mscclpp_native_t;
@@ -48,8 +48,8 @@ typedef struct {
  * has its own.
  */
 typedef struct {
-    const void *address;
-    bool regular; /* all blocks have `count` elements and lie `distance` extents of `type` apart */
+    const void *address; /* of the buffer, from which places count */
+    bool regular;        /* all blocks have `count` elements and lie `distance` extents of `type` apart */
     size_t count;
     ptrdiff_t distance;
     mca_coll_mscclpp_counts_t counts;      /* by block, if not `regular` */
@@ -70,7 +70,12 @@ int mca_coll_mscclpp_native_begin(mca_coll_mscclpp_native_t *call, mca_coll_mscc
                                   mscclpp_coll_t coll);
 void mca_coll_mscclpp_native_end(mca_coll_mscclpp_native_t *call);
 
-/* layout.c: this rank sends or receives `count` contiguous elements of one type. Elements with holes are packed. */
+/*
+ * layout.c: the functions below describe what this rank sends or receives, before the call is served. Data with holes
+ * are listed for packing. A failure, such as a lack of memory, becomes the call's `rc`.
+ */
+
+/* This rank sends or receives `count` elements of one type, one behind the other. */
 void mca_coll_mscclpp_native_send(mca_coll_mscclpp_native_t *call, const void *buffer, size_t count,
                                   struct ompi_datatype_t *type);
 void mca_coll_mscclpp_native_recv(mca_coll_mscclpp_native_t *call, void *buffer, size_t count,
@@ -162,7 +167,10 @@ MCA_COLL_MSCCLPP_LATER_DECLARE(allreduce)
 #undef MCA_COLL_MSCCLPP_NATIVE_DECLARE
 #undef MCA_COLL_MSCCLPP_LATER_DECLARE
 
-/* allreduce.c: serves MPI_Allreduce. */
+/*
+ * allreduce.c: MPI_Allreduce. Kernels serve calls on device memory, or these are staged; calls on host memory go to the
+ * previous component. Returns an MPI error code.
+ */
 int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscclpp_count_t count,
                                struct ompi_datatype_t *datatype, struct ompi_op_t *op, struct ompi_communicator_t *comm,
                                mca_coll_base_module_t *module);

@@ -50,7 +50,7 @@ static int degree_of(struct ompi_communicator_t *comm, int rank, bool out)
     return 0;
 }
 
-/* The rank at the other end of an edge out of a rank (`out`) or into it. */
+/* The rank at the other end of an edge out of a rank (`out`) or into it; MPI_PROC_NULL: the edge leads nowhere. */
 static int neighbor_of(struct ompi_communicator_t *comm, int rank, bool out, int edge)
 {
     if (OMPI_COMM_IS_CART(comm)) {
@@ -119,7 +119,7 @@ static const mca_coll_mscclpp_edges_t *keep_edges(mca_coll_mscclpp_module_t *mod
 }
 
 /* Does the same for a call. Without memory this becomes the call's error, and there are no edges. */
-static const mca_coll_mscclpp_edges_t *edges_of(call_t *call, bool out)
+static const mca_coll_mscclpp_edges_t *ensure_edges(call_t *call, bool out)
 {
     static const mca_coll_mscclpp_edges_t none = {.count = 0};
     const mca_coll_mscclpp_edges_t *edges = keep_edges(call->module, out);
@@ -161,8 +161,8 @@ static void send_same(call_t *call, const mca_coll_mscclpp_blocks_t *blocks)
         call->send[blocks->edges->edge[i].peer].bytes = bytes;
     }
     call->args.send = call->send;
-    if (blocks->edges->count > 0 && bytes > call->args.most) {
-        call->args.most = bytes;
+    if (blocks->edges->count > 0 && bytes > call->args.largest_block) {
+        call->args.largest_block = bytes;
     }
 }
 
@@ -171,10 +171,10 @@ static bool fill_edges(call_t *call, mca_coll_mscclpp_blocks_t *send, mca_coll_m
 {
     const bool is_one_block = send->regular && 0 == send->distance;
 
-    send->edges = edges_of(call, true);
-    recv->edges = edges_of(call, false);
+    send->edges = ensure_edges(call, true);
+    recv->edges = ensure_edges(call, false);
     call->args.varied = true;
-    call->args.known = false;
+    call->args.is_size_known = false;
     mca_coll_mscclpp_native_recv_blocks(call, recv);
     if (is_one_block) {
         send_same(call, send);

@@ -12,7 +12,8 @@ typedef struct {
 } list_t;
 
 /*
- * Guards the key of the attribute that holds a type's list of pieces, and keeps two threads from attaching a list each.
+ * The key of the attribute that holds a type's list of pieces. The lock guards it, and keeps two threads from attaching
+ * a list each.
  */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int key = MPI_KEYVAL_INVALID;
@@ -44,33 +45,33 @@ static int ensure_key(void)
 /* Makes a type's list of pieces, which the caller attaches to it. Returns an MPI error code, which is logged. */
 static int make_list(struct ompi_datatype_t *type, list_t **list_p)
 {
-    mca_coll_mscclpp_stage_pieces_t pieces;
+    mca_coll_mscclpp_stage_pieces_t element;
     list_t *list = NULL;
-    int rc = mca_coll_mscclpp_stage_element_pieces(&pieces, type);
+    int rc = mca_coll_mscclpp_stage_element_pieces(&element, type);
 
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
-    list = malloc(sizeof(*list) + pieces.used * sizeof(list->piece[0]));
+    list = malloc(sizeof(*list) + element.used * sizeof(list->piece[0]));
     if (list != NULL) {
-        list->count = pieces.used;
-        for (size_t i = 0; i < pieces.used; ++i) {
-            list->piece[i].offset = pieces.pieces[i].offset;
-            list->piece[i].length = pieces.pieces[i].length;
-            list->piece[i].count = pieces.pieces[i].count;
-            list->piece[i].stride = pieces.pieces[i].stride;
+        list->count = element.used;
+        for (size_t i = 0; i < element.used; ++i) {
+            list->piece[i].offset = element.pieces[i].offset;
+            list->piece[i].length = element.pieces[i].length;
+            list->piece[i].count = element.pieces[i].count;
+            list->piece[i].stride = element.pieces[i].stride;
         }
     } else {
-        mscclpp_error("out of memory for the %zu parts of a datatype", pieces.used);
+        mscclpp_error("out of memory for the %zu parts of a datatype", element.used);
         rc = MPI_ERR_NO_MEM;
     }
-    mca_coll_mscclpp_stage_element_release(&pieces);
+    mca_coll_mscclpp_stage_element_release(&element);
     *list_p = list;
     return rc;
 }
 
-int mca_coll_mscclpp_pieces_of(const struct ompi_datatype_t *type, const mscclpp_coll_piece_t **pieces_p,
-                               size_t *count_p)
+int mca_coll_mscclpp_pieces_get(const struct ompi_datatype_t *type, const mscclpp_coll_piece_t **pieces_p,
+                                size_t *count_p)
 {
     struct ompi_datatype_t *owner = (struct ompi_datatype_t *)type;
     void *value = NULL;

@@ -10,7 +10,7 @@
  * Yields the pieces of one element in the order of its type map, which is also the order in which they are packed. The
  * type owns the list, which stays until the type is freed. Returns an MPI error code, which is logged.
  */
-int mca_coll_mscclpp_pieces_of(const struct ompi_datatype_t *type, const mscclpp_coll_piece_t **pieces_p,
-                               size_t *count_p);
+int mca_coll_mscclpp_pieces_get(const struct ompi_datatype_t *type, const mscclpp_coll_piece_t **pieces_p,
+                                size_t *count_p);
 
 #endif

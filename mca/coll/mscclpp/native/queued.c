@@ -16,7 +16,7 @@
 #include "mca/common/team/queue.h"
 
 typedef mca_coll_mscclpp_queue_call_t call_t;
-typedef mca_coll_mscclpp_queue_end_t end_t;
+typedef mca_coll_mscclpp_queue_end_t outcome_t;
 
 /* The collectives other than all-reduce and barrier, with the functions that describe their calls. */
 static const struct {
@@ -56,8 +56,8 @@ static mscclpp_status_t open_queue(mscclpp_team_t *team, void *context)
 }
 
 /*
- * Makes the communicator's queue if there is none, which waits for all ranks. It stays NULL on all ranks if none of
- * them passes device memory (`on_device`), or if calls cannot be queued. Returns an MPI error code.
+ * Makes module->queued unless there is a queue, and waits for all ranks. `on_device`: this rank passes device memory.
+ * The queue stays NULL on all ranks if none does, or, for good, if calls cannot be queued. Returns an MPI error code.
  */
 static int ensure_queue(mca_coll_mscclpp_module_t *module, const void *const buffers[2], bool on_device)
 {
@@ -76,8 +76,8 @@ static int ensure_queue(mca_coll_mscclpp_module_t *module, const void *const buf
     return rc;
 }
 
-/* Turns a status into how a queued call ended, and into an MPI error code for MCA_COLL_MSCCLPP_QUEUE_ERROR. */
-static end_t end_from_status(mscclpp_status_t status, int *code_p)
+/* Turns a status into how a queued call ended. *code_p is the MPI error code for MCA_COLL_MSCCLPP_QUEUE_ERROR. */
+static outcome_t outcome_from_status(mscclpp_status_t status, int *code_p)
 {
     *code_p = OMPI_SUCCESS;
     switch (status) {
@@ -100,13 +100,13 @@ static end_t end_from_status(mscclpp_status_t status, int *code_p)
 /* Why a team is broken: the error that an earlier operation met on this rank, or else that another rank failed. */
 static mscclpp_status_t find_cause(mscclpp_team_t *team)
 {
-    char text[320];
+    char text[MSCCLPP_RUNNER_FAILURE_TEXT];
     const mscclpp_status_t status = mscclpp_team_find_failure(team, text, sizeof(text));
 
     return MSCCLPP_OK == status ? MSCCLPP_ERR_PEER : status;
 }
 
-/* Numbers a call, and yields our stream for the application's. After an earlier failure, returns its error instead. */
+/* Counts a call, and yields our stream for the application's. If an earlier call failed, returns its error instead. */
 static mscclpp_status_t begin_call(mca_coll_mscclpp_lane_t *lane, void *app_stream, mscclpp_gpu_stream_t **stream_p)
 {
     mscclpp_status_t status;
@@ -133,7 +133,7 @@ static bool is_none_or_device(const void *buffer)
 }
 
 /* Enqueues an all-reduce. MCA_COLL_MSCCLPP_NOT_QUEUED for types, operations and memory that kernels do not know. */
-static end_t enqueue_allreduce(mca_coll_mscclpp_module_t *module, const call_t *call, int *code_p)
+static outcome_t enqueue_allreduce(mca_coll_mscclpp_module_t *module, const call_t *call, int *code_p)
 {
     const void *const buffers[2] = {call->sendbuf, call->recvbuf};
     const bool on_device = mca_coll_mscclpp_is_device(call->recvbuf) && is_none_or_device(call->sendbuf);
@@ -171,11 +171,11 @@ static end_t enqueue_allreduce(mca_coll_mscclpp_module_t *module, const call_t *
     if (MSCCLPP_OK == status) {
         mca_coll_mscclpp_count_queued(MSCCLPP_COLL_LAST, module->queued->team);
     }
-    return end_from_status(status, code_p);
+    return outcome_from_status(status, code_p);
 }
 
 /* Enqueues a barrier. MCA_COLL_MSCCLPP_NOT_QUEUED if the communicator has no queue yet. */
-static end_t enqueue_barrier(mca_coll_mscclpp_module_t *module, const call_t *call, int *code_p)
+static outcome_t enqueue_barrier(mca_coll_mscclpp_module_t *module, const call_t *call, int *code_p)
 {
     mscclpp_gpu_stream_t *stream;
     mscclpp_status_t status;
@@ -188,7 +188,7 @@ static end_t enqueue_barrier(mca_coll_mscclpp_module_t *module, const call_t *ca
     if (MSCCLPP_OK == status) {
         status = mscclpp_team_enqueue_barrier(module->queued->team, module->queued->calls, stream);
     }
-    return end_from_status(status, code_p);
+    return outcome_from_status(status, code_p);
 }
 
 /* Puts the arguments under the names that the description of each collective uses. */
@@ -238,12 +238,12 @@ static bool fits_count(size_t count)
 /* Tells whether only the sender and the receiver of a block know its size. */
 static bool has_unknown_sizes(const mca_coll_mscclpp_native_t *native)
 {
-    return native->args.varied && !native->args.known;
+    return native->args.varied && !native->args.is_size_known;
 }
 
 /*
- * Tells whether kernels can reach all data that this rank passes. A rank without data does not look at its buffers, and
- * does as the others, if all ranks have agreed to queue the call or if the sizes of blocks are not known.
+ * Tells whether kernels can reach all data that this rank passes. A rank without data, whose buffers may be any
+ * pointers, says so too if all ranks have agreed to queue the call, or if only it knows that it has no data.
  */
 static bool all_on_device(const mca_coll_mscclpp_native_t *native, const call_t *call)
 {
@@ -254,7 +254,7 @@ static bool all_on_device(const mca_coll_mscclpp_native_t *native, const call_t 
                : is_none_or_device(in) && is_none_or_device(out) && (in != NULL || out != NULL);
 }
 
-/* Describes a call other than all-reduce and barrier. Returns false, on all ranks, if there is nothing to do. */
+/* Describes a call other than all-reduce and barrier, for the caller to end. False, on all ranks: nothing to do. */
 static bool describe(mca_coll_mscclpp_module_t *module, const call_t *call, mca_coll_mscclpp_native_t *native)
 {
     mca_coll_mscclpp_passed_t passed;
@@ -266,14 +266,14 @@ static bool describe(mca_coll_mscclpp_module_t *module, const call_t *call, mca_
     }
     if (MSCCLPP_COLL_REDUCE_SCATTER == native->args.coll && !native->args.in_place &&
         0 == native->recv[ompi_comm_rank(module->comm)].bytes) {
-        native->args.out = NULL; /* without data, it may be any pointer */
+        native->args.out = NULL; /* it may be any pointer */
     }
     if (has_unknown_sizes(native)) {
         mca_coll_mscclpp_native_drop_empty(native);
     }
-    if (call->agreed && !native->args.known) {
-        native->args.known = true;
-        native->args.most = call->most;
+    if (call->agreed && !native->args.is_size_known) {
+        native->args.is_size_known = true;
+        native->args.largest_block = call->largest_block;
     }
     return true;
 }
@@ -326,8 +326,8 @@ static bool excludes_capture(const mca_coll_mscclpp_module_t *module, const mca_
 }
 
 /* Enqueues a call that has been described. */
-static end_t enqueue_described(mca_coll_mscclpp_module_t *module, const call_t *call, mca_coll_mscclpp_native_t *native,
-                               int *code_p)
+static outcome_t enqueue_described(mca_coll_mscclpp_module_t *module, const call_t *call,
+                                   mca_coll_mscclpp_native_t *native, int *code_p)
 {
     const bool on_device = all_on_device(native, call);
     mscclpp_gpu_stream_t *stream;
@@ -336,6 +336,7 @@ static end_t enqueue_described(mca_coll_mscclpp_module_t *module, const call_t *
     if (native->staged) {
         return MCA_COLL_MSCCLPP_NOT_QUEUED;
     }
+    /* A rank that alone knows that it has no data does not vote for a queue. */
     *code_p = ensure_queue(module, native->buffers, on_device && (native->touches || !has_unknown_sizes(native)));
     if (OMPI_SUCCESS != *code_p) {
         return MCA_COLL_MSCCLPP_QUEUE_ERROR;
@@ -359,14 +360,14 @@ static end_t enqueue_described(mca_coll_mscclpp_module_t *module, const call_t *
     if (MSCCLPP_OK == status) {
         mca_coll_mscclpp_count_queued(native->args.coll, module->queued->team);
     }
-    return end_from_status(status, code_p);
+    return outcome_from_status(status, code_p);
 }
 
 /* Enqueues a collective call other than all-reduce and barrier. */
-static end_t enqueue_other(mca_coll_mscclpp_module_t *module, const call_t *call, int *code_p)
+static outcome_t enqueue_other(mca_coll_mscclpp_module_t *module, const call_t *call, int *code_p)
 {
     mca_coll_mscclpp_native_t native;
-    end_t outcome = MCA_COLL_MSCCLPP_QUEUED; /* there is nothing to do */
+    outcome_t outcome = MCA_COLL_MSCCLPP_QUEUED; /* there is nothing to do */
 
     if (!fits_count(call->sendcount) || !fits_count(call->recvcount)) {
         *code_p = MPI_ERR_COUNT;
@@ -384,10 +385,10 @@ static end_t enqueue_other(mca_coll_mscclpp_module_t *module, const call_t *call
 }
 
 /* Enqueues a call of any collective: the entry for the MPIX functions (api.h). */
-static end_t enqueue(const call_t *call, int *code_p)
+static outcome_t enqueue(const call_t *call, int *code_p)
 {
     mca_coll_mscclpp_module_t *module = mca_coll_mscclpp_module_of(call->comm);
-    end_t outcome;
+    outcome_t outcome;
 
     *code_p = OMPI_SUCCESS;
     if (module == NULL || mca_coll_mscclpp_state.gpu == NULL || mca_coll_mscclpp_state.finalizing ||
@@ -403,7 +404,6 @@ static end_t enqueue(const call_t *call, int *code_p)
         break;
     default:
         outcome = enqueue_other(module, call, code_p);
-        break;
     }
     module->queued_calls += MCA_COLL_MSCCLPP_QUEUED == outcome;
     return outcome;
@@ -420,7 +420,7 @@ static bool knows_allreduce(const mca_coll_mscclpp_module_t *module, const call_
 }
 
 /* Prepares a barrier or an all-reduce, as `prepare` does. They need no description. */
-static int prepare_simple(mca_coll_mscclpp_module_t *module, const call_t *call, int *queues_p)
+static int prepare_simple(mca_coll_mscclpp_module_t *module, const call_t *call, int *can_queue_p)
 {
     const bool is_barrier = MCA_COLL_MSCCLPP_QUEUE_BARRIER == call->coll;
     const void *const buffers[2] = {is_barrier ? NULL : call->sendbuf, is_barrier ? NULL : call->recvbuf};
@@ -428,64 +428,64 @@ static int prepare_simple(mca_coll_mscclpp_module_t *module, const call_t *call,
         is_barrier || (mca_coll_mscclpp_is_device(call->recvbuf) && is_none_or_device(call->sendbuf));
     const int rc = ensure_queue(module, buffers, on_device);
 
-    *queues_p =
+    *can_queue_p =
         OMPI_SUCCESS == rc && module->queued != NULL && on_device && (is_barrier || knows_allreduce(module, call));
     return rc;
 }
 
 /* Prepares a call other than all-reduce and barrier, as `prepare` does. */
-static int prepare_other(mca_coll_mscclpp_module_t *module, const call_t *call, int *queues_p, uint64_t *most_p)
+static int prepare_other(mca_coll_mscclpp_module_t *module, const call_t *call, int *can_queue_p, uint64_t *largest_p)
 {
     mca_coll_mscclpp_native_t native;
     int rc = OMPI_SUCCESS;
 
     if (!describe(module, call, &native)) {
-        *queues_p = true;
+        *can_queue_p = true;
     } else {
         const bool on_device = !native.touches || all_on_device(&native, call);
 
         rc = ensure_queue(module, native.buffers, native.touches && on_device);
-        native.args.known = true;
-        *most_p = native.args.most;
-        *queues_p = OMPI_SUCCESS == rc && OMPI_SUCCESS == native.rc && module->queued != NULL && on_device &&
-                    !native.staged && mscclpp_collective_can_enqueue(module->queued->team, &native.args, false);
+        native.args.is_size_known = true; /* when the call is queued, all ranks know the largest block */
+        *largest_p = native.args.largest_block;
+        *can_queue_p = OMPI_SUCCESS == rc && OMPI_SUCCESS == native.rc && module->queued != NULL && on_device &&
+                       !native.staged && mscclpp_collective_can_enqueue(module->queued->team, &native.args, false);
     }
     mca_coll_mscclpp_native_end(&native);
     return rc;
 }
 
-/* Makes what a call needs to be queued often (api.h). Returns an MPI error code. */
-static int prepare(const call_t *call, int *queues_p, uint64_t *most_p)
+/* Makes what a call needs to be queued often, and tells whether it can be (api.h). Returns an MPI error code. */
+static int prepare(const call_t *call, int *can_queue_p, uint64_t *largest_p)
 {
     mca_coll_mscclpp_module_t *module = mca_coll_mscclpp_module_of(call->comm);
 
-    *queues_p = 0;
-    *most_p = 0;
+    *can_queue_p = 0;
+    *largest_p = 0;
     if (module == NULL || mca_coll_mscclpp_state.gpu == NULL || mca_coll_mscclpp_state.finalizing ||
         ompi_comm_size(module->comm) > MSCCLPP_DEV_MAX_RANKS || !fits_count(call->sendcount) ||
         !fits_count(call->recvcount)) {
         return OMPI_SUCCESS;
     }
     return MCA_COLL_MSCCLPP_QUEUE_ALLREDUCE == call->coll || MCA_COLL_MSCCLPP_QUEUE_BARRIER == call->coll
-               ? prepare_simple(module, call, queues_p)
-               : prepare_other(module, call, queues_p, most_p);
+               ? prepare_simple(module, call, can_queue_p)
+               : prepare_other(module, call, can_queue_p, largest_p);
 }
 
 /* Tells whether a queued call or the application's channels have failed, and how; QUEUED: nothing has. Never waits. */
-static end_t find_failure(MPI_Comm comm, char *text, size_t size)
+static outcome_t find_failure(MPI_Comm comm, char *text, size_t size)
 {
     mca_coll_mscclpp_module_t *module = mca_coll_mscclpp_module_of(comm);
-    end_t outcome = MCA_COLL_MSCCLPP_QUEUED;
+    outcome_t outcome = MCA_COLL_MSCCLPP_QUEUED;
     int code;
 
     text[0] = '\0';
     if (module != NULL && module->queued != NULL && module->queued->team != NULL) {
-        outcome = end_from_status(mscclpp_team_find_failure(module->queued->team, text, size), &code);
+        outcome = outcome_from_status(mscclpp_team_find_failure(module->queued->team, text, size), &code);
     }
     if (module != NULL && MCA_COLL_MSCCLPP_QUEUED == outcome) {
         const mscclpp_status_t status = mca_coll_mscclpp_channels_find_failure(module, text, size);
 
-        outcome = MSCCLPP_ERR_INVALID == status ? MCA_COLL_MSCCLPP_QUEUE_ERROR : end_from_status(status, &code);
+        outcome = MSCCLPP_ERR_INVALID == status ? MCA_COLL_MSCCLPP_QUEUE_ERROR : outcome_from_status(status, &code);
     }
     return outcome;
 }

@@ -11,17 +11,17 @@
 static opal_free_list_t requests;
 static bool is_ready; /* mca_coll_mscclpp_request_init has succeeded */
 
-/* Guards the queues, and the list of those that hold calls. */
+/* Guards all queues and their list. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static mca_coll_mscclpp_queue_t *active_queues;
+static mca_coll_mscclpp_queue_t *active_queues; /* the queues that hold calls */
 
-/* Held by the one thread that runs calls. */
+/* Held by the one thread that runs calls. It guards the list of requests that other components complete. */
 static atomic_flag busy = ATOMIC_FLAG_INIT;
-static mca_coll_mscclpp_request_t *handed_over; /* requests that other components complete */
+static mca_coll_mscclpp_request_t *handed_over;
 
 static atomic_int under_way; /* number of requests that are queued, run, or have been handed over */
 
-/* Puts a request at the end of its queue. */
+/* Puts a request at the end of its queue, and the queue into the list if it was empty. */
 static void append_request(mca_coll_mscclpp_request_t *request)
 {
     mca_coll_mscclpp_queue_t *queue = request->queue;
@@ -41,7 +41,7 @@ static void append_request(mca_coll_mscclpp_request_t *request)
     pthread_mutex_unlock(&lock);
 }
 
-/* Removes the oldest call of a queue, which is over. */
+/* Removes the oldest call of a queue, which is over, and the queue from the list if it is empty then. */
 static void remove_first(mca_coll_mscclpp_queue_t *queue)
 {
     pthread_mutex_lock(&lock);
@@ -83,12 +83,15 @@ static void run_call(void *argument)
     mca_coll_mscclpp_request_t *request = argument;
 
     if (0 != request->call) {
-        __atomic_store_n(&request->module->in_hand, request->call, __ATOMIC_RELAXED);
+        __atomic_store_n(&request->module->current_call, request->call, __ATOMIC_RELAXED);
     }
     request->result = request->serve(request);
 }
 
-/* Runs a call until it waits or ends. False if it is over, with its result set; without memory for a fiber it fails. */
+/*
+ * Runs a call until it waits or ends. True if it waits. False if it is over, with its result set; without memory for a
+ * fiber, that is MPI_ERR_NO_MEM.
+ */
 static bool resume_call(mca_coll_mscclpp_request_t *request)
 {
     if (request->fiber == NULL) {
@@ -108,7 +111,7 @@ static bool resume_call(mca_coll_mscclpp_request_t *request)
 static int advance_queue(mca_coll_mscclpp_queue_t *queue)
 {
     mca_coll_mscclpp_request_t *request;
-    int ended = 0;
+    int completed = 0;
 
     while ((request = first_of(queue)) != NULL && !resume_call(request)) {
         remove_first(queue);
@@ -117,17 +120,17 @@ static int advance_queue(mca_coll_mscclpp_queue_t *queue)
             handed_over = request;
         } else {
             complete_request(request);
-            ++ended;
+            ++completed;
         }
     }
-    return ended;
+    return completed;
 }
 
 /* Completes requests whose inner requests, of other components, have ended. Returns how many. */
 static int advance_handed_over(void)
 {
     mca_coll_mscclpp_request_t **link = &handed_over, *request;
-    int ended = 0;
+    int completed = 0;
 
     while ((request = *link) != NULL) {
         if (!REQUEST_COMPLETE(request->inner)) {
@@ -139,9 +142,9 @@ static int advance_handed_over(void)
         request->result = request->inner->req_status.MPI_ERROR;
         (void)ompi_request_free(&request->inner);
         complete_request(request);
-        ++ended;
+        ++completed;
     }
-    return ended;
+    return completed;
 }
 
 /* Takes the turn to run calls. False if another thread has it, or the code that resumed the fiber of the caller. */
@@ -171,18 +174,18 @@ static mca_coll_mscclpp_queue_t *next_of(const mca_coll_mscclpp_queue_t *queue)
 static int progress(void)
 {
     mca_coll_mscclpp_queue_t *queue, *next;
-    int ended = 0;
+    int completed = 0;
 
     if (0 == atomic_load_explicit(&under_way, memory_order_relaxed) || !begin_turn()) {
         return 0;
     }
     for (queue = next_of(NULL); queue != NULL; queue = next) {
         next = next_of(queue);
-        ended += advance_queue(queue);
+        completed += advance_queue(queue);
     }
-    ended += advance_handed_over();
+    completed += advance_handed_over();
     end_turn();
-    return ended;
+    return completed;
 }
 
 void mca_coll_mscclpp_request_await_queue(const mca_coll_mscclpp_queue_t *queue)
@@ -320,6 +323,7 @@ int mca_coll_mscclpp_request_init(void)
     int rc;
 
     OBJ_CONSTRUCT(&requests, opal_free_list_t);
+    /* Without payload buffers; empty at first, grows by 8 requests at a time, and has no limit. */
     rc = opal_free_list_init(&requests, sizeof(mca_coll_mscclpp_request_t), opal_cache_line_size,
                              OBJ_CLASS(mca_coll_mscclpp_request_t), 0, 0, 0, -1, 8, NULL, 0, NULL, NULL, NULL);
     if (OPAL_SUCCESS == rc) {

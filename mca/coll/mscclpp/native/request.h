@@ -35,7 +35,7 @@ typedef struct {
 
 struct mca_coll_mscclpp_request_t {
     ompi_coll_base_nbc_request_t super;
-    mca_coll_mscclpp_request_t *next;
+    mca_coll_mscclpp_request_t *next; /* in the queue, or among those that other components complete */
     mca_coll_mscclpp_module_t *module;
     mca_coll_mscclpp_queue_t *queue;                  /* the request's queue, also while it is not in it */
     mca_coll_mscclpp_lane_t *lane;                    /* of a persistent request; else NULL */
@@ -47,7 +47,7 @@ struct mca_coll_mscclpp_request_t {
     int (*serve)(mca_coll_mscclpp_request_t *request);
     mca_coll_mscclpp_passed_t passed;
     uint64_t call;          /* number of the call on the communicator; 0: it has none */
-    uint64_t most;          /* for a persistent request: the size of the largest block of all ranks */
+    uint64_t largest_block; /* for a persistent request: the size of the largest block of all ranks */
     mscclpp_fiber_t *fiber; /* runs the call; NULL: not started yet */
     ompi_request_t *inner;  /* the request of the component that completes the call; NULL: none */
     int result;             /* MPI error code of the call */
@@ -114,7 +114,7 @@ static inline void mca_coll_mscclpp_request_await(mca_coll_mscclpp_module_t *mod
     }
 }
 
-/* Registers and removes the callback of opal_progress. */
+/* Registers and removes the callback of opal_progress that runs calls. `init` returns an Open MPI error code. */
 int mca_coll_mscclpp_request_init(void);
 void mca_coll_mscclpp_request_fini(void);
 

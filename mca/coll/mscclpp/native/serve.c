@@ -14,7 +14,7 @@
 #define AGREE_ALWAYS 16
 #define AGREE_EVERY 64
 
-/* True if there is a team. Its ranks on one node can then agree, through its board, on who serves a call. */
+/* True if there is a team that works. Its ranks on one node agree through its board on who serves a call. */
 static bool has_board(const mca_coll_mscclpp_module_t *module)
 {
     return module->team != NULL && MCA_COLL_MSCCLPP_TEAM_READY == module->team_state;
@@ -30,13 +30,13 @@ static bool follow_peers(mca_coll_mscclpp_module_t *module)
     mscclpp_team_t *team = module->team;
     bool on_device = false;
 
-    mscclpp_team_announce(team, module->in_hand, MSCCLPP_CALL_EITHER);
-    while (!mscclpp_team_is_decided(team, module->in_hand, &on_device) &&
-           mscclpp_team_awaits_announcements(team, module->in_hand)) {
+    mscclpp_team_announce(team, module->current_call, MSCCLPP_CALL_EITHER);
+    while (!mscclpp_team_is_decided(team, module->current_call, &on_device) &&
+           mscclpp_team_awaits_announcements(team, module->current_call)) {
         mca_coll_mscclpp_progress();
     }
     /* Asked once more, because a peer may have decided after the first question. */
-    (void)mscclpp_team_is_decided(team, module->in_hand, &on_device);
+    (void)mscclpp_team_is_decided(team, module->current_call, &on_device);
     return on_device;
 }
 
@@ -47,21 +47,21 @@ static bool follow_peers(mca_coll_mscclpp_module_t *module)
  */
 static int agree_on_exchange(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, bool *on_device_p)
 {
-    const uint64_t local[MCA_COLL_MSCCLPP_AGREED] = {*on_device_p, call->args.most};
-    uint64_t all[MCA_COLL_MSCCLPP_AGREED] = {0, 0};
-    mscclpp_status_t late;
+    const uint64_t local[MCA_COLL_MSCCLPP_AGREED] = {*on_device_p, call->args.largest_block};
+    uint64_t maxima[MCA_COLL_MSCCLPP_AGREED] = {0, 0};
+    mscclpp_status_t wait_status;
     int rc;
 
-    rc = mca_coll_mscclpp_agree(module, mscclpp_coll_name(call->args.coll), *on_device_p, local, all, &late);
-    if (MSCCLPP_OK != late) {
+    rc = mca_coll_mscclpp_agree(module, mscclpp_coll_name(call->args.coll), *on_device_p, local, maxima, &wait_status);
+    if (MSCCLPP_OK != wait_status) {
         if (has_board(module)) {
-            (void)mscclpp_team_fail(module->team, late); /* tells the late rank, too */
+            (void)mscclpp_team_fail(module->team, wait_status); /* tells the wait_status rank, too */
         }
         module->team_state = MCA_COLL_MSCCLPP_TEAM_BROKEN;
     }
-    *on_device_p = 0 != all[0];
-    call->args.most = all[1];
-    call->args.known = true;
+    *on_device_p = 0 != maxima[0];
+    call->args.largest_block = maxima[1];
+    call->args.is_size_known = true;
     return rc;
 }
 
@@ -79,12 +79,12 @@ static bool passes_device(const mca_coll_mscclpp_native_t *call)
 static bool all_pass_data(const mca_coll_mscclpp_native_t *call)
 {
     const mscclpp_dev_block_t *blocks = MSCCLPP_COLL_ALLGATHERV == call->args.coll ? call->recv : call->send;
-    bool pass_data = call->args.known;
+    bool all_pass = call->args.is_size_known;
 
-    for (int peer = 0; peer < call->ranks && call->args.varied && pass_data; ++peer) {
-        pass_data = 0 != blocks[peer].bytes;
+    for (int peer = 0; peer < call->ranks && call->args.varied && all_pass; ++peer) {
+        all_pass = 0 != blocks[peer].bytes;
     }
-    return pass_data;
+    return all_pass;
 }
 
 /*
@@ -111,8 +111,8 @@ static bool decide_to_agree(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_
     if (MCA_COLL_MSCCLPP_TEAM_NONE != module->team_state || mca_coll_mscclpp_state.finalizing) {
         return false;
     }
-    ++module->calls_of_some;
-    if (module->calls_of_some <= AGREE_ALWAYS || 0 == module->calls_of_some % AGREE_EVERY) {
+    ++module->undecided_calls;
+    if (module->undecided_calls <= AGREE_ALWAYS || 0 == module->undecided_calls % AGREE_EVERY) {
         return true;
     }
     call->staged = true;
@@ -123,7 +123,7 @@ static bool decide_to_agree(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_
 static void announce_host(mca_coll_mscclpp_module_t *module)
 {
     if (module->team != NULL) {
-        mscclpp_team_announce(module->team, module->in_hand, MSCCLPP_CALL_HOST);
+        mscclpp_team_announce(module->team, module->current_call, MSCCLPP_CALL_HOST);
     }
 }
 
@@ -143,7 +143,10 @@ void mca_coll_mscclpp_native_leave(mca_coll_mscclpp_module_t *module)
     __atomic_store_n(&module->in_host_call, 0, __ATOMIC_RELEASE);
 }
 
-/* Serves a call on the device. True if the call is over, with its result in *rc_p; else it has to be staged. */
+/*
+ * Serves a call on the device, with the team, which the first such call makes. True if the call is over, with its
+ * result in *rc_p; else it has to be staged. An error breaks the communicator.
+ */
 static bool serve_on_device(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, int *rc_p)
 {
     mscclpp_status_t status;
@@ -185,7 +188,7 @@ static bool decide_on_device(mca_coll_mscclpp_module_t *module, const mca_coll_m
     if (!has_board(module)) {
         return on_device;
     }
-    return on_device || call->touches ? mscclpp_team_decide(module->team, module->in_hand, on_device)
+    return on_device || call->touches ? mscclpp_team_decide(module->team, module->current_call, on_device)
                                       : follow_peers(module);
 }
 
@@ -195,7 +198,7 @@ bool mca_coll_mscclpp_native_serve(mca_coll_mscclpp_module_t *module, mca_coll_m
 
     mca_coll_mscclpp_request_await(module);
     mca_coll_mscclpp_number_call(module);
-    call->args.call = module->in_hand;
+    call->args.call = module->current_call;
     if (decide_to_agree(module, call)) {
         on_device = passes_device(call);
         *rc_p = agree_on_exchange(module, call, &on_device);
@@ -215,6 +218,7 @@ bool mca_coll_mscclpp_native_serve(mca_coll_mscclpp_module_t *module, mca_coll_m
         begin_host_call(module);
         return false;
     }
+    /* A call that cannot be described fails only here, after the decision that all ranks take together. */
     if (OMPI_SUCCESS != call->rc) {
         *rc_p = call->rc;
         return true;
@@ -226,7 +230,7 @@ bool mca_coll_mscclpp_native_serve_later(mca_coll_mscclpp_module_t *module, mca_
 {
     bool on_device = passes_device(call);
 
-    call->args.call = module->in_hand;
+    call->args.call = module->current_call;
     call->args.early = true;
     if (decide_to_agree(module, call)) {
         *rc_p = agree_on_exchange(module, call, &on_device);
@@ -281,9 +285,9 @@ int mca_coll_mscclpp_native_make_lane(mca_coll_mscclpp_module_t *module, mca_col
         return OMPI_SUCCESS;
     }
     call->args.early = true;
-    call->args.known = true;
-    return mca_coll_mscclpp_lane_make(module, call->buffers, passes_device(call), &call->args.most, prepare_team, call,
-                                      lane_p);
+    call->args.is_size_known = true;
+    return mca_coll_mscclpp_lane_make(module, call->buffers, passes_device(call), &call->args.largest_block,
+                                      prepare_team, call, lane_p);
 }
 
 int mca_coll_mscclpp_native_serve_again(mca_coll_mscclpp_request_t *request, mca_coll_mscclpp_native_t *call)
@@ -296,7 +300,7 @@ int mca_coll_mscclpp_native_serve_again(mca_coll_mscclpp_request_t *request, mca
         return rc;
     }
     call->args.early = true;
-    call->args.known = true;
-    call->args.most = request->most;
+    call->args.is_size_known = true;
+    call->args.largest_block = request->largest_block;
     return mca_coll_mscclpp_lane_finish(lane, call->args.coll, mscclpp_collective(lane->team, &call->args));
 }

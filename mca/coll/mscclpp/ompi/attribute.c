@@ -7,7 +7,7 @@
 static bool attribute_self_set;
 static void (*attribute_ended)(void);
 
-/* Called by Open MPI when it deletes the attributes of MPI_COMM_SELF, at the start of MPI_Finalize. */
+/* Open MPI deletes the attributes of MPI_COMM_SELF at the start of MPI_Finalize: calls attribute_ended. */
 static int self_deleted(MPI_Comm comm, int key, void *value, void *context)
 {
     (void)comm;

@@ -1,6 +1,10 @@
+/* Turns MPI's types and operations into those of kernels, and statuses of the host library into MPI error codes. */
 #include "mca/coll/mscclpp/ompi/module.h"
 
 #include <float.h>
+
+/* Bits of the significand of an IEEE quadruple, as in LDBL_MANT_DIG. */
+#define QUADRUPLE_DIGITS 113
 
 /* The entry for a value in the tables below. Entries that are left out are 0: there is no counterpart. */
 #define ROW(value_) ((unsigned char)((value_) + 1))
@@ -101,7 +105,7 @@ mscclpp_dtype_t mca_coll_mscclpp_dtype(const struct ompi_datatype_t *datatype)
     if (MSCCLPP_DTYPE_LONG_DOUBLE == dtype &&
         (16 != sizeof(long double) ||
          (OMPI_DATATYPE_FLAG_DATA_FORTRAN == (datatype->super.flags & OMPI_DATATYPE_FLAG_DATA_LANGUAGE) &&
-          113 != LDBL_MANT_DIG))) {
+          QUADRUPLE_DIGITS != LDBL_MANT_DIG))) {
         dtype = MSCCLPP_DTYPE_LAST;
     }
     return (mscclpp_dtype_t)dtype;

@@ -160,36 +160,35 @@ typedef struct mca_coll_mscclpp_module_t {
     struct mca_coll_mscclpp_module_t **link; /* what points to this module in that list; NULL: it is not in the list */
     struct ompi_communicator_t *comm;
     mca_coll_mscclpp_previous_t previous; /* what serves calls that this module does not serve */
-    mca_coll_mscclpp_own_t own;           /* with check_calls, called by the functions that compare calls */
+    mca_coll_mscclpp_own_t own_functions; /* with check_calls, called by the functions that compare calls */
     uint64_t checked;                     /* number of calls that were compared */
     bool check_failed;                    /* a call could not be compared: no further one is, and each call fails */
     bool comparing;                       /* a call has been compared and is being served; what serves it may call other
                                              collectives */
-    bool inner;       /* a call that Open MPI itself makes is being served; such calls are not compared */
-    bool enabled;     /* the module has functions in the communicator's table */
-    bool told_broken; /* the BROKEN state has been reported */
+    bool in_ompi_call; /* a call that Open MPI itself makes is being served; such calls are not compared */
+    bool enabled;      /* the module has functions in the communicator's table */
+    bool told_broken;  /* the BROKEN state has been reported */
     mca_coll_mscclpp_team_state_t team_state;
-    unsigned calls_of_some;              /* number of calls, before there was a team, in which some ranks may have
-                                            passed no data */
-    mscclpp_team_t *team;                /* shared, atomic */
-    mca_coll_mscclpp_oob_t *oob;         /* state of oob.c, made when first needed; guarded by the component's lock */
-    bool told_waits;                     /* oob/agree.c has sent messages that late ranks throw away later */
-    bool keeps_comm;                     /* oob/message.c holds a reference to the communicator */
-    uint64_t calls;                      /* shared, atomic: number of calls that kernels may serve, on host or device
-                                            buffers */
-    uint64_t in_hand;                    /* number of the call that runs now; calls may be started ahead of it */
-    mca_coll_mscclpp_queue_t queue;      /* nonblocking calls under way */
-    mca_coll_mscclpp_lane_t *lanes;      /* lanes of persistent requests; guarded by the component's lock */
-    uint64_t lanes_made;                 /* number of lanes made so far, equal on all ranks */
-    mca_coll_mscclpp_lane_t *queued;     /* lane of queued calls; NULL: there were none yet, or they are not queued */
-    bool never_queued;                   /* all ranks agreed that this communicator's queued calls are not queued */
-    uint64_t queued_calls;               /* number of queued calls so far */
-    struct mscclpp_user *user;           /* memory and channels for kernels of the application; NULL: none yet */
+    unsigned undecided_calls;        /* calls, before there was a team, in which some ranks may have passed no data */
+    mscclpp_team_t *team;            /* shared, atomic */
+    mca_coll_mscclpp_oob_t *oob;     /* state of oob.c, made when first needed; guarded by the component's lock */
+    bool told_waits;                 /* oob/agree.c has sent messages that late ranks throw away later */
+    bool keeps_comm;                 /* oob/message.c holds a reference to the communicator */
+    uint64_t calls;                  /* shared, atomic: number of calls that kernels may serve, on host or device
+                                        buffers */
+    uint64_t current_call;           /* number of the call that runs now; calls may be started ahead of it */
+    mca_coll_mscclpp_queue_t queue;  /* nonblocking calls under way */
+    mca_coll_mscclpp_lane_t *lanes;  /* lanes of persistent requests; guarded by the component's lock */
+    uint64_t lanes_made;             /* number of lanes made so far, equal on all ranks */
+    mca_coll_mscclpp_lane_t *queued; /* lane of queued calls; NULL: there were none yet, or they are not queued */
+    bool never_queued;               /* all ranks agreed that this communicator's queued calls are not queued */
+    uint64_t queued_calls;           /* number of queued calls so far */
+    struct mscclpp_user *user;       /* memory and channels for kernels of the application; NULL: none yet */
     mca_coll_mscclpp_lane_t *user_lane;  /* lane of that memory and those channels */
     bool no_lanes;                       /* all ranks agreed that this communicator's persistent requests get no lane */
     bool bound;                          /* MPI_Comm_free will free the team */
     mca_coll_mscclpp_edges_t *edges_in;  /* incoming edges of the topology; NULL: not looked up yet */
-    mca_coll_mscclpp_edges_t *edges_out; /* likewise, of outgoing edges */
+    mca_coll_mscclpp_edges_t *edges_out; /* outgoing edges; NULL: not looked up yet */
     bool parallel_edges;                 /* some rank has several edges to one rank; known once `queued` is made */
     int in_host_call;      /* shared, atomic: not 0 while the previous component serves a call on host buffers */
     int watchers;          /* shared, atomic: not 0 while another thread may read the fields above */
@@ -206,7 +205,7 @@ OBJ_CLASS_DECLARATION(mca_coll_mscclpp_module_t);
 typedef struct {
     const mca_base_component_t *version; /* Open MPI's record of the component, which owns the variables */
     mscclpp_config_t config;             /* settings in force */
-    mscclpp_config_t own;                /* settings of this rank's user */
+    mscclpp_config_t own_config;         /* settings of this rank's user */
     mscclpp_rules_t *rules;              /* NULL: none; from component_init_query to component_close */
     mscclpp_plan_library_t *plans;       /* NULL: none; from component_init_query to component_close */
     const mscclpp_gpu_ops_t *gpu;        /* NULL: no usable device, and no module is created */

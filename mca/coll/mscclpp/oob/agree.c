@@ -28,9 +28,9 @@
 
 /* Memory of Open MPI's all-reduce, which cannot be cancelled. After a failure this memory is therefore never freed. */
 typedef struct {
-    uint64_t mine[MCA_COLL_MSCCLPP_AGREED + 1]; /* the last one: this rank has told others that it waits */
-    uint64_t all[MCA_COLL_MSCCLPP_AGREED + 1];
-    ompi_request_t *request;
+    uint64_t own[MCA_COLL_MSCCLPP_AGREED + 1]; /* the last one: this rank has told others that it waits */
+    uint64_t maxima[MCA_COLL_MSCCLPP_AGREED + 1];
+    ompi_request_t *request; /* of the all-reduce */
 } numbers_t;
 
 /* One wait. Times are by mscclpp_now, in seconds. */
@@ -49,7 +49,7 @@ typedef struct {
  * Seconds after which a hurried rank tells the others that it waits: the time of the warning, but at most half of that
  * to the deadline. 0: never.
  */
-static double patience(void)
+static double seconds_until_asking(void)
 {
     const mscclpp_config_t *config = &mca_coll_mscclpp_state.config;
     const double half = config->timeout / 2;
@@ -57,7 +57,7 @@ static double patience(void)
     return config->warn_after > 0 && (half <= 0 || config->warn_after < half) ? config->warn_after : half;
 }
 
-/* Lists the first ranks that have not told that they wait, and says how many more there are. */
+/* Writes into `text` the first ranks that have not told that they wait, and how many more there are. */
 static void list_late(const wait_t *wait, char *text, size_t size)
 {
     const int ranks = ompi_comm_size(wait->module->comm);
@@ -79,7 +79,7 @@ static void list_late(const wait_t *wait, char *text, size_t size)
 static void tell_all(const wait_t *wait, mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_kind_t kind)
 {
     const int ranks = ompi_comm_size(oob->comm);
-    const uint64_t call = wait->module->in_hand;
+    const uint64_t call = wait->module->current_call;
 
     /* Ranks that are not hurried have no deadline of their own: they wait until they are told. */
     if (MSCCLPP_ERR_NO_MEMORY == mca_coll_mscclpp_oob_post_among(oob, NULL, ranks, kind, call, call, NULL, 0)) {
@@ -90,12 +90,12 @@ static void tell_all(const wait_t *wait, mca_coll_mscclpp_oob_t *oob, mca_coll_m
 }
 
 /*
- * Takes the messages of this agreement that have come. If another rank has told that it waits, this rank does so, too,
- * once. MSCCLPP_ERR_PEER, which is logged, if a rank has given up.
+ * Takes the messages of this agreement that have come. The first one by which another rank tells that it waits makes
+ * this rank tell all others that it waits, too. MSCCLPP_ERR_PEER, which is logged, if a rank has given up.
  */
 static mscclpp_status_t take_messages(wait_t *wait, mca_coll_mscclpp_oob_t *oob)
 {
-    const uint64_t call = wait->module->in_hand;
+    const uint64_t call = wait->module->current_call;
     mca_coll_mscclpp_oob_message_t *message;
     mscclpp_status_t status = mca_coll_mscclpp_oob_advance(oob, MCA_COLL_MSCCLPP_OOB_ANY);
     bool was_asked = false;
@@ -129,7 +129,7 @@ static mscclpp_status_t take_messages(wait_t *wait, mca_coll_mscclpp_oob_t *oob)
 static mscclpp_status_t check_clock(wait_t *wait, mca_coll_mscclpp_oob_t *oob, double now)
 {
     const mscclpp_config_t *config = &mca_coll_mscclpp_state.config;
-    const double waited = now - wait->started, ask_after = patience();
+    const double waited = now - wait->started, ask_after = seconds_until_asking();
     const double answer_time = ask_after < ANSWER_TIME ? ask_after / 2 : ANSWER_TIME;
     const bool is_over = config->timeout > 0 && waited > config->timeout;
     const bool warns = config->warn_after > 0 && waited > config->warn_after && 0 != wait->asked &&
@@ -150,7 +150,7 @@ static mscclpp_status_t check_clock(wait_t *wait, mca_coll_mscclpp_oob_t *oob, d
     wait->warned = true;
     list_late(wait, ranks, sizeof(ranks));
     (void)snprintf(call, sizeof(call), "%s call %llu, agreement on sizes", wait->collective,
-                   (unsigned long long)wait->module->in_hand);
+                   (unsigned long long)wait->module->current_call);
     if (!is_over) {
         mscclpp_report_late(oob->label, call, rank, waited, ranks);
         return MSCCLPP_OK;
@@ -160,8 +160,11 @@ static mscclpp_status_t check_clock(wait_t *wait, mca_coll_mscclpp_oob_t *oob, d
     return MSCCLPP_ERR_TIMEOUT;
 }
 
-/* Every LOOK_EVERY seconds, takes messages and looks at the clock. Returns MSCCLPP_OK if the wait goes on. */
-static mscclpp_status_t look(wait_t *wait)
+/*
+ * Called in every turn of the wait: every LOOK_EVERY seconds, takes messages and looks at the clock. Returns MSCCLPP_OK
+ * if the wait goes on, or the error that ends it.
+ */
+static mscclpp_status_t check_wait(wait_t *wait)
 {
     const double now = mscclpp_now();
     mca_coll_mscclpp_oob_t *oob;
@@ -171,7 +174,7 @@ static mscclpp_status_t look(wait_t *wait)
         return MSCCLPP_OK;
     }
     wait->looked = now;
-    oob = mca_coll_mscclpp_oob_of(wait->module);
+    oob = mca_coll_mscclpp_oob_ensure(wait->module);
     if (oob == NULL) {
         return MSCCLPP_ERR_NO_MEMORY;
     }
@@ -197,18 +200,18 @@ static mscclpp_status_t look(wait_t *wait)
 /* Throws away messages of earlier agreements, which came when this rank no longer needed them. */
 static void drop_messages(mca_coll_mscclpp_module_t *module)
 {
-    mca_coll_mscclpp_oob_t *oob = mca_coll_mscclpp_oob_of(module);
+    mca_coll_mscclpp_oob_t *oob = mca_coll_mscclpp_oob_ensure(module);
 
     if (oob == NULL) {
         return;
     }
     mca_coll_mscclpp_oob_lock(oob);
     (void)mca_coll_mscclpp_oob_advance(oob, MCA_COLL_MSCCLPP_OOB_ANY);
-    mca_coll_mscclpp_oob_drop_before(oob, MCA_COLL_MSCCLPP_OOB_WAITS, module->in_hand);
+    mca_coll_mscclpp_oob_drop_before(oob, MCA_COLL_MSCCLPP_OOB_WAITS, module->current_call);
     pthread_mutex_unlock(&oob->lock);
 }
 
-/* Waits for the all-reduce, or until this rank or another gives up. */
+/* Waits for the all-reduce. Returns an error if this rank or another gives up; it is then still under way. */
 static mscclpp_status_t await(wait_t *wait, const numbers_t *numbers)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -216,14 +219,14 @@ static mscclpp_status_t await(wait_t *wait, const numbers_t *numbers)
     wait->started = wait->looked = mscclpp_now();
     while (!REQUEST_COMPLETE(numbers->request) && MSCCLPP_OK == status) {
         mca_coll_mscclpp_progress();
-        status = look(wait);
+        status = check_wait(wait);
     }
     free(wait->present);
     return status;
 }
 
-int mca_coll_mscclpp_agree(mca_coll_mscclpp_module_t *module, const char *collective, bool hurried,
-                           const uint64_t *mine, uint64_t *all, mscclpp_status_t *late_p)
+int mca_coll_mscclpp_agree(mca_coll_mscclpp_module_t *module, const char *collective, bool hurried, const uint64_t *own,
+                           uint64_t *maxima, mscclpp_status_t *late_p)
 {
     numbers_t *numbers = malloc(sizeof(*numbers));
     wait_t wait = {.module = module, .collective = collective, .hurried = hurried};
@@ -234,10 +237,10 @@ int mca_coll_mscclpp_agree(mca_coll_mscclpp_module_t *module, const char *collec
         mscclpp_error("%s: no memory to agree with the other ranks", mca_coll_mscclpp_comm_name(module->comm));
         return MPI_ERR_NO_MEM;
     }
-    memcpy(numbers->mine, mine, MCA_COLL_MSCCLPP_AGREED * sizeof(*mine));
-    numbers->mine[MCA_COLL_MSCCLPP_AGREED] = module->told_waits;
+    memcpy(numbers->own, own, MCA_COLL_MSCCLPP_AGREED * sizeof(*own));
+    numbers->own[MCA_COLL_MSCCLPP_AGREED] = module->told_waits;
     module->told_waits = false;
-    rc = module->previous.iallreduce(numbers->mine, numbers->all, MCA_COLL_MSCCLPP_AGREED + 1, &ompi_mpi_uint64_t.dt,
+    rc = module->previous.iallreduce(numbers->own, numbers->maxima, MCA_COLL_MSCCLPP_AGREED + 1, &ompi_mpi_uint64_t.dt,
                                      &ompi_mpi_op_max.op, module->comm, &numbers->request,
                                      module->previous.iallreduce_module);
     if (OMPI_SUCCESS != rc) {
@@ -246,14 +249,15 @@ int mca_coll_mscclpp_agree(mca_coll_mscclpp_module_t *module, const char *collec
     }
     *late_p = await(&wait, numbers);
     if (MSCCLPP_OK != *late_p) {
+        /* Open MPI may still write to the numbers, so they are not freed. */
         mca_coll_mscclpp_oob_break_off(module);
         return mca_coll_mscclpp_status_to_ompi(*late_p);
     }
     opal_atomic_rmb();
     rc = numbers->request->req_status.MPI_ERROR;
     (void)ompi_request_free(&numbers->request);
-    memcpy(all, numbers->all, MCA_COLL_MSCCLPP_AGREED * sizeof(*all));
-    if (OMPI_SUCCESS == rc && 0 != numbers->all[MCA_COLL_MSCCLPP_AGREED]) {
+    memcpy(maxima, numbers->maxima, MCA_COLL_MSCCLPP_AGREED * sizeof(*maxima));
+    if (OMPI_SUCCESS == rc && 0 != numbers->maxima[MCA_COLL_MSCCLPP_AGREED]) {
         drop_messages(module);
     }
     free(numbers);

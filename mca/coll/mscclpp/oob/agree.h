@@ -8,8 +8,8 @@
 #define MCA_COLL_MSCCLPP_AGREED 2
 
 /*
- * Yields in `all`, on all ranks, the maximum over all ranks of each number in `mine`. Collective, and waits. Open MPI's
- * own nonblocking all-reduce finds the maxima.
+ * Yields in `maxima`, on all ranks, the maximum over all ranks of each number in `own`. Collective, and waits. Open
+ * MPI's own nonblocking all-reduce finds the maxima.
  *
  * `hurried`: this rank passes device memory, so it warns about late ranks and gives up at the deadline, as in any call
  * that kernels serve. The other ranks may be in a call on host memory, which has no deadline. They wait until a hurried
@@ -18,7 +18,7 @@
  * Returns an MPI error code. If the wait failed, *late_p is the error, such as MSCCLPP_ERR_TIMEOUT or MSCCLPP_ERR_PEER;
  * else it is MSCCLPP_OK.
  */
-int mca_coll_mscclpp_agree(mca_coll_mscclpp_module_t *module, const char *collective, bool hurried,
-                           const uint64_t *mine, uint64_t *all, mscclpp_status_t *late_p);
+int mca_coll_mscclpp_agree(mca_coll_mscclpp_module_t *module, const char *collective, bool hurried, const uint64_t *own,
+                           uint64_t *maxima, mscclpp_status_t *late_p);
 
 #endif

@@ -11,11 +11,11 @@
 /* The state of one all-gather. */
 typedef struct {
     mca_coll_mscclpp_gather_t *gather;
-    int missing; /* ranks whose parts have not come */
-    bool arrived[MCA_COLL_MSCCLPP_GATHER_DIRECT];
+    int missing;                                  /* number of ranks whose parts have not come */
+    bool arrived[MCA_COLL_MSCCLPP_GATHER_DIRECT]; /* by index: the rank's part has come */
 } direct_t;
 
-/* Lists the ranks whose data have not come. */
+/* Writes the list of the ranks whose parts have not come into `text`, cut off at `size` bytes. */
 static void list_missing(const direct_t *direct, char *text, size_t size)
 {
     size_t used = 0;
@@ -113,8 +113,9 @@ mscclpp_status_t mca_coll_mscclpp_gather_direct(mca_coll_mscclpp_gather_t *gathe
 
     direct.arrived[gather->self] = true;
     mca_coll_mscclpp_oob_lock(oob);
-    status = mca_coll_mscclpp_oob_post_among(oob, gather->members, gather->count, MCA_COLL_MSCCLPP_OOB_GATHER,
-                                             gather->number, oob->module->in_hand, gather->sendbuf, gather->length);
+    status =
+        mca_coll_mscclpp_oob_post_among(oob, gather->members, gather->count, MCA_COLL_MSCCLPP_OOB_GATHER,
+                                        gather->number, oob->module->current_call, gather->sendbuf, gather->length);
     pthread_mutex_unlock(&oob->lock);
     return MSCCLPP_OK == status ? mca_coll_mscclpp_gather_run(gather, &direct, direct_step, direct_watch) : status;
 }

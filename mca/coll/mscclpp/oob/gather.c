@@ -19,6 +19,7 @@ int mca_coll_mscclpp_gather_rank(const mca_coll_mscclpp_gather_t *gather, int in
     return gather->members != NULL ? gather->members[index] : index;
 }
 
+/* Returns the index of a rank, or -1. A binary search, because the members ascend. */
 int mca_coll_mscclpp_gather_find(const mca_coll_mscclpp_gather_t *gather, int rank)
 {
     int low = 0, high = gather->count - 1;
@@ -41,7 +42,7 @@ void mca_coll_mscclpp_gather_report(const mca_coll_mscclpp_gather_t *gather, boo
     char call[96];
 
     (void)snprintf(call, sizeof(call), "call %llu, set-up of device communication",
-                   (unsigned long long)gather->oob->module->in_hand);
+                   (unsigned long long)gather->oob->module->current_call);
     if (is_over) {
         mscclpp_report_deadline(gather->oob->label, call, rank, config->timeout, ranks, config->check_calls);
     } else {
@@ -62,10 +63,10 @@ mscclpp_status_t mca_coll_mscclpp_gather_ended(mca_coll_mscclpp_gather_t *gather
 {
     mca_coll_mscclpp_oob_t *oob = gather->oob;
     mca_coll_mscclpp_oob_message_t *message =
-        mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_REFUSE, oob->module->in_hand);
+        mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_REFUSE, oob->module->current_call);
 
     if (message != NULL) {
-        mca_coll_mscclpp_report_mixed(oob->module, oob->module->in_hand, message->peer, ompi_comm_rank(oob->comm));
+        mca_coll_mscclpp_report_mixed(oob->module, oob->module->current_call, message->peer, ompi_comm_rank(oob->comm));
         *culprit_p = message->peer;
         free(message);
         return MSCCLPP_ERR_MIXED;
@@ -89,7 +90,7 @@ mscclpp_status_t mca_coll_mscclpp_oob_check(mca_coll_mscclpp_oob_t *oob)
     if (!oob->revoked) {
         oob->revoked = true;
         mscclpp_error("%s: call %llu: the communicator was revoked or one of its processes failed", oob->label,
-                      (unsigned long long)oob->module->in_hand);
+                      (unsigned long long)oob->module->current_call);
     }
     return MSCCLPP_ERR_REVOKED;
 }

@@ -34,7 +34,7 @@ static mca_coll_mscclpp_oob_message_t *queue_unlink(mca_coll_mscclpp_oob_queue_t
     return message;
 }
 
-/* Makes a message of `size` bytes, header included. NULL if there is no memory. */
+/* Allocates a message of `size` bytes, header included, to or from rank `peer`. NULL if there is no memory. */
 static mca_coll_mscclpp_oob_message_t *message_create(int peer, size_t size)
 {
     mca_coll_mscclpp_oob_message_t *message = malloc(sizeof(*message) - sizeof(message->header) + size);
@@ -87,7 +87,7 @@ static mca_coll_mscclpp_oob_message_t *create_sent(const mca_coll_mscclpp_oob_t 
     return message;
 }
 
-/* Begins to send a message, which the list of sends then owns. If that fails, frees it. */
+/* Begins to send a message, which the list of sends then owns. If that fails, logs it and frees the message. */
 static mscclpp_status_t send_message(mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_message_t *message)
 {
     int rc;
@@ -126,10 +126,10 @@ mscclpp_status_t mca_coll_mscclpp_oob_post_among(mca_coll_mscclpp_oob_t *oob, co
 {
     const mca_coll_mscclpp_oob_header_t header = {MCA_COLL_MSCCLPP_OOB_MAGIC, kind, number, call, length};
     const int rank = ompi_comm_rank(oob->comm);
-    mca_coll_mscclpp_oob_queue_t ready;
+    mca_coll_mscclpp_oob_queue_t unsent;
     mscclpp_status_t status = MSCCLPP_OK;
 
-    queue_init(&ready);
+    queue_init(&unsent);
     /* Each rank begins behind its own place, so that not all of them send to the same peer at once. */
     for (int i = 1; i <= count && MSCCLPP_OK == status; ++i) {
         const int index = (rank + i) % count, peer = members != NULL ? members[index] : index;
@@ -141,13 +141,13 @@ mscclpp_status_t mca_coll_mscclpp_oob_post_among(mca_coll_mscclpp_oob_t *oob, co
         if (message == NULL) {
             status = MSCCLPP_ERR_NO_MEMORY;
         } else {
-            queue_append(&ready, message);
+            queue_append(&unsent, message);
         }
     }
-    while (MSCCLPP_OK == status && ready.first != NULL) {
-        status = send_message(oob, queue_unlink(&ready, &ready.first));
+    while (MSCCLPP_OK == status && unsent.first != NULL) {
+        status = send_message(oob, queue_unlink(&unsent, &unsent.first));
     }
-    queue_free(&ready);
+    queue_free(&unsent);
     return status;
 }
 
@@ -173,7 +173,7 @@ void mca_coll_mscclpp_oob_send_empty(mca_coll_mscclpp_module_t *module, const in
                                      mca_coll_mscclpp_oob_kind_t kind, uint64_t number)
 {
     mca_coll_mscclpp_oob_header_t header = {
-        .magic = MCA_COLL_MSCCLPP_OOB_MAGIC, .kind = kind, .number = number, .call = module->in_hand};
+        .magic = MCA_COLL_MSCCLPP_OOB_MAGIC, .kind = kind, .number = number, .call = module->current_call};
 
     /* A blocking send of so short a message ends at once, even if the peer does not receive yet. */
     for (int i = 0; i < count; ++i) {
@@ -197,9 +197,7 @@ void mca_coll_mscclpp_oob_abstain(mca_coll_mscclpp_module_t *module, uint64_t nu
     mca_coll_mscclpp_oob_abstain_among(module, NULL, ompi_comm_size(module->comm), number);
 }
 
-/*
- * If a message's request is complete, frees the request, sets *rc_p to its MPI error code, and returns true.
- */
+/* If a message's request is complete, frees the request, sets *rc_p to its MPI error code, and returns true. */
 static bool end_if_complete(mca_coll_mscclpp_oob_message_t *message, int *rc_p)
 {
     if (!REQUEST_COMPLETE(message->request)) {
@@ -234,7 +232,8 @@ static mscclpp_status_t advance_sends(mca_coll_mscclpp_oob_t *oob)
 
 /*
  * Begins to receive up to `limit` messages that have arrived. There is a limit because a probe that finds no message
- * costs a turn of Open MPI's progress, which yields the processor if ranks outnumber processors.
+ * costs a turn of Open MPI's progress, which yields the processor if ranks outnumber processors. Returns
+ * MSCCLPP_ERR_PEER, which is logged, if Open MPI cannot receive; a lack of memory is no error.
  */
 static mscclpp_status_t begin_receives(mca_coll_mscclpp_oob_t *oob, int limit)
 {
@@ -276,7 +275,7 @@ static mscclpp_status_t begin_receives(mca_coll_mscclpp_oob_t *oob, int limit)
     return MSCCLPP_OK;
 }
 
-/* True if a message's header and length fit together. */
+/* True if a message is one of this component: its header is whole, and gives the length that has come. */
 static bool is_sound(const mca_coll_mscclpp_oob_message_t *message)
 {
     return message->size >= sizeof(mca_coll_mscclpp_oob_header_t) &&
@@ -332,11 +331,12 @@ mscclpp_status_t mca_coll_mscclpp_oob_advance(mca_coll_mscclpp_oob_t *oob, int l
 }
 
 mca_coll_mscclpp_oob_message_t *mca_coll_mscclpp_oob_take(mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_kind_t kind,
-                                                          uint64_t which)
+                                                          uint64_t identifier)
 {
     for (mca_coll_mscclpp_oob_message_t **link = &oob->inbox.first; *link != NULL; link = &(*link)->next) {
         const mca_coll_mscclpp_oob_header_t *header = &(*link)->header;
-        if (kind == header->kind && which == (MCA_COLL_MSCCLPP_OOB_REFUSE == kind ? header->call : header->number)) {
+        if (kind == header->kind &&
+            identifier == (MCA_COLL_MSCCLPP_OOB_REFUSE == kind ? header->call : header->number)) {
             return queue_unlink(&oob->inbox, link);
         }
     }

@@ -55,10 +55,10 @@ typedef struct mca_coll_mscclpp_oob_message {
     unsigned char data[];
 } mca_coll_mscclpp_oob_message_t;
 
-/* Messages, the oldest first. */
+/* Messages, the oldest first. A queue must not be moved. */
 typedef struct {
-    mca_coll_mscclpp_oob_message_t *first;
-    mca_coll_mscclpp_oob_message_t **end; /* the link that a further message is put into */
+    mca_coll_mscclpp_oob_message_t *first; /* NULL: the queue is empty */
+    mca_coll_mscclpp_oob_message_t **end;  /* the link that a further message is put into */
 } mca_coll_mscclpp_oob_queue_t;
 
 /* The messages of one communicator. */
@@ -66,23 +66,23 @@ struct mca_coll_mscclpp_oob {
     mca_coll_mscclpp_module_t *module;
     struct ompi_communicator_t *comm;
     pthread_mutex_t lock; /* guards the fields below; held during point-to-point calls, none of which waits */
-    mca_coll_mscclpp_oob_queue_t sends;
-    mca_coll_mscclpp_oob_queue_t receives;
-    mca_coll_mscclpp_oob_queue_t inbox; /* received, and nobody has asked for them yet */
-    uint64_t gathers;                   /* number of all-gathers of all ranks that this rank has begun */
-    uint64_t exchanges;                 /* number of exchanges with some ranks that it has begun */
-    uint64_t gathers_among;             /* number of all-gathers of its node's ranks that it has begun */
-    mca_coll_mscclpp_oob_port_t port;   /* port of the communicator's own team */
-    bool revoked;                       /* a message has reported that the communicator was revoked */
-    bool starved;                       /* a message has reported that there is no memory to receive into */
-    char label[MPI_MAX_OBJECT_NAME];    /* names the communicator in log lines */
+    mca_coll_mscclpp_oob_queue_t sends;    /* being sent */
+    mca_coll_mscclpp_oob_queue_t receives; /* being received */
+    mca_coll_mscclpp_oob_queue_t inbox;    /* received, and nobody has asked for them yet */
+    uint64_t gathers;                      /* number of all-gathers of all ranks that this rank has begun */
+    uint64_t exchanges;                    /* number of exchanges with some ranks that it has begun */
+    uint64_t gathers_among;                /* number of all-gathers of its node's ranks that it has begun */
+    mca_coll_mscclpp_oob_port_t port;      /* port of the communicator's own team */
+    bool revoked;                          /* a message has reported that the communicator was revoked */
+    bool starved;                          /* a message has reported that there is no memory to receive into */
+    char label[MPI_MAX_OBJECT_NAME];       /* names the communicator in log lines */
 };
 
 /*
  * Returns the messages of the module's communicator. Makes the object if it does not exist. Any thread may call this.
  * Without memory it logs this and returns NULL.
  */
-mca_coll_mscclpp_oob_t *mca_coll_mscclpp_oob_of(mca_coll_mscclpp_module_t *module);
+mca_coll_mscclpp_oob_t *mca_coll_mscclpp_oob_ensure(mca_coll_mscclpp_module_t *module);
 
 /* Initializes the queues of a zeroed object. Frees them once no other thread can use the object. */
 void mca_coll_mscclpp_oob_queues_init(mca_coll_mscclpp_oob_t *oob);
@@ -133,18 +133,18 @@ mscclpp_status_t mca_coll_mscclpp_oob_post_among(mca_coll_mscclpp_oob_t *oob, co
 mscclpp_status_t mca_coll_mscclpp_oob_advance(mca_coll_mscclpp_oob_t *oob, int limit);
 
 /*
- * Takes out of the inbox the first message of `kind` whose number (for OOB_REFUSE: whose call) is `which`. NULL if
- * there is none. The caller frees it by free().
+ * Takes out of the inbox the first message of `kind` whose number (for OOB_REFUSE: whose call) is `identifier`. NULL
+ * if there is none. The caller frees it by free().
  */
 mca_coll_mscclpp_oob_message_t *mca_coll_mscclpp_oob_take(mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_kind_t kind,
-                                                          uint64_t which);
+                                                          uint64_t identifier);
 
 /* Frees messages in the inbox that belong to all-gathers before `number`, of all ranks or of a node as `number` is. */
 void mca_coll_mscclpp_oob_drop_old(mca_coll_mscclpp_oob_t *oob, uint64_t number);
 
 /*
  * Sends a message without data to ranks `members` of the communicator, or to ranks 0 .. count - 1 if `members` is NULL.
- * Needs no memory, and leaves out this rank.
+ * Needs no memory, and leaves out this rank. A peer that cannot be reached waits until its own deadline.
  */
 void mca_coll_mscclpp_oob_send_empty(mca_coll_mscclpp_module_t *module, const int *members, int count,
                                      mca_coll_mscclpp_oob_kind_t kind, uint64_t number);

@@ -42,7 +42,7 @@ static mscclpp_status_t run_gather(mca_coll_mscclpp_gather_t *gather)
                                                                  : mca_coll_mscclpp_gather_tree(gather);
     }
     if (MSCCLPP_ERR_NO_MEMORY == status) {
-        /* No rank has received this rank's part, so no rank completes this all-gather. All ranks end it likewise. */
+        /* No rank has received this rank's part, so no rank completes this all-gather. All ranks return this status. */
         mca_coll_mscclpp_oob_abstain_among(oob->module, gather->members, gather->count, gather->number);
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
@@ -52,7 +52,7 @@ static mscclpp_status_t run_gather(mca_coll_mscclpp_gather_t *gather)
     return status;
 }
 
-/* The table's all-gather. */
+/* The table's all-gather, among all ranks of the communicator. */
 static mscclpp_status_t oob_allgather(void *context, const void *sendbuf, void *recvbuf, size_t length)
 {
     mca_coll_mscclpp_oob_t *oob = ((const mca_coll_mscclpp_oob_port_t *)context)->oob;
@@ -113,7 +113,7 @@ static mscclpp_status_t oob_post_message(void *context, int peer, const void *me
         return MSCCLPP_ERR_INVALID;
     }
     mca_coll_mscclpp_oob_lock(oob);
-    status = mca_coll_mscclpp_oob_post(oob, peer, MCA_COLL_MSCCLPP_OOB_CONTROL, port->number, oob->module->in_hand,
+    status = mca_coll_mscclpp_oob_post(oob, peer, MCA_COLL_MSCCLPP_OOB_CONTROL, port->number, oob->module->current_call,
                                        message, length);
     pthread_mutex_unlock(&oob->lock);
     return status;
@@ -152,7 +152,7 @@ static mscclpp_status_t oob_poll_message(void *context, int *peer_p, void *messa
     return MSCCLPP_OK;
 }
 
-mca_coll_mscclpp_oob_t *mca_coll_mscclpp_oob_of(mca_coll_mscclpp_module_t *module)
+mca_coll_mscclpp_oob_t *mca_coll_mscclpp_oob_ensure(mca_coll_mscclpp_module_t *module)
 {
     mca_coll_mscclpp_oob_t *oob;
 
@@ -179,7 +179,7 @@ mca_coll_mscclpp_oob_t *mca_coll_mscclpp_oob_of(mca_coll_mscclpp_module_t *modul
 int mca_coll_mscclpp_oob_create(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_oob_port_t *port,
                                 mscclpp_oob_t *oob_p)
 {
-    mca_coll_mscclpp_oob_t *oob = mca_coll_mscclpp_oob_of(module);
+    mca_coll_mscclpp_oob_t *oob = mca_coll_mscclpp_oob_ensure(module);
 
     if (oob == NULL) {
         return OMPI_ERR_OUT_OF_RESOURCE;
@@ -238,7 +238,7 @@ int mca_coll_mscclpp_oob_refuse(mca_coll_mscclpp_module_t *module, uint64_t call
         if (OMPI_SUCCESS != rc || !arrived) {
             return -1;
         }
-        oob = mca_coll_mscclpp_oob_of(module);
+        oob = mca_coll_mscclpp_oob_ensure(module);
     }
     if (oob == NULL || 0 != pthread_mutex_trylock(&oob->lock)) {
         return -1;

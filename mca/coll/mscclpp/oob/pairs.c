@@ -25,24 +25,27 @@ typedef struct {
 /* Puts a peer's message into place. MSCCLPP_ERR_PEER, which is logged, if it is too long or nobody waits for it. */
 static mscclpp_status_t accept_message(pairs_t *pairs, const mca_coll_mscclpp_oob_message_t *message)
 {
-    int i = 0;
+    int index = 0;
 
-    while (i < pairs->count && (pairs->peers[i] != message->peer || pairs->arrived[i])) {
-        ++i;
+    while (index < pairs->count && (pairs->peers[index] != message->peer || pairs->arrived[index])) {
+        ++index;
     }
-    if (i == pairs->count || message->header.length > pairs->pitch) {
+    if (index == pairs->count || message->header.length > pairs->pitch) {
         mscclpp_error("%s: rank %d sent %llu bytes of set-up data that nobody expects; do all ranks load the same "
                       "version?",
                       pairs->gather.oob->label, message->peer, (unsigned long long)message->header.length);
         return MSCCLPP_ERR_PEER;
     }
-    memcpy(pairs->received + (size_t)i * pairs->pitch, message->data, message->header.length);
-    pairs->arrived[i] = true;
+    memcpy(pairs->received + (size_t)index * pairs->pitch, message->data, message->header.length);
+    pairs->arrived[index] = true;
     --pairs->missing;
     return MSCCLPP_OK;
 }
 
-/* Receives what has come (mca_coll_mscclpp_gather_step_fn_t). */
+/*
+ * Receives the messages that have come (mca_coll_mscclpp_gather_step_fn_t). Goes on until this rank's own have been
+ * sent, too.
+ */
 static mscclpp_status_t pairs_step(void *state)
 {
     pairs_t *pairs = state;
@@ -109,7 +112,7 @@ mscclpp_status_t mca_coll_mscclpp_oob_pairs(mca_coll_mscclpp_oob_t *oob, const i
     pairs.gather.number = ++oob->exchanges;
     while (posted < count && MSCCLPP_OK == status) {
         status = mca_coll_mscclpp_oob_post(oob, peers[posted], MCA_COLL_MSCCLPP_OOB_PAIR, pairs.gather.number,
-                                           oob->module->in_hand, (const char *)sent + (size_t)posted * pitch,
+                                           oob->module->current_call, (const char *)sent + (size_t)posted * pitch,
                                            lengths[posted]);
         posted += MSCCLPP_OK == status;
     }

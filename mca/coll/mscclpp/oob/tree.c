@@ -51,6 +51,7 @@ typedef struct {
     int32_t culprit; /* rank in the communicator that is to blame */
 } ending_t;
 
+/* The state of one all-gather on this rank. */
 typedef struct {
     mca_coll_mscclpp_gather_t *gather;
     whole_t *whole;    /* the parts that have come so far */
@@ -107,14 +108,14 @@ static void find_neighbours(tree_t *tree)
     tree->missing = tree->children;
 }
 
-/* Starts to send a copy of the data to a neighbour. */
+/* Starts to send a copy of the data to a neighbour, in a message of this all-gather. A failure is logged. */
 static mscclpp_status_t post(tree_t *tree, const neighbour_t *to, mca_coll_mscclpp_oob_kind_t kind, const void *data,
                              size_t length)
 {
     mca_coll_mscclpp_oob_t *oob = tree->gather->oob;
 
-    return mca_coll_mscclpp_oob_post(oob, rank_of(tree, to), kind, tree->gather->number, oob->module->in_hand, data,
-                                     length);
+    return mca_coll_mscclpp_oob_post(oob, rank_of(tree, to), kind, tree->gather->number, oob->module->current_call,
+                                     data, length);
 }
 
 /* The neighbour that has this rank in the communicator, or NULL. */
@@ -172,7 +173,10 @@ static mscclpp_status_t accept_data(tree_t *tree, const mca_coll_mscclpp_oob_mes
     return MSCCLPP_OK;
 }
 
-/* Takes the data that has come: parts from the children and, once this rank has sent its own up, the whole. */
+/*
+ * Puts the data that have come into place: parts from the children and, once this rank has sent its own up, the whole.
+ * MSCCLPP_ERR_PEER, which is logged, if they are not as expected.
+ */
 static mscclpp_status_t receive(tree_t *tree)
 {
     mca_coll_mscclpp_gather_t *gather = tree->gather;
@@ -330,7 +334,7 @@ static mscclpp_status_t tree_step(void *state)
     return tree->complete && settle_sends(tree) && oob->sends.first == NULL ? MSCCLPP_OK : MSCCLPP_IN_PROGRESS;
 }
 
-/* Asks a neighbour that this rank waits for, unless it has been asked. True if its time to answer is over. */
+/* Asks a neighbour that this rank waits for, once. True if it has not answered and its time to answer is over. */
 static bool ask_if_late(tree_t *tree, neighbour_t *neighbour, double now)
 {
     if (neighbour->done || neighbour->answered) {
@@ -413,7 +417,7 @@ mscclpp_status_t mca_coll_mscclpp_gather_tree(mca_coll_mscclpp_gather_t *gather)
         return MSCCLPP_ERR_NO_MEMORY;
     }
     tree.whole->header = (mca_coll_mscclpp_oob_header_t){MCA_COLL_MSCCLPP_OOB_MAGIC, MCA_COLL_MSCCLPP_OOB_WHOLE,
-                                                         gather->number, gather->oob->module->in_hand, length};
+                                                         gather->number, gather->oob->module->current_call, length};
     if (gather->length > 0) {
         memcpy(tree.whole->data + (size_t)gather->self * gather->length, gather->sendbuf, gather->length);
     }

@@ -7,7 +7,7 @@
 typedef mca_coll_mscclpp_stage_call_t call_t;
 
 /* The number of ranks with which a rank exchanges blocks. */
-static int peers(struct ompi_communicator_t *comm)
+static int count_peers(struct ompi_communicator_t *comm)
 {
     return OMPI_COMM_IS_INTER(comm) ? ompi_comm_remote_size(comm) : ompi_comm_size(comm);
 }
@@ -31,7 +31,7 @@ static void describe_allgather(call_t *call, const void *sbuf, mca_coll_mscclpp_
     } else {
         mca_coll_mscclpp_stage_elements(&call->send.read, (size_t)scount, sdtype);
     }
-    mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)rcount * (size_t)peers(comm), rdtype);
+    mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)rcount * (size_t)count_peers(comm), rdtype);
 }
 
 /* MPI_Allgatherv: reads this rank's block (in place: of the receive buffer), and writes all blocks. */
@@ -41,12 +41,12 @@ static void describe_allgatherv(call_t *call, const void *sbuf, mca_coll_mscclpp
                                 struct ompi_communicator_t *comm)
 {
     if (set_buffers(call, sbuf, rbuf)) {
-        mca_coll_mscclpp_stage_vector(&call->recv.read, peers(comm), rcounts, displs, rdtype);
+        mca_coll_mscclpp_stage_vector(&call->recv.read, count_peers(comm), rcounts, displs, rdtype);
         mca_coll_mscclpp_stage_only(&call->recv.read, ompi_comm_rank(comm));
     } else {
         mca_coll_mscclpp_stage_elements(&call->send.read, (size_t)scount, sdtype);
     }
-    mca_coll_mscclpp_stage_vector(&call->recv.write, peers(comm), rcounts, displs, rdtype);
+    mca_coll_mscclpp_stage_vector(&call->recv.write, count_peers(comm), rcounts, displs, rdtype);
 }
 
 /* MPI_Alltoall: reads a block for each rank (in place: of the receive buffer), and writes one from each. */
@@ -54,7 +54,7 @@ static void describe_alltoall(call_t *call, const void *sbuf, mca_coll_mscclpp_c
                               struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
                               struct ompi_datatype_t *rdtype, struct ompi_communicator_t *comm)
 {
-    size_t ranks = (size_t)peers(comm);
+    size_t ranks = (size_t)count_peers(comm);
 
     if (set_buffers(call, sbuf, rbuf)) {
         mca_coll_mscclpp_stage_elements(&call->recv.read, (size_t)rcount * ranks, rdtype);
@@ -71,11 +71,11 @@ static void describe_alltoallv(call_t *call, const void *sbuf, mca_coll_mscclpp_
                                struct ompi_datatype_t *rdtype, struct ompi_communicator_t *comm)
 {
     if (set_buffers(call, sbuf, rbuf)) {
-        mca_coll_mscclpp_stage_vector(&call->recv.read, peers(comm), rcounts, rdispls, rdtype);
+        mca_coll_mscclpp_stage_vector(&call->recv.read, count_peers(comm), rcounts, rdispls, rdtype);
     } else {
-        mca_coll_mscclpp_stage_vector(&call->send.read, peers(comm), scounts, sdispls, sdtype);
+        mca_coll_mscclpp_stage_vector(&call->send.read, count_peers(comm), scounts, sdispls, sdtype);
     }
-    mca_coll_mscclpp_stage_vector(&call->recv.write, peers(comm), rcounts, rdispls, rdtype);
+    mca_coll_mscclpp_stage_vector(&call->recv.write, count_peers(comm), rcounts, rdispls, rdtype);
 }
 
 /* MPI_Alltoallw: as MPI_Alltoallv, with a type for each block. */
@@ -85,19 +85,20 @@ static void describe_alltoallw(call_t *call, const void *sbuf, mca_coll_mscclpp_
                                struct ompi_datatype_t *const *rdtypes, struct ompi_communicator_t *comm)
 {
     if (set_buffers(call, sbuf, rbuf)) {
-        mca_coll_mscclpp_stage_types(&call->recv.read, peers(comm), rcounts, rdispls, rdtypes);
+        mca_coll_mscclpp_stage_types(&call->recv.read, count_peers(comm), rcounts, rdispls, rdtypes);
     } else {
-        mca_coll_mscclpp_stage_types(&call->send.read, peers(comm), scounts, sdispls, sdtypes);
+        mca_coll_mscclpp_stage_types(&call->send.read, count_peers(comm), scounts, sdispls, sdtypes);
     }
-    mca_coll_mscclpp_stage_types(&call->recv.write, peers(comm), rcounts, rdispls, rdtypes);
+    mca_coll_mscclpp_stage_types(&call->recv.write, count_peers(comm), rcounts, rdispls, rdtypes);
 }
 
-/* Describes a reduction to which this rank contributes `in` elements, and of which it receives `out` elements. */
-static void describe_reduction(call_t *call, const void *sbuf, void *rbuf, size_t in, size_t out,
+/* Describes a reduction to which this rank contributes `in_count` elements, and receives `out_count` elements. */
+static void describe_reduction(call_t *call, const void *sbuf, void *rbuf, size_t in_count, size_t out_count,
                                struct ompi_datatype_t *dtype)
 {
-    mca_coll_mscclpp_stage_elements(set_buffers(call, sbuf, rbuf) ? &call->recv.read : &call->send.read, in, dtype);
-    mca_coll_mscclpp_stage_elements(&call->recv.write, out, dtype);
+    mca_coll_mscclpp_stage_elements(set_buffers(call, sbuf, rbuf) ? &call->recv.read : &call->send.read, in_count,
+                                    dtype);
+    mca_coll_mscclpp_stage_elements(&call->recv.write, out_count, dtype);
 }
 
 /* MPI_Allreduce: reads and writes `count` elements. */
@@ -126,14 +127,14 @@ static void describe_reduce_scatter(call_t *call, const void *sbuf, void *rbuf, 
                                     struct ompi_datatype_t *dtype, struct ompi_op_t *op,
                                     struct ompi_communicator_t *comm)
 {
-    size_t own = (size_t)mca_coll_mscclpp_count_at(rcounts, ompi_comm_rank(comm));
-    size_t all = 0;
+    size_t own_count = (size_t)mca_coll_mscclpp_count_at(rcounts, ompi_comm_rank(comm));
+    size_t total_count = 0;
 
     (void)op;
     for (int rank = 0; rank < ompi_comm_size(comm); ++rank) {
-        all += (size_t)mca_coll_mscclpp_count_at(rcounts, rank);
+        total_count += (size_t)mca_coll_mscclpp_count_at(rcounts, rank);
     }
-    describe_reduction(call, sbuf, rbuf, all, own, dtype);
+    describe_reduction(call, sbuf, rbuf, total_count, own_count, dtype);
 }
 
 /* MPI_Scan: reads and writes `count` elements. */

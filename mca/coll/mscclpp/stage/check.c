@@ -35,7 +35,7 @@ static uint64_t block_bytes(const layout_t *layout, int blocks, int index)
     return 0;
 }
 
-/* The bytes of all blocks of a layout. */
+/* The bytes of data in all blocks of a layout together. */
 static uint64_t all_bytes(const layout_t *layout)
 {
     uint64_t bytes = 0;
@@ -128,7 +128,7 @@ static int neighbour(struct ompi_communicator_t *comm, int index, bool in)
     return in ? comm->c_topo->mtc.dist_graph->in[index] : comm->c_topo->mtc.dist_graph->out[index];
 }
 
-/* Fills in what a call on a topology sends along its edges and expects from them. */
+/* Fills in what a call on a topology sends along its edges and expects from them. Edges to one peer add up. */
 static void fill_neighbours(const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view,
                             struct ompi_communicator_t *comm, int peers, pair_t *pairs)
 {
@@ -152,7 +152,10 @@ static void fill_neighbours(const mca_coll_mscclpp_stage_call_t *call, const mca
     }
 }
 
-/* Describes a call in the form in which ranks compare calls. check->pairs must be zeroed. */
+/*
+ * Describes a call in the form in which ranks compare calls: the sizes in `check`, and what goes to each peer and comes
+ * from it in check->pairs, which must be zeroed.
+ */
 static void describe_call(const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view,
                           struct ompi_communicator_t *comm, mca_coll_mscclpp_check_call_t *check)
 {
@@ -202,7 +205,7 @@ static void describe_call(const mca_coll_mscclpp_stage_call_t *call, const mca_c
     }
 }
 
-/* Whether an argument has data in device memory. */
+/* True if an argument has data in device memory. */
 static bool has_device_data(const mca_coll_mscclpp_stage_argument_t *argument)
 {
     const char *address;

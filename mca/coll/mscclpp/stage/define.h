@@ -1,8 +1,8 @@
 /*
- * STAGE_COLLECTIVE generates the functions of a collective from one description, each blocking, nonblocking and
- * persistent: those that stage a call, and those that compare the calls of all ranks before they are served
- * (check_calls). The functions of all collectives differ only in their names, their arguments and the request, so they
- * are written once, here. What a collective means is in ordinary functions.
+ * STAGE_COLLECTIVE generates the functions of a collective from one description: those that stage a call, and those
+ * that compare the calls of all ranks before they are served (check_calls). There are blocking, nonblocking and
+ * persistent ones. The functions of all collectives differ only in their names, their arguments and the request, so
+ * they are written once, here. What a collective means is in ordinary functions.
  *
  * `params_` are the parameters that the three variants share, and `args_` their names, both in parentheses. The buffers
  * are named sbuf and rbuf. `use_` is one of STAGE_USE_..., and `is_` one of STAGE_IS_....
@@ -18,7 +18,9 @@
 
 #define STAGE_LIST(...) __VA_ARGS__
 
-/* Replace the buffers by their copies, and in reductions also the operation. */
+/*
+ * Replace the buffers by their copies, and in reductions also the operation. The macros set the functions' parameters.
+ */
 #define STAGE_USE_BOTH(stage_)                                                                                         \
     sbuf = (stage_).send.host;                                                                                         \
     rbuf = (stage_).recv.host
@@ -56,7 +58,8 @@
 
 /* For the functions that compare calls: calls the module's own function or, if it has none, the previous one. */
 #define STAGE_SERVE(slot_, ...)                                                                                        \
-    (module->own.slot_ != NULL ? module->own.slot_(__VA_ARGS__, base) : STAGE_PREVIOUS(slot_, __VA_ARGS__))
+    (module->own_functions.slot_ != NULL ? module->own_functions.slot_(__VA_ARGS__, base)                              \
+                                         : STAGE_PREVIOUS(slot_, __VA_ARGS__))
 
 /*
  * The body of a function that compares calls of the application before they are served. Calls that Open MPI itself
@@ -69,11 +72,11 @@
     int rc;                                                                                                            \
                                                                                                                        \
     if (!mca_coll_mscclpp_check_wanted(module, __builtin_return_address(0))) {                                         \
-        const bool inner = module->inner;                                                                              \
+        const bool was_in_ompi_call = module->in_ompi_call;                                                            \
                                                                                                                        \
-        module->inner = true;                                                                                          \
+        module->in_ompi_call = true;                                                                                   \
         rc = STAGE_SERVE(slot_, STAGE_LIST args_, __VA_ARGS__);                                                        \
-        module->inner = inner;                                                                                         \
+        module->in_ompi_call = was_in_ompi_call;                                                                       \
         return rc;                                                                                                     \
     }                                                                                                                  \
     describe_##name_(&call, STAGE_LIST args_, comm);                                                                   \
@@ -86,6 +89,11 @@
     }                                                                                                                  \
     return rc
 
+/*
+ * The functions of a collective: blocking_<name>, nonblocking_<name> and persistent_<name> stage a call that touches
+ * device memory, and pass any other call to the previous component. checked_<name>, checked_i<name> and
+ * checked_<name>_init compare calls.
+ */
 #define STAGE_COLLECTIVE(name_, params_, args_, use_, is_)                                                             \
     static int blocking_##name_(STAGE_LIST params_, struct ompi_communicator_t *comm, mca_coll_base_module_t *base)    \
     {                                                                                                                  \

@@ -15,9 +15,7 @@
 #define SEGMENTS_FIRST 256
 #define SEGMENTS_GROWTH 8
 
-/*
- * Holes of at most this many bytes, on average, are read along with the data, because leaving a hole out costs a copy.
- */
+/* Holes of at most this many bytes, on average, are read with the data, because leaving a hole out costs a copy. */
 #define HOLE_MAX 4096
 
 /* One block of a layout. Sizes, offsets and bounds are in bytes. */
@@ -46,10 +44,10 @@ typedef struct {
 } builder_t;
 
 /*
- * Finds block `index` of a layout. False if it holds no data. For an empty block MPI lets the displacement be anything,
- * and with a count of 0 also the type.
+ * Describes block `index` of a layout in *block. False if it holds no data. Of such a block MPI lets the displacement
+ * be anything, and with a count of 0 also the type, so neither is looked at.
  */
-static bool block_at(const mca_coll_mscclpp_stage_layout_t *layout, int index, block_t *block)
+static bool get_block(const mca_coll_mscclpp_stage_layout_t *layout, int index, block_t *block)
 {
     const struct ompi_datatype_t *type;
     ptrdiff_t lb;
@@ -89,23 +87,20 @@ static bool block_at(const mca_coll_mscclpp_stage_layout_t *layout, int index, b
     return true;
 }
 
-/* The index after a layout's last block. */
+/* The index after a layout's last block; of an empty layout, that of its first block. */
 static int blocks_end(const mca_coll_mscclpp_stage_layout_t *layout)
 {
     return MCA_COLL_MSCCLPP_STAGE_NOTHING == layout->kind ? layout->first : layout->first + layout->blocks;
 }
 
-/*
- * The bytes from a block's first to its last, holes included. An extent may be negative: the first element is then the
- * highest.
- */
+/* The bytes from a block's first to its last, holes included. With a negative extent, the first element is highest. */
 static mca_coll_mscclpp_stage_piece_t block_span(const block_t *block)
 {
-    ptrdiff_t last = block->extent * (ptrdiff_t)(block->count - 1);
+    ptrdiff_t to_last = block->extent * (ptrdiff_t)(block->count - 1);
     mca_coll_mscclpp_stage_piece_t span = {.count = 1, .repeats = 1};
 
-    span.offset = block->offset + block->true_lb + (last < 0 ? last : 0);
-    span.length = (size_t)(block->true_ub - block->true_lb) + (size_t)(last < 0 ? -last : last);
+    span.offset = block->offset + block->true_lb + (to_last < 0 ? to_last : 0);
+    span.length = (size_t)(block->true_ub - block->true_lb) + (size_t)(to_last < 0 ? -to_last : to_last);
     return span;
 }
 
@@ -119,15 +114,15 @@ static bool is_contiguous(const block_t *block)
 /* Makes a list of pieces empty. */
 static void pieces_init(mca_coll_mscclpp_stage_pieces_t *list)
 {
-    list->pieces = list->own;
+    list->pieces = list->built_in;
     list->used = 0;
-    list->capacity = sizeof(list->own) / sizeof(list->own[0]);
+    list->capacity = sizeof(list->built_in) / sizeof(list->built_in[0]);
 }
 
 /* Frees the memory of a list of pieces, and makes it empty. */
 static void pieces_release(mca_coll_mscclpp_stage_pieces_t *list)
 {
-    if (list->pieces != list->own) {
+    if (list->pieces != list->built_in) {
         mca_coll_mscclpp_stage_spare_put(list->pieces);
     }
     pieces_init(list);
@@ -139,7 +134,7 @@ static bool is_single(const mca_coll_mscclpp_stage_piece_t *piece)
     return 1 == piece->count && 1 == piece->repeats;
 }
 
-/* Appends a piece. Returns an MPI error code, which is logged. */
+/* Appends a copy of a piece. Returns an MPI error code, which is logged; after an error the list is as before. */
 static int pieces_push(mca_coll_mscclpp_stage_pieces_t *list, const mca_coll_mscclpp_stage_piece_t *piece)
 {
     if (list->used == list->capacity) {
@@ -153,7 +148,7 @@ static int pieces_push(mca_coll_mscclpp_stage_pieces_t *list, const mca_coll_msc
         for (size_t index = 0; index < list->used; ++index) {
             pieces[index] = list->pieces[index];
         }
-        if (list->pieces != list->own) {
+        if (list->pieces != list->built_in) {
             mca_coll_mscclpp_stage_spare_put(list->pieces);
         }
         list->pieces = pieces;
@@ -167,14 +162,15 @@ static int pieces_push(mca_coll_mscclpp_stage_pieces_t *list, const mca_coll_msc
 void mca_coll_mscclpp_stage_piece_bounds(const mca_coll_mscclpp_stage_piece_t *piece, ptrdiff_t *low_p,
                                          ptrdiff_t *high_p)
 {
-    ptrdiff_t runs = (ptrdiff_t)(piece->count - 1) * piece->stride;
-    ptrdiff_t repeats = (ptrdiff_t)(piece->repeats - 1) * piece->extent;
+    ptrdiff_t to_last_run = (ptrdiff_t)(piece->count - 1) * piece->stride;
+    ptrdiff_t to_last_repeat = (ptrdiff_t)(piece->repeats - 1) * piece->extent;
 
-    *low_p = piece->offset + (runs < 0 ? runs : 0) + (repeats < 0 ? repeats : 0);
-    *high_p = piece->offset + (ptrdiff_t)piece->length + (runs > 0 ? runs : 0) + (repeats > 0 ? repeats : 0);
+    *low_p = piece->offset + (to_last_run < 0 ? to_last_run : 0) + (to_last_repeat < 0 ? to_last_repeat : 0);
+    *high_p = piece->offset + (ptrdiff_t)piece->length + (to_last_run > 0 ? to_last_run : 0) +
+              (to_last_repeat > 0 ? to_last_repeat : 0);
 }
 
-/* The number of bytes from an offset to the end of the allocation that contains it; 0 if that is not known. */
+/* The bytes from an offset to the end of its allocation; 0 if that is not known. Asks the runtime only if it must. */
 static size_t bytes_to_end(builder_t *builder, ptrdiff_t offset)
 {
     uintptr_t address = builder->address + (uintptr_t)offset;
@@ -207,30 +203,30 @@ static bool merge_piece(builder_t *builder, mca_coll_mscclpp_stage_piece_t *last
 }
 
 /*
- * Appends a piece, or merges it with the last one. A piece that reaches from one allocation into the next becomes
- * several pieces. In a type of absolute addresses neighbouring bytes may belong to two allocations, and the GPU's
- * runtime refuses to copy these at once.
+ * Appends a piece, or merges it with the last one. A contiguous piece that reaches from one allocation into the next
+ * becomes several pieces, because the GPU's runtime refuses to copy it at once. In a type of absolute addresses,
+ * neighbouring bytes may belong to two allocations. Returns an MPI error code, which is logged.
  */
 static int pieces_add(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder,
                       const mca_coll_mscclpp_stage_piece_t *piece)
 {
-    mca_coll_mscclpp_stage_piece_t part = *piece;
+    mca_coll_mscclpp_stage_piece_t slice = *piece;
     size_t bytes_left = piece->length;
     ptrdiff_t low, high;
     int rc = OMPI_SUCCESS;
 
     mca_coll_mscclpp_stage_piece_bounds(piece, &low, &high);
-    part.in_one_allocation = bytes_to_end(builder, low) >= (size_t)(high - low);
+    slice.in_one_allocation = bytes_to_end(builder, low) >= (size_t)(high - low);
     if (!is_single(piece)) {
-        return pieces_push(list, &part);
+        return pieces_push(list, &slice);
     }
-    for (; bytes_left > 0 && OMPI_SUCCESS == rc; bytes_left -= part.length, part.offset += (ptrdiff_t)part.length) {
-        size_t available = bytes_to_end(builder, part.offset);
+    for (; bytes_left > 0 && OMPI_SUCCESS == rc; bytes_left -= slice.length, slice.offset += (ptrdiff_t)slice.length) {
+        size_t available = bytes_to_end(builder, slice.offset);
 
-        part.length = available > 0 && available < bytes_left ? available : bytes_left;
-        part.in_one_allocation = available > 0;
-        if (0 == list->used || !merge_piece(builder, &list->pieces[list->used - 1], &part)) {
-            rc = pieces_push(list, &part);
+        slice.length = available > 0 && available < bytes_left ? available : bytes_left;
+        slice.in_one_allocation = available > 0;
+        if (0 == list->used || !merge_piece(builder, &list->pieces[list->used - 1], &slice)) {
+            rc = pieces_push(list, &slice);
         }
     }
     return rc;
@@ -365,7 +361,10 @@ void mca_coll_mscclpp_stage_element_release(mca_coll_mscclpp_stage_pieces_t *lis
     pieces_release(list);
 }
 
-/* Turns a piece of one element into that of `count` elements. Neighbouring columns, for example, become a wider one. */
+/*
+ * Turns a piece of one element into that of `count` elements: into wider runs if the elements' runs adjoin, else into
+ * more runs if they lie at one stride, else into repeats.
+ */
 static void repeat_piece(mca_coll_mscclpp_stage_piece_t *piece, size_t count, ptrdiff_t extent)
 {
     ptrdiff_t width = (ptrdiff_t)(piece->length * count);
@@ -398,7 +397,7 @@ static bool is_read_whole(builder_t *builder, const block_t *block, const mca_co
            bytes_to_end(builder, span->offset) >= span->length;
 }
 
-/* Adds the elements of a block with holes. builder->element describes the block's type. */
+/* Adds the elements of a block with holes. builder->element describes its type. Returns an MPI error code. */
 static int add_elements(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder, const block_t *block)
 {
     int rc = OMPI_SUCCESS;
@@ -423,7 +422,7 @@ static int add_blocks(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder,
     for (int index = layout->first; index < blocks_end(layout) && OMPI_SUCCESS == rc; ++index) {
         mca_coll_mscclpp_stage_piece_t span;
 
-        if (!block_at(layout, index, &block)) {
+        if (!get_block(layout, index, &block)) {
             continue;
         }
         span = block_span(&block);
@@ -482,24 +481,24 @@ static bool reaches_far(const mca_coll_mscclpp_stage_argument_t *argument,
 }
 
 /*
- * Looks for a byte of a layout for which `matches` is true. *enough_p is set if no other byte of the argument needs to
- * be asked about, because all of them are in one allocation.
+ * Looks for a byte of a layout for which `matches` is true. *is_settled_p is set if no other byte of the argument needs
+ * to be asked about, because all of them are in one allocation.
  */
 static bool layout_find(const mca_coll_mscclpp_stage_argument_t *argument,
                         const mca_coll_mscclpp_stage_layout_t *layout, element_t *element,
-                        bool (*matches)(const void *), const char **address_p, bool *enough_p)
+                        bool (*matches)(const void *), const char **address_p, bool *is_settled_p)
 {
     uintptr_t address = (uintptr_t)argument->address;
     block_t block;
 
-    *enough_p = false;
-    for (int index = layout->first; index < blocks_end(layout) && !*enough_p; ++index) {
+    *is_settled_p = false;
+    for (int index = layout->first; index < blocks_end(layout) && !*is_settled_p; ++index) {
         mca_coll_mscclpp_stage_piece_t span;
 
-        if (!block_at(layout, index, &block)) {
+        if (!get_block(layout, index, &block)) {
             continue;
         }
-        *enough_p = !reaches_far(argument, layout);
+        *is_settled_p = !reaches_far(argument, layout);
         span = block_span(&block);
         *address_p = (const char *)(address + (uintptr_t)span.offset);
         if (matches(*address_p)) {
@@ -514,7 +513,7 @@ static bool layout_find(const mca_coll_mscclpp_stage_argument_t *argument,
             }
             continue;
         }
-        *address_p += span.length - 1;
+        *address_p += span.length - 1; /* a block with holes may reach into another allocation */
         if (matches(*address_p)) {
             return true;
         }
@@ -526,13 +525,13 @@ bool mca_coll_mscclpp_stage_find(const mca_coll_mscclpp_stage_argument_t *argume
                                  const char **address_p)
 {
     element_t element;
-    bool enough;
+    bool is_settled;
     bool found;
 
     element.type = NULL;
     pieces_init(&element.list);
-    found = layout_find(argument, &argument->read, &element, matches, address_p, &enough) ||
-            (!enough && layout_find(argument, &argument->write, &element, matches, address_p, &enough));
+    found = layout_find(argument, &argument->read, &element, matches, address_p, &is_settled) ||
+            (!is_settled && layout_find(argument, &argument->write, &element, matches, address_p, &is_settled));
     pieces_release(&element.list);
     return found;
 }
@@ -554,7 +553,7 @@ static bool widen(mca_coll_mscclpp_stage_plan_t *plan, const mca_coll_mscclpp_st
     block_t block;
 
     for (int index = layout->first; index < blocks_end(layout); ++index) {
-        if (block_at(layout, index, &block)) {
+        if (get_block(layout, index, &block)) {
             mca_coll_mscclpp_stage_piece_t span = block_span(&block);
             ptrdiff_t high = span.offset + (ptrdiff_t)span.length;
 

@@ -12,7 +12,7 @@ typedef mca_coll_mscclpp_stage_call_t call_t;
 typedef struct {
     int in;
     int out;
-    bool has_holes; /* some neighbours do not exist; the blocks received from them stay as they are */
+    bool has_absent; /* some neighbours do not exist; the blocks received from them stay as they are */
 } degrees_t;
 
 /* The degrees in a grid. Absent neighbours count, too: their edges lead to MPI_PROC_NULL. */
@@ -21,7 +21,7 @@ static degrees_t cart_degrees(const mca_topo_base_comm_cart_t *cart)
     degrees_t degrees = {.in = 2 * cart->ndims, .out = 2 * cart->ndims};
 
     for (int dim = 0; dim < cart->ndims; ++dim) {
-        degrees.has_holes = degrees.has_holes || !cart->periods[dim];
+        degrees.has_absent = degrees.has_absent || !cart->periods[dim];
     }
     return degrees;
 }
@@ -72,7 +72,7 @@ static degrees_t set_buffers(call_t *call, const void *sbuf, void *rbuf, struct 
  */
 static void keep_absent_blocks(call_t *call, degrees_t degrees)
 {
-    if (degrees.has_holes) {
+    if (degrees.has_absent) {
         call->recv.read = call->recv.write;
     }
 }

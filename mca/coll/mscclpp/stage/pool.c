@@ -1,4 +1,7 @@
-/* The pool has size classes with one list of unused blocks each; a list's links lie in the unused blocks themselves. */
+/*
+ * The pool of pinned memory. Block sizes are powers of two, and each size has a list of unused blocks. A list's links
+ * lie in the unused blocks themselves.
+ */
 #include "mca/coll/mscclpp/stage/pool.h"
 
 #include <pthread.h>
@@ -6,7 +9,7 @@
 #include "mca/coll/mscclpp/ompi/module.h"
 #include "mca/common/base/log.h"
 
-/* One more than log2 of the largest block size divided by the smallest. */
+/* Number of block sizes: one more than log2 of the largest divided by the smallest. */
 #define CLASSES 15
 
 _Static_assert(MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MIN << (CLASSES - 1) == MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MAX,
@@ -34,9 +37,9 @@ static int class_of(size_t size)
 }
 
 /*
- * To free pinned memory may wait for every running kernel. A staged operation may end within a progress loop that
- * itself waits for one of this component's kernels, so memory must not be freed there. Memory that the pool does not
- * keep is freed at the end of a blocking call, or by the next call that takes a block.
+ * Frees the blocks that were given back and that the pool does not keep. Called at the end of a blocking call, and by
+ * the next call that takes a block. To free pinned memory may wait for every running kernel. A staged operation may end
+ * within a progress loop that itself waits for one of this component's kernels, so memory must not be freed there.
  */
 void mca_coll_mscclpp_stage_pool_trim(void)
 {

@@ -16,7 +16,10 @@
 /* Yields at least `size` bytes of undefined content, aligned to a page. Thread-safe. */
 mscclpp_status_t mca_coll_mscclpp_stage_pool_get(size_t size, void **block_p);
 
-/* Gives a block back. `size` is the size that was asked for. NULL is allowed. */
+/*
+ * Gives a block back: to later calls, or to the next trim if the pool keeps enough. Frees nothing, so a progress loop
+ * may call it. `size` is the size that was asked for. NULL is allowed.
+ */
 void mca_coll_mscclpp_stage_pool_put(void *block, size_t size);
 
 /*

@@ -17,9 +17,12 @@
  * a request after its own free function has run, to release the types and operations that it retained in it.
  */
 static opal_free_list_t requests;
-static bool ready;
+static bool is_ready; /* mca_coll_mscclpp_stage_init has succeeded */
 
-/* Requests under way. Any thread pushes new ones on `arrived`. Only the holder of `busy` looks at `active`. */
+/*
+ * Requests under way. Any thread pushes new ones on `arrived`, from which the holder of `busy` moves them to `active`.
+ * Nobody else looks at `active`.
+ */
 static _Atomic(mca_coll_mscclpp_stage_request_t *) arrived;
 static mca_coll_mscclpp_stage_request_t *active;
 static atomic_flag busy = ATOMIC_FLAG_INIT;
@@ -52,7 +55,10 @@ static int finish_inner(mca_coll_mscclpp_stage_request_t *request)
     return error;
 }
 
-/* Makes progress on one request. True once its operation has ended, with its result in *error_p. */
+/*
+ * Makes progress on one request: once the inner request has ended, starts the copy back, and then asks for its end.
+ * True once the operation has ended, with its result in *error_p.
+ */
 static bool advance(mca_coll_mscclpp_stage_request_t *request, int *error_p)
 {
     bool done = false;
@@ -73,11 +79,14 @@ static bool advance(mca_coll_mscclpp_stage_request_t *request, int *error_p)
         }
         request->copying = true;
     }
-    *error_p = mca_coll_mscclpp_stage_copied(&request->stage, ++request->polls > POLLS_MAX, &done);
+    *error_p = mca_coll_mscclpp_stage_end_copy_out(&request->stage, ++request->polls > POLLS_MAX, &done);
     return done || OMPI_SUCCESS != *error_p;
 }
 
-/* Completes a request. Its owner may free it in another thread before this function returns. */
+/*
+ * Completes a request with an MPI error code, and gives back the memory of one that is not persistent. Its owner may
+ * free it in another thread before this function returns.
+ */
 static void complete(mca_coll_mscclpp_stage_request_t *request, int error)
 {
     if (!request->super.super.req_persistent) {
@@ -102,6 +111,7 @@ static int progress(void)
     if (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire)) {
         return 0;
     }
+    /* Moves the requests that have arrived to the end of the active ones. */
     for (link = &active; *link != NULL; link = &(*link)->next) {
     }
     *link = atomic_exchange_explicit(&arrived, NULL, memory_order_acquire);
@@ -290,6 +300,7 @@ int mca_coll_mscclpp_stage_init(void)
     int rc;
 
     OBJ_CONSTRUCT(&requests, opal_free_list_t);
+    /* Without payload buffers; empty at first, grows by 8 requests at a time, and has no limit. */
     rc = opal_free_list_init(&requests, sizeof(mca_coll_mscclpp_stage_request_t), opal_cache_line_size,
                              OBJ_CLASS(mca_coll_mscclpp_stage_request_t), 0, 0, 0, -1, 8, NULL, 0, NULL, NULL, NULL);
     if (OPAL_SUCCESS != rc) {
@@ -300,7 +311,7 @@ int mca_coll_mscclpp_stage_init(void)
         goto err_requests;
     }
     mca_coll_mscclpp_stage_op_init();
-    ready = true;
+    is_ready = true;
     return OMPI_SUCCESS;
 
 err_requests:
@@ -310,10 +321,10 @@ err_requests:
 
 void mca_coll_mscclpp_stage_fini(void)
 {
-    if (!ready) {
+    if (!is_ready) {
         return;
     }
-    ready = false;
+    is_ready = false;
     opal_progress_unregister(progress);
     OBJ_DESTRUCT(&requests);
     mca_coll_mscclpp_stage_close();

@@ -22,7 +22,7 @@
 #define LOWEST_ADDRESS ((uintptr_t)1 << 33)
 #define END_ADDRESS ((uintptr_t)1 << 47)
 
-/* How many random addresses are tried. */
+/* How many random addresses are tried before the whole range is mapped. */
 #define TRIES 100
 
 /* Above this many bytes windows are tried first, to leave enough address space for the call's other argument. */
@@ -33,29 +33,29 @@ typedef struct {
     int count;
     struct {
         ptrdiff_t low, high;
-    } spans[MCA_COLL_MSCCLPP_STAGE_WINDOWS];
+    } span[MCA_COLL_MSCCLPP_STAGE_WINDOWS];
 } spans_t;
 
 /* Adds the span low .. high - 1, and merges it with the spans near it. False if there are too many spans. */
 static bool add_span(spans_t *spans, ptrdiff_t low, ptrdiff_t high)
 {
-    int first = 0, end, behind;
+    int first = 0, end, after_end;
 
-    while (first < spans->count && spans->spans[first].high + NEAR < low) {
+    while (first < spans->count && spans->span[first].high + NEAR < low) {
         ++first;
     }
-    for (end = first; end < spans->count && spans->spans[end].low <= high + NEAR; ++end) {
-        low = spans->spans[end].low < low ? spans->spans[end].low : low;
-        high = spans->spans[end].high > high ? spans->spans[end].high : high;
+    for (end = first; end < spans->count && spans->span[end].low <= high + NEAR; ++end) {
+        low = spans->span[end].low < low ? spans->span[end].low : low;
+        high = spans->span[end].high > high ? spans->span[end].high : high;
     }
-    behind = spans->count - end;
-    if (first + 1 + behind > MCA_COLL_MSCCLPP_STAGE_WINDOWS) {
+    after_end = spans->count - end;
+    if (first + 1 + after_end > MCA_COLL_MSCCLPP_STAGE_WINDOWS) {
         return false;
     }
-    memmove(&spans->spans[first + 1], &spans->spans[end], (size_t)behind * sizeof(spans->spans[0]));
-    spans->spans[first].low = low;
-    spans->spans[first].high = high;
-    spans->count = first + 1 + behind;
+    memmove(&spans->span[first + 1], &spans->span[end], (size_t)after_end * sizeof(spans->span[0]));
+    spans->span[first].low = low;
+    spans->span[first].high = high;
+    spans->count = first + 1 + after_end;
     return true;
 }
 
@@ -111,44 +111,45 @@ static char *map_memory(char *address, size_t size)
     return mapped;
 }
 
-void mca_coll_mscclpp_stage_unreserve(mca_coll_mscclpp_stage_room_t *room)
+void mca_coll_mscclpp_stage_unreserve(mca_coll_mscclpp_stage_reservation_t *reservation)
 {
-    for (int i = 0; i < room->count; ++i) {
-        if (0 != munmap(room->windows[i].address, room->windows[i].size)) {
-            mscclpp_warn("cannot give back %zu bytes of address space: %m", room->windows[i].size);
+    for (int i = 0; i < reservation->count; ++i) {
+        if (0 != munmap(reservation->windows[i].address, reservation->windows[i].size)) {
+            mscclpp_warn("cannot give back %zu bytes of address space: %m", reservation->windows[i].size);
         }
     }
-    room->count = 0;
+    reservation->count = 0;
 }
 
-/* Maps memory at an address (NULL: anywhere), and notes it in the room. False if that fails. */
-static bool map_window(mca_coll_mscclpp_stage_room_t *room, char *address, size_t size)
+/* Maps memory at an address (NULL: anywhere), and notes it in the reservation. False if that fails. */
+static bool map_window(mca_coll_mscclpp_stage_reservation_t *reservation, char *address, size_t size)
 {
     char *mapped = map_memory(address, size);
 
     if (mapped != NULL) {
-        room->windows[room->count].address = mapped;
-        room->windows[room->count].size = size;
-        ++room->count;
+        reservation->windows[reservation->count].address = mapped;
+        reservation->windows[reservation->count].size = size;
+        ++reservation->count;
     }
     return mapped != NULL;
 }
 
 /*
- * Maps a window for each span. The copy of plan->low is to lie `in_page` bytes behind `block`, and all other copies as
- * far from it as the data are from plan->low. If a window cannot be mapped, returns false with nothing mapped.
+ * Maps a window for each span. The copy of plan->low is to lie `in_page` bytes behind `range_start`, and all other
+ * copies as far from it as the data are from plan->low. If a window cannot be mapped, returns false with nothing
+ * mapped.
  */
-static bool map_windows(const mca_coll_mscclpp_stage_plan_t *plan, const spans_t *spans, char *block, size_t in_page,
-                        size_t slack, mca_coll_mscclpp_stage_room_t *room)
+static bool map_windows(const mca_coll_mscclpp_stage_plan_t *plan, const spans_t *spans, char *range_start,
+                        size_t in_page, size_t slack, mca_coll_mscclpp_stage_reservation_t *reservation)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
 
     for (int i = 0; i < spans->count; ++i) {
-        const size_t begin = (in_page + (size_t)(spans->spans[i].low - plan->low)) / page * page;
-        const size_t end = in_page + (size_t)(spans->spans[i].high - plan->low) + slack;
+        const size_t begin = (in_page + (size_t)(spans->span[i].low - plan->low)) / page * page;
+        const size_t end = in_page + (size_t)(spans->span[i].high - plan->low) + slack;
 
-        if (!map_window(room, block + begin, (end - begin + page - 1) / page * page)) {
-            mca_coll_mscclpp_stage_unreserve(room);
+        if (!map_window(reservation, range_start + begin, (end - begin + page - 1) / page * page)) {
+            mca_coll_mscclpp_stage_unreserve(reservation);
             return false;
         }
     }
@@ -167,42 +168,45 @@ static char *guess_address(size_t size)
     return (char *)((LOWEST_ADDRESS + number % (END_ADDRESS - LOWEST_ADDRESS - size)) / page * page);
 }
 
-/* Maps windows at a random address. NULL if that fails, if there are too many parts, or if one window holds all. */
+/*
+ * Chooses a random range of addresses, maps windows in it, and returns the start of the range. NULL, with nothing
+ * mapped, if that fails, if there are too many parts, or if one window holds all.
+ */
 static char *find_windows(const mca_coll_mscclpp_stage_plan_t *plan, size_t in_page, size_t slack, size_t size,
-                          mca_coll_mscclpp_stage_room_t *room)
+                          mca_coll_mscclpp_stage_reservation_t *reservation)
 {
     spans_t spans = {0};
-    char *block;
+    char *range_start;
 
     if (!add_pieces(&spans, &plan->in) || !add_pieces(&spans, &plan->out) || spans.count < 2) {
         return NULL;
     }
-    for (int i = 0; i < TRIES && (block = guess_address(size)) != NULL; ++i) {
-        if (map_windows(plan, &spans, block, in_page, slack, room)) {
-            return block;
+    for (int i = 0; i < TRIES && (range_start = guess_address(size)) != NULL; ++i) {
+        if (map_windows(plan, &spans, range_start, in_page, slack, reservation)) {
+            return range_start;
         }
     }
     return NULL;
 }
 
 mscclpp_status_t mca_coll_mscclpp_stage_reserve(const mca_coll_mscclpp_stage_plan_t *plan, size_t in_page, size_t slack,
-                                                mca_coll_mscclpp_stage_room_t *room, void **block_p)
+                                                mca_coll_mscclpp_stage_reservation_t *reservation, void **memory_p)
 {
     const size_t size = in_page + (size_t)(plan->high - plan->low) + slack;
-    char *block = NULL;
+    char *range_start = NULL;
 
-    room->count = 0;
+    reservation->count = 0;
     if (size > WINDOWS_FROM) {
-        block = find_windows(plan, in_page, slack, size, room);
+        range_start = find_windows(plan, in_page, slack, size, reservation);
     }
-    if (block == NULL && map_window(room, NULL, size)) {
-        block = room->windows[0].address;
+    if (range_start == NULL && map_window(reservation, NULL, size)) {
+        range_start = reservation->windows[0].address;
     }
-    if (block == NULL) {
+    if (range_start == NULL) {
         mscclpp_error("cannot reserve %zu bytes of address space for a staged buffer whose parts lie so far apart: %m",
                       size);
         return MSCCLPP_ERR_NO_MEMORY;
     }
-    *block_p = block;
+    *memory_p = range_start;
     return MSCCLPP_OK;
 }

@@ -13,7 +13,7 @@ typedef enum {
     OUTSIDE /* on an intercommunicator, a rank of the root's group that is not the root */
 } role_t;
 
-/* This rank's part in a call with a root. */
+/* This rank's role in a call with a root. */
 static role_t role_of(int root, struct ompi_communicator_t *comm)
 {
     if (OMPI_COMM_IS_INTER(comm)) {
@@ -23,7 +23,7 @@ static role_t role_of(int root, struct ompi_communicator_t *comm)
 }
 
 /* The number of ranks that the root exchanges blocks with, itself included, except on an intercommunicator. */
-static int peers(struct ompi_communicator_t *comm)
+static int count_peers(struct ompi_communicator_t *comm)
 {
     return OMPI_COMM_IS_INTER(comm) ? ompi_comm_remote_size(comm) : ompi_comm_size(comm);
 }
@@ -51,7 +51,7 @@ static to_root_t to_root(call_t *call, const void *sbuf, void *rbuf, int root, s
                        .in_place = contributes && MPI_IN_PLACE == sbuf};
 }
 
-/* What a rank does with data from the root. If the root works in place, its own share stays where it lies. */
+/* What a rank does with data from the root. A root that works in place sends, but does not receive its own block. */
 typedef struct {
     bool sends;
     bool receives;
@@ -86,16 +86,16 @@ static void describe_reduce(call_t *call, const void *sbuf, void *rbuf, mca_coll
                             struct ompi_datatype_t *dtype, struct ompi_op_t *op, int root,
                             struct ompi_communicator_t *comm)
 {
-    to_root_t part = to_root(call, sbuf, rbuf, root, comm);
+    to_root_t duties = to_root(call, sbuf, rbuf, root, comm);
 
     (void)op;
-    if (part.sends) {
+    if (duties.sends) {
         mca_coll_mscclpp_stage_elements(&call->send.read, (size_t)count, dtype);
     }
-    if (part.in_place) {
+    if (duties.in_place) {
         mca_coll_mscclpp_stage_elements(&call->recv.read, (size_t)count, dtype);
     }
-    if (part.receives) {
+    if (duties.receives) {
         mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)count, dtype);
     }
 }
@@ -105,17 +105,17 @@ static void describe_gather(call_t *call, const void *sbuf, mca_coll_mscclpp_cou
                             struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
                             struct ompi_datatype_t *rdtype, int root, struct ompi_communicator_t *comm)
 {
-    to_root_t part = to_root(call, sbuf, rbuf, root, comm);
+    to_root_t duties = to_root(call, sbuf, rbuf, root, comm);
 
-    if (part.sends) {
+    if (duties.sends) {
         mca_coll_mscclpp_stage_elements(&call->send.read, (size_t)scount, sdtype);
     }
-    if (part.in_place) {
+    if (duties.in_place) {
         mca_coll_mscclpp_stage_elements(&call->recv.read, (size_t)rcount, rdtype);
         mca_coll_mscclpp_stage_only(&call->recv.read, ompi_comm_rank(comm));
     }
-    if (part.receives) {
-        mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)rcount * (size_t)peers(comm), rdtype);
+    if (duties.receives) {
+        mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)rcount * (size_t)count_peers(comm), rdtype);
     }
 }
 
@@ -125,17 +125,17 @@ static void describe_gatherv(call_t *call, const void *sbuf, mca_coll_mscclpp_co
                              mca_coll_mscclpp_displs_t displs, struct ompi_datatype_t *rdtype, int root,
                              struct ompi_communicator_t *comm)
 {
-    to_root_t part = to_root(call, sbuf, rbuf, root, comm);
+    to_root_t duties = to_root(call, sbuf, rbuf, root, comm);
 
-    if (part.sends) {
+    if (duties.sends) {
         mca_coll_mscclpp_stage_elements(&call->send.read, (size_t)scount, sdtype);
     }
-    if (part.in_place) {
-        mca_coll_mscclpp_stage_vector(&call->recv.read, peers(comm), rcounts, displs, rdtype);
+    if (duties.in_place) {
+        mca_coll_mscclpp_stage_vector(&call->recv.read, count_peers(comm), rcounts, displs, rdtype);
         mca_coll_mscclpp_stage_only(&call->recv.read, ompi_comm_rank(comm));
     }
-    if (part.receives) {
-        mca_coll_mscclpp_stage_vector(&call->recv.write, peers(comm), rcounts, displs, rdtype);
+    if (duties.receives) {
+        mca_coll_mscclpp_stage_vector(&call->recv.write, count_peers(comm), rcounts, displs, rdtype);
     }
 }
 
@@ -144,12 +144,12 @@ static void describe_scatter(call_t *call, const void *sbuf, mca_coll_mscclpp_co
                              struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
                              struct ompi_datatype_t *rdtype, int root, struct ompi_communicator_t *comm)
 {
-    from_root_t part = from_root(call, sbuf, rbuf, root, comm);
+    from_root_t duties = from_root(call, sbuf, rbuf, root, comm);
 
-    if (part.sends) {
-        mca_coll_mscclpp_stage_elements(&call->send.read, (size_t)scount * (size_t)peers(comm), sdtype);
+    if (duties.sends) {
+        mca_coll_mscclpp_stage_elements(&call->send.read, (size_t)scount * (size_t)count_peers(comm), sdtype);
     }
-    if (part.receives) {
+    if (duties.receives) {
         mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)rcount, rdtype);
     }
 }
@@ -160,12 +160,12 @@ static void describe_scatterv(call_t *call, const void *sbuf, mca_coll_mscclpp_c
                               mca_coll_mscclpp_count_t rcount, struct ompi_datatype_t *rdtype, int root,
                               struct ompi_communicator_t *comm)
 {
-    from_root_t part = from_root(call, sbuf, rbuf, root, comm);
+    from_root_t duties = from_root(call, sbuf, rbuf, root, comm);
 
-    if (part.sends) {
-        mca_coll_mscclpp_stage_vector(&call->send.read, peers(comm), scounts, displs, sdtype);
+    if (duties.sends) {
+        mca_coll_mscclpp_stage_vector(&call->send.read, count_peers(comm), scounts, displs, sdtype);
     }
-    if (part.receives) {
+    if (duties.receives) {
         mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)rcount, rdtype);
     }
 }

@@ -13,22 +13,22 @@ typedef union {
 void *mca_coll_mscclpp_stage_spare_get(size_t size)
 {
     head_t *head;
-    size_t whole;
+    size_t total;
 
     if (size > SIZE_MAX - sizeof(*head)) {
         return NULL;
     }
-    whole = size + sizeof(*head);
-    head = malloc(whole);
+    total = size + sizeof(*head);
+    head = malloc(total);
     if (head != NULL) {
         head->mapped = 0;
         return head + 1;
     }
-    head = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    head = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (MAP_FAILED == (void *)head) {
         return NULL;
     }
-    head->mapped = whole;
+    head->mapped = total;
     return head + 1;
 }
 

@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-/* Returns NULL if neither malloc nor the system has memory. */
+/* `get` returns NULL if neither malloc nor the system has memory. `put` frees what `get` returned; NULL is allowed. */
 void *mca_coll_mscclpp_stage_spare_get(size_t size);
 void mca_coll_mscclpp_stage_spare_put(void *memory);
 

@@ -12,12 +12,12 @@
 #define ALIGNMENT 64
 
 /*
- * The number of places that a copy can have in its block, ALIGNMENT bytes apart. Up to two of them may give pointers
+ * The number of places that a copy can have in its memory, ALIGNMENT bytes apart. Up to two of them may give pointers
  * that are not allowed: see choose_place.
  */
 #define PLACES 3
 
-/* A block that is too large for the pool is not pinned if the call copies less than 1 byte in SPARSE of it. */
+/* Memory that is too large for the pool is not pinned if the call copies less than 1 byte in SPARSE of it. */
 #define SPARSE 4
 
 /* The most devices of a process that can be staged. */
@@ -34,7 +34,7 @@ static int to_mpi(mscclpp_status_t status)
 }
 
 /* Yields the staging stream of a device, or of the current one if `device` is negative. Makes it when first used. */
-static mscclpp_status_t stream_of(int device, mscclpp_gpu_stream_t **stream_p)
+static mscclpp_status_t ensure_stream(int device, mscclpp_gpu_stream_t **stream_p)
 {
     const mscclpp_gpu_ops_t *gpu = mca_coll_mscclpp_state.gpu;
     mscclpp_status_t status = MSCCLPP_OK;
@@ -53,6 +53,7 @@ static mscclpp_status_t stream_of(int device, mscclpp_gpu_stream_t **stream_p)
     stream = atomic_load_explicit(&streams[device], memory_order_acquire);
     if (stream == NULL) {
         pthread_mutex_lock(&streams_lock);
+        /* Looked up once more, because another thread may have made it in the meantime. */
         stream = atomic_load_explicit(&streams[device], memory_order_relaxed);
         if (stream == NULL) {
             status = gpu->stream_create(device, &stream);
@@ -72,7 +73,7 @@ void mca_coll_mscclpp_stage_open(int device)
 {
     mscclpp_gpu_stream_t *stream;
 
-    (void)stream_of(device, &stream);
+    (void)ensure_stream(device, &stream);
 }
 
 /* True if some touched byte of an argument is in device memory. *address_p is the address of such a byte. */
@@ -102,12 +103,12 @@ static int buffer_prepare(mca_coll_mscclpp_stage_buffer_t *buffer, const mca_col
 
     buffer->user = (char *)argument->address;
     buffer->host = buffer->user;
-    buffer->block = NULL;
+    buffer->memory = NULL;
     if (!argument_on_device(argument, &address)) {
         return OMPI_SUCCESS;
     }
     mca_coll_mscclpp_state.gpu->query(address, &info);
-    status = stream_of(info.device, &buffer->stream);
+    status = ensure_stream(info.device, &buffer->stream);
     if (MSCCLPP_OK != status) {
         return to_mpi(status);
     }
@@ -115,11 +116,11 @@ static int buffer_prepare(mca_coll_mscclpp_stage_buffer_t *buffer, const mca_col
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
-    buffer->block_size = (size_t)(buffer->plan.high - buffer->plan.low) + PLACES * ALIGNMENT;
-    buffer->reserved =
-        buffer->block_size > MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MAX && buffer->block_size / SPARSE > buffer->plan.bytes;
+    buffer->memory_size = (size_t)(buffer->plan.high - buffer->plan.low) + PLACES * ALIGNMENT;
+    buffer->reserved = buffer->memory_size > MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MAX &&
+                       buffer->memory_size / SPARSE > buffer->plan.bytes;
     lowest_address = (uintptr_t)buffer->user + (uintptr_t)buffer->plan.low;
-    status = buffer->reserved ? MSCCLPP_OK : mca_coll_mscclpp_stage_pool_get(buffer->block_size, &buffer->block);
+    status = buffer->reserved ? MSCCLPP_OK : mca_coll_mscclpp_stage_pool_get(buffer->memory_size, &buffer->memory);
     /*
      * Without pinned memory, the call goes on with unpinned memory. That is slow, but an error would be worse, because
      * the peers will be in the call.
@@ -127,40 +128,40 @@ static int buffer_prepare(mca_coll_mscclpp_stage_buffer_t *buffer, const mca_col
     buffer->reserved = buffer->reserved || MSCCLPP_OK != status;
     if (buffer->reserved) {
         status = mca_coll_mscclpp_stage_reserve(&buffer->plan, lowest_address % ALIGNMENT, PLACES * ALIGNMENT,
-                                                &buffer->room, &buffer->block);
+                                                &buffer->reservation, &buffer->memory);
     }
     if (MSCCLPP_OK != status) {
         mca_coll_mscclpp_stage_plan_release(&buffer->plan);
         return to_mpi(status);
     }
-    buffer->host = (void *)((uintptr_t)buffer->block + lowest_address % ALIGNMENT - (uintptr_t)buffer->plan.low);
+    buffer->host = (void *)((uintptr_t)buffer->memory + lowest_address % ALIGNMENT - (uintptr_t)buffer->plan.low);
     return OMPI_SUCCESS;
 }
 
 /* Gives a buffer's host memory back. */
 static void buffer_release(mca_coll_mscclpp_stage_buffer_t *buffer)
 {
-    if (buffer->block != NULL) {
+    if (buffer->memory != NULL) {
         mca_coll_mscclpp_stage_plan_release(&buffer->plan);
         if (buffer->reserved) {
-            mca_coll_mscclpp_stage_unreserve(&buffer->room);
+            mca_coll_mscclpp_stage_unreserve(&buffer->reservation);
         } else {
-            mca_coll_mscclpp_stage_pool_put(buffer->block, buffer->block_size);
+            mca_coll_mscclpp_stage_pool_put(buffer->memory, buffer->memory_size);
         }
-        buffer->block = NULL;
+        buffer->memory = NULL;
     }
 }
 
 /*
- * Chooses the place of the copy in its block. The pointer for the previous component lies as far before the copy as the
- * user's pointer lies before the data, so it can have any value. It must not equal one of MPI's constants, or the other
- * buffer's pointer: to libnbc, two equal pointers mean MPI_IN_PLACE. At most one of the constants is among the possible
- * places.
+ * Chooses the place of the copy in its memory. The pointer for the previous component lies as far before the copy as
+ * the user's pointer lies before the data, so it can have any value. It must not equal one of MPI's constants, or the
+ * other buffer's pointer: to libnbc, two equal pointers mean MPI_IN_PLACE. At most one of the constants is among the
+ * possible places.
  */
-static void choose_place(mca_coll_mscclpp_stage_buffer_t *buffer, const void *other)
+static void choose_place(mca_coll_mscclpp_stage_buffer_t *buffer, const void *other_host)
 {
-    while (buffer->block != NULL &&
-           (other == buffer->host || MPI_BOTTOM == buffer->host || MPI_IN_PLACE == buffer->host)) {
+    while (buffer->memory != NULL &&
+           (other_host == buffer->host || MPI_BOTTOM == buffer->host || MPI_IN_PLACE == buffer->host)) {
         buffer->host = (void *)((uintptr_t)buffer->host + ALIGNMENT);
     }
 }
@@ -194,15 +195,16 @@ static char *add_offset(void *address, ptrdiff_t offset)
     return (char *)((uintptr_t)address + (uintptr_t)offset);
 }
 
-/* The pieces that are copied to or from the device (`to_device`). */
+/* The pieces that are copied to the device (`to_device`), or from it. */
 static const mca_coll_mscclpp_stage_pieces_t *pieces_of(const mca_coll_mscclpp_stage_buffer_t *buffer, bool to_device)
 {
     return to_device ? &buffer->plan.out : &buffer->plan.in;
 }
 
 /*
- * Starts to copy `count` runs of the piece's length, `step` bytes apart, to or from the device (`to_device`).
- * Uses one copy for all runs where they lie in one allocation and do not overlap.
+ * Starts to copy `count` runs of the piece's length, the first at `offset` from the buffer's address and `step` bytes
+ * apart, to or from the device (`to_device`). Uses one copy for all runs where they lie in one allocation and do not
+ * overlap. After an error, some copies may be in progress.
  */
 static mscclpp_status_t copy_runs(mca_coll_mscclpp_stage_buffer_t *buffer, const mca_coll_mscclpp_stage_piece_t *piece,
                                   ptrdiff_t offset, size_t count, ptrdiff_t step, bool to_device)
@@ -273,7 +275,7 @@ static mscclpp_status_t settle_buffer(const mca_coll_mscclpp_stage_buffer_t *buf
     const mca_coll_mscclpp_stage_pieces_t *lists[] = {&buffer->plan.in, &buffer->plan.out};
     mscclpp_status_t status = MSCCLPP_OK;
 
-    for (int list = 0; list < 2 && buffer->block != NULL; ++list) {
+    for (int list = 0; list < 2 && buffer->memory != NULL; ++list) {
         for (size_t index = 0; index < lists[list]->used && MSCCLPP_OK == status; ++index) {
             status = settle_piece(buffer, &lists[list]->pieces[index]);
         }
@@ -287,7 +289,7 @@ static mscclpp_status_t start_copies(mca_coll_mscclpp_stage_buffer_t *buffer, bo
     const mca_coll_mscclpp_stage_pieces_t *list = pieces_of(buffer, to_device);
     mscclpp_status_t status = MSCCLPP_OK;
 
-    if (buffer->block == NULL) {
+    if (buffer->memory == NULL) {
         return MSCCLPP_OK;
     }
     for (size_t index = 0; index < list->used && MSCCLPP_OK == status; ++index) {
@@ -301,13 +303,16 @@ static mscclpp_status_t end_copies(mca_coll_mscclpp_stage_buffer_t *buffer, bool
 {
     const mscclpp_gpu_ops_t *gpu = mca_coll_mscclpp_state.gpu;
 
-    if (buffer->block == NULL || 0 == pieces_of(buffer, to_device)->used) {
+    if (buffer->memory == NULL || 0 == pieces_of(buffer, to_device)->used) {
         return MSCCLPP_OK;
     }
     return wait ? gpu->stream_sync(buffer->stream) : gpu->stream_query(buffer->stream);
 }
 
-/* Waits for the copies of both buffers, or asks whether they have ended (*done_p). Returns an MPI error code. */
+/*
+ * Waits for the copies of both buffers or, without `wait`, asks whether they have ended (*done_p). Returns an MPI error
+ * code; after an error *done_p is not set.
+ */
 static int end_both(mca_coll_mscclpp_stage_t *stage, bool to_device, bool wait, bool *done_p)
 {
     mscclpp_status_t send = end_copies(&stage->send, to_device, wait);
@@ -357,7 +362,7 @@ int mca_coll_mscclpp_stage_copy_out(mca_coll_mscclpp_stage_t *stage)
     return start_both(stage, true);
 }
 
-int mca_coll_mscclpp_stage_copied(mca_coll_mscclpp_stage_t *stage, bool wait, bool *done_p)
+int mca_coll_mscclpp_stage_end_copy_out(mca_coll_mscclpp_stage_t *stage, bool wait, bool *done_p)
 {
     return end_both(stage, true, wait, done_p);
 }
@@ -386,7 +391,7 @@ int mca_coll_mscclpp_stage_end(mca_coll_mscclpp_stage_t *stage, int result)
         if (OMPI_SUCCESS == result) {
             bool done;
 
-            result = mca_coll_mscclpp_stage_copied(stage, true, &done);
+            result = mca_coll_mscclpp_stage_end_copy_out(stage, true, &done);
         }
     }
     mca_coll_mscclpp_stage_release(stage);

@@ -27,11 +27,11 @@ typedef enum {
  * into the arguments. They are no longer needed once a plan has been made.
  */
 typedef struct {
-    mca_coll_mscclpp_stage_kind_t kind;
-    int first;
+    mca_coll_mscclpp_stage_kind_t kind; /* says which of the fields below are used */
+    int first;                          /* index of the first block; `counts` and the other arrays begin at block 0 */
     int blocks;
-    size_t count;
-    mca_coll_mscclpp_counts_t counts;
+    size_t count;                     /* elements of each block */
+    mca_coll_mscclpp_counts_t counts; /* elements, by block */
     union {
         mca_coll_mscclpp_displs_t displs;
         const MPI_Aint *offsets;
@@ -45,15 +45,15 @@ typedef struct {
 /* One buffer of a call. Both layouts are empty if the buffer is MPI_IN_PLACE or not significant on this rank. */
 typedef struct {
     const void *address;
-    mca_coll_mscclpp_stage_layout_t read;
-    mca_coll_mscclpp_stage_layout_t write;
+    mca_coll_mscclpp_stage_layout_t read;  /* what the collective reads */
+    mca_coll_mscclpp_stage_layout_t write; /* what it writes */
 } mca_coll_mscclpp_stage_argument_t;
 
 /* What one call does on this rank. */
 typedef struct {
     mca_coll_mscclpp_stage_argument_t send;
     mca_coll_mscclpp_stage_argument_t recv;
-    mca_coll_mscclpp_counted_t counted;
+    mca_coll_mscclpp_counted_t counted; /* the counter of such calls */
 } mca_coll_mscclpp_stage_call_t;
 
 /*
@@ -68,15 +68,15 @@ typedef struct {
     ptrdiff_t stride;
     size_t repeats;
     ptrdiff_t extent;
-    bool in_one_allocation; /* known of all bytes of the piece */
+    bool in_one_allocation; /* all bytes of the piece are known to lie in one allocation */
 } mca_coll_mscclpp_stage_piece_t;
 
 /* A list of pieces. It may point into itself and so must stay where it was made. */
 typedef struct {
     mca_coll_mscclpp_stage_piece_t *pieces;
-    size_t used;
-    size_t capacity;
-    mca_coll_mscclpp_stage_piece_t own[2];
+    size_t used;                                /* number of pieces */
+    size_t capacity;                            /* in pieces */
+    mca_coll_mscclpp_stage_piece_t built_in[2]; /* memory of short lists */
 } mca_coll_mscclpp_stage_pieces_t;
 
 /*
@@ -98,24 +98,24 @@ typedef struct {
 
 /* The mappings that hold the copies of one argument (reserve.c). */
 typedef struct {
-    int count;
+    int count; /* of windows in use */
     struct {
         char *address;
         size_t size; /* bytes */
     } windows[MCA_COLL_MSCCLPP_STAGE_WINDOWS];
-} mca_coll_mscclpp_stage_room_t;
+} mca_coll_mscclpp_stage_reservation_t;
 
 /*
- * One argument of a call in progress. If the buffer is not device memory, nothing is copied: `block` is NULL, and
+ * One argument of a call in progress. If the buffer is not device memory, nothing is copied: `memory` is NULL, and
  * `host` is the buffer's address.
  */
 typedef struct {
-    char *user;  /* the address that the application passed */
-    void *host;  /* the address that the previous component gets in its place */
-    void *block; /* host memory that holds the copies */
-    size_t block_size;
-    bool reserved; /* `block` is the start of `room`, which may be mapped in parts only */
-    mca_coll_mscclpp_stage_room_t room;
+    char *user;         /* the address that the application passed */
+    void *host;         /* the address that the previous component gets in its place */
+    void *memory;       /* host memory that holds the copies */
+    size_t memory_size; /* bytes */
+    bool reserved;      /* `memory` is the start of `reservation`, which may be mapped in parts only */
+    mca_coll_mscclpp_stage_reservation_t reservation;
     mscclpp_gpu_stream_t *stream; /* stream of the device that owns the buffer; shared by all calls */
     mca_coll_mscclpp_stage_plan_t plan;
 } mca_coll_mscclpp_stage_buffer_t;
@@ -158,16 +158,16 @@ void mca_coll_mscclpp_stage_piece_bounds(const mca_coll_mscclpp_stage_piece_t *p
 /* ---- reserve.c ---- */
 
 /*
- * Reserves room for copies that lie as far apart as the parts of the argument: all the address space from low to high,
- * or, if that is large and the parts are few, only windows for the parts. The memory is pageable, so only touched pages
- * take memory.
+ * Reserves memory for copies that lie as far apart as the parts of the argument. Maps all the address space from low to
+ * high. If that is large and the parts are few, maps only windows for the parts. The memory is pageable, so only
+ * touched pages take memory.
  *
- * *block_p is aligned to a page, and the copy of plan->low lies `in_page` bytes behind it. Up to `slack` bytes behind
- * each part may be used, too. Thread-safe. The caller gives the room back after the call.
+ * *memory_p is aligned to a page, and the copy of plan->low lies `in_page` bytes behind it. Up to `slack` bytes behind
+ * each part may be used, too. Thread-safe. The caller gives it back by stage_unreserve after the call.
  */
 mscclpp_status_t mca_coll_mscclpp_stage_reserve(const mca_coll_mscclpp_stage_plan_t *plan, size_t in_page, size_t slack,
-                                                mca_coll_mscclpp_stage_room_t *room, void **block_p);
-void mca_coll_mscclpp_stage_unreserve(mca_coll_mscclpp_stage_room_t *room);
+                                                mca_coll_mscclpp_stage_reservation_t *reservation, void **memory_p);
+void mca_coll_mscclpp_stage_unreserve(mca_coll_mscclpp_stage_reservation_t *reservation);
 
 /* ---- op.c ---- */
 
@@ -193,11 +193,16 @@ void mca_coll_mscclpp_stage_release(mca_coll_mscclpp_stage_t *stage);
  */
 int mca_coll_mscclpp_stage_copy_in(mca_coll_mscclpp_stage_t *stage);
 
-/* Starts to copy to the device what the collective wrote. stage_copied tells when the copies have ended. */
+/*
+ * Starts to copy to the device what the collective wrote, and returns an MPI error code. stage_end_copy_out tells when
+ * the copies have ended.
+ */
 int mca_coll_mscclpp_stage_copy_out(mca_coll_mscclpp_stage_t *stage);
 
-/* Returns OMPI_SUCCESS with *done_p true once all copies have ended. If `wait` is false, never waits. */
-int mca_coll_mscclpp_stage_copied(mca_coll_mscclpp_stage_t *stage, bool wait, bool *done_p);
+/*
+ * Tells in *done_p whether all copies have ended; if `wait` is true, waits until they have. Returns an MPI error code.
+ */
+int mca_coll_mscclpp_stage_end_copy_out(mca_coll_mscclpp_stage_t *stage, bool wait, bool *done_p);
 
 /*
  * For a blocking call. `begin` prepares, copies in and counts the call. `end` copies out, unless the previous
@@ -233,7 +238,10 @@ typedef struct mca_coll_mscclpp_stage_request_t {
 
 OBJ_CLASS_DECLARATION(mca_coll_mscclpp_stage_request_t);
 
-/* Makes a request with its stage prepared and, unless it is persistent, copied in. Returns an MPI error code. */
+/*
+ * Makes a request with its stage prepared and, unless it is persistent, copied in. Returns an MPI error code; after an
+ * error nothing is left to free.
+ */
 int mca_coll_mscclpp_stage_request_new(const mca_coll_mscclpp_stage_call_t *call, mca_coll_mscclpp_module_t *module,
                                        struct ompi_communicator_t *comm, bool persistent,
                                        mca_coll_mscclpp_stage_request_t **request_p);
@@ -269,7 +277,10 @@ typedef struct {
     mca_coll_mscclpp_counts_t counts; /* REDUCTION_OF_PARTS: the number of elements of each rank's part */
 } mca_coll_mscclpp_stage_view_t;
 
-/* Compares the call on all ranks (check/check.h), before it is served. Returns an MPI error code. */
+/*
+ * Compares the call on all ranks (check/check.h), before it is served. Returns an MPI error code; after an error the
+ * call is not to be served.
+ */
 int mca_coll_mscclpp_stage_check(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_check_function_t function,
                                  const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view);
 

@@ -32,6 +32,6 @@ const mscclpp_algo_t mscclpp_algo_allreduce_engines = {
     .description = "reduce-scatter and all-gather by copy engines, with a kernel that only reduces",
     .maps_buffers = true,
     .engines = true,
-    .instead = &mscclpp_algo_allreduce_zerocopy,
+    .fallback = &mscclpp_algo_allreduce_zerocopy,
     .shape = shape,
 };

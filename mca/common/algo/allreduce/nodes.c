@@ -81,7 +81,7 @@ const mscclpp_algo_t mscclpp_algo_allreduce_nodes_ring = {
     .name = "nodes_ring",
     .description = "the same, what nodes exchange going around from node to node; not for 16-bit floats",
     .spans_nodes = true,
-    .instead = &mscclpp_algo_allreduce_nodes_split,
+    .fallback = &mscclpp_algo_allreduce_nodes_split,
     .pattern = MSCCLPP_DEV_NODES_RING,
     .shape = shape_unless_16_bit_float,
 };
@@ -91,7 +91,7 @@ const mscclpp_algo_t mscclpp_algo_allreduce_nodes_halving = {
     .description = "the same, halves of what is left exchanged with one node after another, and back; not for 16-bit "
                    "floats",
     .spans_nodes = true,
-    .instead = &mscclpp_algo_allreduce_nodes_split,
+    .fallback = &mscclpp_algo_allreduce_nodes_split,
     .pattern = MSCCLPP_DEV_NODES_HALVING,
     .shape = shape_halving,
 };

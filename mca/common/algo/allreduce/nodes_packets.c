@@ -18,21 +18,21 @@ static bool shape_slots(const mscclpp_select_input_t *input, uint64_t slot_units
 {
     const uint32_t limit = MSCCLPP_DEV_NODES_BLOCKS_OF(input->nodes);
     const uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
-    uint64_t shard, capacity, epoch_units, max_blocks;
+    uint64_t shard_units, capacity, epoch_units, max_blocks;
 
     if (input->nodes < 2 || input->shards == 0 || input->max_node_ranks == 0 || slot_units == 0) {
         return false;
     }
-    shard = (units + input->shards - 1) / input->shards;
+    shard_units = (units + input->shards - 1) / input->shards;
     capacity = MSCCLPP_DEV_NODES_CAPACITY(input->layout->packet_half, input->max_node_ranks, slot_units);
-    if (capacity == 0 || !mscclpp_algo_grid(input, shard, limit, capacity, false, choice)) {
+    if (capacity == 0 || !mscclpp_algo_grid(input, shard_units, limit, capacity, false, choice)) {
         return false;
     }
-    max_blocks = input->on_twin ? limit : (shard + BLOCK_UNITS - 1) / BLOCK_UNITS;
+    max_blocks = input->on_twin ? limit : (shard_units + BLOCK_UNITS - 1) / BLOCK_UNITS;
     max_blocks = max_blocks > limit ? limit : max_blocks;
     choice->nblocks = choice->nblocks > max_blocks ? (uint32_t)max_blocks : choice->nblocks;
-    epoch_units = MSCCLPP_DEV_PACKET_CHUNK(shard, capacity, (uint64_t)choice->nblocks * choice->nthreads);
-    choice->epochs = (shard + epoch_units - 1) / epoch_units;
+    epoch_units = MSCCLPP_DEV_PACKET_CHUNK(shard_units, capacity, (uint64_t)choice->nblocks * choice->nthreads);
+    choice->epochs = (shard_units + epoch_units - 1) / epoch_units;
     choice->kernel = MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS;
     return true;
 }
@@ -51,7 +51,7 @@ const mscclpp_algo_t mscclpp_algo_allreduce_nodes_packets = {
     .name = "nodes_packets",
     .description = "shards combined within nodes and exchanged between nodes with packets alone",
     .spans_nodes = true,
-    .instead = &mscclpp_algo_allreduce_nodes,
+    .fallback = &mscclpp_algo_allreduce_nodes,
     .shape = shape,
 };
 
@@ -77,7 +77,7 @@ const mscclpp_algo_t mscclpp_algo_allreduce_nodes_doubling = {
     .name = "nodes_doubling",
     .description = "the same, with one node after another, at twice the distance each time; not for 16-bit floats",
     .spans_nodes = true,
-    .instead = &mscclpp_algo_allreduce_nodes_packets,
+    .fallback = &mscclpp_algo_allreduce_nodes_packets,
     .pattern = MSCCLPP_DEV_NODES_DOUBLING,
     .shape = shape_doubling,
 };

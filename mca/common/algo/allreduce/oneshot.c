@@ -12,13 +12,13 @@ static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
     uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
     uint64_t capacity = MSCCLPP_DEV_ONESHOT_CAPACITY(input->layout->packet_half, input->nranks);
-    uint64_t chunk;
+    uint64_t epoch_units;
 
     if (capacity == 0 || !mscclpp_algo_grid(input, units, MAX_BLOCKS, capacity, true, choice)) {
         return false;
     }
-    chunk = MSCCLPP_DEV_PACKET_CHUNK(units, capacity, (uint64_t)choice->nblocks * choice->nthreads);
-    choice->epochs = (units + chunk - 1) / chunk;
+    epoch_units = MSCCLPP_DEV_PACKET_CHUNK(units, capacity, (uint64_t)choice->nblocks * choice->nthreads);
+    choice->epochs = (units + epoch_units - 1) / epoch_units;
     choice->kernel =
         input->protocol->packet_width == 8 ? MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_LL8 : MSCCLPP_KERNEL_ALLREDUCE_ONESHOT;
     return true;

@@ -41,6 +41,6 @@ static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 const mscclpp_algo_t mscclpp_algo_allreduce_oneshot_put = {
     .name = "oneshot_put",
     .description = "every rank puts its message into memory of all, piece by piece, and combines them itself",
-    .instead = &mscclpp_algo_allreduce_scratch,
+    .fallback = &mscclpp_algo_allreduce_scratch,
     .shape = shape,
 };

@@ -89,8 +89,8 @@ const mscclpp_thresholds_t *mscclpp_thresholds_find(const mscclpp_select_input_t
 }
 
 /*
- * True if the links deliver whole lines, without which LL128 is impossible even if the user asks for it, and if the
- * parameters `packet` and `lines_min` or, if they are not set, the table of thresholds choose LL128.
+ * True if LL128 is possible and chosen. It is possible only where links deliver whole lines, even if the user asks for
+ * it. The parameters `packet` and `lines_min` choose it or, if they are not set, the table of thresholds.
  */
 bool mscclpp_select_ll128(const mscclpp_select_input_t *input)
 {
@@ -122,8 +122,8 @@ bool mscclpp_worth_doubling(const mscclpp_select_input_t *input)
 }
 
 /*
- * True if the message is at least nodes_split_min bytes or, if that parameter is not set, if the cost model prefers
- * splitting to sending everything to all nodes.
+ * If the parameter nodes_split_min is set, true for messages of at least so many bytes. Otherwise true if the cost
+ * model prefers splitting to sending everything to all nodes.
  */
 bool mscclpp_worth_splitting(const mscclpp_select_input_t *input)
 {
@@ -156,8 +156,8 @@ bool mscclpp_worth_halving(const mscclpp_select_input_t *input)
 }
 
 /*
- * True if the message is at least nodes_ring_min bytes or, if that parameter is not set, if there are enough nodes and
- * the cost model prefers a ring to splitting and to sending everything to all nodes.
+ * If the parameter nodes_ring_min is set, true for messages of at least so many bytes. Otherwise true if there are
+ * enough nodes, and the cost model prefers a ring to splitting and to sending everything to all nodes.
  */
 bool mscclpp_worth_ring(const mscclpp_select_input_t *input)
 {

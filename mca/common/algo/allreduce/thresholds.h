@@ -32,24 +32,24 @@ const mscclpp_thresholds_t *mscclpp_thresholds_find(const mscclpp_select_input_t
 /* True if the two-phase packets of this call are in the format LL128. */
 bool mscclpp_select_ll128(const mscclpp_select_input_t *input);
 
-/*
- * Questions about an all-reduce between nodes. Where a parameter answers one, that answer counts.
- *
- * worth_packets: the message is small enough for packets.
- *
- * worth_doubling: packets to one partner after another are faster than packets to all other nodes at once, or
- * nodes_fanout forbids the latter.
- *
- * worth_halving: the cost model prefers halving to every other pattern without packets.
- *
- * worth_ring: the message is large enough for a ring.
- *
- * worth_splitting: the message is large enough that each node combines only a part of it.
- */
+/* Questions about an all-reduce between nodes. Where a parameter answers one, that answer counts. */
+
+/* True if the message is small enough for packets. */
 bool mscclpp_worth_packets(const mscclpp_select_input_t *input);
+
+/*
+ * True if packets to one partner after another are faster than packets to all other nodes at once, or if nodes_fanout
+ * forbids sending to all at once.
+ */
 bool mscclpp_worth_doubling(const mscclpp_select_input_t *input);
+
+/* True if the cost model prefers halving to every other pattern without packets. */
 bool mscclpp_worth_halving(const mscclpp_select_input_t *input);
+
+/* True if the message is large enough for a ring. */
 bool mscclpp_worth_ring(const mscclpp_select_input_t *input);
+
+/* True if the message is large enough that each node should combine only a part of it. */
 bool mscclpp_worth_splitting(const mscclpp_select_input_t *input);
 
 #endif

@@ -32,18 +32,18 @@ static bool shape_ll128(const mscclpp_select_input_t *input, uint64_t shard_unit
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
     uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
-    uint64_t shard = (units + input->nranks - 1) / input->nranks;
+    uint64_t shard_units = (units + input->nranks - 1) / input->nranks;
     uint64_t capacity = MSCCLPP_DEV_TWOPHASE_CAPACITY(input->layout->packet_half, input->nranks);
-    uint64_t chunk;
+    uint64_t epoch_units;
 
-    if (mscclpp_select_ll128(input) && shape_ll128(input, shard, choice)) {
+    if (mscclpp_select_ll128(input) && shape_ll128(input, shard_units, choice)) {
         return true;
     }
-    if (capacity == 0 || !mscclpp_algo_grid(input, shard, MAX_BLOCKS, capacity, true, choice)) {
+    if (capacity == 0 || !mscclpp_algo_grid(input, shard_units, MAX_BLOCKS, capacity, true, choice)) {
         return false;
     }
-    chunk = MSCCLPP_DEV_PACKET_CHUNK(shard, capacity, (uint64_t)choice->nblocks * choice->nthreads);
-    choice->epochs = (shard + chunk - 1) / chunk;
+    epoch_units = MSCCLPP_DEV_PACKET_CHUNK(shard_units, capacity, (uint64_t)choice->nblocks * choice->nthreads);
+    choice->epochs = (shard_units + epoch_units - 1) / epoch_units;
     choice->kernel = MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE;
     return true;
 }

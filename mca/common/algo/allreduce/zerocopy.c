@@ -46,6 +46,6 @@ const mscclpp_algo_t mscclpp_algo_allreduce_zerocopy = {
     .name = "zerocopy",
     .description = "reduce-scatter by loads and all-gather by stores of mapped user buffers",
     .maps_buffers = true,
-    .instead = &mscclpp_algo_allreduce_scratch,
+    .fallback = &mscclpp_algo_allreduce_scratch,
     .shape = shape,
 };

@@ -69,34 +69,34 @@ mscclpp_cost_load_t mscclpp_cost_load(int pattern, uint32_t nodes, uint32_t rank
     switch (pattern) {
     case MSCCLPP_SCHEDULE_ALLREDUCE:
         load.block = (double)(mscclpp_schedule_part(bytes, ranks, 0, 1));
-        load.give = load.take = other_ranks * load.block;
+        load.sent_before = load.sent_after = other_ranks * load.block;
         return load;
     case MSCCLPP_DEV_REDUCE:
         load.block = (double)(mscclpp_schedule_part(bytes, ranks, 0, 1));
-        load.give = other_ranks * load.block;
-        load.take = at_root ? other_ranks * load.block : 0;
+        load.sent_before = other_ranks * load.block;
+        load.sent_after = at_root ? other_ranks * load.block : 0;
         return load;
     case MSCCLPP_DEV_BCAST:
         load.block = (double)(mscclpp_schedule_part(bytes, ranks, 0, 1));
-        load.give = at_root ? other_ranks * load.block : 0;
-        load.hand = other_ranks;
+        load.sent_before = at_root ? other_ranks * load.block : 0;
+        load.sent_per_byte = other_ranks;
         return load;
     case MSCCLPP_DEV_SCATTER: /* the owners of the root's node share the blocks for each other node */
-        load.give = at_root ? other_ranks * other_nodes * size : 0;
-        load.take = other_ranks / ranks * size;
+        load.sent_before = at_root ? other_ranks * other_nodes * size : 0;
+        load.sent_after = other_ranks / ranks * size;
         return load;
     case MSCCLPP_DEV_GATHER:
-        load.take = at_root ? other_ranks * other_nodes * size : 0;
+        load.sent_after = at_root ? other_ranks * other_nodes * size : 0;
         return load;
     case MSCCLPP_DEV_ALLTOALL:
         load.block = ranks * size;
-        load.hand = other_ranks / ranks;
+        load.sent_per_byte = other_ranks / ranks;
         return load;
     case MSCCLPP_DEV_REDUCE_SCATTER:
-        load.give = other_ranks * nodes * size;
+        load.sent_before = other_ranks * nodes * size;
         return load;
     default: /* all-gather, and scans, in which each rank combines all operands itself */
-        load.hand = other_ranks;
+        load.sent_per_byte = other_ranks;
         return load;
     }
 }
@@ -109,7 +109,10 @@ typedef struct {
     double carried;  /* bytes that one link carries */
 } critical_path_t;
 
-/* Returns the critical path of a schedule whose blocks have `block` bytes. */
+/*
+ * Returns the critical path of a schedule for a load's block of `block` bytes, which an all-reduce cuts into the
+ * schedule's blocks.
+ */
 static critical_path_t find_critical_path(const mscclpp_schedule_t *schedule, double block)
 {
     const uint32_t power = mscclpp_power_of_two(schedule->nodes);
@@ -130,7 +133,7 @@ static critical_path_t find_critical_path(const mscclpp_schedule_t *schedule, do
     case MSCCLPP_SCHEDULE_DOUBLING: /* the whole block in each round */
         bytes = (log2 + pair_steps) * block;
         return (critical_path_t){log2 + pair_steps, log2 + pair_steps, bytes, bytes};
-    case MSCCLPP_SCHEDULE_HALVING: /* halves of what is left, and back; pairs send whole blocks */
+    case MSCCLPP_SCHEDULE_HALVING: /* halves of what is not combined yet, and back; pairs send whole blocks */
         bytes = 2 * (power - 1) * part_bytes + pair_steps * block;
         return (critical_path_t){2 * log2 + pair_steps, 2 * log2 + pair_steps, bytes, bytes};
     case MSCCLPP_SCHEDULE_BRUCK:
@@ -156,7 +159,7 @@ static critical_path_t find_critical_path(const mscclpp_schedule_t *schedule, do
     }
 }
 
-/* The larger of two times. */
+/* Returns the larger of two times. */
 static double larger(double a, double b)
 {
     return a > b ? a : b;
@@ -179,8 +182,8 @@ double mscclpp_cost_estimate(const mscclpp_cost_figures_t *figures, const mscclp
                          (schedule->kind == MSCCLPP_SCHEDULE_DIRECT || schedule->kind == MSCCLPP_SCHEDULE_SPLIT);
     const double carried = larger(path.carried / rate * (crosses ? 1 + figures->crossing : 1), posting);
     const double serial = larger(path.serial / rate, posting) - carried;
-    const double handing_on = ranks > 1 ? load.hand * path.carried / node_rate : 0;
-    const double within = ranks > 1 ? (load.give + load.take) / node_rate : 0;
+    const double handing_on = ranks > 1 ? load.sent_per_byte * path.carried / node_rate : 0;
+    const double within = ranks > 1 ? (load.sent_before + load.sent_after) / node_rate : 0;
     /*
      * A tile goes through its stages one after another. Several tiles are in different stages at the same time, so each
      * further one takes only as long as the longest stage.

@@ -38,10 +38,10 @@ double mscclpp_cost_rate(const mscclpp_cost_figures_t *figures, uint32_t ranks);
 
 /* What a collective call demands of one owner of a shard. */
 typedef struct {
-    double block; /* bytes of a block of the schedule; in an all-reduce, of the shard */
-    double give;  /* bytes that a rank sends to other ranks of its node before the exchange between nodes */
-    double hand;  /* bytes that a rank sends to them for each byte received during the exchange */
-    double take;  /* bytes that a rank sends to them after the exchange */
+    double block;         /* bytes of a block of the schedule; in an all-reduce, of the shard */
+    double sent_before;   /* bytes that a rank sends to other ranks of its node before the exchange between nodes */
+    double sent_per_byte; /* bytes that a rank sends to them for each byte received during the exchange */
+    double sent_after;    /* bytes that a rank sends to them after the exchange */
 } mscclpp_cost_load_t;
 
 /*
@@ -54,15 +54,14 @@ mscclpp_cost_load_t mscclpp_cost_load(int pattern, uint32_t nodes, uint32_t rank
 double mscclpp_cost_estimate(const mscclpp_cost_figures_t *figures, const mscclpp_schedule_t *schedule, uint32_t ranks,
                              uint64_t bytes);
 
-/*
- * Lower bounds that a call is compared with. `steps`: the latencies that follow one another in every schedule in which
- * a node has one message under way at a time, as many as log2 of the number of nodes; in an all-to-all and a scatter,
- * whose blocks need not be passed on, one latency. `rails`: the time that one rail needs at least for what it has to
- * carry, which no schedule can undercut.
- */
+/* Lower bounds that a call is compared with, in seconds. */
 typedef struct {
+    /*
+     * The latencies that follow one another in every schedule in which a node has one message under way at a time: as
+     * many as log2 of the number of nodes. In an all-to-all and a scatter, whose blocks need not be passed on, one.
+     */
     double steps;
-    double rails;
+    double rails; /* the time that one rail needs at least for what it has to carry, whatever the schedule */
 } mscclpp_cost_bound_t;
 
 /* Returns the lower bounds of a call. The parameters are those of mscclpp_cost_load. */

@@ -1,4 +1,7 @@
-/* Schedules in which each message goes directly from where its data are to where they belong. */
+/*
+ * Schedules in which each message goes directly from where its data are to where they belong. Functions that find a
+ * step return false if the node's list has no such step.
+ */
 #include "device/types/nodes.h"
 #include "mca/common/algo/schedule/kinds.h"
 

@@ -1,5 +1,6 @@
 /*
- * Schedules whose number of steps grows with the logarithm of the number of nodes.
+ * Schedules whose number of steps grows with the logarithm of the number of nodes. Functions that find a step return
+ * false if the node's list has no such step.
  *
  * Doubling and halving are for powers of two. With another number of nodes, the surplus nodes form pairs with their
  * neighbours. In each pair, one node first gives its data to the other one, which takes part for both and returns the
@@ -8,31 +9,31 @@
  */
 #include "mca/common/algo/schedule/kinds.h"
 
-/* A node's part in an exchange of `power` participants, of which the first `pairs` are pairs of nodes. */
+/* A node's role in an exchange of `power` participants, of which the first `pairs` are pairs of nodes. */
 typedef struct {
     uint32_t power;
     uint32_t pairs;
     uint32_t number; /* number of the participant that this node is, or that takes part for it */
     bool is_paired;
     bool gives; /* this node gives its data to the other node of its pair, and does not take part itself */
-} part_t;
+} role_t;
 
-/* Returns a node's part in an exchange with the largest possible power of two of participants. */
-static part_t part_of(uint32_t nodes, uint32_t node)
+/* Returns a node's role in an exchange with the largest possible power of two of participants. */
+static role_t role_of(uint32_t nodes, uint32_t node)
 {
-    part_t part = {.power = mscclpp_power_of_two(nodes)};
+    role_t role = {.power = mscclpp_power_of_two(nodes)};
 
-    part.pairs = nodes - part.power;
-    part.is_paired = node < 2 * part.pairs;
-    part.gives = part.is_paired && node % 2 == 1;
-    part.number = part.is_paired ? node / 2 : node - part.pairs;
-    return part;
+    role.pairs = nodes - role.power;
+    role.is_paired = node < 2 * role.pairs;
+    role.gives = role.is_paired && node % 2 == 1;
+    role.number = role.is_paired ? node / 2 : node - role.pairs;
+    return role;
 }
 
 /* Returns the node that is the participant with this number. */
-static uint32_t node_of(const part_t *part, uint32_t number)
+static uint32_t node_of(const role_t *role, uint32_t number)
 {
-    return number < part->pairs ? 2 * number : number + part->pairs;
+    return number < role->pairs ? 2 * number : number + role->pairs;
 }
 
 /*
@@ -40,27 +41,27 @@ static uint32_t node_of(const part_t *part, uint32_t number)
  * not one of the exchange; then *exists_p tells whether the list has such a step. Otherwise returns false, and
  * *exchange_index_p is the index of the step within the exchange.
  */
-static bool find_pair_step(const mscclpp_schedule_t *schedule, uint32_t node, const part_t *part, uint64_t index,
+static bool find_pair_step(const mscclpp_schedule_t *schedule, uint32_t node, const role_t *role, uint64_t index,
                            uint64_t exchange_steps, uint64_t *exchange_index_p, mscclpp_step_t *step_p, bool *exists_p)
 {
     const uint32_t last = schedule->rounds - 1;
 
     *exchange_index_p = index;
     *exists_p = true;
-    if (part->gives) {
+    if (role->gives) {
         *exists_p = index < 2 && mscclpp_step_set(step_p, index == 0 ? MSCCLPP_STEP_SEND : MSCCLPP_STEP_STORE, node - 1,
                                                   0, schedule->blocks);
         (void)mscclpp_step_set_slot(step_p, index == 0 ? 0 : last, index == 0 ? 0 : last, *exists_p);
         step_p->place = index == 0 ? 2 * schedule->blocks : 0; /* behind all else that the partner receives */
         return true;
     }
-    if (part->is_paired && index == 0) {
+    if (role->is_paired && index == 0) {
         (void)mscclpp_step_set(step_p, MSCCLPP_STEP_AFTER, node + 1, 0, schedule->blocks);
         step_p->place = 2 * schedule->blocks;
         return true;
     }
-    *exchange_index_p = index - (part->is_paired ? 1 : 0);
-    if (part->is_paired && *exchange_index_p == exchange_steps) {
+    *exchange_index_p = index - (role->is_paired ? 1 : 0);
+    if (role->is_paired && *exchange_index_p == exchange_steps) {
         return mscclpp_step_set(step_p, MSCCLPP_STEP_SEND, node + 1, 0, schedule->blocks) &&
                mscclpp_step_set_slot(step_p, last, last, true);
     }
@@ -75,22 +76,22 @@ static bool find_pair_step(const mscclpp_schedule_t *schedule, uint32_t node, co
 bool mscclpp_schedule_doubling(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index,
                                mscclpp_step_t *step_p)
 {
-    const part_t part = part_of(schedule->nodes, node);
+    const role_t role = role_of(schedule->nodes, node);
     uint32_t partner, round;
     uint64_t exchange_index;
     bool exists;
 
-    if (find_pair_step(schedule, node, &part, index, 2 * (uint64_t)mscclpp_log2(part.power), &exchange_index, step_p,
+    if (find_pair_step(schedule, node, &role, index, 2 * (uint64_t)mscclpp_log2(role.power), &exchange_index, step_p,
                        &exists)) {
         return exists;
     }
-    partner = part.number ^ (1u << (exchange_index / 2));
+    partner = role.number ^ (1u << (exchange_index / 2));
     (void)mscclpp_step_set(step_p,
                            exchange_index % 2 == 0 ? MSCCLPP_STEP_SEND
-                           : partner < part.number ? MSCCLPP_STEP_BEFORE
+                           : partner < role.number ? MSCCLPP_STEP_BEFORE
                                                    : MSCCLPP_STEP_AFTER,
-                           node_of(&part, partner), 0, schedule->blocks);
-    round = (uint32_t)(exchange_index / 2) + (part.pairs > 0 ? 1 : 0);
+                           node_of(&role, partner), 0, schedule->blocks);
+    round = (uint32_t)(exchange_index / 2) + (role.pairs > 0 ? 1 : 0);
     return mscclpp_step_set_slot(step_p, round, round, true);
 }
 
@@ -98,12 +99,12 @@ bool mscclpp_schedule_doubling(const mscclpp_schedule_t *schedule, uint32_t node
  * Returns the first of the blocks that a participant still has after `steps` steps of halving. In step i it keeps the
  * lower half if bit i of its number is 0, else the upper one.
  */
-static uint32_t first_kept_block(const part_t *part, uint32_t number, uint32_t steps)
+static uint32_t first_kept_block(const role_t *role, uint32_t number, uint32_t steps)
 {
     uint32_t first = 0, i;
 
     for (i = 0; i < steps; ++i) {
-        first += (number >> i & 1) * (part->power >> (i + 1));
+        first += (number >> i & 1) * (role->power >> (i + 1));
     }
     return first;
 }
@@ -119,31 +120,31 @@ static uint32_t first_kept_block(const part_t *part, uint32_t number, uint32_t s
  */
 bool mscclpp_schedule_halving(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
-    const part_t part = part_of(schedule->nodes, node);
-    const uint32_t log2 = mscclpp_log2(part.power);
+    const role_t role = role_of(schedule->nodes, node);
+    const uint32_t log2 = mscclpp_log2(role.power);
     uint32_t round, step, count, partner, own_first, partner_first;
     uint64_t exchange_index;
     bool exists, sends, is_halving;
 
-    if (find_pair_step(schedule, node, &part, index, 4 * (uint64_t)log2, &exchange_index, step_p, &exists)) {
+    if (find_pair_step(schedule, node, &role, index, 4 * (uint64_t)log2, &exchange_index, step_p, &exists)) {
         return exists;
     }
     sends = exchange_index % 2 == 0;
     round = (uint32_t)(exchange_index / 2);
     is_halving = round < log2;
     step = is_halving ? round : 2 * log2 - 1 - round;
-    count = part.power >> (step + 1);
-    partner = part.number ^ (1u << step);
-    own_first = first_kept_block(&part, part.number, step + 1);
-    partner_first = first_kept_block(&part, partner, step + 1);
+    count = role.power >> (step + 1);
+    partner = role.number ^ (1u << step);
+    own_first = first_kept_block(&role, role.number, step + 1);
+    partner_first = first_kept_block(&role, partner, step + 1);
     (void)mscclpp_step_set(step_p,
                            sends                   ? MSCCLPP_STEP_SEND
                            : !is_halving           ? MSCCLPP_STEP_STORE
-                           : partner < part.number ? MSCCLPP_STEP_BEFORE
+                           : partner < role.number ? MSCCLPP_STEP_BEFORE
                                                    : MSCCLPP_STEP_AFTER,
-                           node_of(&part, partner), sends == is_halving ? partner_first : own_first, count);
-    step_p->place = is_halving ? 2 * (part.power - count) : step_p->first;
-    round += part.pairs > 0 ? 1 : 0;
+                           node_of(&role, partner), sends == is_halving ? partner_first : own_first, count);
+    step_p->place = is_halving ? 2 * (role.power - count) : step_p->first;
+    round += role.pairs > 0 ? 1 : 0;
     return mscclpp_step_set_slot(step_p, round, round, true);
 }
 

@@ -1,3 +1,4 @@
+/* How many blocks and threads a kernel gets: from its work, the parameters, and what the GPU can run at once. */
 #include "mca/common/algo/algo.h"
 
 /* Threads of a warp. */

@@ -1,3 +1,4 @@
+/* How a team's scratch is divided into areas (mscclpp_layout_t). */
 #include "mca/common/algo/algo.h"
 
 void mscclpp_layout_init(mscclpp_layout_t *layout, uint64_t scratch_size)
