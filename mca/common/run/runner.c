@@ -17,7 +17,7 @@
 
 void mscclpp_runner_fill_args(const mscclpp_runner_t *runner, mscclpp_dev_args_t *args)
 {
-    const double later = runner->group->spans && !runner->queues ? LATER_BETWEEN_NODES : LATER;
+    const double later = runner->group->spans && !runner->serves_queue ? LATER_BETWEEN_NODES : LATER;
 
     args->rank = (uint32_t)runner->group->rank;
     args->nranks = (uint32_t)runner->group->size;

@@ -221,7 +221,7 @@ static mscclpp_status_t read_mailbox(const mscclpp_team_t *team, char *text, siz
  * reason. */
 static void blame(mscclpp_team_t *team, int culprit)
 {
-    if (team->runner.queues && !team->group.broken && culprit >= 0) {
+    if (team->runner.serves_queue && !team->group.broken && culprit >= 0) {
         mscclpp_group_blame(&team->group, culprit);
     }
 }
