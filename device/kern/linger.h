@@ -34,27 +34,28 @@
  * Takes one word of the bell: stores its payload in the block's own memory, and what it says of the next operation in
  * that operation's arguments. `index` is the word's, MSCCLPP_DEV_BELL_*.
  */
-MSCCLPP_DEV void mscclpp_dev_linger_take(mscclpp_dev_linger_block_t *own, uint32_t index, uint32_t payload)
+MSCCLPP_DEV void mscclpp_dev_linger_take(mscclpp_dev_linger_block_t *block_state, uint32_t index, uint32_t payload)
 {
     if (index <= MSCCLPP_DEV_BELL_BYTES) {
-        ((mscclpp_dev_word_t *)&own->args)[index] = payload; /* the arguments begin like the bell */
+        ((mscclpp_dev_word_t *)&block_state->args)[index] = payload; /* the arguments begin like the bell */
     } else if (index == MSCCLPP_DEV_BELL_CODE) {
-        own->args.dtype = MSCCLPP_DEV_BELL_DTYPE(payload);
-        own->args.op = MSCCLPP_DEV_BELL_OP(payload);
-        own->args.release = MSCCLPP_DEV_BELL_RELEASE(payload);
+        block_state->args.dtype = MSCCLPP_DEV_BELL_DTYPE(payload);
+        block_state->args.op = MSCCLPP_DEV_BELL_OP(payload);
+        block_state->args.release = MSCCLPP_DEV_BELL_RELEASE(payload);
     }
-    own->words[index] = payload;
+    block_state->words[index] = payload;
 }
 
 /*
- * Looks at the bell once, with the listening threads. Returns true if all words of operation `number` have arrived.
- * Sets *leave if the host tells this kernel to leave.
+ * Looks at the bell once, with the listening threads, which are the block's first warp. Returns true in all of them if
+ * all words of operation `number` have arrived; block_state then holds them. In the thread that reads that word, sets
+ * *leave to whether the host tells this kernel, number `kernel`, to leave.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_listen(const mscclpp_dev_ctx_t *ctx, const uint64_t *bell,
-                                           mscclpp_dev_linger_block_t *own, uint64_t number, uint64_t kernel,
+                                           mscclpp_dev_linger_block_t *block_state, uint64_t number, uint64_t kernel,
                                            bool *leave)
 {
-    bool missing = false;
+    bool is_missing = false;
     uint32_t index;
 
     /* Acquire makes the operands visible: the host made sure of that before it rang. */
@@ -64,12 +65,12 @@ MSCCLPP_DEV bool mscclpp_dev_linger_listen(const mscclpp_dev_ctx_t *ctx, const u
         if (index == MSCCLPP_DEV_BELL_LEAVE) {
             *leave = word == kernel;
         } else if ((uint32_t)(word >> 32) == (uint32_t)number) {
-            mscclpp_dev_linger_take(own, index, (uint32_t)word);
+            mscclpp_dev_linger_take(block_state, index, (uint32_t)word);
         } else {
-            missing = true;
+            is_missing = true;
         }
     }
-    return !mscclpp_dev_warp_or(missing);
+    return !mscclpp_dev_warp_or(is_missing);
 }
 
 /*
@@ -81,18 +82,19 @@ MSCCLPP_DEV bool mscclpp_dev_linger_listen(const mscclpp_dev_ctx_t *ctx, const u
  * operation have a deadline.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_all_ended(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
-                                              const mscclpp_dev_linger_block_t *own)
+                                              const mscclpp_dev_linger_block_t *block_state)
 {
     const mscclpp_dev_mailbox_t *mailbox = args->common.mailbox;
-    bool ended = true;
+    bool have_ended = true;
     uint32_t block;
 
-    for (block = ctx->tid; block < ctx->nblocks && ended; block += MSCCLPP_DEV_WARP) {
+    for (block = ctx->tid; block < ctx->nblocks && have_ended; block += MSCCLPP_DEV_WARP) {
         const uint64_t *word = &mailbox->ended[block];
 
-        ended = mscclpp_dev_ld_acquire_sys_u64(word) >= (block == 0 ? own->args.launches + 1 : own->wide);
+        have_ended = mscclpp_dev_ld_acquire_sys_u64(word) >=
+                     (block == 0 ? block_state->args.launches + 1 : block_state->last_wide);
     }
-    return !mscclpp_dev_warp_or(!ended);
+    return !mscclpp_dev_warp_or(!have_ended);
 }
 
 /*
@@ -101,25 +103,26 @@ MSCCLPP_DEV bool mscclpp_dev_linger_all_ended(const mscclpp_dev_ctx_t *ctx, cons
  * inlined, for the same reason as the operations of linger_serve.h.
  */
 MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx, const mscclpp_dev_linger_args_t *args,
-                                                        mscclpp_dev_linger_block_t *own)
+                                                        mscclpp_dev_linger_block_t *block_state)
 {
     /*
      * A local copy, because kernel arguments leave the cache at each look at the bell, like everything else in memory.
      */
     const uint64_t *bell = args->common.mailbox->bell;
-    const uint64_t number = own->args.launches + 2, kernel = args->number, now_ns = mscclpp_dev_now_ns();
+    const uint64_t number = block_state->args.launches + 2, kernel = args->number, now_ns = mscclpp_dev_now_ns();
     uint64_t leave_at_ns = now_ns + args->idle_ns;
     bool leaves;
 
-    leave_at_ns = leave_at_ns < own->started_ns + args->window_ns ? leave_at_ns : own->started_ns + args->window_ns;
+    leave_at_ns = leave_at_ns < block_state->started_ns + args->window_ns ? leave_at_ns
+                                                                          : block_state->started_ns + args->window_ns;
     leave_at_ns = number % MSCCLPP_DEV_LINGER_PERIOD == 0 ? now_ns : leave_at_ns;
     for (;;) {
         leaves = false;
-        if (mscclpp_dev_linger_listen(&ctx, bell, own, number, kernel, &leaves)) {
+        if (mscclpp_dev_linger_listen(&ctx, bell, block_state, number, kernel, &leaves)) {
             return true;
         }
         leaves = leaves || (ctx.tid == 0 && mscclpp_dev_now_ns() >= leave_at_ns);
-        if (mscclpp_dev_warp_or(leaves) && mscclpp_dev_linger_all_ended(&ctx, args, own)) {
+        if (mscclpp_dev_warp_or(leaves) && mscclpp_dev_linger_all_ended(&ctx, args, block_state)) {
             return false;
         }
         mscclpp_dev_pause(&ctx);
@@ -127,28 +130,31 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx, c
 }
 
 /*
- * In the first block: waits for the bell. Returns false when it is time to leave. Only one warp polls, so that a poll
- * needs no barrier of the block. The barrier at the end publishes to the other threads what that warp has received. The
- * operation before has ended, so it is counted whether or not another one follows.
+ * In the first block: waits for the bell. Returns false, in all threads, when it is time to leave. Only one warp polls,
+ * so that a poll needs no barrier of the block. The barrier at the end publishes to the other threads what that warp
+ * has received. The operation before has ended, so it is counted whether or not another one follows.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_await_bell(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
-                                               mscclpp_dev_linger_block_t *own)
+                                               mscclpp_dev_linger_block_t *block_state)
 {
     if (ctx->tid < MSCCLPP_DEV_WARP) {
-        const bool heard = mscclpp_dev_linger_listen_long(*ctx, args, own);
+        const bool has_heard = mscclpp_dev_linger_listen_long(*ctx, args, block_state);
 
         mscclpp_dev_ctx_renew(ctx);
         if (ctx->tid == 0) {
-            own->heard = heard;
-            ++own->args.launches;
-            own->args.rung = 1;
+            block_state->heard = has_heard;
+            ++block_state->args.launches;
+            block_state->args.rung = 1;
         }
     }
     mscclpp_dev_block_sync(ctx);
-    return own->heard != 0;
+    return block_state->heard != 0;
 }
 
-/* In the loop below: how many numbers each block's words take. A power of 2, at least MSCCLPP_DEV_RELAY_WORDS. */
+/*
+ * Loop indices that mscclpp_dev_linger_relay spends on each block's words. A power of 2, for fast divisions, and at
+ * least MSCCLPP_DEV_RELAY_WORDS.
+ */
 #define MSCCLPP_DEV_RELAY_STRIDE 8u
 
 /*
@@ -156,11 +162,11 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_bell(mscclpp_dev_ctx_t *ctx, const msc
  * all threads. The words must not change before the block's next barrier.
  */
 MSCCLPP_DEV void mscclpp_dev_linger_relay(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
-                                          mscclpp_dev_linger_block_t *own, bool quits)
+                                          mscclpp_dev_linger_block_t *block_state, bool quits)
 {
-    const uint64_t number = own->args.launches + 1, place = (uint32_t)(number - args->number);
-    const bool cluster = mscclpp_dev_cluster_size(ctx) > 1;
-    const uint32_t stores = MSCCLPP_DEV_RELAY_STRIDE * (cluster ? ctx->nblocks - 1 : 1);
+    const uint64_t number = block_state->args.launches + 1, place = (uint32_t)(number - args->number);
+    const bool is_cluster = mscclpp_dev_cluster_size(ctx) > 1;
+    const uint32_t stores = MSCCLPP_DEV_RELAY_STRIDE * (is_cluster ? ctx->nblocks - 1 : 1);
     uint32_t i;
 
     /* In a cluster, each word for each block has a thread of its own, if there are enough threads. */
@@ -169,63 +175,65 @@ MSCCLPP_DEV void mscclpp_dev_linger_relay(const mscclpp_dev_ctx_t *ctx, const ms
 
         if (index < MSCCLPP_DEV_RELAY_WORDS) {
             const uint32_t payload = quits                              ? MSCCLPP_DEV_BELL_QUIT
-                                     : index == MSCCLPP_DEV_RELAY_EPOCH ? own->args.epoch
-                                                                        : own->words[index];
+                                     : index == MSCCLPP_DEV_RELAY_EPOCH ? block_state->args.epoch
+                                                                        : block_state->words[index];
             const uint64_t word = place << 32 | payload;
 
-            if (cluster) {
-                mscclpp_dev_st_relay_cluster_u64(ctx, &own->relay[index], block, word);
+            if (is_cluster) {
+                mscclpp_dev_st_relay_cluster_u64(ctx, &block_state->relay[index], block, word);
             } else {
                 mscclpp_dev_st_relay_gpu_u64(&args->common.state->relay[index], word);
             }
         }
     }
     if (ctx->tid == 0) {
-        own->wide = number;
+        block_state->last_wide = number;
     }
 }
 
 /*
- * In one of the other blocks: waits for the next words, and takes them. Returns false when it is time to leave.
- * Operations that the first block executes alone do not reach the other blocks, so the words include the epoch from
- * which the operation starts.
+ * In one of the other blocks: waits for the next words, and takes them. Called by all threads; each waits for some of
+ * the words. Returns false when it is time to leave. Operations that the first block executes alone do not reach the
+ * other blocks, so the words include the epoch from which the operation starts.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_await_relay(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
-                                                mscclpp_dev_linger_block_t *own)
+                                                mscclpp_dev_linger_block_t *block_state)
 {
-    const bool cluster = mscclpp_dev_cluster_size(ctx) > 1;
-    const uint32_t last_place = own->place;
+    const bool is_cluster = mscclpp_dev_cluster_size(ctx) > 1;
+    const uint32_t last_place = block_state->place;
     uint32_t index;
 
     for (index = ctx->tid; index < MSCCLPP_DEV_RELAY_WORDS; index += ctx->nthreads) {
         uint64_t word;
 
-        while (word = cluster ? mscclpp_dev_ld_acquire_cluster_u64(&own->relay[index])
-                              : mscclpp_dev_ld_acquire_gpu_u64(&args->common.state->relay[index]),
+        /* A word that still has the place of the last operation has not been written since. */
+        while (word = is_cluster ? mscclpp_dev_ld_acquire_cluster_u64(&block_state->relay[index])
+                                 : mscclpp_dev_ld_acquire_gpu_u64(&args->common.state->relay[index]),
                (uint32_t)(word >> 32) == last_place) {
             mscclpp_dev_pause(ctx);
         }
         if (index == MSCCLPP_DEV_RELAY_EPOCH) {
-            own->args.launches = args->number - 1 + (uint32_t)(word >> 32);
-            own->args.epoch = (uint32_t)word;
-            own->args.rung = 1;
+            block_state->args.launches = args->number - 1 + (uint32_t)(word >> 32);
+            block_state->args.epoch = (uint32_t)word;
+            block_state->args.rung = 1;
         } else {
-            mscclpp_dev_linger_take(own, index, (uint32_t)word);
+            mscclpp_dev_linger_take(block_state, index, (uint32_t)word);
         }
     }
     mscclpp_dev_block_sync(ctx);
     if (ctx->tid == 0) {
-        own->place = (uint32_t)(own->args.launches + 1 - args->number);
+        block_state->place = (uint32_t)(block_state->args.launches + 1 - args->number);
     }
-    return own->words[MSCCLPP_DEV_BELL_CODE] != MSCCLPP_DEV_BELL_QUIT;
+    return block_state->words[MSCCLPP_DEV_BELL_CODE] != MSCCLPP_DEV_BELL_QUIT;
 }
 
 /*
  * Executes one operation, whose word CODE is `code`, in the blocks that it is for. Other blocks only report its end. If
- * a thread fails, ctx->failed is set in it, and own->failed for all of them.
+ * a thread fails, sets ctx->failed in it, and block_state->failed, from which all threads of the block learn of it
+ * before the next operation.
  */
 MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
-                                          mscclpp_dev_linger_block_t *own, uint32_t code)
+                                          mscclpp_dev_linger_block_t *block_state, uint32_t code)
 {
     const uint32_t kernel = MSCCLPP_DEV_BELL_KERNEL(code);
     mscclpp_dev_ctx_t op_ctx = *ctx;
@@ -233,7 +241,8 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_
     op_ctx.nblocks = MSCCLPP_DEV_BELL_BLOCKS(code);
     if (op_ctx.block >= op_ctx.nblocks) {
         if (op_ctx.tid == 0 && op_ctx.nblocks > 1) {
-            mscclpp_dev_st_release_sys_u64(&own->args.mailbox->ended[op_ctx.block], own->args.launches + 1);
+            mscclpp_dev_st_release_sys_u64(&block_state->args.mailbox->ended[op_ctx.block],
+                                           block_state->args.launches + 1);
         }
         /* The data about this operation may be overwritten after this barrier. */
         mscclpp_dev_block_sync(&op_ctx);
@@ -241,39 +250,42 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_
     }
     if (kernel == MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY) {
         ctx->failed = mscclpp_dev_linger_serve_zerocopy(&op_ctx, &args->sets[MSCCLPP_DEV_BELL_VARIANT(code)],
-                                                        &own->zerocopy, code);
+                                                        &block_state->zerocopy, code);
     } else if (kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT) {
-        ctx->failed = mscclpp_dev_linger_serve_put(&op_ctx, &own->args, code);
+        ctx->failed = mscclpp_dev_linger_serve_put(&op_ctx, &block_state->args, code);
     } else if (kernel == MSCCLPP_KERNEL_PLAN) {
-        ctx->failed = mscclpp_dev_linger_serve_plan(&op_ctx, own);
+        ctx->failed = mscclpp_dev_linger_serve_plan(&op_ctx, block_state);
     } else if (kernel == MSCCLPP_KERNEL_COLL_MOVE_PACKETS || kernel == MSCCLPP_KERNEL_COLL_COMBINE_PACKETS ||
                mscclpp_dev_linger_is_varied(kernel)) {
-        ctx->failed = mscclpp_dev_linger_serve_coll(&op_ctx, &own->blocks, code, own->words[MSCCLPP_DEV_BELL_COLL]);
+        ctx->failed = mscclpp_dev_linger_serve_coll(&op_ctx, &block_state->blocks, code,
+                                                    block_state->words[MSCCLPP_DEV_BELL_COLL]);
     } else if (kernel == MSCCLPP_KERNEL_ALLREDUCE_NODES || kernel == MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS) {
         if (op_ctx.tid == 0) {
-            own->nodes.pattern = MSCCLPP_DEV_BELL_VARIANT(code);
+            block_state->nodes.pattern = MSCCLPP_DEV_BELL_VARIANT(code);
         }
         mscclpp_dev_block_sync(&op_ctx);
-        ctx->failed = kernel == MSCCLPP_KERNEL_ALLREDUCE_NODES ? mscclpp_dev_linger_nodes(op_ctx, &own->nodes)
-                                                               : mscclpp_dev_linger_nodes_packets(op_ctx, &own->nodes);
+        ctx->failed = kernel == MSCCLPP_KERNEL_ALLREDUCE_NODES
+                          ? mscclpp_dev_linger_nodes(op_ctx, &block_state->nodes)
+                          : mscclpp_dev_linger_nodes_packets(op_ctx, &block_state->nodes);
     } else {
-        ctx->failed = mscclpp_dev_linger_serve_packets(&op_ctx, &own->args, code);
+        ctx->failed = mscclpp_dev_linger_serve_packets(&op_ctx, &block_state->args, code);
     }
     if (ctx->failed) {
-        mscclpp_dev_st_relaxed_block_u32(&own->failed, 1);
+        mscclpp_dev_st_relaxed_block_u32(&block_state->failed, 1);
     }
     /*
      * Only the first block counts: the other blocks read the epoch from the relay. They may do so before all of their
      * threads are here.
      */
     if (op_ctx.block == 0 && op_ctx.tid == 0 && mscclpp_dev_linger_takes_epoch(kernel)) {
-        ++own->args.epoch;
+        ++block_state->args.epoch;
     }
 }
 
 /*
- * Leaves the kernel. The last block to leave resets the relay, because the next kernel counts places from 0 again, and
- * then tells the host, which must not start another lingering kernel while the relay is in use.
+ * Leaves the kernel. Called by all threads, as their last call. The last block to leave resets the relay, because the
+ * next kernel counts places from 0 again. It then tells the host, which must not start another lingering kernel while
+ * the relay is in use.
  *
  * In a cluster, all blocks meet, and the first one tells the host. No block leaves too early, because it has read all
  * words that the first block writes into its memory.
@@ -302,22 +314,26 @@ MSCCLPP_DEV void mscclpp_dev_linger_leave(mscclpp_dev_ctx_t *ctx, const mscclpp_
     mscclpp_dev_st_release_sys_u64(&args->common.mailbox->left, args->number);
 }
 
-/* The kernel body: serves the operation of the launch, and then those that the host rings for. */
+/*
+ * The kernel body: serves the operation of the launch, and then those that the host rings for. `block_state` lies in
+ * memory that the block's threads share; its contents at the beginning do not matter. After a failure the kernel still
+ * answers the bell, but its operations send nothing.
+ */
 MSCCLPP_DEV void mscclpp_dev_linger(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
-                                    mscclpp_dev_linger_block_t *own)
+                                    mscclpp_dev_linger_block_t *block_state)
 {
     bool stays = true;
     uint32_t i;
 
     for (i = ctx->tid; i < MSCCLPP_DEV_RELAY_WORDS; i += ctx->nthreads) {
-        own->relay[i] = 0;
+        block_state->relay[i] = 0;
     }
     if (args->plan != NULL) {
-        mscclpp_dev_plan_copy(ctx, (char *)&own->plan + sizeof(own->plan.common),
-                              (const char *)args->plan + sizeof(own->plan.common),
-                              sizeof(own->plan) - sizeof(own->plan.common));
+        mscclpp_dev_plan_copy(ctx, (char *)&block_state->plan + sizeof(block_state->plan.common),
+                              (const char *)args->plan + sizeof(block_state->plan.common),
+                              sizeof(block_state->plan) - sizeof(block_state->plan.common));
         if (ctx->block < args->plan_blocks) {
-            (void)mscclpp_dev_plan_load_program(ctx, args->plan, &own->plan_copy, false);
+            (void)mscclpp_dev_plan_load_program(ctx, args->plan, &block_state->plan_copy, false);
         }
     }
     /*
@@ -330,40 +346,41 @@ MSCCLPP_DEV void mscclpp_dev_linger(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_li
     }
     if (ctx->tid == 0) {
         if (args->spans != 0) {
-            own->nodes = args->nodes;
+            block_state->nodes = args->nodes;
         } else {
-            own->args = args->common;
-            own->plan.common = args->common;
+            block_state->args = args->common;
+            block_state->plan.common = args->common;
         }
-        own->args.launches = args->number - 1;
-        own->args.rung = 0;
+        block_state->args.launches = args->number - 1;
+        block_state->args.rung = 0;
         /* Blocks that take no part in the first operation get the epoch with the next one. */
         if (ctx->block < MSCCLPP_DEV_BELL_BLOCKS(args->code)) {
-            own->args.epoch = args->common.state->progress[ctx->block].epoch;
+            block_state->args.epoch = args->common.state->progress[ctx->block].epoch;
         }
-        own->failed = mscclpp_dev_ld_relaxed_sys_u64(&args->common.state->failed) != 0;
-        own->started_ns = mscclpp_dev_now_ns();
-        own->wide = MSCCLPP_DEV_BELL_BLOCKS(args->code) > 1 ? args->number : 0;
-        own->place = 0;
-        own->words[MSCCLPP_DEV_BELL_CODE] = args->code;
-        own->words[MSCCLPP_DEV_BELL_COLL] = args->coll;
+        block_state->failed = mscclpp_dev_ld_relaxed_sys_u64(&args->common.state->failed) != 0;
+        block_state->started_ns = mscclpp_dev_now_ns();
+        block_state->last_wide = MSCCLPP_DEV_BELL_BLOCKS(args->code) > 1 ? args->number : 0;
+        block_state->place = 0;
+        block_state->words[MSCCLPP_DEV_BELL_CODE] = args->code;
+        block_state->words[MSCCLPP_DEV_BELL_COLL] = args->coll;
     }
     mscclpp_dev_block_sync(ctx);
-    ctx->failed = own->failed != 0;
+    ctx->failed = block_state->failed != 0;
     while (stays) {
-        const uint32_t code = own->words[MSCCLPP_DEV_BELL_CODE];
+        const uint32_t code = block_state->words[MSCCLPP_DEV_BELL_CODE];
 
-        mscclpp_dev_linger_serve(ctx, args, own, code);
+        mscclpp_dev_linger_serve(ctx, args, block_state, code);
         mscclpp_dev_ctx_renew(ctx);
         if (ctx->block == 0) {
-            stays = mscclpp_dev_linger_await_bell(ctx, args, own);
-            if (ctx->nblocks > 1 && (!stays || MSCCLPP_DEV_BELL_BLOCKS(own->words[MSCCLPP_DEV_BELL_CODE]) > 1)) {
-                mscclpp_dev_linger_relay(ctx, args, own, !stays);
+            stays = mscclpp_dev_linger_await_bell(ctx, args, block_state);
+            if (ctx->nblocks > 1 &&
+                (!stays || MSCCLPP_DEV_BELL_BLOCKS(block_state->words[MSCCLPP_DEV_BELL_CODE]) > 1)) {
+                mscclpp_dev_linger_relay(ctx, args, block_state, !stays);
             }
         } else {
-            stays = mscclpp_dev_linger_await_relay(ctx, args, own);
+            stays = mscclpp_dev_linger_await_relay(ctx, args, block_state);
         }
-        ctx->failed = mscclpp_dev_ld_relaxed_block_u32(&own->failed) != 0;
+        ctx->failed = mscclpp_dev_ld_relaxed_block_u32(&block_state->failed) != 0;
     }
     mscclpp_dev_linger_leave(ctx, args);
 }

@@ -111,16 +111,17 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_packets(const mscclpp_dev_ctx_t *ctx, 
                                                   uint32_t code)
 {
     const uint32_t kernel = MSCCLPP_DEV_BELL_KERNEL(code), op = MSCCLPP_DEV_BELL_OP(code);
-    const int hot = MSCCLPP_DEV_HOT_DTYPE(MSCCLPP_DEV_BELL_DTYPE(code));
-    const bool brief = mscclpp_dev_oneshot_is_brief(args, mscclpp_dev_units(args->bytes), ctx->nblocks * ctx->nthreads);
+    const int hot_dtype = MSCCLPP_DEV_HOT_DTYPE(MSCCLPP_DEV_BELL_DTYPE(code));
+    const bool is_brief =
+        mscclpp_dev_oneshot_is_brief(args, mscclpp_dev_units(args->bytes), ctx->nblocks * ctx->nthreads);
 
 #define MSCCLPP_DEV_LINGER_MATCH_RANKS(n_, dtype_, op_)                                                                \
     case n_:                                                                                                           \
         return kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE ? mscclpp_dev_linger_twophase##n_##dtype_##op_(*ctx, args)  \
-               : brief                                     ? mscclpp_dev_linger_brief##n_##dtype_##op_(*ctx, args)     \
+               : is_brief                                  ? mscclpp_dev_linger_brief##n_##dtype_##op_(*ctx, args)     \
                                                            : mscclpp_dev_linger_oneshot##n_##dtype_##op_(*ctx, args);
 #define MSCCLPP_DEV_LINGER_MATCH(dtype_, op_)                                                                          \
-    if (MSCCLPP_DEV_FOLDS && hot == (int)(dtype_) && op == (uint32_t)(op_)) {                                          \
+    if (MSCCLPP_DEV_FOLDS && hot_dtype == (int)(dtype_) && op == (uint32_t)(op_)) {                                    \
         switch (args->nranks) {                                                                                        \
             MSCCLPP_DEV_LINGER_MATCH_RANKS(2, dtype_, op_)                                                             \
             MSCCLPP_DEV_LINGER_MATCH_RANKS(4, dtype_, op_)                                                             \
@@ -135,7 +136,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_packets(const mscclpp_dev_ctx_t *ctx, 
     if (kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE) {
         return mscclpp_dev_linger_twophase(*ctx, args);
     }
-    if (!brief) {
+    if (!is_brief) {
         return mscclpp_dev_linger_oneshot(*ctx, args);
     }
     return args->nranks == 2   ? mscclpp_dev_linger_brief2any(*ctx, args)
@@ -143,15 +144,18 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_packets(const mscclpp_dev_ctx_t *ctx, 
                                : mscclpp_dev_linger_brief8any(*ctx, args);
 }
 
-/* Executes one all-reduce by puts (allreduce_oneshot_put.h). */
+/*
+ * Executes one all-reduce by puts (allreduce_oneshot_put.h). The variants for hot types also need both buffers aligned
+ * to whole units.
+ */
 MSCCLPP_DEV bool mscclpp_dev_linger_serve_put(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                               uint32_t code)
 {
     const uint32_t op = MSCCLPP_DEV_BELL_OP(code);
-    const int hot = MSCCLPP_DEV_HOT_DTYPE(MSCCLPP_DEV_BELL_DTYPE(code));
+    const int hot_dtype = MSCCLPP_DEV_HOT_DTYPE(MSCCLPP_DEV_BELL_DTYPE(code));
 
 #define MSCCLPP_DEV_LINGER_MATCH(dtype_, op_)                                                                          \
-    if (MSCCLPP_DEV_FOLDS && args->nranks == 2 && mscclpp_dev_put_is_plain(args) && hot == (int)(dtype_) &&            \
+    if (MSCCLPP_DEV_FOLDS && args->nranks == 2 && mscclpp_dev_put_is_plain(args) && hot_dtype == (int)(dtype_) &&      \
         op == (uint32_t)(op_)) {                                                                                       \
         return mscclpp_dev_linger_put2##dtype_##op_(*ctx, args);                                                       \
     }
@@ -167,7 +171,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_zerocopy(mscclpp_dev_ctx_t *ctx, const
                                                    mscclpp_dev_zerocopy_args_t *args, uint32_t code)
 {
     const uint32_t op = MSCCLPP_DEV_BELL_OP(code);
-    const int hot = MSCCLPP_DEV_HOT_DTYPE(MSCCLPP_DEV_BELL_DTYPE(code));
+    const int hot_dtype = MSCCLPP_DEV_HOT_DTYPE(MSCCLPP_DEV_BELL_DTYPE(code));
     uint32_t rank;
 
     for (rank = ctx->tid; rank < args->common.nranks; rank += ctx->nthreads) {
@@ -176,7 +180,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_zerocopy(mscclpp_dev_ctx_t *ctx, const
     }
     mscclpp_dev_block_sync(ctx);
 #define MSCCLPP_DEV_LINGER_MATCH(dtype_, op_)                                                                          \
-    if (MSCCLPP_DEV_FOLDS && hot == (int)(dtype_) && op == (uint32_t)(op_)) {                                          \
+    if (MSCCLPP_DEV_FOLDS && hot_dtype == (int)(dtype_) && op == (uint32_t)(op_)) {                                    \
         switch (args->common.nranks) {                                                                                 \
         case 2:                                                                                                        \
             return mscclpp_dev_linger_zerocopy2##dtype_##op_(*ctx, args);                                              \
@@ -258,39 +262,44 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_coll(mscclpp_dev_ctx_t *ctx, mscclpp_d
 }
 
 /* The plan's operation, out of line like those above. The kernel has copied the program when it began. */
-MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_plan(mscclpp_dev_ctx_t ctx, mscclpp_dev_linger_block_t *own)
+MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_plan(mscclpp_dev_ctx_t ctx, mscclpp_dev_linger_block_t *block_state)
 {
-    const mscclpp_dev_plan_args_t *args = &own->plan;
+    const mscclpp_dev_plan_args_t *args = &block_state->plan;
 
     ctx.lingers = true;
-    mscclpp_dev_plan_run(&ctx, args, mscclpp_dev_plan_load_program(&ctx, args, &own->plan_copy, true), false,
+    mscclpp_dev_plan_run(&ctx, args, mscclpp_dev_plan_load_program(&ctx, args, &block_state->plan_copy, true), false,
                          (int)args->common.dtype, (int)args->common.op);
     return ctx.failed;
 }
 
-/* Executes one operation by the kernel's plan: fills in the arguments that depend on the call, and runs the program. */
-MSCCLPP_DEV bool mscclpp_dev_linger_serve_plan(mscclpp_dev_ctx_t *ctx, mscclpp_dev_linger_block_t *own)
+/*
+ * Executes one operation by the kernel's plan: fills in the arguments that depend on the call, and runs the program.
+ * The kernel must have a plan, and the block must be one of those that run it.
+ */
+MSCCLPP_DEV bool mscclpp_dev_linger_serve_plan(mscclpp_dev_ctx_t *ctx, mscclpp_dev_linger_block_t *block_state)
 {
-    mscclpp_dev_plan_args_t *plan = &own->plan;
+    mscclpp_dev_plan_args_t *plan = &block_state->plan;
 
     if (ctx->tid == 0) {
-        const uint64_t stride = own->args.bytes + MSCCLPP_DEV_BELL_PADDING(own->words[MSCCLPP_DEV_BELL_COLL]);
+        const uint64_t stride =
+            block_state->args.bytes + MSCCLPP_DEV_BELL_PADDING(block_state->words[MSCCLPP_DEV_BELL_COLL]);
 
-        plan->common.bytes = own->args.bytes;
-        plan->common.dtype = own->args.dtype;
-        plan->common.op = own->args.op;
-        plan->common.release = own->args.release;
-        plan->common.launches = own->args.launches;
-        plan->common.epoch = own->args.epoch;
-        plan->common.rung = own->args.rung;
-        plan->bases[MSCCLPP_DEV_PLAN_BUFFERS * plan->rank + MSCCLPP_DEV_PLAN_INPUT] = (char *)(uintptr_t)own->args.in;
-        plan->bases[MSCCLPP_DEV_PLAN_BUFFERS * plan->rank + MSCCLPP_DEV_PLAN_OUTPUT] = (char *)own->args.out;
+        plan->common.bytes = block_state->args.bytes;
+        plan->common.dtype = block_state->args.dtype;
+        plan->common.op = block_state->args.op;
+        plan->common.release = block_state->args.release;
+        plan->common.launches = block_state->args.launches;
+        plan->common.epoch = block_state->args.epoch;
+        plan->common.rung = block_state->args.rung;
+        plan->bases[MSCCLPP_DEV_PLAN_BUFFERS * plan->rank + MSCCLPP_DEV_PLAN_INPUT] =
+            (char *)(uintptr_t)block_state->args.in;
+        plan->bases[MSCCLPP_DEV_PLAN_BUFFERS * plan->rank + MSCCLPP_DEV_PLAN_OUTPUT] = (char *)block_state->args.out;
         plan->chunk = MSCCLPP_DEV_PLAN_CHUNK(plan, stride);
         plan->stride = stride;
-        plan->block_bytes = MSCCLPP_DEV_PLAN_BLOCK_BYTES(plan, stride, own->args.bytes);
+        plan->block_bytes = MSCCLPP_DEV_PLAN_BLOCK_BYTES(plan, stride, block_state->args.bytes);
     }
     mscclpp_dev_block_sync(ctx);
-    return mscclpp_dev_linger_plan(*ctx, own);
+    return mscclpp_dev_linger_plan(*ctx, block_state);
 }
 
 /* True for kernels whose packets take one epoch, which a lingering kernel has to count. */

@@ -38,6 +38,10 @@
 typedef mscclpp_dev_zerocopy_args_t zerocopy_args_t;
 typedef mscclpp_dev_args_t args_t;
 
+/*
+ * The kernels. Each makes the thread's context and runs a body. Kernels that may become resident before the one in
+ * front of them has ended (awaits_stream) wait for that end first.
+ */
 static __global__ void barrier_kernel(const __grid_constant__ args_t args)
 {
     mscclpp_dev_ctx_t ctx;
@@ -177,8 +181,8 @@ static __global__ void __launch_bounds__(THREADS) reduce_kernel(const __grid_con
 }
 
 /*
- * The compiled kernel for a type and operation, in the form that the CUDA runtime's functions take. Unknown: the
- * barrier.
+ * The compiled kernel for a type and operation, or for any if both are ANY, in the form that the CUDA runtime's
+ * functions take. MSCCLPP_KERNEL_BARRIER is the default.
  */
 template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t kernel)
 {
@@ -245,11 +249,11 @@ enum { VARIANTS = 1 MSCCLPP_DEV_HOT(ONE_MORE) };
  */
 static int find_variant(uint32_t dtype, uint32_t op)
 {
-    const int hot = MSCCLPP_DEV_HOT_DTYPE(dtype);
+    const int hot_dtype = MSCCLPP_DEV_HOT_DTYPE(dtype);
     int variant = 0;
 
 #define MATCH(dtype_, op_)                                                                                             \
-    if (hot == (int)dtype_ && op == (uint32_t)op_) {                                                                   \
+    if (hot_dtype == (int)dtype_ && op == (uint32_t)op_) {                                                             \
         return variant;                                                                                                \
     }                                                                                                                  \
     ++variant;
@@ -276,7 +280,7 @@ static struct {
     /*
      * The driver's function, or NULL. It takes less of the host's time than the runtime's, since it looks nothing up.
      */
-    PFN_cuLaunchKernelEx_v11060 launch;
+    PFN_cuLaunchKernelEx_v11060 driver_launch;
     cudaFunction_t functions[MSCCLPP_KERNEL_LAST][VARIANTS];
 } devices[DEVICES];
 
@@ -292,8 +296,9 @@ static bool awaits_stream(mscclpp_dev_kernel_t kernel)
 }
 
 /*
- * Launches by the driver's function, whose error numbers are the same as the runtime's. With `overlaps`, the kernel may
- * become resident before the one in front of it has ended.
+ * Launches by the driver's function, and returns its error, whose numbers are the same as the runtime's. preload must
+ * have stored the function for this device. With `overlaps`, the kernel may become resident before the one in front of
+ * it has ended.
  */
 static int launch_by_driver(int device, void *stream, const mscclpp_dev_launch_t *launch, int variant, bool overlaps)
 {
@@ -309,7 +314,8 @@ static int launch_by_driver(int device, void *stream, const mscclpp_dev_launch_t
     attribute.value.programmaticStreamSerializationAllowed = 1;
     config.attrs = &attribute;
     config.numAttrs = overlaps ? 1 : 0;
-    return (int)devices[device].launch(&config, devices[device].functions[launch->kernel][variant], parameters, NULL);
+    return (int)devices[device].driver_launch(&config, devices[device].functions[launch->kernel][variant], parameters,
+                                              NULL);
 }
 
 extern "C" int mscclpp_dev_cuda_launch(int device, void *stream, const mscclpp_dev_launch_t *launch)
@@ -327,7 +333,7 @@ extern "C" int mscclpp_dev_cuda_launch(int device, void *stream, const mscclpp_d
         return (int)mscclpp_dev_cuda_launch_lingering(&config, (const mscclpp_dev_linger_args_t *)launch->args);
     }
     variant = find_variant(args->dtype, args->op);
-    if (device < DEVICES && devices[device].launch != NULL) {
+    if (device < DEVICES && devices[device].driver_launch != NULL) {
         return launch_by_driver(device, stream, launch, variant,
                                 args->release == MSCCLPP_DEV_RELEASE_STREAM && devices[device].overlaps &&
                                     awaits_stream(launch->kernel));
@@ -336,7 +342,7 @@ extern "C" int mscclpp_dev_cuda_launch(int device, void *stream, const mscclpp_d
                                  dim3(launch->nthreads), parameters, 0, (cudaStream_t)stream);
 }
 
-extern "C" int mscclpp_dev_cuda_preload(int device, void *launch)
+extern "C" int mscclpp_dev_cuda_preload(int device, void *driver_launch)
 {
     cudaFuncAttributes attributes;
     cudaError_t error = cudaSuccess;
@@ -348,7 +354,7 @@ extern "C" int mscclpp_dev_cuda_preload(int device, void *launch)
             const void *function = function_of_variant((mscclpp_dev_kernel_t)kernel, variant);
 
             error = cudaFuncGetAttributes(&attributes, function);
-            if (error == cudaSuccess && device < DEVICES && launch != NULL) {
+            if (error == cudaSuccess && device < DEVICES && driver_launch != NULL) {
                 error = cudaGetFuncBySymbol(&devices[device].functions[kernel][variant], function);
             }
             if (error != cudaSuccess) {
@@ -360,7 +366,7 @@ extern "C" int mscclpp_dev_cuda_preload(int device, void *launch)
     }
     if (device < DEVICES) {
         devices[device].overlaps = overlaps;
-        devices[device].launch = (PFN_cuLaunchKernelEx_v11060)launch;
+        devices[device].driver_launch = (PFN_cuLaunchKernelEx_v11060)driver_launch;
     }
     mscclpp_dev_cuda_find_clusters(device);
     return (int)cudaSuccess;

@@ -12,11 +12,11 @@
 static __global__ void __launch_bounds__(MSCCLPP_DEV_MAX_THREADS, 1)
     linger_kernel(const __grid_constant__ mscclpp_dev_linger_args_t args)
 {
-    __shared__ mscclpp_dev_linger_block_t own;
+    __shared__ mscclpp_dev_linger_block_t block_state;
     mscclpp_dev_ctx_t ctx;
 
     mscclpp_dev_ctx_init(&ctx);
-    mscclpp_dev_linger(&ctx, &args, &own);
+    mscclpp_dev_linger(&ctx, &args, &block_state);
 }
 
 const void *mscclpp_dev_cuda_linger_kernel(void)
@@ -44,8 +44,8 @@ static void make_cluster(cudaLaunchConfig_t *config, cudaLaunchAttribute *attrib
 }
 
 /*
- * Finds the cluster sizes that the current device supports; 0 if there are none. Leaves no error in the runtime. A
- * kernel compiled for an older architecture has none.
+ * Returns the cluster sizes that the current device supports, as in cluster_sizes; 0 if there are none. Leaves no error
+ * in the runtime. A kernel compiled for an older architecture has none.
  */
 static uint32_t find_cluster_sizes(void)
 {

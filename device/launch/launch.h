@@ -75,7 +75,8 @@ int mscclpp_dev_twin_call(mscclpp_dev_twin_queue_t *queue, void (*function)(void
 /*
  * Recording, as CUDA captures a stream in a graph. Between `record` and `recorded`, whatever is put into the queue is
  * recorded and not carried out. `replay` puts a copy of all of it into a queue. All return 0 or an errno value; EBUSY
- * if the queue is recorded already, EINVAL if it is not.
+ * if the queue is recorded already, EINVAL if it is not. After an error, `replay` may have put a part of the jobs into
+ * the queue. `graph_destroy` frees a graph; NULL is allowed.
  */
 typedef struct mscclpp_dev_twin_graph mscclpp_dev_twin_graph_t;
 int mscclpp_dev_twin_record(mscclpp_dev_twin_queue_t *queue);
@@ -124,10 +125,10 @@ int mscclpp_dev_cuda_launch(int device, void *stream, const mscclpp_dev_launch_t
 
 /*
  * Loads every kernel into the context of `device`. The device is current, and launches use no other context there.
- * `launch` is the driver's cuLaunchKernelEx, or NULL. One thread calls this for each device, before the first launch
- * there.
+ * `driver_launch` is the driver's cuLaunchKernelEx, or NULL if the runtime has to launch. One thread calls this for
+ * each device, before the first launch there. After an error no kernel may be launched.
  */
-int mscclpp_dev_cuda_preload(int device, void *launch);
+int mscclpp_dev_cuda_preload(int device, void *driver_launch);
 #endif
 
 #ifdef __cplusplus

@@ -50,7 +50,10 @@ void mscclpp_dev_twin_set_progress(void (*progress)(void *context), void *contex
     wait_progress.context = context;
 }
 
-/* Runs a kernel body in one CPU thread. */
+/*
+ * Runs a kernel body in one CPU thread. `linger` is the memory that the threads of this block share; only lingering
+ * kernels use it. The twin looks up types and operations at run time, so `hot` is false in all bodies.
+ */
 static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const void *args,
                      mscclpp_dev_linger_block_t *linger)
 {
@@ -207,7 +210,10 @@ static void run_thread(const mscclpp_dev_launch_t *launch, uint32_t index, block
     }
 }
 
-/* Frees a job; of a loop, also the jobs of its body. */
+/*
+ * Frees a job; of a loop, also the jobs of its body. The last job that keeps an object alive calls the function that
+ * releases it.
+ */
 void mscclpp_dev_twin_free_job(job_t *job)
 {
     job_t *part = job->body;
@@ -226,8 +232,8 @@ void mscclpp_dev_twin_free_job(job_t *job)
     free(job);
 }
 
-/* Sets a job to its start: no thread of it has been started or has ended. */
-static void make_ready(job_t *job)
+/* Sets a job to its start: no thread of it has been started or has ended. The caller holds the queue's lock. */
+static void rewind_job(job_t *job)
 {
     job->started = 0;
     job->unfinished = job->launch.nblocks * job->launch.nthreads;
@@ -245,9 +251,9 @@ static void end_first_job(mscclpp_dev_twin_queue_t *queue)
         job_t *part;
 
         for (part = job->body; part != NULL && part != job; part = part->next) {
-            make_ready(part);
+            rewind_job(part);
         }
-        make_ready(job);
+        rewind_job(job);
         queue->first = job->body != NULL ? job->body : job;
         return;
     }
@@ -315,7 +321,6 @@ int mscclpp_dev_twin_queue_create(mscclpp_dev_twin_queue_t **queue_p)
     return 0;
 }
 
-/* Frees a graph and the jobs that it has recorded. NULL is allowed. */
 void mscclpp_dev_twin_graph_destroy(mscclpp_dev_twin_graph_t *graph)
 {
     job_t *job;
@@ -348,8 +353,11 @@ void mscclpp_dev_twin_queue_destroy(mscclpp_dev_twin_queue_t *queue)
     free(queue);
 }
 
-/* Makes sure that at least `count` workers exist. Returns 0 or an errno value. The caller holds the lock. */
-static int add_workers(mscclpp_dev_twin_queue_t *queue, uint32_t count)
+/*
+ * Makes sure that at least `count` workers exist. Returns 0 or an errno value; the workers that could be started stay.
+ * The caller holds the lock.
+ */
+static int ensure_workers(mscclpp_dev_twin_queue_t *queue, uint32_t count)
 {
     pthread_t *workers;
     int error;
@@ -385,11 +393,11 @@ static int append(mscclpp_dev_twin_queue_t *queue, job_t *job)
         queue->graph->end = &job->next;
         return 0;
     }
-    error = add_workers(queue, job->workers);
+    error = ensure_workers(queue, job->workers);
     if (error != 0) {
         return error;
     }
-    make_ready(job);
+    rewind_job(job);
     if (queue->last != NULL) {
         queue->last->next = job;
     } else {
@@ -517,7 +525,6 @@ uint64_t mscclpp_dev_twin_queue_end(mscclpp_dev_twin_queue_t *queue)
     return mark;
 }
 
-/* True if the jobs that were put into the queue before a mark have ended. */
 bool mscclpp_dev_twin_queue_passed(mscclpp_dev_twin_queue_t *queue, uint64_t mark)
 {
     bool passed;

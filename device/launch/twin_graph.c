@@ -7,7 +7,6 @@
 
 typedef mscclpp_dev_twin_job_t job_t;
 
-/* Begins to record what is put into the queue. EBUSY if it is recorded already. */
 int mscclpp_dev_twin_record(mscclpp_dev_twin_queue_t *queue)
 {
     mscclpp_dev_twin_graph_t *graph = calloc(1, sizeof(*graph));
@@ -30,7 +29,7 @@ int mscclpp_dev_twin_record(mscclpp_dev_twin_queue_t *queue)
     return error;
 }
 
-/* Ends the recording and gives its graph to the caller. EINVAL if nothing was recorded. */
+/* If the queue is not recorded, *graph_p is NULL. */
 int mscclpp_dev_twin_recorded(mscclpp_dev_twin_queue_t *queue, mscclpp_dev_twin_graph_t **graph_p)
 {
     pthread_mutex_lock(&queue->lock);
@@ -43,29 +42,32 @@ int mscclpp_dev_twin_recorded(mscclpp_dev_twin_queue_t *queue, mscclpp_dev_twin_
 static job_t *copy_job(const job_t *job);
 
 /*
- * Makes `loop` a loop over copies of jobs: those from `first` on, up to `end` and without it. False if there is no
- * memory; what has been copied is the loop's then.
+ * Makes `loop` a loop over copies of jobs: those from `first` on, up to `end` and without it. Also raises the number of
+ * workers that the loop needs. Returns false if there is no memory; the loop then owns what has been copied.
  */
 static bool copy_body(job_t *loop, const job_t *first, const job_t *end)
 {
     job_t **link = &loop->body;
 
     for (; first != end; first = first->next) {
-        job_t *part = copy_job(first);
+        job_t *copied = copy_job(first);
 
-        if (part == NULL) {
+        if (copied == NULL) {
             return false;
         }
-        part->is_part_of_loop = true;
-        part->next = loop;
-        *link = part;
-        link = &part->next;
-        loop->workers = part->workers > loop->workers ? part->workers : loop->workers;
+        copied->is_part_of_loop = true;
+        copied->next = loop;
+        *link = copied;
+        link = &copied->next;
+        loop->workers = copied->workers > loop->workers ? copied->workers : loop->workers;
     }
     return true;
 }
 
-/* Copies a job, with the body of a loop. NULL: there is no memory. */
+/*
+ * Copies a job, with the body of a loop. The copy keeps alive what the job keeps alive. Returns NULL if there is no
+ * memory.
+ */
 static job_t *copy_job(const job_t *job)
 {
     job_t *copy = mscclpp_dev_twin_new_job(&job->launch);
@@ -88,7 +90,6 @@ static job_t *copy_job(const job_t *job)
     return copy;
 }
 
-/* Puts copies of a graph's jobs into a queue. After an error, some of them may be there. */
 int mscclpp_dev_twin_replay(const mscclpp_dev_twin_graph_t *graph, mscclpp_dev_twin_queue_t *queue)
 {
     const job_t *recorded;

@@ -16,7 +16,8 @@ MSCCLPP_DEV mscclpp_dev_sync_t *mscclpp_dev_sync_of(const mscclpp_dev_args_t *ar
 /*
  * Waits until the blocks with this block's number on all other ranks have entered barrier number `count` of the team's
  * life. All threads of the block must call it. After it, they see what any thread of those blocks wrote before its
- * barrier. If a thread gives up, all threads of the block count as failed.
+ * barrier. If a thread gives up, ctx->failed is set in all threads of the block, and a thread that had failed before
+ * tells its peers nothing.
  *
  * Each counter has only one writer, so a plain store is enough. With several writers, each barrier would need an atomic
  * addition in the peer's memory. The block synchronises before the store, so the store releases what the whole block
@@ -24,7 +25,7 @@ MSCCLPP_DEV mscclpp_dev_sync_t *mscclpp_dev_sync_of(const mscclpp_dev_args_t *ar
  */
 MSCCLPP_DEV void mscclpp_dev_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t count)
 {
-    const mscclpp_dev_sync_t *own = mscclpp_dev_sync_of(args, args->rank);
+    const mscclpp_dev_sync_t *own_words = mscclpp_dev_sync_of(args, args->rank);
     mscclpp_dev_wait_t wait = {0, 0};
     uint32_t peer;
 
@@ -38,7 +39,7 @@ MSCCLPP_DEV void mscclpp_dev_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_a
         if (peer == args->rank) {
             continue;
         }
-        while (mscclpp_dev_ld_acquire_sys_u64(&own->arrived[ctx->block][peer]) < count) {
+        while (mscclpp_dev_ld_acquire_sys_u64(&own_words->arrived[ctx->block][peer]) < count) {
             if (!mscclpp_dev_wait_turn(ctx, args, &wait, peer)) {
                 break;
             }
@@ -98,7 +99,7 @@ MSCCLPP_DEV void mscclpp_dev_gate(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args
  *
  * No packet of this operation is cleared. After the first barrier, peers send no more packets of earlier operations,
  * which have all ended there. After the gate, this rank's packets are cleared, and after the second barrier, those of
- * all ranks.
+ * all ranks. If a wait fails, ctx->failed is set, and packets may be left uncleared.
  */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_renew(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
@@ -151,8 +152,8 @@ MSCCLPP_DEV void mscclpp_dev_enter(const mscclpp_dev_ctx_t *ctx, const mscclpp_d
 }
 
 /*
- * Takes back what mscclpp_dev_enter has counted. Returns false if another operation of the team runs in this block at
- * this moment: then the two have overlapped.
+ * Takes back what mscclpp_dev_enter has counted. Called by one thread. Returns false if another operation of the team
+ * runs in a block of this number at this moment: then the two have overlapped.
  */
 MSCCLPP_DEV bool mscclpp_dev_exit(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
@@ -187,13 +188,13 @@ MSCCLPP_DEV void mscclpp_dev_report_end(const mscclpp_dev_args_t *args, uint32_t
  * Advances the `progress` of other blocks; mscclpp_dev_state_t says which block writes which copy. The threads with the
  * highest numbers do it, because they are idle after short messages.
  */
-MSCCLPP_DEV void mscclpp_dev_advance_others(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_state_t *state, bool rung,
+MSCCLPP_DEV void mscclpp_dev_advance_others(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_state_t *state, bool is_rung,
                                             mscclpp_dev_progress_t after)
 {
-    const uint32_t step = rung ? 1 : ctx->nblocks;
+    const uint32_t step = is_rung ? 1 : ctx->nblocks;
     uint32_t block;
 
-    if (rung && ctx->block != 0) {
+    if (is_rung && ctx->block != 0) {
         return;
     }
     for (block = ctx->block + (ctx->nthreads - ctx->tid) * step; block < MSCCLPP_DEV_MAX_BLOCKS;
@@ -204,7 +205,8 @@ MSCCLPP_DEV void mscclpp_dev_advance_others(const mscclpp_dev_ctx_t *ctx, mscclp
 
 /*
  * Ends an operation: each block advances its part of the state and reports the end to the host. All threads must call
- * this function. If one of them has failed, all count as failed afterwards.
+ * this function, whether they have failed or not. If one of them has failed, all count as failed afterwards, and all
+ * later operations of the team give up at once (mscclpp_dev_recall_failure).
  *
  * `launches` is the number of operations in the state when the operation began; the caller has read it then, when that
  * took no extra time. `epoch` is the flag of the last packets, or the state's flag if there were none.
@@ -214,7 +216,7 @@ MSCCLPP_DEV void mscclpp_dev_advance_others(const mscclpp_dev_ctx_t *ctx, mscclp
 MSCCLPP_DEV void mscclpp_dev_finish(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t launches,
                                     uint32_t epoch, uint64_t barriers_before, uint64_t barriers)
 {
-    const bool rung = ctx->lingers && args->rung != 0;
+    const bool is_rung = ctx->lingers && args->rung != 0;
     mscclpp_dev_state_t *state = args->state;
     mscclpp_dev_progress_t after;
     mscclpp_dev_ctx_t self = *ctx;
@@ -231,7 +233,7 @@ MSCCLPP_DEV void mscclpp_dev_finish(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_ar
     if (args->epoch_limit != 0 && self.tid == 0) {
         was_alone = mscclpp_dev_exit(&self, args);
     }
-    mscclpp_dev_advance_others(&self, state, rung, after);
+    mscclpp_dev_advance_others(&self, state, is_rung, after);
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
     if (self.tid != 0) {
         return;
@@ -246,13 +248,13 @@ MSCCLPP_DEV void mscclpp_dev_finish(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_ar
     if (ctx->failed) {
         mscclpp_dev_st_relaxed_sys_u64(&state->failed, 1);
     }
-    if (!rung || self.block == 0) {
+    if (!is_rung || self.block == 0) {
         state->progress[self.block] = after;
     }
     mscclpp_dev_report_end(args, self.block, launches + 1);
 }
 
-/* Ends an operation that has used packets and no barriers. */
+/* mscclpp_dev_finish for an operation that has passed no barriers. */
 MSCCLPP_DEV void mscclpp_dev_finish_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t launches,
                                             uint32_t epoch)
 {

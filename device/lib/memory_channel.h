@@ -21,14 +21,14 @@ MSCCLPP_DEV void mscclpp_dev_block_copy(const mscclpp_dev_ctx_t *ctx, char *to, 
     }
 }
 
-/* Copies from this rank's memory to the peer's. */
+/* Copies from this rank's memory to the peer's. The peer may read the bytes once it has waited for a later signal. */
 MSCCLPP_DEV void mscclpp_dev_channel_put(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_memory_channel_t *channel,
                                          uint64_t remote_offset, uint64_t local_offset, uint64_t bytes)
 {
     mscclpp_dev_block_copy(ctx, channel->remote + remote_offset, channel->local + local_offset, bytes);
 }
 
-/* Copies from the peer's memory to this rank's. */
+/* Copies from the peer's memory to this rank's. The bytes are there once the block has synchronised. */
 MSCCLPP_DEV void mscclpp_dev_channel_get(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_memory_channel_t *channel,
                                          uint64_t local_offset, uint64_t remote_offset, uint64_t bytes)
 {
@@ -72,7 +72,10 @@ MSCCLPP_DEV void mscclpp_dev_channel_put_packets(const mscclpp_dev_ctx_t *ctx,
     }
 }
 
-/* Waits for `bytes` that the peer has put as packets at `packets`, in this rank's memory, and writes them to `to`. */
+/*
+ * Waits for `bytes` that the peer has put as packets at `packets`, in this rank's memory, and writes them to `to`. If a
+ * wait fails, sets ctx->failed in that thread, and what did not arrive is not written.
+ */
 MSCCLPP_DEV void mscclpp_dev_channel_get_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                                  const char *packets, char *to, uint64_t bytes, uint32_t flag,
                                                  int width, uint32_t peer)

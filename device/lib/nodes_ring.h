@@ -28,7 +28,7 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_ring_put(mscclpp_dev_ctx_t *ctx, const mscc
     mscclpp_dev_port_put_with_signal(ctx, &nodes->common, &nodes->channels[channel], to, from, bytes);
 }
 
-/* Waits for signal `number` of this operation from the predecessor, counted from 1. */
+/* Waits for signal `number` of this operation from the predecessor, counted from 1. If it fails, sets ctx->failed. */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_ring_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
                                                 uint64_t number)
 {

@@ -1,7 +1,8 @@
 /*
  * Rounds between nodes: who sends which blocks to whom, in a number of rounds that grows with the logarithm of the
  * number of nodes. Kernels, the lists of steps (mca/common/algo/schedule) and the host's view of a waiting rank all
- * take it from here. All functions are pure.
+ * take it from here. All functions are pure. Here, "behind" means in the order of the nodes' numbers, going around:
+ * node 0 comes behind the last one.
  *
  * With radix k, round i has the distances j * k^i, for j from 1 to k - 1. In each round, every node sends one message
  * to the node behind it at each of these distances, and waits for one from each node before it. A distance that is not
@@ -45,7 +46,7 @@ typedef struct {
     uint32_t distance; /* from the sender to the receiver; 0: there is no such message */
     uint32_t first;    /* position of its first block at the sender; for an all-to-all, the lowest of its positions */
     uint32_t count;    /* number of its blocks; 0: it is empty */
-    uint32_t to;       /* position of its first block at the receiver; for an all-to-all, the lowest likewise */
+    uint32_t to;       /* position of its first block at the receiver; for an all-to-all, the lowest of them */
 } mscclpp_dev_rounds_message_t;
 
 /*
@@ -106,8 +107,8 @@ MSCCLPP_DEV bool mscclpp_dev_rounds_is_lowest(const mscclpp_dev_rounds_t *scheme
 }
 
 /*
- * Returns message `j` of `node` in a round, for j from 1 to the radix - 1. It goes to the node behind `node` at j times
- * the round's shortest distance.
+ * Returns message `j` of `node` in a round, for j from 1 to the radix - 1. It goes to the node that is j times the
+ * round's shortest distance behind `node`. The distance is 0 if that is as many nodes as there are, or more.
  */
 MSCCLPP_DEV mscclpp_dev_rounds_message_t mscclpp_dev_rounds_message(const mscclpp_dev_rounds_t *scheme, uint32_t node,
                                                                     uint32_t round, uint32_t j)

@@ -62,7 +62,10 @@ MSCCLPP_DEV uint32_t mscclpp_dev_peer(const mscclpp_dev_args_t *args, uint32_t i
     return args->rank + i < args->nranks ? args->rank + i : args->rank + i - args->nranks;
 }
 
-/* Sends a unit to a slot of a peer's memory, in the format of `width` bytes. */
+/*
+ * Sends a unit to a slot of a peer's memory. `pair` is the distance of its two halves, in bytes. `width` is
+ * MSCCLPP_DEV_LL16 or MSCCLPP_DEV_LL8.
+ */
 MSCCLPP_DEV void mscclpp_dev_put_unit(void *slot, uint64_t pair, mscclpp_dev_vec_t value, uint32_t flag, int width)
 {
     char *first_half = (char *)slot;
@@ -78,7 +81,10 @@ MSCCLPP_DEV void mscclpp_dev_put_unit(void *slot, uint64_t pair, mscclpp_dev_vec
     }
 }
 
-/* Reads a unit into *value and returns true if all of it has arrived. Else returns false, and *value is undefined. */
+/*
+ * Reads a unit, as mscclpp_dev_put_unit sends it, into *value and returns true if all of it has arrived. Otherwise
+ * returns false, and *value is undefined. Never waits.
+ */
 MSCCLPP_DEV bool mscclpp_dev_poll_unit(const void *slot, uint64_t pair, mscclpp_dev_vec_t *value, uint32_t flag,
                                        int width)
 {

@@ -5,7 +5,7 @@
  * alignment. Offsets count from the starts of the channel's two regions.
  *
  * Requests of one thread on one channel take effect in order: a peer that has waited for a signal sees all earlier puts
- * and additions. The source of a put must not change until a flush.
+ * and additions. The source of a put must not change until a flush. A thread with ctx->failed set asks for nothing.
  */
 #ifndef MSCCLPP_DEVICE_LIB_PORT_CHANNEL_H
 #define MSCCLPP_DEVICE_LIB_PORT_CHANNEL_H
@@ -129,8 +129,9 @@ MSCCLPP_DEV void mscclpp_dev_port_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
 }
 
 /*
- * Waits until `number` more signals have come than were taken, but takes none. For callers that know what each of
- * several signals means; they add the number to *channel->expected themselves at the end.
+ * Waits until `number` more signals have come than were taken, but takes none. If the wait fails, sets ctx->failed. For
+ * callers that know what each of several signals means; they add the number to *channel->expected themselves at the
+ * end.
  */
 MSCCLPP_DEV void mscclpp_dev_port_wait_ahead(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                              const mscclpp_dev_port_channel_t *channel, uint64_t number)
@@ -145,7 +146,10 @@ MSCCLPP_DEV void mscclpp_dev_port_wait_ahead(mscclpp_dev_ctx_t *ctx, const msccl
     }
 }
 
-/* Takes one signal if one has come. Afterwards, the caller sees what it would see after a wait. */
+/*
+ * Takes one signal and returns true if one has come; the caller then sees what it would see after a wait. Otherwise
+ * returns false at once.
+ */
 MSCCLPP_DEV bool mscclpp_dev_port_poll(const mscclpp_dev_port_channel_t *channel)
 {
     if (mscclpp_dev_ld_acquire_sys_u64(channel->inbound) <= *channel->expected) {

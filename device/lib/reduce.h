@@ -257,7 +257,7 @@ MSCCLPP_DEV bool mscclpp_dev_is_float16(int dtype)
     return dtype == MSCCLPP_DTYPE_FLOAT16 || dtype == MSCCLPP_DTYPE_BFLOAT16;
 }
 
-/* Widens one of the two 16-bit floats of a word. */
+/* Widens one of the two 16-bit floats of a word: the lower one if `half` is 0, the higher one if it is 1. */
 MSCCLPP_DEV float mscclpp_dev_widen(int dtype, uint32_t word, int half)
 {
     uint16_t bits = (uint16_t)(word >> 16 * half);
@@ -265,7 +265,7 @@ MSCCLPP_DEV float mscclpp_dev_widen(int dtype, uint32_t word, int half)
     return dtype == MSCCLPP_DTYPE_FLOAT16 ? mscclpp_dev_f16_to_f32(bits) : mscclpp_dev_bf16_to_f32(bits);
 }
 
-/* Combines two floats. */
+/* Combines two floats. 16-bit floats have only these four operations (mscclpp_dev_supports). */
 MSCCLPP_DEV float mscclpp_dev_combine_f32(int op, float x, float y)
 {
     switch (op) {
@@ -281,7 +281,7 @@ MSCCLPP_DEV float mscclpp_dev_combine_f32(int op, float x, float y)
 }
 
 /*
- * Starts an accumulator with the first operand in rank order. `hot`, in the functions below, says that dtype and op are
+ * Starts an accumulator with the first operand in rank order. `hot`, in mscclpp_dev_acc_add, says that dtype and op are
  * constants of the calling kernel.
  */
 MSCCLPP_DEV_SHARED void mscclpp_dev_acc_set(mscclpp_dev_acc_t *acc, int dtype, mscclpp_dev_vec_t value)
@@ -316,7 +316,7 @@ MSCCLPP_DEV_SHARED void mscclpp_dev_acc_add(mscclpp_dev_acc_t *acc, bool hot, in
     }
 }
 
-/* Returns what has been accumulated, as a unit. */
+/* Returns what has been accumulated, as a unit. 16-bit floats are rounded here. The accumulator does not change. */
 MSCCLPP_DEV_SHARED mscclpp_dev_vec_t mscclpp_dev_acc_get(const mscclpp_dev_acc_t *acc, int dtype)
 {
     mscclpp_dev_vec_t value;

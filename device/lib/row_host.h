@@ -82,8 +82,8 @@ MSCCLPP_DEV_ROW_VECTOR(f64, double)
     }
 
 /*
- * Combines rows, with the same bits as mscclpp_dev_combine would give unit by unit. False, with nothing done, for types
- * and operations that it does not handle.
+ * Combines `next` into `acc`, with the same bits as mscclpp_dev_combine would give unit by unit. Returns false, with
+ * nothing done, for types and operations that it does not handle.
  */
 MSCCLPP_DEV_OUTLINE bool mscclpp_dev_row_add(int dtype, int op, void *acc, const void *next, uint64_t units)
 {
@@ -124,7 +124,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_row_begin(const mscclpp_dev_ctx_t *ctx, uint64_
     return count / ctx->nthreads * tid + (count % ctx->nthreads < tid ? count % ctx->nthreads : tid);
 }
 
-/* How many bytes of a buffer of `bytes` lie in the `count` units from `index` on. */
+/* How many bytes of a buffer of `bytes` bytes lie in the `count` units from unit `index` on. */
 MSCCLPP_DEV uint64_t mscclpp_dev_row_bytes(uint64_t index, uint64_t count, uint64_t bytes)
 {
     const uint64_t offset = index * MSCCLPP_DEV_UNIT;

@@ -118,7 +118,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_part(const unsigned char *from, uin
     return value;
 }
 
-/* Stores up to a unit to any address, but only the bytes that `mask` selects. */
+/* Stores the first `size` bytes of a unit to any address, but only those that `mask` selects. */
 MSCCLPP_DEV void mscclpp_dev_st_part(unsigned char *to, mscclpp_dev_vec_t value, uint32_t size, uint32_t mask)
 {
     uint32_t i;
@@ -148,11 +148,12 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_st_part_outlined(unsigned char *to, mscclpp
 }
 
 /*
- * Loads unit `index` of a buffer of `bytes`. Bytes beyond the buffer's end read as 0. `outlined` is a constant. If it
- * is true, a part that does not consist of whole words is loaded by a function that is not inlined, for callers to whom
- * registers matter more than the speed of a short message's end.
+ * Loads unit `index` of a buffer of `bytes`. Bytes beyond the buffer's end read as 0. `is_outlined` is a constant. If
+ * it is true, a part that does not consist of whole words is loaded by a function that is not inlined, for callers to
+ * whom registers matter more than the speed of a short message's end.
  */
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_unit_by(const void *buffer, uint64_t index, uint64_t bytes, bool outlined)
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_unit_by(const void *buffer, uint64_t index, uint64_t bytes,
+                                                     bool is_outlined)
 {
     const uint64_t offset = index * MSCCLPP_DEV_UNIT;
     const char *from = (const char *)buffer + offset;
@@ -165,15 +166,18 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_unit_by(const void *buffer, uint64_
         return mscclpp_dev_vec_zero();
     }
     size = bytes - offset < MSCCLPP_DEV_UNIT ? (uint32_t)(bytes - offset) : MSCCLPP_DEV_UNIT;
-    if (((uintptr_t)from | (outlined ? size : 0)) % 4 == 0) {
-        return mscclpp_dev_ld_words(from, outlined ? size / 4 * 4 : size);
+    if (((uintptr_t)from | (is_outlined ? size : 0)) % 4 == 0) {
+        return mscclpp_dev_ld_words(from, is_outlined ? size / 4 * 4 : size);
     }
     return mscclpp_dev_ld_part_outlined((const unsigned char *)from, size);
 }
 
-/* Stores unit `index` of a buffer of `bytes`, except padding and bytes beyond the buffer's end. */
+/*
+ * Stores unit `index` of a buffer of `bytes`, except bytes that `mask` leaves out and those beyond the buffer's end.
+ * `is_outlined` is as in mscclpp_dev_ld_unit_by.
+ */
 MSCCLPP_DEV void mscclpp_dev_st_unit_by(void *buffer, uint64_t index, uint64_t bytes, mscclpp_dev_vec_t value,
-                                        uint32_t mask, bool outlined)
+                                        uint32_t mask, bool is_outlined)
 {
     const uint64_t offset = index * MSCCLPP_DEV_UNIT;
     char *to = (char *)buffer + offset;
@@ -187,20 +191,20 @@ MSCCLPP_DEV void mscclpp_dev_st_unit_by(void *buffer, uint64_t index, uint64_t b
         return;
     }
     size = bytes - offset < MSCCLPP_DEV_UNIT ? (uint32_t)(bytes - offset) : MSCCLPP_DEV_UNIT;
-    if (((uintptr_t)to | (outlined ? size : 0)) % 4 == 0 && mask == MSCCLPP_DEV_WHOLE_UNIT) {
-        mscclpp_dev_st_words(to, value, outlined ? size / 4 * 4 : size);
+    if (((uintptr_t)to | (is_outlined ? size : 0)) % 4 == 0 && mask == MSCCLPP_DEV_WHOLE_UNIT) {
+        mscclpp_dev_st_words(to, value, is_outlined ? size / 4 * 4 : size);
         return;
     }
     mscclpp_dev_st_part_outlined((unsigned char *)to, value, size, mask);
 }
 
-/* mscclpp_dev_ld_unit_by with few registers. */
+/* mscclpp_dev_ld_unit_by with `is_outlined` set: the variant that takes few registers. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_unit(const void *buffer, uint64_t index, uint64_t bytes)
 {
     return mscclpp_dev_ld_unit_by(buffer, index, bytes, true);
 }
 
-/* mscclpp_dev_st_unit_by with few registers. */
+/* mscclpp_dev_st_unit_by with `is_outlined` set: the variant that takes few registers. */
 MSCCLPP_DEV void mscclpp_dev_st_unit(void *buffer, uint64_t index, uint64_t bytes, mscclpp_dev_vec_t value,
                                      uint32_t mask)
 {

@@ -35,8 +35,8 @@ typedef struct {
 } mscclpp_dev_wait_t;
 
 /*
- * Checks the abort word and the time. Returns true to go on waiting. Otherwise, names `peer` in the mailbox as the rank
- * that was waited for, and returns false.
+ * Checks the abort word, and whether the wait has lasted too long; `waited_ns` is its time so far. Returns true to go
+ * on waiting. Otherwise, names `peer` in the mailbox as the rank that was waited for, and returns false.
  */
 MSCCLPP_DEV bool mscclpp_dev_wait_check(const mscclpp_dev_args_t *args, uint64_t waited_ns, uint32_t peer)
 {
@@ -62,10 +62,10 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_wait_check_apart(const mscclpp_dev_args_t *
 /*
  * One turn of a wait for `peer`. Returns false if the caller has to give up, because the host asks for it or the
  * deadline has passed. Then the thread is marked as failed, the mailbox names the peer, and every later wait of the
- * thread ends at once. With `apart`, the check is not inlined, for callers that need registers.
+ * thread ends at once. With `is_outlined`, the check is not inlined, for callers that need registers.
  */
 MSCCLPP_DEV bool mscclpp_dev_wait_turn_by(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
-                                          mscclpp_dev_wait_t *wait, uint32_t peer, bool apart)
+                                          mscclpp_dev_wait_t *wait, uint32_t peer, bool is_outlined)
 {
     uint64_t now;
 
@@ -81,8 +81,8 @@ MSCCLPP_DEV bool mscclpp_dev_wait_turn_by(mscclpp_dev_ctx_t *ctx, const mscclpp_
     if (wait->since_ns == 0) {
         wait->since_ns = now;
     }
-    ctx->failed = apart ? !mscclpp_dev_wait_check_apart(args, now - wait->since_ns, peer)
-                        : !mscclpp_dev_wait_check(args, now - wait->since_ns, peer);
+    ctx->failed = is_outlined ? !mscclpp_dev_wait_check_apart(args, now - wait->since_ns, peer)
+                              : !mscclpp_dev_wait_check(args, now - wait->since_ns, peer);
     return !ctx->failed;
 }
 

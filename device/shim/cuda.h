@@ -120,8 +120,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_ld_acquire_gpu_u64(const uint64_t *p)
 /*
  * Relays words that the host wrote. Others wrote the data that the words describe, before the caller acquired the
  * words. So a relaxed store is enough for all readers of this device to see the data: it need not wait for anything of
- * the caller's own, and the reader's acquire drops its stale cache lines. `_cluster`: writes to the word of p in the
- * memory of another block.
+ * the caller's own, and the reader's acquire drops its stale cache lines. The function for clusters writes to the word
+ * that `block` has where the caller has `p`.
  */
 MSCCLPP_DEV void mscclpp_dev_st_relay_gpu_u64(uint64_t *p, uint64_t value)
 {
@@ -226,7 +226,11 @@ MSCCLPP_DEV void mscclpp_dev_fence_acq_rel_sys(void)
     asm volatile("fence.acq_rel.sys;" ::: "memory");
 }
 
-/* Packets. Relaxed order is enough, because the data are in the same vector as the flags that are tested. */
+/*
+ * Packets of 8 and of 16 bytes: each word of data is followed by the flag. A load returns true if the packet has the
+ * flag, else the data are arbitrary. Relaxed order is enough, because the data are in the same vector as the flags that
+ * are tested.
+ */
 MSCCLPP_DEV void mscclpp_dev_st_packet8(void *p, uint32_t data, uint32_t flag)
 {
     asm volatile("st.relaxed.sys.global.v2.u32 [%0], {%1, %2};" ::"l"(p), "r"(data), "r"(flag) : "memory");
@@ -344,7 +348,8 @@ MSCCLPP_DEV uint32_t mscclpp_dev_lane(const mscclpp_dev_ctx_t *ctx, uint32_t i)
 
 /*
  * Puts units and flag into lines, as device/lib/packet.h describes: in each pair of lines, the second half of the last
- * unit goes to the last lane of the second line, and the flag follows each half.
+ * unit goes to the last lane of the second line, and the flag follows each half. All lanes of the warp call it
+ * together.
  */
 MSCCLPP_DEV void mscclpp_dev_bundle_close(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_bundle_t *bundle, uint32_t flag)
 {
@@ -358,7 +363,10 @@ MSCCLPP_DEV void mscclpp_dev_bundle_close(const mscclpp_dev_ctx_t *ctx, mscclpp_
     bundle->lane[0].w[3] = has_flag ? flag : bundle->lane[0].w[3];
 }
 
-/* Takes units out of lines: joins the two halves of the last unit of each pair of lines. */
+/*
+ * Takes units out of lines: joins the two halves of the last unit of each pair of lines. All lanes of the warp call it
+ * together.
+ */
 MSCCLPP_DEV void mscclpp_dev_bundle_open(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_bundle_t *bundle)
 {
     const uint32_t word_2 = __shfl_down_sync(0xffffffffu, bundle->lane[0].w[0], 8);

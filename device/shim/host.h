@@ -182,8 +182,9 @@ MSCCLPP_DEV void mscclpp_dev_fence_acq_rel_sys(void)
 }
 
 /*
- * Packets. Each 8-byte half carries its own flag, so 8-byte accesses are enough for both widths. Relaxed order is
- * enough as well, because the data are in the same word as the flag that is tested.
+ * Packets of 8 and of 16 bytes, as in device/shim/cuda.h. Each 8-byte half carries its own flag, so 8-byte accesses are
+ * enough for both widths. Relaxed order is enough as well, because the data are in the same word as the flag that is
+ * tested.
  */
 MSCCLPP_DEV void mscclpp_dev_st_packet8(void *p, uint32_t data, uint32_t flag)
 {
@@ -403,7 +404,7 @@ MSCCLPP_DEV void mscclpp_dev_bundle_ld(const mscclpp_dev_ctx_t *ctx, const char 
     }
 }
 
-/* True if all lines that were loaded have the expected flag. */
+/* True if all lines of the bundle have the expected flag. */
 MSCCLPP_DEV bool mscclpp_dev_bundle_has(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_bundle_t *bundle, uint32_t flag)
 {
     uint32_t i;
@@ -423,11 +424,11 @@ MSCCLPP_DEV_OUTLINE float mscclpp_dev_f16_to_f32(uint16_t half)
     uint32_t sign = (uint32_t)(half & 0x8000u) << 16, exponent = half >> 10 & 0x1f, mantissa = half & 0x3ff, bits;
     float value;
 
-    if (exponent == 0x1f) {
+    if (exponent == 0x1f) { /* infinity, or not a number */
         bits = sign | 0x7f800000u | mantissa << 13;
-    } else if (exponent != 0) {
+    } else if (exponent != 0) { /* normal; the two formats' exponents count from 127 and from 15 */
         bits = sign | (exponent + 112) << 23 | mantissa << 13;
-    } else {
+    } else { /* zero, or a multiple of the smallest half */
         value = (float)mantissa * 0x1p-24f;
         memcpy(&bits, &value, sizeof(bits));
         bits |= sign;
@@ -461,6 +462,7 @@ MSCCLPP_DEV_OUTLINE uint16_t mscclpp_dev_f32_to_f16(float value)
     return (uint16_t)(sign | (magnitude - 0x38000000u) >> 13);
 }
 
+/* Widens a bfloat16, given as its bits, which are the higher half of a float's. */
 MSCCLPP_DEV_OUTLINE float mscclpp_dev_bf16_to_f32(uint16_t bfloat)
 {
     uint32_t bits = (uint32_t)bfloat << 16;

@@ -16,9 +16,9 @@
     X(MSCCLPP_DTYPE_UINT8, MSCCLPP_OP_SUM)                                                                             \
     X(MSCCLPP_DTYPE_UINT32, MSCCLPP_OP_SUM)
 
-/* Numbers of ranks for which loops over ranks are unrolled, and the largest. Other code handles any number of ranks. */
+/* Numbers of ranks that code is compiled for, so that loops over ranks are unrolled. Other code takes any number. */
 #define MSCCLPP_DEV_RANKS(X) X(2) X(4) X(8)
-#define MSCCLPP_DEV_RANKS_MOST 8
+#define MSCCLPP_DEV_CONST_RANKS_MAX 8 /* the largest of them */
 
 /* The type whose hot kernel serves sums of `dtype_`. It is a macro because hosts and kernels share it. */
 #define MSCCLPP_DEV_HOT_DTYPE(dtype_)                                                                                  \

@@ -127,8 +127,9 @@ typedef struct {
 
 /*
  * The put area. Each peer has MSCCLPP_DEV_PUT_SLOTS slots for each of MSCCLPP_DEV_PUT_BLOCKS blocks;
- * kern/allreduce/allreduce_oneshot_put.h explains why. A slot holds one piece of a message. A piece is no larger than
- * what the threads of a block can hold in registers.
+ * kern/allreduce/allreduce_oneshot_put.h explains why. A slot holds one piece of a message. A piece has at most
+ * MSCCLPP_DEV_PUT_PIECE units, which the threads of a block can hold in registers. ROOM is how many units fit a slot;
+ * CAPACITY is how many a piece may have.
  */
 #define MSCCLPP_DEV_PUT_BLOCKS 64u
 #define MSCCLPP_DEV_PUT_SLOTS 4u
@@ -149,7 +150,7 @@ typedef struct {
 
 /* Who can see a packet kernel's results once the host learns that the kernel has ended. */
 typedef enum {
-    MSCCLPP_DEV_RELEASE_SYSTEM,
+    MSCCLPP_DEV_RELEASE_SYSTEM, /* all readers, on any device or host */
     MSCCLPP_DEV_RELEASE_DEVICE, /* all readers of results in the memory of the device that runs the kernel */
     MSCCLPP_DEV_RELEASE_STREAM  /* nobody: results become visible at the kernel's end in its stream. The kernel may
                                    become resident while the kernel before it in the stream still runs */

@@ -112,7 +112,7 @@ typedef struct {
     mscclpp_dev_plan_args_t plan; /* if the kernel has one: the arguments of operations by it */
     mscclpp_dev_plan_code_copy_t plan_copy;
     uint64_t started_ns; /* when the kernel began, by mscclpp_dev_now_ns */
-    uint64_t wide;       /* in the first block: number of the last operation for several blocks; 0: none */
+    uint64_t last_wide;  /* in the first block: number of the last operation for several blocks; 0: none */
     uint32_t place;      /* in the other blocks: place of the last operation that came through the relay */
     uint64_t relay[MSCCLPP_DEV_RELAY_WORDS]; /* in the other blocks of a cluster: words written by the first block */
     uint32_t words[MSCCLPP_DEV_BELL_WORDS];  /* payloads of the last words that were taken */

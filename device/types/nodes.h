@@ -47,7 +47,7 @@ typedef enum {
     MSCCLPP_DEV_NODES_SPLIT,    /* to each other node the part that it combines; it sends the result back */
     MSCCLPP_DEV_NODES_RING,     /* from each node to the next one */
     MSCCLPP_DEV_NODES_DOUBLING, /* packets: with one partner after another, as the list of steps says */
-    MSCCLPP_DEV_NODES_HALVING,  /* tiles: with one partner after another, likewise */
+    MSCCLPP_DEV_NODES_HALVING,  /* tiles: with one partner after another, as another list of steps says */
     MSCCLPP_DEV_NODES_TREES     /* no all-reduce: from a root over two trees (device/lib/nodes_trees.h) */
 } mscclpp_dev_nodes_pattern_t;
 
@@ -76,7 +76,7 @@ typedef struct {
     uint32_t count;
     uint32_t place;
     uint32_t number; /* to receive: the message's number among those that the peer sends here for one tile, from 1 */
-    uint32_t all;    /* to receive: how many messages the peer sends here for one tile */
+    uint32_t total;  /* to receive: how many messages the peer sends here for one tile */
 } mscclpp_dev_step_t;
 
 /* A node's list of steps, and what the kernels of all nodes know of it. */
@@ -163,19 +163,19 @@ typedef struct {
 typedef struct {
     mscclpp_dev_args_t common;
     const mscclpp_dev_port_channel_t *channels; /* device memory; NULL on ranks that own no shard */
-    char *exchange;                             /* the exchange area, as kernels see it; NULL likewise */
-    uint64_t *exchanged;                        /* device memory: number of exchanges of each block; NULL likewise */
-    uint64_t slot_size;                         /* bytes, a multiple of MSCCLPP_DEV_UNIT; equal on all ranks */
-    uint64_t packets_offset;                    /* offset of the packet slots in the area, bytes; equal on all ranks */
-    uint64_t packet_units;                      /* units that a packet slot holds; 0: none; equal on all ranks */
-    uint32_t node;                              /* this rank's */
+    char *exchange;                             /* the exchange area, as kernels see it; NULL where `channels` is */
+    uint64_t *exchanged;     /* device memory: number of exchanges of each block; NULL where `channels` is */
+    uint64_t slot_size;      /* bytes, a multiple of MSCCLPP_DEV_UNIT; equal on all ranks */
+    uint64_t packets_offset; /* offset of the packet slots in the area, bytes; equal on all ranks */
+    uint64_t packet_units;   /* units that a packet slot holds; 0: none; equal on all ranks */
+    uint32_t node;           /* this rank's */
     uint32_t nnodes;
     uint32_t shards;                       /* ranks of the smallest node */
-    uint32_t most;                         /* ranks of the largest node */
+    uint32_t largest_node;                 /* ranks of the largest node */
     uint32_t fanout;                       /* how many other nodes are sent to at a time; at least 1 */
     uint32_t pattern;                      /* mscclpp_dev_nodes_pattern_t; equal on all ranks */
     mscclpp_dev_steps_t doubling, halving; /* for these patterns */
-    uint32_t maps; /* not 0: packets for other nodes are stored through `mapped`, else put; may differ by rank */
+    uint32_t is_mapped; /* not 0: packets for other nodes are stored through `mapped`, else put; may differ by rank */
     char *mapped[MSCCLPP_DEV_NODES_MAPPED]; /* other nodes' packet slots, as kernels of this rank see them */
 } mscclpp_dev_nodes_args_t;
 

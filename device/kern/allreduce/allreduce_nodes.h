@@ -58,18 +58,19 @@ MSCCLPP_DEV uint64_t mscclpp_dev_nodes_incoming(const mscclpp_dev_nodes_block_t 
 MSCCLPP_DEV uint64_t mscclpp_dev_nodes_joined(const mscclpp_dev_nodes_block_t *block,
                                               const mscclpp_dev_nodes_tile_t *tile, uint32_t from_node)
 {
-    const uint64_t units = mscclpp_dev_nodes_begin(tile, from_node + 1) - mscclpp_dev_nodes_begin(tile, from_node);
+    const uint64_t units =
+        mscclpp_dev_nodes_part_begin(tile, from_node + 1) - mscclpp_dev_nodes_part_begin(tile, from_node);
 
     return mscclpp_dev_nodes_incoming(block, tile, from_node) + block->nodes->slot_size - units * MSCCLPP_DEV_UNIT;
 }
 
 /*
- * Combines one unit of the partial results of all nodes in node order. This node's is `own`. Those of the other nodes
- * have arrived at the start of their slots, where the first unit is the tile's unit `first`.
+ * Combines one unit of the partial results of all nodes in node order. This node's is `own_value`. Those of the other
+ * nodes have arrived at the start of their slots, where the first unit is the tile's unit `first`.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_combine_nodes(const mscclpp_dev_nodes_block_t *block,
                                                               const mscclpp_dev_nodes_tile_t *tile, uint64_t unit,
-                                                              uint64_t first, mscclpp_dev_vec_t own)
+                                                              uint64_t first, mscclpp_dev_vec_t own_value)
 {
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;
     mscclpp_dev_acc_t acc;
@@ -77,7 +78,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_combine_nodes(const mscclpp_dev_
     uint32_t node;
 
     for (node = 0; node < nodes->nnodes; ++node) {
-        value = own;
+        value = own_value;
         if (node != nodes->node) {
             value = mscclpp_dev_ld_vec(nodes->exchange + mscclpp_dev_nodes_incoming(block, tile, node) +
                                        (unit - first) * MSCCLPP_DEV_UNIT);
@@ -120,28 +121,28 @@ MSCCLPP_DEV void mscclpp_dev_nodes_await(mscclpp_dev_ctx_t *ctx, const mscclpp_d
 }
 
 /*
- * The number of the signal that comes with a tile's partial results, or, if split and `joined`, with a part of its
+ * The number of the signal that comes with a tile's partial results, or, if split and `is_joined`, with a part of its
  * result. If split, a node signals in the order give 0, give 1, join 0, give 2, join 1 and so on.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_nodes_signal(const mscclpp_dev_nodes_block_t *block,
-                                              const mscclpp_dev_nodes_tile_t *tile, bool joined)
+                                              const mscclpp_dev_nodes_tile_t *tile, bool is_joined)
 {
     if (block->nodes->pattern == MSCCLPP_DEV_NODES_DIRECT) {
         return tile->index + 1;
     }
-    if (joined) {
+    if (is_joined) {
         return tile->index + 1 == block->tiles ? 2 * block->tiles : 2 * tile->index + 3;
     }
     return tile->index == 0 ? 1 : 2 * tile->index;
 }
 
 /*
- * Sends a tile's partial results to each other node, or, if `joined`, the result of this node's part. It sends in
+ * Sends a tile's partial results to each other node, or, if `is_joined`, the result of this node's part. It sends in
  * batches of at most `fanout` nodes, and waits between two batches until as many nodes before this one have sent
  * theirs. Called by all threads, which divide the nodes among themselves.
  */
 MSCCLPP_DEV void mscclpp_dev_nodes_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
-                                        const mscclpp_dev_nodes_tile_t *tile, bool joined)
+                                        const mscclpp_dev_nodes_tile_t *tile, bool is_joined)
 {
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;
     const mscclpp_dev_port_channel_t *channels =
@@ -153,19 +154,19 @@ MSCCLPP_DEV void mscclpp_dev_nodes_send(mscclpp_dev_ctx_t *ctx, const mscclpp_de
         end = nodes->nnodes - begin < nodes->fanout ? nodes->nnodes : begin + nodes->fanout;
         for (distance = begin + ctx->tid; distance < end; distance += ctx->nthreads) {
             const uint32_t to_node = MSCCLPP_DEV_NODES_AHEAD(nodes->nnodes, nodes->node, distance);
-            const uint32_t part = joined ? nodes->node : to_node;
-            const bool split = nodes->pattern == MSCCLPP_DEV_NODES_SPLIT;
-            const uint64_t first_unit = split ? mscclpp_dev_nodes_begin(tile, part) : 0;
-            const uint64_t end_unit = split ? mscclpp_dev_nodes_begin(tile, part + 1) : tile->size;
+            const uint32_t part = is_joined ? nodes->node : to_node;
+            const bool is_split = nodes->pattern == MSCCLPP_DEV_NODES_SPLIT;
+            const uint64_t first_unit = is_split ? mscclpp_dev_nodes_part_begin(tile, part) : 0;
+            const uint64_t end_unit = is_split ? mscclpp_dev_nodes_part_begin(tile, part + 1) : tile->size;
 
             mscclpp_dev_port_put_with_signal(ctx, &nodes->common, &channels[to_node],
-                                             joined ? mscclpp_dev_nodes_joined(block, tile, nodes->node)
-                                                    : mscclpp_dev_nodes_incoming(block, tile, nodes->node),
+                                             is_joined ? mscclpp_dev_nodes_joined(block, tile, nodes->node)
+                                                       : mscclpp_dev_nodes_incoming(block, tile, nodes->node),
                                              tile->set + first_unit * MSCCLPP_DEV_UNIT,
                                              (end_unit - first_unit) * MSCCLPP_DEV_UNIT);
         }
         if (end < nodes->nnodes) {
-            mscclpp_dev_nodes_await(ctx, nodes, mscclpp_dev_nodes_signal(block, tile, joined), begin, end);
+            mscclpp_dev_nodes_await(ctx, nodes, mscclpp_dev_nodes_signal(block, tile, is_joined), begin, end);
         }
     }
 }
@@ -184,7 +185,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev_node
 
     if (args->nranks > 1) {
         for (shard = 0; shard < nodes->shards; ++shard) {
-            char *operands = mscclpp_dev_nodes_place(ctx, block, tile, args->rank, 0, shard);
+            char *operands = mscclpp_dev_nodes_place(ctx, block, tile, args->rank, MSCCLPP_DEV_TILE_OPERANDS, shard);
 
             for (unit = ctx->tid; unit < tile->size; unit += ctx->nthreads) {
                 mscclpp_dev_st_vec(
@@ -216,8 +217,8 @@ MSCCLPP_DEV void mscclpp_dev_nodes_join(mscclpp_dev_ctx_t *ctx, const mscclpp_de
                                         const mscclpp_dev_nodes_tile_t *tile)
 {
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;
-    const uint64_t first_unit = mscclpp_dev_nodes_begin(tile, nodes->node);
-    const uint64_t end_unit = mscclpp_dev_nodes_begin(tile, nodes->node + 1);
+    const uint64_t first_unit = mscclpp_dev_nodes_part_begin(tile, nodes->node);
+    const uint64_t end_unit = mscclpp_dev_nodes_part_begin(tile, nodes->node + 1);
     uint64_t unit;
 
     mscclpp_dev_nodes_await(ctx, nodes, mscclpp_dev_nodes_signal(block, tile, false), 1, nodes->nnodes);
@@ -225,10 +226,10 @@ MSCCLPP_DEV void mscclpp_dev_nodes_join(mscclpp_dev_ctx_t *ctx, const mscclpp_de
         return;
     }
     for (unit = first_unit + ctx->tid; unit < end_unit; unit += ctx->nthreads) {
-        char *own = nodes->exchange + tile->set + unit * MSCCLPP_DEV_UNIT;
+        char *own_unit = nodes->exchange + tile->set + unit * MSCCLPP_DEV_UNIT;
 
-        mscclpp_dev_st_vec(own,
-                           mscclpp_dev_nodes_combine_nodes(block, tile, unit, first_unit, mscclpp_dev_ld_vec(own)));
+        mscclpp_dev_st_vec(
+            own_unit, mscclpp_dev_nodes_combine_nodes(block, tile, unit, first_unit, mscclpp_dev_ld_vec(own_unit)));
     }
     mscclpp_dev_block_sync(ctx);
     mscclpp_dev_nodes_send(ctx, block, tile, true);
@@ -254,12 +255,12 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_result(const mscclpp_dev_ctx_t *
         return mscclpp_dev_ld_vec(nodes->exchange + tile->set + unit * MSCCLPP_DEV_UNIT);
     }
     return mscclpp_dev_ld_vec(nodes->exchange + mscclpp_dev_nodes_joined(block, tile, part) +
-                              (unit - mscclpp_dev_nodes_begin(tile, part)) * MSCCLPP_DEV_UNIT);
+                              (unit - mscclpp_dev_nodes_part_begin(tile, part)) * MSCCLPP_DEV_UNIT);
 }
 
 /*
  * The owner's part of the step `take`: waits for the tile's result, and stores it in the scratch of each rank of the
- * node.
+ * node, or in its own output if it is alone. If the wait fails, sets ctx->failed, and stores nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_nodes_hand_out(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                             const mscclpp_dev_nodes_tile_t *tile)
@@ -282,13 +283,17 @@ MSCCLPP_DEV void mscclpp_dev_nodes_hand_out(mscclpp_dev_ctx_t *ctx, const mscclp
         for (i = 0; i < args->nranks; ++i) {
             const uint32_t peer = args->rank + i < args->nranks ? args->rank + i : args->rank + i - args->nranks;
 
-            mscclpp_dev_st_vec(mscclpp_dev_nodes_place(ctx, block, tile, peer, 1, args->rank) + unit * MSCCLPP_DEV_UNIT,
+            mscclpp_dev_st_vec(mscclpp_dev_nodes_place(ctx, block, tile, peer, MSCCLPP_DEV_TILE_RESULTS, args->rank) +
+                                   unit * MSCCLPP_DEV_UNIT,
                                value);
         }
     }
 }
 
-/* The step `take` of a tile. After the barrier, the owners' results are in this rank's scratch. */
+/*
+ * The step `take` of a tile. After the barrier, the owners' results are in this rank's scratch. If a wait fails,
+ * ctx->failed is set, and the tile's part of the output is not written.
+ */
 MSCCLPP_DEV void mscclpp_dev_nodes_take(mscclpp_dev_ctx_t *ctx, mscclpp_dev_nodes_block_t *block,
                                         const mscclpp_dev_nodes_tile_t *tile)
 {
@@ -305,7 +310,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_take(mscclpp_dev_ctx_t *ctx, mscclpp_dev_node
     }
     mscclpp_dev_barrier(ctx, args, ++block->barriers);
     for (shard = 0; shard < nodes->shards && !ctx->failed; ++shard) {
-        const char *results = mscclpp_dev_nodes_place(ctx, block, tile, args->rank, 1, shard);
+        const char *results = mscclpp_dev_nodes_place(ctx, block, tile, args->rank, MSCCLPP_DEV_TILE_RESULTS, shard);
 
         for (unit = ctx->tid; unit < tile->size; unit += ctx->nthreads) {
             mscclpp_dev_st_unit(args->out, shard * block->shard + tile->base + unit, args->bytes,
@@ -318,7 +323,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_take(mscclpp_dev_ctx_t *ctx, mscclpp_dev_node
  * Adds this operation's exchanges to the counts that later operations start from: the block's number of exchanges, and
  * the signals expected from each other node. Called by one thread, after all exchanges.
  */
-MSCCLPP_DEV void mscclpp_dev_nodes_count(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block)
+MSCCLPP_DEV void mscclpp_dev_nodes_count_exchanges(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block)
 {
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;
     uint32_t node;
@@ -337,7 +342,10 @@ MSCCLPP_DEV void mscclpp_dev_nodes_count(const mscclpp_dev_ctx_t *ctx, const msc
     }
 }
 
-/* The kernel's body. The tiles go through their steps one behind the other, as the top of this file says. */
+/*
+ * The kernel's body. The tiles go through their steps one behind the other, as the top of this file says. After a
+ * failure no further turn begins, and the output is incomplete; the counts are advanced all the same.
+ */
 MSCCLPP_DEV void mscclpp_dev_allreduce_nodes(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes, bool hot,
                                              int dtype, int op)
 {
@@ -399,7 +407,7 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_nodes(mscclpp_dev_ctx_t *ctx, const msccl
     }
     mscclpp_dev_block_sync(ctx);
     if (block.is_owner && ctx->tid == 0) {
-        mscclpp_dev_nodes_count(ctx, &block);
+        mscclpp_dev_nodes_count_exchanges(ctx, &block);
     }
     mscclpp_dev_finish(ctx, args, launches, epoch, barriers_before, block.barriers);
 }

@@ -22,7 +22,8 @@
  * and has been read.
  *
  * If packets are stored, the same holds between kernels, and within a kernel for each thread. A thread stores e + 2
- * where it stored e, after it has received e + 1 from the thread of the same number there, which had read e by then.
+ * where it stored e, after it has received e + 1 from the thread of the same number there. That thread had read e
+ * before it stored e + 1.
  *
  * It may also be that only one of the two sides has its packets put. In e + 2, that side overwrites only what the other
  * side has read, even if parts of e are still being put. It pushes once its whole block has received e + 1. And it
@@ -74,7 +75,8 @@ MSCCLPP_DEV mscclpp_dev_nodes_row_t mscclpp_dev_nodes_near_row(const mscclpp_dev
     row.stride = epoch->capacity * MSCCLPP_DEV_PACKET_UNIT;
     row.pair = epoch->capacity * MSCCLPP_DEV_PACKET_STEP;
     row.first = args->scratch[receiver] + MSCCLPP_DEV_PACKET_OFFSET + (epoch->flag & 1) * args->packet_half +
-                (uint64_t)phase * epoch->nodes->most * row.stride + (epoch->begin + unit) * MSCCLPP_DEV_PACKET_STEP;
+                (uint64_t)phase * epoch->nodes->largest_node * row.stride +
+                (epoch->begin + unit) * MSCCLPP_DEV_PACKET_STEP;
     return row;
 }
 
@@ -107,12 +109,13 @@ MSCCLPP_DEV uint32_t mscclpp_dev_nodes_late_rank(const mscclpp_dev_ctx_t *ctx, c
 
 /*
  * Waits for a unit of each of `nsenders` senders, and combines these units in order. That of sender `own_sender` is
- * `own`, and nobody sends it. If `is_far`, the senders are nodes.
+ * `own_value`, and nobody sends it. If `is_far`, the senders are nodes. If a wait fails, sets ctx->failed, and the
+ * value is arbitrary.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
                                                        bool hot, int dtype, int op, mscclpp_dev_nodes_row_t row,
                                                        bool is_far, uint32_t nsenders, uint32_t own_sender,
-                                                       mscclpp_dev_vec_t own)
+                                                       mscclpp_dev_vec_t own_value)
 {
     const mscclpp_dev_nodes_args_t *nodes = epoch->nodes;
     mscclpp_dev_vec_t values[MSCCLPP_DEV_NODES_BATCH];
@@ -121,13 +124,14 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_gather(mscclpp_dev_ctx_t *ctx, c
     uint32_t first_sender;
     int i;
 
-    mscclpp_dev_acc_set(&acc, dtype, own); /* only for compilers, which do not see that there always is a sender 0 */
+    mscclpp_dev_acc_set(&acc, dtype,
+                        own_value); /* only for compilers, which do not see that there always is a sender 0 */
     for (first_sender = 0; first_sender < nsenders; first_sender += MSCCLPP_DEV_NODES_BATCH) {
         MSCCLPP_DEV_UNROLL
         for (i = 0; i < MSCCLPP_DEV_NODES_BATCH; ++i) {
             const uint32_t sender = first_sender + (uint32_t)i;
 
-            values[i] = own;
+            values[i] = own_value;
             has_arrived[i] = sender >= nsenders || sender == own_sender ||
                              mscclpp_dev_poll_unit(row.first + sender * row.stride, row.pair, &values[i], epoch->flag,
                                                    MSCCLPP_DEV_LL16);
@@ -182,14 +186,14 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_partial(mscclpp_dev_ctx_t *ctx, 
                                                         bool hot, int dtype, int op, uint64_t unit)
 {
     const mscclpp_dev_args_t *args = &epoch->nodes->common;
-    const mscclpp_dev_vec_t own = mscclpp_dev_nodes_load(epoch, args->rank, unit);
+    const mscclpp_dev_vec_t own_value = mscclpp_dev_nodes_load(epoch, args->rank, unit);
 
     if (args->nranks == 1) {
-        return own;
+        return own_value;
     }
     return mscclpp_dev_nodes_gather(ctx, epoch, hot, dtype, op,
                                     mscclpp_dev_nodes_near_row(epoch, args->rank, MSCCLPP_DEV_PHASE_OPERANDS, unit),
-                                    false, args->nranks, args->rank, own);
+                                    false, args->nranks, args->rank, own_value);
 }
 
 /* Sends one unit as packets to a rank of this node: an operand or a result, as `phase` says. */
@@ -202,17 +206,20 @@ MSCCLPP_DEV void mscclpp_dev_nodes_send_near(const mscclpp_dev_nodes_epoch_t *ep
                          MSCCLPP_DEV_LL16);
 }
 
-/* Stores the packets of a unit: at all other nodes, if kernels reach them, else where they are put from later. */
+/*
+ * Stores the packets of a unit: in the memory of all other nodes if kernels reach it, else in this rank's exchange
+ * area, from where mscclpp_dev_nodes_put_packets puts them later.
+ */
 MSCCLPP_DEV void mscclpp_dev_nodes_send_far(const mscclpp_dev_nodes_epoch_t *epoch, uint64_t unit,
                                             mscclpp_dev_vec_t value)
 {
     const mscclpp_dev_nodes_args_t *nodes = epoch->nodes;
     const uint64_t pair = epoch->count * MSCCLPP_DEV_PACKET_STEP;
-    const uint64_t slot = mscclpp_dev_nodes_packet_slot(epoch, nodes->maps != 0 ? 1 + nodes->node : 0);
+    const uint64_t slot = mscclpp_dev_nodes_packet_slot(epoch, nodes->is_mapped != 0 ? 1 + nodes->node : 0);
     const uint64_t offset = slot + unit * MSCCLPP_DEV_PACKET_STEP;
     uint32_t i;
 
-    if (nodes->maps == 0) {
+    if (nodes->is_mapped == 0) {
         mscclpp_dev_put_unit(nodes->exchange + offset, pair, value, epoch->flag, MSCCLPP_DEV_LL16);
         return;
     }
@@ -312,14 +319,18 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_step_own(mscclpp_dev_ctx_t *ctx,
                                                        : mscclpp_dev_nodes_step_get(ctx, epoch, stored_slot, unit, 0);
 }
 
-/* Carries out a sending step: sends the block's part, which lies in slot `from_slot`. Called by all threads. */
+/*
+ * Carries out a sending step: sends the block's part, which lies in slot `from_slot`. Called by all threads. If kernels
+ * reach the peer's memory, each thread stores its units there. Else the block synchronises, and one thread asks for a
+ * put of the whole part.
+ */
 MSCCLPP_DEV void mscclpp_dev_nodes_step_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
                                              const mscclpp_dev_step_t *step, uint32_t from_slot)
 {
     const mscclpp_dev_nodes_args_t *nodes = epoch->nodes;
     uint64_t unit;
 
-    if (nodes->maps != 0) {
+    if (nodes->is_mapped != 0) {
         for (unit = ctx->tid; unit < epoch->count && !ctx->failed; unit += ctx->nthreads) {
             const mscclpp_dev_vec_t value = mscclpp_dev_nodes_step_get(ctx, epoch, from_slot, unit, 0);
 
@@ -340,15 +351,15 @@ MSCCLPP_DEV void mscclpp_dev_nodes_step_send(mscclpp_dev_ctx_t *ctx, const msccl
 
 /* Returns what a node has of a unit after a step of this kind, of what it had and what it has received. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_step_combine(uint32_t kind, bool hot, int dtype, int op,
-                                                             mscclpp_dev_vec_t own, mscclpp_dev_vec_t received)
+                                                             mscclpp_dev_vec_t own_value, mscclpp_dev_vec_t received)
 {
     mscclpp_dev_acc_t acc;
 
     if (kind == MSCCLPP_DEV_STEP_STORE) {
         return received;
     }
-    mscclpp_dev_acc_set(&acc, dtype, kind == MSCCLPP_DEV_STEP_BEFORE ? received : own);
-    mscclpp_dev_acc_add(&acc, hot, dtype, op, kind == MSCCLPP_DEV_STEP_BEFORE ? own : received);
+    mscclpp_dev_acc_set(&acc, dtype, kind == MSCCLPP_DEV_STEP_BEFORE ? received : own_value);
+    mscclpp_dev_acc_add(&acc, hot, dtype, op, kind == MSCCLPP_DEV_STEP_BEFORE ? own_value : received);
     return mscclpp_dev_acc_get(&acc, dtype);
 }
 
@@ -380,6 +391,8 @@ MSCCLPP_DEV void mscclpp_dev_nodes_stepwise(mscclpp_dev_ctx_t *ctx, const mscclp
         const mscclpp_dev_step_t step = nodes->doubling.step[i];
         const bool sends = step.kind == MSCCLPP_DEV_STEP_SEND, is_last = i + 1 == nodes->doubling.count;
 
+        /* Where the data are sent from: now, or in the next step, if this one receives. The last step stores nothing.
+         */
         to_slot = nodes->doubling.slots + (sends ? step.round : is_last ? 0 : nodes->doubling.step[i + 1].round);
         for (unit = ctx->tid; unit < epoch->count && !(sends && stored_slot == to_slot); unit += ctx->nthreads) {
             value = mscclpp_dev_nodes_step_own(ctx, epoch, hot, dtype, op, stored_slot, unit, first_value);
@@ -402,6 +415,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_stepwise(mscclpp_dev_ctx_t *ctx, const mscclp
             mscclpp_dev_nodes_step_send(ctx, epoch, &step, to_slot);
         }
     }
+    /* A node whose last step sends delivers what it has. So does one without steps. */
     for (unit = ctx->tid; unit < epoch->count && !is_delivered; unit += ctx->nthreads) {
         mscclpp_dev_nodes_deliver(
             ctx, epoch, unit, mscclpp_dev_nodes_step_own(ctx, epoch, hot, dtype, op, stored_slot, unit, first_value),
@@ -409,7 +423,10 @@ MSCCLPP_DEV void mscclpp_dev_nodes_stepwise(mscclpp_dev_ctx_t *ctx, const mscclp
     }
 }
 
-/* The owner's part: combines all nodes' partial results and sends the result to all ranks of its node. */
+/*
+ * The owner's part: combines its node's operands, exchanges this partial result with the other nodes, and sends the
+ * result to all ranks of its node. After a failure nothing more is sent.
+ */
 MSCCLPP_DEV void mscclpp_dev_nodes_combine(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch, bool hot,
                                            int dtype, int op)
 {
@@ -425,7 +442,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_combine(mscclpp_dev_ctx_t *ctx, const mscclpp
             mscclpp_dev_nodes_send_far(epoch, unit, value);
         }
     }
-    if (nodes->maps == 0) {
+    if (nodes->is_mapped == 0) {
         mscclpp_dev_block_sync(ctx);
         if (epoch->count > 0) {
             mscclpp_dev_nodes_put_packets(ctx, epoch);
@@ -481,7 +498,10 @@ MSCCLPP_DEV void mscclpp_dev_nodes_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_d
     }
 }
 
-/* The kernel's body: one epoch after another, until the whole shard is done. */
+/*
+ * The kernel's body: one epoch after another, until the whole shard is done. Each epoch takes a flag, also after a
+ * failure, so that all ranks count alike.
+ */
 MSCCLPP_DEV void mscclpp_dev_allreduce_nodes_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
                                                      bool hot, int dtype, int op)
 {
@@ -490,7 +510,7 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_nodes_packets(mscclpp_dev_ctx_t *ctx, con
     const uint64_t shard = (units + nodes->shards - 1) / nodes->shards;
     const uint64_t slot_units =
         MSCCLPP_DEV_NODES_PACKET_UNITS(nodes->pattern, nodes->nnodes, nodes->packet_units, nodes->doubling.slots);
-    const uint64_t capacity = MSCCLPP_DEV_NODES_CAPACITY(args->packet_half, nodes->most, slot_units);
+    const uint64_t capacity = MSCCLPP_DEV_NODES_CAPACITY(args->packet_half, nodes->largest_node, slot_units);
     const uint64_t chunk = MSCCLPP_DEV_PACKET_CHUNK(shard, capacity, (uint64_t)ctx->nblocks * ctx->nthreads);
     const uint64_t block_share = (chunk + ctx->nblocks - 1) / ctx->nblocks;
     const uint64_t launches = mscclpp_dev_last_launch(ctx, args);

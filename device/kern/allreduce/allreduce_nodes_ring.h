@@ -11,8 +11,8 @@
  * passes on to the type of the elements. A ring is therefore not used for types that are combined in a wider type.
  *
  * A set has two areas. The first holds a node's partial results, then those combined over the nodes so far, and then
- * the results. No node sends a part's result before all nodes have combined that part, and by then everything that the
- * node itself has sent of that part has long arrived. The second area receives partial results from the predecessor.
+ * the results. No node sends a part's result before all nodes have combined that part. Everything that the node itself
+ * has sent of that part has arrived long before. The second area receives partial results from the predecessor.
  *
  * Turn i alternates between steps of both rounds, reduce for tile i - 1 and gather for tile i - 2, so that the link
  * carries one while the other is on its way. Each step has to know the number of the signal that it waits for: a node
@@ -32,7 +32,7 @@
  * Number of signals that a node has sent to its successor before turn `turn`: one for each tile that it has given, n -
  * 1 in round reduce of each earlier turn, and n - 2 in round gather of each of these turns except the first.
  */
-MSCCLPP_DEV uint64_t mscclpp_dev_ring_before(const mscclpp_dev_nodes_block_t *block, uint64_t turn)
+MSCCLPP_DEV uint64_t mscclpp_dev_ring_signals_before(const mscclpp_dev_nodes_block_t *block, uint64_t turn)
 {
     const uint64_t nnodes = block->nodes->nnodes, tiles_given = turn < block->tiles ? turn : block->tiles;
 
@@ -44,16 +44,18 @@ MSCCLPP_DEV uint64_t mscclpp_dev_ring_before(const mscclpp_dev_nodes_block_t *bl
  * predecessor has sent that many signals once it has sent this one. Out of line, because the kernel is short of
  * registers.
  */
-MSCCLPP_DEV_OUTLINE uint64_t mscclpp_dev_ring_number(const mscclpp_dev_nodes_block_t *block, uint64_t turn,
-                                                     uint32_t step, bool gather)
+MSCCLPP_DEV_OUTLINE uint64_t mscclpp_dev_ring_signal_number(const mscclpp_dev_nodes_block_t *block, uint64_t turn,
+                                                            uint32_t step, bool is_gather)
 {
     const uint64_t gives = turn < block->tiles ? 1 : 0, reduces = turn <= block->tiles ? 1 : 0;
     const uint64_t signals_per_step = reduces + (turn > 1 ? 1 : 0);
 
     if (step == 1) {
-        return gather ? mscclpp_dev_ring_before(block, turn) : mscclpp_dev_ring_before(block, turn - 1) + 1;
+        return is_gather ? mscclpp_dev_ring_signals_before(block, turn)
+                         : mscclpp_dev_ring_signals_before(block, turn - 1) + 1;
     }
-    return mscclpp_dev_ring_before(block, turn) + gives + (step - 2) * signals_per_step + (gather ? reduces : 0) + 1;
+    return mscclpp_dev_ring_signals_before(block, turn) + gives + (step - 2) * signals_per_step +
+           (is_gather ? reduces : 0) + 1;
 }
 
 /* Where the second area of a tile's set begins, as an offset in the exchange area. */
@@ -70,8 +72,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_ring_incoming(const mscclpp_dev_nodes_block_t *
 MSCCLPP_DEV void mscclpp_dev_ring_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                        const mscclpp_dev_nodes_tile_t *tile, uint32_t part, uint64_t area)
 {
-    const uint64_t begin = mscclpp_dev_nodes_begin(tile, part) * MSCCLPP_DEV_UNIT;
-    const uint64_t end = mscclpp_dev_nodes_begin(tile, part + 1) * MSCCLPP_DEV_UNIT;
+    const uint64_t begin = mscclpp_dev_nodes_part_begin(tile, part) * MSCCLPP_DEV_UNIT;
+    const uint64_t end = mscclpp_dev_nodes_part_begin(tile, part + 1) * MSCCLPP_DEV_UNIT;
 
     mscclpp_dev_ring_put(ctx, block->nodes, area + begin, tile->set + begin, end - begin);
 }
@@ -99,8 +101,9 @@ MSCCLPP_DEV void mscclpp_dev_ring_set_out(mscclpp_dev_ctx_t *ctx, const mscclpp_
 }
 
 /*
- * Step `step` of round reduce in turn `turn`. The last step ends with the first one of round gather. Called by all
- * threads.
+ * Step `step` of round reduce in turn `turn`: waits for a part from the predecessor, combines it with this node's
+ * partial result, and passes it on. The last step passes on the part's result, which is the start of round gather.
+ * Called by all threads. If the wait fails, sets ctx->failed in all of them, and nothing is passed on.
  */
 MSCCLPP_DEV void mscclpp_dev_ring_reduce(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                          const mscclpp_dev_nodes_tile_t *tile, uint64_t turn, uint32_t step)
@@ -108,22 +111,22 @@ MSCCLPP_DEV void mscclpp_dev_ring_reduce(mscclpp_dev_ctx_t *ctx, const mscclpp_d
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;
     const uint32_t nnodes = nodes->nnodes, part = MSCCLPP_DEV_NODES_RING_REDUCED(nnodes, nodes->node, step);
     const uint64_t incoming = mscclpp_dev_ring_incoming(block, tile);
-    const uint64_t end_unit = mscclpp_dev_nodes_begin(tile, part + 1);
+    const uint64_t end_unit = mscclpp_dev_nodes_part_begin(tile, part + 1);
     mscclpp_dev_acc_t acc;
     uint64_t unit;
 
     if (ctx->tid == 0) {
-        mscclpp_dev_ring_await(ctx, block->nodes, mscclpp_dev_ring_number(block, turn, step, false));
+        mscclpp_dev_ring_await(ctx, block->nodes, mscclpp_dev_ring_signal_number(block, turn, step, false));
     }
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
-    for (unit = mscclpp_dev_nodes_begin(tile, part) + ctx->tid; unit < end_unit && !ctx->failed;
+    for (unit = mscclpp_dev_nodes_part_begin(tile, part) + ctx->tid; unit < end_unit && !ctx->failed;
          unit += ctx->nthreads) {
-        char *own = nodes->exchange + tile->set + unit * MSCCLPP_DEV_UNIT;
+        char *own_unit = nodes->exchange + tile->set + unit * MSCCLPP_DEV_UNIT;
 
         mscclpp_dev_acc_set(&acc, block->dtype,
                             mscclpp_dev_ld_vec(nodes->exchange + incoming + unit * MSCCLPP_DEV_UNIT));
-        mscclpp_dev_acc_add(&acc, block->hot, block->dtype, block->op, mscclpp_dev_ld_vec(own));
-        mscclpp_dev_st_vec(own, mscclpp_dev_acc_get(&acc, block->dtype));
+        mscclpp_dev_acc_add(&acc, block->hot, block->dtype, block->op, mscclpp_dev_ld_vec(own_unit));
+        mscclpp_dev_st_vec(own_unit, mscclpp_dev_acc_get(&acc, block->dtype));
     }
     mscclpp_dev_block_sync(ctx);
     if (ctx->tid == 0 && !ctx->failed) {
@@ -132,22 +135,25 @@ MSCCLPP_DEV void mscclpp_dev_ring_reduce(mscclpp_dev_ctx_t *ctx, const mscclpp_d
 }
 
 /*
- * Step `step` of round gather in turn `turn`. Called by one thread; all others see the received data when the turn
- * ends.
+ * Step `step` of round gather in turn `turn`: waits for a part of the result from the predecessor, and passes it on
+ * unless this is the last step. Called by one thread; all others see the received data when the turn ends.
  */
 MSCCLPP_DEV void mscclpp_dev_ring_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                          const mscclpp_dev_nodes_tile_t *tile, uint64_t turn, uint32_t step)
 {
     const uint32_t nnodes = block->nodes->nnodes;
 
-    mscclpp_dev_ring_await(ctx, block->nodes, mscclpp_dev_ring_number(block, turn, step, true));
+    mscclpp_dev_ring_await(ctx, block->nodes, mscclpp_dev_ring_signal_number(block, turn, step, true));
     if (step + 1 < nnodes && !ctx->failed) {
         mscclpp_dev_ring_send(ctx, block, tile, MSCCLPP_DEV_NODES_RING_GATHERED(nnodes, block->nodes->node, step),
                               tile->set);
     }
 }
 
-/* Turn number i, `turn`, from 1 on: reduces tile i - 1, and gathers the results of tile i - 2. */
+/*
+ * Turn number i, `turn`, from 1 on: reduces tile i - 1, and gathers the results of tile i - 2, as far as there are such
+ * tiles. Called by all threads. If a wait fails, sets ctx->failed in all of them.
+ */
 MSCCLPP_DEV void mscclpp_dev_ring_turn(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block, uint64_t turn)
 {
     mscclpp_dev_nodes_tile_t reduced, gathered;

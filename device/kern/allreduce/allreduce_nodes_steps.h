@@ -37,8 +37,8 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_steps_send(mscclpp_dev_ctx_t *ctx, const ms
                                                 const mscclpp_dev_nodes_tile_t *tile, const mscclpp_dev_step_t *step)
 {
     const uint64_t channel = MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, step->peer);
-    const uint64_t first_unit = mscclpp_dev_nodes_begin(tile, step->first);
-    const uint64_t end_unit = mscclpp_dev_nodes_begin(tile, step->first + step->count);
+    const uint64_t first_unit = mscclpp_dev_nodes_part_begin(tile, step->first);
+    const uint64_t end_unit = mscclpp_dev_nodes_part_begin(tile, step->first + step->count);
 
     mscclpp_dev_port_put_with_signal(
         ctx, &nodes->common, &nodes->channels[channel], tile->set + step->place * tile->part * MSCCLPP_DEV_UNIT,
@@ -51,34 +51,35 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_steps_await(mscclpp_dev_ctx_t *ctx, const m
 {
     const uint64_t channel = MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, step->peer);
 
-    mscclpp_dev_port_wait_ahead(ctx, &nodes->common, &nodes->channels[channel], tile->index * step->all + step->number);
+    mscclpp_dev_port_wait_ahead(ctx, &nodes->common, &nodes->channels[channel],
+                                tile->index * step->total + step->number);
 }
 
 /* Combines a message that has arrived with what this node has, into the tile. Called by all threads. */
 MSCCLPP_DEV void mscclpp_dev_steps_combine(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                            const mscclpp_dev_nodes_tile_t *tile, const mscclpp_dev_step_t *step)
 {
-    const uint64_t first_unit = mscclpp_dev_nodes_begin(tile, step->first);
-    const uint64_t end_unit = mscclpp_dev_nodes_begin(tile, step->first + step->count);
+    const uint64_t first_unit = mscclpp_dev_nodes_part_begin(tile, step->first);
+    const uint64_t end_unit = mscclpp_dev_nodes_part_begin(tile, step->first + step->count);
     const char *received = block->nodes->exchange + tile->set + step->place * tile->part * MSCCLPP_DEV_UNIT;
-    const bool received_first = step->kind == MSCCLPP_DEV_STEP_BEFORE;
+    const bool is_received_first = step->kind == MSCCLPP_DEV_STEP_BEFORE;
     mscclpp_dev_acc_t acc;
     uint64_t unit;
 
     for (unit = first_unit + ctx->tid; unit < end_unit; unit += ctx->nthreads) {
         char *place = block->nodes->exchange + tile->set + unit * MSCCLPP_DEV_UNIT;
-        const mscclpp_dev_vec_t mine = mscclpp_dev_ld_vec(place);
-        const mscclpp_dev_vec_t theirs = mscclpp_dev_ld_vec(received + (unit - first_unit) * MSCCLPP_DEV_UNIT);
+        const mscclpp_dev_vec_t own_value = mscclpp_dev_ld_vec(place);
+        const mscclpp_dev_vec_t received_value = mscclpp_dev_ld_vec(received + (unit - first_unit) * MSCCLPP_DEV_UNIT);
 
-        mscclpp_dev_acc_set(&acc, block->dtype, received_first ? theirs : mine);
-        mscclpp_dev_acc_add(&acc, block->hot, block->dtype, block->op, received_first ? mine : theirs);
+        mscclpp_dev_acc_set(&acc, block->dtype, is_received_first ? received_value : own_value);
+        mscclpp_dev_acc_add(&acc, block->hot, block->dtype, block->op, is_received_first ? own_value : received_value);
         mscclpp_dev_st_vec(place, mscclpp_dev_acc_get(&acc, block->dtype));
     }
 }
 
 /*
  * Carries out all steps of a tile, whose partial results must be in place. Afterwards the tile holds the result. Called
- * by all threads.
+ * by all threads. If a wait fails, sets ctx->failed in all of them, and leaves out the steps that follow.
  */
 MSCCLPP_DEV void mscclpp_dev_steps_turn(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                         const mscclpp_dev_nodes_tile_t *tile)
@@ -119,9 +120,9 @@ MSCCLPP_DEV void mscclpp_dev_steps_count(const mscclpp_dev_ctx_t *ctx, const msc
     for (i = 0; i < nodes->halving.count; ++i) {
         const mscclpp_dev_step_t *step = &nodes->halving.step[i];
 
-        if (step->kind != MSCCLPP_DEV_STEP_SEND && step->number == step->all) {
+        if (step->kind != MSCCLPP_DEV_STEP_SEND && step->number == step->total) {
             *nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, step->peer)].expected +=
-                block->tiles * step->all;
+                block->tiles * step->total;
         }
     }
 }

@@ -31,7 +31,10 @@ typedef struct {
     uint64_t set;   /* where its set of slots begins in the exchange area, offset in bytes */
 } mscclpp_dev_nodes_tile_t;
 
-/* Describes tile `index` of this block of the grid. */
+/*
+ * Describes tile `index` of this block of the grid, less than block->tiles. Blocks take tiles in turn. The last tile
+ * of a shard may be smaller.
+ */
 MSCCLPP_DEV mscclpp_dev_nodes_tile_t mscclpp_dev_nodes_tile(const mscclpp_dev_ctx_t *ctx,
                                                             const mscclpp_dev_nodes_block_t *block, uint64_t index)
 {
@@ -49,26 +52,36 @@ MSCCLPP_DEV mscclpp_dev_nodes_tile_t mscclpp_dev_nodes_tile(const mscclpp_dev_ct
 }
 
 /*
- * Where a shard of a tile begins in the scratch of a rank of this node: that rank's operands if `results` is 0, the
- * results for it if `results` is 1.
+ * What a rank's scratch has of each tile: its operands for all shards, and the results that the owners hand it. There
+ * are two sets of both, used in turn.
+ */
+enum { MSCCLPP_DEV_TILE_OPERANDS, MSCCLPP_DEV_TILE_RESULTS };
+
+/*
+ * Where a shard of a tile begins in the scratch of a rank of this node: that rank's operands, or the results for it, as
+ * `contents` says.
  */
 MSCCLPP_DEV char *mscclpp_dev_nodes_place(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
-                                          const mscclpp_dev_nodes_tile_t *tile, uint32_t rank, uint32_t results,
+                                          const mscclpp_dev_nodes_tile_t *tile, uint32_t rank, uint32_t contents,
                                           uint32_t shard)
 {
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;
-    const uint64_t row = ((uint64_t)ctx->block * 4 + 2 * results + tile->index % 2) * nodes->shards + shard;
+    const uint64_t row = ((uint64_t)ctx->block * 4 + 2 * contents + tile->index % 2) * nodes->shards + shard;
 
     return nodes->common.scratch[rank] + nodes->common.bulk_offset + row * block->tile * MSCCLPP_DEV_UNIT;
 }
 
 /* The first unit of a part of the tile, and so also the end of the part before it. Parts are counted from 0. */
-MSCCLPP_DEV uint64_t mscclpp_dev_nodes_begin(const mscclpp_dev_nodes_tile_t *tile, uint32_t part)
+MSCCLPP_DEV uint64_t mscclpp_dev_nodes_part_begin(const mscclpp_dev_nodes_tile_t *tile, uint32_t part)
 {
     return part * tile->part < tile->size ? part * tile->part : tile->size;
 }
 
-/* Combines one unit of this node's operands for this rank's shard, in rank order: the node's partial result. */
+/*
+ * Combines one unit of this node's operands for this rank's shard, in rank order, and returns the node's partial
+ * result. The operands must lie in the scratch of all ranks of the node; a rank that is alone there reads its own in
+ * place.
+ */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_combine_ranks(const mscclpp_dev_ctx_t *ctx,
                                                               const mscclpp_dev_nodes_block_t *block,
                                                               const mscclpp_dev_nodes_tile_t *tile, uint64_t unit)
@@ -81,8 +94,9 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_combine_ranks(const mscclpp_dev_
         return mscclpp_dev_ld_unit(args->in, tile->base + unit, args->bytes);
     }
     for (rank = 0; rank < args->nranks; ++rank) {
-        const mscclpp_dev_vec_t value = mscclpp_dev_ld_vec(
-            mscclpp_dev_nodes_place(ctx, block, tile, rank, 0, args->rank) + unit * MSCCLPP_DEV_UNIT);
+        const mscclpp_dev_vec_t value =
+            mscclpp_dev_ld_vec(mscclpp_dev_nodes_place(ctx, block, tile, rank, MSCCLPP_DEV_TILE_OPERANDS, args->rank) +
+                               unit * MSCCLPP_DEV_UNIT);
 
         if (rank == 0) {
             mscclpp_dev_acc_set(&acc, block->dtype, value);

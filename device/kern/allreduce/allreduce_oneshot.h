@@ -51,7 +51,7 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_get(mscclpp_dev_ctx_t *ctx, const mscclpp_d
 
 /*
  * Sends one unit to all peers. It begins with the next rank, so that the ranks do not all send to the same one at the
- * same time.
+ * same time. A thread that has failed sends nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_oneshot_put(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_oneshot_t *epoch,
                                          int const_ranks, uint32_t unit, int width, mscclpp_dev_vec_t value)
@@ -73,24 +73,25 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_put(const mscclpp_dev_ctx_t *ctx, const msc
 }
 
 /*
- * Waits for one unit of all peers, and combines all ranks' units in rank order. `own` is this rank's. `const_ranks` is
- * the number of ranks as a constant, or 0 for any number. A constant lets the compiler load all packets before the
- * first check.
+ * Waits for one unit of all peers, and combines all ranks' units in rank order. `own_value` is this rank's. If a wait
+ * fails, sets ctx->failed, and the value is arbitrary. `const_ranks` is the number of ranks as a constant, or 0 for any
+ * number. A constant lets the compiler load all packets before the first check.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_oneshot_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_oneshot_t *epoch,
                                                          int const_ranks, bool hot, int dtype, int op, int width,
-                                                         uint32_t unit, mscclpp_dev_vec_t own)
+                                                         uint32_t unit, mscclpp_dev_vec_t own_value)
 {
     const mscclpp_dev_args_t *args = epoch->args;
     mscclpp_dev_acc_t acc;
-    mscclpp_dev_vec_t values[MSCCLPP_DEV_RANKS_MOST];
-    bool has_arrived[MSCCLPP_DEV_RANKS_MOST];
+    mscclpp_dev_vec_t values[MSCCLPP_DEV_CONST_RANKS_MAX];
+    bool has_arrived[MSCCLPP_DEV_CONST_RANKS_MAX];
     uint32_t rank;
     int i;
 
+    /* All units are loaded before the first one is waited for. This rank's unit stays where its number is. */
     MSCCLPP_DEV_UNROLL
     for (i = 0; i < const_ranks; ++i) {
-        values[i] = own;
+        values[i] = own_value;
         has_arrived[i] =
             (uint32_t)i == args->rank || mscclpp_dev_oneshot_poll(epoch, (uint32_t)i, unit, width, &values[i]);
     }
@@ -106,7 +107,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_oneshot_gather(mscclpp_dev_ctx_t *ctx,
         }
     }
     for (rank = 0; const_ranks == 0 && rank < args->nranks; ++rank) {
-        values[0] = own;
+        values[0] = own_value;
         if (rank != args->rank) {
             mscclpp_dev_oneshot_get(ctx, epoch, rank, unit, width, &values[0]);
         }
@@ -174,8 +175,8 @@ MSCCLPP_DEV bool mscclpp_dev_oneshot_is_brief(const mscclpp_dev_args_t *args, ui
 }
 
 /*
- * All-reduce of a message for which mscclpp_dev_oneshot_is_brief is true, in the fastest way. `const_ranks` is the
- * number of ranks, a constant.
+ * All-reduce of a message for which mscclpp_dev_oneshot_is_brief is true. Each thread has at most one unit, which stays
+ * in registers, and there is one epoch, so all loops are left out. `const_ranks` is the number of ranks, a constant.
  */
 MSCCLPP_DEV void mscclpp_dev_oneshot_brief(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
                                            bool hot, int dtype, int op, int width)
@@ -220,7 +221,7 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_long(mscclpp_dev_ctx_t *ctx, const mscclpp_
     mscclpp_dev_finish_packets(ctx, args, launches, epoch.flag);
 }
 
-/* The kernel body. `hot` says that `dtype` and `op` are constants. */
+/* The kernel body. `hot` says that `dtype` and `op` are constants. `width` is MSCCLPP_DEV_LL16 or MSCCLPP_DEV_LL8. */
 MSCCLPP_DEV void mscclpp_dev_allreduce_oneshot(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot,
                                                int dtype, int op, int width)
 {

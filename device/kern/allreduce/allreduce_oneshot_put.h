@@ -70,26 +70,27 @@ MSCCLPP_DEV uint64_t mscclpp_dev_put_whole(const mscclpp_dev_args_t *args, int d
 }
 
 /*
- * Loads a unit of the operand. `plain` is a constant: both buffers are aligned, and the kernel need not save registers.
+ * Loads a unit of the operand. `is_plain` is a constant: both buffers are aligned, and the kernel need not save
+ * registers.
  */
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_put_ld(const mscclpp_dev_args_t *args, bool plain, uint64_t index)
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_put_ld(const mscclpp_dev_args_t *args, bool is_plain, uint64_t index)
 {
     const char *from = (const char *)args->in + index * MSCCLPP_DEV_UNIT;
     const uint64_t bytes_left = args->bytes - index * MSCCLPP_DEV_UNIT;
 
-    return !plain                           ? mscclpp_dev_ld_unit(args->in, index, args->bytes)
+    return !is_plain                        ? mscclpp_dev_ld_unit(args->in, index, args->bytes)
            : bytes_left >= MSCCLPP_DEV_UNIT ? mscclpp_dev_ld_vec(from)
                                             : mscclpp_dev_ld_words(from, (uint32_t)bytes_left);
 }
 
-/* Stores a unit of the result. `plain` is a constant: the buffers are aligned to whole units. */
-MSCCLPP_DEV void mscclpp_dev_put_st(const mscclpp_dev_args_t *args, bool plain, int dtype, uint64_t index,
+/* Stores a unit of the result. `is_plain` is a constant: the buffers are aligned to whole units. */
+MSCCLPP_DEV void mscclpp_dev_put_st(const mscclpp_dev_args_t *args, bool is_plain, int dtype, uint64_t index,
                                     mscclpp_dev_vec_t value)
 {
     char *to = (char *)args->out + index * MSCCLPP_DEV_UNIT;
     const uint64_t bytes_left = args->bytes - index * MSCCLPP_DEV_UNIT;
 
-    if (!plain) {
+    if (!is_plain) {
         mscclpp_dev_st_unit(args->out, index, args->bytes, value, mscclpp_dev_unit_mask(dtype));
     } else if (bytes_left >= MSCCLPP_DEV_UNIT) {
         mscclpp_dev_st_vec(to, value);
@@ -99,10 +100,11 @@ MSCCLPP_DEV void mscclpp_dev_put_st(const mscclpp_dev_args_t *args, bool plain, 
 }
 
 /*
- * A thread's first unit in the batch that follows `begin` units. Each thread takes `batch` units, a constant. A warp's
- * units form `batch` adjacent rows with one unit per lane, so that all its addresses differ by constants.
+ * The first unit of the calling thread in the block's next batch, which begins at unit `begin`. Each thread takes
+ * `batch` units, a constant. A warp's units form `batch` adjacent rows with one unit per lane, so that the addresses of
+ * a thread's units differ by constants.
  */
-MSCCLPP_DEV uint32_t mscclpp_dev_put_own(const mscclpp_dev_ctx_t *ctx, int batch, uint32_t begin)
+MSCCLPP_DEV uint32_t mscclpp_dev_put_first_unit(const mscclpp_dev_ctx_t *ctx, int batch, uint32_t begin)
 {
     return begin + ctx->tid / MSCCLPP_DEV_WARP * MSCCLPP_DEV_WARP * (uint32_t)batch + ctx->tid % MSCCLPP_DEV_WARP;
 }
@@ -143,7 +145,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_put_send_batches(const mscclpp_dev_ctx_t *ctx, 
     uint32_t i;
 
     for (; begin + block_units <= end; begin += block_units) {
-        const uint64_t own_offset = (uint64_t)mscclpp_dev_put_own(ctx, batch, begin) * MSCCLPP_DEV_UNIT;
+        const uint64_t own_offset = (uint64_t)mscclpp_dev_put_first_unit(ctx, batch, begin) * MSCCLPP_DEV_UNIT;
 
         mscclpp_dev_put_load(in + own_offset, batch, values);
         for (i = 1; i < nranks; ++i) {
@@ -168,7 +170,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_put_combine_batches(const mscclpp_dev_ctx_t *ct
     int i, row;
 
     for (; begin + block_units <= end; begin += block_units) {
-        const uint64_t own_offset = (uint64_t)mscclpp_dev_put_own(ctx, batch, begin) * MSCCLPP_DEV_UNIT;
+        const uint64_t own_offset = (uint64_t)mscclpp_dev_put_first_unit(ctx, batch, begin) * MSCCLPP_DEV_UNIT;
 
         MSCCLPP_DEV_UNROLL
         for (i = 0; i < const_ranks; ++i) {
@@ -192,10 +194,11 @@ MSCCLPP_DEV uint32_t mscclpp_dev_put_combine_batches(const mscclpp_dev_ctx_t *ct
 
 /*
  * Puts piece `number`, which begins at unit `first`, into its slot in the memory of each peer, and then reports it to
- * them. `piece` is the size of a full piece, in units.
+ * them. `piece` is the size of a full piece, in units. Called by all threads. If one of them has failed, all count as
+ * failed, and nothing is reported.
  */
 MSCCLPP_DEV void mscclpp_dev_put_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
-                                      bool plain, int dtype, uint32_t piece, uint64_t first, uint64_t number)
+                                      bool is_plain, int dtype, uint32_t piece, uint64_t first, uint64_t number)
 {
     const uint32_t nranks = const_ranks != 0 ? (uint32_t)const_ranks : args->nranks;
     const uint32_t size = mscclpp_dev_put_size(mscclpp_dev_units(args->bytes), first, piece);
@@ -208,7 +211,7 @@ MSCCLPP_DEV void mscclpp_dev_put_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
         unit = mscclpp_dev_put_send_batches(ctx, args, const_ranks, MSCCLPP_DEV_PUT_BATCH / 2, in, number, unit,
                                             whole_size);
         for (unit += ctx->tid; unit < size; unit += ctx->nthreads) {
-            const mscclpp_dev_vec_t value = mscclpp_dev_put_ld(args, plain, first + unit);
+            const mscclpp_dev_vec_t value = mscclpp_dev_put_ld(args, is_plain, first + unit);
 
             for (i = 1; i < nranks; ++i) {
                 mscclpp_dev_st_vec(
@@ -232,7 +235,7 @@ MSCCLPP_DEV void mscclpp_dev_put_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
  * before. Each thread checks for itself, so the block needs no barrier.
  */
 MSCCLPP_DEV bool mscclpp_dev_put_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint32_t nranks,
-                                       bool plain, uint64_t number)
+                                       bool is_plain, uint64_t number)
 {
     const mscclpp_dev_sync_t *own_words = mscclpp_dev_sync_of(args, args->rank);
     mscclpp_dev_wait_t wait = {0, 0};
@@ -242,7 +245,7 @@ MSCCLPP_DEV bool mscclpp_dev_put_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
         const uint32_t peer = mscclpp_dev_put_peer(args, nranks, i);
 
         while (mscclpp_dev_ld_acquire_sys_u64(&own_words->arrived[ctx->block][peer]) < number) {
-            if (!mscclpp_dev_wait_turn_by(ctx, args, &wait, peer, !plain)) {
+            if (!mscclpp_dev_wait_turn_by(ctx, args, &wait, peer, !is_plain)) {
                 return false;
             }
         }
@@ -251,25 +254,26 @@ MSCCLPP_DEV bool mscclpp_dev_put_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
 }
 
 /*
- * Waits for piece `number` of every peer, and combines it with this rank's, which begins at unit `first`. Works in
- * place: all threads have put the piece before, and a thread reads a unit before it overwrites it.
+ * Waits for piece `number` of every peer, combines it with this rank's, which begins at unit `first`, and stores the
+ * result in the output. If a wait fails, the thread stores nothing. Works in place: all threads have put the piece
+ * before, and a thread reads a unit before it overwrites it.
  */
 MSCCLPP_DEV void mscclpp_dev_put_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
-                                         bool plain, bool hot, int dtype, int op, uint32_t piece, uint64_t first,
+                                         bool is_plain, bool hot, int dtype, int op, uint32_t piece, uint64_t first,
                                          uint64_t number)
 {
     const uint32_t nranks = const_ranks != 0 ? (uint32_t)const_ranks : args->nranks;
-    const int batch = const_ranks == 0 ? 0 : MSCCLPP_DEV_PUT_OPERANDS / (plain ? 2 * const_ranks : const_ranks);
+    const int batch = const_ranks == 0 ? 0 : MSCCLPP_DEV_PUT_OPERANDS / (is_plain ? 2 * const_ranks : const_ranks);
     const uint32_t size = mscclpp_dev_put_size(mscclpp_dev_units(args->bytes), first, piece);
     const uint32_t whole_size =
         const_ranks == 0 ? 0 : mscclpp_dev_put_size(mscclpp_dev_put_whole(args, dtype), first, piece);
     char *out = (char *)args->out + first * MSCCLPP_DEV_UNIT;
-    const char *from[MSCCLPP_DEV_RANKS_MOST];
+    const char *from[MSCCLPP_DEV_CONST_RANKS_MAX];
     mscclpp_dev_acc_t acc;
     uint32_t unit = 0, rank;
     int i;
 
-    if (!mscclpp_dev_put_await(ctx, args, nranks, plain, number)) {
+    if (!mscclpp_dev_put_await(ctx, args, nranks, is_plain, number)) {
         return;
     }
     if (const_ranks != 0) {
@@ -278,6 +282,7 @@ MSCCLPP_DEV void mscclpp_dev_put_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_d
             from[i] = (uint32_t)i == args->rank ? (const char *)args->in + first * MSCCLPP_DEV_UNIT
                                                 : mscclpp_dev_put_slot(ctx, args, args->rank, (uint32_t)i, number);
         }
+        /* Whole batches, then batches of half the size; single units are left for the loop below. */
         unit = mscclpp_dev_put_combine_batches(ctx, from, out, const_ranks, batch, hot, dtype, op, unit, whole_size);
         unit = mscclpp_dev_put_combine_batches(ctx, from, out, const_ranks, (batch + 1) / 2, hot, dtype, op, unit,
                                                whole_size);
@@ -285,7 +290,7 @@ MSCCLPP_DEV void mscclpp_dev_put_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_d
     for (unit += ctx->tid; unit < size; unit += ctx->nthreads) {
         for (rank = 0; rank < nranks; ++rank) {
             const mscclpp_dev_vec_t value =
-                rank == args->rank ? mscclpp_dev_put_ld(args, plain, first + unit)
+                rank == args->rank ? mscclpp_dev_put_ld(args, is_plain, first + unit)
                                    : mscclpp_dev_ld_vec(mscclpp_dev_put_slot(ctx, args, args->rank, rank, number) +
                                                         (uint64_t)unit * MSCCLPP_DEV_UNIT);
 
@@ -295,7 +300,7 @@ MSCCLPP_DEV void mscclpp_dev_put_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_d
                 mscclpp_dev_acc_add(&acc, hot, dtype, op, value);
             }
         }
-        mscclpp_dev_put_st(args, plain, dtype, first + unit, mscclpp_dev_acc_get(&acc, dtype));
+        mscclpp_dev_put_st(args, is_plain, dtype, first + unit, mscclpp_dev_acc_get(&acc, dtype));
     }
 }
 
@@ -314,11 +319,11 @@ MSCCLPP_DEV uint32_t mscclpp_dev_put_piece(const mscclpp_dev_args_t *args, uint3
 }
 
 /*
- * The whole operation. `const_ranks` is the number of ranks as a constant, or 0 for any number. `plain` and `hot` are
- * constants, too.
+ * The whole operation. `const_ranks` is the number of ranks as a constant, or 0 for any number. `is_plain` and `hot`
+ * are constants, too. After a failure the pieces are still counted, but no more of them are sent or combined.
  */
 MSCCLPP_DEV void mscclpp_dev_put_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
-                                       bool plain, bool hot, int dtype, int op)
+                                       bool is_plain, bool hot, int dtype, int op)
 {
     const uint32_t piece = mscclpp_dev_put_piece(args, ctx->nblocks);
     const uint64_t step = (uint64_t)ctx->nblocks * piece;
@@ -331,10 +336,10 @@ MSCCLPP_DEV void mscclpp_dev_put_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
     /* One turn more than there are pieces: the last turn has nothing to send. */
     while (sends || receives) {
         if (sends) {
-            mscclpp_dev_put_send(ctx, args, const_ranks, plain, dtype, piece, first, count + 1);
+            mscclpp_dev_put_send(ctx, args, const_ranks, is_plain, dtype, piece, first, count + 1);
         }
         if (receives) {
-            mscclpp_dev_put_receive(ctx, args, const_ranks, plain, hot, dtype, op, piece, first - step, count);
+            mscclpp_dev_put_receive(ctx, args, const_ranks, is_plain, hot, dtype, op, piece, first - step, count);
         }
         receives = sends;
         count += sends;

@@ -10,6 +10,7 @@
 #define MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_SCRATCH_H
 
 #include "device/lib/barrier.h"
+#include "device/lib/packet.h"
 #include "device/lib/reduce.h"
 #include "device/lib/row.h"
 #include "device/types/hot.h"
@@ -25,11 +26,13 @@ MSCCLPP_DEV uint64_t mscclpp_dev_scratch_tile(const mscclpp_dev_args_t *args, ui
     return MSCCLPP_DEV_ROWS && tile > MSCCLPP_DEV_ROW_TILE ? MSCCLPP_DEV_ROW_TILE : tile;
 }
 
-/* Start of shard `shard` of a block's tile in a rank's scratch. `results` selects operands (0) or results (1). */
+/*
+ * Start of shard `shard` of a block's tile in a rank's scratch. `phase` is MSCCLPP_DEV_PHASE_OPERANDS or _RESULTS.
+ */
 MSCCLPP_DEV char *mscclpp_dev_scratch_place(const mscclpp_dev_args_t *args, uint32_t rank, uint32_t block,
-                                            uint64_t tile, int results, uint32_t shard)
+                                            uint64_t tile, int phase, uint32_t shard)
 {
-    uint64_t row = ((uint64_t)block * 2 + (uint64_t)results) * args->nranks + shard;
+    uint64_t row = ((uint64_t)block * 2 + (uint64_t)phase) * args->nranks + shard;
 
     return args->scratch[rank] + args->bulk_offset + row * tile * MSCCLPP_DEV_UNIT;
 }
@@ -38,13 +41,14 @@ MSCCLPP_DEV char *mscclpp_dev_scratch_place(const mscclpp_dev_args_t *args, uint
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_scratch_operand(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                                           uint32_t rank, uint64_t tile, uint64_t unit)
 {
-    return mscclpp_dev_ld_vec(mscclpp_dev_scratch_place(args, rank, ctx->block, tile, 0, args->rank) +
-                              unit * MSCCLPP_DEV_UNIT);
+    return mscclpp_dev_ld_vec(
+        mscclpp_dev_scratch_place(args, rank, ctx->block, tile, MSCCLPP_DEV_PHASE_OPERANDS, args->rank) +
+        unit * MSCCLPP_DEV_UNIT);
 }
 
 /*
- * Combines units of a tile from the scratch of all ranks. `const_ranks` is the number of ranks as a constant, or 0 for
- * any number.
+ * Combines this rank's shard of a tile, `size` units, from the scratch of all ranks, and stores the result in the
+ * scratch of all ranks. `const_ranks` is the number of ranks as a constant, or 0 for any number.
  */
 MSCCLPP_DEV void mscclpp_dev_scratch_combine(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                              int const_ranks, bool hot, int dtype, int op, uint64_t tile, uint64_t size)
@@ -58,7 +62,7 @@ MSCCLPP_DEV void mscclpp_dev_scratch_combine(const mscclpp_dev_ctx_t *ctx, const
 
     for (unit = ctx->tid; unit < size; unit += ctx->nthreads) {
         if (const_ranks != 0) {
-            mscclpp_dev_vec_t operands[MSCCLPP_DEV_RANKS_MOST];
+            mscclpp_dev_vec_t operands[MSCCLPP_DEV_CONST_RANKS_MAX];
 
             MSCCLPP_DEV_UNROLL
             for (i = 0; i < const_ranks; ++i) {
@@ -79,9 +83,10 @@ MSCCLPP_DEV void mscclpp_dev_scratch_combine(const mscclpp_dev_ctx_t *ctx, const
         for (rank = 0; rank < nranks; ++rank) {
             uint32_t peer = args->rank + rank < nranks ? args->rank + rank : args->rank + rank - nranks;
 
-            mscclpp_dev_st_vec(mscclpp_dev_scratch_place(args, peer, ctx->block, tile, 1, args->rank) +
-                                   unit * MSCCLPP_DEV_UNIT,
-                               value);
+            mscclpp_dev_st_vec(
+                mscclpp_dev_scratch_place(args, peer, ctx->block, tile, MSCCLPP_DEV_PHASE_RESULTS, args->rank) +
+                    unit * MSCCLPP_DEV_UNIT,
+                value);
         }
     }
 }
@@ -99,8 +104,8 @@ MSCCLPP_DEV bool mscclpp_dev_scratch_is_direct(const mscclpp_dev_args_t *args, i
 }
 
 /*
- * Combines units of a tile row by row, where that is faster; returns false where it is not. `own_unit` is the shard's
- * first unit in the user's buffers, or ~0 if the shard goes through the scratch.
+ * Does the same row by row, where that is faster. Returns false, with nothing done, where it is not. `own_unit` is the
+ * shard's first unit in the user's buffers, or ~0 if the shard goes through the scratch.
  */
 MSCCLPP_DEV bool mscclpp_dev_scratch_combine_rows(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                                   int dtype, int op, uint64_t tile, uint64_t size, uint64_t own_unit)
@@ -111,8 +116,8 @@ MSCCLPP_DEV bool mscclpp_dev_scratch_combine_rows(const mscclpp_dev_ctx_t *ctx, 
     uint32_t rank;
 
     for (rank = 0; rank < args->nranks; ++rank) {
-        in[rank] = mscclpp_dev_scratch_place(args, rank, ctx->block, tile, 0, args->rank);
-        out[rank] = mscclpp_dev_scratch_place(args, rank, ctx->block, tile, 1, args->rank);
+        in[rank] = mscclpp_dev_scratch_place(args, rank, ctx->block, tile, MSCCLPP_DEV_PHASE_OPERANDS, args->rank);
+        out[rank] = mscclpp_dev_scratch_place(args, rank, ctx->block, tile, MSCCLPP_DEV_PHASE_RESULTS, args->rank);
     }
     if (own_unit != ~(uint64_t)0) {
         in[args->rank] = (const char *)args->in + own_unit * MSCCLPP_DEV_UNIT;
@@ -131,7 +136,10 @@ MSCCLPP_DEV bool mscclpp_dev_scratch_combine_rows(const mscclpp_dev_ctx_t *ctx, 
 #endif
 }
 
-/* The kernel body. `hot` says that `dtype` and `op` are constants. */
+/*
+ * The kernel body. `hot` says that `dtype` and `op` are constants. After a failed barrier it ends at once, and the
+ * output is incomplete.
+ */
 MSCCLPP_DEV void mscclpp_dev_allreduce_scratch(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot,
                                                int dtype, int op)
 {
@@ -157,8 +165,9 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_scratch(mscclpp_dev_ctx_t *ctx, const msc
             if (is_direct && i == args->rank) {
                 continue;
             }
-            mscclpp_dev_row_load(ctx, mscclpp_dev_scratch_place(args, args->rank, ctx->block, tile, 0, i), args->in,
-                                 i * shard + base, size, args->bytes);
+            mscclpp_dev_row_load(
+                ctx, mscclpp_dev_scratch_place(args, args->rank, ctx->block, tile, MSCCLPP_DEV_PHASE_OPERANDS, i),
+                args->in, i * shard + base, size, args->bytes);
         }
         mscclpp_dev_barrier(ctx, args, ++barriers);
         if (!ctx->failed &&
@@ -186,8 +195,9 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_scratch(mscclpp_dev_ctx_t *ctx, const msc
             if (is_direct && i == args->rank) {
                 continue;
             }
-            mscclpp_dev_row_store(ctx, args->out, i * shard + base, size, args->bytes,
-                                  mscclpp_dev_scratch_place(args, args->rank, ctx->block, tile, 1, i), mask);
+            mscclpp_dev_row_store(
+                ctx, args->out, i * shard + base, size, args->bytes,
+                mscclpp_dev_scratch_place(args, args->rank, ctx->block, tile, MSCCLPP_DEV_PHASE_RESULTS, i), mask);
         }
     }
     mscclpp_dev_finish(ctx, args, launches, epoch, barriers_before, barriers);

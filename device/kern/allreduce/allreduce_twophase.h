@@ -86,7 +86,7 @@ MSCCLPP_DEV void mscclpp_dev_twophase_get(mscclpp_dev_ctx_t *ctx, const mscclpp_
 MSCCLPP_DEV void mscclpp_dev_twophase_send(const mscclpp_dev_twophase_t *epoch, int const_ranks, uint64_t unit)
 {
     const mscclpp_dev_args_t *args = epoch->args;
-    mscclpp_dev_vec_t values[MSCCLPP_DEV_RANKS_MOST];
+    mscclpp_dev_vec_t values[MSCCLPP_DEV_CONST_RANKS_MAX];
     uint32_t distance;
     int i;
 
@@ -107,21 +107,25 @@ MSCCLPP_DEV void mscclpp_dev_twophase_send(const mscclpp_dev_twophase_t *epoch, 
     }
 }
 
-/* Waits for one unit of this rank's shard from all other ranks, and combines all ranks' units in rank order. */
+/*
+ * Waits for one unit of this rank's shard from all other ranks, and combines all ranks' units in rank order. If a wait
+ * fails, sets ctx->failed, and the value is arbitrary.
+ */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_twophase_combine(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
                                                            int const_ranks, bool hot, int dtype, int op, uint64_t unit)
 {
     const mscclpp_dev_args_t *args = epoch->args;
-    const mscclpp_dev_vec_t own = mscclpp_dev_twophase_load(epoch, args->rank, unit);
+    const mscclpp_dev_vec_t own_value = mscclpp_dev_twophase_load(epoch, args->rank, unit);
     mscclpp_dev_acc_t acc;
-    mscclpp_dev_vec_t values[MSCCLPP_DEV_RANKS_MOST];
-    bool has_arrived[MSCCLPP_DEV_RANKS_MOST];
+    mscclpp_dev_vec_t values[MSCCLPP_DEV_CONST_RANKS_MAX];
+    bool has_arrived[MSCCLPP_DEV_CONST_RANKS_MAX];
     uint32_t rank;
     int i;
 
+    /* All units are loaded before the first one is waited for. This rank's unit stays where its number is. */
     MSCCLPP_DEV_UNROLL
     for (i = 0; i < const_ranks; ++i) {
-        values[i] = own;
+        values[i] = own_value;
         has_arrived[i] = (uint32_t)i == args->rank ||
                          mscclpp_dev_twophase_poll(epoch, (uint32_t)i, MSCCLPP_DEV_PHASE_OPERANDS, unit, &values[i]);
     }
@@ -137,7 +141,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_twophase_combine(mscclpp_dev_ctx_t *ct
         }
     }
     for (rank = 0; const_ranks == 0 && rank < args->nranks; ++rank) {
-        values[0] = own;
+        values[0] = own_value;
         if (rank != args->rank) {
             mscclpp_dev_twophase_get(ctx, epoch, rank, MSCCLPP_DEV_PHASE_OPERANDS, unit, &values[0]);
         }
@@ -160,13 +164,13 @@ MSCCLPP_DEV void mscclpp_dev_twophase_store(const mscclpp_dev_ctx_t *ctx, const 
     }
 }
 
-/* Receives one unit of all other shards of the result, and stores them. */
+/* Waits for one unit of each other shard of the result, and stores it. If a wait fails, sets ctx->failed. */
 MSCCLPP_DEV void mscclpp_dev_twophase_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
                                               int const_ranks, uint64_t unit, uint32_t mask)
 {
     const mscclpp_dev_args_t *args = epoch->args;
-    mscclpp_dev_vec_t values[MSCCLPP_DEV_RANKS_MOST];
-    bool has_arrived[MSCCLPP_DEV_RANKS_MOST];
+    mscclpp_dev_vec_t values[MSCCLPP_DEV_CONST_RANKS_MAX];
+    bool has_arrived[MSCCLPP_DEV_CONST_RANKS_MAX];
     uint32_t distance;
     int i;
 
@@ -222,7 +226,7 @@ MSCCLPP_DEV void mscclpp_dev_twophase_epoch(mscclpp_dev_ctx_t *ctx, const mscclp
     }
 }
 
-/* All-reduce of a message of any size, epoch by epoch. */
+/* All-reduce of a message of any size, epoch by epoch. Each epoch takes a flag, also after a failure. */
 MSCCLPP_DEV void mscclpp_dev_twophase_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
                                             bool hot, int dtype, int op)
 {

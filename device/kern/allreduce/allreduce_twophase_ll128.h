@@ -47,7 +47,10 @@ MSCCLPP_DEV void mscclpp_dev_ll128_load(const mscclpp_dev_ctx_t *ctx, const mscc
     }
 }
 
-/* Stores bundle number `index` of a shard of the result. */
+/*
+ * Stores bundle number `index` of the result's shard that belongs to `owner`, except units beyond the shard's end. A
+ * thread that has failed stores nothing.
+ */
 MSCCLPP_DEV void mscclpp_dev_ll128_store(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
                                          uint32_t owner, uint64_t index, const mscclpp_dev_bundle_t *bundle,
                                          uint32_t mask)
@@ -218,8 +221,9 @@ MSCCLPP_DEV void mscclpp_dev_ll128_reduce_any(mscclpp_dev_ctx_t *ctx, const mscc
 }
 
 /*
- * Between the phases, for a constant number of ranks `const_ranks`: combines a batch of bundles of this rank's shard,
- * and sends the results.
+ * Between the phases, for a constant number of ranks `const_ranks`: waits for a batch of bundles of this rank's shard
+ * from all peers, combines them, and sends the results. All bundles of the batch are polled together until the last one
+ * has come. If the warp gives up, sets ctx->failed and sends nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_ll128_reduce(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, int const_ranks,
                                           bool hot, int dtype, int op, uint32_t mask,
@@ -236,12 +240,14 @@ MSCCLPP_DEV void mscclpp_dev_ll128_reduce(mscclpp_dev_ctx_t *ctx, const mscclpp_
         const uint64_t index = batch->first + (uint64_t)j * batch->step;
 
         if (index < batch->chunk) {
-            mscclpp_dev_bundle_t own;
+            mscclpp_dev_bundle_t own_bundle;
 
-            mscclpp_dev_ll128_load(ctx, epoch, args->rank, index, &own);
+            /* The rank is no constant index, so its operand goes to all places. The polls below overwrite the others.
+             */
+            mscclpp_dev_ll128_load(ctx, epoch, args->rank, index, &own_bundle);
             MSCCLPP_DEV_UNROLL
             for (i = 0; i < const_ranks; ++i) {
-                bundles[j * const_ranks + i] = own;
+                bundles[j * const_ranks + i] = own_bundle;
             }
         }
     }
@@ -281,7 +287,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_reduce(mscclpp_dev_ctx_t *ctx, const mscclpp_
     }
 }
 
-/* Second phase, for any number of ranks: receives bundle number `index` of all other shards of the result. */
+/* Second phase, for any number of ranks: waits for bundle number `index` of each other shard, and stores it. */
 MSCCLPP_DEV void mscclpp_dev_ll128_receive_any(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
                                                uint32_t mask, uint64_t index)
 {
@@ -297,7 +303,8 @@ MSCCLPP_DEV void mscclpp_dev_ll128_receive_any(mscclpp_dev_ctx_t *ctx, const msc
 }
 
 /*
- * Second phase, if the number of ranks is the constant `const_ranks`: receives a batch of bundles of all other shards.
+ * Second phase, if the number of ranks is the constant `const_ranks`: waits for a batch of bundles of all other shards
+ * of the result, and stores them. If the warp gives up, sets ctx->failed and stores nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_ll128_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, int const_ranks,
                                            uint32_t mask, const mscclpp_dev_ll128_batch_t *batch)
@@ -341,7 +348,10 @@ MSCCLPP_DEV void mscclpp_dev_ll128_receive(mscclpp_dev_ctx_t *ctx, const mscclpp
     }
 }
 
-/* Runs one epoch of `chunk` bundles of every shard, if the number of ranks is the constant `const_ranks`. */
+/*
+ * Runs one epoch of `chunk` bundles of every shard, if the number of ranks is the constant `const_ranks`. After a
+ * failure nothing more is sent or stored, and the loops run out without waiting.
+ */
 MSCCLPP_DEV void mscclpp_dev_ll128_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, int const_ranks,
                                          bool hot, int dtype, int op, uint64_t chunk)
 {
@@ -364,7 +374,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_d
     }
 }
 
-/* Runs one epoch of `chunk` bundles of every shard, for any number of ranks. */
+/* The same for any number of ranks, one bundle at a time. */
 MSCCLPP_DEV void mscclpp_dev_ll128_epoch_any(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, bool hot,
                                              int dtype, int op, uint64_t chunk)
 {

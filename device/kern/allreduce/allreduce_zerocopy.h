@@ -52,7 +52,7 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_load_row(const char *from, int batch, uint
     }
 }
 
-/* The reverse: stores `batch` whole, aligned units of one buffer. `batch` is a constant here, too. */
+/* The reverse of mscclpp_dev_zerocopy_load_row: stores the units. `batch` is a constant here, too. */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_store_row(char *to, int batch, uint64_t index, uint64_t stride,
                                                 const mscclpp_dev_vec_t *values)
 {
@@ -66,7 +66,7 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_store_row(char *to, int batch, uint64_t in
 
 /* A thread's operands: `batch` whole, aligned units of each rank. */
 typedef struct {
-    mscclpp_dev_vec_t v[MSCCLPP_DEV_RANKS_MOST][MSCCLPP_DEV_ZEROCOPY_ROW];
+    mscclpp_dev_vec_t rank_values[MSCCLPP_DEV_CONST_RANKS_MAX][MSCCLPP_DEV_ZEROCOPY_ROW];
 } mscclpp_dev_zerocopy_batch_t;
 
 /*
@@ -80,14 +80,17 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_load(const mscclpp_dev_zerocopy_args_t *ar
 
     MSCCLPP_DEV_UNROLL
     for (i = 0; i < const_ranks; ++i) {
-        mscclpp_dev_zerocopy_load_row(args->peer_in[i], batch, index, stride, operands->v[i]);
+        mscclpp_dev_zerocopy_load_row(args->peer_in[i], batch, index, stride, operands->rank_values[i]);
     }
 }
 
-/* Combines a thread's operands. The results go to all ranks or, with `split`, to this rank's own output. */
+/*
+ * Combines a thread's operands in rank order, and overwrites those of rank 0 with the results. The results go to all
+ * ranks or, with `is_split`, to this rank's own output.
+ */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_combine(const mscclpp_dev_zerocopy_args_t *args, int const_ranks, int batch,
-                                              bool split, bool hot, int dtype, int op, uint64_t index, uint64_t stride,
-                                              mscclpp_dev_zerocopy_batch_t *operands)
+                                              bool is_split, bool hot, int dtype, int op, uint64_t index,
+                                              uint64_t stride, mscclpp_dev_zerocopy_batch_t *operands)
 {
     int i, j;
 
@@ -95,26 +98,26 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_combine(const mscclpp_dev_zerocopy_args_t 
     for (j = 0; j < batch; ++j) {
         mscclpp_dev_acc_t acc;
 
-        mscclpp_dev_acc_set(&acc, dtype, operands->v[0][j]);
+        mscclpp_dev_acc_set(&acc, dtype, operands->rank_values[0][j]);
         MSCCLPP_DEV_UNROLL
         for (i = 1; i < const_ranks; ++i) {
-            mscclpp_dev_acc_add(&acc, hot, dtype, op, operands->v[i][j]);
+            mscclpp_dev_acc_add(&acc, hot, dtype, op, operands->rank_values[i][j]);
         }
-        operands->v[0][j] = mscclpp_dev_acc_get(&acc, dtype);
+        operands->rank_values[0][j] = mscclpp_dev_acc_get(&acc, dtype);
     }
     MSCCLPP_DEV_UNROLL
-    for (i = 0; i < (split ? 1 : const_ranks); ++i) {
-        char *out = split ? (char *)args->common.out : args->peer_out[i];
+    for (i = 0; i < (is_split ? 1 : const_ranks); ++i) {
+        char *out = is_split ? (char *)args->common.out : args->peer_out[i];
 
-        mscclpp_dev_zerocopy_store_row(out, batch, index, stride, operands->v[0]);
+        mscclpp_dev_zerocopy_store_row(out, batch, index, stride, operands->rank_values[0]);
     }
 }
 
 /*
- * Loads and combines a thread's operands for any number of ranks. It loads the next rank's units while it uses one
- * rank's.
+ * Loads and combines a thread's operands for any number of ranks, and stores the results where
+ * mscclpp_dev_zerocopy_combine stores them. It loads the next rank's units while it combines one rank's.
  */
-MSCCLPP_DEV void mscclpp_dev_zerocopy_combine_any(const mscclpp_dev_zerocopy_args_t *args, int batch, bool split,
+MSCCLPP_DEV void mscclpp_dev_zerocopy_combine_any(const mscclpp_dev_zerocopy_args_t *args, int batch, bool is_split,
                                                   bool hot, int dtype, int op, uint64_t index, uint64_t stride)
 {
     const uint32_t nranks = args->common.nranks;
@@ -124,7 +127,7 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_combine_any(const mscclpp_dev_zerocopy_arg
     int j;
 
     mscclpp_dev_zerocopy_load_row(args->peer_in[0], batch, index, stride, values);
-    mscclpp_dev_zerocopy_load_row(args->peer_in[nranks > 1 ? 1 : 0], batch, index, stride, next);
+    mscclpp_dev_zerocopy_load_row(args->peer_in[nranks > 1 ? 1 : 0], batch, index, stride, next); /* unused if alone */
     MSCCLPP_DEV_UNROLL
     for (j = 0; j < batch; ++j) {
         mscclpp_dev_acc_set(&acc[j], dtype, values[j]);
@@ -146,9 +149,9 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_combine_any(const mscclpp_dev_zerocopy_arg
     for (j = 0; j < batch; ++j) {
         values[j] = mscclpp_dev_acc_get(&acc[j], dtype);
     }
-    for (i = 0; i < (split ? 1 : nranks); ++i) {
+    for (i = 0; i < (is_split ? 1 : nranks); ++i) {
         rank = args->common.rank + i < nranks ? args->common.rank + i : args->common.rank + i - nranks;
-        mscclpp_dev_zerocopy_store_row(split ? (char *)args->common.out : args->peer_out[rank], batch, index, stride,
+        mscclpp_dev_zerocopy_store_row(is_split ? (char *)args->common.out : args->peer_out[rank], batch, index, stride,
                                        values);
     }
 }
@@ -200,26 +203,30 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_unit(const mscclpp_dev_zerocopy_args_t *ar
  * that is left.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_zerocopy_batches(const mscclpp_dev_zerocopy_args_t *args, int const_ranks, int batch,
-                                                  bool split, bool hot, int dtype, int op, uint64_t unit, uint64_t end,
-                                                  uint64_t threads)
+                                                  bool is_split, bool hot, int dtype, int op, uint64_t unit,
+                                                  uint64_t end, uint64_t threads)
 {
-    const uint64_t step = (uint64_t)batch * threads, reach = step - threads;
+    const uint64_t step = (uint64_t)batch * threads;
+    const uint64_t reach = step - threads; /* from a batch's first unit to its last one */
     mscclpp_dev_zerocopy_batch_t operands;
 
     for (; unit + reach < end; unit += step) {
         if (const_ranks == 0) {
-            mscclpp_dev_zerocopy_combine_any(args, batch, split, hot, dtype, op, unit, threads);
+            mscclpp_dev_zerocopy_combine_any(args, batch, is_split, hot, dtype, op, unit, threads);
         } else {
             mscclpp_dev_zerocopy_load(args, const_ranks, batch, unit, threads, &operands);
-            mscclpp_dev_zerocopy_combine(args, const_ranks, batch, split, hot, dtype, op, unit, threads, &operands);
+            mscclpp_dev_zerocopy_combine(args, const_ranks, batch, is_split, hot, dtype, op, unit, threads, &operands);
         }
     }
     return unit;
 }
 
-/* The whole operation. `const_ranks` is the number of ranks as a constant, or 0 for any number. */
+/*
+ * The whole operation, between two barriers. `const_ranks` is the number of ranks as a constant, or 0 for any number.
+ * If the first barrier fails, no output is written.
+ */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_zerocopy_args_t *args,
-                                            int const_ranks, bool split, bool hot, int dtype, int op)
+                                            int const_ranks, bool is_split, bool hot, int dtype, int op)
 {
     const mscclpp_dev_args_t *common = &args->common;
     /* Without constants, the look-up of types takes the registers that a row would need. */
@@ -228,10 +235,11 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_ranks(mscclpp_dev_ctx_t *ctx, const mscclp
                                                   : 1;
     const uint64_t threads = (uint64_t)ctx->nblocks * ctx->nthreads;
     const uint64_t thread = (uint64_t)ctx->block * ctx->nthreads + ctx->tid;
-    const uint64_t units = mscclpp_dev_units(common->bytes), whole = common->bytes / MSCCLPP_DEV_UNIT;
+    const uint64_t units = mscclpp_dev_units(common->bytes), whole_units = common->bytes / MSCCLPP_DEV_UNIT;
     const uint64_t shard = (units + common->nranks - 1) / common->nranks;
     const uint64_t first = common->rank * shard;
-    const uint64_t end = first + shard < units ? first + shard : units, whole_end = end < whole ? end : whole;
+    const uint64_t end = first + shard < units ? first + shard : units,
+                   whole_end = end < whole_units ? end : whole_units;
     const uint32_t mask = mscclpp_dev_unit_mask(dtype);
     const bool moves_whole = mask == MSCCLPP_DEV_WHOLE_UNIT && mscclpp_dev_zerocopy_is_aligned(args);
     const uint64_t launches = mscclpp_dev_last_launch(ctx, common);
@@ -242,15 +250,15 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_ranks(mscclpp_dev_ctx_t *ctx, const mscclp
     mscclpp_dev_barrier(ctx, common, barriers - 1);
     if (!ctx->failed) {
         if (moves_whole) {
-            unit =
-                mscclpp_dev_zerocopy_batches(args, const_ranks, batch, split, hot, dtype, op, unit, whole_end, threads);
+            unit = mscclpp_dev_zerocopy_batches(args, const_ranks, batch, is_split, hot, dtype, op, unit, whole_end,
+                                                threads);
         }
         /* In both variants, a thread writes the units after its last batch to all ranks at once. */
         for (; unit < end; unit += threads) {
             mscclpp_dev_zerocopy_unit(args, hot, dtype, op, mask, unit);
         }
         /* In both passes, a unit belongs to the same thread. */
-        if (moves_whole && split) {
+        if (moves_whole && is_split) {
             for (unit = first + thread; unit + (uint64_t)(batch - 1) * threads < whole_end;
                  unit += (uint64_t)batch * threads) {
                 mscclpp_dev_zerocopy_write_out(args, const_ranks, batch, unit, threads);
@@ -263,16 +271,16 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_ranks(mscclpp_dev_ctx_t *ctx, const mscclp
 
 /* The kernel body. `hot` says that `dtype` and `op` are constants. */
 MSCCLPP_DEV void mscclpp_dev_allreduce_zerocopy(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_zerocopy_args_t *args,
-                                                bool split, bool hot, int dtype, int op)
+                                                bool is_split, bool hot, int dtype, int op)
 {
 #define MSCCLPP_DEV_ZEROCOPY_RANKS(n_)                                                                                 \
     case n_:                                                                                                           \
-        mscclpp_dev_zerocopy_ranks(ctx, args, n_, split, hot, dtype, op);                                              \
+        mscclpp_dev_zerocopy_ranks(ctx, args, n_, is_split, hot, dtype, op);                                           \
         break;
     switch (args->common.nranks) {
         MSCCLPP_DEV_RANKS(MSCCLPP_DEV_ZEROCOPY_RANKS)
     default:
-        mscclpp_dev_zerocopy_ranks(ctx, args, 0, split, hot, dtype, op);
+        mscclpp_dev_zerocopy_ranks(ctx, args, 0, is_split, hot, dtype, op);
         break;
     }
 #undef MSCCLPP_DEV_ZEROCOPY_RANKS

@@ -37,7 +37,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_chunk_batches(const mscclpp_dev_reduce_args_t *
 {
     const uint64_t whole_units = args->common.bytes / MSCCLPP_DEV_UNIT;
     char *out = (char *)args->common.out;
-    const char *operands[MSCCLPP_DEV_RANKS_MOST];
+    const char *operands[MSCCLPP_DEV_CONST_RANKS_MAX];
     int i, j;
 
     MSCCLPP_DEV_UNROLL
@@ -45,7 +45,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_chunk_batches(const mscclpp_dev_reduce_args_t *
         operands[i] = mscclpp_dev_chunk_operand(args, (uint32_t)i);
     }
     for (; unit + (uint64_t)(batch - 1) * stride < whole_units; unit += (uint64_t)batch * stride) {
-        mscclpp_dev_vec_t values[MSCCLPP_DEV_RANKS_MOST][MSCCLPP_DEV_CHUNK_BATCH];
+        mscclpp_dev_vec_t values[MSCCLPP_DEV_CONST_RANKS_MAX][MSCCLPP_DEV_CHUNK_BATCH];
 
         MSCCLPP_DEV_UNROLL
         for (i = 0; i < const_ranks; ++i) {
@@ -94,7 +94,11 @@ MSCCLPP_DEV void mscclpp_dev_chunk_units(const mscclpp_dev_reduce_args_t *args, 
     }
 }
 
-/* The kernel body. `hot` says that `dtype` and `op` are constants. */
+/*
+ * The kernel body. `hot` says that `dtype` and `op` are constants. The more ranks there are, the smaller the batches: a
+ * thread's registers hold the operands of all ranks for one batch. Numbers of ranks without code of their own are
+ * combined unit by unit.
+ */
 MSCCLPP_DEV void mscclpp_dev_reduce_chunk(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_reduce_args_t *args, bool hot,
                                           int dtype, int op)
 {

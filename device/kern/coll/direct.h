@@ -6,7 +6,7 @@
  * meet at the end, because a call must not end while peers use its buffers.
  *
  * A barrier joins only blocks of the same number. This is enough: a rank's call ends once all of its blocks have passed
- * their last barrier, and by then each block of each peer has entered the same barrier.
+ * their last barrier. Each block of each peer has entered the same barrier before that.
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_DIRECT_H
 #define MSCCLPP_DEVICE_KERN_COLL_DIRECT_H
@@ -16,11 +16,14 @@
 #include "device/kern/coll/blocks.h"
 #include "device/lib/reduce.h"
 
-/* Whole units that a thread loads before it stores the first one. */
+/*
+ * Whole units that a thread loads before it stores the first one. A thread that combines has half as many of each
+ * operand, since it holds those of two operands at once.
+ */
 #define MSCCLPP_DEV_DIRECT_BATCH 8
 
 /* The same number for kernels that look up types at run time, which takes registers. */
-#define MSCCLPP_DEV_DIRECT_FEW 2
+#define MSCCLPP_DEV_DIRECT_BATCH_ANY 2
 
 /* True if the kernel's first `sources` sources and all its targets are aligned to whole units. */
 MSCCLPP_DEV bool mscclpp_dev_direct_is_aligned(const mscclpp_dev_direct_args_t *args, uint32_t sources)
@@ -38,8 +41,9 @@ MSCCLPP_DEV bool mscclpp_dev_direct_is_aligned(const mscclpp_dev_direct_args_t *
 }
 
 /*
- * Copies units `unit`, `unit` + `step` and so on of a block to each of `count` places, to place `first_target` first.
- * If `is_aligned`, both sides are aligned to whole units, which then move in batches.
+ * Copies units `unit`, `unit` + `step` and so on of a block of `bytes` bytes to each of `count` places. It begins with
+ * place `first_target`, which differs from rank to rank, so that not all ranks store to one place at the same time. If
+ * `is_aligned`, both sides are aligned to whole units, which then move in batches.
  */
 MSCCLPP_DEV void mscclpp_dev_direct_copy(char *const *to, uint32_t count, uint32_t first_target, const char *from,
                                          uint64_t bytes, bool is_aligned, uint64_t unit, uint64_t step)
@@ -112,6 +116,7 @@ MSCCLPP_DEV void mscclpp_dev_direct_combine(const mscclpp_dev_direct_args_t *arg
         for (j = 0; j < batch; ++j) {
             values[j] = next[j];
         }
+        /* The next rank's units are under way while this rank's are combined. */
         if (rank + 1 < nranks) {
             MSCCLPP_DEV_UNROLL
             for (j = 0; j < batch; ++j) {
@@ -186,7 +191,7 @@ MSCCLPP_DEV void mscclpp_dev_direct_end(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     mscclpp_dev_finish(ctx, args, launches, epoch, barriers_before, barriers_before + 2);
 }
 
-/* The kernel body for the modes that move blocks. */
+/* The kernel body for the modes that move blocks. If the first barrier fails, nothing is copied. */
 MSCCLPP_DEV void mscclpp_dev_coll_move_direct(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_direct_args_t *args)
 {
     const mscclpp_dev_args_t *common = &args->common;
@@ -206,12 +211,15 @@ MSCCLPP_DEV void mscclpp_dev_coll_move_direct(mscclpp_dev_ctx_t *ctx, const mscc
     mscclpp_dev_direct_end(ctx, common, launches, epoch, barriers_before);
 }
 
-/* The kernel body for the modes that combine blocks. */
+/*
+ * The kernel body for the modes that combine blocks. `hot` says that `dtype` and `op` are constants. If the first
+ * barrier fails, nothing is written.
+ */
 MSCCLPP_DEV void mscclpp_dev_coll_combine_direct(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_direct_args_t *args,
                                                  bool hot, int dtype, int op)
 {
     const mscclpp_dev_args_t *common = &args->common;
-    const int batch = hot ? MSCCLPP_DEV_DIRECT_BATCH / 2 : MSCCLPP_DEV_DIRECT_FEW;
+    const int batch = hot ? MSCCLPP_DEV_DIRECT_BATCH / 2 : MSCCLPP_DEV_DIRECT_BATCH_ANY;
     const uint64_t threads = (uint64_t)ctx->nblocks * ctx->nthreads;
     const uint64_t thread = (uint64_t)ctx->block * ctx->nthreads + ctx->tid;
     const uint64_t units = mscclpp_dev_units(common->bytes);

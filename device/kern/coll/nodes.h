@@ -27,6 +27,9 @@
  * rank that has these rows has entered the barrier of take t + 1 after it had read the rows of turn t, and the data
  * that it had to send in turn t. The barrier at the beginning ensures that all ranks of the node have ended earlier use
  * of the bulk area.
+ *
+ * All threads of a block call the functions below together, unless a comment says otherwise. The threads divide the
+ * units that are copied among themselves.
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_NODES_H
 #define MSCCLPP_DEVICE_KERN_COLL_NODES_H
@@ -71,8 +74,8 @@ MSCCLPP_DEV void mscclpp_dev_cn_relay(const mscclpp_dev_ctx_t *ctx, const mscclp
 }
 
 /*
- * Gives this rank's block for `peer`, a rank of another node, to the owner that merges it, unless this rank is that
- * owner.
+ * Gives this rank's block for `peer`, a rank of another node, to the owner that merges it. Does nothing if this rank is
+ * that owner, or if it has no block for `peer`.
  */
 MSCCLPP_DEV void mscclpp_dev_cn_give_merger(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                             const mscclpp_dev_cn_turn_t *turn, uint32_t peer)
@@ -116,12 +119,13 @@ MSCCLPP_DEV void mscclpp_dev_cn_give_own(const mscclpp_dev_ctx_t *ctx, const msc
 }
 
 /*
- * Copies the turn's part of the block of `sender` for `receiver` to `to`, in the exchange area, and its size to *head.
- * `sender` is this rank, or one that has stored the block for this owner. Returns the place for the next block.
+ * Copies the turn's part of the block of `sender` for `receiver` to `to`, in the exchange area, and sets *size_p to its
+ * size in bytes. `sender` is this rank, or one that has stored the block for this owner. Returns the place for the next
+ * block.
  */
 MSCCLPP_DEV char *mscclpp_dev_cn_store_block(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                              const mscclpp_dev_cn_turn_t *turn, uint32_t sender, uint32_t receiver,
-                                             uint32_t *head, char *to)
+                                             uint32_t *size_p, char *to)
 {
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
     mscclpp_dev_block_t part;
@@ -138,19 +142,19 @@ MSCCLPP_DEV char *mscclpp_dev_cn_store_block(const mscclpp_dev_ctx_t *ctx, const
         from += MSCCLPP_DEV_UNIT;
     }
     if (ctx->tid == 0) {
-        *head = (uint32_t)part.bytes;
+        *size_p = (uint32_t)part.bytes;
     }
     mscclpp_dev_coll_copy(to, from, part.bytes, ctx->tid, ctx->nthreads);
     return to + mscclpp_dev_cn_padded(part.bytes);
 }
 
 /*
- * Combines one unit of this node's blocks for `receiver`, in rank order. This rank's operand is at `own`. Those of
- * other ranks are in rows of scratch: either they are for this rank, or this rank was given them to send on.
+ * Combines one unit of this node's blocks for `receiver`, in rank order. This rank's operand is at `own_operand`. Those
+ * of other ranks are in rows of scratch: either they are for this rank, or this rank was given them to send on.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cn_merge(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                                    const mscclpp_dev_cn_turn_t *turn, uint32_t receiver,
-                                                   const char *own, uint64_t unit, uint64_t bytes)
+                                                   const char *own_operand, uint64_t unit, uint64_t bytes)
 {
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
     mscclpp_dev_acc_t acc;
@@ -162,7 +166,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cn_merge(const mscclpp_dev_ctx_t *ctx,
     for (i = begin; i < end; ++i) {
         const uint32_t rank = args->members[i];
 
-        from = own;
+        from = own_operand;
         if (rank != args->rank) {
             from = mscclpp_dev_cn_row(ctx, state, turn, state->index,
                                       receiver == args->rank ? rank : mscclpp_dev_cn_relay_row(state, rank, receiver)) +
@@ -178,22 +182,22 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cn_merge(const mscclpp_dev_ctx_t *ctx,
     return mscclpp_dev_acc_get(&acc, state->dtype);
 }
 
-/* The same as mscclpp_dev_cn_store_block, for this node's partial result for `receiver`. */
+/* The same as mscclpp_dev_cn_store_block, for this node's partial result for `receiver`, from this owner's rows. */
 MSCCLPP_DEV char *mscclpp_dev_cn_store_merged(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
-                                              const mscclpp_dev_cn_turn_t *turn, uint32_t receiver, uint32_t *head,
+                                              const mscclpp_dev_cn_turn_t *turn, uint32_t receiver, uint32_t *size_p,
                                               char *to)
 {
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
     const mscclpp_dev_block_t part = mscclpp_dev_cn_cut(args, turn, mscclpp_dev_cn_send_block(args, receiver));
-    const char *own = (const char *)args->nodes.common.in + part.offset;
+    const char *own_operand = (const char *)args->nodes.common.in + part.offset;
     uint64_t unit;
 
     if (ctx->tid == 0) {
-        *head = (uint32_t)part.bytes;
+        *size_p = (uint32_t)part.bytes;
     }
     for (unit = ctx->tid; unit < mscclpp_dev_units(part.bytes); unit += ctx->nthreads) {
         mscclpp_dev_st_vec(to + unit * MSCCLPP_DEV_UNIT,
-                           mscclpp_dev_cn_merge(ctx, state, turn, receiver, own, unit, part.bytes));
+                           mscclpp_dev_cn_merge(ctx, state, turn, receiver, own_operand, unit, part.bytes));
     }
     return to + mscclpp_dev_cn_padded(part.bytes);
 }
@@ -209,12 +213,13 @@ MSCCLPP_DEV void mscclpp_dev_cn_store_for_node(const mscclpp_dev_ctx_t *ctx, con
     const uint32_t count = mscclpp_dev_cn_count(state, turn, args->nodes.node, state->index, to_node);
     char *slot = args->nodes.exchange + mscclpp_dev_cn_outgoing(state, turn, to_node);
     char *to = slot + MSCCLPP_DEV_COLL_NODES_HEAD(count);
-    uint32_t *head = (uint32_t *)slot;
+    uint32_t *size_p = (uint32_t *)slot;
     uint32_t i, j;
 
+    /* If nodes send combined blocks: one for each receiver. Else those of each rank that this owner sends for. */
     for (i = args->begin[to_node]; i < args->begin[to_node + 1] && state->merges; ++i) {
         if (mscclpp_dev_cn_merges_for(args, turn, state->index, args->members[i], to_node)) {
-            to = mscclpp_dev_cn_store_merged(ctx, state, turn, args->members[i], head++, to);
+            to = mscclpp_dev_cn_store_merged(ctx, state, turn, args->members[i], size_p++, to);
         }
     }
     for (i = args->begin[args->nodes.node]; i < args->begin[args->nodes.node + 1] && !state->merges; ++i) {
@@ -224,10 +229,10 @@ MSCCLPP_DEV void mscclpp_dev_cn_store_for_node(const mscclpp_dev_ctx_t *ctx, con
             continue;
         }
         if (!state->sends_many) {
-            to = mscclpp_dev_cn_store_block(ctx, state, turn, sender, 0, head++, to);
+            to = mscclpp_dev_cn_store_block(ctx, state, turn, sender, 0, size_p++, to);
         }
         for (j = args->begin[to_node]; j < args->begin[to_node + 1] && state->sends_many; ++j) {
-            to = mscclpp_dev_cn_store_block(ctx, state, turn, sender, args->members[j], head++, to);
+            to = mscclpp_dev_cn_store_block(ctx, state, turn, sender, args->members[j], size_p++, to);
         }
     }
 }
@@ -262,11 +267,11 @@ MSCCLPP_DEV void mscclpp_dev_cn_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_c
                                      const mscclpp_dev_cn_turn_t *turn)
 {
     const mscclpp_dev_nodes_args_t *nodes = &state->args->nodes;
-    const uint32_t past_last = mscclpp_dev_cn_in_ring(state) ? 2 : nodes->nnodes; /* distance */
+    const uint32_t end_distance = mscclpp_dev_cn_in_ring(state) ? 2 : nodes->nnodes;
     uint32_t begin, end, distance;
 
-    for (begin = 1; begin < past_last && !ctx->failed; begin = end) {
-        end = past_last - begin < nodes->fanout ? past_last : begin + nodes->fanout;
+    for (begin = 1; begin < end_distance && !ctx->failed; begin = end) {
+        end = end_distance - begin < nodes->fanout ? end_distance : begin + nodes->fanout;
         for (distance = begin + ctx->tid; distance < end; distance += ctx->nthreads) {
             const uint32_t to_node = (nodes->node + distance) % nodes->nnodes;
 
@@ -276,13 +281,16 @@ MSCCLPP_DEV void mscclpp_dev_cn_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_c
                 mscclpp_dev_cn_slot_bytes(state, turn, mscclpp_dev_cn_outgoing(state, turn, to_node), nodes->node,
                                           to_node));
         }
-        if (end < past_last) {
+        if (end < end_distance) {
             mscclpp_dev_cn_await(ctx, state, turn, begin, end);
         }
     }
 }
 
-/* The step `give` of a turn. The barrier ensures that all ranks have stored what the owners are to send for them. */
+/*
+ * The step `give` of a turn. The barrier ensures that all ranks have stored what the owners are to send for them. If it
+ * fails, ctx->failed is set, and nothing is sent. If every node gets the same data, they are stored only once.
+ */
 MSCCLPP_DEV void mscclpp_dev_cn_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev_cn_state_t *state,
                                      const mscclpp_dev_cn_turn_t *turn)
 {
@@ -321,8 +329,8 @@ MSCCLPP_DEV void mscclpp_dev_cn_hand_block(const mscclpp_dev_ctx_t *ctx, const m
 }
 
 /*
- * Copies each block that has come from a node to the ranks of this node that it is for. Its order is the one in which
- * the sender stored the blocks (mscclpp_dev_cn_store_for_node).
+ * Copies each block that has come from a node to the ranks of this node that it is for. It takes the blocks in the
+ * order in which the sender stored them (mscclpp_dev_cn_store_for_node).
  */
 MSCCLPP_DEV void mscclpp_dev_cn_hand_out(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                          const mscclpp_dev_cn_turn_t *turn, uint32_t from_node)
@@ -331,20 +339,22 @@ MSCCLPP_DEV void mscclpp_dev_cn_hand_out(const mscclpp_dev_ctx_t *ctx, const msc
     const uint32_t count = mscclpp_dev_cn_count(state, turn, from_node, state->index, args->nodes.node);
     const char *slot = args->nodes.exchange + mscclpp_dev_cn_incoming(state, turn, from_node);
     const char *from = slot + MSCCLPP_DEV_COLL_NODES_HEAD(count);
-    const uint32_t *head = (const uint32_t *)slot;
+    const uint32_t *size_p = (const uint32_t *)slot;
     const bool has_data = mscclpp_dev_cn_flows(state, turn, from_node, state->index, args->nodes.node);
     const uint32_t begin = args->begin[args->nodes.node], end = args->begin[args->nodes.node + 1];
     uint32_t i, j;
 
+    /* If nodes send combined blocks, there is one for each receiver. */
     for (i = begin; i < end && state->merges; ++i) {
         const uint32_t receiver = args->members[i];
 
         if (mscclpp_dev_cn_merges_for(args, turn, state->index, receiver, args->nodes.node)) {
             mscclpp_dev_cn_hand_block(ctx, state, turn, mscclpp_dev_cn_first_of(args, from_node), receiver, from,
-                                      *head);
-            from += mscclpp_dev_cn_padded(*head++);
+                                      *size_p);
+            from += mscclpp_dev_cn_padded(*size_p++);
         }
     }
+    /* Else there is one for each sender, or for each sender and receiver. */
     for (i = args->begin[from_node]; i < args->begin[from_node + 1] && has_data && !state->merges; ++i) {
         const uint32_t sender = args->members[i];
 
@@ -355,14 +365,14 @@ MSCCLPP_DEV void mscclpp_dev_cn_hand_out(const mscclpp_dev_ctx_t *ctx, const msc
             const uint32_t receiver = args->members[j];
 
             if (mscclpp_dev_cn_sends(args, sender, receiver)) {
-                mscclpp_dev_cn_hand_block(ctx, state, turn, sender, receiver, from, *head);
+                mscclpp_dev_cn_hand_block(ctx, state, turn, sender, receiver, from, *size_p);
             }
             if (state->sends_many) {
-                from += mscclpp_dev_cn_padded(*head++);
+                from += mscclpp_dev_cn_padded(*size_p++);
             }
         }
         if (!state->sends_many) {
-            from += mscclpp_dev_cn_padded(*head++);
+            from += mscclpp_dev_cn_padded(*size_p++);
         }
     }
 }
@@ -390,7 +400,7 @@ MSCCLPP_DEV void mscclpp_dev_cn_combine_nodes(const mscclpp_dev_ctx_t *ctx, cons
                                               const mscclpp_dev_cn_turn_t *turn)
 {
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
-    mscclpp_dev_block_t part = {0, 0}, own;
+    mscclpp_dev_block_t part = {0, 0}, own_operand;
     mscclpp_dev_acc_t acc;
     mscclpp_dev_vec_t value;
     uint64_t unit;
@@ -398,12 +408,13 @@ MSCCLPP_DEV void mscclpp_dev_cn_combine_nodes(const mscclpp_dev_ctx_t *ctx, cons
 
     part.bytes = mscclpp_dev_cn_result_bytes(args);
     part = mscclpp_dev_cn_cut(args, turn, part);
-    own = mscclpp_dev_cn_cut(args, turn, mscclpp_dev_cn_send_block(args, args->rank));
+    own_operand = mscclpp_dev_cn_cut(args, turn, mscclpp_dev_cn_send_block(args, args->rank));
     for (unit = ctx->tid; unit < mscclpp_dev_units(part.bytes); unit += ctx->nthreads) {
         for (node = 0; node < args->nodes.nnodes; ++node) {
             if (node == args->nodes.node) {
-                value = mscclpp_dev_cn_merge(ctx, state, turn, args->rank,
-                                             (const char *)args->nodes.common.in + own.offset, unit, part.bytes);
+                value =
+                    mscclpp_dev_cn_merge(ctx, state, turn, args->rank,
+                                         (const char *)args->nodes.common.in + own_operand.offset, unit, part.bytes);
             } else {
                 value = mscclpp_dev_ld_unit(
                     mscclpp_dev_cn_row(ctx, state, turn, state->index, mscclpp_dev_cn_first_of(args, node)) +
@@ -426,7 +437,7 @@ MSCCLPP_DEV void mscclpp_dev_cn_combine(const mscclpp_dev_ctx_t *ctx, const mscc
                                         const mscclpp_dev_cn_turn_t *turn, uint32_t end)
 {
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
-    mscclpp_dev_block_t part = {0, 0}, own;
+    mscclpp_dev_block_t part = {0, 0}, own_operand;
     mscclpp_dev_acc_t acc;
     mscclpp_dev_vec_t value;
     uint64_t unit;
@@ -434,11 +445,11 @@ MSCCLPP_DEV void mscclpp_dev_cn_combine(const mscclpp_dev_ctx_t *ctx, const mscc
 
     part.bytes = mscclpp_dev_cn_result_bytes(args);
     part = mscclpp_dev_cn_cut(args, turn, part);
-    own = mscclpp_dev_cn_cut(args, turn, mscclpp_dev_cn_send_block(args, args->rank));
+    own_operand = mscclpp_dev_cn_cut(args, turn, mscclpp_dev_cn_send_block(args, args->rank));
     for (unit = ctx->tid; unit < mscclpp_dev_units(part.bytes); unit += ctx->nthreads) {
         for (rank = 0; rank < end; ++rank) {
             const char *from = rank == args->rank
-                                   ? (const char *)args->nodes.common.in + own.offset
+                                   ? (const char *)args->nodes.common.in + own_operand.offset
                                    : mscclpp_dev_cn_row(ctx, state, turn, state->index, rank) + MSCCLPP_DEV_UNIT;
 
             value = mscclpp_dev_ld_unit(from, unit, part.bytes);
@@ -528,7 +539,10 @@ MSCCLPP_DEV void mscclpp_dev_cn_count_exchanges(const mscclpp_dev_ctx_t *ctx, co
     }
 }
 
-/* The kernel's body: gives and takes all turns, then copies this rank's own block. Blocks without turns only copy. */
+/*
+ * The kernel's body: gives and takes all turns, then copies this rank's own block. Blocks without turns only copy.
+ * After a failure no further turn begins, and the output is incomplete; the counts are advanced all the same.
+ */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_args_t *args, int dtype,
                                         int op)
 {
@@ -557,6 +571,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     if (meets) {
         mscclpp_dev_cn_trees_meet(ctx, &state, false);
     }
+    /* Each turn is given before the one before it is taken, so that the links stay busy. */
     for (index = 0; index <= state.turns && state.turns > 0 && !ctx->failed; ++index) {
         if (index < state.turns) {
             turn = mscclpp_dev_cn_turn(ctx, &state, index);

@@ -41,7 +41,10 @@ MSCCLPP_DEV void mscclpp_dev_cp_send(const mscclpp_dev_ctx_t *ctx, const mscclpp
     }
 }
 
-/* Sends a block for a rank of another node to the owner that puts it there, unless that is this rank. */
+/*
+ * Sends a block for a rank of another node to the owner that puts it there. Sends nothing if this rank is that owner,
+ * or if the block is empty: the owner knows from the pattern that it gets none.
+ */
 MSCCLPP_DEV void mscclpp_dev_cp_relay(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch,
                                       mscclpp_dev_block_t block, uint32_t receiver)
 {
@@ -56,7 +59,11 @@ MSCCLPP_DEV void mscclpp_dev_cp_relay(const mscclpp_dev_ctx_t *ctx, const mscclp
     }
 }
 
-/* Sends this rank's blocks to the ranks of its node, and to the owners that send them on. */
+/*
+ * Sends this rank's blocks to the ranks of its node, and to the owners that send them on. Each rank of the node gets at
+ * least one packet, if need be an empty one: the top of this file says why. It begins with the rank after this one, so
+ * that not all ranks store to the same rank at once.
+ */
 MSCCLPP_DEV void mscclpp_dev_cp_send_all(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch)
 {
     const mscclpp_dev_coll_nodes_args_t *args = epoch->state.args;
@@ -84,12 +91,15 @@ MSCCLPP_DEV void mscclpp_dev_cp_send_all(const mscclpp_dev_ctx_t *ctx, const msc
 
 /* ---- An owner's part ---- */
 
-/* Waits for one unit of this node's blocks for `receiver`, and combines the blocks in rank order. */
+/*
+ * Waits for one unit of this node's blocks for `receiver`, and combines the blocks in rank order. If a wait fails,
+ * ctx->failed is set, and the value is arbitrary. This also holds for the other functions here that wait for a unit.
+ */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_merge(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch,
                                                    uint32_t receiver, uint64_t unit)
 {
     const mscclpp_dev_coll_nodes_args_t *args = epoch->state.args;
-    const mscclpp_dev_block_t own = mscclpp_dev_cn_send_block(args, receiver);
+    const mscclpp_dev_block_t own_block = mscclpp_dev_cn_send_block(args, receiver);
     mscclpp_dev_acc_t acc;
     const uint32_t begin = args->begin[args->nodes.node], end = args->begin[args->nodes.node + 1];
     uint32_t i;
@@ -99,7 +109,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_merge(mscclpp_dev_ctx_t *ctx, const
         mscclpp_dev_vec_t value;
 
         if (rank == args->rank) {
-            value = mscclpp_dev_ld_unit((const char *)args->nodes.common.in + own.offset, unit, own.bytes);
+            value = mscclpp_dev_ld_unit((const char *)args->nodes.common.in + own_block.offset, unit, own_block.bytes);
         } else {
             value = mscclpp_dev_cp_get(
                 ctx, epoch,
@@ -168,6 +178,7 @@ MSCCLPP_DEV void mscclpp_dev_cp_store_for_node(mscclpp_dev_ctx_t *ctx, const msc
     uint64_t offset = 0, unit;
     uint32_t i, j;
 
+    /* If nodes send combined blocks: one for each receiver. Else those of each rank that this owner sends for. */
     for (i = first_receiver; i < args->begin[to_node + 1] && epoch->state.merges; ++i) {
         const uint32_t receiver = args->members[i];
 
@@ -228,7 +239,10 @@ MSCCLPP_DEV void mscclpp_dev_cp_store_all(mscclpp_dev_ctx_t *ctx, const mscclpp_
     }
 }
 
-/* Puts the data to the other nodes. Called by all threads, which divide the nodes among themselves. */
+/*
+ * Puts the data to the other nodes; a node that needs none gets the empty packet. The block must have synchronised
+ * since the data were stored. Called by all threads, which divide the nodes among themselves.
+ */
 MSCCLPP_DEV void mscclpp_dev_cp_send_far(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch)
 {
     const mscclpp_dev_nodes_args_t *nodes = &epoch->state.args->nodes;
@@ -268,6 +282,7 @@ MSCCLPP_DEV void mscclpp_dev_cp_hand_out(mscclpp_dev_ctx_t *ctx, const mscclpp_d
         }
         return;
     }
+    /* If nodes send combined blocks, there is one for each receiver. */
     for (i = begin; i < end && epoch->state.merges; ++i) {
         const uint32_t receiver = args->members[i];
 
@@ -286,6 +301,8 @@ MSCCLPP_DEV void mscclpp_dev_cp_hand_out(mscclpp_dev_ctx_t *ctx, const mscclpp_d
         }
         offset += epoch->units;
     }
+    /* Else there is one for each sender, or for each sender and receiver. Places of blocks that do not exist are
+     * skipped. */
     for (i = args->begin[from_node]; i < args->begin[from_node + 1] && !epoch->state.merges; ++i) {
         const uint32_t sender = args->members[i];
 
@@ -356,7 +373,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_combine(mscclpp_dev_ctx_t *ctx, con
                                                      uint32_t end, uint64_t unit)
 {
     const mscclpp_dev_coll_nodes_args_t *args = epoch->state.args;
-    const mscclpp_dev_block_t own = mscclpp_dev_cn_send_block(args, args->rank);
+    const mscclpp_dev_block_t own_block = mscclpp_dev_cn_send_block(args, args->rank);
     const uint32_t count = !epoch->state.merges ? end : epoch->in_rounds ? 2 : args->nodes.nnodes;
     const uint32_t own_index = !epoch->state.merges ? args->rank : epoch->in_rounds ? 0 : args->nodes.node;
     mscclpp_dev_acc_t acc;
@@ -366,9 +383,9 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_combine(mscclpp_dev_ctx_t *ctx, con
         mscclpp_dev_vec_t value;
 
         if (i == own_index) {
-            value = epoch->state.merges
-                        ? mscclpp_dev_cp_merge(ctx, epoch, args->rank, unit)
-                        : mscclpp_dev_ld_unit((const char *)args->nodes.common.in + own.offset, unit, own.bytes);
+            value = epoch->state.merges ? mscclpp_dev_cp_merge(ctx, epoch, args->rank, unit)
+                                        : mscclpp_dev_ld_unit((const char *)args->nodes.common.in + own_block.offset,
+                                                              unit, own_block.bytes);
         } else {
             const uint32_t node = epoch->in_rounds ? (args->nodes.node + 1) % args->nodes.nnodes : i;
 
@@ -384,7 +401,10 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_combine(mscclpp_dev_ctx_t *ctx, con
     return mscclpp_dev_acc_get(&acc, epoch->state.dtype);
 }
 
-/* Waits for all packets for this rank, and moves or combines their data. */
+/*
+ * Waits for all packets for this rank, and moves or combines their data into the output. Also waits for an empty packet
+ * of each rank of the node that has no block for this one. A thread that has failed stores nothing more.
+ */
 MSCCLPP_DEV void mscclpp_dev_cp_receive_all(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch)
 {
     const mscclpp_dev_coll_nodes_args_t *args = epoch->state.args;
@@ -422,7 +442,10 @@ MSCCLPP_DEV void mscclpp_dev_cp_receive_all(mscclpp_dev_ctx_t *ctx, const mscclp
     }
 }
 
-/* The kernel's body, for one block of the grid. */
+/*
+ * The kernel's body, for a grid of one block. After a failure nothing more is sent to other nodes or stored in the
+ * output. The flag counts as used in any case.
+ */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_args_t *args,
                                                 int dtype, int op)
 {

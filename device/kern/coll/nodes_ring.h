@@ -25,23 +25,25 @@ MSCCLPP_DEV bool mscclpp_dev_cn_in_ring(const mscclpp_dev_cn_state_t *state)
 
 /*
  * The number of the signal that an owner waits for in step `step` of a turn, counted from 1: the predecessor has sent
- * that many signals in this operation once it has sent this one. Turn t + 1 is given before turn t is taken.
+ * that many signals in this operation once it has sent this one. Turn t + 1 is given before turn t is taken, so its
+ * signal comes before those of the steps from 2 on.
  */
-MSCCLPP_DEV uint64_t mscclpp_dev_cn_ring_number(const mscclpp_dev_cn_state_t *state, const mscclpp_dev_cn_turn_t *turn,
-                                                uint32_t step)
+MSCCLPP_DEV uint64_t mscclpp_dev_cn_ring_signal_number(const mscclpp_dev_cn_state_t *state,
+                                                       const mscclpp_dev_cn_turn_t *turn, uint32_t step)
 {
     const uint64_t passed_on_in_a_turn = state->args->nodes.nnodes - 2;
-    const uint64_t given = turn->index + 2 < state->turns ? turn->index + 2 : state->turns;
+    const uint64_t turns_given = turn->index + 2 < state->turns ? turn->index + 2 : state->turns;
 
     if (step == 1) {
         return turn->index + 1 + (turn->index > 0 ? turn->index - 1 : 0) * passed_on_in_a_turn;
     }
-    return given + turn->index * passed_on_in_a_turn + step - 1;
+    return turns_given + turn->index * passed_on_in_a_turn + step - 1;
 }
 
 /*
  * Step `step` of taking a turn: waits for the data of the node that is `step` nodes before this one, and passes them on
- * unless the next node is their source. Called by all threads, of which the first one waits and sends.
+ * unless the next node is their source. Called by all threads, of which the first one waits and sends. If the wait
+ * fails, sets ctx->failed in all of them, and nothing is passed on.
  */
 MSCCLPP_DEV void mscclpp_dev_cn_ring_pass_on(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                              const mscclpp_dev_cn_turn_t *turn, uint32_t step)
@@ -53,7 +55,7 @@ MSCCLPP_DEV void mscclpp_dev_cn_ring_pass_on(mscclpp_dev_ctx_t *ctx, const msccl
     if (ctx->tid == 0) {
         const uint64_t slot = mscclpp_dev_cn_incoming(state, turn, source);
 
-        mscclpp_dev_ring_await(ctx, nodes, mscclpp_dev_cn_ring_number(state, turn, step));
+        mscclpp_dev_ring_await(ctx, nodes, mscclpp_dev_cn_ring_signal_number(state, turn, step));
         if (to_node != source && !ctx->failed) {
             mscclpp_dev_ring_put(ctx, nodes, slot, slot, mscclpp_dev_cn_slot_bytes(state, turn, slot, source, to_node));
         }

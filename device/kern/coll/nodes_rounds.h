@@ -28,7 +28,8 @@ MSCCLPP_DEV void mscclpp_dev_cr_begin(mscclpp_dev_cp_t *epoch)
     epoch->scheme.root = MSCCLPP_DEV_COLL_ROOTED(args->pattern) ? args->place[args->root].node : 0;
     epoch->scheme.pattern = args->pattern;
     epoch->scheme.rounds = mscclpp_dev_rounds_count(args->nodes.nnodes, args->radix);
-    epoch->pitch = MSCCLPP_DEV_COLL_NODES_BLOCKS(args->pattern, args->nodes.most, args->nodes.shards) * epoch->units;
+    epoch->pitch =
+        MSCCLPP_DEV_COLL_NODES_BLOCKS(args->pattern, args->nodes.largest_node, args->nodes.shards) * epoch->units;
     epoch->carries = (!MSCCLPP_DEV_COLL_ALONE(args->pattern) && args->pattern != MSCCLPP_DEV_REDUCE) ||
                      epoch->turn.owner == epoch->state.index;
 }
@@ -117,7 +118,10 @@ MSCCLPP_DEV void mscclpp_dev_cr_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
     }
 }
 
-/* Sends the messages of a round. Called by all threads, which divide the messages among themselves. */
+/*
+ * Sends the messages of a round; those without data are empty packets. What is sent must lie in its places, and the
+ * block must have synchronised since. Called by all threads, which divide the messages among themselves.
+ */
 MSCCLPP_DEV void mscclpp_dev_cr_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch, uint32_t round)
 {
     const mscclpp_dev_nodes_args_t *nodes = &epoch->state.args->nodes;
@@ -170,7 +174,10 @@ MSCCLPP_DEV void mscclpp_dev_cr_combine_arrived(mscclpp_dev_ctx_t *ctx, const ms
     mscclpp_dev_cp_put(epoch, row, unit % epoch->pitch, mscclpp_dev_acc_get(&acc, epoch->state.dtype));
 }
 
-/* Waits for message `j` of a round, and combines it if the pattern does. Called by all threads. */
+/*
+ * Waits for message `j` of a round, and combines it if the pattern does. An empty message is waited for as well: it
+ * shows that its sender has come so far. If a wait fails, sets ctx->failed in this thread. Called by all threads.
+ */
 MSCCLPP_DEV void mscclpp_dev_cr_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch, uint32_t round, uint32_t j)
 {
     const mscclpp_dev_nodes_args_t *nodes = &epoch->state.args->nodes;

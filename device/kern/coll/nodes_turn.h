@@ -67,7 +67,7 @@ MSCCLPP_DEV void mscclpp_dev_cn_begin(mscclpp_dev_cn_state_t *state, const msccl
     state->dtype = dtype;
     state->op = op;
     state->set_rows =
-        MSCCLPP_DEV_COLL_NODES_ROWS(args->pattern, args->nranks, nodes->nnodes, nodes->most, nodes->shards);
+        MSCCLPP_DEV_COLL_NODES_ROWS(args->pattern, args->nranks, nodes->nnodes, nodes->largest_node, nodes->shards);
     state->is_owner = nodes->common.rank < nodes->shards;
 }
 
@@ -83,10 +83,10 @@ MSCCLPP_DEV bool mscclpp_dev_cn_sends(const mscclpp_dev_coll_nodes_args_t *args,
 MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_cn_cut(const mscclpp_dev_coll_nodes_args_t *args,
                                                    const mscclpp_dev_cn_turn_t *turn, mscclpp_dev_block_t block)
 {
-    const uint64_t left = block.bytes > turn->begin ? block.bytes - turn->begin : 0;
+    const uint64_t bytes_left = block.bytes > turn->begin ? block.bytes - turn->begin : 0;
 
     block.offset += turn->begin;
-    block.bytes = left < args->tile ? left : args->tile;
+    block.bytes = bytes_left < args->tile ? bytes_left : args->tile;
     return block;
 }
 
@@ -145,7 +145,7 @@ MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_cn_common_block(const mscclpp_dev_co
     return block;
 }
 
-/* True if, by the pattern, `sender` has a block for some rank of the node. */
+/* True if, by the pattern, `sender` has a block for at least one rank of the node. */
 MSCCLPP_DEV bool mscclpp_dev_cn_reaches(const mscclpp_dev_coll_nodes_args_t *args, uint32_t sender, uint32_t node)
 {
     bool is_found = false;
@@ -230,14 +230,14 @@ MSCCLPP_DEV char *mscclpp_dev_cn_row(const mscclpp_dev_ctx_t *ctx, const mscclpp
 MSCCLPP_DEV uint64_t mscclpp_dev_cn_relay_row(const mscclpp_dev_cn_state_t *state, uint32_t sender, uint32_t receiver)
 {
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
-    const uint32_t clients_per_owner = MSCCLPP_DEV_COLL_NODES_EACH(args->nodes.most, args->nodes.shards);
+    const uint32_t clients_per_owner = MSCCLPP_DEV_COLL_NODES_EACH(args->nodes.largest_node, args->nodes.shards);
     uint64_t client;
 
     if (state->merges) {
         client = state->sends_many
                      ? args->place[receiver].node * clients_per_owner + args->place[receiver].index / args->nodes.shards
                      : 0;
-        return args->nranks + client * args->nodes.most + args->place[sender].index;
+        return args->nranks + client * args->nodes.largest_node + args->place[sender].index;
     }
     client = MSCCLPP_DEV_COLL_ALONE(args->pattern) ? 0 : args->place[sender].index / args->nodes.shards - 1;
     return args->nranks + (state->sends_many ? client * args->nranks + receiver : client);
@@ -262,8 +262,8 @@ MSCCLPP_DEV uint32_t mscclpp_dev_cn_count(const mscclpp_dev_cn_state_t *state, c
 }
 
 /*
- * True if owner `owner` of node `from` may have data for node `to` in this turn. If not, it sends that node a signal or
- * an empty packet only. Sender and receiver get the same answer.
+ * True if owner `owner` of node `from` may have data for node `to` in this turn. If not, it sends that node only a
+ * signal or an empty packet. Sender and receiver compute the same answer, so the receiver knows what to wait for.
  */
 MSCCLPP_DEV bool mscclpp_dev_cn_flows(const mscclpp_dev_cn_state_t *state, const mscclpp_dev_cn_turn_t *turn,
                                       uint32_t from, uint32_t owner, uint32_t to)
@@ -307,18 +307,18 @@ MSCCLPP_DEV uint64_t mscclpp_dev_cn_slot_bytes(const mscclpp_dev_cn_state_t *sta
                                                uint64_t slot, uint32_t from, uint32_t to)
 {
     const uint32_t count = mscclpp_dev_cn_count(state, turn, from, state->index, to);
-    const uint32_t *head = (const uint32_t *)(state->args->nodes.exchange + slot);
+    const uint32_t *sizes = (const uint32_t *)(state->args->nodes.exchange + slot);
     const bool has_data = mscclpp_dev_cn_flows(state, turn, from, state->index, to);
     uint64_t bytes = MSCCLPP_DEV_COLL_NODES_HEAD(count);
     uint32_t i;
 
     for (i = 0; i < count && has_data; ++i) {
-        bytes += mscclpp_dev_cn_padded(head[i]);
+        bytes += mscclpp_dev_cn_padded(sizes[i]);
     }
     return has_data ? bytes : 0;
 }
 
-/* The first rank of a node: its row takes the node's partial result. */
+/* The first rank of a node. In the receiver's scratch, the row of this rank takes the node's partial result. */
 MSCCLPP_DEV uint32_t mscclpp_dev_cn_first_of(const mscclpp_dev_coll_nodes_args_t *args, uint32_t node)
 {
     return args->members[args->begin[node]];

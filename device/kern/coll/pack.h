@@ -32,8 +32,9 @@ MSCCLPP_DEV void mscclpp_dev_coll_copy_item(char *to, const char *from, uint32_t
 }
 
 /*
- * Packs or unpacks all runs of one piece in all elements. As many threads share a run as it has items, rounded down to
- * a power of 2. Adjacent threads move adjacent items.
+ * Packs or unpacks all runs of one piece in all elements. An item is what a thread moves at once: `width` bytes. As
+ * many threads share a run as it has items, rounded down to a power of 2. Adjacent threads move adjacent items. Threads
+ * that are too few to share one more run do nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_pack_piece(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_pack_args_t *args,
                                              const mscclpp_dev_piece_t *piece)
@@ -67,7 +68,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_pack_piece(const mscclpp_dev_ctx_t *ctx, const
     }
 }
 
-/* The kernel body: packs or unpacks all pieces. */
+/* The kernel body: packs or unpacks all pieces. It waits for nobody and does not report its end. */
 MSCCLPP_DEV void mscclpp_dev_coll_pack(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_pack_args_t *args)
 {
     uint32_t i;

@@ -49,7 +49,12 @@ MSCCLPP_DEV char *mscclpp_dev_coll_slot(const mscclpp_dev_coll_packets_t *packet
            (uint64_t)unit * MSCCLPP_DEV_PACKET_STEP;
 }
 
-/* Prepares the state of a call: which units of which blocks this thread handles. */
+/*
+ * Prepares the state of a call: which units of which blocks this thread handles. A row has as many threads as the
+ * largest block has units, rounded up to whole warps, but no more than the grid. If the output may overwrite the input,
+ * the whole grid is one row. Threads that are left over when the grid is divided into rows are in none; they neither
+ * send blocks nor move any.
+ */
 MSCCLPP_DEV void mscclpp_dev_coll_packets_begin(mscclpp_dev_ctx_t *ctx, mscclpp_dev_coll_packets_t *packets,
                                                 const mscclpp_dev_coll_args_t *coll,
                                                 const mscclpp_dev_blocks_args_t *blocks)
@@ -65,20 +70,22 @@ MSCCLPP_DEV void mscclpp_dev_coll_packets_begin(mscclpp_dev_ctx_t *ctx, mscclpp_
     const bool overwrites =
         coll->pattern == MSCCLPP_DEV_SCAN || coll->pattern == MSCCLPP_DEV_EXSCAN ||
         (coll->in_place != 0 && (coll->pattern == MSCCLPP_DEV_ALLTOALL || coll->pattern == MSCCLPP_DEV_REDUCE_SCATTER));
-    const uint32_t wanted = overwrites ? threads : most_units == 0 ? grain : (most_units + grain - 1) / grain * grain;
+    const uint32_t wanted_threads = overwrites        ? threads
+                                    : most_units == 0 ? grain
+                                                      : (most_units + grain - 1) / grain * grain;
 
     packets->coll = coll;
     packets->blocks = blocks;
     packets->flag = mscclpp_dev_last_epoch(ctx, args) + 1;
     packets->pair = (uint64_t)args->oneshot_capacity * MSCCLPP_DEV_PACKET_STEP;
     packets->half = MSCCLPP_DEV_PACKET_OFFSET + (packets->flag & 1) * args->packet_half;
-    packets->row_threads = wanted < threads ? wanted : threads;
+    packets->row_threads = wanted_threads < threads ? wanted_threads : threads;
     packets->rows = threads / packets->row_threads;
     packets->lane = thread % packets->row_threads;
     packets->row = thread / packets->row_threads < packets->rows ? thread / packets->row_threads : args->nranks;
 }
 
-/* Sends this thread's units to all peers, and the empty packets that fall to it. */
+/* Sends this thread's units to all peers, and the empty packets of its row. After a failure it sends nothing. */
 MSCCLPP_DEV void mscclpp_dev_coll_packets_send(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_packets_t *packets)
 {
     const mscclpp_dev_args_t *args = &packets->coll->common;
@@ -111,7 +118,10 @@ MSCCLPP_DEV void mscclpp_dev_coll_packets_get(mscclpp_dev_ctx_t *ctx, const mscc
                          packets->flag, MSCCLPP_DEV_LL16, peer);
 }
 
-/* The kernel body for patterns that move blocks. */
+/*
+ * The kernel body for patterns that move blocks. `blocks` is NULL if all blocks have the same size. After a failure no
+ * more of the peers' blocks is sent or stored; this rank's own block is copied in any case.
+ */
 MSCCLPP_DEV void mscclpp_dev_coll_move_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_args_t *coll,
                                                const mscclpp_dev_blocks_args_t *blocks)
 {
@@ -153,9 +163,9 @@ MSCCLPP_DEV bool mscclpp_dev_coll_packets_poll(const mscclpp_dev_coll_packets_t 
     const mscclpp_dev_args_t *args = &packets->coll->common;
 
     if (rank == args->rank) {
-        const mscclpp_dev_block_t own = mscclpp_dev_coll_send_block(packets->coll, packets->blocks, rank);
+        const mscclpp_dev_block_t own_block = mscclpp_dev_coll_send_block(packets->coll, packets->blocks, rank);
 
-        *value = mscclpp_dev_ld_unit((const char *)args->in + own.offset, unit, bytes);
+        *value = mscclpp_dev_ld_unit((const char *)args->in + own_block.offset, unit, bytes);
         return true;
     }
     return mscclpp_dev_poll_unit(mscclpp_dev_coll_slot(packets, args->rank, rank, unit), packets->pair, value,
@@ -163,8 +173,9 @@ MSCCLPP_DEV bool mscclpp_dev_coll_packets_poll(const mscclpp_dev_coll_packets_t 
 }
 
 /*
- * Waits for the operands of ranks 0 to `end` - 1 for one unit, and combines them. `end` is at least 1. `bytes` is the
- * size of the whole result. `batch` is a constant, at most MSCCLPP_DEV_COLL_BATCH.
+ * Waits for the operands of ranks 0 to `end` - 1 for one unit, and combines them. If a wait fails, sets ctx->failed,
+ * and the value is arbitrary. `end` is at least 1. `bytes` is the size of the whole result. `batch` is a constant, at
+ * most MSCCLPP_DEV_COLL_BATCH.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_packets_combine(mscclpp_dev_ctx_t *ctx,
                                                                const mscclpp_dev_coll_packets_t *packets, uint32_t end,
@@ -197,7 +208,11 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_packets_combine(mscclpp_dev_ctx_t
     return mscclpp_dev_acc_get(&acc, dtype);
 }
 
-/* The kernel body for patterns that combine blocks. `batch` is a constant, at most MSCCLPP_DEV_COLL_BATCH. */
+/*
+ * The kernel body for patterns that combine blocks. `blocks` is NULL if all blocks have the same size. `hot` says that
+ * `dtype` and `op` are constants; `batch` is one, too, at most MSCCLPP_DEV_COLL_BATCH. After a failure nothing more is
+ * sent or stored in the output.
+ */
 MSCCLPP_DEV void mscclpp_dev_coll_combine_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_args_t *coll,
                                                   const mscclpp_dev_blocks_args_t *blocks, bool hot, int dtype, int op,
                                                   uint32_t batch)

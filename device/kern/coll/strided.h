@@ -90,7 +90,7 @@ MSCCLPP_DEV void mscclpp_dev_strided_block(const mscclpp_dev_strided_t *block, u
     }
 }
 
-/* The kernel body: copies all blocks of the list, between the two meetings of the ranks. */
+/* The kernel body: copies all blocks of the list between two barriers. If the first one fails, nothing is copied. */
 MSCCLPP_DEV void mscclpp_dev_coll_move_strided(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_strided_args_t *args)
 {
     const mscclpp_dev_args_t *common = &args->common;

@@ -42,7 +42,7 @@ MSCCLPP_DEV char *mscclpp_dev_coll_tile(const mscclpp_dev_ctx_t *ctx, const mscc
     return args->scratch[receiver] + args->bulk_offset + number * turn->tile;
 }
 
-/* Stores this rank's tiles for its peers. */
+/* Stores the turn's part of this rank's blocks into its peers' tiles. A barrier must follow before they read them. */
 MSCCLPP_DEV void mscclpp_dev_coll_give(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn)
 {
     const mscclpp_dev_args_t *args = &turn->coll->common;
@@ -58,7 +58,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_give(const mscclpp_dev_ctx_t *ctx, const msccl
     }
 }
 
-/* Moves the tiles that peers have stored to their places in the output. */
+/* Moves what the peers have stored in this rank's tiles to its places in the output. */
 MSCCLPP_DEV void mscclpp_dev_coll_take(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn)
 {
     const mscclpp_dev_args_t *args = &turn->coll->common;
@@ -75,14 +75,14 @@ MSCCLPP_DEV void mscclpp_dev_coll_take(const mscclpp_dev_ctx_t *ctx, const msccl
 }
 
 /*
- * Combines the operands of ranks 0 to `end` - 1 in rank order, and stores the turn's part of the result, whose whole
- * size is `result_bytes`.
+ * Combines the operands of ranks 0 to `end` - 1 in rank order, and stores the turn's part of the result in the output.
+ * `result_bytes` is the size of the whole result; 0: this rank gets none.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_take_combined(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn,
                                                 uint32_t end, uint64_t result_bytes, int dtype, int op)
 {
     const mscclpp_dev_args_t *args = &turn->coll->common;
-    mscclpp_dev_block_t part = {0, 0}, own;
+    mscclpp_dev_block_t part = {0, 0}, own_block;
     mscclpp_dev_acc_t acc;
     mscclpp_dev_vec_t value;
     uint64_t unit;
@@ -90,10 +90,10 @@ MSCCLPP_DEV void mscclpp_dev_coll_take_combined(const mscclpp_dev_ctx_t *ctx, co
 
     part.bytes = result_bytes;
     part = mscclpp_dev_coll_cut(turn, part);
-    own = mscclpp_dev_coll_cut(turn, mscclpp_dev_coll_send_block(turn->coll, turn->blocks, args->rank));
+    own_block = mscclpp_dev_coll_cut(turn, mscclpp_dev_coll_send_block(turn->coll, turn->blocks, args->rank));
     for (unit = ctx->tid; unit < mscclpp_dev_units(part.bytes); unit += ctx->nthreads) {
         for (rank = 0; rank < end; ++rank) {
-            const char *from = rank == args->rank ? (const char *)args->in + own.offset
+            const char *from = rank == args->rank ? (const char *)args->in + own_block.offset
                                                   : mscclpp_dev_coll_tile(ctx, turn, args->rank, rank);
 
             value = mscclpp_dev_ld_unit(from, unit, part.bytes);
@@ -109,33 +109,37 @@ MSCCLPP_DEV void mscclpp_dev_coll_take_combined(const mscclpp_dev_ctx_t *ctx, co
 }
 
 /*
- * Returns the size of the largest block of all ranks. `most` is that of this rank's blocks. It takes one more barrier,
- * which it adds to *barriers. If the barrier fails, the value is of no use, and ctx->failed is set. The sizes lie in
- * the tiles of the second turn, which nobody writes before all ranks have entered the barrier of the first turn. All
- * threads must call it.
+ * Returns the size of the largest block of all ranks. `largest` is that of this rank's blocks. It takes one more
+ * barrier, which it adds to *barriers. If the barrier fails, the value is of no use, and ctx->failed is set. The sizes
+ * lie in the tiles of the second turn, which nobody writes before all ranks have entered the barrier of the first turn.
+ * All threads must call it.
  */
-MSCCLPP_DEV uint64_t mscclpp_dev_coll_find_most(mscclpp_dev_ctx_t *ctx, mscclpp_dev_coll_turn_t *turn, uint64_t most,
-                                                uint64_t *barriers)
+MSCCLPP_DEV uint64_t mscclpp_dev_coll_find_largest(mscclpp_dev_ctx_t *ctx, mscclpp_dev_coll_turn_t *turn,
+                                                   uint64_t largest, uint64_t *barriers)
 {
     const mscclpp_dev_args_t *args = &turn->coll->common;
     uint32_t i;
 
     turn->half = 1;
     for (i = 1 + ctx->tid; i < args->nranks; i += ctx->nthreads) {
-        *(uint64_t *)(void *)mscclpp_dev_coll_tile(ctx, turn, mscclpp_dev_coll_next(args, i), args->rank) = most;
+        *(uint64_t *)(void *)mscclpp_dev_coll_tile(ctx, turn, mscclpp_dev_coll_next(args, i), args->rank) = largest;
     }
     mscclpp_dev_barrier(ctx, args, ++*barriers);
     for (i = 1; i < args->nranks && !ctx->failed; ++i) {
-        const uint64_t theirs = *(const uint64_t *)(const void *)mscclpp_dev_coll_tile(ctx, turn, args->rank,
-                                                                                       mscclpp_dev_coll_next(args, i));
+        const uint64_t peer_largest = *(const uint64_t *)(const void *)mscclpp_dev_coll_tile(
+            ctx, turn, args->rank, mscclpp_dev_coll_next(args, i));
 
-        most = theirs > most ? theirs : most;
+        largest = peer_largest > largest ? peer_largest : largest;
     }
     turn->half = 0;
-    return most;
+    return largest;
 }
 
-/* The kernel body: for each turn, stores this rank's tiles, passes a barrier, and takes the peers' tiles. */
+/*
+ * The kernel body: for each turn, stores into the peers' tiles, passes a barrier, and takes what this rank's tiles
+ * hold. Blocks of the grid may have different numbers of turns, but on all ranks the blocks of one number have the
+ * same. After a failure no further turn begins, and the output is incomplete.
+ */
 MSCCLPP_DEV void mscclpp_dev_coll_tiles(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_blocks_args_t *args, int dtype,
                                         int op)
 {
@@ -150,7 +154,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_tiles(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     const uint64_t launches = mscclpp_dev_last_launch(ctx, common);
     const uint32_t epoch = mscclpp_dev_last_epoch(ctx, common);
     const uint64_t barriers_before = mscclpp_dev_last_barrier(ctx, common);
-    uint64_t barriers = barriers_before, most = args->most;
+    uint64_t barriers = barriers_before, largest = args->most;
     mscclpp_dev_coll_turn_t turn;
 
     mscclpp_dev_enter(ctx, common);
@@ -160,9 +164,9 @@ MSCCLPP_DEV void mscclpp_dev_coll_tiles(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     turn.half = 0;
     mscclpp_dev_barrier(ctx, common, ++barriers);
     if (args->varied == MSCCLPP_DEV_UNSIZED) {
-        most = mscclpp_dev_coll_find_most(ctx, &turn, most, &barriers);
+        largest = mscclpp_dev_coll_find_largest(ctx, &turn, largest, &barriers);
     }
-    for (turn.begin = ctx->block * turn.tile; turn.begin < most && !ctx->failed;
+    for (turn.begin = ctx->block * turn.tile; turn.begin < largest && !ctx->failed;
          turn.begin += ctx->nblocks * turn.tile) {
         mscclpp_dev_coll_give(ctx, &turn);
         mscclpp_dev_barrier(ctx, common, ++barriers);

@@ -1,4 +1,8 @@
-/* The steps of an execution plan that move data: sources are combined, and the result goes to all targets. */
+/*
+ * The steps of an execution plan that move data: sources are combined, and the result goes to all targets. In the
+ * functions below, `first_byte` and `bytes` say which bytes of a step's chunks a block handles
+ * (mscclpp_dev_plan_slice).
+ */
 #ifndef MSCCLPP_DEVICE_KERN_PLAN_DATA_H
 #define MSCCLPP_DEVICE_KERN_PLAN_DATA_H
 
@@ -10,9 +14,9 @@
 /* The part of one item that a step works on. */
 typedef struct {
     char *address;
-    uint64_t bytes; /* bytes from `address` to the end of the accessible memory */
-    uint32_t rank;  /* whose memory it is, by its number in the plan */
-    bool packets;   /* the data are packets */
+    uint64_t bytes;   /* bytes from `address` to the end of the accessible memory */
+    uint32_t rank;    /* whose memory it is, by its number in the plan */
+    bool has_packets; /* it holds packets */
 } mscclpp_dev_plan_span_t;
 
 /* A block's program. `steps`, `items` and `links` begin with the block's first ones, whose numbers are in `first`. */
@@ -46,42 +50,44 @@ MSCCLPP_DEV mscclpp_dev_plan_link_t mscclpp_dev_plan_link(const mscclpp_dev_plan
 }
 
 /*
- * Sets the range of bytes of a step that this block handles now: *bytes bytes from *from on. That is what the turn of a
- * loop leaves it, or its part in a group of blocks, or everything. The range may be empty.
+ * Sets the range of bytes of a step that this block handles now: *bytes bytes from *first_byte on, counted from the
+ * beginning of the step's chunks. That is the current turn's part in a loop, else the block's part in a group of
+ * blocks, else everything. The range may be empty.
  */
 MSCCLPP_DEV void mscclpp_dev_plan_slice(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_step_t *step,
-                                        const mscclpp_dev_plan_run_t *run, uint64_t *from, uint64_t *bytes)
+                                        const mscclpp_dev_plan_run_t *run, uint64_t *first_byte, uint64_t *bytes)
 {
     const uint64_t total = step->size * args->chunk;
 
-    *from = 0;
+    *first_byte = 0;
     *bytes = total;
     if (run->turns > 0) {
-        *from = run->turn * run->unit;
-        *bytes = *from >= total ? 0 : total - *from < run->unit ? total - *from : run->unit;
+        *first_byte = run->turn * run->unit;
+        *bytes = *first_byte >= total ? 0 : total - *first_byte < run->unit ? total - *first_byte : run->unit;
     } else if (step->parts > 0) {
         const uint64_t units = total / args->alignment;
         const uint64_t units_each = units / step->parts;
         const uint64_t longer_parts = units % step->parts;
 
-        *from = (step->part * units_each + (step->part < longer_parts ? step->part : longer_parts)) * args->alignment;
+        *first_byte =
+            (step->part * units_each + (step->part < longer_parts ? step->part : longer_parts)) * args->alignment;
         *bytes = (units_each + (step->part < longer_parts)) * args->alignment;
     }
 }
 
-/* Where an item's data lie, from byte `from` of its chunks on. `flag` selects the half of a scratch. */
+/* Where an item's data lie, from byte `first_byte` of its chunks on. `flag` selects the half of a scratch. */
 MSCCLPP_DEV mscclpp_dev_plan_span_t mscclpp_dev_plan_span(const mscclpp_dev_plan_args_t *args,
-                                                          const mscclpp_dev_plan_item_t *item, uint64_t from,
+                                                          const mscclpp_dev_plan_item_t *item, uint64_t first_byte,
                                                           uint32_t flag)
 {
     mscclpp_dev_plan_span_t span;
-    const uint64_t offset = item->chunk * args->chunk + from;
+    const uint64_t offset = item->chunk * args->chunk + first_byte;
 
     span.rank = item->base / MSCCLPP_DEV_PLAN_BUFFERS;
-    span.packets = item->packets != 0;
+    span.has_packets = item->packets != 0;
     span.address = args->bases[item->base];
     if (item->base % MSCCLPP_DEV_PLAN_BUFFERS == MSCCLPP_DEV_PLAN_SCRATCH) {
-        span.address += (flag % 2 == 0 ? args->half : 0) + (span.packets ? 2 : 1) * offset;
+        span.address += (flag % 2 == 0 ? args->half : 0) + (span.has_packets ? 2 : 1) * offset;
         span.bytes = MSCCLPP_DEV_PLAN_NO_END;
     } else {
         /* Bytes behind the end of a rank's block read as 0 and are not written. */
@@ -100,7 +106,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_plan_load(mscclpp_dev_ctx_t *ctx, cons
 {
     mscclpp_dev_vec_t value = mscclpp_dev_vec_zero();
 
-    if (!span->packets) {
+    if (!span->has_packets) {
         return mscclpp_dev_ld_unit(span->address, unit, span->bytes);
     }
     mscclpp_dev_get_unit(ctx, &args->common, span->address + unit * MSCCLPP_DEV_PACKET_UNIT, MSCCLPP_DEV_PACKET_STEP,
@@ -113,7 +119,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_plan_load(mscclpp_dev_ctx_t *ctx, cons
 MSCCLPP_DEV void mscclpp_dev_plan_store(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_span_t *span,
                                         uint64_t unit, uint32_t flag, mscclpp_dev_vec_t value, uint32_t mask)
 {
-    if (span->packets) {
+    if (span->has_packets) {
         MSCCLPP_DEV_SENDS_PACKET(span->address + unit * MSCCLPP_DEV_PACKET_UNIT);
         mscclpp_dev_put_unit(span->address + unit * MSCCLPP_DEV_PACKET_UNIT, MSCCLPP_DEV_PACKET_STEP, value, flag,
                              (int)args->width);
@@ -130,15 +136,15 @@ MSCCLPP_DEV void mscclpp_dev_plan_store(const mscclpp_dev_plan_args_t *args, con
  * block, and none holds packets.
  */
 MSCCLPP_DEV bool mscclpp_dev_plan_is_whole(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_item_t *items,
-                                           uint32_t count, uint64_t from, uint64_t bytes, uint32_t flag)
+                                           uint32_t count, uint64_t first_byte, uint64_t bytes, uint32_t flag)
 {
     uintptr_t all_bits = bytes;
     uint32_t i;
 
     for (i = 0; i < count; ++i) {
-        const mscclpp_dev_plan_span_t span = mscclpp_dev_plan_span(args, &items[i], from, flag);
+        const mscclpp_dev_plan_span_t span = mscclpp_dev_plan_span(args, &items[i], first_byte, flag);
 
-        if (span.packets || span.bytes < bytes) {
+        if (span.has_packets || span.bytes < bytes) {
             return false;
         }
         all_bits |= (uintptr_t)span.address;
@@ -148,10 +154,10 @@ MSCCLPP_DEV bool mscclpp_dev_plan_is_whole(const mscclpp_dev_plan_args_t *args, 
 
 /* Loads a batch of an item's units: number `unit`, and the further ones `stride` units apart. */
 MSCCLPP_DEV void mscclpp_dev_plan_load_batch(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_item_t *item,
-                                             uint64_t from, uint32_t flag, uint64_t unit, uint64_t stride,
+                                             uint64_t first_byte, uint32_t flag, uint64_t unit, uint64_t stride,
                                              mscclpp_dev_vec_t *values)
 {
-    const char *first = mscclpp_dev_plan_span(args, item, from, flag).address + unit * MSCCLPP_DEV_UNIT;
+    const char *first = mscclpp_dev_plan_span(args, item, first_byte, flag).address + unit * MSCCLPP_DEV_UNIT;
     uint32_t i;
 
     MSCCLPP_DEV_UNROLL
@@ -161,12 +167,13 @@ MSCCLPP_DEV void mscclpp_dev_plan_load_batch(const mscclpp_dev_plan_args_t *args
 }
 
 /*
- * Executes a step on whole units, batch by batch, as long as this thread has whole batches. Returns the first unit of
- * this thread that is left. The thread loads its units of the next operand while it combines those of one.
+ * Executes a step on whole units, batch by batch, as long as this thread has whole batches. Returns the first unit that
+ * is left for this thread. The thread loads its units of the next operand while it combines those of the one before.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_plan_batches(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                               const mscclpp_dev_plan_step_t *step, const mscclpp_dev_plan_item_t *items,
-                                              uint64_t from, uint32_t flag, uint64_t units, bool hot, int dtype, int op)
+                                              uint64_t first_byte, uint32_t flag, uint64_t units, bool hot, int dtype,
+                                              int op)
 {
     const uint64_t stride = ctx->nthreads;
     mscclpp_dev_vec_t values[MSCCLPP_DEV_PLAN_BATCH], next[MSCCLPP_DEV_PLAN_BATCH];
@@ -176,9 +183,9 @@ MSCCLPP_DEV uint64_t mscclpp_dev_plan_batches(const mscclpp_dev_ctx_t *ctx, cons
 
     for (unit = ctx->tid; unit + (MSCCLPP_DEV_PLAN_BATCH - 1) * stride < units;
          unit += MSCCLPP_DEV_PLAN_BATCH * stride) {
-        mscclpp_dev_plan_load_batch(args, &items[0], from, flag, unit, stride, values);
+        mscclpp_dev_plan_load_batch(args, &items[0], first_byte, flag, unit, stride, values);
         if (step->sources > 1) {
-            mscclpp_dev_plan_load_batch(args, &items[1], from, flag, unit, stride, next);
+            mscclpp_dev_plan_load_batch(args, &items[1], first_byte, flag, unit, stride, next);
             MSCCLPP_DEV_UNROLL
             for (j = 0; j < MSCCLPP_DEV_PLAN_BATCH; ++j) {
                 mscclpp_dev_acc_set(&acc[j], dtype, values[j]);
@@ -188,8 +195,9 @@ MSCCLPP_DEV uint64_t mscclpp_dev_plan_batches(const mscclpp_dev_ctx_t *ctx, cons
                 for (j = 0; j < MSCCLPP_DEV_PLAN_BATCH; ++j) {
                     values[j] = next[j];
                 }
+                /* The next source's units are under way while this one's are combined. */
                 if (i + 1 < step->sources) {
-                    mscclpp_dev_plan_load_batch(args, &items[i + 1], from, flag, unit, stride, next);
+                    mscclpp_dev_plan_load_batch(args, &items[i + 1], first_byte, flag, unit, stride, next);
                 }
                 MSCCLPP_DEV_UNROLL
                 for (j = 0; j < MSCCLPP_DEV_PLAN_BATCH; ++j) {
@@ -202,8 +210,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_plan_batches(const mscclpp_dev_ctx_t *ctx, cons
             }
         }
         for (i = 0; i < step->targets; ++i) {
-            char *first =
-                mscclpp_dev_plan_span(args, &items[step->sources + i], from, flag).address + unit * MSCCLPP_DEV_UNIT;
+            char *first = mscclpp_dev_plan_span(args, &items[step->sources + i], first_byte, flag).address +
+                          unit * MSCCLPP_DEV_UNIT;
 
             MSCCLPP_DEV_UNROLL
             for (j = 0; j < MSCCLPP_DEV_PLAN_BATCH; ++j) {
@@ -220,52 +228,54 @@ MSCCLPP_DEV uint64_t mscclpp_dev_plan_batches(const mscclpp_dev_ctx_t *ctx, cons
  */
 MSCCLPP_DEV_OUTLINE uint64_t mscclpp_dev_plan_batches_any(mscclpp_dev_ctx_t ctx, const mscclpp_dev_plan_args_t *args,
                                                           const mscclpp_dev_plan_step_t *step,
-                                                          const mscclpp_dev_plan_item_t *items, uint64_t from,
+                                                          const mscclpp_dev_plan_item_t *items, uint64_t first_byte,
                                                           uint32_t flag, uint64_t units, int dtype, int op)
 {
-    return mscclpp_dev_plan_batches(&ctx, args, step, items, from, flag, units, false, dtype, op);
+    return mscclpp_dev_plan_batches(&ctx, args, step, items, first_byte, flag, units, false, dtype, op);
 }
 
 /*
- * mscclpp_dev_plan_batches for any step. The type and operation are constants in it if they are hot ones. If the step's
- * items are not whole units, nothing is done, and it returns this thread's first unit. Out of line, so that short
- * messages need not keep its registers.
+ * mscclpp_dev_plan_batches for any step. For a hot combination of type and operation (types/hot.h), both are constants
+ * in it. If the step's items are not whole units, nothing is done, and it returns this thread's first unit. Out of
+ * line, so that short messages need not keep its registers.
  */
 MSCCLPP_DEV_OUTLINE uint64_t mscclpp_dev_plan_bulk(mscclpp_dev_ctx_t ctx, const mscclpp_dev_plan_args_t *args,
                                                    const mscclpp_dev_plan_step_t *step,
-                                                   const mscclpp_dev_plan_item_t *items, uint64_t from, uint64_t bytes,
-                                                   uint32_t flag, int dtype, int op)
+                                                   const mscclpp_dev_plan_item_t *items, uint64_t first_byte,
+                                                   uint64_t bytes, uint32_t flag, int dtype, int op)
 {
-    const int hot = MSCCLPP_DEV_HOT_DTYPE(dtype);
+    const int hot_dtype = MSCCLPP_DEV_HOT_DTYPE(dtype);
     const uint64_t units = bytes / MSCCLPP_DEV_UNIT;
 
-    if (!mscclpp_dev_plan_is_whole(args, items, step->sources + step->targets, from, bytes, flag)) {
+    if (!mscclpp_dev_plan_is_whole(args, items, step->sources + step->targets, first_byte, bytes, flag)) {
         return ctx.tid;
     }
 #define MSCCLPP_DEV_PLAN_MATCH(dtype_, op_)                                                                            \
-    if (MSCCLPP_DEV_FOLDS && hot == (int)(dtype_) && op == (int)(op_)) {                                               \
-        return mscclpp_dev_plan_batches(&ctx, args, step, items, from, flag, units, true, (int)(dtype_), (int)(op_));  \
+    if (MSCCLPP_DEV_FOLDS && hot_dtype == (int)(dtype_) && op == (int)(op_)) {                                         \
+        return mscclpp_dev_plan_batches(&ctx, args, step, items, first_byte, flag, units, true, (int)(dtype_),         \
+                                        (int)(op_));                                                                   \
     }
     MSCCLPP_DEV_HOT(MSCCLPP_DEV_PLAN_MATCH)
 #undef MSCCLPP_DEV_PLAN_MATCH
-    return mscclpp_dev_plan_batches_any(ctx, args, step, items, from, flag, units, dtype, op);
+    return mscclpp_dev_plan_batches_any(ctx, args, step, items, first_byte, flag, units, dtype, op);
 }
 
 /*
  * Waits for a unit's packets from all sources, for plans whose packets have to order other accesses. What this thread
- * does next comes after all that their senders did before. So it comes before the unit's plain sources are read.
+ * does next comes after all that the packets' senders did before they sent them. The caller reads the unit's plain
+ * sources afterwards for that reason. If a wait fails, sets ctx->failed.
  */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_plan_after_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                                         const mscclpp_dev_plan_item_t *items, uint32_t sources,
-                                                        uint64_t from, uint64_t unit, uint32_t flag)
+                                                        uint64_t first_byte, uint64_t unit, uint32_t flag)
 {
     bool has_packets = false;
     uint32_t i;
 
     for (i = 0; i < sources && !ctx->failed; ++i) {
-        const mscclpp_dev_plan_span_t span = mscclpp_dev_plan_span(args, &items[i], from, flag);
+        const mscclpp_dev_plan_span_t span = mscclpp_dev_plan_span(args, &items[i], first_byte, flag);
 
-        if (span.packets) {
+        if (span.has_packets) {
             (void)mscclpp_dev_plan_load(ctx, args, &span, unit, flag);
             has_packets = true;
         }
@@ -277,34 +287,34 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_plan_after_packets(mscclpp_dev_ctx_t *ctx, 
 
 /*
  * Executes a step that moves data: combines all sources, unit by unit, and stores the result to all targets, of which
- * those that hold packets are the last. After a failure nothing more is stored. `bulk` is a constant: whether code for
- * many units is compiled in.
+ * those that hold packets are the last. If a wait for packets fails, the thread stores nothing more in this step.
+ * `in_bulk` is a constant: whether code for many units is compiled in.
  */
 MSCCLPP_DEV void mscclpp_dev_plan_data(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                        const mscclpp_dev_plan_step_t *step, const mscclpp_dev_plan_run_t *run,
-                                       bool bulk, int dtype, int op)
+                                       bool in_bulk, int dtype, int op)
 {
     const mscclpp_dev_plan_item_t *items = mscclpp_dev_plan_items(run, step);
     const uint32_t mask = mscclpp_dev_unit_mask(dtype);
-    uint64_t from, bytes, units, unit = ctx->tid;
+    uint64_t first_byte, bytes, units, unit = ctx->tid;
     mscclpp_dev_plan_span_t span;
     mscclpp_dev_vec_t value;
     mscclpp_dev_acc_t acc;
     uint32_t i;
 
-    mscclpp_dev_plan_slice(args, step, run, &from, &bytes);
+    mscclpp_dev_plan_slice(args, step, run, &first_byte, &bytes);
     units = mscclpp_dev_units(bytes);
-    if (bulk && units >= (uint64_t)MSCCLPP_DEV_PLAN_BATCH * ctx->nthreads && mask == MSCCLPP_DEV_WHOLE_UNIT) {
-        unit = mscclpp_dev_plan_bulk(*ctx, args, step, items, from, bytes, run->flag, dtype, op);
+    if (in_bulk && units >= (uint64_t)MSCCLPP_DEV_PLAN_BATCH * ctx->nthreads && mask == MSCCLPP_DEV_WHOLE_UNIT) {
+        unit = mscclpp_dev_plan_bulk(*ctx, args, step, items, first_byte, bytes, run->flag, dtype, op);
     }
     for (; unit < units; unit += ctx->nthreads) {
         bool is_first_packet = true;
 
         if (args->orders != 0) {
-            mscclpp_dev_plan_after_packets(ctx, args, items, step->sources, from, unit, run->flag);
+            mscclpp_dev_plan_after_packets(ctx, args, items, step->sources, first_byte, unit, run->flag);
         }
         for (i = 0; i < step->sources; ++i) {
-            span = mscclpp_dev_plan_span(args, &items[i], from, run->flag);
+            span = mscclpp_dev_plan_span(args, &items[i], first_byte, run->flag);
             value = mscclpp_dev_plan_load(ctx, args, &span, unit, run->flag);
             if (step->sources == 1) {
                 break;
@@ -322,8 +332,9 @@ MSCCLPP_DEV void mscclpp_dev_plan_data(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
             return;
         }
         for (i = 0; i < step->targets; ++i) {
-            span = mscclpp_dev_plan_span(args, &items[step->sources + i], from, run->flag);
-            if (args->orders != 0 && span.packets && is_first_packet) {
+            span = mscclpp_dev_plan_span(args, &items[step->sources + i], first_byte, run->flag);
+            /* The packets tell of all that this thread has read and stored so far. */
+            if (args->orders != 0 && span.has_packets && is_first_packet) {
                 mscclpp_dev_fence_acq_rel_sys();
                 is_first_packet = false;
             }

@@ -10,26 +10,32 @@
 #include "device/lib/barrier.h"
 #include "device/lib/port_channel.h"
 
-/* Executes a step of puts over ports: asks the proxy for them. Each is pushed by one thread. */
+/*
+ * Executes a step of puts over ports: asks the proxy for them, and does not wait until it has carried them out. Each
+ * put is pushed by one thread. Packets take twice the bytes of their data.
+ */
 MSCCLPP_DEV void mscclpp_dev_plan_port_put(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                            const mscclpp_dev_plan_step_t *step, const mscclpp_dev_plan_run_t *run)
 {
     const mscclpp_dev_plan_item_t *items = mscclpp_dev_plan_items(run, step);
     mscclpp_dev_plan_span_t source, target;
-    uint64_t from, bytes;
+    uint64_t first_byte, bytes;
     uint32_t i;
 
-    mscclpp_dev_plan_slice(args, step, run, &from, &bytes);
+    mscclpp_dev_plan_slice(args, step, run, &first_byte, &bytes);
     for (i = ctx->tid; i < step->count && bytes > 0 && !ctx->failed; i += ctx->nthreads) {
-        source = mscclpp_dev_plan_span(args, &items[2 * i], from, run->flag);
-        target = mscclpp_dev_plan_span(args, &items[2 * i + 1], from, run->flag);
+        source = mscclpp_dev_plan_span(args, &items[2 * i], first_byte, run->flag);
+        target = mscclpp_dev_plan_span(args, &items[2 * i + 1], first_byte, run->flag);
         mscclpp_dev_port_put(ctx, &args->common, &args->ports[mscclpp_dev_plan_link(run, step, i).slot],
                              (uint64_t)(uintptr_t)target.address, (uint64_t)(source.address - args->room),
-                             source.packets ? 2 * bytes : bytes);
+                             source.has_packets ? 2 * bytes : bytes);
     }
 }
 
-/* Waits until a counter has reached a value. `peer` is the rank that is late if it does not. */
+/*
+ * Waits until a counter has reached a value. If the thread gives up, sets ctx->failed, and reports `peer`, a rank's
+ * number in the plan, as late.
+ */
 MSCCLPP_DEV void mscclpp_dev_plan_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                         const uint64_t *counter, uint64_t wanted, uint32_t peer)
 {
@@ -44,7 +50,8 @@ MSCCLPP_DEV void mscclpp_dev_plan_await(mscclpp_dev_ctx_t *ctx, const mscclpp_de
 
 /*
  * Executes a step on channels or semaphores: signals, waits, acquires, releases, signals and flushes of ports. Each
- * channel or semaphore is handled by one thread.
+ * channel or semaphore is handled by one thread. If a wait fails, sets ctx->failed in that thread, which then leaves
+ * out the rest; the block's next nop or barrier tells the others.
  */
 MSCCLPP_DEV void mscclpp_dev_plan_sync(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                        const mscclpp_dev_plan_step_t *step, const mscclpp_dev_plan_run_t *run)
@@ -80,7 +87,10 @@ MSCCLPP_DEV void mscclpp_dev_plan_sync(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
     }
 }
 
-/* Barrier of a number of this rank's blocks. No block enters the next barrier before all have entered this one. */
+/*
+ * Barrier of a number of this rank's blocks. No block enters the next barrier before all have entered this one. If a
+ * thread gives up, all threads of its block count as failed. A block that has failed before does not enter.
+ */
 MSCCLPP_DEV void mscclpp_dev_plan_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                           const mscclpp_dev_plan_step_t *step)
 {
@@ -97,8 +107,8 @@ MSCCLPP_DEV void mscclpp_dev_plan_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_
 }
 
 /*
- * Waits until all ranks have come here. Called by all blocks. Only the first blocks of the ranks meet, since grids may
- * differ between ranks.
+ * Waits until all ranks have come here. Called by all threads of all blocks. Only the first blocks of the ranks meet,
+ * since grids may differ between ranks; the other blocks wait for the first one. If a wait fails, sets ctx->failed.
  */
 MSCCLPP_DEV void mscclpp_dev_plan_meet(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
@@ -114,7 +124,7 @@ MSCCLPP_DEV void mscclpp_dev_plan_meet(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
     mscclpp_dev_gate(ctx, args);
 }
 
-/* Clears this rank's scratch. All blocks of the grid take part. */
+/* Clears this rank's scratch. All blocks of the grid take part; they must meet before one of them uses the scratch. */
 MSCCLPP_DEV void mscclpp_dev_plan_clear(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args)
 {
     char *scratch = args->bases[MSCCLPP_DEV_PLAN_BUFFERS * args->rank + MSCCLPP_DEV_PLAN_SCRATCH];
@@ -139,9 +149,9 @@ MSCCLPP_DEV void mscclpp_dev_plan_clear(const mscclpp_dev_ctx_t *ctx, const mscc
 MSCCLPP_DEV_OUTLINE uint32_t mscclpp_dev_plan_begin(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args)
 {
     const uint32_t limit = args->common.epoch_limit, flag = args->plan_state->epoch + 1;
-    const bool resized = args->plan_state->chunk != args->chunk;
+    const bool is_resized = args->plan_state->chunk != args->chunk;
 
-    if (limit == 0 || args->ready == MSCCLPP_DEV_PLAN_IS_READY || (flag <= limit && !resized)) {
+    if (limit == 0 || args->ready == MSCCLPP_DEV_PLAN_IS_READY || (flag <= limit && !is_resized)) {
         return flag;
     }
     mscclpp_dev_plan_meet(ctx, &args->common);
@@ -154,8 +164,8 @@ MSCCLPP_DEV_OUTLINE uint32_t mscclpp_dev_plan_begin(mscclpp_dev_ctx_t *ctx, cons
 }
 
 /*
- * Leaves the plan. The last block to do so stores the state for the next launch: `flag` and the size of chunks. All
- * blocks have read the old state before.
+ * Leaves the plan. Called by all threads of all blocks. The last block to do so stores the state for the next launch:
+ * `flag` and the size of chunks. All blocks have read the old state before.
  */
 MSCCLPP_DEV void mscclpp_dev_plan_leave(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args, uint32_t flag)
 {
@@ -196,9 +206,9 @@ MSCCLPP_DEV void mscclpp_dev_plan_copy(const mscclpp_dev_ctx_t *ctx, void *to, c
 }
 
 /*
- * Returns where the block's program is, after copying it to `copy` in the block's own memory: from there, steps need
- * not wait for device memory. A program that is too long for `copy` stays where it is; so does any if `copy` is NULL.
- * With `is_copied` set, an earlier call has copied it. All threads must synchronise before they use the program.
+ * Returns where the block's program is, after copying it to `copy` in the block's own memory. Steps there need not wait
+ * for device memory. A program that is too long for `copy` stays where it is; so does any if `copy` is NULL. With
+ * `is_copied` set, an earlier call has copied it. All threads must synchronise before they use the program.
  */
 MSCCLPP_DEV mscclpp_dev_plan_program_t mscclpp_dev_plan_load_program(const mscclpp_dev_ctx_t *ctx,
                                                                      const mscclpp_dev_plan_args_t *args,
@@ -224,11 +234,11 @@ MSCCLPP_DEV mscclpp_dev_plan_program_t mscclpp_dev_plan_load_program(const msccl
 }
 
 /*
- * The kernel's body: executes this block's program, which must be there for all threads. `bulk` is a constant, as in
- * mscclpp_dev_plan_data.
+ * The kernel's body: executes this block's program, which all threads must be able to read. `in_bulk` is a constant, as
+ * in mscclpp_dev_plan_data. After a failure the remaining steps are still gone through, but they signal nobody.
  */
 MSCCLPP_DEV void mscclpp_dev_plan_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
-                                      mscclpp_dev_plan_program_t program, bool bulk, int dtype, int op)
+                                      mscclpp_dev_plan_program_t program, bool in_bulk, int dtype, int op)
 {
     mscclpp_dev_plan_run_t run = {program, 0, 0, 0, 0};
     const uint64_t launches = mscclpp_dev_last_launch(ctx, &args->common);
@@ -254,7 +264,7 @@ MSCCLPP_DEV void mscclpp_dev_plan_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
             mscclpp_dev_plan_barrier(ctx, args, step);
             break;
         case MSCCLPP_DEV_PLAN_DATA:
-            mscclpp_dev_plan_data(ctx, args, step, &run, bulk, dtype, op);
+            mscclpp_dev_plan_data(ctx, args, step, &run, in_bulk, dtype, op);
             break;
         case MSCCLPP_DEV_PLAN_PORT_PUT:
             mscclpp_dev_plan_port_put(ctx, args, step, &run);

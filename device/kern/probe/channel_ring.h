@@ -23,7 +23,10 @@ MSCCLPP_DEV mscclpp_dev_memory_channel_t mscclpp_dev_ring_channel(const mscclpp_
     return channel;
 }
 
-/* The kernel's body: passes bytes to the next rank in each round, by puts or by gets. */
+/*
+ * The kernel's body: passes bytes to the next rank in each round, by puts or by gets, and waits until the previous rank
+ * has done the same. After a failed wait the output is not written.
+ */
 MSCCLPP_DEV void mscclpp_dev_channel_ring(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_ring_args_t *ring)
 {
     const mscclpp_dev_args_t *args = &ring->common;

@@ -50,7 +50,10 @@ MSCCLPP_DEV bool mscclpp_dev_ll128_differs(const mscclpp_dev_bundle_t *first, co
     return different_bits != 0;
 }
 
-/* The kernel's body: exchanges known bundles with all peers, and notes if one arrives torn. */
+/*
+ * The kernel's body, for one block: exchanges known bundles with all peers, and sets `torn` in the mailbox if a line
+ * has arrived with its flag but not whole. All flags count as used, also after a failed wait.
+ */
 MSCCLPP_DEV void mscclpp_dev_ll128_probe(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_ll128_probe_args_t *probe)
 {
     const mscclpp_dev_args_t *args = &probe->common;

@@ -18,6 +18,7 @@ mscclpp_status_t mscclpp_fabric_equip(mscclpp_fabric_t *fabric)
     status =
         fabric->gpu->device_alloc(fabric->device, counter_bytes + channel_bytes + mscclpp_fabric_steps_size(), &memory);
     if (status == MSCCLPP_OK) {
+        /* Counters come first, then channels and steps. All sizes are multiples of 8 bytes, so all are aligned. */
         fabric->state = memory;
         fabric->expected = memory;
         fabric->exchanged = fabric->expected + channel_count;

@@ -70,10 +70,10 @@ const mscclpp_nodes_t *mscclpp_fabric_nodes(const mscclpp_fabric_t *fabric);
 
 /*
  * True if memory of kernels, with its counters of signals, can be joined with that of other nodes (below). This takes
- * nodes of one size, so that all ranks have connections, and memory of the right kind. `packets`: kernels are to find
- * packets there. Equal on all ranks.
+ * nodes of one size, so that all ranks have connections, and memory of the right kind. With `needs_packets`, kernels
+ * are to find packets there. Equal on all ranks.
  */
-bool mscclpp_fabric_can_join(const mscclpp_fabric_t *fabric, bool packets);
+bool mscclpp_fabric_can_join(const mscclpp_fabric_t *fabric, bool needs_packets);
 
 typedef struct mscclpp_fabric_join mscclpp_fabric_join_t;
 
@@ -146,7 +146,7 @@ void mscclpp_fabric_retire(mscclpp_fabric_t *fabric);
 /*
  * Returns the ranks of other nodes that have sent nothing in the current call (mscclpp_board_add_absent), as far as
  * this rank's host can tell. Each of them stands for its node, since it may itself be waiting for other ranks of that
- * node. `may_ask`: the GPU runtime may be called.
+ * node. Unless `may_ask` is set, the GPU runtime must not be called, and less can be told.
  */
 uint64_t mscclpp_fabric_absent(mscclpp_fabric_t *fabric, bool may_ask);
 

@@ -53,14 +53,14 @@ struct mscclpp_fabric {
     int device;
     mscclpp_loss_t loss; /* the first peer that the connections have lost */
     const char *label;
-    bool owner;              /* this rank owns a shard, so it exchanges data with other nodes */
+    bool is_owner;           /* this rank owns a shard, so it exchanges data with other nodes */
     uint64_t slot_size;      /* bytes of a slot in the area */
     uint64_t packets_offset; /* offset of the packet slots in the area */
     uint64_t packet_units;   /* size of a packet slot, in units */
     uint64_t area_size;      /* bytes of `area` */
-    bool packets;            /* the transport of all ranks can carry packets; equal on all ranks */
+    bool has_packets;        /* the transport of all ranks can carry packets; equal on all ranks */
     uint32_t first_flag;     /* of the packets of the current call; 0: it uses none */
-    bool joined;             /* the current call's kernel uses only ports of joined memory (fabric/join.c) */
+    bool is_joined;          /* the current call's kernel uses only ports of joined memory (fabric/join.c) */
 
     const mscclpp_transport_ops_t *ops; /* of the transport in use, or last tried */
     mscclpp_transport_t *transport;
@@ -71,7 +71,7 @@ struct mscclpp_fabric {
     mscclpp_region_t *region;               /* of the area */
     mscclpp_fabric_node_t *node;            /* one per node; allocated after this struct */
     uint64_t linked;                        /* bit i: the links of kind i are there; equal on all ranks */
-    bool maps;                              /* kernels reach the packet slots of other nodes */
+    bool is_mapped;                         /* kernels reach the packet slots of other nodes */
     char *mapped[MSCCLPP_DEV_NODES_MAPPED]; /* the kernels' addresses of these slots */
     mscclpp_proxy_t *proxy;
     mscclpp_ctrl_t *ctrl; /* the group's; outlives this struct; NULL: none */
@@ -101,18 +101,24 @@ struct mscclpp_fabric {
     /* fabric/view.c: a host copy of tokens in device memory, for long waits. */
     mscclpp_copier_t viewer;
     uint64_t *view;       /* the copy */
-    double viewed_at;     /* when the last copy was started; before the first, when the wait began */
+    double viewed_at;     /* when the last copy was started; before the first, when the wait began (mscclpp_now) */
     uint64_t viewed_call; /* the call that this applies to, as counted by `calls` */
-    bool viewing;         /* a copy is in flight */
-    bool viewed;          /* `view` was copied in the current call */
+    bool is_copying;      /* a copy is in flight */
+    bool has_view;        /* `view` was copied in the current call */
     uint64_t calls;       /* calls so far, including the current one */
 };
 
-/* fabric/view.c: creates and frees what it needs to look at the tokens. */
+/*
+ * fabric/view.c: creates and frees what it needs to look at the tokens. What was made before an error is left for
+ * mscclpp_fabric_close_view.
+ */
 mscclpp_status_t mscclpp_fabric_open_view(mscclpp_fabric_t *fabric);
 void mscclpp_fabric_close_view(mscclpp_fabric_t *fabric);
 
-/* fabric/places.c: allocates, fills and frees the lists by rank. */
+/*
+ * fabric/places.c: allocates, fills and frees the lists by rank. What was made before an error is left for
+ * mscclpp_fabric_close_places.
+ */
 mscclpp_status_t mscclpp_fabric_open_places(mscclpp_fabric_t *fabric);
 void mscclpp_fabric_close_places(mscclpp_fabric_t *fabric);
 
@@ -157,10 +163,16 @@ mscclpp_status_t mscclpp_fabric_link(mscclpp_fabric_t *fabric, mscclpp_fabric_li
 /* Returns the kind of links that an all-reduce uses. */
 mscclpp_fabric_links_t mscclpp_fabric_links_of(const mscclpp_algo_t *algo);
 
-/* Makes sure, before a call, that the links that it uses are there. Collective. Fails on all ranks, and logs why. */
+/*
+ * Makes sure, before a call, that the links that it uses are there, and connects nodes if they are not. Collective. If
+ * a rank fails, it returns an error on all ranks, and that rank logs why.
+ */
 mscclpp_status_t mscclpp_fabric_link_for_call(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links);
 
-/* fabric/memory.c: allocates zeroed memory at `place`. To free memory that is not there (any more) does nothing. */
+/*
+ * fabric/memory.c: allocates `size` bytes of zeroed memory at `place`. After an error *memory stays as it is. To free
+ * memory that is not there (any more) does nothing.
+ */
 mscclpp_status_t mscclpp_fabric_allocate(mscclpp_fabric_t *fabric, mscclpp_transport_place_t place, uint64_t size,
                                          mscclpp_fabric_memory_t *memory);
 void mscclpp_fabric_free_memory(mscclpp_fabric_t *fabric, mscclpp_fabric_memory_t *memory);

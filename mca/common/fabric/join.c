@@ -61,9 +61,9 @@ const mscclpp_nodes_t *mscclpp_fabric_nodes(const mscclpp_fabric_t *fabric)
     return &fabric->nodes;
 }
 
-bool mscclpp_fabric_can_join(const mscclpp_fabric_t *fabric, bool packets)
+bool mscclpp_fabric_can_join(const mscclpp_fabric_t *fabric, bool needs_packets)
 {
-    return fabric->nodes.shards == fabric->nodes.most && (fabric->packets || !packets) &&
+    return fabric->nodes.shards == fabric->nodes.most && (fabric->has_packets || !needs_packets) &&
            (fabric->gpu->twin || fabric->place == MSCCLPP_PLACE_DEVICE);
 }
 
@@ -75,6 +75,7 @@ void mscclpp_fabric_leave(mscclpp_fabric_join_t *join)
         return;
     }
     ops = join->fabric->ops;
+    /* Channels go first, so that the proxy uses nothing that is gone. */
     mscclpp_fabric_await_delivery(join->fabric);
     for (uint32_t i = 0; i < join->number_count; ++i) {
         mscclpp_proxy_channel_destroy(join->fabric->proxy, join->numbers[i]);
@@ -98,11 +99,11 @@ void mscclpp_fabric_leave(mscclpp_fabric_join_t *join)
 }
 
 /*
- * Opens the transport, and this rank's ends of the connections. *longest_p becomes the bytes of their longest address.
- * What was made before an error is left for mscclpp_fabric_leave.
+ * Opens the transport, and this rank's ends of the connections. Raises *longest_address_p to the bytes of their longest
+ * address. What was made before an error is left for mscclpp_fabric_leave.
  */
 static mscclpp_status_t open_ends(mscclpp_fabric_join_t *join, const mscclpp_fabric_memory_params_t *params,
-                                  uint64_t *longest_p)
+                                  uint64_t *longest_address_p)
 {
     mscclpp_fabric_t *fabric = join->fabric;
     const mscclpp_transport_params_t transport = {.config = &fabric->config,
@@ -124,21 +125,24 @@ static mscclpp_status_t open_ends(mscclpp_fabric_join_t *join, const mscclpp_fab
     }
     status = fabric->ops->region_create(join->transport, params->memory, params->bytes, &join->region);
     for (int rank = 0; rank < transport.size && status == MSCCLPP_OK; ++rank) {
-        size_t length = sizeof(address);
+        size_t address_length = sizeof(address);
 
         if (!params->peers[rank]) {
             continue;
         }
         status = fabric->ops->conn_create(join->transport, rank, &join->ends[rank].conn);
         if (status == MSCCLPP_OK) {
-            status = fabric->ops->conn_address(join->ends[rank].conn, address, &length);
-            *longest_p = length > *longest_p ? length : *longest_p;
+            status = fabric->ops->conn_address(join->ends[rank].conn, address, &address_length);
+            *longest_address_p = address_length > *longest_address_p ? address_length : *longest_address_p;
         }
     }
     return status;
 }
 
-/* Fills in what this rank's peers need: the key of its region, and an address for each of them. */
+/*
+ * Fills in what this rank's peers need: the key of its region, and an address for each of them. After an error, the key
+ * says that this rank cannot take part.
+ */
 static mscclpp_status_t fill_card(const mscclpp_fabric_join_t *join, const cards_t *cards, card_t *card)
 {
     const mscclpp_transport_ops_t *ops = join->fabric->ops;
@@ -158,7 +162,10 @@ static mscclpp_status_t fill_card(const mscclpp_fabric_join_t *join, const cards
     return status;
 }
 
-/* Connects this rank's ends of the connections with their peers' ends. */
+/*
+ * Connects this rank's ends of the connections with their peers' ends. Returns MSCCLPP_ERR_PEER if a peer cannot take
+ * part.
+ */
 static mscclpp_status_t connect_ends(mscclpp_fabric_join_t *join, const cards_t *cards)
 {
     const mscclpp_transport_ops_t *ops = join->fabric->ops;
@@ -235,7 +242,7 @@ mscclpp_status_t mscclpp_fabric_join(mscclpp_fabric_t *fabric, const mscclpp_fab
 {
     const mscclpp_oob_t *oob = &fabric->group->oob;
     mscclpp_fabric_join_t *join = calloc(1, sizeof(*join) + (size_t)oob->size * sizeof(join->ends[0]));
-    uint64_t longest = 0, *lengths = calloc((size_t)oob->size + 1, sizeof(*lengths));
+    uint64_t longest_address = 0, *longest_of_rank = calloc((size_t)oob->size + 1, sizeof(*longest_of_rank));
     cards_t cards = {0, 0, NULL};
     mscclpp_status_t status;
 
@@ -243,23 +250,26 @@ mscclpp_status_t mscclpp_fabric_join(mscclpp_fabric_t *fabric, const mscclpp_fab
         join->fabric = fabric;
         join->numbers = calloc(params->port_count + 1, sizeof(*join->numbers));
     }
-    status = mscclpp_agree(
-        oob, NULL, join == NULL || join->numbers == NULL || lengths == NULL ? MSCCLPP_ERR_NO_MEMORY : MSCCLPP_OK,
-        "memory to join nodes");
+    status = mscclpp_agree(oob, NULL,
+                           join == NULL || join->numbers == NULL || longest_of_rank == NULL ? MSCCLPP_ERR_NO_MEMORY
+                                                                                            : MSCCLPP_OK,
+                           "memory to join nodes");
     if (status != MSCCLPP_OK) {
         goto out;
     }
     if (own_status == MSCCLPP_OK) {
-        own_status = open_ends(join, params, &longest);
+        own_status = open_ends(join, params, &longest_address);
     }
-    status = oob->allgather(oob->context, &longest, lengths, sizeof(longest));
+    /* All cards have the size that the longest address of any rank needs. */
+    status = oob->allgather(oob->context, &longest_address, longest_of_rank, sizeof(longest_address));
     for (int rank = 0; rank < oob->size && status == MSCCLPP_OK; ++rank) {
-        longest = lengths[rank] > longest ? lengths[rank] : longest;
+        longest_address = longest_of_rank[rank] > longest_address ? longest_of_rank[rank] : longest_address;
     }
     if (status != MSCCLPP_OK) {
         goto out;
     }
-    cards.address_size = (sizeof(address_t) + longest + sizeof(uint64_t) - 1) / sizeof(uint64_t) * sizeof(uint64_t);
+    cards.address_size =
+        (sizeof(address_t) + longest_address + sizeof(uint64_t) - 1) / sizeof(uint64_t) * sizeof(uint64_t);
     cards.size = sizeof(card_t) + (size_t)oob->size * cards.address_size;
     cards.all = calloc((size_t)oob->size + 1, cards.size);
     status = mscclpp_agree(oob, NULL, cards.all == NULL ? MSCCLPP_ERR_NO_MEMORY : MSCCLPP_OK, "memory to join nodes");
@@ -274,7 +284,7 @@ mscclpp_status_t mscclpp_fabric_join(mscclpp_fabric_t *fabric, const mscclpp_fab
         own_status = create_channels(join, params, channels);
     }
 out:
-    free(lengths);
+    free(longest_of_rank);
     free(cards.all);
     /* mscclpp_agree has found that a rank lacks memory. That is no error of the exchange, but this rank cannot join. */
     if (status == MSCCLPP_ERR_NOT_SUPPORTED) {

@@ -65,13 +65,13 @@ static bool is_in_steps(const mscclpp_fabric_t *fabric, uint32_t node)
 /* Tells whether the node is next to this one in the ring of nodes. */
 static bool is_in_ring(const mscclpp_fabric_t *fabric, uint32_t node)
 {
-    const uint32_t count = (uint32_t)fabric->nodes.count, own = (uint32_t)fabric->nodes.node;
+    const uint32_t count = (uint32_t)fabric->nodes.count, own_node = (uint32_t)fabric->nodes.node;
 
-    return node == MSCCLPP_DEV_NODES_AHEAD(count, own, 1) || node == MSCCLPP_DEV_NODES_BEHIND(count, own, 1);
+    return node == MSCCLPP_DEV_NODES_AHEAD(count, own_node, 1) || node == MSCCLPP_DEV_NODES_BEHIND(count, own_node, 1);
 }
 
 /* True if links of this kind include `node` and it is not connected yet. */
-static bool needs(const mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links, int node)
+static bool needs_link(const mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links, int node)
 {
     if (node == fabric->nodes.node || fabric->node[node].conn != NULL) {
         return false;
@@ -90,7 +90,10 @@ static void free_partners(partners_t *partners)
     free(partners->sent);
 }
 
-/* Lists the nodes that are to be connected, and allocates the cards. A rank that owns no shard has none. */
+/*
+ * Lists the nodes that are to be connected, and allocates the cards. A rank that owns no shard connects with none. The
+ * caller frees the lists, also after an error, which is logged.
+ */
 static mscclpp_status_t find_partners(const mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links,
                                       partners_t *partners)
 {
@@ -98,8 +101,8 @@ static mscclpp_status_t find_partners(const mscclpp_fabric_t *fabric, mscclpp_fa
     int node;
 
     memset(partners, 0, sizeof(*partners));
-    for (node = 0; node < fabric->nodes.count && fabric->owner; ++node) {
-        count += needs(fabric, links, node);
+    for (node = 0; node < fabric->nodes.count && fabric->is_owner; ++node) {
+        count += needs_link(fabric, links, node);
     }
     partners->nodes = calloc(2 * count + 1, sizeof(*partners->nodes));
     partners->lengths = calloc(count + 1, sizeof(*partners->lengths));
@@ -110,8 +113,8 @@ static mscclpp_status_t find_partners(const mscclpp_fabric_t *fabric, mscclpp_fa
     }
     partners->peers = partners->nodes + count;
     partners->received = partners->sent + count;
-    for (node = 0; node < fabric->nodes.count && fabric->owner; ++node) {
-        if (needs(fabric, links, node)) {
+    for (node = 0; node < fabric->nodes.count && fabric->is_owner; ++node) {
+        if (needs_link(fabric, links, node)) {
             partners->nodes[partners->count] = node;
             partners->peers[partners->count++] = fabric->nodes.owners[node];
         }
@@ -119,7 +122,10 @@ static mscclpp_status_t find_partners(const mscclpp_fabric_t *fabric, mscclpp_fa
     return MSCCLPP_OK;
 }
 
-/* Makes this rank's ends of the connections, and the cards that their peers need. */
+/*
+ * Makes this rank's ends of the connections, and the cards that their peers need. Ends that were made before an error
+ * are destroyed with the transport, as are those that the next functions connect.
+ */
 static mscclpp_status_t open_ends(mscclpp_fabric_t *fabric, partners_t *partners)
 {
     const mscclpp_transport_ops_t *ops = fabric->ops;
@@ -128,26 +134,29 @@ static mscclpp_status_t open_ends(mscclpp_fabric_t *fabric, partners_t *partners
 
     for (i = 0; i < partners->count && status == MSCCLPP_OK; ++i) {
         mscclpp_fabric_node_t *node = &fabric->node[partners->nodes[i]];
-        size_t key = MSCCLPP_TRANSPORT_KEY_MAX, address = MSCCLPP_TRANSPORT_ADDRESS_MAX;
+        size_t key_length = MSCCLPP_TRANSPORT_KEY_MAX, address_length = MSCCLPP_TRANSPORT_ADDRESS_MAX;
         card_t *card = &partners->sent[i];
 
         status = ops->conn_create(fabric->transport, partners->peers[i], &node->conn);
         if (status == MSCCLPP_OK) {
-            status = ops->region_key(fabric->region, card->bytes, &key);
+            status = ops->region_key(fabric->region, card->bytes, &key_length);
         }
         if (status == MSCCLPP_OK) {
-            status = ops->conn_address(node->conn, card->bytes + key, &address);
+            status = ops->conn_address(node->conn, card->bytes + key_length, &address_length);
         }
         if (status == MSCCLPP_OK) {
-            card->key_length = (uint32_t)key;
-            card->address_length = (uint32_t)address;
-            partners->lengths[i] = offsetof(card_t, bytes) + key + address;
+            card->key_length = (uint32_t)key_length;
+            card->address_length = (uint32_t)address_length;
+            partners->lengths[i] = offsetof(card_t, bytes) + key_length + address_length;
         }
     }
     return status;
 }
 
-/* Creates the port channels to a node, one for each block, and writes to the device what kernels need of them. */
+/*
+ * Creates the port channels to a node, one for each block, and writes to the device what kernels need of them. This
+ * rank must be connected with the node, and have a stream in hand.
+ */
 static mscclpp_status_t create_channels(mscclpp_fabric_t *fabric, uint32_t node)
 {
     const uint32_t count = (uint32_t)fabric->nodes.count;

@@ -32,7 +32,7 @@ static uint32_t *begin_in(void *memory, size_t ranks)
     return members_in(memory, ranks) + ranks;
 }
 
-/* Fills in the lists that stay the same in all calls. `memory` is zeroed. */
+/* Fills in the lists that stay the same in all calls: all but the blocks. `memory` is zeroed. */
 static void fill_fixed_part(const mscclpp_nodes_t *nodes, size_t ranks, void *memory)
 {
     mscclpp_dev_place_t *places = places_in(memory, ranks);
@@ -40,6 +40,7 @@ static void fill_fixed_part(const mscclpp_nodes_t *nodes, size_t ranks, void *me
     size_t rank;
     int node;
 
+    /* At first, begin[n + 1] counts the ranks of node n. */
     for (rank = 0; rank < ranks; ++rank) {
         uint32_t *size = &begin[nodes->node_of[rank] + 1];
 

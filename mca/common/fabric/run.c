@@ -144,7 +144,7 @@ void mscclpp_fabric_describe(const mscclpp_fabric_t *fabric, mscclpp_select_inpu
     input->is_one_host = fabric->ops != NULL && fabric->ops->within_host;
     input->transport = fabric->ops != NULL ? fabric->ops->name : NULL;
     input->slot_size = fabric->slot_size;
-    input->packet_units = fabric->packets ? fabric->packet_units : 0;
+    input->packet_units = fabric->has_packets ? fabric->packet_units : 0;
 }
 
 void mscclpp_fabric_stop(mscclpp_fabric_t *fabric)
@@ -174,7 +174,10 @@ void mscclpp_fabric_retire(mscclpp_fabric_t *fabric)
     mscclpp_fabric_abandon(fabric);
 }
 
-/* Makes progress on the proxy for a waiting host. If the proxy fails, it tells the kernel, and the call fails. */
+/*
+ * Makes progress on the proxy for a waiting host; the runner calls it while the kernel runs. If the proxy fails, it
+ * tells the kernel, and the call fails with the status returned here.
+ */
 static mscclpp_status_t pump(void *context)
 {
     const mscclpp_fabric_t *fabric = context;
@@ -184,9 +187,10 @@ static mscclpp_status_t pump(void *context)
 }
 
 /*
- * Waits until the network has taken all pushed data. Peers wait for these data, and this rank may not come back to the
- * library for a long time. It need not wait for their arrival: the kernels' protocol says when the source may be
- * overwritten, and a loss breaks the connection, which the next call reports.
+ * Waits, up to the call's deadline, until the network has taken all pushed data. Peers wait for these data, and this
+ * rank may not come back to the library for a long time. It need not wait for their arrival: the kernels' protocol says
+ * when the source may be overwritten, and a loss breaks the connection, which the next call reports. `bytes` is the
+ * message's size, for messages about late ranks.
  */
 static mscclpp_status_t hand_over(mscclpp_fabric_t *fabric, uint64_t bytes)
 {
@@ -203,7 +207,10 @@ static mscclpp_status_t hand_over(mscclpp_fabric_t *fabric, uint64_t bytes)
     return status;
 }
 
-/* Fills in what a kernel that exchanges between nodes needs of the fabric. `args` are its other arguments. */
+/*
+ * Fills in what a kernel that exchanges between nodes needs of the fabric, except its pattern. `args` are the arguments
+ * that all kernels have.
+ */
 static void fill_args(const mscclpp_fabric_t *fabric, const mscclpp_dev_args_t *args,
                       mscclpp_dev_nodes_args_t *kernel_args)
 {
@@ -217,11 +224,11 @@ static void fill_args(const mscclpp_fabric_t *fabric, const mscclpp_dev_args_t *
     kernel_args->node = (uint32_t)fabric->nodes.node;
     kernel_args->nnodes = (uint32_t)fabric->nodes.count;
     kernel_args->shards = (uint32_t)fabric->nodes.shards;
-    kernel_args->most = (uint32_t)fabric->nodes.most;
+    kernel_args->largest_node = (uint32_t)fabric->nodes.most;
     kernel_args->fanout = (uint32_t)fabric->config.nodes_fanout;
     kernel_args->doubling = fabric->doubling.kernel;
     kernel_args->halving = fabric->halving.kernel;
-    kernel_args->maps = fabric->maps;
+    kernel_args->is_mapped = fabric->is_mapped;
     memcpy(kernel_args->mapped, fabric->mapped, sizeof(kernel_args->mapped));
 }
 
@@ -252,7 +259,8 @@ static void count_exchanges(mscclpp_fabric_t *fabric, const mscclpp_choice_t *ch
 
 /*
  * Queues a kernel that no host waits for. The proxy's thread serves it until it ends. Once a graph may repeat a kernel,
- * the host does not know any more when one begins, and the thread has to look for itself.
+ * the host does not know any more when one begins, and the thread has to look for itself. After an error of the proxy
+ * nothing is queued.
  */
 static mscclpp_status_t enqueue(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream,
                                 const mscclpp_dev_launch_t *launch, const char *what)
@@ -267,7 +275,8 @@ static mscclpp_status_t enqueue(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *
 
 /*
  * Runs a kernel that uses the proxy, and waits for its end and until the network has taken its data. Sets `in_call`,
- * which the caller has to clear.
+ * which the caller has to clear, also after an error. `what` names the call, and `bytes` is its message's size, both
+ * for messages about late ranks.
  *
  * A call in a fiber gets the proxy's thread, because the application may make no progress for long. It may also free
  * memory meanwhile, which waits for the kernel, and the kernel would wait for this very thread.
@@ -296,8 +305,8 @@ static mscclpp_status_t run_with_proxy(mscclpp_fabric_t *fabric, const mscclpp_d
 mscclpp_status_t mscclpp_fabric_run(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream,
                                     const mscclpp_choice_t *choice, const mscclpp_dev_args_t *args)
 {
-    /* Such a kernel needs no proxy. What earlier calls left to the proxy, mscclpp_fabric_progress_all completes. */
-    const bool stores_packets = fabric->maps && choice->epochs != 0;
+    /* A kernel that stores packets needs no proxy. mscclpp_fabric_progress_all completes what earlier calls left. */
+    const bool stores_packets = fabric->is_mapped && choice->epochs != 0;
     mscclpp_dev_nodes_args_t kernel_args;
     mscclpp_dev_launch_t launch;
     mscclpp_status_t status;
@@ -313,7 +322,7 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_fabric_t *fabric, mscclpp_gpu_stream
     launch.nblocks = choice->nblocks;
     launch.nthreads = choice->nthreads;
     launch.args = &kernel_args;
-    if (!fabric->owner || (stream != NULL && stores_packets)) {
+    if (!fabric->is_owner || (stream != NULL && stores_packets)) {
         return mscclpp_runner_launch(fabric->runner, stream, &launch, choice->algo->name);
     }
     if (stream != NULL) {
@@ -333,6 +342,7 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_fabric_t *fabric, mscclpp_gpu_stream
     if (status != MSCCLPP_OK) {
         mscclpp_proxy_stop(fabric->proxy);
     }
+    /* No rank of another node is late any more. */
     mscclpp_board_store(&fabric->group->board[fabric->group->rank].absent, 0);
     count_exchanges(fabric, choice, args);
     __atomic_store_n(&fabric->in_call, false, __ATOMIC_RELEASE);
@@ -362,7 +372,10 @@ mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_gpu_s
                                          uint64_t tiles, const char *what)
 {
     const mscclpp_dev_args_t common = args->nodes.common;
-    /* Neighbours in the trees are powers of 2 apart, as are partners in rounds with radix 2. */
+    /*
+     * A radix is a kind of links. It is 0 for calls without rounds. Neighbours in the trees are powers of 2 apart, as
+     * are partners in rounds with radix 2.
+     */
     const mscclpp_fabric_links_t links = args->nodes.pattern == MSCCLPP_DEV_NODES_RING    ? MSCCLPP_FABRIC_RING
                                          : args->nodes.pattern == MSCCLPP_DEV_NODES_TREES ? 2
                                          : args->radix != 0                               ? args->radix
@@ -378,7 +391,7 @@ mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_gpu_s
     }
     fill_args(fabric, &common, &args->nodes);
     launch->args = args;
-    if (!fabric->owner) {
+    if (!fabric->is_owner) {
         return mscclpp_runner_launch(fabric->runner, stream, launch, what);
     }
     if (stream != NULL) {
@@ -415,12 +428,12 @@ mscclpp_status_t mscclpp_fabric_run_joined(mscclpp_fabric_t *fabric, mscclpp_gpu
         return enqueue(fabric, stream, launch, what);
     }
     ++fabric->calls;
-    fabric->joined = true;
+    fabric->is_joined = true;
     status = run_with_proxy(fabric, launch, what, bytes);
     if (status != MSCCLPP_OK) {
         mscclpp_proxy_stop(fabric->proxy);
     }
-    fabric->joined = false;
+    fabric->is_joined = false;
     mscclpp_board_store(&fabric->group->board[fabric->group->rank].absent, 0);
     __atomic_store_n(&fabric->in_call, false, __ATOMIC_RELEASE);
     return status;
@@ -465,7 +478,7 @@ mscclpp_status_t mscclpp_fabric_renew(mscclpp_fabric_t *fabric, const mscclpp_pr
     uint64_t size;
     void *zeros;
 
-    if (status == MSCCLPP_OK && fabric->owner) {
+    if (status == MSCCLPP_OK && fabric->is_owner) {
         size = fabric->area_size - fabric->packets_offset;
         zeros = calloc(1, size);
         if (zeros == NULL) {

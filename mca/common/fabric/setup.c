@@ -13,16 +13,16 @@
 #define SLOT_ALIGN ((uint64_t)256)
 
 /*
- * Creates the transport `ops`, with its tokens in memory of the kind `place`. *flags_p becomes what it can do. After an
- * error nothing of it is left.
+ * Creates the transport `ops`, with its tokens in memory of the kind `place`. Sets *flags_p to what it can do, and
+ * fabric->has_packets to whether it can carry packets. After an error nothing of it is left.
  */
 static mscclpp_status_t create_transport(mscclpp_fabric_t *fabric, const mscclpp_transport_ops_t *ops,
                                          mscclpp_transport_place_t place, uint32_t *flags_p)
 {
-    const uint64_t tokens =
+    const uint64_t token_count =
         (uint64_t)MSCCLPP_DEV_NODES_BLOCKS_OF((uint32_t)fabric->nodes.count) * (uint64_t)fabric->nodes.count;
     mscclpp_transport_params_t transport;
-    mscclpp_status_t status = mscclpp_fabric_allocate(fabric, place, tokens * sizeof(uint64_t), &fabric->tokens);
+    mscclpp_status_t status = mscclpp_fabric_allocate(fabric, place, token_count * sizeof(uint64_t), &fabric->tokens);
 
     if (status != MSCCLPP_OK) {
         return status;
@@ -37,7 +37,7 @@ static mscclpp_status_t create_transport(mscclpp_fabric_t *fabric, const mscclpp
     transport.one_host = fabric->nodes.one_host;
     transport.label = fabric->label;
     transport.tokens = fabric->tokens.host;
-    transport.token_count = tokens;
+    transport.token_count = token_count;
     transport.loss = &fabric->loss;
     fabric->ops = ops;
     fabric->place = place;
@@ -46,7 +46,7 @@ static mscclpp_status_t create_transport(mscclpp_fabric_t *fabric, const mscclpp
         fabric->transport = NULL;
         mscclpp_fabric_close_transport(fabric);
     }
-    fabric->packets = (*flags_p & MSCCLPP_WHOLE_WORDS) != 0;
+    fabric->has_packets = (*flags_p & MSCCLPP_WHOLE_WORDS) != 0;
     return status;
 }
 
@@ -79,7 +79,10 @@ static mscclpp_status_t open_transport(mscclpp_fabric_t *fabric, const mscclpp_t
     return status;
 }
 
-/* Logs which rank cannot use a transport, and notes if this rank has run out of descriptors. */
+/*
+ * After a vote in which a rank has failed: logs which rank cannot use a transport, unless that is no fault, and notes
+ * if this rank has run out of descriptors.
+ */
 static void report_failure(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob, const mscclpp_vote_t *vote,
                            const mscclpp_transport_ops_t *ops)
 {
@@ -98,13 +101,16 @@ static bool user_asks_for_transport(const mscclpp_fabric_t *fabric)
            strcmp(fabric->config.exchange_memory, "auto") != 0;
 }
 
-/* Chooses the first transport, from number *next_p on, that all ranks can use. *next_p becomes the number after it. */
+/*
+ * Opens the first transport, from number *next_p on, that all ranks can use, and sets *next_p to the number after it.
+ * Collective. Returns MSCCLPP_ERR_NOT_SUPPORTED on all ranks, after a message, if there is none.
+ */
 static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, int *next_p)
 {
-    static bool warned;
+    static bool has_warned;
     const mscclpp_oob_t *oob = &fabric->group->oob;
     mscclpp_vote_t vote;
-    bool warn;
+    bool warns;
 
     while (*next_p < mscclpp_transport_count) {
         const mscclpp_transport_ops_t *ops = mscclpp_transports[(*next_p)++];
@@ -112,16 +118,16 @@ static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, int *next_p)
 
         if (mscclpp_transport_may_take(ops, &fabric->config, fabric->nodes.one_host) &&
             !(ops->calls_driver && fabric->group->threads)) {
-            status = fabric->owner ? open_transport(fabric, ops) : MSCCLPP_OK;
+            status = fabric->is_owner ? open_transport(fabric, ops) : MSCCLPP_OK;
         }
-        status = mscclpp_vote_with(oob, status, fabric->packets || !fabric->owner, &vote);
+        status = mscclpp_vote_with(oob, status, fabric->has_packets || !fabric->is_owner, &vote);
         if (status != MSCCLPP_OK) {
             return status;
         }
         report_failure(fabric, oob, &vote, ops);
         if (vote.culprit < 0) {
             fabric->ops = ops;
-            fabric->packets = vote.all;
+            fabric->has_packets = vote.all;
             mscclpp_log(oob->rank == 0 ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_DEBUG,
                         "%s: inter-node transport %s: %d nodes of %d to %d ranks, partial results in %s memory",
                         oob->label, ops->name, fabric->nodes.count, fabric->nodes.shards,
@@ -136,15 +142,19 @@ static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, int *next_p)
                      mscclpp_status_string(MSCCLPP_ERR_NO_DESCRIPTORS));
     }
     /* If the user has asked for it by name, warn, but only once per process. */
-    warn = user_asks_for_transport(fabric) && oob->rank == 0 && !__atomic_exchange_n(&warned, true, __ATOMIC_RELAXED);
-    mscclpp_log(warn ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
+    warns =
+        user_asks_for_transport(fabric) && oob->rank == 0 && !__atomic_exchange_n(&has_warned, true, __ATOMIC_RELAXED);
+    mscclpp_log(warns ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
                 "%s: no inter-node transport that all ranks have (coll_mscclpp_transport is %s, "
                 "coll_mscclpp_exchange_memory %s): device buffers are staged; coll_mscclpp_verbose 2 says why",
                 oob->label, fabric->config.transport, fabric->config.exchange_memory);
     return MSCCLPP_ERR_NOT_SUPPORTED;
 }
 
-/* Creates the area of slots, and what kernels use besides the links. The transport must be open. */
+/*
+ * Creates the area of slots, and what kernels use besides the links. The transport must be open. What was made before
+ * an error goes with the transport.
+ */
 static mscclpp_status_t prepare(mscclpp_fabric_t *fabric)
 {
     mscclpp_status_t status = mscclpp_fabric_allocate(fabric, fabric->place, fabric->area_size, &fabric->area);
@@ -156,8 +166,8 @@ static mscclpp_status_t prepare(mscclpp_fabric_t *fabric)
 }
 
 /*
- * Maps the packet slots of all other nodes for kernels, and returns true, if the transport can do that. Data that
- * signals order go through the proxy all the same.
+ * Maps the packet slots of all other nodes for kernels, and returns true, if the transport can do that and the user
+ * wants it. Data that signals order go through the proxy all the same.
  */
 static bool map_packets(mscclpp_fabric_t *fabric)
 {
@@ -186,10 +196,10 @@ static bool map_packets(mscclpp_fabric_t *fabric)
  */
 static void choose_stores(mscclpp_fabric_t *fabric, bool is_info)
 {
-    fabric->maps = fabric->packets && map_packets(fabric);
-    if (fabric->packets) {
+    fabric->is_mapped = fabric->has_packets && map_packets(fabric);
+    if (fabric->has_packets) {
         mscclpp_log(is_info ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_DEBUG, "%s: %s packets for other nodes", fabric->label,
-                    fabric->maps ? "kernels store" : "the proxy puts");
+                    fabric->is_mapped ? "kernels store" : "the proxy puts");
     }
 }
 
@@ -200,11 +210,11 @@ static void choose_stores(mscclpp_fabric_t *fabric, bool is_info)
  */
 static mscclpp_status_t connect_nodes(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob)
 {
-    const bool links_all = fabric->nodes.count <= (int)MSCCLPP_DEV_NODES_MAPPED || !fabric->packets;
+    const bool links_all = fabric->nodes.count <= (int)MSCCLPP_DEV_NODES_MAPPED || !fabric->has_packets;
     mscclpp_status_t status = fabric->places == NULL ? mscclpp_fabric_open_places(fabric) : MSCCLPP_OK;
     mscclpp_vote_t vote;
 
-    if (status == MSCCLPP_OK && fabric->owner) {
+    if (status == MSCCLPP_OK && fabric->is_owner) {
         status = prepare(fabric);
     }
     status = mscclpp_fabric_link(fabric, links_all ? MSCCLPP_FABRIC_ALL : MSCCLPP_FABRIC_STEPS, status, &vote);
@@ -212,13 +222,16 @@ static mscclpp_status_t connect_nodes(mscclpp_fabric_t *fabric, const mscclpp_oo
         report_failure(fabric, oob, &vote, fabric->ops);
         status = MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    if (status == MSCCLPP_OK && fabric->owner) {
+    if (status == MSCCLPP_OK && fabric->is_owner) {
         choose_stores(fabric, oob->rank == 0);
     }
     return status;
 }
 
-/* Chooses a transport and connects the nodes. If ranks cannot reach one another, tries the next transport. */
+/*
+ * Chooses a transport and connects the nodes. If ranks cannot reach one another, tries the next transport. Collective,
+ * with the same result on all ranks.
+ */
 static mscclpp_status_t open_and_connect(mscclpp_fabric_t *fabric)
 {
     mscclpp_status_t status;
@@ -288,8 +301,8 @@ mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_c
     fabric->node = (mscclpp_fabric_node_t *)(void *)(fabric + 1);
     fabric->runner = runner;
     fabric->group = group;
-    fabric->owner = nodes->rank < nodes->shards;
-    fabric->nodes = *nodes;
+    fabric->is_owner = nodes->rank < nodes->shards;
+    fabric->nodes = *nodes; /* now owned by the fabric */
     memset(nodes, 0, sizeof(*nodes));
     fabric->config = *config;
     fabric->gpu = runner->gpu;

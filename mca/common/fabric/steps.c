@@ -16,8 +16,8 @@ const mscclpp_fabric_steps_t *mscclpp_fabric_steps(const mscclpp_fabric_t *fabri
 }
 
 /*
- * For each step in which a node receives: counts the messages from the same sender up to this one (`number`) and in the
- * whole list (`all`).
+ * Numbers the messages that a node receives. For each step in which it does, sets `number` to how many messages have
+ * come from the same sender up to this one, and `total` to how many come in the whole list. Both must be 0 before.
  */
 static void number_messages(mscclpp_dev_step_t *step, uint32_t count)
 {
@@ -25,16 +25,19 @@ static void number_messages(mscclpp_dev_step_t *step, uint32_t count)
 
     for (i = 0; i < count; ++i) {
         for (j = 0; j < count; ++j) {
-            const bool same_sender = step[i].kind != MSCCLPP_DEV_STEP_SEND && step[j].kind != MSCCLPP_DEV_STEP_SEND &&
-                                     step[i].peer == step[j].peer;
+            const bool is_same_sender = step[i].kind != MSCCLPP_DEV_STEP_SEND &&
+                                        step[j].kind != MSCCLPP_DEV_STEP_SEND && step[i].peer == step[j].peer;
 
-            step[i].number += same_sender && j <= i;
-            step[i].all += same_sender;
+            step[i].number += is_same_sender && j <= i;
+            step[i].total += is_same_sender;
         }
     }
 }
 
-/* Fills in this node's list of a schedule, and its description. With too many nodes for it, the list stays empty. */
+/*
+ * Fills in this node's list of a schedule, and its description. If there are too many nodes for the schedule, the list
+ * stays empty.
+ */
 static void fill_list(const mscclpp_fabric_t *fabric, mscclpp_schedule_kind_t kind, mscclpp_fabric_steps_t *steps)
 {
     mscclpp_dev_steps_t *kernel = &steps->kernel;

@@ -44,8 +44,9 @@ void mscclpp_fabric_close_view(mscclpp_fabric_t *fabric)
 }
 
 /*
- * Returns the tokens. If they are in device memory, returns the last copy that was made in this call, and starts a new
- * one every VIEW_PERIOD; NULL: there is none yet, or the GPU runtime must not be called.
+ * Returns the tokens. If they are in device memory, returns the last copy of them that was made in this call, and
+ * starts a new one every VIEW_PERIOD. Returns NULL if there is no copy yet, or `may_ask` is false: the GPU runtime must
+ * not be called. Never waits.
  */
 static const uint64_t *look_at_tokens(mscclpp_fabric_t *fabric, bool may_ask)
 {
@@ -60,21 +61,21 @@ static const uint64_t *look_at_tokens(mscclpp_fabric_t *fabric, bool may_ask)
     if (fabric->viewed_call != fabric->calls) {
         fabric->viewed_call = fabric->calls;
         fabric->viewed_at = now;
-        fabric->viewed = fabric->viewing = false;
+        fabric->has_view = fabric->is_copying = false;
     }
     if (mscclpp_copier_test(&fabric->viewer, fabric->gpu) == MSCCLPP_OK) {
-        fabric->viewed = fabric->viewed || fabric->viewing;
-        fabric->viewing = false;
+        fabric->has_view = fabric->has_view || fabric->is_copying;
+        fabric->is_copying = false;
     }
-    if (!fabric->viewing && now - fabric->viewed_at >= VIEW_PERIOD) {
+    if (!fabric->is_copying && now - fabric->viewed_at >= VIEW_PERIOD) {
         fabric->viewed_at = now;
-        fabric->viewing = mscclpp_copier_add(&fabric->viewer, fabric->gpu, fabric->device, fabric->view,
-                                             fabric->tokens.device, tokens_size(fabric)) == MSCCLPP_OK;
+        fabric->is_copying = mscclpp_copier_add(&fabric->viewer, fabric->gpu, fabric->device, fabric->view,
+                                                fabric->tokens.device, tokens_size(fabric)) == MSCCLPP_OK;
     }
-    return fabric->viewed ? fabric->view : NULL;
+    return fabric->has_view ? fabric->view : NULL;
 }
 
-/* Returns the number of signals that have come from a node, in all calls. */
+/* Returns the number of signals that have come from a node, to all blocks and in all calls. */
 static uint64_t count_signals(const mscclpp_fabric_t *fabric, const uint64_t *tokens, int node)
 {
     uint64_t sum = 0;
@@ -138,7 +139,7 @@ static uint64_t find_partner(const mscclpp_fabric_t *fabric, const mscclpp_fabri
 }
 
 /* Returns the unit of the first packet of message `j` of a round. An empty message has a packet of its own. */
-static uint64_t unit_of(const mscclpp_fabric_t *fabric, uint32_t sender, uint32_t round, uint32_t j)
+static uint64_t first_unit_of(const mscclpp_fabric_t *fabric, uint32_t sender, uint32_t round, uint32_t j)
 {
     const mscclpp_dev_rounds_t *rounds = &fabric->rounds;
     const mscclpp_dev_rounds_message_t message = mscclpp_dev_rounds_message(rounds, sender, round, j);
@@ -162,7 +163,7 @@ static uint64_t find_in_rounds(const mscclpp_fabric_t *fabric)
             const uint32_t distance = mscclpp_dev_rounds_message(rounds, rounds->node, round, j).distance;
             const uint32_t sender = mscclpp_dev_rounds_before(rounds, distance);
 
-            if (distance != 0 && !has_packet(fabric, unit_of(fabric, sender, round, j))) {
+            if (distance != 0 && !has_packet(fabric, first_unit_of(fabric, sender, round, j))) {
                 return mscclpp_board_add_absent(0, fabric->nodes.owners[sender]);
             }
         }
@@ -207,28 +208,29 @@ static uint64_t find_in_trees(const mscclpp_fabric_t *fabric, const uint64_t *to
  */
 static uint64_t find_in_ring(const mscclpp_fabric_t *fabric, const uint64_t *tokens)
 {
-    const uint32_t count = (uint32_t)fabric->nodes.count, own = (uint32_t)fabric->nodes.node;
-    const uint32_t previous = MSCCLPP_DEV_NODES_BEHIND(count, own, 1);
+    const uint32_t count = (uint32_t)fabric->nodes.count, own_node = (uint32_t)fabric->nodes.node;
+    const uint32_t previous = MSCCLPP_DEV_NODES_BEHIND(count, own_node, 1);
 
     return owes(fabric, tokens, previous) ? mscclpp_board_add_absent(0, fabric->nodes.owners[previous]) : 0;
 }
 
 uint64_t mscclpp_fabric_absent(mscclpp_fabric_t *fabric, bool may_ask)
 {
-    const bool packets = fabric->first_flag != 0;
+    const bool uses_packets = fabric->first_flag != 0;
     const mscclpp_fabric_steps_t *steps = mscclpp_fabric_steps(fabric, fabric->pattern);
     const uint64_t *tokens;
     uint64_t absent = 0;
     int node;
 
-    if (!fabric->owner || fabric->joined) {
+    if (!fabric->is_owner || fabric->is_joined) {
         return 0;
     }
-    tokens = packets ? NULL : look_at_tokens(fabric, may_ask);
-    if (packets ? fabric->area.on_device : tokens == NULL) {
+    tokens = uses_packets ? NULL : look_at_tokens(fabric, may_ask);
+    /* The host cannot look at packets in device memory, or at tokens that are not copied yet. */
+    if (uses_packets ? fabric->area.on_device : tokens == NULL) {
         return 0;
     }
-    if (packets && fabric->rounds.radix != 0) {
+    if (uses_packets && fabric->rounds.radix != 0) {
         return find_in_rounds(fabric);
     }
     if (fabric->coll_tiles > 0 && fabric->pattern == MSCCLPP_DEV_NODES_RING) {
@@ -242,8 +244,8 @@ uint64_t mscclpp_fabric_absent(mscclpp_fabric_t *fabric, bool may_ask)
     }
     for (node = 0; node < fabric->nodes.count; ++node) {
         if (node != fabric->nodes.node &&
-            !(packets ? has_packets(fabric, node)
-                      : count_signals(fabric, tokens, node) > fabric->node[node].exchanges)) {
+            !(uses_packets ? has_packets(fabric, node)
+                           : count_signals(fabric, tokens, node) > fabric->node[node].exchanges)) {
             absent = mscclpp_board_add_absent(absent, fabric->nodes.owners[node]);
         }
     }

@@ -18,7 +18,10 @@ static mscclpp_plan_place_t rank_place(uint32_t rank)
     return (mscclpp_plan_place_t){(int)rank, -1, -1, -1, NULL};
 }
 
-/* Checks the numbers that apply to the plan as a whole. */
+/*
+ * Checks the numbers that apply to the plan as a whole. A block has whole warps of 32 threads. The reader has checked
+ * that there are at most 1024.
+ */
 static void check_head(const frame_t *frame)
 {
     const mscclpp_plan_t *plan = frame->plan;
@@ -49,17 +52,18 @@ static uint32_t common_count(const frame_t *frame, mscclpp_plan_buffer_t type)
     const mscclpp_plan_t *plan = frame->plan;
     uint32_t count = 0, first = 0;
 
-    for (uint32_t r = 0; r < plan->rank_count; ++r) {
-        if (plan->ranks[r].chunks[type] == 0) {
+    for (uint32_t rank_number = 0; rank_number < plan->rank_count; ++rank_number) {
+        if (plan->ranks[rank_number].chunks[type] == 0) {
             continue;
         }
         if (count == 0) {
-            count = plan->ranks[r].chunks[type];
-            first = r;
-        } else if (plan->ranks[r].chunks[type] != count) {
-            mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "chunks", rank_place(r),
+            count = plan->ranks[rank_number].chunks[type];
+            first = rank_number;
+        } else if (plan->ranks[rank_number].chunks[type] != count) {
+            mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "chunks", rank_place(rank_number),
                                      "%u %s chunks, but rank %u has %u: chunks have one size on all ranks",
-                                     plan->ranks[r].chunks[type], mscclpp_plan_buffer_name(type), first, count);
+                                     plan->ranks[rank_number].chunks[type], mscclpp_plan_buffer_name(type), first,
+                                     count);
         }
     }
     return count;
@@ -115,8 +119,9 @@ static void check_shape(const frame_t *frame)
 }
 
 /*
- * Pairs the first channel of a rank to a peer with the first channel of that peer to the rank, the second ones, and so
- * on. Channels left over have no pair. Returns false if there is no memory.
+ * Pairs the channels of a type: the first channel of a rank to a peer with the first channel of that peer to the rank,
+ * the second ones, and so on. Channels left over have no pair. Returns false if there is no memory; no channel is
+ * paired then. check_peers must have found no fault.
  */
 static bool pair_channels(const frame_t *frame, int type)
 {
@@ -129,29 +134,29 @@ static bool pair_channels(const frame_t *frame, int type)
      */
     uint32_t *counts = calloc(ranks * ranks, sizeof(*counts)), *starts = NULL, *channels = NULL;
     size_t total = 0, entry;
-    bool ok = counts != NULL;
+    bool has_memory = counts != NULL;
 
-    for (uint32_t r = 0; r < plan->rank_count; ++r) {
-        total += plan->ranks[r].channel_count[type];
+    for (uint32_t rank_number = 0; rank_number < plan->rank_count; ++rank_number) {
+        total += plan->ranks[rank_number].channel_count[type];
     }
-    starts = ok ? calloc(ranks * ranks + 1, sizeof(*starts)) : NULL;
+    starts = has_memory ? calloc(ranks * ranks + 1, sizeof(*starts)) : NULL;
     channels = starts != NULL ? calloc(total + 1, sizeof(*channels)) : NULL;
-    ok = channels != NULL;
-    for (uint32_t r = 0; ok && r < plan->rank_count; ++r) {
-        for (uint32_t i = 0; i < plan->ranks[r].channel_count[type]; ++i) {
-            ++starts[r * ranks + plan->ranks[r].channels[type][i].peer + 1];
+    has_memory = channels != NULL;
+    for (uint32_t rank_number = 0; has_memory && rank_number < plan->rank_count; ++rank_number) {
+        for (uint32_t i = 0; i < plan->ranks[rank_number].channel_count[type]; ++i) {
+            ++starts[rank_number * ranks + plan->ranks[rank_number].channels[type][i].peer + 1];
         }
     }
-    for (entry = 0; ok && entry < ranks * ranks; ++entry) {
+    for (entry = 0; has_memory && entry < ranks * ranks; ++entry) {
         starts[entry + 1] += starts[entry];
     }
-    for (uint32_t r = 0; ok && r < plan->rank_count; ++r) {
-        for (uint32_t i = 0; i < plan->ranks[r].channel_count[type]; ++i) {
-            entry = r * ranks + plan->ranks[r].channels[type][i].peer;
+    for (uint32_t rank_number = 0; has_memory && rank_number < plan->rank_count; ++rank_number) {
+        for (uint32_t i = 0; i < plan->ranks[rank_number].channel_count[type]; ++i) {
+            entry = rank_number * ranks + plan->ranks[rank_number].channels[type][i].peer;
             channels[starts[entry] + counts[entry]++] = i;
         }
     }
-    for (size_t rank = 0; ok && rank < ranks; ++rank) {
+    for (size_t rank = 0; has_memory && rank < ranks; ++rank) {
         for (size_t peer = 0; peer < ranks; ++peer) {
             for (uint32_t i = 0; i < counts[rank * ranks + peer]; ++i) {
                 plan->ranks[rank].channels[type][channels[starts[rank * ranks + peer] + i]].pair =
@@ -162,7 +167,7 @@ static bool pair_channels(const frame_t *frame, int type)
     free(counts);
     free(starts);
     free(channels);
-    return ok;
+    return has_memory;
 }
 
 /*
@@ -174,30 +179,30 @@ static bool check_peers(const frame_t *frame)
     const mscclpp_plan_t *plan = frame->plan;
     int faults_before = frame->report->faults;
 
-    for (uint32_t r = 0; r < plan->rank_count; ++r) {
-        const mscclpp_plan_rank_t *rank = &plan->ranks[r];
+    for (uint32_t rank_number = 0; rank_number < plan->rank_count; ++rank_number) {
+        const mscclpp_plan_rank_t *rank = &plan->ranks[rank_number];
 
         for (int type = 0; type < MSCCLPP_PLAN_SWITCH; ++type) {
             for (uint32_t i = 0; i < rank->channel_count[type]; ++i) {
                 if (rank->channels[type][i].peer >= plan->rank_count) {
-                    mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "peer", rank_place(r),
+                    mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "peer", rank_place(rank_number),
                                              "%s channel %u is connected to rank %u of %u",
                                              mscclpp_plan_channel_name((mscclpp_plan_channel_type_t)type), i,
                                              rank->channels[type][i].peer, plan->rank_count);
-                } else if (rank->channels[type][i].peer == r) {
-                    mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "self-channel", rank_place(r),
-                                             "%s channel %u is connected to the rank itself",
+                } else if (rank->channels[type][i].peer == rank_number) {
+                    mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "self-channel",
+                                             rank_place(rank_number), "%s channel %u is connected to the rank itself",
                                              mscclpp_plan_channel_name((mscclpp_plan_channel_type_t)type), i);
                 }
             }
         }
         for (uint32_t i = 0; i < rank->remote_count; ++i) {
             if (rank->remotes[i].rank >= plan->rank_count) {
-                mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "peer", rank_place(r),
+                mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "peer", rank_place(rank_number),
                                          "remote buffer %u is of rank %u of %u", i, rank->remotes[i].rank,
                                          plan->rank_count);
-            } else if (rank->remotes[i].rank == r) {
-                mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "self-remote", rank_place(r),
+            } else if (rank->remotes[i].rank == rank_number) {
+                mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "self-remote", rank_place(rank_number),
                                          "remote buffer %u is one of its own", i);
             }
         }
@@ -206,13 +211,13 @@ static bool check_peers(const frame_t *frame)
 }
 
 /* Tells whether two switch channels have the same ranks and buffer type. */
-static bool same_group(const mscclpp_plan_group_t *a, const mscclpp_plan_group_t *b)
+static bool is_same_group(const mscclpp_plan_group_t *first, const mscclpp_plan_group_t *second)
 {
-    if (a->count != b->count || a->type != b->type) {
+    if (first->count != second->count || first->type != second->type) {
         return false;
     }
-    for (uint32_t i = 0; i < a->count; ++i) {
-        if (a->ranks[i] != b->ranks[i]) {
+    for (uint32_t i = 0; i < first->count; ++i) {
+        if (first->ranks[i] != second->ranks[i]) {
             return false;
         }
     }
@@ -220,34 +225,34 @@ static bool same_group(const mscclpp_plan_group_t *a, const mscclpp_plan_group_t
 }
 
 /*
- * Checks switch channel `position` of rank `r`: its ranks exist and ascend, the rank itself is among them, and all of
- * them have the same switch channel at the same position. Reports the first fault.
+ * Checks switch channel `position` of rank `rank_number`: its ranks exist and ascend, the rank itself is among them,
+ * and all of them have the same switch channel at the same position. Reports the first fault.
  */
-static void check_group(const frame_t *frame, uint32_t r, uint32_t position)
+static void check_group(const frame_t *frame, uint32_t rank_number, uint32_t position)
 {
     const mscclpp_plan_t *plan = frame->plan;
-    const mscclpp_plan_group_t *group = &plan->ranks[r].groups[position];
+    const mscclpp_plan_group_t *group = &plan->ranks[rank_number].groups[position];
     bool has_own = false;
 
     for (uint32_t i = 0; i < group->count; ++i) {
-        has_own = has_own || group->ranks[i] == r;
+        has_own = has_own || group->ranks[i] == rank_number;
         if (group->ranks[i] >= plan->rank_count || (i > 0 && group->ranks[i] <= group->ranks[i - 1])) {
-            mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "switch-group", rank_place(r),
+            mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "switch-group", rank_place(rank_number),
                                      "switch channel %u names rank %u where a larger one of %u ranks is due", position,
                                      group->ranks[i], plan->rank_count);
             return;
         }
     }
     if (!has_own) {
-        mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "switch-group", rank_place(r),
+        mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "switch-group", rank_place(rank_number),
                                  "switch channel %u leaves out the rank itself", position);
         return;
     }
     for (uint32_t i = 0; i < group->count; ++i) {
         const mscclpp_plan_rank_t *member = &plan->ranks[group->ranks[i]];
 
-        if (position >= member->group_count || !same_group(group, &member->groups[position])) {
-            mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "switch-group", rank_place(r),
+        if (position >= member->group_count || !is_same_group(group, &member->groups[position])) {
+            mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "switch-group", rank_place(rank_number),
                                      "switch channel %u is not the same on rank %u", position, group->ranks[i]);
             return;
         }
@@ -268,9 +273,9 @@ void mscclpp_plan_check_frame(mscclpp_plan_t *plan, mscclpp_plan_report_t *repor
             report->no_memory = true;
         }
     }
-    for (uint32_t r = 0; r < plan->rank_count; ++r) {
-        for (uint32_t i = 0; i < plan->ranks[r].group_count; ++i) {
-            check_group(&frame, r, i);
+    for (uint32_t rank_number = 0; rank_number < plan->rank_count; ++rank_number) {
+        for (uint32_t i = 0; i < plan->ranks[rank_number].group_count; ++i) {
+            check_group(&frame, rank_number, i);
         }
     }
 }

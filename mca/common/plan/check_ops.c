@@ -124,7 +124,7 @@ static bool find_multicast(const state_t *state, mscclpp_plan_item_t *item)
 }
 
 /* Checks that the chunks exist on every rank where they are read or written. Returns false after a fault. */
-static bool check_chunks(const state_t *state, const mscclpp_plan_item_t *item, bool packets)
+static bool check_chunks(const state_t *state, const mscclpp_plan_item_t *item, bool are_packets)
 {
     const mscclpp_plan_t *plan = state->plan;
     const mscclpp_plan_group_t *group =
@@ -133,17 +133,18 @@ static bool check_chunks(const state_t *state, const mscclpp_plan_item_t *item, 
     uint32_t count = group != NULL ? group->count : 1;
 
     /* Packets take twice the bytes; protocol LL makes room for that. */
-    if (packets && !plan->packets) {
+    if (are_packets && !plan->packets) {
         end *= 2;
     }
     for (uint32_t i = 0; i < count; ++i) {
-        uint32_t r = group != NULL ? group->ranks[i] : item->rank;
+        uint32_t rank_number = group != NULL ? group->ranks[i] : item->rank;
 
-        if (end > plan->ranks[r].chunks[item->type]) {
+        if (end > plan->ranks[rank_number].chunks[item->type]) {
             return refuse(state, "chunk-range", "chunks %u to %llu%s of the %s of rank %u, which has %u", item->index,
                           (unsigned long long)item->index + item->size - 1,
-                          packets && !plan->packets ? ", as packets of twice the size," : "",
-                          mscclpp_plan_buffer_name(item->type), r, plan->ranks[r].chunks[item->type]);
+                          are_packets && !plan->packets ? ", as packets of twice the size," : "",
+                          mscclpp_plan_buffer_name(item->type), rank_number,
+                          plan->ranks[rank_number].chunks[item->type]);
         }
     }
     return true;
@@ -151,7 +152,7 @@ static bool check_chunks(const state_t *state, const mscclpp_plan_item_t *item, 
 
 /*
  * Checks entry `i` of a list of sources or targets, which has to be what the operation takes there, and looks up what
- * it names. Returns false after a fault.
+ * it names. `list` is the list's name for messages. Returns false after a fault.
  */
 static bool check_item(const state_t *state, const mscclpp_plan_op_t *op, const char *list, uint32_t i,
                        mscclpp_plan_takes_t takes, mscclpp_plan_item_t *item)
@@ -269,8 +270,8 @@ static bool is_reduction(mscclpp_plan_op_kind_t kind)
 }
 
 /*
- * Checks an operation that moves data. `pipeline` is the pipeline around it, or NULL. Reports the first fault, and
- * returns false after it.
+ * Checks an operation that moves data, and looks up what it names. `pipeline` is the pipeline around it, or NULL.
+ * Reports the first fault, and returns false after it.
  */
 static bool check_data(state_t *state, mscclpp_plan_op_t *op, const mscclpp_plan_op_t *pipeline)
 {
@@ -304,6 +305,7 @@ static bool check_data(state_t *state, mscclpp_plan_op_t *op, const mscclpp_plan
                                            op->dst[0].where == MSCCLPP_PLAN_REMOTE && !check_port(state, op))) {
         return false;
     }
+    /* A call has one operation, so all reductions of a plan must be of the same kind. */
     if (is_reduction(op->kind)) {
         if (state->reduction != NULL && state->reduction->reduce != op->reduce) {
             return refuse(state, "reduce-op", "it says \"%s\", but operations before it say \"%s\"",
@@ -329,7 +331,10 @@ static bool check_data(state_t *state, mscclpp_plan_op_t *op, const mscclpp_plan
     return true;
 }
 
-/* Checks an operation that signals, waits or flushes. Returns false after a fault. */
+/*
+ * Checks an operation that signals, waits or flushes. A thread of the block handles each of its channels, so there
+ * cannot be more channels than threads. Returns false after a fault.
+ */
 static bool check_signals(const state_t *state, const mscclpp_plan_op_t *op)
 {
     bool is_wait = op->kind == MSCCLPP_PLAN_OP_WAIT || op->kind == MSCCLPP_PLAN_OP_RLXWAIT;
@@ -359,7 +364,7 @@ static bool check_signals(const state_t *state, const mscclpp_plan_op_t *op)
     return true;
 }
 
-/* Checks an operation on semaphores. Returns false after a fault. */
+/* Checks an operation on semaphores, each of which a thread of the block handles. Returns false after a fault. */
 static bool check_semaphores(const state_t *state, const mscclpp_plan_op_t *op)
 {
     if (op->semaphore_count == 0) {
@@ -378,7 +383,10 @@ static bool check_semaphores(const state_t *state, const mscclpp_plan_op_t *op)
     return true;
 }
 
-/* Checks a pipeline itself; its operations are visited separately. Returns false after a fault. */
+/*
+ * Checks a pipeline itself; its operations are visited separately. Kernels move units of 16 bytes, which a turn must
+ * not cut. Returns false after a fault.
+ */
 static bool check_pipeline(const state_t *state, const mscclpp_plan_op_t *op)
 {
     if (op->unit == 0 || op->unit % state->plan->alignment != 0 || op->unit % 16 != 0) {
@@ -438,9 +446,9 @@ void mscclpp_plan_check_ops(mscclpp_plan_t *plan, mscclpp_plan_report_t *report)
 {
     state_t state = {plan, report, mscclpp_plan_nowhere, NULL, false};
 
-    for (uint32_t r = 0; r < plan->rank_count; ++r) {
-        state.has_chunks = state.has_chunks || plan->ranks[r].chunks[MSCCLPP_PLAN_INPUT] > 0 ||
-                           plan->ranks[r].chunks[MSCCLPP_PLAN_OUTPUT] > 0;
+    for (uint32_t rank_number = 0; rank_number < plan->rank_count; ++rank_number) {
+        state.has_chunks = state.has_chunks || plan->ranks[rank_number].chunks[MSCCLPP_PLAN_INPUT] > 0 ||
+                           plan->ranks[rank_number].chunks[MSCCLPP_PLAN_OUTPUT] > 0;
     }
     mscclpp_plan_visit(plan, check_op, &state);
 }

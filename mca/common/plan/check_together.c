@@ -154,37 +154,38 @@ static void collect_events(void *context, mscclpp_plan_place_t place, mscclpp_pl
 /* For qsort: orders events by key, then by the turns of their pipelines, then by place. */
 static int compare_events(const void *left, const void *right)
 {
-    const event_t *a = left, *b = right;
+    const event_t *left_event = left, *right_event = right;
 
     for (int i = 0; i < 4; ++i) {
-        if (a->key[i] != b->key[i]) {
-            return a->key[i] < b->key[i] ? -1 : 1;
+        if (left_event->key[i] != right_event->key[i]) {
+            return left_event->key[i] < right_event->key[i] ? -1 : 1;
         }
     }
-    if (a->turn_chunks != b->turn_chunks) {
-        return a->turn_chunks < b->turn_chunks ? -1 : 1;
+    if (left_event->turn_chunks != right_event->turn_chunks) {
+        return left_event->turn_chunks < right_event->turn_chunks ? -1 : 1;
     }
-    if (a->turn_unit != b->turn_unit) {
-        return a->turn_unit < b->turn_unit ? -1 : 1;
+    if (left_event->turn_unit != right_event->turn_unit) {
+        return left_event->turn_unit < right_event->turn_unit ? -1 : 1;
     }
-    if (a->place.block != b->place.block) {
-        return a->place.block < b->place.block ? -1 : 1;
+    if (left_event->place.block != right_event->place.block) {
+        return left_event->place.block < right_event->place.block ? -1 : 1;
     }
-    if (a->place.op != b->place.op) {
-        return a->place.op < b->place.op ? -1 : 1;
+    if (left_event->place.op != right_event->place.op) {
+        return left_event->place.op < right_event->place.op ? -1 : 1;
     }
-    return a->place.inner - b->place.inner;
+    return left_event->place.inner - right_event->place.inner;
 }
 
 /* Tells whether two events use the same thing. */
-static bool same_key(const event_t *a, const event_t *b)
+static bool is_same_key(const event_t *first, const event_t *second)
 {
-    return memcmp(a->key, b->key, sizeof(a->key)) == 0;
+    return memcmp(first->key, second->key, sizeof(first->key)) == 0;
 }
 
 /*
- * Checks the events of one channel or semaphore: there must be as many signals as waits, or releases as acquires, among
- * those outside of pipelines and among those in pipelines of each number of turns.
+ * Checks the `count` events of one channel or semaphore, which are sorted by the turns of their pipelines: there must
+ * be as many signals as waits, or releases as acquires, among those outside of pipelines and among those in pipelines
+ * of each number of turns. Reports one fault at most.
  */
 static void check_balance(const list_t *list, const event_t *first, size_t count)
 {
@@ -237,13 +238,13 @@ static void check_balance(const list_t *list, const event_t *first, size_t count
 }
 
 /*
- * Checks the events of one barrier: all operations say the same number of blocks, as many blocks have the barrier, and
- * each comes to it equally often.
+ * Checks the `count` events of one barrier: all operations say the same number of blocks, as many blocks have the
+ * barrier, and each comes to it equally often. Reports one fault at most.
  */
 static void check_barrier(const list_t *list, const event_t *first, size_t count)
 {
     uint32_t blocks = 0;
-    int64_t times = 0, max_times = 0, min_times = INT64_MAX;
+    int64_t block_times = 0, max_times = 0, min_times = INT64_MAX;
 
     for (size_t i = 0; i < count; ++i) {
         if (first[i].op->barrier_blocks != first->op->barrier_blocks) {
@@ -255,25 +256,25 @@ static void check_barrier(const list_t *list, const event_t *first, size_t count
     }
     /* Events are sorted by turns before blocks, so those of a block may be apart. Each block is counted once. */
     for (size_t i = 0; i < count; ++i) {
-        bool new_block = true;
+        bool is_new_block = true;
 
-        for (size_t j = 0; j < i && new_block; ++j) {
-            new_block = first[j].place.block != first[i].place.block;
+        for (size_t j = 0; j < i && is_new_block; ++j) {
+            is_new_block = first[j].place.block != first[i].place.block;
         }
-        if (!new_block) {
+        if (!is_new_block) {
             continue;
         }
         ++blocks;
-        times = 0;
+        block_times = 0;
         for (size_t j = i; j < count; ++j) {
-            times += first[j].place.block == first[i].place.block;
+            block_times += first[j].place.block == first[i].place.block;
             if (first[j].turn_chunks != first->turn_chunks || first[j].turn_unit != first->turn_unit) {
                 min_times =
                     -1; /* the numbers of turns differ, so how often each block comes is left to the simulation */
             }
         }
-        max_times = times > max_times ? times : max_times;
-        min_times = times < min_times ? times : min_times;
+        max_times = block_times > max_times ? block_times : max_times;
+        min_times = block_times < min_times ? block_times : min_times;
     }
     if (blocks != first->op->barrier_blocks) {
         mscclpp_plan_add_finding(list->report, MSCCLPP_PLAN_INVALID, "barrier", first->place,
@@ -286,28 +287,31 @@ static void check_barrier(const list_t *list, const event_t *first, size_t count
     }
 }
 
-/* Checks the events of one operation of a group: its parts must all be done, each equally often. */
+/*
+ * Checks the `count` events of one operation of a group: its parts must all be done, each equally often. Reports one
+ * fault at most. If memory runs out, sets that in the report.
+ */
 static void check_group(const list_t *list, const event_t *first, size_t count)
 {
     uint32_t size = first->op->tbg_size;
-    uint32_t *times = calloc(size, sizeof(*times));
+    uint32_t *part_times = calloc(size, sizeof(*part_times));
 
-    if (times == NULL) {
+    if (part_times == NULL) {
         list->report->no_memory = true;
         return;
     }
     for (size_t i = 0; i < count; ++i) {
-        ++times[first[i].op->tb_id];
+        ++part_times[first[i].op->tb_id];
     }
     for (uint32_t i = 1; i < size; ++i) {
-        if (times[i] != times[0]) {
+        if (part_times[i] != part_times[0]) {
             mscclpp_plan_add_finding(list->report, MSCCLPP_PLAN_INVALID, "group", first->place,
                                      "of a group of %u blocks, part 0 is done %u times and part %u %u times", size,
-                                     times[0], i, times[i]);
+                                     part_times[0], i, part_times[i]);
             break;
         }
     }
-    free(times);
+    free(part_times);
 }
 
 /*
@@ -320,13 +324,13 @@ static void check_reuse(void *context, mscclpp_plan_place_t place, mscclpp_plan_
 {
     list_t *list = context;
     const mscclpp_plan_item_t *item;
-    bool over_port = op->channel_type == MSCCLPP_PLAN_PORT;
+    bool is_over_port = op->channel_type == MSCCLPP_PLAN_PORT;
 
     (void)pipeline;
     for (uint32_t i = 0; i < op->src_count + op->dst_count; ++i) {
         item = i < op->src_count ? &op->src[i] : &op->dst[i - op->src_count];
         if (item->type != MSCCLPP_PLAN_SCRATCH &&
-            (item->where != MSCCLPP_PLAN_LOCAL || (over_port && i < op->src_count))) {
+            (item->where != MSCCLPP_PLAN_LOCAL || (is_over_port && i < op->src_count))) {
             mscclpp_plan_add_finding(
                 list->report, MSCCLPP_PLAN_INVALID, "reuse", place,
                 "\"reuse_resources\" is for plans that peers and proxies touch the scratch of only; this "
@@ -349,7 +353,7 @@ void mscclpp_plan_check_together(mscclpp_plan_t *plan, mscclpp_plan_report_t *re
     for (size_t i = 0; !report->no_memory && i < list.count; i += count) {
         const event_t *first = &list.events[i];
 
-        for (count = 1; i + count < list.count && same_key(first, first + count); ++count) {
+        for (count = 1; i + count < list.count && is_same_key(first, first + count); ++count) {
         }
         switch (first->key[0]) {
         case OF_BARRIER:

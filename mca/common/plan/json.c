@@ -223,7 +223,7 @@ static int on_string(void *context, const unsigned char *text, size_t length)
     return value->text != NULL;
 }
 
-/* Adds an array or object, and opens it for the values that follow. */
+/* Adds an array or object, and opens it for the values that follow. Returns 1, or 0 with a reason, as on_* do. */
 static int open_value(builder_t *builder, mscclpp_json_type_t type)
 {
     mscclpp_json_t *value = add_value(builder, type);
@@ -291,8 +291,9 @@ static const yajl_callbacks callbacks = {.yajl_null = on_null,
                                          .yajl_end_array = on_end_of_container};
 
 /*
- * Writes one line to `why`: where the text is wrong, and in what way. The reason is the builder's if it has stopped the
- * parse, else yajl's, of which the first line is used.
+ * Writes one line to `why`: where the text is wrong, and in what way. `error_offset` is where the parse stopped, in
+ * bytes; lines and columns count from 1. The reason is the builder's if it has stopped the parse, else yajl's, of which
+ * the first line is used.
  */
 static void describe_error(const mscclpp_yajl_t *yajl, yajl_handle parser, const builder_t *builder, const char *text,
                            size_t error_offset, char *why, size_t why_size)

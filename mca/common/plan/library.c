@@ -17,7 +17,7 @@
 #include "mca/common/plan/visit.h"
 #include "mca/common/plan/words.h"
 
-#define FILES_MAX 1024
+#define FILES_MAX 1024                  /* of a library; further files are not read */
 #define MAX_CHUNKS ((uint64_t)64 << 20) /* of all ranks; plans with more are not surveyed chunk by chunk */
 
 struct mscclpp_plan_library {
@@ -127,18 +127,18 @@ static void note_access(survey_t *survey, mscclpp_plan_place_t place, const mscc
     const mscclpp_plan_t *plan = survey->file->plan;
     /* Where the rank's own block starts in a buffer that has a block for each rank. */
     const uint64_t rank_start = (uint64_t)rank * survey->file->chunks;
-    uint64_t first = (uint64_t)rank * survey->rank_chunks + survey->starts[item->type] + item->index;
+    uint64_t first_chunk = (uint64_t)rank * survey->rank_chunks + survey->starts[item->type] + item->index;
     const uint32_t block = 1 + (uint32_t)place.rank * (MSCCLPP_DEV_MAX_BLOCKS + 1) + (uint32_t)place.block;
 
     /* In place, input and output are one buffer, and the input's numbers stand for both. */
     if (plan->in_place && item->type != MSCCLPP_PLAN_SCRATCH) {
-        first += survey->starts[MSCCLPP_PLAN_INPUT] - survey->starts[item->type];
+        first_chunk += survey->starts[MSCCLPP_PLAN_INPUT] - survey->starts[item->type];
         if (plan->collective ==
             (item->type == MSCCLPP_PLAN_INPUT ? MSCCLPP_PLAN_ALLGATHER : MSCCLPP_PLAN_REDUCESCATTER)) {
-            first += rank_start;
+            first_chunk += rank_start;
         }
     }
-    for (uint64_t i = first; i < first + item->size && survey->uses != NULL; ++i) {
+    for (uint64_t i = first_chunk; i < first_chunk + item->size && survey->uses != NULL; ++i) {
         survey->uses[i].is_shared =
             survey->uses[i].is_shared || (survey->uses[i].block != 0 && survey->uses[i].block != block);
         survey->uses[i].block = block;
@@ -146,22 +146,22 @@ static void note_access(survey_t *survey, mscclpp_plan_place_t place, const mscc
     }
 }
 
-/* Notes what one source (`writes` false) or target of an operation means for the plan as a whole. */
-static void survey_item(survey_t *survey, mscclpp_plan_place_t place, const mscclpp_plan_item_t *item, bool packets,
+/* Notes what one source of an operation, or with `writes` one target, means for the plan as a whole. */
+static void survey_item(survey_t *survey, mscclpp_plan_place_t place, const mscclpp_plan_item_t *item, bool are_packets,
                         bool writes)
 {
     mscclpp_plan_file_t *file = survey->file;
     const mscclpp_plan_group_t *group;
 
     file->multicast = file->multicast || item->where == MSCCLPP_PLAN_MULTICAST;
-    survey->has_packets = survey->has_packets || packets;
-    survey->has_plain_scratch = survey->has_plain_scratch || (!packets && item->type == MSCCLPP_PLAN_SCRATCH);
+    survey->has_packets = survey->has_packets || are_packets;
+    survey->has_plain_scratch = survey->has_plain_scratch || (!are_packets && item->type == MSCCLPP_PLAN_SCRATCH);
     if (item->type != MSCCLPP_PLAN_SCRATCH) {
         file->shares = file->shares || item->where != MSCCLPP_PLAN_LOCAL;
         file->writes_input = file->writes_input || (writes && item->type == MSCCLPP_PLAN_INPUT);
         file->crosses = file->crosses || item->index % file->chunks + item->size > file->chunks;
     }
-    if (packets) {
+    if (are_packets) {
         return;
     }
     if (item->where != MSCCLPP_PLAN_MULTICAST) {
@@ -206,8 +206,8 @@ static void survey_plan(mscclpp_plan_file_t *file)
     survey_t survey = {.file = file};
     uint64_t max_chunks[MSCCLPP_PLAN_BUFFERS] = {0, 0, 0}, all_chunks;
 
-    for (uint32_t r = 0; r < plan->rank_count; ++r) {
-        const mscclpp_plan_rank_t *rank = &plan->ranks[r];
+    for (uint32_t rank_number = 0; rank_number < plan->rank_count; ++rank_number) {
+        const mscclpp_plan_rank_t *rank = &plan->ranks[rank_number];
         const uint32_t channels = rank->channel_count[MSCCLPP_PLAN_MEMORY] + rank->channel_count[MSCCLPP_PLAN_PORT];
 
         file->blocks = rank->block_count > file->blocks ? rank->block_count : file->blocks;
@@ -247,7 +247,10 @@ static void survey_plan(mscclpp_plan_file_t *file)
     free(survey.uses);
 }
 
-/* Makes the file's label. Refuses the file if there is no memory. */
+/*
+ * Makes the file's label, in which '?' stands for each character of the name that cannot be printed. Refuses the file
+ * if there is no memory.
+ */
 static void make_label(mscclpp_plan_file_t *file)
 {
     char label[80];
@@ -262,7 +265,10 @@ static void make_label(mscclpp_plan_file_t *file)
     }
 }
 
-/* Reads one file, checks it without a simulation, and notes what calls have to know of it, or why it is refused. */
+/*
+ * Reads one file, checks it without a simulation, and notes what calls have to know of it, or why it is refused. Sets
+ * file->plan unless the file cannot be read.
+ */
 static void read_and_check(mscclpp_plan_file_t *file)
 {
     mscclpp_plan_report_t report;
@@ -289,7 +295,7 @@ static void read_and_check(mscclpp_plan_file_t *file)
     if (file->refusal != NULL) {
         return;
     }
-    file->alone = file->plan->collective > MSCCLPP_PLAN_ALLTOALL;
+    file->alone = file->plan->collective > MSCCLPP_PLAN_ALLTOALL; /* the collectives of MPI come first */
     survey_plan(file);
     if (file->refusal == NULL &&
         (file->blocks > MSCCLPP_DEV_MAX_BLOCKS || file->plan->rank_count > MSCCLPP_DEV_MAX_RANKS)) {
@@ -401,7 +407,7 @@ const char *mscclpp_plan_library_misfit(const mscclpp_plan_file_t *file, bool on
     return file->multicast && !on_twin ? "its switch channels need multicast, which is not used on GPUs" : NULL;
 }
 
-/* Tells whether a report has a finding by this rule. */
+/* Tells whether a report has a finding by this rule, be it a fault or a note. */
 static bool has_rule(const mscclpp_plan_report_t *report, const char *rule)
 {
     for (int i = 0; i < report->count; ++i) {
@@ -414,18 +420,18 @@ static bool has_rule(const mscclpp_plan_report_t *report, const char *rule)
 
 /*
  * Simulates a plan, and finds out whether its packets have to order other stores; where that stays open, they have to.
- * Refuses the plan for what the simulation finds if `all` is set; else one launch is simulated.
+ * With `is_full`, simulates all launches, and refuses the plan for what that finds; else simulates one launch.
  */
-static void simulate(mscclpp_plan_file_t *file, bool all)
+static void simulate(mscclpp_plan_file_t *file, bool is_full)
 {
-    const mscclpp_plan_sim_options_t options = {all ? MSCCLPP_PLAN_LAUNCHES : 1, 1};
+    const mscclpp_plan_sim_options_t options = {is_full ? MSCCLPP_PLAN_LAUNCHES : 1, 1};
     mscclpp_plan_sim_stats_t stats;
     mscclpp_plan_report_t report;
     bool is_right;
 
     mscclpp_plan_report_init(&report);
     is_right = mscclpp_plan_simulate(file->plan, &options, &report, &stats);
-    if (!is_right && all) {
+    if (!is_right && is_full) {
         refuse_for(file, &report);
     } else if (is_right && !report.no_memory && !has_rule(&report, "size-limit")) {
         file->orders = has_rule(&report, "packet-order");
@@ -434,24 +440,26 @@ static void simulate(mscclpp_plan_file_t *file, bool all)
 }
 
 /*
- * Simulates a plan, unless an earlier process has kept what the simulation would find, and keeps it for later ones.
+ * Simulates a plan, unless an earlier process has kept what the simulation would find, and keeps that for later ones.
+ * With `is_full`, the whole simulation must pass; else it only has to be known whether packets have to order other
+ * stores. Sets file->orders, and refuses a plan that does not pass. Of a refused plan nothing is kept.
  */
-static void prove_once(mscclpp_plan_file_t *file, bool all)
+static void prove_once(mscclpp_plan_file_t *file, bool is_full)
 {
     static const char full_proof[] = "full", unordered_proof[] = "packets", ordered_proof[] = "ordering";
     const bool has_full_proof = mscclpp_plan_proof_is_kept(file->plan, full_proof);
     const bool is_unordered = !file->may_order || mscclpp_plan_proof_is_kept(file->plan, unordered_proof);
 
-    if ((has_full_proof || !all) && (is_unordered || mscclpp_plan_proof_is_kept(file->plan, ordered_proof))) {
+    if ((has_full_proof || !is_full) && (is_unordered || mscclpp_plan_proof_is_kept(file->plan, ordered_proof))) {
         file->orders = !is_unordered;
         mscclpp_info("execution plan %s was proven in an earlier run", file->path);
         return;
     }
-    simulate(file, all);
+    simulate(file, is_full);
     if (file->refusal != NULL || file->plan == NULL) {
         return;
     }
-    if (all) {
+    if (is_full) {
         mscclpp_plan_proof_keep(file->plan, full_proof);
     }
     if (file->may_order) {

@@ -8,10 +8,13 @@
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static mscclpp_yajl_t yajl;
-static bool opened;
+static bool is_open;
 static char refusal[256];
 
-/* Opens the library and finds its functions. Runs once. If that fails, `opened` stays false, and `refusal` is set. */
+/*
+ * Opens the library and finds its functions. Runs once, by pthread_once; the library stays open until the process ends.
+ * If that fails, `is_open` stays false, and `refusal` says why.
+ */
 static void open_library(void)
 {
     void *library = dlopen(MSCCLPP_YAJL_FILE, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -28,13 +31,13 @@ static void open_library(void)
     }
     MSCCLPP_YAJL_FUNCTIONS(MSCCLPP_YAJL_FIND)
 #undef MSCCLPP_YAJL_FIND
-    opened = true;
+    is_open = true;
 }
 
 const mscclpp_yajl_t *mscclpp_yajl_open(char *why, size_t why_size)
 {
     (void)pthread_once(&once, open_library);
-    if (!opened) {
+    if (!is_open) {
         (void)snprintf(why, why_size, "%s", refusal);
         return NULL;
     }

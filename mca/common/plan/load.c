@@ -9,8 +9,9 @@
 #include "mca/common/plan/plan.h"
 
 /*
- * Reads an open file to its end or to a read error, which the caller finds with ferror. The caller frees *text_p. A
- * file that is too large is refused, with a finding in the report.
+ * Reads an open file to its end or to a read error, which the caller finds with ferror. The caller frees *text_p, which
+ * has *size_p bytes and no zero at its end. A file that is too large is refused with MSCCLPP_ERR_INVALID and a finding
+ * in the report. MSCCLPP_ERR_NO_MEMORY also sets `no_memory` there. *text_p is set only if this succeeds.
  */
 static mscclpp_status_t read_all(FILE *file, mscclpp_plan_report_t *report, char **text_p, size_t *size_p)
 {

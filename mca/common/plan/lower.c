@@ -10,13 +10,15 @@
 typedef struct {
     const mscclpp_plan_t *plan;
     uint32_t rank;
-    const bool *far; /* by rank: it is on another node; NULL: no rank is */
+    const bool *far_ranks; /* by rank: it is on another node; NULL: no rank is */
     mscclpp_plan_program_t *program;
     uint32_t block_start;                                 /* first step of the block that is being lowered */
     uint32_t step_capacity, item_capacity, link_capacity; /* entries allocated for the program's lists */
-    bool no_memory;
+    bool no_memory;  /* there was none for some entry; no more blocks are lowered */
     const char *why; /* why the plan cannot be lowered; NULL: it can */
 } lowering_t;
+
+/* The helpers that append to the program set state->no_memory if there is no memory. They append nothing then. */
 
 /*
  * Makes room for one more entry after `count` entries of a list. `list_p` is the address of the list, of any type.
@@ -41,7 +43,10 @@ static bool reserve_entry(lowering_t *state, void *list_p, uint32_t count, uint3
     return true;
 }
 
-/* Appends a step to the program. Its items and links are those appended next. Returns NULL if there is no memory. */
+/*
+ * Appends a step to the program. Its items and links are those appended next. Returns NULL if there is no memory. The
+ * step may move when the next one is appended.
+ */
 static mscclpp_dev_plan_step_t *add_step(lowering_t *state, uint32_t step_code)
 {
     mscclpp_plan_program_t *program = state->program;
@@ -72,8 +77,8 @@ uint32_t mscclpp_plan_block_chunks(const mscclpp_plan_t *plan)
 {
     uint32_t in_chunks = 0, out_chunks = 0;
 
-    for (uint32_t r = 0; r < plan->rank_count; ++r) {
-        const mscclpp_plan_rank_t *rank = &plan->ranks[r];
+    for (uint32_t rank_number = 0; rank_number < plan->rank_count; ++rank_number) {
+        const mscclpp_plan_rank_t *rank = &plan->ranks[rank_number];
 
         in_chunks = rank->chunks[MSCCLPP_PLAN_INPUT] > in_chunks ? rank->chunks[MSCCLPP_PLAN_INPUT] : in_chunks;
         out_chunks = rank->chunks[MSCCLPP_PLAN_OUTPUT] > out_chunks ? rank->chunks[MSCCLPP_PLAN_OUTPUT] : out_chunks;
@@ -94,30 +99,34 @@ uint32_t mscclpp_plan_block_chunks(const mscclpp_plan_t *plan)
     }
 }
 
-/* Appends an item to the program: the chunks of `item`, in the buffer of its type on rank `rank`. */
-static void add_item(lowering_t *state, const mscclpp_plan_item_t *item, uint32_t rank, bool packets)
+/*
+ * Appends an item to the program: the chunks of `item`, in the buffer of its type on rank `rank`. The scratch counts as
+ * one block of any number of chunks.
+ */
+static void add_item(lowering_t *state, const mscclpp_plan_item_t *item, uint32_t rank, bool are_packets)
 {
     mscclpp_plan_program_t *program = state->program;
     uint32_t chunks = item->type == MSCCLPP_PLAN_SCRATCH ? UINT32_MAX : mscclpp_plan_block_chunks(state->plan);
 
     if (reserve_entry(state, &program->items, program->item_count, &state->item_capacity, sizeof(*program->items))) {
-        program->items[program->item_count++] = (mscclpp_dev_plan_item_t){
-            3 * rank + (uint32_t)item->type, item->index / chunks, item->index % chunks, packets};
+        program->items[program->item_count++] =
+            (mscclpp_dev_plan_item_t){MSCCLPP_DEV_PLAN_BUFFERS * rank + (uint32_t)item->type, item->index / chunks,
+                                      item->index % chunks, are_packets};
     }
 }
 
-/* Appends an item, or for a switch channel one item on each of its ranks. Returns the number of items. */
-static uint32_t add_items(lowering_t *state, const mscclpp_plan_item_t *item, bool packets)
+/* Appends an item, or for a switch channel one item on each of its ranks. Returns how many, even without memory. */
+static uint32_t add_items(lowering_t *state, const mscclpp_plan_item_t *item, bool are_packets)
 {
     const mscclpp_plan_group_t *group;
 
     if (item->where != MSCCLPP_PLAN_MULTICAST) {
-        add_item(state, item, item->rank, packets);
+        add_item(state, item, item->rank, are_packets);
         return 1;
     }
     group = &state->plan->ranks[state->rank].groups[item->group];
     for (uint32_t i = 0; i < group->count; ++i) {
-        add_item(state, item, group->ranks[i], packets);
+        add_item(state, item, group->ranks[i], are_packets);
     }
     return group->count;
 }
@@ -125,7 +134,7 @@ static uint32_t add_items(lowering_t *state, const mscclpp_plan_item_t *item, bo
 /* Tells whether a rank is on another node. */
 static bool is_far(const lowering_t *state, uint32_t rank)
 {
-    return state->far != NULL && state->far[rank];
+    return state->far_ranks != NULL && state->far_ranks[rank];
 }
 
 /* Appends a step that moves items of `size` chunks. Returns NULL if there is no memory. */
@@ -142,10 +151,10 @@ static mscclpp_dev_plan_step_t *add_data_step(lowering_t *state, const mscclpp_p
 }
 
 /* Tells whether two items are the same part of the same buffer. */
-static bool same_item(const mscclpp_plan_item_t *a, const mscclpp_plan_item_t *b)
+static bool is_same_item(const mscclpp_plan_item_t *first, const mscclpp_plan_item_t *second)
 {
-    return a->where == b->where && a->type == b->type && a->rank == b->rank && a->index == b->index &&
-           a->size == b->size;
+    return first->where == second->where && first->type == second->type && first->rank == second->rank &&
+           first->index == second->index && first->size == second->size;
 }
 
 /*
@@ -196,7 +205,7 @@ static void lower_pairs(lowering_t *state, const mscclpp_plan_op_t *op, const ms
         }
         step->sources = add_items(state, &op->src[i], mscclpp_plan_takes_packets(mscclpp_plan_takes_src(shape, i)));
         for (next = i;
-             next < op->src_count && same_item(&op->src[i], &op->src[next]) && !is_far(state, op->dst[next].rank);
+             next < op->src_count && is_same_item(&op->src[i], &op->src[next]) && !is_far(state, op->dst[next].rank);
              ++next) {
             targets +=
                 add_items(state, &op->dst[next], mscclpp_plan_takes_packets(mscclpp_plan_takes_dst(shape, next)));
@@ -205,7 +214,10 @@ static void lower_pairs(lowering_t *state, const mscclpp_plan_op_t *op, const ms
     }
 }
 
-/* Lowers an operation that combines its sources and writes the result to its targets. */
+/*
+ * Lowers an operation that combines its sources and writes the result to its targets. Targets on other nodes are left
+ * out here.
+ */
 static void lower_combination(lowering_t *state, const mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape)
 {
     mscclpp_dev_plan_step_t *step = add_data_step(state, op, op->src[0].size);
@@ -323,10 +335,10 @@ static void add_nop(lowering_t *state)
 static void lower_data(lowering_t *state, const mscclpp_plan_op_t *op)
 {
     const mscclpp_plan_shape_t *shape = mscclpp_plan_op_shape(op);
-    bool over_port = op->channel_type == MSCCLPP_PLAN_PORT;
+    bool is_over_port = op->channel_type == MSCCLPP_PLAN_PORT;
 
     /* Earlier operations have written these packets. All threads must have, before one asks the proxy to move them. */
-    if (over_port && op->kind == MSCCLPP_PLAN_OP_PPKT) {
+    if (is_over_port && op->kind == MSCCLPP_PLAN_OP_PPKT) {
         add_nop(state);
     }
     if (shape->paired) {
@@ -335,7 +347,7 @@ static void lower_data(lowering_t *state, const mscclpp_plan_op_t *op)
         lower_combination(state, op, shape);
     }
     /* Each thread has waited for packets in the step above. All must have, before one asks the proxy to move them. */
-    if (over_port && op->kind == MSCCLPP_PLAN_OP_RPPKT) {
+    if (is_over_port && op->kind == MSCCLPP_PLAN_OP_RPPKT) {
         add_nop(state);
     }
     lower_port_puts(state, op, shape);
@@ -420,6 +432,7 @@ static void lower_block(lowering_t *state, const mscclpp_plan_block_t *block)
         for (uint32_t j = 0; j < op->body_count && !state->no_memory && state->why == NULL; ++j) {
             lower_op(state, &op->body[j]);
         }
+        /* The kernel goes on with the step after this position. */
         step = add_step(state, MSCCLPP_DEV_PLAN_AGAIN);
         if (step != NULL) {
             step->items = loop_position;
@@ -434,10 +447,10 @@ static mscclpp_dev_plan_start_t current_position(const mscclpp_plan_program_t *p
     return (mscclpp_dev_plan_start_t){program->step_count, program->item_count, program->link_count};
 }
 
-mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, const bool *far,
+mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, const bool *far_ranks,
                                     mscclpp_plan_program_t *program, const char **why_p)
 {
-    lowering_t state = {.plan = plan, .rank = rank, .far = far, .program = program};
+    lowering_t state = {.plan = plan, .rank = rank, .far_ranks = far_ranks, .program = program};
     const mscclpp_plan_rank_t *plan_rank = &plan->ranks[rank];
 
     memset(program, 0, sizeof(*program));
@@ -448,10 +461,11 @@ mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, c
     if (plan_rank->block_count > MSCCLPP_DEV_MAX_BLOCKS || plan->rank_count > MSCCLPP_DEV_MAX_RANKS) {
         state.why = "more blocks or ranks than kernels have";
     }
-    for (uint32_t b = 0; b < plan_rank->block_count && !state.no_memory && state.why == NULL; ++b) {
-        program->starts[b] = current_position(program);
+    for (uint32_t block_index = 0; block_index < plan_rank->block_count && !state.no_memory && state.why == NULL;
+         ++block_index) {
+        program->starts[block_index] = current_position(program);
         state.block_start = program->step_count;
-        lower_block(&state, &plan_rank->blocks[b]);
+        lower_block(&state, &plan_rank->blocks[block_index]);
     }
     if (plan_rank->block_count == 0 && !state.no_memory) {
         add_step(&state, MSCCLPP_DEV_PLAN_END);
@@ -484,14 +498,17 @@ typedef struct {
     bool has_packets;   /* packets go through ports to other nodes */
 } reach_t;
 
-/* Notes how one operation accesses ranks of other nodes. mscclpp_plan_visit calls it for each operation. */
+/*
+ * Notes how one operation accesses ranks of other nodes: whether it sends packets there, and the last access that
+ * cannot work. mscclpp_plan_visit calls it for each operation.
+ */
 static void check_reach(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                         const mscclpp_plan_op_t *pipeline)
 {
     reach_t *reach = context;
     const mscclpp_plan_rank_t *rank = &reach->plan->ranks[place.rank];
     const int own_node = reach->node_of[place.rank];
-    const bool over_port = op->channel_type == MSCCLPP_PLAN_PORT;
+    const bool is_over_port = op->channel_type == MSCCLPP_PLAN_PORT;
 
     (void)pipeline;
     for (uint32_t i = 0; i < op->src_count + op->dst_count; ++i) {
@@ -504,7 +521,7 @@ static void check_reach(void *context, mscclpp_plan_place_t place, mscclpp_plan_
                 }
             }
         } else if (item->where == MSCCLPP_PLAN_REMOTE && reach->node_of[item->rank] != own_node) {
-            reach->why = over_port ? reach->why : "a rank accesses memory of another node otherwise than by a port";
+            reach->why = is_over_port ? reach->why : "a rank accesses memory of another node otherwise than by a port";
             reach->has_packets =
                 reach->has_packets || op->kind == MSCCLPP_PLAN_OP_PPKT || op->kind == MSCCLPP_PLAN_OP_RPPKT;
         }
@@ -516,12 +533,12 @@ static void check_reach(void *context, mscclpp_plan_place_t place, mscclpp_plan_
     }
 }
 
-const char *mscclpp_plan_needs_reach(const mscclpp_plan_t *plan, const int *node_of, bool *packets_p)
+const char *mscclpp_plan_needs_reach(const mscclpp_plan_t *plan, const int *node_of, bool *has_packets_p)
 {
     reach_t reach = {.plan = plan, .node_of = node_of};
 
     mscclpp_plan_visit(plan, check_reach, &reach);
-    *packets_p = reach.has_packets;
+    *has_packets_p = reach.has_packets;
     return reach.why;
 }
 
@@ -571,9 +588,9 @@ uint64_t mscclpp_plan_scratch_bytes(const mscclpp_plan_t *plan, uint64_t chunk, 
 {
     uint64_t max_chunks = 0, bytes;
 
-    for (uint32_t r = 0; r < plan->rank_count; ++r) {
-        max_chunks = plan->ranks[r].chunks[MSCCLPP_PLAN_SCRATCH] > max_chunks
-                         ? plan->ranks[r].chunks[MSCCLPP_PLAN_SCRATCH]
+    for (uint32_t rank_number = 0; rank_number < plan->rank_count; ++rank_number) {
+        max_chunks = plan->ranks[rank_number].chunks[MSCCLPP_PLAN_SCRATCH] > max_chunks
+                         ? plan->ranks[rank_number].chunks[MSCCLPP_PLAN_SCRATCH]
                          : max_chunks;
     }
     bytes = max_chunks * chunk * (plan->packets ? 2 : 1);

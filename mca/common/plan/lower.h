@@ -20,15 +20,15 @@ typedef struct {
 /*
  * Makes the program of one rank from a plan without faults.
  *
- * far[r] says that rank r is on another node, so its memory is out of reach; NULL: no rank is. Channels to such ranks
- * must be port channels. Between ranks of one node, blocks do the work that the plan gives to a proxy.
+ * far_ranks[r] says that rank r is on another node, so its memory is out of reach; NULL: no rank is. Channels to such
+ * ranks must be port channels. Between ranks of one node, blocks do the work that the plan gives to a proxy.
  *
  * Returns MSCCLPP_ERR_NOT_SUPPORTED, with a constant text in *why_p, if the plan exceeds what kernels can run, or
  * MSCCLPP_ERR_NO_MEMORY. After a failure there is nothing to destroy.
  *
  * If the plan's simulation notes `packet-order`, the caller has to set `orders` in the kernel's arguments.
  */
-mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, const bool *far,
+mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, const bool *far_ranks,
                                     mscclpp_plan_program_t *program, const char **why_p);
 void mscclpp_plan_program_destroy(mscclpp_plan_program_t *program);
 
@@ -38,9 +38,9 @@ uint32_t mscclpp_plan_slot(const mscclpp_plan_t *plan, uint32_t rank, mscclpp_pl
 
 /*
  * Tells whether the plan can run on several nodes; rank r is on node_of[r]. Returns NULL if it can, or a constant text
- * that says why not. *packets_p: it sends packets to other nodes, through ports.
+ * that says why not. Sets *has_packets_p to whether it sends packets to other nodes, through ports.
  */
-const char *mscclpp_plan_needs_reach(const mscclpp_plan_t *plan, const int *node_of, bool *packets_p);
+const char *mscclpp_plan_needs_reach(const mscclpp_plan_t *plan, const int *node_of, bool *has_packets_p);
 
 /*
  * Returns the number of chunks in a rank's block: one rank's part of a buffer that has a part for each rank, such as

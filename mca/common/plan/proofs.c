@@ -13,7 +13,10 @@
 
 #define LINE 128 /* room for the line in a proof's file, bytes */
 
-/* Writes the path of the folder of proofs. Returns false if the environment names none, or the path is too long. */
+/*
+ * Writes the path of the folder of proofs, which may not exist. Returns false if the environment names none, or the
+ * path is too long. In a program with raised rights the environment counts as empty.
+ */
 static bool find_folder(char *folder, size_t size)
 {
     const char *cache = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
@@ -27,7 +30,10 @@ static bool find_folder(char *folder, size_t size)
     return length > 0 && (size_t)length < size;
 }
 
-/* Writes the path of a proof's file, and the line that the file has to hold. Returns false if there is no such path. */
+/*
+ * Writes the path of a proof's file, which has `size` bytes, and the line that the file has to hold, which has LINE
+ * bytes. Returns false if there is no folder for proofs, or the path is too long.
+ */
 static bool make_path_and_line(const mscclpp_plan_t *plan, const char *kind, char *path, size_t size, char *line)
 {
     char folder[PATH_MAX];
@@ -47,7 +53,7 @@ bool mscclpp_plan_proof_is_kept(const mscclpp_plan_t *plan, const char *kind)
 {
     char path[PATH_MAX], expected_line[LINE], kept_line[LINE] = "";
     struct stat status;
-    bool kept = false;
+    bool is_kept = false;
     ssize_t length;
     int fd;
 
@@ -62,13 +68,16 @@ bool mscclpp_plan_proof_is_kept(const mscclpp_plan_t *plan, const char *kind)
     if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid() &&
         (status.st_mode & (S_IWGRP | S_IWOTH)) == 0) {
         length = read(fd, kept_line, sizeof(kept_line) - 1);
-        kept = length > 0 && strcmp(kept_line, expected_line) == 0;
+        is_kept = length > 0 && strcmp(kept_line, expected_line) == 0;
     }
     close(fd);
-    return kept;
+    return is_kept;
 }
 
-/* Makes the folders above a file that are missing. Writes to `path` meanwhile; it is the same afterwards. */
+/*
+ * Makes the folders above a file that are missing, for this user alone. Failures show when the file is opened. Writes
+ * to `path` meanwhile; it is the same afterwards.
+ */
 static void make_folders(char *path)
 {
     for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
@@ -82,7 +91,7 @@ void mscclpp_plan_proof_keep(const mscclpp_plan_t *plan, const char *kind)
 {
     char path[PATH_MAX], temporary[PATH_MAX + 8], line[LINE];
     size_t length;
-    bool written;
+    bool is_written;
     int fd;
 
     if (!make_path_and_line(plan, kind, path, sizeof(path), line)) {
@@ -95,10 +104,10 @@ void mscclpp_plan_proof_keep(const mscclpp_plan_t *plan, const char *kind)
         return;
     }
     length = strlen(line);
-    written = write(fd, line, length) == (ssize_t)length;
-    written = close(fd) == 0 && written;
+    is_written = write(fd, line, length) == (ssize_t)length;
+    is_written = close(fd) == 0 && is_written;
     /* Renamed last, so that other processes see the whole file or none. */
-    if (!written || rename(temporary, path) != 0) {
+    if (!is_written || rename(temporary, path) != 0) {
         (void)unlink(temporary);
     }
 }

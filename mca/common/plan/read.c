@@ -3,8 +3,14 @@
 #include "mca/common/plan/reader.h"
 #include "mca/common/plan/words.h"
 
+/*
+ * The functions of this file return false once they have refused the file, with a finding in the report, or have run
+ * out of memory (reader.h). What they had stored so far stays in the plan's arena. `list`, in them, is a list's name
+ * for messages.
+ */
+
 /* Checks that an entry of the list `list` is an object, without keys of other generations of the format. */
-static bool need_object(mscclpp_plan_reader_t *reader, const char *list, const mscclpp_json_t *value)
+static bool check_object(mscclpp_plan_reader_t *reader, const char *list, const mscclpp_json_t *value)
 {
     return (value->type == MSCCLPP_JSON_OBJECT ||
             mscclpp_plan_refuse(reader, "type", "\"%s\" holds %s; allowed are objects", list,
@@ -15,7 +21,7 @@ static bool need_object(mscclpp_plan_reader_t *reader, const char *list, const m
 /*
  * Makes room for `more` entries of `size` bytes after the `count` entries of a table. `table_p` is the address of the
  * table, of any type. The capacity is not stored: it is the power of two that follows from `count`. Old tables stay in
- * the arena until the plan is freed.
+ * the arena until the plan is freed. Returns false, and leaves the table as it is, if there is no memory.
  */
 static bool grow_table(mscclpp_plan_reader_t *reader, uint32_t count, uint32_t more, size_t size, void *table_p)
 {
@@ -42,7 +48,7 @@ static bool grow_table(mscclpp_plan_reader_t *reader, uint32_t count, uint32_t m
     return true;
 }
 
-/* Appends numbers to a table. */
+/* Appends numbers to a table. Refuses a table that would get more than MSCCLPP_PLAN_MAX_TABLE entries. */
 static bool append_ids(mscclpp_plan_reader_t *reader, mscclpp_plan_table_t *table, const uint32_t *ids, uint32_t count)
 {
     if (table->count + count > MSCCLPP_PLAN_MAX_TABLE) {
@@ -59,8 +65,8 @@ static bool append_ids(mscclpp_plan_reader_t *reader, mscclpp_plan_table_t *tabl
 }
 
 /*
- * Reads a list of entries {type, numbers}, and appends the numbers to the table of their type. Only the first
- * `type_count` of the channel types are allowed. `list` is the name of the list for messages.
+ * Reads a list of entries {type, numbers}, and appends the numbers to the table of their type: type t has tables[t].
+ * Only the first `type_count` of the channel types are allowed.
  */
 static bool read_tables(mscclpp_plan_reader_t *reader, const mscclpp_json_t *array, const char *list,
                         const char *type_key, const char *numbers_key, int type_count, mscclpp_plan_table_t *tables)
@@ -69,7 +75,7 @@ static bool read_tables(mscclpp_plan_reader_t *reader, const mscclpp_json_t *arr
     int type = 0;
 
     for (const mscclpp_json_t *value = array->first; value != NULL; value = value->next) {
-        if (!need_object(reader, list, value) ||
+        if (!check_object(reader, list, value) ||
             !mscclpp_plan_read_choice(reader, value, list, type_key, mscclpp_plan_channel_words, &type)) {
             return false;
         }
@@ -86,14 +92,14 @@ static bool read_tables(mscclpp_plan_reader_t *reader, const mscclpp_json_t *arr
     return true;
 }
 
-/* Reads a thread block: its channels, remote buffers and operations. */
+/* Reads a thread block: its channels, remote buffers and operations. The reader's place is the block. */
 static bool read_block(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_block_t *block)
 {
     const mscclpp_json_t *ops, *channels, *remotes;
     uint32_t id = 0;
-    bool valid = true;
+    bool is_valid = true;
 
-    if (!need_object(reader, "threadblocks", object) ||
+    if (!check_object(reader, "threadblocks", object) ||
         !mscclpp_plan_read_number32(reader, object, "a block", "id", MSCCLPP_PLAN_MAX_TABLE, &id)) {
         return false;
     }
@@ -105,16 +111,16 @@ static bool read_block(mscclpp_plan_reader_t *reader, const mscclpp_json_t *obje
                                          MSCCLPP_PLAN_CHANNEL_TYPES, block->channels)) {
         return false;
     }
-    remotes = mscclpp_plan_find_optional(reader, object, "remote_buffer_refs", MSCCLPP_JSON_ARRAY, &valid);
-    if (!valid || (remotes != NULL && !read_tables(reader, remotes, "remote_buffer_refs", "access_channel_type",
-                                                   "remote_buffer_ids", MSCCLPP_PLAN_SWITCH, block->remotes))) {
+    remotes = mscclpp_plan_find_optional(reader, object, "remote_buffer_refs", MSCCLPP_JSON_ARRAY, &is_valid);
+    if (!is_valid || (remotes != NULL && !read_tables(reader, remotes, "remote_buffer_refs", "access_channel_type",
+                                                      "remote_buffer_ids", MSCCLPP_PLAN_SWITCH, block->remotes))) {
         return false;
     }
     ops = mscclpp_plan_find_required(reader, object, "a block", "ops", MSCCLPP_JSON_ARRAY);
     return ops != NULL && mscclpp_plan_read_ops(reader, ops, false, &block->ops, &block->op_count);
 }
 
-/* Reads `object`, one group of ranks of the switch channels `entry`, which have one buffer type. */
+/* Reads one group of ranks, `object`, out of an entry for switch channels, whose groups share one buffer type. */
 static bool read_group(mscclpp_plan_reader_t *reader, const mscclpp_json_t *entry, const mscclpp_json_t *object,
                        mscclpp_plan_group_t *group)
 {
@@ -124,7 +130,7 @@ static bool read_group(mscclpp_plan_reader_t *reader, const mscclpp_json_t *entr
                           : "buffer_type";
     int type = 0;
 
-    if (!need_object(reader, "rank_groups", object) ||
+    if (!check_object(reader, "rank_groups", object) ||
         !mscclpp_plan_read_choice(reader, entry, "a switch channel", key, mscclpp_plan_buffer_words, &type) ||
         !mscclpp_plan_read_numbers(reader, object, "a group of ranks", "ranks", MSCCLPP_PLAN_MAX_TABLE,
                                    MSCCLPP_PLAN_MAX_RANKS, true, &group->ranks, &group->count)) {
@@ -173,7 +179,7 @@ static bool read_channels(mscclpp_plan_reader_t *reader, const mscclpp_json_t *o
         return false;
     }
     for (const mscclpp_json_t *entry = array->first; entry != NULL; entry = entry->next) {
-        if (!need_object(reader, "channels", entry) ||
+        if (!check_object(reader, "channels", entry) ||
             !mscclpp_plan_read_choice(reader, entry, "a channel", "channel_type", mscclpp_plan_channel_words, &type)) {
             return false;
         }
@@ -208,7 +214,7 @@ static bool read_remote(mscclpp_plan_reader_t *reader, const mscclpp_json_t *obj
     const mscclpp_json_t *types;
     int type = 0;
 
-    if (!need_object(reader, "remote_buffers", object) ||
+    if (!check_object(reader, "remote_buffers", object) ||
         !mscclpp_plan_read_number32(reader, object, "a remote buffer", "rank", MSCCLPP_PLAN_MAX_TABLE, &remote->rank) ||
         !mscclpp_plan_read_choice(reader, object, "a remote buffer", "type", mscclpp_plan_buffer_words, &type)) {
         return false;
@@ -233,12 +239,13 @@ static bool read_remote(mscclpp_plan_reader_t *reader, const mscclpp_json_t *obj
 /* Reads the initial values of a rank's semaphores, if it has any. */
 static bool read_semaphores(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_rank_t *rank)
 {
-    bool valid = true;
-    const mscclpp_json_t *array = mscclpp_plan_find_optional(reader, object, "semaphores", MSCCLPP_JSON_ARRAY, &valid);
+    bool is_valid = true;
+    const mscclpp_json_t *array =
+        mscclpp_plan_find_optional(reader, object, "semaphores", MSCCLPP_JSON_ARRAY, &is_valid);
     uint32_t i = 0;
 
     if (array == NULL) {
-        return valid;
+        return is_valid;
     }
     if (array->count > MSCCLPP_PLAN_MAX_TABLE) {
         return mscclpp_plan_refuse(reader, "limit", "%u semaphores; the most is %d", array->count,
@@ -248,7 +255,7 @@ static bool read_semaphores(mscclpp_plan_reader_t *reader, const mscclpp_json_t 
         return false;
     }
     for (const mscclpp_json_t *value = array->first; value != NULL; value = value->next) {
-        if (!need_object(reader, "semaphores", value) ||
+        if (!check_object(reader, "semaphores", value) ||
             !mscclpp_plan_read_number32(reader, value, "a semaphore", "init_value", INT32_MAX,
                                         &rank->semaphores[i++])) {
             return false;
@@ -269,7 +276,7 @@ static bool read_rank(mscclpp_plan_reader_t *reader, const mscclpp_json_t *objec
     uint32_t id = 0, i = 0;
     int rank_number = reader->place.rank;
 
-    if (!need_object(reader, "gpus", object) ||
+    if (!check_object(reader, "gpus", object) ||
         !mscclpp_plan_read_number32(reader, object, "a rank", "id", MSCCLPP_PLAN_MAX_TABLE, &id)) {
         return false;
     }
@@ -318,22 +325,27 @@ static bool read_rank(mscclpp_plan_reader_t *reader, const mscclpp_json_t *objec
     return true;
 }
 
-/* Reads true or false. If the key is absent and not needed, *flag_p stays as it is. */
-static bool read_flag(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root, const char *key, bool needed,
+/* Reads true or false from the plan's object. If the key is absent and not needed, *flag_p stays as it is. */
+static bool read_flag(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root, const char *key, bool is_needed,
                       bool *flag_p)
 {
-    bool valid = true;
-    const mscclpp_json_t *value = needed ? mscclpp_plan_find_required(reader, root, "the plan", key, MSCCLPP_JSON_BOOL)
-                                         : mscclpp_plan_find_optional(reader, root, key, MSCCLPP_JSON_BOOL, &valid);
+    bool is_valid = true;
+    const mscclpp_json_t *value = is_needed
+                                      ? mscclpp_plan_find_required(reader, root, "the plan", key, MSCCLPP_JSON_BOOL)
+                                      : mscclpp_plan_find_optional(reader, root, key, MSCCLPP_JSON_BOOL, &is_valid);
 
     if (value == NULL) {
-        return !needed && valid;
+        return !is_needed && is_valid;
     }
     *flag_p = value->number != 0;
     return true;
 }
 
-/* Reads what applies to the plan as a whole: its name, collective, protocol and other settings. */
+/*
+ * Reads what applies to the plan as a whole: its name, collective, protocol and other settings. Without a key of its
+ * own, a block has 1024 threads, the most that a GPU allows, chunks are aligned to 16 bytes, and every size of message
+ * is allowed.
+ */
 static bool read_head(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root, mscclpp_plan_t *plan)
 {
     static const char *const protocols[] = {"Simple", "LL", NULL};
@@ -376,15 +388,19 @@ static bool read_head(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root,
     return true;
 }
 
-/* Reads which GPUs a plan is for, if it says so. The key is an extension: MSCCL++ does not know it. */
+/*
+ * Reads which GPUs a plan is for, if it says so: one bus address for each rank. The key is an extension, which MSCCL++
+ * does not know.
+ */
 static bool read_gpu_addresses(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root, mscclpp_plan_t *plan)
 {
-    bool valid = true;
-    const mscclpp_json_t *list = mscclpp_plan_find_optional(reader, root, "gpu_addresses", MSCCLPP_JSON_ARRAY, &valid);
+    bool is_valid = true;
+    const mscclpp_json_t *list =
+        mscclpp_plan_find_optional(reader, root, "gpu_addresses", MSCCLPP_JSON_ARRAY, &is_valid);
     uint32_t rank = 0;
 
     if (list == NULL) {
-        return valid;
+        return is_valid;
     }
     if (list->count != plan->rank_count) {
         return mscclpp_plan_refuse(reader, "limit", "%u \"gpu_addresses\" of %u ranks; each has one", list->count,
@@ -403,7 +419,7 @@ static bool read_gpu_addresses(mscclpp_plan_reader_t *reader, const mscclpp_json
     return true;
 }
 
-/* Reads the whole plan. */
+/* Reads the whole plan. The reader's place moves on with it, so that findings name the rank, block and operation. */
 static bool read_plan(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root, mscclpp_plan_t *plan)
 {
     const mscclpp_json_t *gpus, *rank;

@@ -4,7 +4,12 @@
 #include "mca/common/plan/reader.h"
 #include "mca/common/plan/words.h"
 
-/* Reads one source or target of an operation: a part of a local buffer, a remote buffer or a switch channel. */
+/* Here, too, functions return false once they have refused the file or run out of memory (reader.h). */
+
+/*
+ * Reads one source or target of an operation: a part of a local buffer, of a remote buffer, or of a switch channel's
+ * buffers. `list` is the name of its list for messages.
+ */
 static bool read_item(mscclpp_plan_reader_t *reader, const char *list, const mscclpp_json_t *value,
                       mscclpp_plan_item_t *item)
 {
@@ -44,13 +49,13 @@ static bool read_item(mscclpp_plan_reader_t *reader, const char *list, const msc
 static bool read_items(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *key,
                        mscclpp_plan_item_t **items_p, uint32_t *count_p)
 {
-    bool valid = true;
-    const mscclpp_json_t *array = mscclpp_plan_find_optional(reader, object, key, MSCCLPP_JSON_ARRAY, &valid);
+    bool is_valid = true;
+    const mscclpp_json_t *array = mscclpp_plan_find_optional(reader, object, key, MSCCLPP_JSON_ARRAY, &is_valid);
     mscclpp_plan_item_t *items;
     uint32_t count = 0;
 
     if (array == NULL) {
-        return valid;
+        return is_valid;
     }
     if (array->count > MSCCLPP_PLAN_MAX_ITEMS) {
         return mscclpp_plan_refuse(reader, "limit", "\"%s\" has %u entries; the most is %d", key, array->count,
@@ -72,11 +77,12 @@ static bool read_items(mscclpp_plan_reader_t *reader, const mscclpp_json_t *obje
 /* Reads which part of the operation this block does. Without a "tbg_info" the block does all of it. */
 static bool read_group(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_op_t *op)
 {
-    bool valid = true;
-    const mscclpp_json_t *group = mscclpp_plan_find_optional(reader, object, "tbg_info", MSCCLPP_JSON_OBJECT, &valid);
+    bool is_valid = true;
+    const mscclpp_json_t *group =
+        mscclpp_plan_find_optional(reader, object, "tbg_info", MSCCLPP_JSON_OBJECT, &is_valid);
 
     if (group == NULL) {
-        return valid;
+        return is_valid;
     }
     if (!mscclpp_plan_read_number32(reader, group, "tbg_info", "tb_id", MSCCLPP_PLAN_MAX_BLOCKS, &op->tb_id) ||
         !mscclpp_plan_read_number32(reader, group, "tbg_info", "tbg_size", MSCCLPP_PLAN_MAX_BLOCKS, &op->tbg_size)) {
@@ -144,6 +150,7 @@ static bool read_op(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object,
         }
         op->reduce = (mscclpp_plan_reduce_t)choice;
     }
+    /* Not every kind has these lists. mscclpp_plan_check_ops finds those that lack one. */
     if (!mscclpp_plan_read_numbers(reader, object, "an operation", "channel_ids", MSCCLPP_PLAN_MAX_TABLE,
                                    MSCCLPP_PLAN_MAX_ITEMS, false, &op->channel_ids, &op->channel_count) ||
         !mscclpp_plan_read_numbers(reader, object, "an operation", "semaphore_ids", MSCCLPP_PLAN_MAX_TABLE,

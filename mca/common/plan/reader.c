@@ -42,22 +42,22 @@ static bool refuse_type(mscclpp_plan_reader_t *reader, const char *key, const ms
 const mscclpp_json_t *mscclpp_plan_find_required(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object,
                                                  const char *what, const char *key, mscclpp_json_type_t type)
 {
-    bool valid = true;
-    const mscclpp_json_t *value = mscclpp_plan_find_optional(reader, object, key, type, &valid);
+    bool is_valid = true;
+    const mscclpp_json_t *value = mscclpp_plan_find_optional(reader, object, key, type, &is_valid);
 
-    if (valid && value == NULL) {
+    if (is_valid && value == NULL) {
         mscclpp_plan_refuse(reader, "key", "%s has no \"%s\"", what, key);
     }
     return value;
 }
 
 const mscclpp_json_t *mscclpp_plan_find_optional(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object,
-                                                 const char *key, mscclpp_json_type_t type, bool *valid_p)
+                                                 const char *key, mscclpp_json_type_t type, bool *is_valid_p)
 {
     const mscclpp_json_t *value = mscclpp_json_get(object, key);
 
-    *valid_p = value == NULL || value->type == type;
-    if (!*valid_p) {
+    *is_valid_p = value == NULL || value->type == type;
+    if (!*is_valid_p) {
         refuse_type(reader, key, value, type);
         return NULL;
     }
@@ -65,13 +65,13 @@ const mscclpp_json_t *mscclpp_plan_find_optional(mscclpp_plan_reader_t *reader, 
 }
 
 bool mscclpp_plan_read_number(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
-                              const char *key, uint64_t largest, bool needed, uint64_t fallback, uint64_t *number_p)
+                              const char *key, uint64_t largest, bool is_needed, uint64_t fallback, uint64_t *number_p)
 {
     const mscclpp_json_t *value = mscclpp_json_get(object, key);
 
     if (value == NULL) {
         *number_p = fallback;
-        return !needed || mscclpp_plan_refuse(reader, "key", "%s has no \"%s\"", what, key);
+        return !is_needed || mscclpp_plan_refuse(reader, "key", "%s has no \"%s\"", what, key);
     }
     if (value->type == MSCCLPP_JSON_NUMBER) {
         return mscclpp_plan_refuse(reader, "number", "\"%s\" is %.40s; allowed are whole numbers from 0 to %llu", key,
@@ -121,18 +121,19 @@ bool mscclpp_plan_read_choice(mscclpp_plan_reader_t *reader, const mscclpp_json_
 }
 
 bool mscclpp_plan_read_numbers(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
-                               const char *key, uint32_t largest, uint32_t max_count, bool needed, uint32_t **numbers_p,
-                               uint32_t *count_p)
+                               const char *key, uint32_t largest, uint32_t max_count, bool is_needed,
+                               uint32_t **numbers_p, uint32_t *count_p)
 {
-    bool valid = true;
-    const mscclpp_json_t *array = needed ? mscclpp_plan_find_required(reader, object, what, key, MSCCLPP_JSON_ARRAY)
-                                         : mscclpp_plan_find_optional(reader, object, key, MSCCLPP_JSON_ARRAY, &valid);
+    bool is_valid = true;
+    const mscclpp_json_t *array = is_needed
+                                      ? mscclpp_plan_find_required(reader, object, what, key, MSCCLPP_JSON_ARRAY)
+                                      : mscclpp_plan_find_optional(reader, object, key, MSCCLPP_JSON_ARRAY, &is_valid);
     uint32_t *numbers, count = 0;
 
     *numbers_p = NULL;
     *count_p = 0;
     if (array == NULL) {
-        return !needed && valid;
+        return !is_needed && is_valid;
     }
     if (array->count > max_count) {
         return mscclpp_plan_refuse(reader, "limit", "\"%s\" has %u entries; the most is %u", key, array->count,

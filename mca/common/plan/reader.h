@@ -26,28 +26,32 @@ bool mscclpp_plan_refuse(mscclpp_plan_reader_t *reader, const char *rule, const 
 const mscclpp_json_t *mscclpp_plan_find_required(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object,
                                                  const char *what, const char *key, mscclpp_json_type_t type);
 
-/* Returns a member of an object; NULL if it is absent. A member of another type is refused, and *valid_p is false. */
+/* Returns a member of an object; NULL if it is absent. A member of another type is refused, and *is_valid_p is false.
+ */
 const mscclpp_json_t *mscclpp_plan_find_optional(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object,
-                                                 const char *key, mscclpp_json_type_t type, bool *valid_p);
+                                                 const char *key, mscclpp_json_type_t type, bool *is_valid_p);
 
-/* Reads a whole number up to `largest`. If the key is absent and not `needed`, the number is `fallback`. */
+/* Reads a whole number up to `largest`. If the key is absent and not `is_needed`, the number is `fallback`. */
 bool mscclpp_plan_read_number(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
-                              const char *key, uint64_t largest, bool needed, uint64_t fallback, uint64_t *number_p);
-/* Reads a whole number up to `largest`, which has to be there. */
+                              const char *key, uint64_t largest, bool is_needed, uint64_t fallback, uint64_t *number_p);
+/* The same for a number of 32 bits, which has to be there. */
 bool mscclpp_plan_read_number32(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
                                 const char *key, uint32_t largest, uint32_t *number_p);
 
-/* Reads one of `words`, a list that ends with NULL, and yields its position. The key has to be there. */
+/*
+ * Reads one of `words`, a list that ends with NULL, and sets *choice_p to its position; -1 for any other word, which is
+ * refused. The key has to be there.
+ */
 bool mscclpp_plan_read_choice(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
                               const char *key, const char *const *words, int *choice_p);
 
 /*
- * Reads an array of at most `max_count` whole numbers up to `largest`. An array that is absent and not `needed` counts
- * as empty.
+ * Reads an array of at most `max_count` whole numbers up to `largest`, into memory of the plan. An array that is absent
+ * and not `is_needed` counts as empty: *numbers_p is NULL.
  */
 bool mscclpp_plan_read_numbers(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
-                               const char *key, uint32_t largest, uint32_t max_count, bool needed, uint32_t **numbers_p,
-                               uint32_t *count_p);
+                               const char *key, uint32_t largest, uint32_t max_count, bool is_needed,
+                               uint32_t **numbers_p, uint32_t *count_p);
 
 /*
  * Allocates zeroed memory that lasts as long as the plan, and stores its address in the pointer at `memory_p`. If there

@@ -56,8 +56,10 @@ bool mscclpp_plan_add_finding(mscclpp_plan_report_t *report, mscclpp_plan_kind_t
                               mscclpp_plan_place_t place, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* Adds a line to the schedule of the last finding that was kept. Call it only if mscclpp_plan_add_finding returned
- * true. */
+/*
+ * Adds a line to the schedule of the last finding that was kept. Call it only if mscclpp_plan_add_finding returned
+ * true.
+ */
 void mscclpp_plan_explain(mscclpp_plan_report_t *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* "ok", or the kind of the worst finding: "race", "wrong result", "deadlock", "invalid", "parse error". */

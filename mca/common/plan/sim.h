@@ -2,7 +2,8 @@
  * The state of one simulated run: what the files sim_*.c share.
  *
  * Every block, every application of a rank and every proxy is an actor, which has a number, `agent`. Its clock counts
- * its operations. Functions that allocate set sim->no_memory if there is no memory, and the run ends.
+ * its operations. Functions that allocate set sim->no_memory if there is no memory, and the run ends. "Know" in names
+ * stands for a record of knowledge: an array of mscclpp_sim_know_t with one entry for each agent.
  */
 #ifndef MCA_COMMON_PLAN_SIM_H
 #define MCA_COMMON_PLAN_SIM_H
@@ -156,8 +157,8 @@ typedef struct {
     bool at_barrier;      /* it has arrived at a barrier and not gone on */
     bool barrier_is_open; /* all blocks have arrived there, so it may go on */
     bool is_flushing;     /* its puts are queued, and it waits for them */
-    double reached;       /* when the block reached the current operation, by the cost model */
-    size_t missing;       /* the cell whose packet was missing at the last try */
+    double reached_at;    /* when the block reached the current operation, by the cost model */
+    size_t missing_cell;  /* whose packet was missing at the last try of the current operation */
 } mscclpp_sim_block_t;
 
 /* One rank: its application, its memory and its channels. */
@@ -198,16 +199,16 @@ typedef struct {
     const mscclpp_plan_cost_t *cost; /* costs for the time model; NULL: times are not wanted */
     mscclpp_plan_trace_t *trace;
     const uint32_t *movers; /* for the time model: how many port channels of each rank move data */
-    double cell_bytes;      /* likewise: bytes that a cell stands for */
-    double ready;           /* when everything that the current operation needs was there */
+    double cell_bytes;      /* for the time model: bytes that a cell stands for */
+    double ready_at;        /* when everything that the current operation needs was there; as all times, microseconds */
     double op_cost;         /* how long it takes from then on */
 } mscclpp_sim_t;
 
-/* sim_know.c: who knows what. Records of knowledge (know_t) are arrays with one entry for each agent. */
+/* sim_know.c: who knows what. */
 
-/* Copies a record. The caller frees the copy. Returns NULL if there is no memory. */
+/* Copies a record. The caller frees the copy. Returns NULL, and sets sim->no_memory, if there is no memory. */
 mscclpp_sim_know_t *mscclpp_sim_know_copy(mscclpp_sim_t *sim, const mscclpp_sim_know_t *know);
-/* Adds what `from` knows to `to`. NULL adds nothing. */
+/* Adds the knowledge in `from`, which may be NULL, to that in `to`. */
 void mscclpp_sim_join(const mscclpp_sim_t *sim, mscclpp_sim_know_t *to, const mscclpp_sim_know_t *from);
 /* Makes an actor that knows nothing. Returns false if there is no memory; the caller destroys the actor anyway. */
 bool mscclpp_sim_actor_init(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t agent);
@@ -239,8 +240,8 @@ mscclpp_sim_order_t mscclpp_sim_order(const mscclpp_sim_actor_t *actor, const ms
 mscclpp_plan_place_t mscclpp_sim_place_of(const mscclpp_sim_t *sim, uint32_t agent, uint32_t clock);
 /* Writes who did it: "rank 1, block 0, operation 3 (put) in launch 2", "the application of rank 1 before launch 2". */
 const char *mscclpp_sim_actor_text(const mscclpp_sim_t *sim, uint32_t agent, uint32_t clock, char *text, size_t size);
-/* Writes where a cell is: "chunk 3 of the input of rank 1". `packet`: the cell is one of the two of a packet. */
-const char *mscclpp_sim_cell_text(const mscclpp_sim_t *sim, size_t cell, bool packet, char *text, size_t size);
+/* Writes where a cell is: "chunk 3 of the input of rank 1". With `is_packet`, it is one of the two of a packet. */
+const char *mscclpp_sim_cell_text(const mscclpp_sim_t *sim, size_t cell, bool is_packet, char *text, size_t size);
 /* Returns the operation that a block is at. It must not have ended its launch. */
 const mscclpp_plan_op_t *mscclpp_sim_current_op(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block);
 
@@ -290,18 +291,18 @@ bool mscclpp_sim_has_result(const mscclpp_plan_t *plan);
  * of the two, the other number follows from it.
  */
 void mscclpp_sim_get_shape(const mscclpp_plan_t *plan, uint32_t rank, uint64_t *in_p, uint64_t *out_p);
-/* Writes what a wrong value at `position` of the output is made of, as far as that can be told. */
+/* Writes to `text` what a wrong value at `position` of the output is made of, as far as that can be told. */
 void mscclpp_sim_describe_value(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, uint64_t position, uint32_t launch,
                                 char *text, size_t size);
 
 /* sim_data.c: operations that move data. */
 
 /*
- * Looks for all packets that an operation reads. Returns whether they are there; if not, block->missing is the cell of
- * the first one that is missing.
+ * Looks for all packets that an operation reads. Returns whether they are there. If not, sets block->missing_cell to
+ * the cell of the first one that is missing.
  */
 bool mscclpp_sim_look_for_packets(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op);
-/* Carries out the block's current operation, for which everything is there. */
+/* Carries out `op`, the block's current operation, which moves data. All packets that it reads must be there. */
 void mscclpp_sim_do_data(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op);
 /* Tells whether packet source `i` of an operation covers a cell. */
 bool mscclpp_sim_source_covers(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
@@ -309,9 +310,12 @@ bool mscclpp_sim_source_covers(const mscclpp_sim_t *sim, const mscclpp_sim_block
 
 /* sim_proxy.c: requests to proxies. */
 
-/* Queues a block's request for the proxy of a port channel. Fills in what the entry says of the block. */
+/*
+ * Queues a block's request for the proxy of its rank's port channel `channel`. The caller leaves know, time and event
+ * of the entry open; they are taken from the block.
+ */
 void mscclpp_sim_push(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, uint32_t channel, mscclpp_sim_entry_t entry);
-/* Carries out the proxy's next request. Returns false if there is none. */
+/* Carries out the proxy's next request. Returns false, with nothing done, if there is none or memory has run out. */
 bool mscclpp_sim_proxy_step(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy);
 /*
  * Delivers a signal over channel `channel` of rank `rank` to the other end of the channel, if it has one. What the
@@ -329,8 +333,8 @@ void mscclpp_sim_begin_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const 
 void mscclpp_sim_end_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block);
 /* Notes that the current operation needs something that is there at `time`. */
 void mscclpp_sim_need(mscclpp_sim_t *sim, double time);
-/* Records that a signal or a packet went from block `from` to block `to`. */
-void mscclpp_sim_add_arrow(mscclpp_sim_t *sim, uint32_t from, uint32_t to, double sent, double comes, bool packet);
+/* Records that a signal, or packets if `is_packet` is set, went from block `from` to block `to`; both are agents. */
+void mscclpp_sim_add_arrow(mscclpp_sim_t *sim, uint32_t from, uint32_t to, double sent, double comes, bool is_packet);
 
 /*
  * sim_step.c: carries out the next operation of a block, or begins its pipeline, or ends its launch. Returns false if

@@ -7,7 +7,7 @@
 
 /* The elements of an item that a block moves now, counted from the item's start. */
 typedef struct {
-    uint64_t from, count;
+    uint64_t first, count;
 } slice_t;
 
 /*
@@ -18,40 +18,40 @@ static slice_t slice_of(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *blo
                         uint32_t size)
 {
     const mscclpp_plan_op_t *outer = &sim->plan->ranks[block->rank].blocks[block->block].ops[block->op];
-    uint64_t total = (uint64_t)size * sim->cells_per_chunk, unit, from, end;
+    uint64_t total = (uint64_t)size * sim->cells_per_chunk, unit, first, end;
 
     if (block->turns > 0) {
         unit = outer->unit / sim->cell_size;
-        from = block->turn * unit;
-        end = from + unit < total ? from + unit : total;
-        return (slice_t){from, end > from ? end - from : 0};
+        first = block->turn * unit;
+        end = first + unit < total ? first + unit : total;
+        return (slice_t){first, end > first ? end - first : 0};
     }
     if (op->tbg_size > 0) {
         unit = total / op->tbg_size;
-        from = op->tb_id * unit + (op->tb_id < total % op->tbg_size ? op->tb_id : total % op->tbg_size);
-        return (slice_t){from, unit + (op->tb_id < total % op->tbg_size)};
+        first = op->tb_id * unit + (op->tb_id < total % op->tbg_size ? op->tb_id : total % op->tbg_size);
+        return (slice_t){first, unit + (op->tb_id < total % op->tbg_size)};
     }
     return (slice_t){0, total};
 }
 
 /*
- * Returns the index of the cell for element `from` of an item on rank `r`. Packets take two cells each. Launches use
- * the halves of the scratch in turn.
+ * Returns the index of the cell for element `first_element` of an item on rank `rank_number`. Packets take two cells
+ * each. Launches use the halves of the scratch in turn.
  */
-static size_t first_cell_of(const mscclpp_sim_t *sim, uint32_t launch, uint32_t r, const mscclpp_plan_item_t *item,
-                            uint64_t from, bool packets)
+static size_t first_cell_of(const mscclpp_sim_t *sim, uint32_t launch, uint32_t rank_number,
+                            const mscclpp_plan_item_t *item, uint64_t first_element, bool are_packets)
 {
-    const mscclpp_sim_rank_t *rank = &sim->ranks[r];
+    const mscclpp_sim_rank_t *rank = &sim->ranks[rank_number];
     uint64_t stride = sim->cells_per_chunk, half = 0;
 
     if (item->type == MSCCLPP_PLAN_SCRATCH) {
         if (sim->wrap_cells > 0) {
             stride = sim->wrap_cells;
-            from %= sim->wrap_cells;
+            first_element %= sim->wrap_cells;
         }
         half = sim->plan->halves && launch % 2 == 0 ? rank->cells[item->type] / 2 : 0;
     }
-    return rank->base[item->type] + half + (packets ? 2 : 1) * (stride * item->index + from);
+    return rank->base[item->type] + half + (are_packets ? 2 : 1) * (stride * item->index + first_element);
 }
 
 /* Returns how the operation's elements are assigned to threads. */
@@ -66,7 +66,7 @@ static mscclpp_sim_map_t thread_map_of(const mscclpp_plan_op_t *op, const mscclp
                : MSCCLPP_SIM_PLAIN;
 }
 
-/* Tells whether a proxy moves the data in place of the block. */
+/* Tells whether a proxy moves the operation's data in place of the block, because its targets are reached by ports. */
 static bool is_done_by_proxy(const mscclpp_plan_op_t *op)
 {
     return op->channel_type == MSCCLPP_PLAN_PORT && op->dst_count > 0 && op->dst[0].where == MSCCLPP_PLAN_REMOTE;
@@ -88,10 +88,10 @@ bool mscclpp_sim_look_for_packets(mscclpp_sim_t *sim, mscclpp_sim_block_t *block
             continue;
         }
         slice = slice_of(sim, block, op, op->src[i].size);
-        first_cell = first_cell_of(sim, block->launch, block->rank, &op->src[i], slice.from, true);
+        first_cell = first_cell_of(sim, block->launch, block->rank, &op->src[i], slice.first, true);
         for (uint64_t element = 0; element < slice.count; ++element) {
             if (!mscclpp_sim_has_packet(sim, first_cell + 2 * element, block->launch)) {
-                block->missing = first_cell + 2 * element;
+                block->missing_cell = first_cell + 2 * element;
                 return false;
             }
         }
@@ -103,14 +103,14 @@ bool mscclpp_sim_source_covers(const mscclpp_sim_t *sim, const mscclpp_sim_block
                                uint32_t i, size_t cell)
 {
     slice_t slice = slice_of(sim, block, op, op->src[i].size);
-    size_t first_cell = first_cell_of(sim, block->launch, block->rank, &op->src[i], slice.from, true);
+    size_t first_cell = first_cell_of(sim, block->launch, block->rank, &op->src[i], slice.first, true);
 
     return cell >= first_cell && cell < first_cell + 2 * slice.count;
 }
 
 /*
- * Makes what the packets of one operation tell: all that the block's threads know. `length`: how many packets there
- * are. The caller releases it after the operation. Returns NULL if there is no memory.
+ * Makes what the `length` packets of one operation tell: all that the block's threads know. The caller releases it
+ * after the operation. Returns NULL if there is no memory.
  */
 static mscclpp_sim_packet_t *new_packet(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, uint64_t length)
 {
@@ -156,10 +156,14 @@ typedef struct {
     mscclpp_sim_packet_t *packet;
     uint32_t block;        /* the block that sent them, itself or by its proxy */
     uint64_t first, count; /* first element; number of elements */
-    bool aligned;          /* each thread reads what the sender's thread at the same position wrote */
+    bool is_aligned;       /* each thread reads what the sender's thread at the same position wrote */
 } packet_run_t;
 
-/* Lets the receiver of packets learn what their sender knew, and that the sender has come so far. */
+/*
+ * Lets the receiver of a run of packets learn what their sender knew, and that the sender has come so far. From the
+ * next nop on, all threads of the receiver know it; until then, only the threads that have read these packets do.
+ * Packets from the receiver itself tell nothing new.
+ */
 static void learn_from_run(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const packet_run_t *run)
 {
     const mscclpp_sim_packet_t *packet = run->packet;
@@ -193,7 +197,7 @@ static void learn_from_run(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const
         }
         if (threads > 0) {
             thread->strong = thread->strong == 0 || threads < thread->strong ? threads : thread->strong;
-            if (run->aligned && known.partial > thread->partial) {
+            if (run->is_aligned && known.partial > thread->partial) {
                 thread->partial = known.partial;
                 thread->partial_threads = threads < known.partial_threads ? threads : known.partial_threads;
             }
@@ -227,7 +231,7 @@ static void learn_from_source(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, si
             run = (packet_run_t){cell->packet, sender_of(sim, cell->packet), element, 0, true};
         }
         ++run.count;
-        run.aligned = run.aligned && cell->write.position == element;
+        run.is_aligned = run.is_aligned && cell->write.position == element;
     }
     if (run.packet != NULL) {
         learn_from_run(sim, actor, &run);
@@ -235,11 +239,11 @@ static void learn_from_source(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, si
 }
 
 /*
- * Reads element `from` + `element` of an item; `element` says which thread does. A switch channel combines what its
- * ranks hold.
+ * Reads element `first_element` + `element` of an item; `element` says which thread does. A switch channel combines
+ * what its ranks hold.
  */
 static mscclpp_sim_value_t read_item(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_item_t *item,
-                                     uint64_t from, uint64_t element, bool packets, mscclpp_sim_map_t map)
+                                     uint64_t first_element, uint64_t element, bool are_packets, mscclpp_sim_map_t map)
 {
     const mscclpp_plan_group_t *group;
     mscclpp_sim_value_t value = {0, 0}, next;
@@ -248,15 +252,16 @@ static mscclpp_sim_value_t read_item(mscclpp_sim_t *sim, mscclpp_sim_block_t *bl
     if (item->where == MSCCLPP_PLAN_MULTICAST) {
         group = &sim->plan->ranks[block->rank].groups[item->group];
         for (uint32_t i = 0; i < group->count; ++i) {
-            first_cell = first_cell_of(sim, block->launch, group->ranks[i], item, from, false) + element;
+            first_cell = first_cell_of(sim, block->launch, group->ranks[i], item, first_element, false) + element;
             next = mscclpp_sim_read(sim, &block->actor, block->launch, first_cell, (uint32_t)element, map);
             value = i == 0 ? next : mscclpp_sim_combine(sim, value, next);
         }
         return value;
     }
-    first_cell = first_cell_of(sim, block->launch, item->rank, item, from, packets);
-    return packets ? mscclpp_sim_read_packet(sim, &block->actor, first_cell + 2 * element, (uint32_t)element)
-                   : mscclpp_sim_read(sim, &block->actor, block->launch, first_cell + element, (uint32_t)element, map);
+    first_cell = first_cell_of(sim, block->launch, item->rank, item, first_element, are_packets);
+    return are_packets
+               ? mscclpp_sim_read_packet(sim, &block->actor, first_cell + 2 * element, (uint32_t)element)
+               : mscclpp_sim_read(sim, &block->actor, block->launch, first_cell + element, (uint32_t)element, map);
 }
 
 /* Writes element `element` after `first_cell` in one rank's memory: as a packet, or plainly if `packet` is NULL. */
@@ -271,80 +276,87 @@ static void write_one(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, size_t fir
     }
 }
 
-/* Writes element `from` + `element` of an item, on all ranks of a switch channel. `element` says which thread does. */
-static void write_item(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_item_t *item, uint64_t from,
-                       uint64_t element, mscclpp_sim_map_t map, mscclpp_sim_value_t value, mscclpp_sim_packet_t *packet)
+/*
+ * Writes element `first_element` + `element` of an item, on all ranks of a switch channel. `element` says which thread
+ * does.
+ */
+static void write_item(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_item_t *item,
+                       uint64_t first_element, uint64_t element, mscclpp_sim_map_t map, mscclpp_sim_value_t value,
+                       mscclpp_sim_packet_t *packet)
 {
     const mscclpp_plan_group_t *group;
 
     if (item->where != MSCCLPP_PLAN_MULTICAST) {
-        write_one(sim, block, first_cell_of(sim, block->launch, item->rank, item, from, packet != NULL), element, map,
-                  value, packet);
+        write_one(sim, block, first_cell_of(sim, block->launch, item->rank, item, first_element, packet != NULL),
+                  element, map, value, packet);
         return;
     }
     group = &sim->plan->ranks[block->rank].groups[item->group];
     for (uint32_t i = 0; i < group->count; ++i) {
-        write_one(sim, block, first_cell_of(sim, block->launch, group->ranks[i], item, from, packet != NULL), element,
-                  map, value, packet);
+        write_one(sim, block, first_cell_of(sim, block->launch, group->ranks[i], item, first_element, packet != NULL),
+                  element, map, value, packet);
     }
 }
 
-/* Carries out an operation that copies source i to target i. */
+/* Carries out an operation that copies source i to target i, pair by pair. Packets that it reads must be there. */
 static void move_pairs(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                        const mscclpp_plan_shape_t *shape, mscclpp_sim_map_t map)
 {
     for (uint32_t i = 0; i < op->src_count && !sim->no_memory; ++i) {
         bool from_packets = mscclpp_plan_takes_packets(mscclpp_plan_takes_src(shape, i));
-        bool to_packets = mscclpp_plan_takes_packets(mscclpp_plan_takes_dst(shape, i));
+        bool are_packets = mscclpp_plan_takes_packets(mscclpp_plan_takes_dst(shape, i));
         slice_t slice = slice_of(sim, block, op, op->src[i].size);
         mscclpp_sim_packet_t *packet;
 
         if (from_packets) {
             learn_from_source(sim, &block->actor,
-                              first_cell_of(sim, block->launch, block->rank, &op->src[i], slice.from, true),
+                              first_cell_of(sim, block->launch, block->rank, &op->src[i], slice.first, true),
                               slice.count);
         }
-        packet = to_packets ? new_packet(sim, &block->actor, slice.count) : NULL;
+        packet = are_packets ? new_packet(sim, &block->actor, slice.count) : NULL;
         for (uint64_t element = 0; element < slice.count && !sim->no_memory; ++element) {
-            mscclpp_sim_value_t value = read_item(sim, block, &op->src[i], slice.from, element, from_packets, map);
+            mscclpp_sim_value_t value = read_item(sim, block, &op->src[i], slice.first, element, from_packets, map);
 
-            write_item(sim, block, &op->dst[i], slice.from, element, map, value, packet);
+            write_item(sim, block, &op->dst[i], slice.first, element, map, value, packet);
         }
         mscclpp_sim_packet_release(packet);
     }
 }
 
-/* Carries out an operation that combines all sources and writes the result to all targets. */
+/*
+ * Carries out an operation that combines all sources and writes the result to all targets. Packets that it reads must
+ * be there.
+ */
 static void combine(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                     const mscclpp_plan_shape_t *shape, mscclpp_sim_map_t map)
 {
     slice_t slice = slice_of(sim, block, op, op->src[0].size);
     mscclpp_sim_packet_t *packet = NULL;
-    bool sends = false;
+    bool sends_packets = false;
 
     for (uint32_t i = 0; i < op->src_count; ++i) {
         if (mscclpp_plan_takes_packets(mscclpp_plan_takes_src(shape, i))) {
             learn_from_source(sim, &block->actor,
-                              first_cell_of(sim, block->launch, block->rank, &op->src[i], slice.from, true),
+                              first_cell_of(sim, block->launch, block->rank, &op->src[i], slice.first, true),
                               slice.count);
         }
     }
     for (uint32_t i = 0; i < op->dst_count; ++i) {
-        sends = sends || mscclpp_plan_takes_packets(mscclpp_plan_takes_dst(shape, i));
+        sends_packets = sends_packets || mscclpp_plan_takes_packets(mscclpp_plan_takes_dst(shape, i));
     }
-    if (sends) {
+    if (sends_packets) {
         packet = new_packet(sim, &block->actor, slice.count);
     }
     for (uint64_t element = 0; element < slice.count && !sim->no_memory; ++element) {
         mscclpp_sim_value_t value = {0, 0}, next;
 
         for (uint32_t i = 0; i < op->src_count; ++i) {
-            next = read_item(sim, block, &op->src[i], slice.from, element,
+            next = read_item(sim, block, &op->src[i], slice.first, element,
                              mscclpp_plan_takes_packets(mscclpp_plan_takes_src(shape, i)), map);
             value = i == 0 ? next : mscclpp_sim_combine(sim, value, next);
         }
         for (uint32_t i = 0; i < op->dst_count; ++i) {
-            write_item(sim, block, &op->dst[i], slice.from, element, map, value,
+            write_item(sim, block, &op->dst[i], slice.first, element, map, value,
                        mscclpp_plan_takes_packets(mscclpp_plan_takes_dst(shape, i)) ? packet : NULL);
         }
     }
@@ -364,7 +376,7 @@ static void ask_proxy(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscc
         slice_t slice = slice_of(sim, block, op, op->src[0].size);
 
         learn_from_source(sim, &block->actor,
-                          first_cell_of(sim, block->launch, block->rank, &op->src[0], slice.from, true), slice.count);
+                          first_cell_of(sim, block->launch, block->rank, &op->src[0], slice.first, true), slice.count);
     }
     if (moves_packets) {
         /* All threads must have written their packets before one of them asks the proxy to move them. */
@@ -376,8 +388,8 @@ static void ask_proxy(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscc
         mscclpp_sim_entry_t entry = {
             .is_put = true, .is_raw = moves_packets, .is_signal = signals, .launch = block->launch};
 
-        entry.from = first_cell_of(sim, block->launch, block->rank, src, slice.from, moves_packets);
-        entry.to = first_cell_of(sim, block->launch, op->dst[i].rank, &op->dst[i], slice.from, moves_packets);
+        entry.from = first_cell_of(sim, block->launch, block->rank, src, slice.first, moves_packets);
+        entry.to = first_cell_of(sim, block->launch, op->dst[i].rank, &op->dst[i], slice.first, moves_packets);
         entry.elements = slice.count;
         mscclpp_sim_push(sim, block, op->channels[i], entry);
     }

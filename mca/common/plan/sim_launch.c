@@ -13,12 +13,12 @@ static bool is_input(const mscclpp_sim_rank_t *rank, size_t cell)
 }
 
 /*
- * Does what the application does before a launch: writes new inputs, and leaves in the output something that the plan
- * must not use. Cells that are input and output stay input.
+ * Does what the application of a rank does before a launch: writes new inputs, and leaves in the output something that
+ * the plan must not use. Cells that are input and output stay input.
  */
-static void set_inputs(mscclpp_sim_t *sim, uint32_t r, uint32_t launch)
+static void set_inputs(mscclpp_sim_t *sim, uint32_t rank_number, uint32_t launch)
 {
-    mscclpp_sim_rank_t *rank = &sim->ranks[r];
+    mscclpp_sim_rank_t *rank = &sim->ranks[rank_number];
     mscclpp_sim_event_t event = {0, 0, -1, launch};
 
     if (!mscclpp_sim_tick(sim, &rank->actor, event)) {
@@ -26,7 +26,7 @@ static void set_inputs(mscclpp_sim_t *sim, uint32_t r, uint32_t launch)
     }
     for (size_t i = 0; i < rank->cells[MSCCLPP_PLAN_INPUT]; ++i) {
         mscclpp_sim_write(sim, &rank->actor, launch, rank->base[MSCCLPP_PLAN_INPUT] + i, 0, MSCCLPP_SIM_ALONE,
-                          mscclpp_sim_input_value(sim, r, i, launch));
+                          mscclpp_sim_input_value(sim, rank_number, i, launch));
     }
     for (size_t i = 0; i < rank->cells[MSCCLPP_PLAN_OUTPUT]; ++i) {
         if (!is_input(rank, rank->base[MSCCLPP_PLAN_OUTPUT] + i)) {
@@ -36,20 +36,20 @@ static void set_inputs(mscclpp_sim_t *sim, uint32_t r, uint32_t launch)
     mscclpp_sim_meet(sim, &rank->actor);
 }
 
-void mscclpp_sim_launch(mscclpp_sim_t *sim, uint32_t r)
+void mscclpp_sim_launch(mscclpp_sim_t *sim, uint32_t rank_number)
 {
-    mscclpp_sim_rank_t *rank = &sim->ranks[r];
+    mscclpp_sim_rank_t *rank = &sim->ranks[rank_number];
     mscclpp_sim_block_t *block;
 
     ++rank->launch;
-    set_inputs(sim, r, rank->launch);
+    set_inputs(sim, rank_number, rank->launch);
     if (rank->launch > sim->launches) {
         rank->has_ended = true;
         return;
     }
     for (uint32_t i = 0; i < sim->block_count; ++i) {
         block = &sim->blocks[i];
-        if (block->rank != r) {
+        if (block->rank != rank_number) {
             continue;
         }
         /* A block begins with all that the application knows. */
@@ -63,13 +63,13 @@ void mscclpp_sim_launch(mscclpp_sim_t *sim, uint32_t r)
 }
 
 /*
- * Does what the application does after a launch: reads the output. Reports the first element that is not what the
- * collective has to yield.
+ * Does what the application of a rank does after a launch: reads the output. Reports the first element that is not what
+ * the collective has to yield. Says nothing of results after a race, or if the collective defines none.
  */
-static void check_results(mscclpp_sim_t *sim, uint32_t r)
+static void check_results(mscclpp_sim_t *sim, uint32_t rank_number)
 {
-    mscclpp_sim_rank_t *rank = &sim->ranks[r];
-    mscclpp_plan_place_t place = {(int)r, -1, -1, -1, NULL};
+    mscclpp_sim_rank_t *rank = &sim->ranks[rank_number];
+    mscclpp_plan_place_t place = {(int)rank_number, -1, -1, -1, NULL};
     mscclpp_sim_value_t value, expected = {0, 0};
     bool has_result = mscclpp_sim_has_result(sim->plan), is_reported = false;
     char text[200];
@@ -81,7 +81,7 @@ static void check_results(mscclpp_sim_t *sim, uint32_t r)
                                  MSCCLPP_SIM_ALONE);
         /* After a race a cell may have any value, so a wrong result would tell nothing new. */
         if (!has_result || is_reported || sim->races > 0 ||
-            !mscclpp_sim_expected_value(sim, r, i, rank->launch, &expected) ||
+            !mscclpp_sim_expected_value(sim, rank_number, i, rank->launch, &expected) ||
             (value.first == expected.first && value.second == expected.second)) {
             continue;
         }
@@ -97,16 +97,16 @@ static void check_results(mscclpp_sim_t *sim, uint32_t r)
     }
 }
 
-bool mscclpp_sim_end_launch(mscclpp_sim_t *sim, uint32_t r)
+bool mscclpp_sim_end_launch(mscclpp_sim_t *sim, uint32_t rank_number)
 {
-    mscclpp_sim_rank_t *rank = &sim->ranks[r];
+    mscclpp_sim_rank_t *rank = &sim->ranks[rank_number];
     mscclpp_sim_event_t event = {0, 0, -1, rank->launch + 1};
 
     if (rank->has_ended || rank->running > 0) {
         return false;
     }
     for (uint32_t i = 0; i < sim->block_count; ++i) {
-        if (sim->blocks[i].rank == r) {
+        if (sim->blocks[i].rank == rank_number) {
             mscclpp_sim_meet(sim, &sim->blocks[i].actor);
             mscclpp_sim_learn(sim, &rank->actor, sim->blocks[i].actor.now);
         }
@@ -115,7 +115,7 @@ bool mscclpp_sim_end_launch(mscclpp_sim_t *sim, uint32_t r)
         return false;
     }
     mscclpp_sim_meet(sim, &rank->actor);
-    check_results(sim, r);
-    mscclpp_sim_launch(sim, r);
+    check_results(sim, rank_number);
+    mscclpp_sim_launch(sim, rank_number);
     return true;
 }

@@ -12,12 +12,12 @@ enum {
 };
 
 /*
- * For a plan in place: moves the start of a rank's input or output, so that the smaller one lies in the larger one.
- * `in` and `out`: chunks of the rank's input and output.
+ * For a plan in place: moves the start of a rank's input or output, so that the smaller one lies in the larger one. The
+ * rank's input has `in_chunks` chunks, and its output `out_chunks`.
  */
-static void place_in_place(mscclpp_sim_t *sim, uint32_t r, uint64_t in, uint64_t out)
+static void overlay_buffers(mscclpp_sim_t *sim, uint32_t rank_number, uint64_t in_chunks, uint64_t out_chunks)
 {
-    mscclpp_sim_rank_t *rank = &sim->ranks[r];
+    mscclpp_sim_rank_t *rank = &sim->ranks[rank_number];
 
     switch (sim->plan->collective) {
     case MSCCLPP_PLAN_ALLREDUCE:
@@ -25,10 +25,12 @@ static void place_in_place(mscclpp_sim_t *sim, uint32_t r, uint64_t in, uint64_t
         rank->base[MSCCLPP_PLAN_OUTPUT] = rank->base[MSCCLPP_PLAN_INPUT];
         break;
     case MSCCLPP_PLAN_ALLGATHER:
-        rank->base[MSCCLPP_PLAN_INPUT] = rank->base[MSCCLPP_PLAN_OUTPUT] + r * in * sim->cells_per_chunk;
+        rank->base[MSCCLPP_PLAN_INPUT] =
+            rank->base[MSCCLPP_PLAN_OUTPUT] + rank_number * in_chunks * sim->cells_per_chunk;
         break;
     case MSCCLPP_PLAN_REDUCESCATTER:
-        rank->base[MSCCLPP_PLAN_OUTPUT] = rank->base[MSCCLPP_PLAN_INPUT] + r * out * sim->cells_per_chunk;
+        rank->base[MSCCLPP_PLAN_OUTPUT] =
+            rank->base[MSCCLPP_PLAN_INPUT] + rank_number * out_chunks * sim->cells_per_chunk;
         break;
     default:
         break;
@@ -40,22 +42,22 @@ bool mscclpp_sim_layout(mscclpp_sim_t *sim)
     const mscclpp_plan_t *plan = sim->plan;
     size_t cell_index = 0;
 
-    for (uint32_t r = 0; r < plan->rank_count; ++r) {
-        mscclpp_sim_rank_t *rank = &sim->ranks[r];
-        uint64_t in = 0, out = 0, scratch = plan->ranks[r].chunks[MSCCLPP_PLAN_SCRATCH];
+    for (uint32_t rank_number = 0; rank_number < plan->rank_count; ++rank_number) {
+        mscclpp_sim_rank_t *rank = &sim->ranks[rank_number];
+        uint64_t in_chunks = 0, out_chunks = 0, scratch = plan->ranks[rank_number].chunks[MSCCLPP_PLAN_SCRATCH];
 
-        mscclpp_sim_get_shape(plan, r, &in, &out);
+        mscclpp_sim_get_shape(plan, rank_number, &in_chunks, &out_chunks);
         scratch *= sim->wrap_cells > 0 ? sim->wrap_cells : sim->cells_per_chunk;
         scratch *= (plan->packets ? 2 : 1) * (plan->halves ? 2 : 1);
-        rank->cells[MSCCLPP_PLAN_INPUT] = in * sim->cells_per_chunk;
-        rank->cells[MSCCLPP_PLAN_OUTPUT] = out * sim->cells_per_chunk;
+        rank->cells[MSCCLPP_PLAN_INPUT] = in_chunks * sim->cells_per_chunk;
+        rank->cells[MSCCLPP_PLAN_OUTPUT] = out_chunks * sim->cells_per_chunk;
         rank->cells[MSCCLPP_PLAN_SCRATCH] = scratch;
         for (int type = 0; type < MSCCLPP_PLAN_BUFFERS; ++type) {
             rank->base[type] = cell_index;
             cell_index += rank->cells[type];
         }
         if (plan->in_place) {
-            place_in_place(sim, r, in, out);
+            overlay_buffers(sim, rank_number, in_chunks, out_chunks);
         }
         if (cell_index > MAX_CELLS) {
             return false;
@@ -98,14 +100,15 @@ static bool is_application(const mscclpp_sim_t *sim, uint32_t agent)
 }
 
 /*
- * Reports two accesses of one cell that nothing orders: the actor's current one, and an earlier one. `over_packet`: it
- * overwrites a packet, which its reader may then miss.
+ * Reports two accesses of one cell that nothing orders: the actor's current one, and an earlier one. `earlier_writes`
+ * and `writes` say which of them are writes. With `is_over_packet`, the current one overwrites a packet, which its
+ * reader may then miss. After MAX_FAULTS faults, races are only counted.
  */
 static void report_race(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, const mscclpp_sim_access_t *earlier,
-                        bool earlier_writes, bool writes, size_t cell, bool over_packet)
+                        bool earlier_writes, bool writes, size_t cell, bool is_over_packet)
 {
     mscclpp_plan_place_t place = mscclpp_sim_place_of(sim, actor->agent, actor->clock);
-    bool kept, application = is_application(sim, actor->agent) || is_application(sim, earlier->agent);
+    bool is_kept, by_application = is_application(sim, actor->agent) || is_application(sim, earlier->agent);
     char who[160], other[160], what[100];
 
     if (is_application(sim, actor->agent)) {
@@ -117,22 +120,23 @@ static void report_race(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, co
     }
     mscclpp_sim_actor_text(sim, actor->agent, actor->clock, who, sizeof(who));
     mscclpp_sim_actor_text(sim, earlier->agent, earlier->clock, other, sizeof(other));
-    mscclpp_sim_cell_text(sim, cell, over_packet, what, sizeof(what));
-    if (over_packet) {
-        kept = mscclpp_plan_add_finding(
+    mscclpp_sim_cell_text(sim, cell, is_over_packet, what, sizeof(what));
+    if (is_over_packet) {
+        is_kept = mscclpp_plan_add_finding(
             sim->report, MSCCLPP_PLAN_DEADLOCK, "packet-overwrite", place,
             "%s may overwrite packets in %s before %s has read them, which then waits for ever", who, what, other);
     } else if (earlier->agent == actor->agent) {
-        kept =
+        is_kept =
             mscclpp_plan_add_finding(sim->report, MSCCLPP_PLAN_RACE, "hazard", place,
                                      "it %s %s, which %s %s by other threads of the block, without a nop between them",
                                      writes ? "writes" : "reads", what, other, earlier_writes ? "writes" : "reads");
     } else {
-        kept = mscclpp_plan_add_finding(sim->report, MSCCLPP_PLAN_RACE, application ? "launch" : "race", place,
-                                        "%s %s %s, which %s %s; nothing orders the two", who,
-                                        writes ? "writes" : "reads", what, other, earlier_writes ? "writes" : "reads");
+        is_kept =
+            mscclpp_plan_add_finding(sim->report, MSCCLPP_PLAN_RACE, by_application ? "launch" : "race", place,
+                                     "%s %s %s, which %s %s; nothing orders the two", who, writes ? "writes" : "reads",
+                                     what, other, earlier_writes ? "writes" : "reads");
     }
-    if (kept && application) {
+    if (is_kept && by_application) {
         mscclpp_plan_explain(sim->report,
                              "The buffers are the application's as soon as the rank's own kernel has ended, "
                              "whatever its peers and proxies still do.");
@@ -154,11 +158,11 @@ static void report_weak(mscclpp_sim_t *sim, const mscclpp_sim_access_t *earlier,
 }
 
 /*
- * Reports a race if nothing orders the actor's current access after the last write of the cell. `writes`: it is a
- * write; `packet`: of a packet.
+ * Reports a race if nothing orders the actor's current access after the last write of the cell. `writes` says that it
+ * is a write, and `is_packet` that it is a write of a packet.
  */
 static void check_after_write(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, size_t cell_index,
-                              uint32_t position, mscclpp_sim_map_t map, bool writes, bool packet)
+                              uint32_t position, mscclpp_sim_map_t map, bool writes, bool is_packet)
 {
     const mscclpp_sim_cell_t *cell = &sim->cells[cell_index];
     mscclpp_sim_order_t order;
@@ -168,15 +172,15 @@ static void check_after_write(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *act
     }
     order = mscclpp_sim_order(actor, &cell->write, position, map);
     if (order == MSCCLPP_SIM_UNORDERED) {
-        report_race(sim, actor, &cell->write, true, writes, cell_index, packet && cell->packet != NULL);
+        report_race(sim, actor, &cell->write, true, writes, cell_index, is_packet && cell->packet != NULL);
     } else if (order == MSCCLPP_SIM_WEAK && cell->write.is_plain) {
         report_weak(sim, &cell->write, cell_index);
     }
 }
 
 /*
- * Notes a read of a cell. It replaces an earlier read of the same actor if whatever is ordered after this read is
- * ordered after that one, too.
+ * Adds a read to those of a cell since its last write. It replaces an earlier read of the same actor if whatever is
+ * ordered after this read is ordered after that one, too, so that the list stays short.
  */
 static void add_read(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, mscclpp_sim_cell_t *cell, uint32_t position,
                      mscclpp_sim_map_t map)
@@ -251,8 +255,8 @@ mscclpp_sim_value_t mscclpp_sim_read_packet(mscclpp_sim_t *sim, mscclpp_sim_acto
 }
 
 /*
- * Writes a cell. Reports earlier accesses that nothing orders before the write. `packet`: what the packet tells, to
- * which the cell gets a reference; NULL: a plain store.
+ * Writes a cell. Reports earlier accesses that nothing orders before the write. `packet` is what the packet tells, to
+ * which the cell gets a reference; it is NULL for a plain store.
  */
 static void write(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell_index, uint32_t position,
                   mscclpp_sim_map_t map, mscclpp_sim_value_t value, mscclpp_sim_packet_t *packet)

@@ -28,9 +28,10 @@ void mscclpp_sim_push(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, uint32_t c
     }
 }
 
-void mscclpp_sim_deliver(mscclpp_sim_t *sim, uint32_t r, int type, uint32_t channel, mscclpp_sim_signal_t signal)
+void mscclpp_sim_deliver(mscclpp_sim_t *sim, uint32_t rank_number, int type, uint32_t channel,
+                         mscclpp_sim_signal_t signal)
 {
-    const mscclpp_plan_channel_t *channel_end = &sim->plan->ranks[r].channels[type][channel];
+    const mscclpp_plan_channel_t *channel_end = &sim->plan->ranks[rank_number].channels[type][channel];
     mscclpp_sim_inbox_t *inbox;
     mscclpp_sim_signal_t *signals;
     uint32_t capacity;
@@ -60,7 +61,10 @@ void mscclpp_sim_deliver(mscclpp_sim_t *sim, uint32_t r, int type, uint32_t chan
     ++inbox->arrived;
 }
 
-/* Moves the packets of a request as they are. Cells without a packet of its launch are read and not moved. */
+/*
+ * Moves the packets of a request as they are: their flags go with them. Cells without a packet of its launch are read
+ * and not moved, as the receiver would not take them for packets.
+ */
 static void move_raw(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy, const mscclpp_sim_entry_t *entry)
 {
     mscclpp_sim_packet_t *packet = malloc(sizeof(*packet));
@@ -108,6 +112,7 @@ bool mscclpp_sim_proxy_step(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy)
     if (sim->cost != NULL) {
         double rate = sim->cost->gpu_port / (sim->movers[proxy->rank] > 0 ? sim->movers[proxy->rank] : 1);
 
+        /* The proxy begins when it has been asked and has ended its last request. */
         proxy->actor.time = (entry->time > proxy->actor.time ? entry->time : proxy->actor.time) + sim->cost->port +
                             (double)entry->elements * (entry->is_raw ? 2 : 1) * sim->cell_bytes / rate;
     }

@@ -8,10 +8,10 @@
  * Allocates a rank's inboxes and semaphores. `proxies` are those of its port channels. Returns false if there is no
  * memory; free_run frees what was allocated.
  */
-static bool init_channels(mscclpp_sim_t *sim, uint32_t r, mscclpp_sim_proxy_t *proxies)
+static bool init_channels(mscclpp_sim_t *sim, uint32_t rank_number, mscclpp_sim_proxy_t *proxies)
 {
-    const mscclpp_plan_rank_t *plan = &sim->plan->ranks[r];
-    mscclpp_sim_rank_t *rank = &sim->ranks[r];
+    const mscclpp_plan_rank_t *plan = &sim->plan->ranks[rank_number];
+    mscclpp_sim_rank_t *rank = &sim->ranks[rank_number];
 
     for (int type = 0; type < MSCCLPP_PLAN_SWITCH; ++type) {
         rank->inboxes[type] = calloc(plan->channel_count[type] + 1, sizeof(*rank->inboxes[type]));
@@ -43,11 +43,12 @@ static bool allocate_run(mscclpp_sim_t *sim)
     const mscclpp_plan_t *plan = sim->plan;
     uint32_t block = 0, proxy = 0;
 
-    for (uint32_t r = 0; r < plan->rank_count; ++r) {
-        sim->block_count += plan->ranks[r].block_count;
-        sim->proxy_count += plan->ranks[r].channel_count[MSCCLPP_PLAN_PORT];
+    for (uint32_t rank_number = 0; rank_number < plan->rank_count; ++rank_number) {
+        sim->block_count += plan->ranks[rank_number].block_count;
+        sim->proxy_count += plan->ranks[rank_number].channel_count[MSCCLPP_PLAN_PORT];
     }
     sim->agents = sim->block_count + plan->rank_count + sim->proxy_count;
+    /* Lists that may be empty have an entry more, since calloc may return NULL for 0 bytes. */
     sim->blocks = calloc(sim->block_count + 1, sizeof(*sim->blocks));
     sim->proxies = calloc(sim->proxy_count + 1, sizeof(*sim->proxies));
     sim->ranks = calloc(plan->rank_count, sizeof(*sim->ranks));
@@ -57,27 +58,29 @@ static bool allocate_run(mscclpp_sim_t *sim)
         sim->spare == NULL) {
         return false;
     }
-    for (uint32_t r = 0; r < plan->rank_count; ++r) {
-        uint32_t agent = sim->block_count + r;
+    for (uint32_t rank_number = 0; rank_number < plan->rank_count; ++rank_number) {
+        uint32_t agent = sim->block_count + rank_number;
 
-        sim->index_of_agent[agent] = r;
-        if (!init_channels(sim, r, &sim->proxies[proxy]) || !mscclpp_sim_actor_init(sim, &sim->ranks[r].actor, agent)) {
+        sim->index_of_agent[agent] = rank_number;
+        if (!init_channels(sim, rank_number, &sim->proxies[proxy]) ||
+            !mscclpp_sim_actor_init(sim, &sim->ranks[rank_number].actor, agent)) {
             return false;
         }
-        for (uint32_t b = 0; b < plan->ranks[r].block_count; ++b, ++block) {
+        for (uint32_t block_index = 0; block_index < plan->ranks[rank_number].block_count; ++block_index, ++block) {
             sim->index_of_agent[block] = block;
-            sim->blocks[block].rank = r;
-            sim->blocks[block].block = b;
+            sim->blocks[block].rank = rank_number;
+            sim->blocks[block].block = block_index;
             sim->blocks[block].has_ended = true;
             if (!mscclpp_sim_actor_init(sim, &sim->blocks[block].actor, block)) {
                 return false;
             }
         }
-        for (uint32_t c = 0; c < plan->ranks[r].channel_count[MSCCLPP_PLAN_PORT]; ++c, ++proxy) {
+        for (uint32_t channel_index = 0; channel_index < plan->ranks[rank_number].channel_count[MSCCLPP_PLAN_PORT];
+             ++channel_index, ++proxy) {
             agent = sim->block_count + plan->rank_count + proxy;
             sim->index_of_agent[agent] = proxy;
-            sim->proxies[proxy].rank = r;
-            sim->proxies[proxy].channel = c;
+            sim->proxies[proxy].rank = rank_number;
+            sim->proxies[proxy].channel = channel_index;
             if (!mscclpp_sim_actor_init(sim, &sim->proxies[proxy].actor, agent)) {
                 return false;
             }
@@ -86,14 +89,16 @@ static bool allocate_run(mscclpp_sim_t *sim)
     return true;
 }
 
-/* Frees what a rank holds. */
-static void destroy_rank(const mscclpp_sim_t *sim, uint32_t r)
+/* Frees what a rank holds, even if only a part was allocated; its proxies belong to the run. */
+static void destroy_rank(const mscclpp_sim_t *sim, uint32_t rank_number)
 {
-    mscclpp_sim_rank_t *rank = &sim->ranks[r];
+    mscclpp_sim_rank_t *rank = &sim->ranks[rank_number];
 
     for (int type = 0; type < MSCCLPP_PLAN_SWITCH; ++type) {
-        for (uint32_t c = 0; rank->inboxes[type] != NULL && c < sim->plan->ranks[r].channel_count[type]; ++c) {
-            mscclpp_sim_inbox_t *inbox = &rank->inboxes[type][c];
+        for (uint32_t channel_index = 0;
+             rank->inboxes[type] != NULL && channel_index < sim->plan->ranks[rank_number].channel_count[type];
+             ++channel_index) {
+            mscclpp_sim_inbox_t *inbox = &rank->inboxes[type][channel_index];
 
             for (uint32_t i = 0; i < inbox->count; ++i) {
                 free(inbox->signals[(inbox->first + i) % inbox->capacity].know);
@@ -102,7 +107,7 @@ static void destroy_rank(const mscclpp_sim_t *sim, uint32_t r)
         }
         free(rank->inboxes[type]);
     }
-    for (uint32_t i = 0; rank->semaphores != NULL && i < sim->plan->ranks[r].semaphore_count; ++i) {
+    for (uint32_t i = 0; rank->semaphores != NULL && i < sim->plan->ranks[rank_number].semaphore_count; ++i) {
         for (uint64_t j = 0; j < rank->semaphores[i].released; ++j) {
             free(rank->semaphores[i].releases[j]);
         }
@@ -117,8 +122,8 @@ static void destroy_rank(const mscclpp_sim_t *sim, uint32_t r)
 /* Frees all that a run holds, even if only a part was allocated. */
 static void free_run(mscclpp_sim_t *sim)
 {
-    for (uint32_t r = 0; sim->ranks != NULL && r < sim->plan->rank_count; ++r) {
-        destroy_rank(sim, r);
+    for (uint32_t rank_number = 0; sim->ranks != NULL && rank_number < sim->plan->rank_count; ++rank_number) {
+        destroy_rank(sim, rank_number);
     }
     for (uint32_t i = 0; sim->blocks != NULL && i < sim->block_count; ++i) {
         mscclpp_sim_actor_destroy(&sim->blocks[i].actor);
@@ -154,9 +159,9 @@ static uint64_t next_random(uint64_t *state)
  */
 static bool run_once_each(mscclpp_sim_t *sim, uint64_t *random, uint32_t *order)
 {
-    enum { STEPS_AT_ONCE = 12 };
+    enum { STEPS_AT_ONCE = 12 }; /* the most that a random order does of one actor before the next one's turn */
     uint32_t actors = sim->block_count + sim->proxy_count;
-    bool moved = false;
+    bool has_moved = false;
 
     for (uint32_t i = 0; *random != 0 && i + 1 < actors; ++i) {
         uint32_t other = i + (uint32_t)(next_random(random) % (actors - i)), swapped = order[i];
@@ -168,29 +173,32 @@ static bool run_once_each(mscclpp_sim_t *sim, uint64_t *random, uint32_t *order)
         uint64_t max_steps = *random != 0 ? 1 + next_random(random) % STEPS_AT_ONCE : UINT64_MAX;
 
         for (uint64_t step = 0; step < max_steps; ++step) {
-            bool stepped = order[i] < sim->block_count
-                               ? mscclpp_sim_step(sim, &sim->blocks[order[i]])
-                               : mscclpp_sim_proxy_step(sim, &sim->proxies[order[i] - sim->block_count]);
+            bool has_stepped = order[i] < sim->block_count
+                                   ? mscclpp_sim_step(sim, &sim->blocks[order[i]])
+                                   : mscclpp_sim_proxy_step(sim, &sim->proxies[order[i] - sim->block_count]);
 
-            moved = moved || stepped;
-            if (!stepped) {
+            has_moved = has_moved || has_stepped;
+            if (!has_stepped) {
                 break;
             }
         }
     }
-    for (uint32_t r = 0; r < sim->plan->rank_count; ++r) {
-        moved = mscclpp_sim_end_launch(sim, r) || moved;
+    for (uint32_t rank_number = 0; rank_number < sim->plan->rank_count; ++rank_number) {
+        has_moved = mscclpp_sim_end_launch(sim, rank_number) || has_moved;
     }
-    return moved;
+    return has_moved;
 }
 
-/* Runs all launches, until nothing moves or there are many faults. Reports a deadlock if a rank has not ended. */
+/*
+ * Runs all launches, until nothing moves or there are many faults. Reports a deadlock if a rank has not ended by then.
+ * `random` is as in mscclpp_sim_run.
+ */
 static void run(mscclpp_sim_t *sim, uint64_t random)
 {
-    enum { MAX_FAULTS = 8 };
+    enum { MAX_FAULTS = 8 }; /* of a run, which then ends */
     uint32_t actors = sim->block_count + sim->proxy_count;
     uint32_t *order = calloc(actors + 1, sizeof(*order));
-    bool all_ended = true;
+    bool have_all_ended = true;
 
     if (order == NULL) {
         sim->no_memory = true;
@@ -199,17 +207,17 @@ static void run(mscclpp_sim_t *sim, uint64_t random)
     for (uint32_t i = 0; i < actors; ++i) {
         order[i] = i;
     }
-    for (uint32_t r = 0; r < sim->plan->rank_count; ++r) {
-        mscclpp_sim_launch(sim, r);
+    for (uint32_t rank_number = 0; rank_number < sim->plan->rank_count; ++rank_number) {
+        mscclpp_sim_launch(sim, rank_number);
     }
     while (!sim->no_memory && sim->report->faults - sim->faults_before < MAX_FAULTS &&
            run_once_each(sim, &random, order)) {
     }
     free(order);
-    for (uint32_t r = 0; r < sim->plan->rank_count; ++r) {
-        all_ended = all_ended && sim->ranks[r].has_ended;
+    for (uint32_t rank_number = 0; rank_number < sim->plan->rank_count; ++rank_number) {
+        have_all_ended = have_all_ended && sim->ranks[rank_number].has_ended;
     }
-    if (!all_ended && !sim->no_memory && sim->report->faults - sim->faults_before < MAX_FAULTS) {
+    if (!have_all_ended && !sim->no_memory && sim->report->faults - sim->faults_before < MAX_FAULTS) {
         mscclpp_sim_explain_stuck(sim);
     }
 }

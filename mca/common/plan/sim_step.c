@@ -5,8 +5,8 @@
 #include "mca/common/plan/words.h"
 
 /*
- * Raises the block's clock for an operation that can be done now. `outer`: it, or the pipeline around it. Returns false
- * if there is no memory.
+ * Raises the block's clock for an operation that can be done now, and notes it as what the block does at that clock.
+ * `outer` is the operation itself, or the pipeline around it. Returns false if there is no memory.
  */
 static bool begin_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *outer)
 {
@@ -67,7 +67,10 @@ static void take_signals(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const m
     }
 }
 
-/* Sends a signal over each channel, through the proxy if it is a port channel. */
+/*
+ * Sends a signal over each channel of an operation. Over a port channel, the proxy sends it later; else it arrives at
+ * once.
+ */
 static void signal_all(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     double end = mscclpp_sim_end_time(sim, &block->actor);
@@ -145,7 +148,7 @@ static void acquire(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclp
     }
 }
 
-/* Releases all semaphores of an operation. */
+/* Releases all semaphores of an operation. Each release tells its acquire what all releasers so far knew. */
 static void release(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->semaphore_count; ++i) {
@@ -231,7 +234,10 @@ static bool arrive_at_barrier(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, co
     return true;
 }
 
-/* Moves a block on to its next operation, which may be in the next turn of its pipeline. `outer`: the current one. */
+/*
+ * Moves a block on to its next operation, which may be in the next turn of its pipeline. `outer` is the operation that
+ * the block has done, or the pipeline around it.
+ */
 static void advance(const mscclpp_plan_op_t *outer, mscclpp_sim_block_t *block)
 {
     if (block->turns > 0) {
@@ -284,6 +290,7 @@ static bool is_ready(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const msccl
     case MSCCLPP_PLAN_OP_ACQUIRE:
         return is_acquire_ready(sim, block, op);
     default:
+        /* All other operations move data. They wait only for packets. */
         return mscclpp_sim_look_for_packets(sim, block, op);
     }
 }

@@ -33,53 +33,55 @@ static const char *position_text(const mscclpp_sim_block_t *block, char *text, s
 }
 
 /*
- * Tells whether an operation of rank `rank` provides what operand `which` of the waiting block's operation needs: a
- * signal on that channel, a release of that semaphore, or packets for that source.
+ * Tells whether an operation of rank `rank` provides what operand `operand_index` of the waiting block's operation
+ * needs: a signal on that channel, a release of that semaphore, or packets for that source.
  */
 typedef bool (*provides_fn_t)(const mscclpp_sim_t *sim, uint32_t rank, const mscclpp_plan_op_t *op,
-                              const mscclpp_sim_block_t *waiter, uint32_t which);
+                              const mscclpp_sim_block_t *waiter, uint32_t operand_index);
 
-/* Tells whether an operation signals channel `which` of a block's wait. */
-static bool provides_signal(const mscclpp_sim_t *sim, uint32_t r, const mscclpp_plan_op_t *op,
-                            const mscclpp_sim_block_t *waiter, uint32_t which)
+/* Tells whether an operation signals channel `operand_index` of a block's wait. */
+static bool provides_signal(const mscclpp_sim_t *sim, uint32_t rank_number, const mscclpp_plan_op_t *op,
+                            const mscclpp_sim_block_t *waiter, uint32_t operand_index)
 {
     const mscclpp_plan_op_t *waiting_op = mscclpp_sim_current_op(sim, waiter);
     bool is_signal = op->kind == MSCCLPP_PLAN_OP_SIGNAL || op->kind == MSCCLPP_PLAN_OP_RLXSIGNAL ||
                      op->kind == MSCCLPP_PLAN_OP_PWS || op->kind == MSCCLPP_PLAN_OP_PWSF;
 
     for (uint32_t i = 0; is_signal && op->channel_type == waiting_op->channel_type && i < op->channel_count; ++i) {
-        const mscclpp_plan_channel_t *channel = &sim->plan->ranks[r].channels[op->channel_type][op->channels[i]];
+        const mscclpp_plan_channel_t *channel =
+            &sim->plan->ranks[rank_number].channels[op->channel_type][op->channels[i]];
 
-        if (channel->peer == waiter->rank && channel->pair == (int64_t)waiting_op->channels[which]) {
+        if (channel->peer == waiter->rank && channel->pair == (int64_t)waiting_op->channels[operand_index]) {
             return true;
         }
     }
     return false;
 }
 
-/* Tells whether an operation releases semaphore `which` of a block's acquire. */
-static bool provides_release(const mscclpp_sim_t *sim, uint32_t r, const mscclpp_plan_op_t *op,
-                             const mscclpp_sim_block_t *waiter, uint32_t which)
+/* Tells whether an operation releases semaphore `operand_index` of a block's acquire. */
+static bool provides_release(const mscclpp_sim_t *sim, uint32_t rank_number, const mscclpp_plan_op_t *op,
+                             const mscclpp_sim_block_t *waiter, uint32_t operand_index)
 {
     const mscclpp_plan_op_t *waiting_op = mscclpp_sim_current_op(sim, waiter);
 
-    for (uint32_t i = 0; op->kind == MSCCLPP_PLAN_OP_RELEASE && r == waiter->rank && i < op->semaphore_count; ++i) {
-        if (op->semaphores[i] == waiting_op->semaphores[which]) {
+    for (uint32_t i = 0; op->kind == MSCCLPP_PLAN_OP_RELEASE && rank_number == waiter->rank && i < op->semaphore_count;
+         ++i) {
+        if (op->semaphores[i] == waiting_op->semaphores[operand_index]) {
             return true;
         }
     }
     return false;
 }
 
-/* Tells whether an operation may send packets to source `which` of a block's operation. */
-static bool provides_packets(const mscclpp_sim_t *sim, uint32_t r, const mscclpp_plan_op_t *op,
-                             const mscclpp_sim_block_t *waiter, uint32_t which)
+/* Tells whether an operation may send packets to source `operand_index` of a block's operation. */
+static bool provides_packets(const mscclpp_sim_t *sim, uint32_t rank_number, const mscclpp_plan_op_t *op,
+                             const mscclpp_sim_block_t *waiter, uint32_t operand_index)
 {
     const mscclpp_plan_op_t *waiting_op = mscclpp_sim_current_op(sim, waiter);
     const mscclpp_plan_shape_t *shape = mscclpp_plan_op_shape(op);
-    const mscclpp_plan_item_t *wanted = &waiting_op->src[which], *item;
+    const mscclpp_plan_item_t *wanted = &waiting_op->src[operand_index], *item;
 
-    (void)r;
+    (void)rank_number;
     for (uint32_t i = 0; shape != NULL && i < op->dst_count; ++i) {
         item = &op->dst[i];
         if (mscclpp_plan_takes_packets(mscclpp_plan_takes_dst(shape, i)) &&
@@ -92,16 +94,16 @@ static bool provides_packets(const mscclpp_sim_t *sim, uint32_t r, const mscclpp
 }
 
 /*
- * Describes the first operation, of any block, that is still to come and provides what the waiting block needs, or says
- * that there is none. Returns whether there is one.
+ * Writes to `text` which operation comes first, in the order of blocks, that is still to be done and provides what the
+ * waiting block needs, or that there is none. Returns whether there is one.
  */
-static bool find_provider(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *waiter, uint32_t which,
+static bool find_provider(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *waiter, uint32_t operand_index,
                           provides_fn_t provides, char *text, size_t size)
 {
     char where[120], place[80];
 
-    for (uint32_t b = 0; b < sim->block_count; ++b) {
-        const mscclpp_sim_block_t *block = &sim->blocks[b];
+    for (uint32_t block_index = 0; block_index < sim->block_count; ++block_index) {
+        const mscclpp_sim_block_t *block = &sim->blocks[block_index];
         const mscclpp_plan_block_t *code = &sim->plan->ranks[block->rank].blocks[block->block];
 
         for (uint32_t i = block->has_ended ? code->op_count : block->op; i < code->op_count; ++i) {
@@ -112,7 +114,7 @@ static bool find_provider(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *w
             for (uint32_t j = 0; j <= op->body_count; ++j) {
                 const mscclpp_plan_op_t *candidate = j == 0 ? op : &op->body[j - 1];
 
-                if (!provides(sim, block->rank, candidate, waiter, which)) {
+                if (!provides(sim, block->rank, candidate, waiter, operand_index)) {
                     continue;
                 }
                 op_place.inner = (int)j - 1;
@@ -128,7 +130,12 @@ static bool find_provider(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *w
     return false;
 }
 
-/* Explains a wait on channels: the first signal that is missing, and who would send it. `place`: of the wait. */
+/*
+ * The explain functions add one line to the finding of the deadlock. `place` says in words where `op` is, at which
+ * `block` stands.
+ */
+
+/* Explains a wait on channels: the first signal that is missing, and who would send it. */
 static void explain_wait(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                          const char *place)
 {
@@ -150,7 +157,7 @@ static void explain_wait(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *bl
     }
 }
 
-/* Explains an acquire: the first semaphore that is at 0, and who would release it. `place`: of the acquire. */
+/* Explains an acquire: the first semaphore that is at 0, and who would release it. */
 static void explain_acquire(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                             const char *place)
 {
@@ -168,18 +175,18 @@ static void explain_acquire(const mscclpp_sim_t *sim, const mscclpp_sim_block_t 
 }
 
 /*
- * Explains a wait for packets: which chunk lacks them, and who would send them or has overwritten them. `place`: of the
- * operation that waits.
+ * Explains a wait for packets: which chunk lacks them, and who would send them or has overwritten them. The cell is the
+ * one that was missing at the block's last try.
  */
 static void explain_packets(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                             const char *place)
 {
-    const mscclpp_sim_cell_t *cell = &sim->cells[block->missing];
+    const mscclpp_sim_cell_t *cell = &sim->cells[block->missing_cell];
     char provider[300], what[100], who[160];
     const mscclpp_plan_shape_t *shape = mscclpp_plan_op_shape(op);
-    uint32_t which = 0;
+    uint32_t operand_index = 0;
 
-    mscclpp_sim_cell_text(sim, block->missing, true, what, sizeof(what));
+    mscclpp_sim_cell_text(sim, block->missing_cell, true, what, sizeof(what));
     if (cell->packet != NULL && cell->launch > block->launch) {
         mscclpp_plan_explain(sim->report, "%s in launch %u waits for packets in %s, which %s has overwritten.", place,
                              block->launch, what,
@@ -189,16 +196,16 @@ static void explain_packets(const mscclpp_sim_t *sim, const mscclpp_sim_block_t 
     /* Find the source that the missing packet belongs to. */
     for (uint32_t i = 0; i < op->src_count; ++i) {
         if (mscclpp_plan_takes_packets(mscclpp_plan_takes_src(shape, i)) &&
-            mscclpp_sim_source_covers(sim, block, op, i, block->missing)) {
-            which = i;
+            mscclpp_sim_source_covers(sim, block, op, i, block->missing_cell)) {
+            operand_index = i;
         }
     }
-    find_provider(sim, block, which, provides_packets, provider, sizeof(provider));
+    find_provider(sim, block, operand_index, provides_packets, provider, sizeof(provider));
     mscclpp_plan_explain(sim->report, "%s in launch %u waits for packets in %s; %s.", place, block->launch, what,
                          provider);
 }
 
-/* Explains a wait at a barrier: how many blocks have come. `place`: of the barrier. */
+/* Explains a wait at a barrier: how many blocks have come. */
 static void explain_barrier(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                             const char *place)
 {

@@ -6,32 +6,32 @@
 
 double mscclpp_sim_end_time(const mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor)
 {
-    return (sim->ready > actor->time ? sim->ready : actor->time) + sim->op_cost;
+    return (sim->ready_at > actor->time ? sim->ready_at : actor->time) + sim->op_cost;
 }
 
 void mscclpp_sim_need(mscclpp_sim_t *sim, double time)
 {
-    sim->ready = time > sim->ready ? time : sim->ready;
+    sim->ready_at = time > sim->ready_at ? time : sim->ready_at;
 }
 
 /* Returns the rate that one block gets: at most `block_rate`, and at most an even share of the GPU's rate. */
 static double rate_of(double block_rate, double gpu_rate, uint32_t blocks)
 {
-    double share = gpu_rate / (blocks > 0 ? blocks : 1);
+    double even_share = gpu_rate / (blocks > 0 ? blocks : 1);
 
-    return block_rate < share ? block_rate : share;
+    return block_rate < even_share ? block_rate : even_share;
 }
 
 /*
- * Returns the time that a block needs to move an operation's data; 0 if the proxy does that. Peers are served one after
- * another, each at a link's rate. Packets count twice.
+ * Returns the time in microseconds that a block needs to move an operation's data; 0 if the proxy does that. Peers are
+ * served one after another, each at a link's rate. Packets take twice the bytes.
  */
 static double data_cost(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                         const mscclpp_plan_shape_t *shape)
 {
     const mscclpp_plan_op_t *outer = &sim->plan->ranks[block->rank].blocks[block->block].ops[block->op];
     uint32_t blocks = sim->plan->ranks[block->rank].block_count;
-    double bytes, far = 0, near = 0;
+    double bytes, far_bytes = 0, near_bytes = 0;
 
     if (op->channel_type == MSCCLPP_PLAN_PORT && op->dst_count > 0 && op->dst[0].where == MSCCLPP_PLAN_REMOTE) {
         return 0;
@@ -49,10 +49,10 @@ static double data_cost(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *blo
                                                       : mscclpp_plan_takes_dst(shape, i - op->src_count))
                      ? 2
                      : 1;
-        *(item->where == MSCCLPP_PLAN_LOCAL ? &near : &far) += bytes;
+        *(item->where == MSCCLPP_PLAN_LOCAL ? &near_bytes : &far_bytes) += bytes;
     }
-    return near / rate_of(sim->cost->local, sim->cost->gpu_local, blocks) +
-           far / rate_of(sim->cost->link, sim->cost->gpu_link, blocks);
+    return near_bytes / rate_of(sim->cost->local, sim->cost->gpu_local, blocks) +
+           far_bytes / rate_of(sim->cost->link, sim->cost->gpu_link, blocks);
 }
 
 void mscclpp_sim_begin_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
@@ -62,9 +62,9 @@ void mscclpp_sim_begin_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const 
     if (sim->cost == NULL) {
         return;
     }
-    sim->ready = 0;
+    sim->ready_at = 0;
     sim->op_cost = sim->cost->op + (shape != NULL ? data_cost(sim, block, op, shape) : 0);
-    block->reached = block->at_barrier || block->is_flushing ? block->reached : block->actor.time;
+    block->reached_at = block->at_barrier || block->is_flushing ? block->reached_at : block->actor.time;
 }
 
 void mscclpp_sim_end_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block)
@@ -77,8 +77,8 @@ void mscclpp_sim_end_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block)
         return;
     }
     end = mscclpp_sim_end_time(sim, &block->actor);
-    if (trace->span_count == trace->span_room) {
-        size_t capacity = trace->span_room > 0 ? 2 * trace->span_room : 1024;
+    if (trace->span_count == trace->span_capacity) {
+        size_t capacity = trace->span_capacity > 0 ? 2 * trace->span_capacity : 1024;
 
         spans = realloc(trace->spans, capacity * sizeof(*spans));
         if (spans == NULL) {
@@ -86,16 +86,16 @@ void mscclpp_sim_end_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block)
             return;
         }
         trace->spans = spans;
-        trace->span_room = capacity;
+        trace->span_capacity = capacity;
     }
     trace->spans[trace->span_count++] = (mscclpp_plan_span_t){
-        block->rank, block->block,   block->op,          block->turns > 0 ? (int32_t)block->inner : -1,
-        block->turn, block->reached, end - sim->op_cost, end};
+        block->rank, block->block,      block->op,          block->turns > 0 ? (int32_t)block->inner : -1,
+        block->turn, block->reached_at, end - sim->op_cost, end};
     block->actor.time = end;
     trace->ended = end > trace->ended ? end : trace->ended;
 }
 
-void mscclpp_sim_add_arrow(mscclpp_sim_t *sim, uint32_t from, uint32_t to, double sent, double comes, bool packet)
+void mscclpp_sim_add_arrow(mscclpp_sim_t *sim, uint32_t from, uint32_t to, double sent, double comes, bool is_packet)
 {
     mscclpp_plan_trace_t *trace = sim->trace;
     mscclpp_plan_arrow_t *arrows;
@@ -103,8 +103,8 @@ void mscclpp_sim_add_arrow(mscclpp_sim_t *sim, uint32_t from, uint32_t to, doubl
     if (sim->cost == NULL) {
         return;
     }
-    if (trace->arrow_count == trace->arrow_room) {
-        size_t capacity = trace->arrow_room > 0 ? 2 * trace->arrow_room : 1024;
+    if (trace->arrow_count == trace->arrow_capacity) {
+        size_t capacity = trace->arrow_capacity > 0 ? 2 * trace->arrow_capacity : 1024;
 
         arrows = realloc(trace->arrows, capacity * sizeof(*arrows));
         if (arrows == NULL) {
@@ -112,7 +112,7 @@ void mscclpp_sim_add_arrow(mscclpp_sim_t *sim, uint32_t from, uint32_t to, doubl
             return;
         }
         trace->arrows = arrows;
-        trace->arrow_room = capacity;
+        trace->arrow_capacity = capacity;
     }
     trace->arrows[trace->arrow_count++] = (mscclpp_plan_arrow_t){sim->blocks[from].rank,
                                                                  sim->blocks[from].block,
@@ -120,5 +120,5 @@ void mscclpp_sim_add_arrow(mscclpp_sim_t *sim, uint32_t from, uint32_t to, doubl
                                                                  sim->blocks[to].block,
                                                                  sent,
                                                                  comes,
-                                                                 packet};
+                                                                 is_packet};
 }

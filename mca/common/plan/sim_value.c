@@ -7,13 +7,13 @@
 /* Sums are modulo this prime, so that no number of additions makes a contribution vanish. */
 static const uint64_t prime = ((uint64_t)1 << 61) - 1;
 
-/* Returns a number that looks random, and is always the same for `x`. */
-static uint64_t mix(uint64_t x)
+/* Returns a number that looks random, and is always the same for `bits`. */
+static uint64_t mix(uint64_t bits)
 {
-    x += 0x9e3779b97f4a7c15u;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
+    bits += 0x9e3779b97f4a7c15u;
+    bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9u;
+    bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebu;
+    return bits ^ (bits >> 31);
 }
 
 mscclpp_sim_value_t mscclpp_sim_input_value(const mscclpp_sim_t *sim, uint32_t rank, uint64_t position, uint32_t launch)
@@ -51,11 +51,12 @@ void mscclpp_sim_get_shape(const mscclpp_plan_t *plan, uint32_t rank, uint64_t *
     if (!mscclpp_sim_has_result(plan)) {
         return;
     }
-    for (uint32_t r = 0; r < plan->rank_count; ++r) {
-        in_chunks = plan->ranks[r].chunks[MSCCLPP_PLAN_INPUT] > in_chunks ? plan->ranks[r].chunks[MSCCLPP_PLAN_INPUT]
-                                                                          : in_chunks;
-        out_chunks = plan->ranks[r].chunks[MSCCLPP_PLAN_OUTPUT] > out_chunks
-                         ? plan->ranks[r].chunks[MSCCLPP_PLAN_OUTPUT]
+    for (uint32_t rank_number = 0; rank_number < plan->rank_count; ++rank_number) {
+        in_chunks = plan->ranks[rank_number].chunks[MSCCLPP_PLAN_INPUT] > in_chunks
+                        ? plan->ranks[rank_number].chunks[MSCCLPP_PLAN_INPUT]
+                        : in_chunks;
+        out_chunks = plan->ranks[rank_number].chunks[MSCCLPP_PLAN_OUTPUT] > out_chunks
+                         ? plan->ranks[rank_number].chunks[MSCCLPP_PLAN_OUTPUT]
                          : out_chunks;
     }
     switch (plan->collective) {
@@ -74,13 +75,13 @@ void mscclpp_sim_get_shape(const mscclpp_plan_t *plan, uint32_t rank, uint64_t *
     }
 }
 
-/* Returns the combination of all ranks' inputs at a position. */
+/* Returns the combination of all ranks' inputs at a position, in rank order. */
 static mscclpp_sim_value_t over_all_ranks(const mscclpp_sim_t *sim, uint64_t position, uint32_t launch)
 {
     mscclpp_sim_value_t value = mscclpp_sim_input_value(sim, 0, position, launch);
 
-    for (uint32_t r = 1; r < sim->plan->rank_count; ++r) {
-        value = mscclpp_sim_combine(sim, value, mscclpp_sim_input_value(sim, r, position, launch));
+    for (uint32_t rank_number = 1; rank_number < sim->plan->rank_count; ++rank_number) {
+        value = mscclpp_sim_combine(sim, value, mscclpp_sim_input_value(sim, rank_number, position, launch));
     }
     return value;
 }
@@ -117,7 +118,7 @@ bool mscclpp_sim_expected_value(const mscclpp_sim_t *sim, uint32_t rank, uint64_
 }
 
 /* Tells whether two values are equal. */
-static bool same_value(mscclpp_sim_value_t x, mscclpp_sim_value_t y)
+static bool is_same_value(mscclpp_sim_value_t x, mscclpp_sim_value_t y)
 {
     return x.first == y.first && x.second == y.second;
 }
@@ -130,14 +131,14 @@ static bool describe_one_input(const mscclpp_sim_t *sim, mscclpp_sim_value_t val
                                size_t size)
 {
     for (uint32_t other_launch = launch + 1; other_launch > 0; --other_launch) {
-        for (uint32_t r = 0; r < sim->plan->rank_count; ++r) {
-            uint64_t in = 0, out = 0;
+        for (uint32_t rank_number = 0; rank_number < sim->plan->rank_count; ++rank_number) {
+            uint64_t in_chunks = 0, out_chunks = 0;
 
-            mscclpp_sim_get_shape(sim->plan, r, &in, &out);
-            for (uint64_t element = 0; element < in * sim->cells_per_chunk; ++element) {
-                if (same_value(value, mscclpp_sim_input_value(sim, r, element, other_launch))) {
+            mscclpp_sim_get_shape(sim->plan, rank_number, &in_chunks, &out_chunks);
+            for (uint64_t element = 0; element < in_chunks * sim->cells_per_chunk; ++element) {
+                if (is_same_value(value, mscclpp_sim_input_value(sim, rank_number, element, other_launch))) {
                     snprintf(text, size, "it is chunk %llu of the input of rank %u%s",
-                             (unsigned long long)(element / sim->cells_per_chunk), r,
+                             (unsigned long long)(element / sim->cells_per_chunk), rank_number,
                              other_launch == launch  ? ""
                              : other_launch < launch ? " of an earlier launch"
                                                      : " of the next launch");
@@ -149,21 +150,24 @@ static bool describe_one_input(const mscclpp_sim_t *sim, mscclpp_sim_value_t val
     return false;
 }
 
-/* Describes a sum that lacks one rank's part, or has it twice. Returns false if the value is no such sum. */
+/*
+ * Describes a sum of all ranks' inputs at a position that lacks one rank's part, or has it twice. Returns false if the
+ * value is no such sum; for min and max, which leave no trace of repetitions, it always does.
+ */
 static bool describe_nearly_all(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, uint64_t position, uint32_t launch,
                                 char *text, size_t size)
 {
     mscclpp_sim_value_t sum_of_all = over_all_ranks(sim, position, launch);
 
-    for (uint32_t r = 0; !sim->extremes && r < sim->plan->rank_count; ++r) {
-        mscclpp_sim_value_t input = mscclpp_sim_input_value(sim, r, position, launch);
+    for (uint32_t rank_number = 0; !sim->extremes && rank_number < sim->plan->rank_count; ++rank_number) {
+        mscclpp_sim_value_t input = mscclpp_sim_input_value(sim, rank_number, position, launch);
 
-        if (same_value(sum_of_all, mscclpp_sim_combine(sim, value, input))) {
-            snprintf(text, size, "the part of rank %u is missing", r);
+        if (is_same_value(sum_of_all, mscclpp_sim_combine(sim, value, input))) {
+            snprintf(text, size, "the part of rank %u is missing", rank_number);
             return true;
         }
-        if (same_value(value, mscclpp_sim_combine(sim, sum_of_all, input))) {
-            snprintf(text, size, "the part of rank %u is in it twice", r);
+        if (is_same_value(value, mscclpp_sim_combine(sim, sum_of_all, input))) {
+            snprintf(text, size, "the part of rank %u is in it twice", rank_number);
             return true;
         }
     }
@@ -173,9 +177,8 @@ static bool describe_nearly_all(const mscclpp_sim_t *sim, mscclpp_sim_value_t va
 void mscclpp_sim_describe_value(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, uint64_t position, uint32_t launch,
                                 char *text, size_t size)
 {
-    enum { MAX_RANKS = 16 };
+    enum { MAX_RANKS = 16 }; /* the sums of all sets of ranks are tried up to so many, which is 65536 sets */
     uint64_t set = 0;
-    /* Of few ranks, the sums of all sets of ranks are tried. */
     uint32_t ranks = sim->plan->rank_count < MAX_RANKS ? sim->plan->rank_count : MAX_RANKS;
 
     if (describe_one_input(sim, value, launch, text, size) ||
@@ -186,18 +189,18 @@ void mscclpp_sim_describe_value(const mscclpp_sim_t *sim, mscclpp_sim_value_t va
         mscclpp_sim_value_t sum = {0, 0};
         int used = 0;
 
-        for (uint32_t r = 0; r < ranks; ++r) {
-            if (set >> r & 1) {
-                sum = mscclpp_sim_combine(sim, sum, mscclpp_sim_input_value(sim, r, position, launch));
+        for (uint32_t rank_number = 0; rank_number < ranks; ++rank_number) {
+            if (set >> rank_number & 1) {
+                sum = mscclpp_sim_combine(sim, sum, mscclpp_sim_input_value(sim, rank_number, position, launch));
             }
         }
-        if (!same_value(sum, value)) {
+        if (!is_same_value(sum, value)) {
             continue;
         }
         used = snprintf(text, size, "it has the parts of ranks");
-        for (uint32_t r = 0; r < ranks && (size_t)used < size; ++r) {
-            if (set >> r & 1) {
-                used += snprintf(text + used, size - (size_t)used, " %u", r);
+        for (uint32_t rank_number = 0; rank_number < ranks && (size_t)used < size; ++rank_number) {
+            if (set >> rank_number & 1) {
+                used += snprintf(text + used, size - (size_t)used, " %u", rank_number);
             }
         }
         return;

@@ -12,7 +12,7 @@ const mscclpp_plan_op_t *mscclpp_sim_current_op(const mscclpp_sim_t *sim, const 
     return op->kind == MSCCLPP_PLAN_OP_PIPELINE && block->turns > 0 ? &op->body[block->inner] : op;
 }
 
-/* Returns the place in the plan of what an event says. */
+/* Returns the place in the plan of an event's operation. It is that of the block, even if the block's proxy acted. */
 static mscclpp_plan_place_t place_of(const mscclpp_sim_t *sim, const mscclpp_sim_event_t *event)
 {
     const mscclpp_sim_block_t *block = &sim->blocks[event->block];
@@ -61,11 +61,11 @@ const char *mscclpp_sim_actor_text(const mscclpp_sim_t *sim, uint32_t agent, uin
 }
 
 /* Buffers are tried from the last kind down: in place, the cells that input and output share are called the output. */
-const char *mscclpp_sim_cell_text(const mscclpp_sim_t *sim, size_t cell, bool packet, char *text, size_t size)
+const char *mscclpp_sim_cell_text(const mscclpp_sim_t *sim, size_t cell, bool is_packet, char *text, size_t size)
 {
-    for (uint32_t r = 0; r < sim->plan->rank_count; ++r) {
+    for (uint32_t rank_number = 0; rank_number < sim->plan->rank_count; ++rank_number) {
         for (int type = MSCCLPP_PLAN_BUFFERS - 1; type >= 0; --type) {
-            const mscclpp_sim_rank_t *rank = &sim->ranks[r];
+            const mscclpp_sim_rank_t *rank = &sim->ranks[rank_number];
             size_t position = cell - rank->base[type], half_cells;
 
             if (cell < rank->base[type] || position >= rank->cells[type]) {
@@ -74,13 +74,13 @@ const char *mscclpp_sim_cell_text(const mscclpp_sim_t *sim, size_t cell, bool pa
             if (type == MSCCLPP_PLAN_SCRATCH) {
                 half_cells = sim->plan->halves ? rank->cells[type] / 2 : rank->cells[type];
                 position %= half_cells;
-                position /= packet ? 2 : 1;
+                position /= is_packet ? 2 : 1;
                 position /= sim->wrap_cells > 0 ? sim->wrap_cells : sim->cells_per_chunk;
             } else {
                 position /= sim->cells_per_chunk;
             }
             snprintf(text, size, "chunk %zu of the %s of rank %u", position,
-                     mscclpp_plan_buffer_name((mscclpp_plan_buffer_t)type), r);
+                     mscclpp_plan_buffer_name((mscclpp_plan_buffer_t)type), rank_number);
             return text;
         }
     }

@@ -19,16 +19,16 @@ static const uint64_t scratch_bytes = (uint64_t)64 << 20;
 /* What a visit of all operations of a plan has found. Sizes of turns are in bytes. */
 typedef struct {
     const mscclpp_plan_t *plan;
-    uint64_t unit;        /* greatest common divisor of the turns of all pipelines; 0: no pipeline */
-    uint64_t longest;     /* longest turn */
-    uint64_t multiple;    /* least common multiple of all turns; 0: no pipeline */
-    bool groups;          /* groups of blocks share operations */
-    bool extremes;        /* it combines by min or max */
-    bool wraps;           /* pipelines use the scratch */
-    bool scratch_outside; /* operations outside of pipelines use the scratch */
-    uint64_t ops;         /* operations of a launch, those in pipelines counted once */
-    uint64_t operands;    /* chunks that operations outside of pipelines access in a launch */
-    uint64_t turning;     /* chunks that operations in pipelines access in a launch */
+    uint64_t unit;              /* greatest common divisor of the turns of all pipelines; 0: no pipeline */
+    uint64_t longest_turn;      /* of all pipelines */
+    uint64_t turns_multiple;    /* least common multiple of all turns; 0: no pipeline */
+    bool has_groups;            /* groups of blocks share operations */
+    bool extremes;              /* it combines by min or max */
+    bool wraps;                 /* pipelines use the scratch */
+    bool uses_scratch_outside;  /* operations outside of pipelines use the scratch */
+    uint64_t ops;               /* operations of a launch, those in pipelines counted once */
+    uint64_t operands;          /* chunks that operations outside of pipelines access in a launch */
+    uint64_t pipeline_operands; /* chunks that operations in pipelines access in a launch */
 } survey_t;
 
 /* One size of chunks to simulate; see the fields of mscclpp_sim_t. */
@@ -37,15 +37,15 @@ typedef struct {
     uint64_t cell_size;
 } size_case_t;
 
-/* Returns the greatest common divisor. */
-static uint64_t common_divisor(uint64_t a, uint64_t b)
+/* Returns the greatest common divisor of two numbers. If one of them is 0, it is the other one. */
+static uint64_t common_divisor(uint64_t first, uint64_t second)
 {
     uint64_t remainder;
 
-    for (; b != 0; a = b, b = remainder) {
-        remainder = a % b;
+    for (; second != 0; first = second, second = remainder) {
+        remainder = first % second;
     }
-    return a;
+    return first;
 }
 
 /* Notes what one operation means for the sizes to be simulated. mscclpp_plan_visit calls it for each operation. */
@@ -58,21 +58,23 @@ static void survey_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op
 
     ++survey->ops;
     survey->extremes = survey->extremes || op->reduce != MSCCLPP_PLAN_SUM;
-    survey->groups = survey->groups || op->tbg_size > 0;
+    survey->has_groups = survey->has_groups || op->tbg_size > 0;
     if (op->kind == MSCCLPP_PLAN_OP_PIPELINE) {
-        survey->multiple =
-            survey->multiple == 0 ? op->unit : survey->multiple / common_divisor(survey->multiple, op->unit) * op->unit;
+        survey->turns_multiple =
+            survey->turns_multiple == 0
+                ? op->unit
+                : survey->turns_multiple / common_divisor(survey->turns_multiple, op->unit) * op->unit;
         survey->unit = common_divisor(op->unit, survey->unit);
-        survey->longest = op->unit > survey->longest ? op->unit : survey->longest;
+        survey->longest_turn = op->unit > survey->longest_turn ? op->unit : survey->longest_turn;
     }
     for (uint32_t i = 0; i < op->src_count + op->dst_count; ++i) {
         item = i < op->src_count ? &op->src[i] : &op->dst[i - op->src_count];
         members = item->where == MSCCLPP_PLAN_MULTICAST ? survey->plan->ranks[place.rank].groups[item->group].count : 1;
         weight = (uint64_t)item->size * members;
-        *(pipeline != NULL ? &survey->turning : &survey->operands) += weight;
+        *(pipeline != NULL ? &survey->pipeline_operands : &survey->operands) += weight;
         if (item->type == MSCCLPP_PLAN_SCRATCH) {
             survey->wraps = survey->wraps || pipeline != NULL;
-            survey->scratch_outside = survey->scratch_outside || pipeline == NULL;
+            survey->uses_scratch_outside = survey->uses_scratch_outside || pipeline == NULL;
         }
     }
 }
@@ -80,11 +82,11 @@ static void survey_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op
 /* Returns the bytes of the largest chunk that the plan's range of messages allows. */
 static uint64_t largest_chunk(const mscclpp_plan_t *plan)
 {
-    uint64_t in = 0, out = 0;
+    uint64_t in_chunks = 0, out_chunks = 0;
 
-    mscclpp_sim_get_shape(plan, 0, &in, &out);
-    in = plan->collective == MSCCLPP_PLAN_ALLGATHER || in == 0 ? out : in;
-    return in > 0 ? plan->max_bytes / in : plan->max_bytes;
+    mscclpp_sim_get_shape(plan, 0, &in_chunks, &out_chunks);
+    in_chunks = plan->collective == MSCCLPP_PLAN_ALLGATHER || in_chunks == 0 ? out_chunks : in_chunks;
+    return in_chunks > 0 ? plan->max_bytes / in_chunks : plan->max_bytes;
 }
 
 /*
@@ -94,19 +96,19 @@ static uint64_t largest_chunk(const mscclpp_plan_t *plan)
 static uint64_t wrap_bytes(const survey_t *survey)
 {
     const mscclpp_plan_t *plan = survey->plan;
-    uint64_t room = scratch_bytes, chunks = 0;
+    uint64_t bytes = scratch_bytes, chunks = 0;
 
-    for (uint32_t r = 0; r < plan->rank_count; ++r) {
-        if (plan->ranks[r].chunks[MSCCLPP_PLAN_SCRATCH] > chunks) {
-            chunks = plan->ranks[r].chunks[MSCCLPP_PLAN_SCRATCH];
+    for (uint32_t rank_number = 0; rank_number < plan->rank_count; ++rank_number) {
+        if (plan->ranks[rank_number].chunks[MSCCLPP_PLAN_SCRATCH] > chunks) {
+            chunks = plan->ranks[rank_number].chunks[MSCCLPP_PLAN_SCRATCH];
         }
     }
-    if (!plan->reuse || !survey->wraps || survey->scratch_outside || chunks == 0 || survey->multiple == 0) {
+    if (!plan->reuse || !survey->wraps || survey->uses_scratch_outside || chunks == 0 || survey->turns_multiple == 0) {
         return 0;
     }
-    room = (plan->halves ? room / 2 : room) / chunks;
+    bytes = (plan->halves ? bytes / 2 : bytes) / chunks;
     /* A turn does not reach over the end. */
-    return room / survey->multiple * survey->multiple;
+    return bytes / survey->turns_multiple * survey->turns_multiple;
 }
 
 /*
@@ -116,12 +118,12 @@ static uint64_t wrap_bytes(const survey_t *survey)
  */
 static int choose_sizes(const survey_t *survey, mscclpp_plan_report_t *report, size_case_t *sizes)
 {
-    uint64_t largest = largest_chunk(survey->plan), wrap_size = wrap_bytes(survey), cell_size, longest_turn;
+    uint64_t largest = largest_chunk(survey->plan), wrap_size = wrap_bytes(survey), cell_size, longest_turn_cells;
     int count = 0;
 
     if (survey->unit == 0) {
         sizes[count++] = (size_case_t){1, 0, 1};
-        if (survey->groups) {
+        if (survey->has_groups) {
             sizes[count++] = (size_case_t){4, 0, 1}; /* even parts for groups of 2 and 4 blocks */
             sizes[count++] = (size_case_t){5, 0, 1}; /* uneven parts */
         } else {
@@ -131,16 +133,17 @@ static int choose_sizes(const survey_t *survey, mscclpp_plan_report_t *report, s
     }
     /* Half a turn, one turn, two turns and a half. */
     cell_size = survey->unit % 2 == 0 ? survey->unit / 2 : survey->unit;
-    longest_turn = survey->longest / cell_size;
+    longest_turn_cells = survey->longest_turn / cell_size;
     sizes[count++] = (size_case_t){1, 0, cell_size};
-    if (longest_turn <= MAX_TURNS && largest >= survey->longest) {
-        sizes[count++] = (size_case_t){(uint32_t)longest_turn, 0, cell_size};
+    if (longest_turn_cells <= MAX_TURNS && largest >= survey->longest_turn) {
+        sizes[count++] = (size_case_t){(uint32_t)longest_turn_cells, 0, cell_size};
     }
-    if (longest_turn <= MAX_TURNS && largest > survey->longest) {
-        sizes[count++] = (size_case_t){(uint32_t)(2 * longest_turn + 1), 0, cell_size};
+    if (longest_turn_cells <= MAX_TURNS && largest > survey->longest_turn) {
+        sizes[count++] = (size_case_t){(uint32_t)(2 * longest_turn_cells + 1), 0, cell_size};
     }
     if (wrap_size > 0 && largest > wrap_size) {
         if (wrap_size / survey->unit <= MAX_TURNS) {
+            /* Three cells more than fit the scratch, so that some turns go around it. */
             sizes[count++] = (size_case_t){(uint32_t)(wrap_size / survey->unit + 3),
                                            (uint32_t)(wrap_size / survey->unit), survey->unit};
         } else {
@@ -152,7 +155,10 @@ static int choose_sizes(const survey_t *survey, mscclpp_plan_report_t *report, s
     return count;
 }
 
-/* Simulates one size in one order of steps, which `random` picks (see mscclpp_sim_run). */
+/*
+ * Simulates one size in one order of steps, which `random` picks (see mscclpp_sim_run). Adds faults to the report, and
+ * the run to the statistics.
+ */
 static void run(const survey_t *survey, const mscclpp_plan_sim_options_t *options, const size_case_t *size,
                 uint64_t random, mscclpp_plan_report_t *report, mscclpp_plan_sim_stats_t *stats)
 {
@@ -212,15 +218,16 @@ bool mscclpp_plan_simulate(const mscclpp_plan_t *plan, const mscclpp_plan_sim_op
 
     mscclpp_plan_visit(plan, survey_op, &survey);
     *stats = (mscclpp_plan_sim_stats_t){0, 0, mscclpp_sim_has_result(plan), 0};
-    for (uint32_t r = 0; r < plan->rank_count; ++r) {
-        agents += plan->ranks[r].block_count + plan->ranks[r].channel_count[MSCCLPP_PLAN_PORT];
+    for (uint32_t rank_number = 0; rank_number < plan->rank_count; ++rank_number) {
+        agents += plan->ranks[rank_number].block_count + plan->ranks[rank_number].channel_count[MSCCLPP_PLAN_PORT];
     }
     count = choose_sizes(&survey, report, sizes);
     for (int i = 0; i < count && report->faults == faults_before && !report->no_memory; ++i) {
-        touches = (survey.operands + survey.turning) * sizes[i].cells_per_chunk * (uint64_t)options->launches;
+        touches = (survey.operands + survey.pipeline_operands) * sizes[i].cells_per_chunk * (uint64_t)options->launches;
         /* An operation in a pipeline may come once for each cell. */
-        work = (survey.ops + survey.turning * sizes[i].cells_per_chunk) * agents * (uint64_t)options->launches;
-        orders = work < small_work ? 4 : 2;
+        work =
+            (survey.ops + survey.pipeline_operands * sizes[i].cells_per_chunk) * agents * (uint64_t)options->launches;
+        orders = work < small_work ? 4 : 2; /* the fixed one, and random ones */
         if (touches > max_touches || work > max_work || agents > MAX_AGENTS) {
             mscclpp_plan_add_finding(report, MSCCLPP_PLAN_INVALID, "size-limit", mscclpp_plan_nowhere,
                                      "too large to be simulated: %llu accesses by %llu blocks and channels",
@@ -231,6 +238,7 @@ bool mscclpp_plan_simulate(const mscclpp_plan_t *plan, const mscclpp_plan_sim_op
             try_wrap(&survey, options, &sizes[i], report, stats);
             continue;
         }
+        /* Every size and order gets a random number of its own, as there are at most 4 orders of MAX_SIZES sizes. */
         for (int order = 0; order < orders && report->faults == faults_before && !report->no_memory; ++order) {
             run(&survey, options, &sizes[i], order == 0 ? 0 : options->seed * 8 + (uint64_t)(4 * i + order), report,
                 stats);

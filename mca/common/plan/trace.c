@@ -13,8 +13,8 @@ const mscclpp_plan_cost_t mscclpp_plan_default_cost = {
 
 /* What divides a chunk, and so says how many cells it needs. */
 typedef struct {
-    uint32_t groups; /* blocks in the largest group that shares an operation; at least 1 */
-    uint64_t unit;   /* greatest common divisor of the turns of all pipelines, bytes; 0: no pipeline */
+    uint32_t largest_group; /* blocks in the largest group that shares an operation; at least 1 */
+    uint64_t unit;          /* greatest common divisor of the turns of all pipelines, bytes; 0: no pipeline */
 } cut_t;
 
 /* Notes how one operation divides chunks. mscclpp_plan_visit calls it for each operation. */
@@ -25,7 +25,7 @@ static void note_cut(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_
     uint64_t dividend = op->unit, divisor = cut->unit, remainder;
 
     (void)place, (void)pipeline;
-    cut->groups = op->tbg_size > cut->groups ? op->tbg_size : cut->groups;
+    cut->largest_group = op->tbg_size > cut->largest_group ? op->tbg_size : cut->largest_group;
     if (op->kind == MSCCLPP_PLAN_OP_PIPELINE) {
         for (; divisor != 0; dividend = divisor, divisor = remainder) {
             remainder = dividend % divisor;
@@ -41,7 +41,10 @@ typedef struct {
     bool *moves;      /* by port channel, those of all ranks one after another: it is such a channel */
 } movers_t;
 
-/* Counts the port channels of an operation that moves data, each channel once. mscclpp_plan_visit calls it. */
+/*
+ * Counts the port channels over which an operation moves data, unless an earlier operation has used them.
+ * mscclpp_plan_visit calls it for each operation.
+ */
 static void note_movers(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                         const mscclpp_plan_op_t *pipeline)
 {
@@ -52,8 +55,8 @@ static void note_movers(void *context, mscclpp_plan_place_t place, mscclpp_plan_
     if (op->channel_type != MSCCLPP_PLAN_PORT || op->dst_count == 0) {
         return;
     }
-    for (int r = 0; r < place.rank; ++r) {
-        moves += movers->plan->ranks[r].channel_count[MSCCLPP_PLAN_PORT];
+    for (int rank_number = 0; rank_number < place.rank; ++rank_number) {
+        moves += movers->plan->ranks[rank_number].channel_count[MSCCLPP_PLAN_PORT];
     }
     for (uint32_t i = 0; i < op->channel_count; ++i) {
         movers->movers[place.rank] += !moves[op->channels[i]];
@@ -67,8 +70,8 @@ static uint32_t *count_movers(const mscclpp_plan_t *plan)
     size_t channels = 1;
     movers_t movers = {.plan = plan, .movers = calloc(plan->rank_count, sizeof(*movers.movers))};
 
-    for (uint32_t r = 0; r < plan->rank_count; ++r) {
-        channels += plan->ranks[r].channel_count[MSCCLPP_PLAN_PORT];
+    for (uint32_t rank_number = 0; rank_number < plan->rank_count; ++rank_number) {
+        channels += plan->ranks[rank_number].channel_count[MSCCLPP_PLAN_PORT];
     }
     movers.moves = calloc(channels, sizeof(*movers.moves));
     if (movers.movers != NULL && movers.moves != NULL) {
@@ -84,8 +87,8 @@ static uint32_t *count_movers(const mscclpp_plan_t *plan)
 bool mscclpp_plan_trace(const mscclpp_plan_t *plan, uint64_t bytes, const mscclpp_plan_cost_t *cost,
                         mscclpp_plan_report_t *report, mscclpp_plan_trace_t *trace)
 {
-    enum { MAX_CELLS = 1024 };
-    uint64_t in = 0, out = 0, chunk_bytes, cells;
+    enum { MAX_CELLS = 1024 }; /* of a chunk; also limits how many turns a pipeline has */
+    uint64_t in_chunks = 0, out_chunks = 0, chunk_bytes, cells;
     cut_t cut = {1, 0};
     uint32_t *movers;
     mscclpp_sim_t sim = {.plan = plan, .report = report, .launches = 1, .seed = 1, .cost = cost, .trace = trace};
@@ -93,12 +96,13 @@ bool mscclpp_plan_trace(const mscclpp_plan_t *plan, uint64_t bytes, const mscclp
 
     memset(trace, 0, sizeof(*trace));
     mscclpp_plan_visit(plan, note_cut, &cut);
-    mscclpp_sim_get_shape(plan, 0, &in, &out);
-    in = plan->collective == MSCCLPP_PLAN_ALLGATHER || in == 0 ? out : in;
-    chunk_bytes = bytes / (in > 0 ? in : 1);
+    mscclpp_sim_get_shape(plan, 0, &in_chunks, &out_chunks);
+    /* The size of a message is that of a rank's larger buffer. */
+    in_chunks = plan->collective == MSCCLPP_PLAN_ALLGATHER || in_chunks == 0 ? out_chunks : in_chunks;
+    chunk_bytes = bytes / (in_chunks > 0 ? in_chunks : 1);
     chunk_bytes = chunk_bytes > 0 ? chunk_bytes : 1;
     sim.cell_size = 1;
-    cells = cut.groups;
+    cells = cut.largest_group;
     if (cut.unit > 0) {
         sim.cell_size = cut.unit;
         cells = (chunk_bytes + cut.unit - 1) / cut.unit;

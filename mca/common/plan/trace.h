@@ -37,10 +37,10 @@ typedef struct {
 /* What happened in one launch, in the order in which it was simulated. */
 typedef struct {
     mscclpp_plan_span_t *spans;
-    size_t span_count, span_room; /* spans; entries allocated */
+    size_t span_count, span_capacity; /* spans; entries allocated */
     mscclpp_plan_arrow_t *arrows;
-    size_t arrow_count, arrow_room; /* likewise */
-    double ended;                   /* when the last operation was done */
+    size_t arrow_count, arrow_capacity; /* arrows; entries allocated */
+    double ended;                       /* when the last operation was done */
 } mscclpp_plan_trace_t;
 
 /*

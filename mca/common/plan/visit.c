@@ -23,10 +23,10 @@ static void visit_block(const mscclpp_plan_block_t *block, mscclpp_plan_place_t 
 
 void mscclpp_plan_visit(const mscclpp_plan_t *plan, mscclpp_plan_visit_fn_t visit, void *context)
 {
-    for (uint32_t r = 0; r < plan->rank_count; ++r) {
-        for (uint32_t b = 0; b < plan->ranks[r].block_count; ++b) {
-            visit_block(&plan->ranks[r].blocks[b], (mscclpp_plan_place_t){(int)r, (int)b, -1, -1, NULL}, visit,
-                        context);
+    for (uint32_t rank_number = 0; rank_number < plan->rank_count; ++rank_number) {
+        for (uint32_t block_index = 0; block_index < plan->ranks[rank_number].block_count; ++block_index) {
+            visit_block(&plan->ranks[rank_number].blocks[block_index],
+                        (mscclpp_plan_place_t){(int)rank_number, (int)block_index, -1, -1, NULL}, visit, context);
         }
     }
 }

@@ -37,7 +37,7 @@ typedef struct {
     mscclpp_plan_takes_t src0, srcs;         /* the first source; each of the others */
     mscclpp_plan_takes_t dst0, dst1, dsts;   /* the first two targets; each of the others */
     uint32_t src_min, src_max;               /* number of sources; src_max 0: no limit */
-    uint32_t dst_min, dst_max;               /* number of targets; likewise */
+    uint32_t dst_min, dst_max;               /* number of targets; dst_max 0: no limit */
     bool paired;                             /* source i goes to target i; false: all sources to all targets */
     bool on[MSCCLPP_PLAN_CHANNEL_TYPES + 1]; /* by channel type, "none" included: it can be done over such channels */
 } mscclpp_plan_shape_t;

@@ -243,7 +243,7 @@ static bool can_serve(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t
         slot_units =
             MSCCLPP_DEV_NODES_PACKET_UNITS(nodes->pattern, nodes->nnodes, nodes->packet_units, nodes->doubling.slots);
         return launch->nblocks <= runner->linger.most_blocks &&
-               shard_units <= MSCCLPP_DEV_NODES_CAPACITY(args->packet_half, nodes->most, slot_units);
+               shard_units <= MSCCLPP_DEV_NODES_CAPACITY(args->packet_half, nodes->largest_node, slot_units);
     case MSCCLPP_KERNEL_ALLREDUCE_NODES:
         /*
          * With many blocks, a launch of the kernel that is compiled for the exact type is faster. The twin has no such

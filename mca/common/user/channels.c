@@ -18,7 +18,7 @@ typedef struct {
 
 _Static_assert(MSCCLPP_DEV_MAX_RANKS <= 64, "a word has a bit for each rank of a node");
 
-/* Checks the application's arguments, and fills in the peers of the card that all ranks compare. Local. */
+/* Checks the application's arguments, and adds the peers to the card that all ranks compare. Logs a fault. Local. */
 static mscclpp_status_t check_arguments(const mscclpp_user_t *user, int peer_count, const int *peers, int per_peer,
                                         card_t *card)
 {
@@ -48,8 +48,8 @@ static mscclpp_status_t check_arguments(const mscclpp_user_t *user, int peer_cou
 }
 
 /*
- * Checks that the cards of all ranks fit one another: no rank has failed, and all peers name one another. All ranks
- * find the same, and log it.
+ * Checks that the cards of all ranks, by rank, fit one another: no rank has failed, all ask for the same kind and
+ * number of channels, and all peers name one another. All ranks find the same, and log it.
  */
 static mscclpp_status_t compare_cards(const mscclpp_user_t *user, const card_t *cards)
 {
@@ -109,7 +109,7 @@ static mscclpp_status_t agree_on_peers(const mscclpp_user_t *user, card_t *card)
     return status;
 }
 
-/* Frees the structure with its lists, also one that was filled in only in part. */
+/* Frees the structure with its lists, also one that was filled in only in part. Ports and counters are not in it. */
 static void free_channels(mscclpp_user_channels_t *channels)
 {
     if (channels->expected != NULL) {
@@ -149,10 +149,11 @@ mscclpp_status_t mscclpp_user_channels_create(mscclpp_user_memory_t *memory, msc
     card_t card = {0, is_port, per_peer, MSCCLPP_OK};
     mscclpp_status_t status;
 
-    if (user->ended) {
+    if (user->has_ended) {
         free(channels);
         return MSCCLPP_ERR_REVOKED;
     }
+    /* A rank that has failed takes part in the exchange all the same, for the others wait for its card. */
     card.status = channels != NULL ? check_arguments(user, peer_count, peers, per_peer, &card) : MSCCLPP_ERR_NO_MEMORY;
     status = agree_on_peers(user, &card);
     if (status != MSCCLPP_OK) {
@@ -184,7 +185,7 @@ mscclpp_status_t mscclpp_user_channels_create(mscclpp_user_memory_t *memory, msc
     return MSCCLPP_OK;
 }
 
-/* Removes the channels from the list of their team, and from the users of their memory. */
+/* Removes the channels from the list of their team, and no longer counts them as users of their memory. */
 static void unlink_channels(mscclpp_user_channels_t *channels)
 {
     mscclpp_user_channels_t **link = &channels->user->channels;
@@ -201,8 +202,8 @@ mscclpp_status_t mscclpp_user_channels_free(mscclpp_user_channels_t *channels)
     mscclpp_user_t *user = channels->user;
     mscclpp_status_t status = MSCCLPP_OK;
 
-    if (!user->ended) {
-        if (channels->opened > 0) {
+    if (!user->has_ended) {
+        if (channels->open_count > 0) {
             mscclpp_error("%s: rank %d: channels are freed while they are open; close them first", user->oob.label,
                           user->oob.rank);
             return MSCCLPP_ERR_INVALID;
@@ -211,7 +212,7 @@ mscclpp_status_t mscclpp_user_channels_free(mscclpp_user_channels_t *channels)
         status =
             channels->is_port ? mscclpp_user_ports_free(channels) : mscclpp_user_share_free(user, &channels->inbound);
     } else {
-        channels->expected = NULL;
+        channels->expected = NULL; /* kept: kernels may still use it */
     }
     free_channels(channels);
     mscclpp_user_leave(user);
@@ -238,10 +239,14 @@ int mscclpp_user_channels_count(const mscclpp_user_channels_t *channels)
     return channels->peer_count * channels->per_peer;
 }
 
-/* Returns where the signals of `rank` on its channel `k` to `owner` are counted, in the memory of `owner`. */
-static uint64_t *counter_of(const mscclpp_user_channels_t *channels, int owner, int rank, int k)
+/*
+ * Returns where the signals of `rank` on its channel `channel_index` to `owner` are counted, in the memory of `owner`
+ * as this rank's kernels see it.
+ */
+static uint64_t *counter_of(const mscclpp_user_channels_t *channels, int owner, int rank, int channel_index)
 {
-    return (uint64_t *)(void *)channels->inbound.bases[owner] + COUNTER_STEP * mscclpp_user_token(channels, rank, k);
+    return (uint64_t *)(void *)channels->inbound.bases[owner] +
+           COUNTER_STEP * mscclpp_user_token(channels, rank, channel_index);
 }
 
 mscclpp_status_t mscclpp_user_channels_view(const mscclpp_user_channels_t *channels, int index,
@@ -249,10 +254,10 @@ mscclpp_status_t mscclpp_user_channels_view(const mscclpp_user_channels_t *chann
 {
     const mscclpp_user_t *user = channels->user;
     const mscclpp_user_share_t *memory = &channels->memory->share;
-    const int k = index % channels->per_peer;
+    const int channel_index = index % channels->per_peer;
     int peer;
 
-    if (user->ended) {
+    if (user->has_ended) {
         return MSCCLPP_ERR_REVOKED;
     }
     peer = channels->peers[index / channels->per_peer];
@@ -270,8 +275,8 @@ mscclpp_status_t mscclpp_user_channels_view(const mscclpp_user_channels_t *chann
     }
     view->memory.local = memory->own;
     view->memory.remote = memory->bases[peer];
-    view->memory.semaphore.inbound = counter_of(channels, user->oob.rank, peer, k);
-    view->memory.semaphore.remote_inbound = counter_of(channels, peer, user->oob.rank, k);
+    view->memory.semaphore.inbound = counter_of(channels, user->oob.rank, peer, channel_index);
+    view->memory.semaphore.remote_inbound = counter_of(channels, peer, user->oob.rank, channel_index);
     view->memory.semaphore.expected = &channels->expected[index];
     return MSCCLPP_OK;
 }

@@ -23,6 +23,7 @@ void mscclpp_user_end(mscclpp_user_t *user)
                      "rooms); free them first: their memory stays taken",
                      user->oob.label, user->oob.rank, user->unfreed);
     }
+    /* Channels come first, because they use memory objects. */
     while ((channels = user->channels) != NULL) {
         mscclpp_user_channels_end(channels);
     }
@@ -36,7 +37,7 @@ void mscclpp_user_end(mscclpp_user_t *user)
         user->gpu->host_free(user->words);
     }
     user->words = NULL;
-    user->ended = true;
+    user->has_ended = true;
     if (user->unfreed == 0) {
         free(user->node_of);
         free(user);

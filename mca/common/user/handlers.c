@@ -22,16 +22,19 @@ void mscclpp_user_list_free(mscclpp_user_list_t *list)
     free(list);
 }
 
-/* Checks that a handler or a list may be set now for the channel with this index. Logs an error if not. */
-static mscclpp_status_t check_set(const mscclpp_user_channels_t *channels, int index)
+/*
+ * Checks that a handler or a list may be set now for the channel with this index. If not, logs an error, unless the
+ * team has ended: then it returns MSCCLPP_ERR_REVOKED.
+ */
+static mscclpp_status_t check_may_set(const mscclpp_user_channels_t *channels, int index)
 {
     const mscclpp_user_t *user = channels->user;
     const int count = channels->peer_count * channels->per_peer;
 
-    if (user->ended) {
+    if (user->has_ended) {
         return MSCCLPP_ERR_REVOKED;
     }
-    if (!channels->is_port || channels->opened > 0) {
+    if (!channels->is_port || channels->open_count > 0) {
         mscclpp_error("%s: rank %d: a handler for %s; only port channels that are closed take one", user->oob.label,
                       user->oob.rank, channels->is_port ? "channels that are open" : "a memory channel");
         return MSCCLPP_ERR_INVALID;
@@ -44,8 +47,11 @@ static mscclpp_status_t check_set(const mscclpp_user_channels_t *channels, int i
     return MSCCLPP_OK;
 }
 
-/* Calls the application's handler for a request, and translates what it returns. Runs in the proxy's thread. */
-static mscclpp_status_t do_handler(void *context, const mscclpp_dev_request_t *request)
+/*
+ * Calls the application's handler for a request, and translates what it returns: 0, 1 to be called again, or anything
+ * else for a failure. Runs in the proxy's thread.
+ */
+static mscclpp_status_t call_handler(void *context, const mscclpp_dev_request_t *request)
 {
     const mscclpp_user_on_trigger_t *handler = context;
     const int answer = handler->call(handler->context, request);
@@ -56,12 +62,12 @@ static mscclpp_status_t do_handler(void *context, const mscclpp_dev_request_t *r
 mscclpp_status_t mscclpp_user_channels_set_handler(mscclpp_user_channels_t *channels, int index,
                                                    mscclpp_user_handler_fn_t handler, void *context)
 {
-    mscclpp_status_t status = check_set(channels, index);
+    mscclpp_status_t status = check_may_set(channels, index);
 
     if (status == MSCCLPP_OK) {
         channels->ports->handlers[index] = (mscclpp_user_on_trigger_t){handler, context};
         status = mscclpp_proxy_set_handler(channels->ports->proxy, channels->ports->views[index].number,
-                                           handler != NULL ? do_handler : NULL, &channels->ports->handlers[index]);
+                                           handler != NULL ? call_handler : NULL, &channels->ports->handlers[index]);
     }
     if (status == MSCCLPP_OK) {
         free(channels->ports->lists[index]);
@@ -71,10 +77,10 @@ mscclpp_status_t mscclpp_user_channels_set_handler(mscclpp_user_channels_t *chan
 }
 
 /*
- * Carries out an item of a list, in the proxy's thread. If it returns MSCCLPP_IN_PROGRESS, it has to be called again;
- * `done_parts` keeps a put from being repeated.
+ * Carries out an item of a list, in the proxy's thread. Returns MSCCLPP_IN_PROGRESS if it has to be called again with
+ * the same item; `done_parts` keeps a put from being repeated. The data of a put may still be under way afterwards.
  */
-static mscclpp_status_t do_item(mscclpp_user_list_t *list, const mscclpp_dev_request_t *item)
+static mscclpp_status_t carry_out_item(mscclpp_user_list_t *list, const mscclpp_dev_request_t *item)
 {
     const mscclpp_user_channels_t *channels = list->channels;
     const mscclpp_user_ports_t *ports = channels->ports;
@@ -108,8 +114,8 @@ static bool uses_link(const mscclpp_user_list_t *list, int peer_index)
 }
 
 /*
- * Flushes the connections of all items, one after the other; puts of the others move on meanwhile. Returns
- * MSCCLPP_IN_PROGRESS until all are flushed.
+ * Flushes the connections of all items, one after the other; puts over the other connections move on meanwhile. Returns
+ * MSCCLPP_IN_PROGRESS, and goes on from there when it is called again, until all are flushed.
  */
 static mscclpp_status_t flush_links(mscclpp_user_list_t *list)
 {
@@ -135,17 +141,18 @@ static mscclpp_status_t flush_links(mscclpp_user_list_t *list)
 }
 
 /*
- * Carries out a list for one trigger. Returns MSCCLPP_IN_PROGRESS, and goes on from there when it is called again,
- * until all items are done and their puts have left their sources.
+ * Carries out a list for one trigger, whose contents do not matter. Returns MSCCLPP_IN_PROGRESS, and goes on from there
+ * when it is called again, until all items are done and their puts have left their sources. Then the list is ready for
+ * the next trigger.
  */
-static mscclpp_status_t do_list(void *context, const mscclpp_dev_request_t *request)
+static mscclpp_status_t carry_out_list(void *context, const mscclpp_dev_request_t *request)
 {
     mscclpp_user_list_t *list = context;
     mscclpp_status_t status = MSCCLPP_OK;
 
     (void)request;
     while (list->next_item < list->count && status == MSCCLPP_OK) {
-        status = do_item(list, &list->items[list->next_item]);
+        status = carry_out_item(list, &list->items[list->next_item]);
         if (status == MSCCLPP_OK) {
             ++list->next_item;
             list->done_parts = 0;
@@ -162,8 +169,8 @@ static mscclpp_status_t do_list(void *context, const mscclpp_dev_request_t *requ
 }
 
 /*
- * Checks what this rank can check of an item: its channel, its type, and that its bytes lie within both memories. Logs
- * an error if they do not.
+ * Checks what this rank can check of an item: its channel, its type, and that its bytes lie within both memories.
+ * `number` is its position in the list, for messages. Logs a fault.
  */
 static mscclpp_status_t check_item(const mscclpp_user_channels_t *channels, int number,
                                    const mscclpp_dev_request_t *item)
@@ -197,7 +204,7 @@ static mscclpp_status_t check_item(const mscclpp_user_channels_t *channels, int 
 mscclpp_status_t mscclpp_user_channels_set_list(mscclpp_user_channels_t *channels, int index, int count,
                                                 const mscclpp_dev_request_t *items)
 {
-    mscclpp_status_t status = check_set(channels, index);
+    mscclpp_status_t status = check_may_set(channels, index);
     mscclpp_user_list_t *list = NULL;
     int i;
 
@@ -223,11 +230,12 @@ mscclpp_status_t mscclpp_user_channels_set_list(mscclpp_user_channels_t *channel
         memcpy(list->items, items, (size_t)count * sizeof(*items));
     }
     status = mscclpp_proxy_set_handler(channels->ports->proxy, channels->ports->views[index].number,
-                                       count > 0 ? do_list : NULL, list);
+                                       count > 0 ? carry_out_list : NULL, list);
     if (status != MSCCLPP_OK) {
         free(list);
         return status;
     }
+    /* The proxy no longer uses the old list. */
     free(channels->ports->lists[index]);
     channels->ports->lists[index] = list;
     return MSCCLPP_OK;

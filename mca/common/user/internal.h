@@ -30,8 +30,8 @@ struct mscclpp_user {
     mscclpp_user_memory_t *memories;
     mscclpp_user_channels_t *channels;
     mscclpp_user_room_t *rooms;
-    bool ended;  /* mscclpp_user_end was called */
-    int unfreed; /* number of objects that the application has not freed; see mscclpp_user_leave */
+    bool has_ended; /* mscclpp_user_end was called */
+    int unfreed;    /* number of objects that the application has not freed; see mscclpp_user_leave */
 };
 
 /* True if a rank is on this rank's node, so that kernels reach its memory. */
@@ -44,7 +44,7 @@ static inline bool mscclpp_user_is_near(const mscclpp_user_t *user, int rank)
 typedef struct {
     char *own;                    /* this rank's memory */
     uint64_t bytes;               /* its size */
-    bool allocated;               /* mscclpp_user_share_create has allocated it */
+    bool is_allocated;            /* mscclpp_user_share_create has allocated it; false: it is the application's */
     char **bases;                 /* by rank: where its memory is mapped here; NULL for ranks of other nodes */
     uint64_t *sizes;              /* by rank, in bytes */
     mscclpp_mapping_t **mappings; /* by rank; NULL for this rank, for memory of 0 bytes, and for ranks of other nodes */
@@ -68,20 +68,20 @@ struct mscclpp_user_channels {
     int peer_count;
     int per_peer;                 /* channels to each of them */
     int *peers;                   /* their ranks */
-    int opened;                   /* how many calls of open have not been ended by close */
+    int open_count;               /* how many calls of open have not been ended by close */
     uint64_t *expected;           /* device memory: signals waited for, by channel */
     mscclpp_user_share_t inbound; /* of memory channels: counters, by the peer's rank and channel */
     mscclpp_user_ports_t *ports;  /* of port channels */
 };
 
-/* Returns the number of channel `k` with the peer `rank` among a rank's counters, or tokens. */
-static inline uint32_t mscclpp_user_token(const mscclpp_user_channels_t *channels, int rank, int k)
+/* Returns the number of channel `channel_index` with the peer `rank` among a rank's counters, or tokens. */
+static inline uint32_t mscclpp_user_token(const mscclpp_user_channels_t *channels, int rank, int channel_index)
 {
-    return (uint32_t)(rank * channels->per_peer + k);
+    return (uint32_t)(rank * channels->per_peer + channel_index);
 }
 
 /*
- * ports.c: transport, connections and proxy of port channels. `create` and `free` are collective. `own_status`: a
+ * ports.c: transport, connections and proxy of port channels. `create` and `free` are collective. `own_status` may be a
  * failure of this rank that the others do not know of yet. After an error of `create` nothing is left to free. `end` is
  * local, and never frees what peers may still use. `view` fills in what kernels need of a channel.
  */
@@ -92,7 +92,7 @@ void mscclpp_user_ports_view(const mscclpp_user_channels_t *channels, int index,
 
 /*
  * share.c: shares `bytes` bytes at `own` with the ranks of this node, which map it; if `own` is NULL, allocates them.
- * Collective. `own_status`: a failure of this rank that the others do not know of yet. `what` names the memory in
+ * Collective. `own_status` may be a failure of this rank that the others do not know of yet. `what` names the memory in
  * messages. After an error, which is equal on all ranks, nothing is left to free.
  */
 mscclpp_status_t mscclpp_user_share_create(mscclpp_user_t *user, void *own, uint64_t bytes, mscclpp_status_t own_status,
@@ -109,7 +109,7 @@ void mscclpp_user_share_drop(mscclpp_user_t *user, mscclpp_user_share_t *share);
 
 /*
  * user.c: votes. Collective. Returns MSCCLPP_OK if no rank failed, else the first failure, on all ranks. Ranks other
- * than the one that failed log it; `what` is for that.
+ * than the one that failed log it; `what` names in that message what was tried.
  */
 mscclpp_status_t mscclpp_user_agree(const mscclpp_user_t *user, mscclpp_status_t own_status, const char *what);
 

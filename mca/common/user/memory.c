@@ -34,7 +34,7 @@ mscclpp_status_t mscclpp_user_memory_create(mscclpp_user_t *user, void *base, ui
     return MSCCLPP_OK;
 }
 
-/* Removes the memory from the list of its team. */
+/* Removes the memory from the list of its team, which it must be in. */
 static void unlink_memory(mscclpp_user_memory_t *memory)
 {
     mscclpp_user_memory_t **link = &memory->user->memories;
@@ -50,7 +50,7 @@ mscclpp_status_t mscclpp_user_memory_free(mscclpp_user_memory_t *memory)
     mscclpp_user_t *user = memory->user;
     mscclpp_status_t status = MSCCLPP_OK;
 
-    if (!user->ended) {
+    if (!user->has_ended) {
         if (memory->channel_sets > 0) {
             mscclpp_error("%s: rank %d: memory is freed while %d sets of channels use it; free these first",
                           user->oob.label, user->oob.rank, memory->channel_sets);
@@ -79,7 +79,7 @@ mscclpp_status_t mscclpp_user_memory_view(const mscclpp_user_memory_t *memory, m
 {
     const size_t ranks = (size_t)memory->user->oob.size;
 
-    if (memory->user->ended) {
+    if (memory->user->has_ended) {
         return MSCCLPP_ERR_REVOKED;
     }
     memset(view, 0, sizeof(*view));

@@ -26,21 +26,21 @@ typedef struct {
     unsigned char bytes[MSCCLPP_TRANSPORT_ADDRESS_MAX];
 } address_t;
 
-/* Logs that there is no memory, and returns the status for that. */
-static mscclpp_status_t no_memory(const mscclpp_user_t *user)
+/* Logs that there is no memory, and returns MSCCLPP_ERR_NO_MEMORY. */
+static mscclpp_status_t report_no_memory(const mscclpp_user_t *user)
 {
     mscclpp_error("%s: no memory for port channels", user->oob.label);
     return MSCCLPP_ERR_NO_MEMORY;
 }
 
-/* Destroys the transport and frees its tokens. */
+/* Destroys the transport and frees its tokens, as far as they are there. No peer may write to the tokens any more. */
 static void close_transport(const mscclpp_user_t *user, mscclpp_user_ports_t *ports)
 {
     if (ports->transport != NULL) {
         ports->ops->destroy(ports->transport);
         ports->transport = NULL;
     }
-    if (ports->tokens != NULL && ports->tokens_on_host) {
+    if (ports->tokens != NULL && ports->has_host_tokens) {
         user->gpu->host_free(ports->tokens);
     } else if (ports->tokens != NULL) {
         user->gpu->device_free(user->device, ports->tokens);
@@ -48,9 +48,12 @@ static void close_transport(const mscclpp_user_t *user, mscclpp_user_ports_t *po
     ports->tokens = NULL;
 }
 
-/* Opens a transport whose `tokens` tokens lie in host memory if `on_host` is set, else in device memory. */
+/*
+ * Opens a transport whose `token_count` tokens lie in host memory if `on_host` is set, else in device memory. Sets
+ * *flags_p to what it can do. After an error nothing of it is left.
+ */
 static mscclpp_status_t create_transport(const mscclpp_user_t *user, mscclpp_user_ports_t *ports,
-                                         const mscclpp_transport_ops_t *ops, size_t tokens, bool on_host,
+                                         const mscclpp_transport_ops_t *ops, size_t token_count, bool on_host,
                                          uint32_t *flags_p)
 {
     mscclpp_transport_params_t params;
@@ -58,9 +61,9 @@ static mscclpp_status_t create_transport(const mscclpp_user_t *user, mscclpp_use
     void *host, *device;
 
     if (on_host) {
-        status = user->gpu->host_alloc(tokens * sizeof(uint64_t), &host, &device);
+        status = user->gpu->host_alloc(token_count * sizeof(uint64_t), &host, &device);
     } else {
-        status = user->gpu->device_alloc(user->device, tokens * sizeof(uint64_t), &device);
+        status = user->gpu->device_alloc(user->device, token_count * sizeof(uint64_t), &device);
         host = device;
     }
     if (status != MSCCLPP_OK) {
@@ -69,7 +72,7 @@ static mscclpp_status_t create_transport(const mscclpp_user_t *user, mscclpp_use
     ports->ops = ops;
     ports->tokens = host;
     ports->device_tokens = device;
-    ports->tokens_on_host = on_host;
+    ports->has_host_tokens = on_host;
     memset(&params, 0, sizeof(params));
     params.config = &user->config;
     params.gpu = user->gpu;
@@ -79,7 +82,7 @@ static mscclpp_status_t create_transport(const mscclpp_user_t *user, mscclpp_use
     params.one_host = user->node_of == NULL || user->one_host;
     params.label = user->oob.label;
     params.tokens = ports->tokens;
-    params.token_count = tokens;
+    params.token_count = token_count;
     status = ops->create(&params, flags_p, &ports->transport);
     if (status != MSCCLPP_OK) {
         ports->transport = NULL;
@@ -89,20 +92,20 @@ static mscclpp_status_t create_transport(const mscclpp_user_t *user, mscclpp_use
 }
 
 /*
- * Opens a transport. Its tokens lie in device memory if it can have them there, else in host memory. If it cannot move
- * device memory, returns MSCCLPP_ERR_NOT_SUPPORTED.
+ * Opens a transport. Its tokens lie in device memory if it can have them there, else in host memory. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED if it cannot move device memory. After an error nothing of it is left.
  */
 static mscclpp_status_t open_transport(const mscclpp_user_t *user, mscclpp_user_ports_t *ports,
-                                       const mscclpp_transport_ops_t *ops, size_t tokens)
+                                       const mscclpp_transport_ops_t *ops, size_t token_count)
 {
     bool on_host = ops->place == MSCCLPP_PLACE_HOST;
     uint32_t flags = 0;
-    mscclpp_status_t status = create_transport(user, ports, ops, tokens, on_host, &flags);
+    mscclpp_status_t status = create_transport(user, ports, ops, token_count, on_host, &flags);
 
     if (status == MSCCLPP_OK && on_host && (flags & MSCCLPP_DEVICE_TOKENS) != 0) {
         close_transport(user, ports);
         on_host = false;
-        status = create_transport(user, ports, ops, tokens, on_host, &flags);
+        status = create_transport(user, ports, ops, token_count, on_host, &flags);
     }
     if (status == MSCCLPP_OK &&
         ((flags & MSCCLPP_DEVICE_REGIONS) == 0 || (!on_host && (flags & MSCCLPP_DEVICE_TOKENS) == 0))) {
@@ -112,7 +115,10 @@ static mscclpp_status_t open_transport(const mscclpp_user_t *user, mscclpp_user_
     return status;
 }
 
-/* Opens the transport, the region and this rank's ends of connections, and fills in the card for its peers. Local. */
+/*
+ * Opens the transport, the region and this rank's ends of connections, and fills in the card for its peers. Local. The
+ * card is zeroed before. After an error the caller disconnects and closes the transport.
+ */
 static mscclpp_status_t open_and_fill_card(mscclpp_user_channels_t *channels, const mscclpp_transport_ops_t *ops,
                                            card_t *card)
 {
@@ -145,11 +151,14 @@ static mscclpp_status_t open_and_fill_card(mscclpp_user_channels_t *channels, co
     return status;
 }
 
-/* Creates port channel `index` and fills in what kernels need of it. */
+/*
+ * Creates port channel `index` and fills in what kernels need of it. Its connection must be there. The proxy owns the
+ * channel.
+ */
 static mscclpp_status_t make_channel(mscclpp_user_channels_t *channels, mscclpp_user_ports_t *ports, int index)
 {
     const mscclpp_user_share_t *memory = &channels->memory->share;
-    const int peer_index = index / channels->per_peer, k = index % channels->per_peer,
+    const int peer_index = index / channels->per_peer, channel_index = index % channels->per_peer,
               peer = channels->peers[peer_index];
     mscclpp_port_params_t params;
 
@@ -161,9 +170,9 @@ static mscclpp_status_t make_channel(mscclpp_user_channels_t *channels, mscclpp_
     params.region_size = memory->bytes;
     params.remote = ports->links[peer_index].remote;
     params.remote_size = memory->sizes[peer];
-    params.token = mscclpp_user_token(channels, channels->user->oob.rank, k);
+    params.token = mscclpp_user_token(channels, channels->user->oob.rank, channel_index);
     params.peer = peer;
-    params.inbound = &ports->device_tokens[mscclpp_user_token(channels, peer, k)];
+    params.inbound = &ports->device_tokens[mscclpp_user_token(channels, peer, channel_index)];
     params.expected = &channels->expected[index];
     return mscclpp_proxy_channel_create(ports->proxy, &params, &ports->views[index]);
 }
@@ -205,7 +214,10 @@ static mscclpp_status_t connect_peers(mscclpp_user_channels_t *channels, mscclpp
     return status;
 }
 
-/* Destroys the connections, the region and the transport. The tokens stay, as peers may still write to them. */
+/*
+ * Destroys the connections, the region and the transport, as far as they are there. The tokens stay, as peers may still
+ * write to them.
+ */
 static void disconnect(const mscclpp_user_channels_t *channels, mscclpp_user_ports_t *ports)
 {
     int peer_index;
@@ -239,7 +251,10 @@ static void free_arrays(mscclpp_user_ports_t *ports)
     free(ports);
 }
 
-/* Frees everything that is left of port channels. `keep_tokens`: peers may still write to the tokens, so they stay. */
+/*
+ * Frees everything that is left of port channels. With `keep_tokens`, the tokens stay taken, because peers may still
+ * write to them.
+ */
 static void free_ports(mscclpp_user_channels_t *channels, bool keep_tokens)
 {
     mscclpp_user_ports_t *ports = channels->ports;
@@ -296,8 +311,9 @@ static mscclpp_status_t vote_on_transport(const mscclpp_user_t *user, const mscc
 }
 
 /*
- * Connects all ranks over one transport. Collective. Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if a rank cannot
- * use it. After an error nothing of the transport is left.
+ * Connects all ranks over one transport. Collective. `card` and `cards` have room for `size` bytes of this rank and of
+ * each rank. Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if a rank cannot use the transport. After an error
+ * nothing of the transport is left.
  */
 static mscclpp_status_t connect_over(mscclpp_user_channels_t *channels, const mscclpp_transport_ops_t *ops,
                                      card_t *card, char *cards, size_t size, mscclpp_status_t own_status)
@@ -356,7 +372,7 @@ mscclpp_status_t mscclpp_user_ports_create(mscclpp_user_channels_t *channels, ms
 
     channels->ports = new_ports(channels);
     if (own_status == MSCCLPP_OK && (card == NULL || cards == NULL || channels->ports == NULL)) {
-        own_status = no_memory(user);
+        own_status = report_no_memory(user);
     }
     while (status == MSCCLPP_ERR_NOT_SUPPORTED && (ops = next_transport(user, &next)) != NULL) {
         status = connect_over(channels, ops, card, cards, size, own_status);
@@ -370,7 +386,7 @@ mscclpp_status_t mscclpp_user_ports_create(mscclpp_user_channels_t *channels, ms
     }
     if (status == MSCCLPP_OK && user->node_of != NULL && user->oob.rank == 0) {
         mscclpp_info("%s: port channels over %s, signals in %s memory", user->oob.label, channels->ports->ops->name,
-                     channels->ports->tokens_on_host ? "pinned host" : "device");
+                     channels->ports->has_host_tokens ? "pinned host" : "device");
     }
     if (status != MSCCLPP_OK && channels->ports != NULL) {
         free_ports(channels, false);
@@ -378,15 +394,18 @@ mscclpp_status_t mscclpp_user_ports_create(mscclpp_user_channels_t *channels, ms
     return status;
 }
 
-/* Lets the proxy's thread begin to serve the channels, or ends that. Does nothing if that is so already. */
+/*
+ * With `serves`, lets the proxy's thread begin to serve the channels, else ends that. Does nothing if that is so
+ * already.
+ */
 static void set_serving(mscclpp_user_channels_t *channels, bool serves)
 {
-    if (serves && !channels->ports->serving) {
+    if (serves && !channels->ports->is_serving) {
         mscclpp_proxy_begin(channels->ports->proxy);
-    } else if (!serves && channels->ports->serving) {
+    } else if (!serves && channels->ports->is_serving) {
         mscclpp_proxy_end(channels->ports->proxy);
     }
-    channels->ports->serving = serves;
+    channels->ports->is_serving = serves;
 }
 
 mscclpp_status_t mscclpp_user_ports_free(mscclpp_user_channels_t *channels)
@@ -426,13 +445,13 @@ void mscclpp_user_ports_view(const mscclpp_user_channels_t *channels, int index,
 
 mscclpp_status_t mscclpp_user_channels_open(mscclpp_user_channels_t *channels)
 {
-    if (channels->user->ended) {
+    if (channels->user->has_ended) {
         return MSCCLPP_ERR_REVOKED;
     }
     if (channels->is_port) {
         set_serving(channels, true);
     }
-    ++channels->opened;
+    ++channels->open_count;
     return MSCCLPP_OK;
 }
 
@@ -442,14 +461,14 @@ mscclpp_status_t mscclpp_user_channels_close(mscclpp_user_channels_t *channels)
     double deadline;
     mscclpp_status_t status;
 
-    if (user->ended) {
+    if (user->has_ended) {
         return MSCCLPP_ERR_REVOKED;
     }
-    if (channels->opened == 0) {
+    if (channels->open_count == 0) {
         mscclpp_error("%s: rank %d: channels are closed that are not open", user->oob.label, user->oob.rank);
         return MSCCLPP_ERR_INVALID;
     }
-    if (--channels->opened > 0 || !channels->is_port) {
+    if (--channels->open_count > 0 || !channels->is_port) {
         return MSCCLPP_OK;
     }
     deadline = mscclpp_now() + (user->config.timeout > 0 ? user->config.timeout : CLOSE_TIME);

@@ -24,10 +24,10 @@ struct mscclpp_user_ports {
     mscclpp_transport_t *transport;
     mscclpp_region_t *region; /* this rank's memory; NULL: it has none */
     mscclpp_proxy_t *proxy;
-    bool serving;            /* its thread carries out what kernels push */
-    uint64_t *tokens;        /* the transport's address of this rank's tokens */
-    uint64_t *device_tokens; /* the kernels' address */
-    bool tokens_on_host;
+    bool is_serving;                     /* its thread carries out what kernels push */
+    uint64_t *tokens;                    /* the transport's address of this rank's tokens */
+    uint64_t *device_tokens;             /* the kernels' address */
+    bool has_host_tokens;                /* they lie in pinned host memory; false: in device memory */
     mscclpp_user_link_t *links;          /* by peer number */
     mscclpp_dev_port_channel_t *views;   /* by index: what kernels need of the channel */
     mscclpp_user_list_t **lists;         /* by index; NULL: none */

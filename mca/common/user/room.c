@@ -16,12 +16,16 @@ struct mscclpp_user_room {
     mscclpp_dev_user_room_state_t *state; /* device memory */
     uint32_t blocks;                      /* the most blocks of a kernel that uses the room */
     uint64_t stride;                      /* bytes of the shared memory that belong to one block */
-    uint64_t packets;                     /* offset of the packets in a block's part, bytes */
+    uint64_t packets_offset;              /* of the packets in a block's part, bytes */
     uint64_t capacity;                    /* the most packets of an all-reduce, for each rank */
 };
 
-/* Checks this rank's arguments, and that the other ranks have the same. `all`: by rank, its `blocks` and `bytes`. */
-static mscclpp_status_t check(const mscclpp_user_t *user, int blocks, uint64_t bytes, const uint64_t *all)
+/*
+ * Checks this rank's arguments, and that the other ranks have the same. Logs a fault. `all_arguments` has two entries
+ * for each rank: its `blocks` and its `bytes`.
+ */
+static mscclpp_status_t check_arguments(const mscclpp_user_t *user, int blocks, uint64_t bytes,
+                                        const uint64_t *all_arguments)
 {
     int rank;
 
@@ -33,11 +37,11 @@ static mscclpp_status_t check(const mscclpp_user_t *user, int blocks, uint64_t b
         return MSCCLPP_ERR_INVALID;
     }
     for (rank = 0; rank < user->oob.size; ++rank) {
-        if (all[2 * rank] != (uint64_t)blocks || all[2 * rank + 1] != bytes) {
+        if (all_arguments[2 * rank] != (uint64_t)blocks || all_arguments[2 * rank + 1] != bytes) {
             mscclpp_error("%s: a room for %d blocks and %llu bytes on rank %d, and for %d blocks and %llu bytes on "
                           "rank %d; both must be equal on all ranks",
-                          user->oob.label, blocks, (unsigned long long)bytes, user->oob.rank, (int)all[2 * rank],
-                          (unsigned long long)all[2 * rank + 1], rank);
+                          user->oob.label, blocks, (unsigned long long)bytes, user->oob.rank,
+                          (int)all_arguments[2 * rank], (unsigned long long)all_arguments[2 * rank + 1], rank);
             return MSCCLPP_ERR_INVALID;
         }
     }
@@ -45,35 +49,40 @@ static mscclpp_status_t check(const mscclpp_user_t *user, int blocks, uint64_t b
 }
 
 /* Exchanges the arguments of all ranks, and checks them. Collective. If a rank has no memory, it fails on all. */
-static mscclpp_status_t compare(const mscclpp_user_t *user, int blocks, uint64_t bytes)
+static mscclpp_status_t compare_arguments(const mscclpp_user_t *user, int blocks, uint64_t bytes)
 {
     const uint64_t own_arguments[2] = {(uint64_t)blocks, bytes};
-    uint64_t *all = malloc((size_t)user->oob.size * sizeof(own_arguments));
-    mscclpp_status_t status = user->oob.allgather(user->oob.context, own_arguments, all, sizeof(own_arguments));
+    uint64_t *all_arguments = malloc((size_t)user->oob.size * sizeof(own_arguments));
+    mscclpp_status_t status =
+        user->oob.allgather(user->oob.context, own_arguments, all_arguments, sizeof(own_arguments));
 
     if (status == MSCCLPP_OK) {
-        status = check(user, blocks, bytes, all);
+        status = check_arguments(user, blocks, bytes, all_arguments);
     }
-    free(all);
+    free(all_arguments);
     return status;
 }
 
 /*
  * Divides the part of the shared memory that belongs to one block: first a counter of barriers for each rank, then the
- * packets, in two halves that are used in turn. Each half has a slot for each rank.
+ * packets, in two halves that are used in turn. Each half has a slot for each rank, which holds the packets of the
+ * largest all-reduce. Parts are whole cache lines, so that blocks do not share any.
  */
 static void lay_out(mscclpp_user_room_t *room, int blocks, uint64_t bytes)
 {
     const uint64_t ranks = (uint64_t)room->user->oob.size;
 
     room->blocks = (uint32_t)blocks;
-    room->packets = (ranks * sizeof(uint64_t) + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
+    room->packets_offset = (ranks * sizeof(uint64_t) + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
     room->capacity = (bytes + PACKET_DATA - 1) / PACKET_DATA;
     room->stride =
-        (room->packets + 2 * ranks * room->capacity * PACKET_BYTES + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
+        (room->packets_offset + 2 * ranks * room->capacity * PACKET_BYTES + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
 }
 
-/* Makes the part of a room that is not shared: the structure and the blocks' state. *room_p is NULL after an error. */
+/*
+ * Makes the part of a room that is not shared: the structure and the blocks' state. Local. After an error *room_p is
+ * NULL, and nothing is left to free.
+ */
 static mscclpp_status_t make_own_part(mscclpp_user_t *user, int blocks, uint64_t bytes, mscclpp_user_room_t **room_p)
 {
     mscclpp_user_room_t *room = calloc(1, sizeof(*room));
@@ -98,7 +107,7 @@ static mscclpp_status_t make_own_part(mscclpp_user_t *user, int blocks, uint64_t
 }
 
 /* Undoes make_own_part. NULL is allowed. */
-static void discard(mscclpp_user_room_t *room)
+static void discard_own_part(mscclpp_user_room_t *room)
 {
     if (room != NULL) {
         room->user->gpu->device_free(room->user->device, room->state);
@@ -117,7 +126,7 @@ mscclpp_status_t mscclpp_user_room_create(mscclpp_user_t *user, int blocks, uint
         mscclpp_error("%s: a room is for ranks of one node, and these are on several", user->oob.label);
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    status = compare(user, blocks, bytes);
+    status = compare_arguments(user, blocks, bytes);
     if (status != MSCCLPP_OK) {
         return status;
     }
@@ -125,7 +134,7 @@ mscclpp_status_t mscclpp_user_room_create(mscclpp_user_t *user, int blocks, uint
     status = mscclpp_user_share_create(user, NULL, room != NULL ? (uint64_t)room->blocks * room->stride : 0, status,
                                        "a room for kernels", &share);
     if (status != MSCCLPP_OK) {
-        discard(room);
+        discard_own_part(room);
         return status;
     }
     room->share = share;
@@ -152,7 +161,7 @@ mscclpp_status_t mscclpp_user_room_free(mscclpp_user_room_t *room)
     mscclpp_user_t *user = room->user;
     mscclpp_status_t status = MSCCLPP_OK;
 
-    if (!user->ended) {
+    if (!user->has_ended) {
         unlink_room(room);
         status = mscclpp_user_share_free(user, &room->share);
         user->gpu->device_free(user->device, room->state);
@@ -170,7 +179,7 @@ void mscclpp_user_room_end(mscclpp_user_room_t *room)
 
 mscclpp_status_t mscclpp_user_room_view(const mscclpp_user_room_t *room, mscclpp_dev_user_room_t *view)
 {
-    if (room->user->ended) {
+    if (room->user->has_ended) {
         return MSCCLPP_ERR_REVOKED;
     }
     memset(view, 0, sizeof(*view));
@@ -180,7 +189,7 @@ mscclpp_status_t mscclpp_user_room_view(const mscclpp_user_room_t *room, mscclpp
     view->areas = room->share.table;
     view->state = room->state;
     view->stride = room->stride;
-    view->packets = room->packets;
+    view->packets = room->packets_offset;
     view->capacity = room->capacity;
     return MSCCLPP_OK;
 }

@@ -9,12 +9,13 @@
 typedef struct {
     mscclpp_gpu_handle_t handle;
     uint64_t bytes;
-    int64_t status; /* mscclpp_status_t of what it has done so far */
+    int64_t status; /* mscclpp_status_t of what the rank has done so far */
 } card_t;
 
 /*
- * Allocates this rank's memory if it has none, and exports it for its peers. Work that follows comes after work on it
- * that synchronous calls of the GPU runtime have left in flight.
+ * Allocates this rank's memory if it has none, and exports it for its peers. Also waits for work on it that synchronous
+ * calls of the GPU runtime have left in flight. Logs memory that cannot be shared. Local. Memory that was allocated
+ * before an error is left for release_own.
  */
 static mscclpp_status_t describe_memory(const mscclpp_user_t *user, mscclpp_user_share_t *share, const char *what,
                                         card_t *card)
@@ -32,7 +33,7 @@ static mscclpp_status_t describe_memory(const mscclpp_user_t *user, mscclpp_user
             return status;
         }
         share->own = address;
-        share->allocated = true;
+        share->is_allocated = true;
     }
     status = user->gpu->export_memory(share->own, &card->handle);
     if (status == MSCCLPP_ERR_NOT_SUPPORTED) {
@@ -49,8 +50,8 @@ static mscclpp_status_t describe_memory(const mscclpp_user_t *user, mscclpp_user
 }
 
 /*
- * Maps the memory of the ranks of this node, and makes the table for kernels. What was made before an error is left for
- * `unmap`.
+ * Maps the memory of the ranks of this node, and makes the table for kernels. Local. What was made before an error is
+ * left for `unmap`.
  */
 static mscclpp_status_t map_all(const mscclpp_user_t *user, mscclpp_user_share_t *share, const card_t *cards)
 {
@@ -103,10 +104,10 @@ static void unmap(const mscclpp_user_t *user, mscclpp_user_share_t *share)
     share->mappings = NULL;
 }
 
-/* Frees this rank's memory, if it was allocated here. */
+/* Frees this rank's memory, if it was allocated here; the application's memory stays. No peer may map it any more. */
 static void release_own(const mscclpp_user_t *user, mscclpp_user_share_t *share)
 {
-    if (share->allocated) {
+    if (share->is_allocated) {
         user->gpu->device_free(user->device, share->own);
     }
     share->own = NULL;

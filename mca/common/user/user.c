@@ -47,7 +47,7 @@ void mscclpp_user_watch(const mscclpp_user_t *user, mscclpp_dev_user_watch_t *wa
     watch->timeout_ns = user->timeout_ns;
 }
 
-/* Copies from the team which rank is on which node. */
+/* Copies from the team, which must have a fabric, which rank is on which node. */
 static mscclpp_status_t copy_nodes(const mscclpp_team_t *team, mscclpp_user_t *user)
 {
     const mscclpp_nodes_t *nodes = mscclpp_fabric_nodes(team->fabric);
@@ -62,7 +62,7 @@ static mscclpp_status_t copy_nodes(const mscclpp_team_t *team, mscclpp_user_t *u
     return MSCCLPP_OK;
 }
 
-/* Fills in all fields. Local. What was made before an error is left for free_user. */
+/* Fills in all fields, of a zeroed structure. Local. What was made before an error is left for free_user. */
 static mscclpp_status_t init_user(const mscclpp_team_t *team, const mscclpp_config_t *config, mscclpp_user_t *user)
 {
     const mscclpp_group_t *group = &team->group;
@@ -125,17 +125,20 @@ mscclpp_status_t mscclpp_user_create(mscclpp_team_t *team, const mscclpp_config_
     return MSCCLPP_OK;
 }
 
-/* Returns one word of what kernels have reported (MSCCLPP_DEV_USER_REPORT_WORDS says which are there). */
-static uint64_t report_word(const mscclpp_user_t *user, int which)
+/* The words of a report (MSCCLPP_DEV_USER_REPORT_WORDS). Those after REPORT_MISUSE say more of a misuse. */
+enum { REPORT_LATE, REPORT_MISUSE, REPORT_RANK, REPORT_OFFSET, REPORT_BYTES, REPORT_LIMIT };
+
+/* Returns one word of what kernels have reported; 0: nothing. */
+static uint64_t report_word(const mscclpp_user_t *user, int word)
 {
-    return __atomic_load_n(&user->words->report[which], __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&user->words->report[word], __ATOMIC_ACQUIRE);
 }
 
-/* Writes into `text` what a kernel of the application did wrong. Returns MSCCLPP_ERR_INVALID. */
+/* Writes to `text` what a kernel of the application did wrong; `misuse` is its kind. Returns MSCCLPP_ERR_INVALID. */
 static mscclpp_status_t describe_misuse(const mscclpp_user_t *user, uint64_t misuse, char *text, size_t size)
 {
-    const unsigned long long rank = report_word(user, 2), offset = report_word(user, 3), bytes = report_word(user, 4),
-                             limit = report_word(user, 5);
+    const unsigned long long rank = report_word(user, REPORT_RANK), offset = report_word(user, REPORT_OFFSET),
+                             bytes = report_word(user, REPORT_BYTES), limit = report_word(user, REPORT_LIMIT);
 
     switch (misuse) {
     case MSCCLPP_DEV_USER_BLOCK:
@@ -160,19 +163,19 @@ static mscclpp_status_t describe_misuse(const mscclpp_user_t *user, uint64_t mis
 
 mscclpp_status_t mscclpp_user_find_failure(mscclpp_user_t *user, char *text, size_t size)
 {
-    uint64_t late, misuse;
+    uint64_t late_rank_plus_1, misuse;
     mscclpp_status_t status = MSCCLPP_OK;
 
-    if (user->ended) {
+    if (user->has_ended) {
         return MSCCLPP_OK;
     }
-    late = report_word(user, 0);
-    misuse = report_word(user, 1);
+    late_rank_plus_1 = report_word(user, REPORT_LATE);
+    misuse = report_word(user, REPORT_MISUSE);
     if (misuse != 0) {
         status = describe_misuse(user, misuse, text, size);
-    } else if (late != 0) {
+    } else if (late_rank_plus_1 != 0) {
         (void)snprintf(text, size, "%s: a kernel of rank %d gave up waiting for rank %llu on a channel",
-                       user->oob.label, user->oob.rank, (unsigned long long)late - 1);
+                       user->oob.label, user->oob.rank, (unsigned long long)late_rank_plus_1 - 1);
         status = MSCCLPP_ERR_TIMEOUT;
     } else if (__atomic_load_n(&user->words->mailbox.abort, __ATOMIC_ACQUIRE) != 0) {
         (void)snprintf(text, size, "%s: rank %d: a port channel failed, and all waits of kernels on channels end",
@@ -187,7 +190,7 @@ mscclpp_status_t mscclpp_user_find_failure(mscclpp_user_t *user, char *text, siz
 
 void mscclpp_user_leave(mscclpp_user_t *user)
 {
-    if (--user->unfreed == 0 && user->ended) {
+    if (--user->unfreed == 0 && user->has_ended) {
         free_user(user);
     }
 }

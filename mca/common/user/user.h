@@ -112,8 +112,9 @@ mscclpp_status_t mscclpp_user_channels_set_list(mscclpp_user_channels_t *channel
 
 /*
  * Makes a room: memory for barriers and small all-reduces inside kernels. A block takes part together with the blocks
- * of the same number on all other ranks. `blocks`: the most blocks; `bytes`: the most bytes of an all-reduce. Both must
- * be equal on all ranks. Returns MSCCLPP_ERR_NOT_SUPPORTED, after a message, if the ranks are on several nodes.
+ * of the same number on all other ranks. A kernel may have up to `blocks` blocks, and an all-reduce up to `bytes`
+ * bytes. Both must be equal on all ranks. Returns MSCCLPP_ERR_NOT_SUPPORTED, after a message, if the ranks are on
+ * several nodes.
  */
 mscclpp_status_t mscclpp_user_room_create(mscclpp_user_t *user, int blocks, uint64_t bytes,
                                           mscclpp_user_room_t **room_p);

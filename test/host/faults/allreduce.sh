@@ -4,7 +4,8 @@
 
 plant barrier-release barriers "$barrier" "$launcher" \
     's/st_release_sys_u64\((&mscclpp_dev_sync_of)/st_relaxed_sys_u64(\1/'
-plant barrier-acquire barriers "$barrier" "$launcher" 's/ld_acquire_sys_u64\((&own->arrived)/ld_relaxed_sys_u64(\1/'
+plant barrier-acquire barriers "$barrier" "$launcher" \
+    's/ld_acquire_sys_u64\((&own_words->arrived)/ld_relaxed_sys_u64(\1/'
 plant barrier-head-sync barriers "$barrier" "$launcher" \
     '/void mscclpp_dev_barrier\(/,/^}/s/^    mscclpp_dev_block_sync\(ctx\);$//'
 plant finish-head-sync barriers "$barrier" "$launcher" \
@@ -14,7 +15,7 @@ plant finish-packets-head-sync lines "$barrier" "$launcher" \
 plant failure-forgotten late "$barrier" "$launcher" 's/mscclpp_dev_st_relaxed_sys_u64\(&state->failed, 1\)//'
 plant failure-not-recalled late "$barrier" "$launcher" \
     '/uint32_t mscclpp_dev_last_epoch\(/,/^}/s/mscclpp_dev_recall_failure\(ctx, args\);//'
-plant progress-of-others barriers "$barrier" "$launcher" 's/step = rung \? 1 : ctx->nblocks/step = 1/'
+plant progress-of-others barriers "$barrier" "$launcher" 's/step = is_rung \? 1 : ctx->nblocks/step = 1/'
 plant done-relaxed barriers "$barrier" "$launcher" \
     's/st_release_(home|sys)_u64\(word/st_relaxed_sys_u64(word/'
 plant oneshot-one-half schedule device/kern/allreduce/allreduce_oneshot.h "$schedule" \

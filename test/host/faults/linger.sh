@@ -17,8 +17,9 @@ plant linger-await-sync linger "$linger" "$launcher" \
 leavers='mscclpp_dev_atom_acq_rel_gpu_add_u32\(&state->leavers, 1\)'
 plant linger-leavers-relaxed linger "$linger" "$launcher" \
     "s/$leavers/__atomic_fetch_add(\&state->leavers, 1, __ATOMIC_RELAXED)/"
-plant linger-quit-over-words linger "$linger" "$launcher" 's/ && mscclpp_dev_linger_all_ended\(&ctx, args, own\)//'
-plant linger-rung-at-once linger "$linger" "$launcher" 's/own->args.rung = 0;/own->args.rung = 1;/'
+plant linger-quit-over-words linger "$linger" "$launcher" \
+    's/ && mscclpp_dev_linger_all_ended\(&ctx, args, block_state\)//'
+plant linger-rung-at-once linger "$linger" "$launcher" 's/block_state->args.rung = 0;/block_state->args.rung = 1;/'
 plant linger-epoch-of-all linger "$linger" "$launcher" 's/op_ctx\.block == 0 && op_ctx\.tid == 0/op_ctx.tid == 0/'
 plant linger-bystander-sync storms "$linger" "$launcher" \
     '/The data about this operation may be overwritten/{n;s/.*//}'

@@ -18,9 +18,10 @@ plant nodes-second-barrier nodes "$nodes" "$launcher" \
 plant nodes-one-scratch nodes "$tile" "$launcher" 's/ \+ tile->index % 2\)/)/'
 ring=device/kern/allreduce/allreduce_nodes_ring.h
 plant ring-no-wait ring device/lib/nodes_ring.h "$launcher" '/void mscclpp_dev_ring_await\(/,/^}/s/, number\);/, 0);/'
-plant ring-own-part-unawaited ring "$ring" "$launcher" 's/(ring_before\(block, turn - 1\)) \+ 1;/\1;/'
-plant ring-result-unawaited ring "$ring" "$launcher" 's/(gather \? mscclpp_dev_ring_before\(block, turn\))/\1 - 1/'
-plant ring-gather-too-early ring "$ring" "$launcher" 's/\(gather \? reduces : 0\)/0/'
+plant ring-own-part-unawaited ring "$ring" "$launcher" 's/(ring_signals_before\(block, turn - 1\)) \+ 1;/\1;/'
+plant ring-result-unawaited ring "$ring" "$launcher" \
+    's/(is_gather \? mscclpp_dev_ring_signals_before\(block, turn\))/\1 - 1/'
+plant ring-gather-too-early ring "$ring" "$launcher" 's/\(is_gather \? reduces : 0\)/0/'
 plant ring-wrong-part ring "$ring" "$launcher" \
     's/RING_REDUCED\(nnodes, nodes->node, step\)/RING_REDUCED(nnodes, nodes->node + 1, step)/'
 plant ring-early-push ring "$ring" "$launcher" \
@@ -42,19 +43,20 @@ plant doubling-one-set doubling "$packets" "$launcher" \
 plant doubling-early-push doubling "$packets" "$launcher" \
     '/void mscclpp_dev_nodes_step_send\(/,/^}/s/^ *mscclpp_dev_block_sync\(ctx\);$//'
 steps=device/kern/allreduce/allreduce_nodes_steps.h
-plant halving-no-wait halving "$steps" "$launcher" 's/tile->index \* step->all \+ step->number\)/0)/'
-plant halving-first-tile-only halving "$steps" "$launcher" 's/tile->index \* step->all \+ step->number\)/step->number)/'
+plant halving-no-wait halving "$steps" "$launcher" 's/tile->index \* step->total \+ step->number\)/0)/'
+plant halving-first-tile-only halving "$steps" "$launcher" \
+    's/tile->index \* step->total \+ step->number\)/step->number)/'
 plant halving-early-push halving "$steps" "$launcher" \
     '/void mscclpp_dev_steps_turn\(/,/^}/s/^        mscclpp_dev_block_sync\(ctx\);$//'
 plant halving-received-offset halving "$steps" "$launcher" 's/\(unit - first_unit\) \*/unit */'
 plant halving-few-sets halving "$tile" "$launcher" 's/% MSCCLPP_DEV_NODES_SETS/% 2/'
-plant halving-uncounted halving "$steps" "$launcher" 's/block->tiles \* step->all;/block->tiles;/'
+plant halving-uncounted halving "$steps" "$launcher" 's/block->tiles \* step->total;/block->tiles;/'
 plant halving-partner halving mca/common/fabric/steps.c mca/common/fabric/steps.c \
     's/\.peer = step\.peer/.peer = step.peer ^ (schedule.nodes > 2)/'
 plant doubling-partner doubling mca/common/fabric/steps.c mca/common/fabric/steps.c \
     's/\.peer = step\.peer/.peer = step.peer ^ (schedule.nodes > 2)/'
 plant packets-no-clearing storms mca/common/fabric/run.c mca/common/fabric/run.c \
-    '/mscclpp_fabric_renew\(/,/^}/s/status == MSCCLPP_OK && fabric->owner/false/'
+    '/mscclpp_fabric_renew\(/,/^}/s/status == MSCCLPP_OK && fabric->is_owner/false/'
 plant packets-no-meeting storms mca/common/fabric/run.c mca/common/fabric/run.c \
     's/\? mscclpp_fabric_meet\(fabric, protocol, NULL\) : status/? MSCCLPP_OK : status/'
 # The flags of the packets first, then their data.
