@@ -58,7 +58,10 @@ int mpix_describe_bcast(call_t *call, void *buffer, MPI_Count count, MPI_Datatyp
     return code;
 }
 
-/* Fills in a reduction. After an error the call is filled in all the same, and must not be used. */
+/*
+ * A reduction has one count and one type, which go into the fields of the receive side. After an error the call must
+ * not be used, although its fields are set.
+ */
 int mpix_describe_reduction(call_t *call, int coll, const void *sendbuf, void *recvbuf, MPI_Count count,
                             const int recvcounts[], MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm)
 {

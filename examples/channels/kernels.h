@@ -455,7 +455,10 @@ typedef struct {
     mpix_u32 *turns; /* result: the number of turns that it took */
 } solver_args_t;
 
-/* Returns the scalar product of two vectors over all ranks, to all threads of the block. */
+/*
+ * Returns the scalar product of two vectors over all ranks, to all threads of the block. After a failure, which callers
+ * learn from mpix_failed, the result is undefined.
+ */
 MPIX_DEVICE double solver_dot(mpix_group_t *block, const solver_args_t *args, const double *a, const double *b)
 {
     double *sum = args->partial + block->size, mine = 0;

@@ -181,8 +181,9 @@ MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_complete(int n, MPIX_Mscclpp_request reques
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_pready(int low, int high, MPIX_Mscclpp_request request);
 
 /*
- * parrived tells whether a partition of the latest start has ended, test whether all of all starts have, and wait waits
- * until they have. All return errors of the work. Executions of graphs do not count.
+ * parrived tells whether one partition has ended in the latest start. test tells whether every start of the request has
+ * ended. wait waits until that is so for each of `n` requests, one after another, and stops at the first that fails.
+ * All return the error of the request's work. Executions of a graph do not count: wait for them where it is launched.
  */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_parrived(MPIX_Mscclpp_request request, int partition, int *flag);
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_test(MPIX_Mscclpp_request request, int *flag);

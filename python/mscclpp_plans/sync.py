@@ -214,10 +214,11 @@ class Synchronisation:
                 self._need(self.end[self.partner(point.agent, rank)], point, self.end[point.agent])
 
     def _add_credits(self, steps, points):
-        """Adds credits for a scratch that turns go round.
+        """Adds credits for a scratch that the turns of a loop use again and again.
 
-        The agent that writes a place of the scratch first in a turn takes a credit from every other agent that uses the
-        place. Each of these gives it at its last use in a turn.
+        The agent that writes a place first in a turn (the taker) needs a credit from every other agent that uses the
+        place (the givers). One credit serves all places that a giver and a taker share: the giver gives it after its
+        last use of any of them, and the taker takes it before its first.
         """
         uses = collections.defaultdict(list)  # by place of the scratch: the steps that use it, in order
         for step in steps:

@@ -169,8 +169,8 @@ MPIX_DEVICE int mpix_port_add(mpix_group_t *group, const mpix_port_channel_t *ch
 }
 
 /*
- * Waits for one more signal of the peer. Afterwards the group sees the peer's puts and additions before it. If the wait
- * fails, the signal is not taken.
+ * Waits for the peer's next signal. Afterwards all threads of the group see the puts and additions that the peer made
+ * before that signal. If the wait fails, the signal is not taken.
  */
 MPIX_DEVICE int mpix_port_wait(mpix_group_t *group, const mpix_port_channel_t *channel)
 {

@@ -110,7 +110,7 @@ MPIX_DEVICE int mpix_room_renew(mpix_group_t *block, const mpix_room_t *room)
 /*
  * Computes out = op over all ranks of `in`: `count` elements, which lie at a multiple of their size and take at most
  * 8 * room->capacity bytes. `out` may equal `in`; no other overlap. The result has the same bits on all ranks. Other
- * threads of the block see it after mpix_sync.
+ * threads of the block see it after mpix_sync. Begins with a mpix_sync, so any thread may have written `in`.
  *
  * Each rank sends its elements to all others as packets, and combines those of all ranks in the order of ranks. The
  * memory of packets is used again two all-reduces later. Whoever has received packets of one all-reduce from a rank

@@ -12,9 +12,9 @@ typedef struct synth_cache synth_cache_t;
 
 /*
  * Opens the entry of a collective that does not combine, and makes the folder if need be. `root` is negative if the
- * collective has none. A file that is not as it should be counts as empty, and `why` names it; otherwise `why` is
- * empty. If the folder cannot be made, the cache works in memory, and only synth_cache_close fails. Returns NULL if
- * memory runs out.
+ * collective has none. If the file cannot be read, or is no valid entry, the cache begins empty, `why` names
+ * the file, and synth_cache_close replaces it; otherwise `why` is empty. If the folder cannot be made, or the path is
+ * too long, the cache works in memory, and only synth_cache_close fails. Returns NULL if memory runs out.
  */
 synth_cache_t *synth_cache_open(const char *folder, const synth_topology_t *topology, synth_collective_t collective,
                                 int root, char *why, size_t why_size);

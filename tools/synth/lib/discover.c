@@ -111,8 +111,11 @@ static void count_nvlinks(const nvml_t *nvml, device_t device, int gpu, const pc
     }
 }
 
-/* Adds the hubs of the PCIe tree: GPUs that have a common ancestor of some level lie below one hub. NVML does not tell
- * how fast a hub is; it is assumed to be as fast as the fastest port below it. */
+/*
+ * Adds the hubs of the PCIe tree. At each level, the GPUs whose closest common ancestor is at that level or at a closer
+ * one lie below one hub. Every GPU of a hub adds it, and synth_machine_hub keeps one. A hub above all GPUs is left out.
+ * NVML does not tell how fast a hub is, so it counts as being as fast as the fastest port below it.
+ */
 static void add_hubs(const nvml_t *nvml, device_t *device, synth_machine_t *machine)
 {
     static const struct {

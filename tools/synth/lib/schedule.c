@@ -97,8 +97,10 @@ synth_rational_t synth_schedule_ratio(const synth_schedule_t *schedule)
     return synth_fraction(synth_schedule_rounds(schedule), schedule->chunks);
 }
 
-/* Returns the rounds that the sends of a step take if no link or group carries more than it can. A negative step stands
- * for all steps together. */
+/*
+ * Returns the fewest rounds, at least 1, in which the links and groups can carry the sends of a step. A negative `step`
+ * means the sends of all steps at once. Each send must have a link.
+ */
 static int rounds_of(const synth_topology_t *topology, const synth_schedule_t *schedule, int step)
 {
     int load[SYNTH_MAX_LINKS] = {0}, rounds = 1;
