@@ -180,7 +180,7 @@ static mscclpp_status_t upload(mscclpp_team_t *team, mscclpp_team_plan_t *plan, 
 static mscclpp_status_t allocate(mscclpp_team_t *team, mscclpp_team_plan_t *plan, mscclpp_plan_room_t *room,
                                  uint64_t *local_offset_p)
 {
-    const char *unused_reason = NULL;
+    const char *why = NULL;
     const uint32_t rank = (uint32_t)team->group.oob.rank;
     bool is_far[MSCCLPP_DEV_MAX_RANKS];
     image_t image = {NULL, 0};
@@ -190,7 +190,7 @@ static mscclpp_status_t allocate(mscclpp_team_t *team, mscclpp_team_plan_t *plan
         is_far[i] = !is_near(team, i);
     }
     if (plan->program.starts == NULL) {
-        status = mscclpp_plan_lower(plan->file->plan, rank, is_far, &plan->program, &unused_reason);
+        status = mscclpp_plan_lower(plan->file->plan, rank, is_far, &plan->program, &why);
     }
     if (why != NULL) {
         mscclpp_info("%s: rank %d: kernels cannot run %s: %s", team->group.oob.label, (int)rank, plan->file->label,
