@@ -41,9 +41,9 @@ class Node:
 def link(nodes):
     """Numbers nodes from 1 in their order, and finds for each those that have to come first.
 
-    A node has to come after another if both touch the same chunk of a rank, and at least one of them writes it. `before`
-    holds only the nearest such nodes: the last writer, and those that have read since. The others follow from these. If
-    there are several reasons, RAW wins. Also sets levels and heights.
+    A node has to come after another if both touch the same chunk of a rank, and at least one of them writes it. Only
+    the nearest such nodes are in `before`: the last writer, and those that have read since. The others follow from
+    these. If there are several reasons, RAW wins. Also sets levels and heights.
     """
     written, read = {}, {}  # by place: the last node that wrote it, and the nodes that have read it since
     for number, node in enumerate(nodes, 1):

@@ -250,7 +250,7 @@ static int append_blamed(mscclpp_group_t *group, int rank, char *text, size_t si
 
 mscclpp_status_t mscclpp_team_check_kernels(mscclpp_team_t *team)
 {
-    char text[MSCCLPP_RUNNER_FAILURE_TEXT];
+    char text[MSCCLPP_TEAM_FAILURE_TEXT];
     mscclpp_status_t status = read_mailbox(team, text, sizeof(text));
 
     if (status != MSCCLPP_OK) {

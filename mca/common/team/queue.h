@@ -60,6 +60,9 @@ mscclpp_status_t mscclpp_team_find_stream(mscclpp_team_t *team, void *native, ms
 /* Queues a barrier of the team's kernels, and does not wait. `call` is for messages. An error breaks the team. */
 mscclpp_status_t mscclpp_team_enqueue_barrier(mscclpp_team_t *team, uint64_t call, mscclpp_gpu_stream_t *stream);
 
+/* Bytes that hold the text of any failure. */
+#define MSCCLPP_TEAM_FAILURE_TEXT MSCCLPP_RUNNER_FAILURE_TEXT
+
 /*
  * These two tell whether operations that nobody waits for have failed. They return MSCCLPP_OK,
  * MSCCLPP_ERR_TIMEOUT if a kernel gave up waiting for a rank, MSCCLPP_ERR_INVALID if two operations ran at the same

@@ -100,7 +100,7 @@ static outcome_t outcome_from_status(mscclpp_status_t status, int *code_p)
 /* Why a team is broken: the error that an earlier operation met on this rank, or else that another rank failed. */
 static mscclpp_status_t find_cause(mscclpp_team_t *team)
 {
-    char text[MSCCLPP_RUNNER_FAILURE_TEXT];
+    char text[MSCCLPP_TEAM_FAILURE_TEXT];
     const mscclpp_status_t status = mscclpp_team_find_failure(team, text, sizeof(text));
 
     return MSCCLPP_OK == status ? MSCCLPP_ERR_PEER : status;
