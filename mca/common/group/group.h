@@ -184,7 +184,10 @@ bool mscclpp_group_all_voted(mscclpp_group_t *group, uint64_t vote_number, bool 
 /* Returns the first ranks of nodes that have not voted in the current vote, as a word of mscclpp_board_add_absent. */
 uint64_t mscclpp_group_missing_votes(mscclpp_group_t *group);
 
-/* Tells all ranks but `lost`, which is gone, that the current call has failed on this rank. -1: none is gone. */
+/*
+ * Tells all ranks that the current call has failed on this rank, and `lost` last, whose connection broke (-1: none).
+ * That rank may live, and then has nobody else to learn it from.
+ */
 void mscclpp_group_tell_failure(mscclpp_group_t *group, mscclpp_status_t status, int lost);
 
 /*

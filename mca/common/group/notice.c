@@ -218,6 +218,10 @@ void mscclpp_group_tell_failure(mscclpp_group_t *group, mscclpp_status_t status,
             post(group, rank, NOTICE_FAILED, group->call, status);
         }
     }
+    /* A lost rank may live: a connection also fails where this side's adapter does. Last, as it may be unreachable. */
+    if (lost >= 0) {
+        post(group, lost, NOTICE_FAILED, group->call, status);
+    }
     pthread_mutex_unlock(&group->notices.lock);
     if (group->ctrl != NULL) {
         mscclpp_ctrl_flush(group->ctrl, TELL_SECONDS);

@@ -138,7 +138,8 @@ bool mca_coll_mscclpp_native_has_parallel_edges(mca_coll_mscclpp_module_t *modul
     for (int out = 0; out <= 1 && OMPI_COMM_IS_TOPO(module->comm); ++out) {
         const mca_coll_mscclpp_edges_t *edges = keep_edges(module, 0 != out);
 
-        parallel = parallel || (edges != NULL && edges->parallel);
+        /* Without memory it may be so. The answer is agreed on once, and must hold for all later calls. */
+        parallel = parallel || edges == NULL || edges->parallel;
     }
     return parallel;
 }
