@@ -65,7 +65,11 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_cn_trees_await_credits(mscclpp_dev_ctx_t *c
     }
 }
 
-/* Meets all other nodes: nobody leaves before all have come. `is_end`: after the last turn. Called by all threads. */
+/*
+ * Meets all other nodes: nobody leaves before all have come. `is_end`: after the last turn. Then no credit is under way
+ * any more either, since a connection must not be closed before all that was sent to this node has arrived. Called by
+ * all threads.
+ */
 MSCCLPP_DEV void mscclpp_dev_cn_trees_meet(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state, bool is_end)
 {
     const mscclpp_dev_nodes_args_t *nodes = &state->args->nodes;
@@ -73,6 +77,9 @@ MSCCLPP_DEV void mscclpp_dev_cn_trees_meet(mscclpp_dev_ctx_t *ctx, const mscclpp
     uint32_t distance;
 
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
+    if (is_end && ctx->tid == 0) {
+        mscclpp_dev_cn_trees_await_credits(ctx, nodes, &place, state->turns);
+    }
     for (distance = 1; distance < nodes->nnodes && ctx->tid == 0 && !ctx->failed; distance *= 2) {
         const uint32_t to = MSCCLPP_DEV_NODES_AHEAD(nodes->nnodes, nodes->node, distance);
         const uint32_t from = MSCCLPP_DEV_NODES_BEHIND(nodes->nnodes, nodes->node, distance);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "device/lib/nodes_rounds.h"
+#include "device/lib/nodes_trees.h"
 #include "device/types/coll_nodes.h"
 #include "mca/common/algo/allreduce/between.h"
 #include "mca/common/algo/rule_match.h"
@@ -286,15 +287,17 @@ static mscclpp_coll_algo_t other_tiles(mscclpp_coll_t coll)
 /*
  * Lets the choice for tiles go in a ring or over trees, if a parameter or the cost model asks for that. `forced` is the
  * algorithm that the parameter asks for. On one host, where nodes share no links, the cost model has no reason to ask
- * for a ring.
+ * for a ring. Trees, in which a node sends to its children at once, are not chosen if that is more than nodes_fanout.
  */
 static void choose_exchange(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes, int forced,
                             mscclpp_coll_choice_t *choice)
 {
     const mscclpp_coll_algo_t other = other_tiles(coll);
-    const bool pays = !(other == MSCCLPP_COLL_BY_NODES_RING && input->is_one_host) &&
-                      estimate_tiles(input, coll, block_bytes, other) <
-                          estimate_tiles(input, coll, block_bytes, MSCCLPP_COLL_BY_NODES);
+    const bool pays =
+        !(other == MSCCLPP_COLL_BY_NODES_RING && input->is_one_host) &&
+        (other != MSCCLPP_COLL_BY_NODES_TREES || mscclpp_between_keeps_fanout(input, MSCCLPP_DEV_TREES_CHILDREN)) &&
+        estimate_tiles(input, coll, block_bytes, other) <
+            estimate_tiles(input, coll, block_bytes, MSCCLPP_COLL_BY_NODES);
 
     if (other != MSCCLPP_COLL_BY_NODES && (forced == (int)other || (forced != MSCCLPP_COLL_BY_NODES && pays))) {
         choice->algo = other;
