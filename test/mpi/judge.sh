@@ -15,7 +15,15 @@ wanted() {
 report_failure() {
     failed=$((failed + 1))
     echo "FAIL $1: $2"
-    grep -avE '^-+$|^$' "$log" | tail -n 25 | sed 's/^/     /'
+    # The cause stands first. What Open MPI says about the end of the job may be long.
+    grep -avE '^-+$|^$' "$log" | awk '
+        { line[NR] = $0 }
+        END {
+            for (i = 1; i <= NR; ++i) {
+                if (i <= 15 || i > NR - 25) print "     " line[i]
+                else if (i == 16) print "     ..."
+            }
+        }'
 }
 
 # Whether this case is to be run now.

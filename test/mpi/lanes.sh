@@ -13,6 +13,8 @@ group() {
 in_group() {
     # shellcheck disable=SC2034 # what run.sh's functions write to
     local scratch=$2 log=$2/log
+    # Open MPI 4.1 removes the folder of its jobs with the last of them, also where another job is about to use it.
+    export OMPI_MCA_orte_tmpdir_base=$2
     "cases_$1"
     echo "$passed $failed $skipped" >"$scratch/counts"
 }

@@ -236,14 +236,14 @@ cases_nodes_late() {
     # In a ring of four rank 1 is neither before nor behind the late one, and names it all the same.
     run_saying "nodes:late:warn:nodes_ring" 'rank [0-2] has waited .* ranks that have not arrived: 3$' 30 -n 4 \
         "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_algorithm nodes_ring \
-        --mca coll_mscclpp_warn_after 1 "$bindir/test_late" warn 3 later
+        --mca coll_mscclpp_warn_after 1 "$bindir/test_late" warn 5 later
     # Step by step, whoever waits for another one that waits itself asks it.
     run_saying "nodes:late:warn:nodes_halving" 'rank [0-3] has waited .* ranks that have not arrived: 4$' 30 -n 5 \
         "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_algorithm nodes_halving \
-        --mca coll_mscclpp_warn_after 1 "$bindir/test_late" warn 3 later
+        --mca coll_mscclpp_warn_after 1 "$bindir/test_late" warn 5 later
     for when in later first; do
         run_saying "nodes:late:warn:$when" 'ranks that have not (arrived|come): 2' 30 -n 3 "${nodes[@]}" \
-            --mca coll_mscclpp_warn_after 1 "$bindir/test_late" warn 3 $when
+            --mca coll_mscclpp_warn_after 1 "$bindir/test_late" warn 5 $when
         run_saying "nodes:late:timeout:$when" 'ranks that have not (arrived|come): 2' 60 -n 3 "${nodes[@]}" \
             --mca coll_mscclpp_transport network --mca coll_mscclpp_timeout 2 "$bindir/test_late" timeout 5 $when
     done
@@ -265,7 +265,7 @@ cases_nodes_late() {
             --mca coll_mscclpp_timeout 2 "$bindir/test_late" timeout 5 "$when" "$coll"
     done
     run_saying "nodes:late:warn:alltoallv" 'agreement.* ranks that have not (arrived|come): 2' 60 -n 3 "${nodes[@]}" \
-        --mca coll_mscclpp_warn_after 1 "$bindir/test_late" warn 3 later alltoallv
+        --mca coll_mscclpp_warn_after 1 "$bindir/test_late" warn 5 later alltoallv
     run_saying "nodes:late:killed:alltoallv" 'all that are left have ended well' 60 -n 3 --enable-recovery \
         "${nodes[@]}" --mca coll_mscclpp_timeout 2 "$bindir/test_late" killed 5 first alltoallv
     run_saying "nodes:late:killed:alltoall" 'all that are left have ended well' 60 -n 3 --enable-recovery \

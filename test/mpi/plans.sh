@@ -360,7 +360,7 @@ cases_plans_late() {
             late=3
         fi
         kind="call 2 of 4000 bytes \(plan:${name#nodes/}\): rank [0-2] has waited [0-9.]+ s; ranks .* arrived: $late$"
-        run_saying "plans:late:warn:$name" "$kind" 60 "${where[@]}" "${warn[@]}" "$bindir/test_late" warn 3 later
+        run_saying "plans:late:warn:$name" "$kind" 60 "${where[@]}" "${warn[@]}" "$bindir/test_late" warn 5 later
         run_failing "plans:aborted:$name" "$kind" 60 "${where[@]}" "${warn[@]}" "$bindir/test_late" aborted 4
         job=("${where[@]}" --mca coll_mscclpp_timeout 2)
         run_saying "plans:late:timeout:$name" "ranks that have not (arrived|come): $late" 60 "${job[@]}" \

@@ -341,7 +341,7 @@ static void delay_proxies(void)
  */
 static void freed_at_once(void)
 {
-    enum { ROUNDS = 10 };
+    enum { ROUNDS = 4 };
     const size_t size = sizeof(int) * BLOCK_MAX * (size_t)mt_size;
     each_t each = {.stream = mq_stream_make(), .salt = 9900};
     MPI_Comm comm;
