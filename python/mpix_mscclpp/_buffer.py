@@ -48,7 +48,10 @@ class Array:
         self.code = _TORCH.get(str(tensor.dtype).rpartition(".")[2], str(tensor.dtype))
 
     def _of_interface(self, interface, writes):
-        """Takes the address and size of an array with __cuda_array_interface__."""
+        """Takes the address and size of an array from its __cuda_array_interface__ or __array_interface__.
+
+        An array without elements counts as contiguous, whatever its strides.
+        """
         address, read_only = interface["data"]
         self.address = address or 0
         if writes and read_only:
@@ -63,7 +66,10 @@ class Array:
                              f"{interface['strides']})")
 
     def _of_memory(self, thing, writes):
-        """Takes the address and size of an object with the buffer protocol."""
+        """Takes the address and size of an object with the buffer protocol.
+
+        A format of elements that is not known becomes the code as it is; then datatype() raises.
+        """
         view = memoryview(thing)
         if not view.contiguous:
             raise ValueError("the buffer is not contiguous")
@@ -87,7 +93,10 @@ def _is_contiguous(shape, strides, item):
         return True
 
     def follows(pairs):
-        """Tells whether dimensions, the innermost first, follow one another without gaps."""
+        """Tells whether dimensions, the innermost first, follow one another without gaps.
+
+        The stride of a dimension of length 1 does not matter.
+        """
         step = item
         for length, stride in pairs:
             if length != 1 and stride != step:
@@ -118,7 +127,11 @@ class Message:
             self._read(spec if isinstance(spec, (list, tuple)) else [spec], writes)
 
     def _read(self, spec, writes):
-        """Reads a list: the array, counts, displacements and type, as mpi4py takes them."""
+        """Reads a list: the array, counts, displacements and type, as mpi4py takes them.
+
+        All but the array may be left out. Counts and displacements may also stand as a pair in one tuple. A tuple of
+        two numbers is no such pair, but two counts. Raises ValueError for any other list.
+        """
         if not 1 <= len(spec) <= 4:
             raise ValueError(f"a list for a buffer has 1 to 4 entries, not {len(spec)}: the array, counts, "
                              "displacements, type")
@@ -143,7 +156,11 @@ class Message:
             self.type = self.array.datatype()
 
     def count(self, blocks=1):
-        """Returns the elements of one of `blocks` blocks of one size."""
+        """Returns how many elements of the MPI type each of `blocks` equal blocks has.
+
+        A count that was given is that of one block. Without one, the whole array is cut. Raises ValueError if the
+        blocks cannot be equal.
+        """
         if self.counts is not None:
             return int(self.counts)
         items = self._items()
@@ -154,7 +171,8 @@ class Message:
     def vector(self, blocks):
         """Returns the counts and displacements of blocks of different sizes, as arrays of C.
 
-        Without counts the blocks are as equal as they can be; without displacements they follow one another.
+        Without counts the blocks are as equal as they can be; one number is the count of each block. Without
+        displacements the blocks follow one another.
         """
         counts = self.counts
         if counts is None:
@@ -170,7 +188,7 @@ class Message:
         return integers(counts, blocks, "counts"), integers(displs, blocks, "displacements")
 
     def _items(self):
-        """Returns how many elements of the MPI type the array has."""
+        """Returns how many elements of the MPI type the array has. Raises ValueError if the last one is cut off."""
         extent = self.type.Get_extent()[1]
         if extent <= 0 or self.array.size % extent:
             raise ValueError(f"{self.array.size} bytes are not a multiple of the type's extent of {extent}")

@@ -11,7 +11,8 @@ def load():
     """Loads the library.
 
     It is the file that MPIX_MSCCLPP_LIBRARY names, else the one that was installed with this module, else what the
-    loader finds.
+    loader finds. Raises OSError if the named file or the installed one cannot be loaded, and ImportError if the loader
+    finds none.
     """
     file_name = os.environ.get("MPIX_MSCCLPP_LIBRARY")
     if file_name:
@@ -35,13 +36,16 @@ HOST_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 def function(name, *types):
-    """Returns a function of the library, MPIX_Mscclpp_<name>, which raises the error that it returns in C."""
+    """Returns a function of the library, MPIX_Mscclpp_<name>, which raises an MPI.Exception for an error code.
+
+    types: those of its arguments in C.
+    """
     c_function = getattr(_LIBRARY, "MPIX_Mscclpp_" + name)
     c_function.argtypes = types
     c_function.restype = INT
 
     def call(*arguments):
-        """Calls the function, and raises an exception for an error code."""
+        """Calls the function in C. Raises an MPI.Exception if it returns an error code."""
         code = c_function(*arguments)
         if code != MPI.SUCCESS:
             raise MPI.Exception(code)

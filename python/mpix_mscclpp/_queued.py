@@ -73,7 +73,8 @@ class Queued:
     def _call(self, collective, arguments, messages, stream):
         """Queues a call and returns None, or makes a request of it and returns that.
 
-        A request and a stream of the host twin keep the buffers alive.
+        messages: those of both sides; the first of them that is on a GPU chooses the stream if `stream` is None. A
+        request and a stream of the host twin keep the buffers alive; for other streams the caller has to.
         """
         buffers = self._buffers(*messages)
         if stream is _AS_REQUEST:
@@ -110,6 +111,7 @@ class Queued:
         blocks: how many there are; None: one for each rank.
 
         The arrays of counts and displacements come behind these four, so that they live until the call has read them.
+        A message in place, or one that does not count on this rank, has neither.
         """
         if message.in_place or message.address is None:
             return message.address, None, None, handle(MPI.BYTE)
@@ -122,7 +124,8 @@ class Queued:
         blocks: how many results there are in the operand. Raises ValueError if both sides do not fit together.
         """
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
-        # The side that says how many elements there are: the result, unless this rank has none.
+        # The side that says how many elements there are: the result, unless this rank has none. In place, its buffer
+        # holds the operand, and so all blocks.
         leading = receive if receive.array is not None or send.in_place or send.array is None else send
         count = leading.count(blocks if send.in_place else 1)
         if leading is receive and send.array is not None:
@@ -246,7 +249,7 @@ class Queued:
     def _typed(message, blocks, kind=ctypes.c_int):
         """Returns the address, counts, displacements and types of a message whose blocks have types of their own.
 
-        kind: C's type of the displacements.
+        kind: C's type of the displacements. Raises ValueError unless there is one of each for every block.
         """
         if message.in_place:
             return message.address, None, None, None
@@ -300,7 +303,7 @@ class Queued:
     # Persistent requests: `comm.Allreduce_init(...)` takes the arguments of `comm.Allreduce`, without the stream.
 
     def __getattr__(self, name):
-        """Makes the functions <collective>_init, which return a persistent request."""
+        """Makes the functions <collective>_init, which return a persistent request. Called for missing names only."""
         collective = name[:-len("_init")] if name.endswith("_init") else ""
         if collective not in _COLLECTIVES:
             raise AttributeError(f"'{type(self).__name__}' has no attribute '{name}'")
@@ -345,7 +348,7 @@ class Queued:
         return self._counter(QUEUED)
 
     def Get_waited(self):
-        """Returns how many could not be queued, and so waited for the stream and made the plain MPI call."""
+        """Returns how many calls could not be queued, and so waited for the stream and made the plain MPI call."""
         return self._counter(WAITED)
 
 

@@ -23,7 +23,8 @@ class Request:
     """A call that is prepared once and started often. It keeps its buffers until it is freed.
 
     Made by `Queued.Allreduce_init` and the like, and attached to a stream, to kernels or to a graph before `prepare`,
-    which is collective. mpix_mscclpp_requests.h says what each function does. kept: the buffers, which live as long.
+    which is collective. mpix_mscclpp_requests.h says what each function does. make: the function of C that makes it;
+    arguments: its arguments but for the last, the address of the handle. kept: the buffers, which live as long.
     """
 
     def __init__(self, make, arguments, kept):

@@ -48,7 +48,10 @@ class HostStream:
 
     @contextlib.contextmanager
     def capture(self):
-        """Records what is put into the stream in the body of `with stream.capture() as graph:`."""
+        """Records what is put into the stream in the body of `with stream.capture() as graph:`.
+
+        The graph can be launched once the body has ended. The recording ends with the body, even if that raises.
+        """
         if self._graph is not None:
             raise ValueError("the stream is captured already")
         _capture_begin(self.ptr)
@@ -92,7 +95,8 @@ class Graph:
 def address_of(stream, things):
     """Returns the address of a stream of any framework.
 
-    stream None: the current stream of the framework that the first buffer on a GPU among `things` belongs to.
+    stream None: the current stream of the framework that the first buffer on a GPU among `things` belongs to. An
+    integer is an address already. Raises TypeError for what is no stream.
     """
     if stream is None:
         return _current(things)
@@ -110,7 +114,10 @@ def address_of(stream, things):
 
 
 def _current(things):
-    """Returns the address of the current stream of the framework of the first buffer on a GPU; 0 if there is none."""
+    """Returns the address of the current stream of the framework of the first buffer on a GPU.
+
+    Frameworks are PyTorch and CuPy. If neither owns a buffer on a GPU, returns 0, the default stream.
+    """
     for thing in things:
         framework = type(thing).__module__.partition(".")[0]
         if framework == "torch" and thing.is_cuda:

@@ -61,7 +61,10 @@ def parse_arguments():
 
 
 def run_program(path, arguments):
-    """Runs a file, and returns its `plan`, or what its function `plan` returns: a Program or a finished plan."""
+    """Runs a file, and returns its `plan`, or what its function `plan` returns: a Program or a finished plan.
+
+    arguments: of that function. Raises ValueError if there is nothing of that kind, or arguments but no function.
+    """
     result = runpy.run_path(path, run_name="__plan__").get("plan")
     if callable(result):
         result = result(**arguments)
@@ -96,7 +99,10 @@ def make_programs(options, parser):
 
 
 def compile_one(source, options):
-    """Returns the finished plan of a Program, or that plan itself, proven unless the options say otherwise."""
+    """Returns the finished plan of a Program, or that plan itself, proven unless the options say otherwise.
+
+    Raises Refused if the plan has a fault, and ValueError if it has to be portable and does not fit.
+    """
     if isinstance(source, Program):
         source.portable = source.portable or options.portable
         compiled = Compiled(source)

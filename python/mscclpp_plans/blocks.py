@@ -67,7 +67,11 @@ class _Clock:
                      if other.rank != step.rank and not (choice.packets and why == "RAW")}  # steps that signal
 
     def start(self, step, block):
-        """Returns when a block could begin a step, and how many of the steps before it the block does itself."""
+        """Returns when a block could begin a step, and how many of the steps before it the block does itself.
+
+        What another rank did takes a signal and a wait, or only the way of a packet; what another block of the rank did
+        takes a semaphore.
+        """
         ready, waits, own_before = PORT + 2 * OPERATION if step.port and self.begin else self.begin, False, 0
         for other, why in step.before.items():
             if other.rank != step.rank:
@@ -113,7 +117,8 @@ class _Clock:
 def place(steps, choice, chunk, assign=True):
     """Gives each step a block, unless `assign` is false.
 
-    Returns two times, in microseconds: of all steps, and of the busiest block or port.
+    Returns two times, in microseconds: of all steps, and of the busiest block or port. Each step has to stand behind
+    those that come before it, since it begins after them.
 
     Without a pipeline a step goes to the block that can begin it first. With one, blocks get equal work, since blocks
     may be in different turns at one time. chunk: bytes of one chunk of an instance, in one turn.
@@ -147,7 +152,10 @@ def estimate(steps, choice, chunk, assign=True):
 
 
 def choices(program, chunk, packets):
-    """Yields all choices that the program leaves open, for chunks of `chunk` bytes."""
+    """Yields all choices that the program leaves open, for chunks of `chunk` bytes.
+
+    Those with more blocks than `most_blocks` are left out, unless the program gives both `blocks` and `instances`.
+    """
     for blocks in program.blocks or (1, 2, 3, 4, 8, 16):
         for instances in program.instances or (1, 2, 4, 8, 16, 32):
             if blocks * instances > program.most_blocks and not (program.blocks and program.instances):

@@ -109,7 +109,11 @@ class Program:
         return Chunk(self, Span(rank, buffer, index, size))
 
     def add(self, kind, rank, sources, target):
-        """Adds an operation, for Chunk. Raises ValueError if spans differ in size, or if a port is in the way."""
+        """Adds an operation, for Chunk.
+
+        Raises ValueError if spans differ in size. Also raises it if a reduction reads chunks of a rank behind a port,
+        and the program excludes packets, which alone can bring them.
+        """
         if any(source.span.size != target.span.size for source in sources):
             raise ValueError(f"{kind}: {[source.span.size for source in sources]} chunks go to {target.span.size}")
         if kind == "reduce" and any(source.span.rank != rank and self.port(source.span.rank, rank)

@@ -14,7 +14,10 @@ def split(operations):
 
 
 def merge(operations):
-    """Makes operations on neighbouring chunks one. Returns all operations in an order in which they can be done."""
+    """Makes operations on neighbouring chunks one. Returns all operations in an order in which they can be done.
+
+    Only operations of one rank and level become one: they do not depend on one another, so they can be done at once.
+    """
     link(operations)
     merged, last = [], {}  # `last` by rank: the position in `merged` of its last operation
     for operation in order(operations):
@@ -44,7 +47,8 @@ def _adjoin(first, second):
 def fuse(steps, most):
     """Fuses steps, as often as that is possible. Returns the steps that are left, linked, and a line for each fusion.
 
-    most: how many sources or targets a step may have.
+    most: how many sources or targets a step may have. In one round each step is changed at most once, and no step is
+    that waits for a changed one: the links are made anew only before the next round.
     """
     lines, changed = [], True
     while changed:

@@ -67,7 +67,7 @@ def link(nodes):
 
 
 def measure(nodes):
-    """Sets the levels and heights of nodes that link() has linked."""
+    """Sets the levels and heights of nodes that link() has linked. Each node has to stand behind those before it."""
     for node in nodes:
         node.level = 1 + max((other.level for other in node.before), default=-1)
         node.height = 0

@@ -16,7 +16,10 @@ class Limits:
 
 
 def _too_many(plan):
-    """Yields (rank, block or None, what, how many, limit) for all that has a limit, exceeded or not."""
+    """Yields (rank, block or None, what, how many, limit) for all that has a limit, exceeded or not.
+
+    Operations in pipelines count like others, and the pipeline itself like one more.
+    """
     for gpu in plan["gpus"]:
         yield gpu["id"], None, "semaphores", len(gpu.get("semaphores", [])), Limits.NUMBERS
         for channels in gpu["channels"]:

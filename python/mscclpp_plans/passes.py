@@ -35,7 +35,8 @@ class Compiled:
     def _steps(self, packets, whole):
         """Returns the steps before blocks are chosen, the slots of packets, and the lines of graph and fusion.
 
-        whole: neighbouring chunks stay together.
+        whole: neighbouring chunks stay together. The passes change operations, so they get copies; the program's own
+        serve the next choice. The steps of the cache are shared by choices, and get their blocks for each anew.
         """
         key = packets, whole
         if key not in self.cache:
@@ -56,7 +57,10 @@ class Compiled:
         return self.cache[key]
 
     def _sorted_choices(self):
-        """Returns the choices that the program leaves open, the fastest by the cost model first."""
+        """Returns the choices that the program leaves open, the fastest by the cost model first.
+
+        Choices without packets are left out if the program needs packets.
+        """
         program, timed = self.program, []
         chunk = max(16, program.size // max(program.counts["i"], program.counts["o"]))
         for packets in (False, True) if program.packets is None else (program.packets,):
@@ -79,7 +83,7 @@ class Compiled:
         return choice.instances == 1 and not choice.turn
 
     def _finish(self, choice):
-        """Returns the plan for a choice, and keeps what the passes made."""
+        """Returns the plan for a choice, and keeps what the passes made. Gives the steps their blocks first."""
         steps, slots, self.text["graph"], fusion_lines = self._steps(choice.packets, self._whole(choice))
         blocks.estimate(steps, choice, self.chunk)
         sync = Synchronisation(self.program, steps, choice)

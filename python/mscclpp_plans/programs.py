@@ -3,7 +3,7 @@ from .chunks import Program
 
 
 def allreduce_oneshot(ranks, **keys):
-    """Every rank combines all inputs by itself."""
+    """Every rank combines all inputs by itself, in its output: the others read its input as long as they do so."""
     program = Program("allreduce_oneshot", "allreduce", ranks, **keys)
     for rank in range(ranks):
         mine = program.chunk(rank, "i", 0).copy(rank, "o", 0)
@@ -63,7 +63,10 @@ def allreduce_halving(ranks, **keys):
 
 
 def allreduce_hierarchical(nodes, gpus, **keys):
-    """GPU g of each node combines chunk g of the node, then that of all nodes' GPUs g, and gives it to its node."""
+    """GPU g of each node combines chunk g of the node, then that of all nodes' GPUs g, and gives it to its node.
+
+    Between nodes the chunks are first copied to the scratch, since a reduction without packets reads through no port.
+    """
     program = Program("allreduce_hierarchical", "allreduce", nodes * gpus, chunks=gpus, inplace=True,
                       port=lambda one, other: one // gpus != other // gpus, **keys)
     for rank in range(nodes * gpus):
@@ -105,7 +108,10 @@ def allgather_ring(ranks, **keys):
 
 
 def allgather_bruck(ranks, **keys):
-    """In each step each rank sends all its blocks to another one, so that all have twice as many. For any number."""
+    """In each step each rank sends its blocks to another one, so that all have twice as many. For any number of ranks.
+
+    In the last step only those blocks are sent that are still missing.
+    """
     program = Program("allgather_bruck", "allgather", ranks, **keys)
     for rank in range(ranks):
         program.chunk(rank, "i", 0).copy(rank, "o", rank)

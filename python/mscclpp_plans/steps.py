@@ -62,7 +62,11 @@ def lower(program, operations, packets):
 
 
 def _lower_plain(program, operations):
-    """Returns steps for operations that are carried out with signals. A copy of a span to itself needs none."""
+    """Returns the steps of operations without packets. A copy of a span to itself needs none.
+
+    A reduction reads the memory of its peers, and none of them is behind a port: programs that need one for it are not
+    lowered without packets. A copy is done by the rank that has the source; behind a port the proxy does it.
+    """
     steps = []
     for operation in operations:
         if operation.kind == "reduce":
@@ -105,14 +109,18 @@ class _Sender:
         return slot
 
     def add_step(self, step):
-        """Adds a step that writes a span of its rank. Forgets what was packed of this span before."""
+        """Adds a step that writes a span of its rank. Forgets packed copies of it, which are no longer up to date."""
         self.steps.append(step)
         places = set(step.target.places())
         self.packed = {span: slot for span, slot in self.packed.items() if places.isdisjoint(span.places())}
 
 
 def _lower_packets(program, operations):
-    """Returns steps for operations that are carried out with packets, and the most slots that a rank has."""
+    """Returns the steps of operations with packets, and the most slots that a rank has.
+
+    Each source on another rank is first sent to a slot of the rank that takes the result, which then works on its own
+    memory alone.
+    """
     sender = _Sender(program)
     for operation in operations:
         target = operation.target

@@ -146,7 +146,7 @@ class Synchronisation:
         if self._knows(agent, other):
             self.needless += other.agent != agent
             return
-        if other.agent == agent:
+        if other.agent == agent:  # what an agent has done itself, it knows, except for puts that its proxy still does
             far = self.far[other.step]
             point.flush_before.append(far)
             self.known[agent]["port", agent, far] = self.queued[agent][agent, far]
@@ -167,7 +167,10 @@ class Synchronisation:
 
     @staticmethod
     def _by_packet(step, other):
-        """Tells whether the steps have nothing in common but packets that `other` writes and `step` reads."""
+        """Tells whether the steps have nothing in common but packets that `other` writes and `step` reads.
+
+        Then no signal is needed: whoever reads a packet waits until it has come.
+        """
         slots = {place for span in other.writes() if span.buffer == "p" for place in span.places()}
         plain = {place for span in other.writes() if span.buffer != "p" for place in span.places()}
         touched = {place for span in [*step.reads(), *step.writes()] for place in span.places()}
@@ -197,7 +200,12 @@ class Synchronisation:
         self.heard[agent] |= {key[0] for key in known if len(key) == 2}
 
     def _end(self, steps, points):
-        """Sees to it that a rank ends only after all accesses to its buffers, which its application may then use."""
+        """Sees to it that a rank ends only after all accesses to its buffers, which its application may then use.
+
+        Of each agent or port that makes some, an agent of the rank has to know that they are done. If none does, and
+        the port belongs to an agent of the rank, that agent flushes it at its end. Otherwise an agent of the rank
+        waits, at its end, for a signal that the other agent sends at its own.
+        """
         latest = {}  # by rank and whose progress counts: the last step that touches the rank's buffers
         for step in steps:
             for rank in step.peers() | ({step.rank} if step.port else set()):

@@ -90,7 +90,11 @@ class _Writer:
         return limit if self.is_portable else 1 << 30
 
     def write(self, point, sync):
-        """Writes what the block does at one point."""
+        """Writes what the block does at one point.
+
+        At a step it waits first and signals afterwards. At its begin and its end it signals before it waits, as blocks
+        may wait for one another there.
+        """
         if point.step and self.choice.turn and self.outer is None:
             # All steps are in one loop. It starts after the begin point, where the block has waited for other ranks.
             self.outer, self.block.ops = self.block.ops, []
@@ -243,7 +247,10 @@ class _Writer:
         self.block.move(name, [self._item(span) for span in sources], [self._item(span) for span in targets], **keys)
 
     def _port(self, point, far, signals):
-        """Writes a put through the port to the agent `far`. It takes the signal to that agent along if it can."""
+        """Writes a put through the port to the agent `far`. It takes the signal to that agent along if it can.
+
+        It cannot if packets are passed on, or if puts to other agents have to be flushed before the signals.
+        """
         step = point.step
         kind, channel = self.channels[far]
         name = "rppkt" if step.kind == "pass" else "put"
@@ -258,7 +265,10 @@ class _Writer:
         self.block.move(name, [self._item(step.sources[0])], [self._item(step.target, kind)], kind, [channel])
 
     def _put(self, step):
-        """Writes a put or sends packets. Those that follow one another become one operation."""
+        """Writes a put or sends packets. Those that follow one another become one operation.
+
+        They need sources of one buffer and size; packets that are passed on need the very same source.
+        """
         name = {"put": "put", "send": "ppkt", "pass": "rppkt"}[step.kind]
         self._touch("plain" if name == "put" else "packets", step.sources, [step.target])
         source = self._item(step.sources[0])
@@ -273,7 +283,8 @@ class _Writer:
     def _reduce(self, step):
         """Combines what the rank has itself, then what peers have or have sent as packets.
 
-        If there is more than one operation may have, it takes several rounds; the last one stores to `also`.
+        The first source of a reduction is the rank's own. If there is more than one operation may have, it takes
+        several rounds, each of which goes on from the target; the last one stores to `also`.
         """
         near = [span for span in step.sources if span.rank == step.rank and span.buffer != "p"]
         far = [span for span in step.sources if span.rank != step.rank or span.buffer == "p"]

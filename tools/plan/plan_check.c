@@ -63,7 +63,7 @@ static void print_json_number(const char *key, int value)
     }
 }
 
-/* Prints the verdict and all findings of a file as JSON. */
+/* Prints the verdict and all findings of a file as JSON. `plan` is NULL if the file could not be read as a plan. */
 static void print_json(const char *path, const mscclpp_plan_t *plan, const mscclpp_plan_report_t *report,
                        const mscclpp_plan_sim_stats_t *stats)
 {
@@ -114,7 +114,7 @@ static void print_schedule(const char *schedule)
     }
 }
 
-/* Prints the verdict of a file in one line. */
+/* Prints the verdict of a file in one line. `plan` may be NULL unless it was simulated. */
 static void print_verdict(const char *path, const mscclpp_plan_t *plan, const mscclpp_plan_report_t *report,
                           const mscclpp_plan_sim_stats_t *stats, const options_t *options)
 {
@@ -129,7 +129,8 @@ static void print_verdict(const char *path, const mscclpp_plan_t *plan, const ms
     putchar('\n');
 }
 
-/* Prints the verdict and all findings of a file as text. With --quiet, prints nothing of a plan that is right. */
+/* Prints the verdict and all findings of a file as text, and how many more faults there are than the report has room
+ * for. With --quiet, prints nothing of a plan that is right. `plan` may be NULL, as in print_verdict. */
 static void print_text(const char *path, const mscclpp_plan_t *plan, const mscclpp_plan_report_t *report,
                        const mscclpp_plan_sim_stats_t *stats, const options_t *options)
 {
@@ -156,8 +157,8 @@ static void print_text(const char *path, const mscclpp_plan_t *plan, const msccl
     }
 }
 
-/* Checks the plan in a file and prints the verdict and all findings, as the options say. Returns false if the plan is
- * refused or cannot be read. */
+/* Checks the plan in a file and prints the verdict and all findings, as the options say. Each check runs only if those
+ * before it found no fault. Returns false if the plan is refused or cannot be read, or if memory runs out. */
 static bool check_file(const char *path, const options_t *options)
 {
     mscclpp_plan_report_t report;

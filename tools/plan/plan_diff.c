@@ -31,7 +31,7 @@ typedef struct {
 /*
  * Adds the line of an operation. `indent` goes before it, and `text` says what the operation does. Takes ownership of
  * `text`, which may be NULL for lack of memory. *capacity_p: lines for which there is memory. Returns false if memory
- * runs out; the lines so far stay as they are.
+ * runs out; the lines so far stay as they are, and none may be added any more.
  */
 static bool add_line(lines_t *lines, size_t *capacity_p, const char *indent, const mscclpp_plan_op_t *op, char *text)
 {
@@ -93,8 +93,8 @@ static void free_lines(lines_t *lines)
 
 /*
  * Returns a table for the longest common subsequence: entry [i][j] is its length for the lines of `a` from i on and
- * those of `b` from j on. The caller frees it. Returns NULL if a list has more than MAX_LINES lines, or if memory runs
- * out.
+ * those of `b` from j on. It is filled from the ends of both lists. No length exceeds MAX_LINES, so 16 bits are enough.
+ * The caller frees the table. Returns NULL if a list has more than MAX_LINES lines, or if memory runs out.
  */
 static unsigned short *common_lengths(const lines_t *a, const lines_t *b)
 {
@@ -115,8 +115,9 @@ static unsigned short *common_lengths(const lines_t *a, const lines_t *b)
 }
 
 /*
- * Prints the lines that only one of two blocks has, after a heading. Returns true if there are none. Without a table of
- * common lengths, lines that differ are taken from `a` first, so more of them than needed may be printed.
+ * Prints the lines that only one of two blocks has, after a heading. Returns true if there are none. Where the next
+ * lines differ, the one is taken whose loss leaves more lines in common. Without a table of common lengths, lines that
+ * differ are taken from `a` first, so more of them than needed may be printed.
  */
 static bool diff_block(uint32_t rank, uint32_t block, const lines_t *a, const lines_t *b)
 {
@@ -151,7 +152,7 @@ static bool diff_block(uint32_t rank, uint32_t block, const lines_t *a, const li
 
 /*
  * Prints the heads and the semaphores of both plans, if they differ: ranks, chunks, sizes, and what semaphores begin
- * with. Returns true if they do not differ.
+ * with. Returns true if they do not differ. Both are written as texts first, whose lines all end with a newline.
  */
 static bool diff_head(const mscclpp_plan_t *a, const mscclpp_plan_t *b)
 {
@@ -189,7 +190,8 @@ static bool diff_head(const mscclpp_plan_t *a, const mscclpp_plan_t *b)
     return is_same;
 }
 
-/* Prints all differences of two plans. Returns true if there are none. */
+/* Prints all differences of two plans. Returns true if there are none. A block for which memory runs out counts as
+ * different, after a message. */
 static bool diff(const mscclpp_plan_t *a, const mscclpp_plan_t *b)
 {
     /* The heads tell if the numbers of ranks differ. Ranks that only one plan has are not compared. */

@@ -29,7 +29,8 @@ static void find_folder(char *folder, size_t size)
     (void)snprintf(folder, size, "%s", length > 0 ? dirname(path) : "");
 }
 
-/* Replaces this process by another program. Returns only if that cannot be started, with the exit status. */
+/* Replaces this process by another program, which is looked for in PATH unless its name has a slash. Returns only if
+ * that cannot be started, after a message, with the exit status. */
 static int exec_program(char **argv)
 {
     execvp(argv[0], argv);
@@ -70,7 +71,7 @@ int plan_tool_compile(int argc, char **argv)
     for (int i = 1; i < argc; ++i) {
         arguments[count++] = argv[i];
     }
-    arguments[count++] = tool_option;
+    arguments[count++] = tool_option; /* after all others, so that this very program proves the plan */
     arguments[count++] = program;
     status = exec_program(arguments);
     free(arguments);
@@ -78,8 +79,8 @@ int plan_tool_compile(int argc, char **argv)
 }
 
 /*
- * Splits the launcher's line at blanks, in place. Writes at most `max_words` words, and returns how many. Further ones
- * are left out.
+ * Splits the launcher's line at blanks, in place: the words lie in `line`. Writes at most `max_words` words, and
+ * returns how many. Further ones are left out.
  */
 static int split_words(char *line, char **words, int max_words)
 {
@@ -126,7 +127,7 @@ int plan_tool_bench(int argc, char **argv)
     count = split_words(line, arguments, LAUNCHER_WORDS);
     arguments[count++] = ranks_option;
     arguments[count++] = ranks;
-    arguments[count++] = access(program, X_OK) == 0 ? program : fallback;
+    arguments[count++] = access(program, X_OK) == 0 ? program : fallback; /* the one beside this program, or in PATH */
     arguments[count++] = plan_option;
     for (int i = 1; i < argc; ++i) {
         arguments[count++] = argv[i];

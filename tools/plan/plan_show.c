@@ -89,7 +89,8 @@ static void show_times(const mscclpp_plan_t *plan, const mscclpp_plan_trace_t *t
 
 /*
  * Prints how long the plan takes by the cost model. If the options ask for it, also prints the times of each operation,
- * and writes the picture. Prints a message and returns false on failure.
+ * and writes the picture. Returns false after a message if the plan cannot be traced, which the last finding explains,
+ * or if the picture cannot be written.
  */
 static bool show_trace(const mscclpp_plan_t *plan, const options_t *options)
 {
@@ -116,8 +117,9 @@ static bool show_trace(const mscclpp_plan_t *plan, const options_t *options)
     return ok;
 }
 
-/* Prints the plan in a file as the options say. If they name no number of bytes, sets one that the plan allows. Returns
- * the exit status, after a message if it is no success. */
+/* Prints the plan in a file as the options say. If they name no number of bytes, sets one that the plan allows, 1 MiB
+ * if possible; a number that they do name need not be in the plan's range. Returns the exit status, after a message if
+ * it is no success. */
 static int show(const char *path, options_t *options)
 {
     mscclpp_plan_t *plan = plan_tool_load(path);

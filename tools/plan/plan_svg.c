@@ -16,7 +16,7 @@ enum { INSET = 2, WAIT_INSET = 5 };
 /* The most arrows that are drawn. More of them would hide the picture. */
 enum { MAX_ARROWS = 4000 };
 
-/* Returns the colour of an operation's box. draw_head() draws what the colours mean. */
+/* Returns the colour of an operation's box. draw_head() draws what the colours mean. What is not listed, reduces. */
 static const char *colour_of(mscclpp_plan_op_kind_t kind)
 {
     switch (kind) {

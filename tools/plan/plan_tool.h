@@ -29,7 +29,8 @@ int plan_tool_show(int argc, char **argv);
 /* Reads a plan and checks it for static faults. The caller frees it. On failure prints why and returns NULL. */
 mscclpp_plan_t *plan_tool_load(const char *path);
 
-/* Returns a text that says what an operation of `rank` does. The caller frees it. Returns NULL if memory runs out. */
+/* Returns a text that says what an operation of `rank` does. The plan has to come from plan_tool_load, whose checks
+ * make the operation's indices valid. The caller frees the text. Returns NULL if memory runs out. */
 char *plan_tool_describe(const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_op_t *op);
 
 /* Prints three lines about the whole plan: what it is for, its sizes, and what rank 0 has. */

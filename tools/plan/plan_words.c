@@ -56,7 +56,8 @@ static void print_numbers(FILE *out, const uint32_t *numbers, uint32_t count)
     }
 }
 
-/* Prints each source of an operation with its destination. */
+/* Prints each source of an operation with its destination. mscclpp_plan_check has refused operations in which the
+ * numbers of both differ. */
 static void print_pairs(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->src_count; ++i) {
@@ -118,7 +119,7 @@ static void print_reduction(FILE *out, const mscclpp_plan_t *plan, uint32_t rank
     }
 }
 
-/* Prints what an operation that moves or reduces data does. */
+/* Prints what an operation that moves or reduces data does. It reduces unless it passes packets on or has a verb. */
 static void print_data_op(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_op_t *op)
 {
     const char *verb = pair_verb(op);

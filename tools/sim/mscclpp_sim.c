@@ -95,7 +95,7 @@ static bool read_arguments(int argc, char **argv, sim_arguments_t *arguments, in
     return ok && sim_check_arguments(arguments);
 }
 
-/* Returns the kind of schedule that the cost model prefers, of those that serve the collective. */
+/* Returns the kind of schedule that the cost model prefers, of those that serve the collective; direct if none does. */
 static mscclpp_schedule_kind_t preferred_kind(const sim_arguments_t *arguments, uint32_t nodes, uint64_t bytes)
 {
     mscclpp_schedule_kind_t best = MSCCLPP_SCHEDULE_DIRECT;
@@ -119,8 +119,9 @@ static mscclpp_schedule_kind_t preferred_kind(const sim_arguments_t *arguments, 
 }
 
 /*
- * Simulates one kind of schedule and appends a row. If this kind does not serve the collective, appends nothing, which
- * is no failure. Returns 0, or after a message the exit status.
+ * Simulates one kind of schedule and appends a row, for which the caller has made room. If this kind does not serve the
+ * collective, appends nothing, which is no failure. Returns 0, or after a message the exit status: 2 if tiles are too
+ * small to be counted, 1 if memory runs out.
  */
 static int add_row(const sim_arguments_t *arguments, mscclpp_schedule_kind_t kind, uint32_t nodes, uint64_t bytes,
                    sim_row_t *rows, size_t *count_p)
@@ -155,8 +156,8 @@ static int add_row(const sim_arguments_t *arguments, mscclpp_schedule_kind_t kin
 
 /*
  * Simulates all numbers of nodes, sizes and kinds that the arguments name, and appends the rows. Prints each row as
- * soon as it is known, unless JSON is wanted, which is printed at the end. Returns 0, or after a message the exit
- * status.
+ * soon as it is known, unless JSON is wanted, which is printed at the end. Ends at the first failure; the rows so far
+ * stay. Returns 0, or after a message the exit status.
  */
 static int simulate_all(const sim_arguments_t *arguments, sim_row_t *rows, size_t *count_p)
 {

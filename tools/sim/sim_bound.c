@@ -36,6 +36,7 @@ static double broadcast_time(const mscclpp_cost_figures_t *figures, double inter
 double sim_least_latency(const mscclpp_cost_figures_t *figures, int pattern, uint32_t nodes)
 {
     const bool collects = pattern == MSCCLPP_DEV_GATHER || pattern == MSCCLPP_DEV_REDUCE;
+    /* A node's sends are apart by their overhead at least. In reverse they are receives, which take no overhead. */
     const double send_interval = figures->overhead > figures->gap ? figures->overhead : figures->gap;
     double *times = calloc(2 * (size_t)nodes, sizeof(double));
     double least = 0;

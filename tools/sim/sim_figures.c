@@ -18,7 +18,7 @@ bool sim_read_figures(const char *path, const char *transport, mscclpp_cost_figu
 
     mscclpp_log_set(print_to_stderr, NULL, MSCCLPP_LOG_WARN);
     if (mscclpp_rules_read(path, &rules) != MSCCLPP_OK) {
-        return false;
+        return false; /* the library has logged why */
     }
     measured = &mscclpp_rules_find_figures(rules)[mscclpp_cost_transport(transport)];
     ok = measured->is_given != 0;

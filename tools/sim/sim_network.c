@@ -26,7 +26,7 @@ typedef struct {
 
 struct sim_links {
     const sim_run_t *run;
-    uint32_t nodes, groups;
+    uint32_t nodes, groups;      /* nodes: that have links; 1 if node 0 stands for all, and receives its own messages */
     double rate;                 /* of a rail, bytes a second */
     double middle_rate;          /* of a link that is not a node's own: between groups, up or down; bytes a second */
     link_t *sending, *receiving; /* [node] */
@@ -178,7 +178,8 @@ double sim_links_receive(sim_links_t *links, sim_message_t *message, double now)
     return message->end;
 }
 
-/* Adds what `count` links carried within `time` seconds to the figures of their class. `rate` is in bytes a second. */
+/* Adds what `count` links carried within `time` seconds, which is above 0, to the figures of their class. `rate` is in
+ * bytes a second. */
 static void count_class(sim_traffic_t *traffic, const link_t *link, size_t count, double rate, double time)
 {
     size_t i;

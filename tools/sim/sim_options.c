@@ -90,8 +90,9 @@ static bool take_uint32(const char *option, const char *text, uint32_t min, uint
 
 /*
  * Reads a list of items with commas between them. An item is a number, or FROM:TO or FROM:TO:FACTOR for numbers that
- * grow by a factor, 2 by default. Returns false if the text is no such list, a number is out of range, or there are
- * more than SIM_LIST of them.
+ * grow by a factor, 2 by default. `min` is at least 1, and `max` so small that 1024 times as much still fits into 64
+ * bits: so numbers grow, and do not overflow. Returns false if the text is no such list, a number is out of range, or
+ * there are more than SIM_LIST of them.
  */
 static bool scan_list(const char *text, bool is_size, uint64_t min, uint64_t max, sim_list_t *list)
 {
@@ -153,7 +154,8 @@ static bool take_decimal(const char *option, const char *text, double min, doubl
     return true;
 }
 
-/* Reads the value of --algorithm: names with commas between them. Prints a line and returns false if one is unknown. */
+/* Reads the value of --algorithm: names with commas between them. Prints a line and returns false if one is unknown, or
+ * if there is none before or behind a comma. A name that is too long for `name` counts as none. */
 static bool take_kinds(sim_arguments_t *arguments, const char *text)
 {
     const char *item = text;

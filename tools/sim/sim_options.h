@@ -78,7 +78,8 @@ bool sim_check_arguments(sim_arguments_t *arguments);
 
 /*
  * sim_figures.c: reads a transport's latency, overhead, gap and bandwidth from a rules file (mca/common/algo/rules.h).
- * If the file cannot be read or has no such line, prints one line on standard error and returns false.
+ * The transport has to be one that mscclpp_cost_builtin knows. If the file cannot be read or has no such line, prints
+ * one line on standard error and returns false, with the figures as they were.
  */
 bool sim_read_figures(const char *path, const char *transport, mscclpp_cost_figures_t *figures);
 

@@ -63,7 +63,7 @@ typedef struct {
     uint32_t *slots;     /* from sim_is_symmetric: node 0 stands for all nodes; NULL: all nodes are simulated */
     lane_t *lanes;       /* all lanes of the first rank of node 0, then those of its next rank, and so on */
     rank_t *ranks;       /* in the same order */
-    uint16_t *arrived;   /* [lane][slot]: messages that have arrived */
+    uint16_t *arrived;   /* [lane][slot]: messages that have arrived; 16 bits are enough, as add_row has checked */
     double *ended_at;    /* [node]: when its last lane ended, seconds; 0: not yet */
     uint32_t *running;   /* [node]: how many of its lanes have not ended */
     sim_links_t *links;
@@ -99,7 +99,8 @@ static void schedule_lane(plane_t *plane, uint32_t lane_number, double time)
     add_event(plane, &event);
 }
 
-/* Returns the bytes of the lane's tile of a block of `block` bytes, whose last tile may be shorter. */
+/* Returns the bytes of the lane's tile of a block of `block` bytes, whose last tile may be shorter. The lane must have
+ * a tile, which begins within the block; lanes without one have ended. */
 static uint64_t tile_bytes(const plane_t *plane, const lane_t *lane, double block)
 {
     const uint64_t block_bytes = (uint64_t)block, begin = lane->tile * plane->run->tile;
@@ -108,7 +109,7 @@ static uint64_t tile_bytes(const plane_t *plane, const lane_t *lane, double bloc
 }
 
 /* Returns what the call demands of a rank of the lane's node: how many bytes it sends within the node and between
- * nodes. */
+ * nodes. Only what it sends within the node differs at the root. */
 static mscclpp_cost_load_t load_of(const plane_t *plane, uint32_t lane_number)
 {
     const sim_run_t *run = plane->run;
@@ -139,8 +140,9 @@ static double tile_share(const plane_t *plane, const lane_t *lane, const mscclpp
 }
 
 /*
- * Sends the message of a step of lane `lane_number`, and adds the event of its departure. Returns when the rank's
- * processor is free again: it is busy for the message's overhead, and then waits while the rail's queue is full.
+ * Sends the message of a step of lane `lane_number` to the lane of the same rank and number on the step's node, and
+ * adds the event of its departure. Returns when the rank's processor is free again: it is busy for the message's
+ * overhead, and then waits while the rail's queue is full.
  */
 static double send_message(plane_t *plane, uint32_t lane_number, const mscclpp_step_t *step, double now)
 {
@@ -212,7 +214,8 @@ static bool begin_next_tile(plane_t *plane, uint32_t lane_number, double now)
     return lane->phase != LANE_ENDED;
 }
 
-/* Returns true if there is no event until `time`, so that a lane can go on at once, without an event of its own. */
+/* Returns true if there is no event until `time`, so that a lane can go on at once, without an event of its own. An
+ * event at that very time was added earlier, and comes first. */
 static bool can_go_on_until(const plane_t *plane, double time)
 {
     return plane->heap.count == 0 || plane->heap.events[0].time > time;
@@ -220,7 +223,7 @@ static bool can_go_on_until(const plane_t *plane, double time)
 
 /*
  * Carries out a step. Returns when the lane goes on. Returns -1 if it does not: the step's message has not arrived, and
- * its arrival will resume the lane; or the node is dead.
+ * its arrival will resume the lane at this step; or the node is dead, and nothing does. A merge needs no message.
  */
 static double run_step(plane_t *plane, uint32_t lane_number, const mscclpp_step_t *step, double now)
 {
@@ -296,7 +299,8 @@ static void run_lane(plane_t *plane, uint32_t lane_number, double now)
 
 /*
  * Handles an event: moves a message by one link, or resumes a lane. A message that no link between groups delays is
- * received in the same event.
+ * received in the same event. A message that ends resumes its lane only if the lane waits for this slot; otherwise it
+ * is counted, and the lane finds it later.
  */
 static void handle_event(plane_t *plane, sim_event_t *event)
 {
@@ -346,7 +350,8 @@ static void draw_stragglers(const sim_run_t *run, bool *is_late)
     }
 }
 
-/* Adds the first event of each lane. Lanes without a tile have ended already. */
+/* Adds the first event of each lane. If there are more lanes than tiles, those without one have ended already. If
+ * memory runs out, notes that. */
 static void start_lanes(plane_t *plane)
 {
     const uint32_t lane_count = plane->nodes * plane->node_ranks * plane->run->lanes;
@@ -374,7 +379,8 @@ static void start_lanes(plane_t *plane)
 
 /*
  * Adds what happened on this plane to the result. Of the planes' last ends and numbers of waiting nodes, the result has
- * the largest, of their first ends the earliest; the traffic of all planes is added up.
+ * the largest, of their first ends the earliest; the traffic of all planes is added up. If a node does not end, the
+ * time is that of the last event.
  */
 static void add_result(plane_t *plane)
 {
@@ -468,7 +474,8 @@ bool sim_simulate(const sim_run_t *run, sim_result_t *result)
     if (!run->whole && sim_is_symmetric(run, &slots) && slots == NULL) { /* out of memory */
         return false;
     }
-    /* If nothing is random, all planes do the same, and one is simulated for all. */
+    /* If nothing is random, all planes do the same, and one is simulated for all. Of the result, only the messages are
+     * then multiplied: events and traffic are those that were simulated. */
     for (plane_number = 0; plane_number < (is_random ? rails : 1) && ok; ++plane_number) {
         ok = simulate_plane(run, node_ranks, plane_number, slots, result);
     }

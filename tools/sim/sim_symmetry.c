@@ -17,7 +17,8 @@ static uint32_t partner_image(symmetry_t symmetry, uint32_t peer, uint32_t node,
     return symmetry == ROTATED ? (peer + node) % nodes : peer ^ node;
 }
 
-/* Returns true if the steps of all nodes are images of those of node 0, for tiles of `tile` bytes. */
+/* Returns true if the steps of all nodes are images of those of node 0, for tiles of `tile` bytes. Slots may differ:
+ * match_sends finds out in which one a message arrives. */
 static bool is_symmetry(const sim_run_t *run, symmetry_t symmetry, uint64_t tile)
 {
     const mscclpp_schedule_t *schedule = &run->schedule;
@@ -63,7 +64,8 @@ static bool is_symmetry_for_tiles(const sim_run_t *run, symmetry_t symmetry, uin
 
 /*
  * Returns an array with, for each step in which node 0 sends, the slot in which it receives the same message. The
- * messages between two nodes are matched in order. The caller frees the array. Returns NULL if memory runs out.
+ * messages between two nodes are matched in order. When node 0 sends to `peer`, the node `from` whose partner it is by
+ * the symmetry sends to node 0. The caller frees the array. Returns NULL if memory runs out.
  */
 static uint32_t *match_sends(const mscclpp_schedule_t *schedule, symmetry_t symmetry)
 {
@@ -105,6 +107,8 @@ bool sim_is_symmetric(const sim_run_t *run, uint32_t **slots_p)
     symmetry_t symmetry = NEITHER;
 
     *slots_p = NULL;
+    /* All nodes must begin alike and have like parts: no late or dead node, no root. Neither may chance or the network
+     * tell them apart. */
     if (nodes < 2 || block == 0 || run->network != SIM_FULL || run->jitter > 0 || run->stragglers > 0 ||
         run->dead_node >= 0 || pattern == MSCCLPP_DEV_BCAST || pattern == MSCCLPP_DEV_REDUCE ||
         pattern == MSCCLPP_DEV_GATHER || pattern == MSCCLPP_DEV_SCATTER) {

@@ -260,7 +260,7 @@ static bool read_arguments(int argc, char **argv, arguments_t *arguments, int *s
     return ok;
 }
 
-/* Returns the topology that --topology names: a machine with a name, or a file. NULL after a message. */
+/* Returns the topology that --topology names: a machine with a name, or else a file. NULL after a message. */
 static synth_topology_t *load_topology(const char *argument)
 {
     char why[SYNTH_WHY] = "no memory";
@@ -291,7 +291,8 @@ static synth_topology_t *discover_topology(void)
     return topology;
 }
 
-/* Returns the topology of the ranks that --only names, and frees the whole one. NULL after a message. */
+/* Returns the topology of the ranks that --only names, and frees the whole one in any case. NULL after a message: if
+ * the ranks are not named as they should be, if they do not all reach one another, or if memory runs out. */
 static synth_topology_t *keep_ranks(synth_topology_t *topology, const char *only)
 {
     int ranks[SYNTH_MAX_RANKS], count = 0;
@@ -377,8 +378,9 @@ static void set_gpus_suffix(const synth_topology_t *topology, synth_plan_options
     }
 }
 
-/* Searches, prints the front, and writes plans and pictures as the options say. Returns the exit status: a failure if
- * nothing was found or a file could not be written. */
+/* Searches, prints the front, and writes plans and pictures as the options say. Returns the exit status: wrong usage if
+ * the topology does not allow the steps or chunks that are asked for, and a failure if memory runs out, nothing was
+ * found or a file could not be written. A file that fails does not stop the others. */
 static int search_and_print(arguments_t *arguments, const synth_topology_t *topology)
 {
     char why[SYNTH_WHY] = "no memory";

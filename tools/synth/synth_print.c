@@ -137,7 +137,7 @@ void synth_tool_bounds(FILE *out, const synth_topology_t *topology, int root, do
         int steps = synth_bound_steps(topology, i, root);
 
         if (synth_bound_rounds(topology, i, root, seconds / SYNTH_COLLECTIVES, &bound) != MSCCLPP_OK) {
-            continue;
+            continue; /* memory ran out: this collective is left out */
         }
         if (json) {
             fprintf(
@@ -254,7 +254,8 @@ void synth_tool_front(FILE *out, const synth_topology_t *topology, synth_collect
 }
 
 /* Prints in one line the chunks that one rank sends another in a step, from send `first` on. Sends are sorted by step
- * and ranks. Returns the position of the send after these. */
+ * and ranks, so these follow one another; where the next one is added and this one is not, another line begins. Returns
+ * the position of the send after these. */
 static int print_sends(FILE *out, const synth_schedule_t *schedule, int first)
 {
     const synth_send_t *send = &schedule->sends[first];

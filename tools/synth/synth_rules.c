@@ -24,14 +24,16 @@ static const char *rules_name(synth_collective_t collective)
     }
 }
 
-/* Writes the conditions that every rule of one run of this tool begins with. */
+/* Writes the conditions that every rule of one run of this tool begins with. The collective has to have a name in
+ * rules. */
 static void write_prefix(synth_collective_t collective, int ranks, int device, char *text, size_t size)
 {
     snprintf(text, size, "collective=%s ranks=%d device=%s ", rules_name(collective), ranks, devices[device]);
 }
 
 /* Copies the lines of the old file to the new one, except rules that this run replaces: those of the same collective,
- * number of ranks, and value of in_place. */
+ * number of ranks, and value of in_place. They are known by how write_rules begins them, so rules that others wrote in
+ * another form stay. */
 static void keep_others(FILE *old, FILE *out, synth_collective_t collective, int ranks, bool in_place)
 {
     char *line = NULL, prefix[96];
@@ -73,7 +75,8 @@ static int by_size(const void *left, const void *right)
     return ((*a)->range.most > (*b)->range.most) - ((*a)->range.most < (*b)->range.most);
 }
 
-/* Writes one rule for each kind of device and each plan that is the fastest for some size, small sizes first. */
+/* Writes one rule for each kind of device and each plan that is the fastest for some size, small sizes first. The order
+ * counts, since a rule says only up to which size it holds: the first one that takes a call serves it. */
 static void write_rules(const synth_candidate_t *candidates, int count, const synth_plan_options_t *plan_options,
                         FILE *out)
 {

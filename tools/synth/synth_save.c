@@ -41,7 +41,8 @@ static bool write_plan(const char *path, const char *text, size_t size)
 }
 
 /* Proves a plan, writes it, and says so in `messages`. A plan that is the fastest for no size goes to the subfolder
- * "found", where the component does not load it. Returns false after a message. */
+ * "found", where the component does not load it. Returns false after a message: if memory runs out, the plan is not
+ * proven, or the file cannot be written. */
 static bool save_plan(const char *folder, const synth_topology_t *topology, const synth_candidate_t *candidate,
                       const synth_plan_options_t *plan_options, FILE *messages)
 {
@@ -84,8 +85,8 @@ static bool save_plan(const char *folder, const synth_topology_t *topology, cons
 
 /*
  * Saves the plan of candidate `index`. If that fails, another candidate gets its sizes, so that no size is without a
- * plan; that one's plan is saved again if it was saved before. Notes in `saved` which plans are saved. Returns false
- * after a message if this candidate's plan is not.
+ * plan. The file names the sizes, so that one's plan is saved again if it was saved before; if not, its turn is still
+ * to come. Notes in `saved` which plans are saved. Returns false after a message if this candidate's plan is not.
  */
 static bool save_or_replace(const char *folder, const synth_topology_t *topology, synth_candidate_t *candidates,
                             int count, int index, bool *saved, const synth_plan_options_t *plan_options, FILE *messages)

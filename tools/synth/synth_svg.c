@@ -46,9 +46,9 @@ static void dot_position(const synth_topology_t *topology, int rank, double *x, 
     *y = HEAD / 2.0 + SIDE / 2.0 + RADIUS * sin(angle);
 }
 
-/* Draws an arrow between the rims of two dots. It lies a little to the right of the line between their centres, so that
- * the arrow in the other direction is seen, too. The colour has to be one of those
- * above; it also selects the arrow's head. */
+/* Draws an arrow between the rims of the dots of two different ranks. It lies a little to the right of the line between
+ * their centres, so that the arrow in the other direction is seen, too. The colour has to be one of those above; it
+ * also selects the arrow's head. */
 static void draw_arrow(FILE *out, const synth_topology_t *topology, int from, int to, double width, const char *colour)
 {
     double x1, y1, x2, y2, dx, dy, length;
@@ -110,7 +110,8 @@ static void draw_topology(FILE *out, const synth_topology_t *topology)
     fprintf(out, "</g>\n");
 }
 
-/* Draws the panel of one step of a schedule: an arrow for each link that is used. */
+/* Draws the panel of one step of a schedule: an arrow for each link that is used, as thick as it has chunks, up to
+ * THICKEST. If some of them are added, it has the colour of additions. */
 static void draw_step(FILE *out, const synth_topology_t *topology, const synth_point_t *point, int step, int column,
                       int row)
 {
@@ -154,7 +155,7 @@ bool synth_tool_svg(const char *path, const synth_topology_t *topology, const sy
 {
     static const char *const heads[][2] = {{"put", PUT_COLOUR}, {"add", ADD_COLOUR}, {"link", LINK_COLOUR}};
     FILE *out = fopen(path, "w");
-    int rows = 1, columns = 1, row = 1;
+    int rows = 1, columns = 1, row = 1; /* row 0 has the topology; the steps of each schedule begin a row */
     bool ok;
 
     if (out == NULL) {

@@ -32,8 +32,9 @@ typedef struct {
 
 /*
  * Writes the topology, the front (as JSON) and the plans of its points to a folder, which is made if need be, and names
- * each plan in `messages`. A plan that is not proven is not written. Returns false if anything failed, after a message.
- * `seconds`: how long the search took.
+ * each plan in `messages`. A plan that is not proven is not written, and its sizes go to another one; the other plans
+ * and the rules are still written. If the folder, the topology or the front cannot be written, no plan is. Returns
+ * false if anything failed, after a message. `seconds`: how long the search took.
  */
 bool synth_tool_save(const char *folder, const synth_topology_t *topology, synth_collective_t collective,
                      const synth_options_t *options, const synth_front_t *front, double seconds,
@@ -45,7 +46,8 @@ void synth_tool_plan_name(const synth_candidate_t *candidate, const synth_plan_o
 
 /*
  * Writes which plan serves which sizes to the file `rules` of a folder of plans, with the costs of the model in a
- * comment. Rules of earlier runs for other calls stay. Returns false after a message.
+ * comment. Rules of earlier runs for other calls stay. The new file takes the place of the old one only when it is
+ * complete. Does nothing for collectives that no rules are for. Returns false after a message.
  */
 bool synth_tool_rules(const char *folder, const synth_candidate_t *candidates, int count,
                       const synth_plan_options_t *plan_options);

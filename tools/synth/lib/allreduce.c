@@ -9,7 +9,7 @@
 #include "tools/synth/lib/direct.h"
 #include "tools/synth/lib/trees.h"
 
-/* How much of the time each part of the search may take; trees, which come last, one fourth of all time more. */
+/* Which part of options->seconds each search may take. Trees come last; they may take a fourth of it on top. */
 #define SCATTER_PART 0.7 /* reduce-scatter and all-gather */
 #define REDUCE_PART 0.3  /* reduce and broadcast */
 #define TREES_PART 4
@@ -22,7 +22,8 @@ typedef struct {
     double start; /* by mscclpp_now */
 } composer_t;
 
-/* Adds a schedule to the front if it is right and fits the options. Takes ownership of it; it may be NULL. */
+/* Adds a schedule to the front if the replay finds no fault in it and it has the steps and chunks that the options ask
+ * for; otherwise drops it. Takes ownership of the schedule, which may be NULL. */
 static void offer(composer_t *composer, synth_schedule_t *schedule, const char *by, synth_label_t label)
 {
     synth_fault_t fault;
@@ -46,8 +47,12 @@ static synth_label_t weaker_label(synth_label_t a, synth_label_t b)
     return a == SYNTH_HEURISTIC || b == SYNTH_HEURISTIC ? SYNTH_HEURISTIC : SYNTH_BEST;
 }
 
-/* Adds the schedule that does one after the other. It is not even made if it is too large or the front has a better
- * one, since large schedules take long to make and to replay. */
+/*
+ * Adds the schedule that does one after the other. It is not even made if it is too large, or if the front has one that
+ * is as good: large schedules take long to make and to replay. So its ratio and its sends are computed beforehand. Its
+ * chunks are those of the whole vector. A reduce-scatter counts the chunks of one rank's block, a reduce those of the
+ * whole vector.
+ */
 static void offer_pair(composer_t *composer, const synth_point_t *first, const synth_point_t *second, const char *by)
 {
     const synth_schedule_t *a = first->schedule, *b = second->schedule;
@@ -64,7 +69,8 @@ static void offer_pair(composer_t *composer, const synth_point_t *first, const s
 }
 
 /* Adds all combinations of a schedule of `first` and one of `second`. If `second` is all-gather, also adds all-gathers
- * of whole inputs. The two searches take up to `seconds` together. Fails as synth_front_find does. */
+ * of whole inputs. The two searches take up to `seconds` together. They look for any number of steps and chunks, since
+ * the options' numbers are those of the whole; offer compares them. Fails as synth_front_find does. */
 static mscclpp_status_t offer_joined(composer_t *composer, synth_collective_t first, synth_collective_t second,
                                      int root, double seconds, const char *by, char *why, size_t why_size)
 {
@@ -90,7 +96,8 @@ static mscclpp_status_t offer_joined(composer_t *composer, synth_collective_t fi
                sizeof(first_front.note));
     }
     composer->front->stopped = composer->front->stopped || first_front.stopped || second_front.stopped;
-    /* Pairs of like positions in the fronts come first. */
+    /* Pairs of like positions in the fronts come first. They are the likeliest to beat other pairs, and offer_pair does
+     * not make a schedule that is beaten already. */
     for (int apart = 0; apart < first_front.count || apart < second_front.count; ++apart) {
         for (int i = 0; i < first_front.count; ++i) {
             if (i >= apart && i - apart < second_front.count) {
@@ -110,7 +117,8 @@ static mscclpp_status_t offer_joined(composer_t *composer, synth_collective_t fi
     return MSCCLPP_OK;
 }
 
-/* Returns the rank for which the longest paths from it and to it are the shortest together. */
+/* Returns the most central rank: the one whose distance to the farthest rank, plus the distance from the farthest rank
+ * back to it, is least. Of several, the first. */
 static int central_rank(const synth_topology_t *topology)
 {
     int distance[SYNTH_MAX_RANKS][SYNTH_MAX_RANKS], best = 0, least = 1 << 30;

@@ -60,7 +60,11 @@ static void find_ports(const synth_topology_t *topology, int *out_of, int *into)
     }
 }
 
-/* Builds the graph, with capacities of 0. Returns false if memory runs out; the caller frees what was allocated. */
+/*
+ * Builds the graph, with capacities of 0, which flow_to sets. The order of the arcs is that of network_t: ports and
+ * then links, in the order of `capacity`, then an arc from the source to each rank, then one from each rank to the
+ * sink. Returns false if memory runs out; the caller frees what was allocated in either case.
+ */
 static bool build_network(network_t *network, const synth_topology_t *topology)
 {
     int ranks = topology->ranks, most_arcs = topology->link_count + topology->group_count * 2;
@@ -129,8 +133,12 @@ static uint64_t near_set(const network_t *network)
     return set;
 }
 
-/* Lowers `share` to the largest amount that all ranks of `from` can each send to the sink in the same round. If it was
- * lowered, *set becomes the cut that limits it. */
+/*
+ * Lowers `share` to the largest amount that all ranks of `from` can each send to the sink in the same round. If it was
+ * lowered, *set becomes the cut that limits it. Each turn tries the present share. If not all of it arrives, the
+ * minimum cut has senders on its near side, and the share becomes the capacity of the cut divided by their number. The
+ * flow that senders on the far side put in is no part of that capacity.
+ */
 static void tighten(network_t *network, uint64_t from, int sink, synth_rational_t *share, uint64_t *set)
 {
     for (;;) {
@@ -148,7 +156,8 @@ static void tighten(network_t *network, uint64_t from, int sink, synth_rational_
     }
 }
 
-/* Sets the bound that follows from the largest amount that each rank of `from` can send to every sink in one round. */
+/* Sets the bound that follows from the largest amount that each rank of `from` can send to every sink in one round.
+ * Each sink is looked at by itself, and the least amount counts. A sink puts in nothing itself. */
 static void bound_by_shares(network_t *network, uint64_t from, uint64_t sinks, synth_bound_t *bound)
 {
     synth_rational_t share = {SYNTH_MAX_CAPACITY, 1};
@@ -185,7 +194,8 @@ static int64_t common_group(const synth_topology_t *topology, uint64_t set)
     return least;
 }
 
-/* Raises the bound of an all-to-all to what the chunks from the ranks of a set to all others need, if that is more. */
+/* Raises the bound of an all-to-all to what the chunks from the ranks of a set to all others need, if that is more. A
+ * rank's chunks are those to all ranks together, so each pair of ranks has one part in topology->ranks of them. */
 static void raise_by_pairs(network_t *network, uint64_t set, synth_bound_t *bound)
 {
     const synth_topology_t *topology = network->topology;
@@ -258,6 +268,7 @@ static void bound_alltoall(network_t *network, synth_bound_t *bound)
 mscclpp_status_t synth_bound_cut(const synth_topology_t *topology, synth_collective_t collective, int root,
                                  synth_bound_t *bound)
 {
+    /* Collectives that combine take as many rounds as their duals on reversed links, a scatter as many as a gather. */
     synth_collective_t dual = synth_dual(collective);
     bool is_reversed = dual != collective || collective == SYNTH_SCATTER;
     synth_topology_t *reversed = is_reversed ? synth_topology_transposed(topology) : NULL;
@@ -294,6 +305,7 @@ mscclpp_status_t synth_bound_rounds(const synth_topology_t *topology, synth_coll
     mscclpp_status_t status = synth_bound_cut(topology, collective, root, bound);
     synth_slp_t slp;
 
+    /* If the program fails, whatever the reason, the bound by cuts is still valid. */
     if (status == MSCCLPP_OK && (dual == collective || reversed != NULL) &&
         synth_slp_solve(reversed != NULL ? reversed : topology, dual, root, 0, seconds, &slp) == MSCCLPP_OK &&
         synth_compare(bound->ratio, slp.bound) < 0) {
@@ -305,8 +317,8 @@ mscclpp_status_t synth_bound_rounds(const synth_topology_t *topology, synth_coll
 
 /*
  * Returns the most chunks that can go from parts of the machine to others in one round; part[rank] says in which part a
- * rank is. Each chunk leaves by one port, crosses one link, and comes in by one port. SYNTH_FLOW_FULL if memory runs
- * out.
+ * rank is. Each chunk leaves by one port, crosses one link, and comes in by one port; a link without a port begins at
+ * the flow's source, or ends at its sink. SYNTH_FLOW_FULL, which limits nothing, if memory runs out.
  */
 static int64_t sends_of_round(const synth_topology_t *topology, const int *part)
 {

@@ -58,8 +58,12 @@ static bool run_flow(scatter_t *scatter)
            (int64_t)(ranks - 1) * scatter->chunks;
 }
 
-/* Makes the schedule of the flow: traces each chunk back from its receiver to the root, and takes its way out of the
- * flow. For a gather, ways and steps are reversed. NULL if memory runs out. */
+/*
+ * Makes the schedule of the flow: traces each chunk back from its receiver to the root, and takes the path that it
+ * finds out of the flow. As much flows into a vertex as out of it, so every chunk finds a path. For a gather, whose
+ * topology is transposed, the ends of each send and the steps are exchanged. Numbers of arcs are those of run_flow.
+ * NULL if memory runs out.
+ */
 static synth_schedule_t *trace_chunks(scatter_t *scatter, bool is_gather)
 {
     const synth_topology_t *topology = scatter->topology;
@@ -112,8 +116,9 @@ static bool is_over(const scatter_t *scatter)
     return mscclpp_now() > scatter->deadline || (scatter->stop != NULL && *scatter->stop != 0);
 }
 
-/* Tries all ways to divide `rounds_left` rounds among the steps from `step` on; each step gets at least one. Returns
- * the first schedule that is found, or NULL, also if the search is over. */
+/* Tries all ways to divide `rounds_left` rounds among the steps from `step` on; each step gets at least one, so
+ * `rounds_left` must not be less than these steps. Returns the first schedule that is found; NULL if there is none, if
+ * the time is up or a stop is asked for, or if memory runs out. */
 static synth_schedule_t *try_rounds(scatter_t *scatter, int step, int rounds_left, bool is_gather)
 {
     synth_schedule_t *schedule = NULL;
@@ -136,7 +141,7 @@ synth_schedule_t *synth_by_flow(const synth_topology_t *topology, synth_collecti
     synth_topology_t *transposed = is_gather ? synth_topology_transposed(topology) : NULL;
     scatter_t scatter = {is_gather ? transposed : topology, root, chunks, steps, {0}, NULL, deadline, stop};
     synth_schedule_t *schedule = NULL;
-    double ways = 1; /* to divide the rounds: a binomial coefficient */
+    double ways = 1; /* to divide the rounds, at least one for each step: rounds - 1 over steps - 1 */
 
     for (int i = 1; i < steps; ++i) {
         ways *= (double)(rounds - i) / i;

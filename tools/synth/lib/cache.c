@@ -44,8 +44,8 @@ struct synth_cache {
     int error;     /* errno of a write that failed; 0: none */
 };
 
-/* Returns a copy of a schedule in which rank r is replaced by map[r], and each chunk by the corresponding one. NULL if
- * memory runs out. */
+/* Returns a copy of a schedule in which rank r is replaced by map[r], and each chunk by the corresponding one. The root
+ * has a meaning only if the collective has one. NULL if memory runs out. */
 static synth_schedule_t *renumbered(const synth_schedule_t *schedule, const int *map)
 {
     synth_schedule_t *copy = synth_schedule_copy(schedule);
@@ -94,8 +94,9 @@ static bool read_numbers(const mscclpp_json_t *array, const int *most, int count
     return is_valid;
 }
 
-/* Reads one schedule and keeps it. Returns false if it is not as it should be, or if memory runs out. In the canonical
- * numbering a root is always rank 0. */
+/* Reads one schedule and keeps it. Returns false if it is not as it should be, if there are too many, or if memory runs
+ * out. Ranks, chunks and steps are checked here, so that renumbered may use them as indices; the replay checks the
+ * rest. In the canonical numbering a root is always rank 0. */
 static bool read_point(synth_cache_t *cache, const mscclpp_json_t *point)
 {
     const mscclpp_json_t *rounds = mscclpp_json_get(point, "rounds"), *sends = mscclpp_json_get(point, "sends");
@@ -189,7 +190,7 @@ static bool read_file(synth_cache_t *cache, char *why, size_t why_size)
     char *text = NULL;
     bool ok = false;
 
-    if (file == NULL) {
+    if (file == NULL) { /* no file is no fault: nothing was searched yet */
         return access(cache->path, F_OK) != 0;
     }
     if (arena != NULL && fstat(fileno(file), &status) == 0 && status.st_size <= MOST_BYTES) {
@@ -205,7 +206,8 @@ static bool read_file(synth_cache_t *cache, char *why, size_t why_size)
     return ok;
 }
 
-/* Makes a folder and those above it, unless they exist. Returns false on failure, and errno says why. */
+/* Makes a folder and those above it, unless they exist. Its name has to be shorter than PATH. Returns false on failure,
+ * and errno says why: if a folder above cannot be made, the last call fails, too. */
 static bool make_folder(const char *folder)
 {
     char path[PATH];
@@ -275,7 +277,8 @@ synth_schedule_t *synth_cache_schedule(const synth_cache_t *cache, int i, double
     return schedule;
 }
 
-/* Writes all schedules and tries as JSON. */
+/* Writes all schedules and tries as JSON. The text of the topology has no characters that JSON would have to escape.
+ * The caller checks for errors with ferror. */
 static void write_entry(const synth_cache_t *cache, FILE *out)
 {
     fprintf(out, "{\"version\": 1, \"collective\": \"%s\",\n \"topology\": \"%s\",\n \"schedules\": [",

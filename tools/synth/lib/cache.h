@@ -13,8 +13,9 @@ typedef struct synth_cache synth_cache_t;
 /*
  * Opens the entry of a collective that does not combine, and makes the folder if need be. `root` is negative if the
  * collective has none. If the file cannot be read, or is no valid entry, the cache begins empty, `why` names
- * the file, and synth_cache_close replaces it; otherwise `why` is empty. If the folder cannot be made, or the path is
- * too long, the cache works in memory, and only synth_cache_close fails. Returns NULL if memory runs out.
+ * the file, and it is replaced once there is something to write; otherwise `why` is empty. If the folder cannot be
+ * made, or the path is too long, the cache works in memory, and only synth_cache_close fails. Returns NULL if memory
+ * runs out.
  */
 synth_cache_t *synth_cache_open(const char *folder, const synth_topology_t *topology, synth_collective_t collective,
                                 int root, char *why, size_t why_size);
@@ -33,8 +34,8 @@ void synth_cache_keep(synth_cache_t *cache, const synth_schedule_t *schedule, do
  * *is_impossible_p: one of them showed that it has no schedule. */
 int synth_cache_tried(const synth_cache_t *cache, int steps, int chunks, int rounds, bool *is_impossible_p);
 
-/* Notes how far the search for an instance came: `passes` were not cut short. Written by the next synth_cache_keep or
- * by synth_cache_close. */
+/* Notes how far the search for an instance came, if there is room: `passes` were not cut short. What was noted before
+ * never gets less. Written by the next synth_cache_keep or by synth_cache_close. */
 void synth_cache_try(synth_cache_t *cache, int steps, int chunks, int rounds, int passes, bool is_impossible);
 
 /* Writes what is new and frees the cache. Returns false, and says why, if the file could not be written, now or before.

@@ -60,8 +60,12 @@ static uint64_t pair_hash(const synth_topology_t *topology, int rank, int other)
                topology->node_of[rank] == topology->node_of[other]);
 }
 
-/* Splits cells until all ranks of a cell have equal links and groups to every cell. The number of a cell is the number
- * of ranks in the cells before it. Returns how many cells there are. */
+/*
+ * Splits cells until all ranks of a cell have equal links and groups to every cell. The number of a cell is the number
+ * of ranks in the cells before it. Returns how many cells there are. Hashes are sums over links and groups, so they do
+ * not depend on the numbering of the ranks, and topologies that differ in it alone are split alike. Where two hashes
+ * are equal by chance, a cell stays whole, and the search tries its ranks one by one.
+ */
 static int refine(const synth_topology_t *topology, int *cell)
 {
     signature_t signature[SYNTH_MAX_RANKS];
@@ -201,7 +205,7 @@ static char *text_of(const synth_topology_t *topology, const int *place, bool ha
 /*
  * Compares the text of a complete numbering with the least so far, and keeps the smaller one. An equal text gives an
  * automorphism. Returns the level at which the search goes on: this one, or, for an equal text, the one where its path
- * leaves the path of the least text.
+ * leaves the path of the least text. What is below that level on this path mirrors what was searched on the other.
  */
 static int take_leaf(search_t *search, const int *place, int level, bool has_root)
 {
@@ -248,7 +252,8 @@ static int representative(const int *parent, int rank)
     return rank;
 }
 
-/* Whether a rank need not be tried: known automorphisms that keep the path map a rank that was tried onto it. */
+/* Whether a rank need not be tried: known automorphisms that keep the path map a rank that was tried onto it, one after
+ * another if need be. Then both lead to the same texts. */
 static bool is_tried(const search_t *search, int level, const bool *tried, int rank)
 {
     int parent[SYNTH_MAX_RANKS], ranks = search->topology->ranks;
@@ -275,8 +280,12 @@ static bool is_tried(const search_t *search, int level, const bool *tried, int r
     return false;
 }
 
-/* Searches the numberings that refine a partition into cells: singles out each rank of the first cell with several
- * ranks. Returns the level at which the search goes on; below `level`, the caller returns at once, too. */
+/*
+ * Searches the numberings that refine a partition into cells: singles out each rank of the first cell with several
+ * ranks. The rank keeps the number of the cell, and the others get the next one, since one more rank is before them.
+ * Returns the level at which the search goes on. If that is less than the caller's own level, the caller returns it at
+ * once, too. After a failure, or if the search was cut short, all levels end without further trials.
+ */
 static int descend(search_t *search, const int *coarse, int level, bool has_root)
 {
     int cell[SYNTH_MAX_RANKS], ranks = search->topology->ranks, cell_size[SYNTH_MAX_RANKS] = {0}, split_cell = -1;
@@ -322,7 +331,7 @@ bool synth_canon_find(const synth_topology_t *topology, int root, synth_canon_t 
         return false;
     }
     search->topology = topology;
-    for (int rank = 0; root >= 0 && rank < topology->ranks; ++rank) {
+    for (int rank = 0; root >= 0 && rank < topology->ranks; ++rank) { /* the root has a cell of its own, the first */
         cell[rank] = rank != root;
     }
     descend(search, cell, 0, root >= 0);

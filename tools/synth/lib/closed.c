@@ -59,7 +59,7 @@ static int rank_at(const synth_shape_t *shape, int node, int position)
     return shape->rank_of[node % shape->nodes * shape->gpus + position];
 }
 
-/* Returns where a rank is: node * gpus + position. */
+/* Returns where a rank is: node * gpus + position. Every rank has a place (synth_shape), so the loop ends. */
 static int place_of(const synth_shape_t *shape, int rank)
 {
     int place = 0;
@@ -107,7 +107,8 @@ typedef struct {
  * Divides chunks among steps. What crosses to other nodes in one step is spread within them in the next. Links within
  * nodes are q = inside / port times as fast as a port, so each step has 1/q of the chunks of the step before.
  * `before_last` chunks cross in the last step but one, and `last` in the last one. Those of the last step cannot be
- * spread any more: all ranks of the node got them in the first step, and send them to all ranks of the other nodes.
+ * spread any more: all ranks of the node got them in the first step, and each sends them to the rank of its position on
+ * every other node. If there are too many chunks, only parts->chunks is set, to more than any limit allows.
  */
 static void divide_chunks(const synth_shape_t *shape, int steps, int64_t before_last, int last, parts_t *parts)
 {
@@ -146,7 +147,9 @@ static bool choose_parts(const synth_shape_t *shape, int steps, int most_chunks,
     return fits(parts->chunks, most_chunks, parts->chunks * sends_per_chunk);
 }
 
-/* Adds the sends of an all-gather that bring the chunks of one rank to all others. Returns false if memory runs out. */
+/* Adds the sends of an all-gather that bring the chunks of one rank to all others: every chunk is spread in the rank's
+ * own node in step 0, crosses to the other nodes in the step that it belongs to, and is spread there in the next one.
+ * Returns false if memory runs out. */
 static bool gather_from(synth_schedule_t *schedule, const synth_shape_t *shape, const parts_t *parts, int steps,
                         int node, int position)
 {
@@ -193,7 +196,8 @@ static synth_schedule_t *nodes_allgather(const synth_topology_t *topology, const
 }
 
 /* Makes a gather or scatter on nodes. What an all-gather brings to one rank is a gather that takes no more rounds;
- * reversed, it is a scatter. Returns NULL if steps or chunks do not allow it, or if memory runs out. */
+ * reversed, it is a scatter, since these machines have equal links in both directions. Returns NULL if steps or chunks
+ * do not allow it, or if memory runs out. */
 static synth_schedule_t *nodes_rooted(const synth_topology_t *topology, const synth_shape_t *shape,
                                       synth_collective_t collective, int root, int steps, int most_chunks)
 {
@@ -261,8 +265,8 @@ static synth_schedule_t *nodes_alltoall(const synth_topology_t *topology, const 
 /*
  * Adds the sends of one chunk that goes by the position `via`: from the root to that position of its node in `step`,
  * from there to the other nodes, and within each node as soon as it is there. If `distance` is 0, the chunk crosses to
- * all nodes at once; else it crosses to the node so many further on, which passes it on to the others. Returns false if
- * memory runs out.
+ * all nodes at once, and has arrived everywhere after step + 2. Otherwise it crosses to the node so many further on,
+ * which passes it on to the others, and has arrived after step + 3. Returns false if memory runs out.
  */
 static bool broadcast_by(synth_schedule_t *schedule, const synth_shape_t *shape, int chunk, int root_place, int via,
                          int distance, int step)
@@ -298,9 +302,9 @@ static bool broadcast_by(synth_schedule_t *schedule, const synth_shape_t *shape,
 
 /*
  * Makes a broadcast on nodes in two steps, of two chunks. In step 0 the root sends both chunks to the other ranks of
- * its node, and to the rank of its position on each other node. In step 1 these ranks spread chunk 0 in their nodes,
- * and each other rank of the root's node sends chunk 1 to the rank of its position on each other node. Returns NULL if
- * the limits do not allow it or memory runs out.
+ * its node, and chunk 0 to the rank of its position on each other node. In step 1 those ranks spread chunk 0 in their
+ * nodes, and every rank of the root's node, the root too, sends chunk 1 to the rank of its position on each other node.
+ * Returns NULL if the limits do not allow it or memory runs out.
  */
 static synth_schedule_t *nodes_broadcast_two_steps(const synth_topology_t *topology, const synth_shape_t *shape,
                                                    int root, int most_chunks)
@@ -324,9 +328,12 @@ static synth_schedule_t *nodes_broadcast_two_steps(const synth_topology_t *topol
     return synth_schedule_finish(topology, schedule, 2, ok);
 }
 
-/* Makes a broadcast on nodes. Each position does what complete_broadcast does, between nodes, with one step before and
- * one step after within nodes. `per_node`: how many chunks each node gets from the root in one step. Returns NULL if
- * steps or chunks do not allow it, or if memory runs out. */
+/*
+ * Makes a broadcast on nodes. The ranks of each position do what complete_broadcast does, with nodes in place of ranks,
+ * and with one step before and one step after it within nodes. So there are three steps at least; the last wave crosses
+ * to all nodes at once, since nodes can no longer pass it on. `per_node`: how many chunks each node gets from the
+ * root's node in one step, by each position. Returns NULL if steps or chunks do not allow it, or if memory runs out.
+ */
 static synth_schedule_t *nodes_broadcast(const synth_topology_t *topology, const synth_shape_t *shape, int root,
                                          int steps, int per_node, int most_chunks)
 {

@@ -54,6 +54,8 @@ synth_demand_t *synth_demand_new(synth_collective_t collective, int ranks, int r
         synth_demand_free(demand);
         return NULL;
     }
+    /* Blocks follow one another. A block is what one rank sends, for a scatter what one rank receives; a broadcast has
+     * one. The block of an all-to-all is cut once more, by receivers. */
     for (int chunk = 0; chunk < demand->count; ++chunk) {
         int block = chunk / chunks, source = block;
         uint64_t wanted = all_ranks;

@@ -84,8 +84,8 @@ static void clear_loads(loads_t *loads)
     memset(loads->group, 0, sizeof(int) * (size_t)loads->topology->group_count);
 }
 
-/* Removes the sends that no rank needs, and completes the schedule. Takes ownership. If not all sends were added (`ok`
- * is false) or memory runs out, frees it and returns NULL. */
+/* Removes the sends that no rank needs, and then gives each step the rounds that the others need. Takes ownership of
+ * the schedule. If not all sends were added (`ok` is false) or memory runs out, frees it and returns NULL. */
 static synth_schedule_t *prune_and_finish(const synth_topology_t *topology, synth_schedule_t *schedule, int steps,
                                           bool ok)
 {
@@ -119,7 +119,9 @@ synth_schedule_t *synth_shortest(const synth_topology_t *topology, synth_collect
             }
         }
     }
-    /* Backwards: in each step, those have to receive that want a chunk or send it in a later step. */
+    /* Backwards: in each step, those have to receive that want a chunk or send it in a later step. A rank receives in
+     * the step before its distance, from a rank that is one link nearer; there is one, since all ranks can be reached.
+     */
     for (int step = steps - 1; ok && step >= 0; --step) {
         clear_loads(&loads);
         for (int i = 0; ok && i < demand->count; ++i) {
@@ -185,7 +187,8 @@ static bool helps(const greedy_t *greedy, int chunk, int from, int to)
            greedy->distance[to][only_target] < greedy->distance[from][only_target];
 }
 
-/* Returns the chunk with the fewest holders of those that it helps to send over a link; -1 if there is none. */
+/* Returns the chunk with the fewest holders of those that it helps to send over a link; -1 if there is none. What comes
+ * to a rank in this step counts as held, but can be sent on only in the next one. */
 static int rarest_chunk(const greedy_t *greedy, int link)
 {
     const synth_link_t *ends = &greedy->topology->links[link];
@@ -296,8 +299,8 @@ static bool is_clique(const synth_topology_t *topology, const int *set, int coun
 }
 
 /* Makes the all-reduce of synth_two_level from the halves and pairs that were found. In step 0, both half[i] and its
- * twin add up chunk i of their halves; in step 1 they exchange these sums; in step 2 they send the result to their
- * halves. NULL if memory runs out. */
+ * twin add up chunk i of their halves; in step 1 they exchange these sums, and each adds the other's to its own; in
+ * step 2 they send the result to their halves. NULL if memory runs out. */
 static synth_schedule_t *build_two_level(const synth_topology_t *topology, const int *half, const int *other,
                                          const int *twin, int count)
 {
@@ -338,7 +341,7 @@ synth_schedule_t *synth_two_level(const synth_topology_t *topology)
     if (ranks % 2 != 0 || ranks < 4 || ranks > MOST_RANKS) {
         return NULL;
     }
-    for (uint64_t set = 1; set < UINT64_C(1) << ranks; set += 2) { /* rank 0 is in it */
+    for (uint64_t set = 1; set < UINT64_C(1) << ranks; set += 2) { /* rank 0 is in it, so each split is tried once */
         int half[MOST_RANKS], other[MOST_RANKS], twin[MOST_RANKS], in_count = 0, out_count = 0;
 
         if (__builtin_popcountll(set) != count) {

@@ -113,7 +113,8 @@ static void count_nvlinks(const nvml_t *nvml, device_t device, int gpu, const pc
 
 /*
  * Adds the hubs of the PCIe tree. At each level, the GPUs whose closest common ancestor is at that level or at a closer
- * one lie below one hub. Every GPU of a hub adds it, and synth_machine_hub keeps one. A hub above all GPUs is left out.
+ * one lie below one hub. Every GPU of a hub adds it, and synth_machine_hub keeps one. It has room for a hub of each GPU
+ * at each level, so it does not fail. A hub above all GPUs is left out.
  * NVML does not tell how fast a hub is, so it counts as being as fast as the fastest port below it.
  */
 static void add_hubs(const nvml_t *nvml, device_t *device, synth_machine_t *machine)
@@ -149,7 +150,8 @@ static void add_hubs(const nvml_t *nvml, device_t *device, synth_machine_t *mach
 }
 
 /* Asks NVML for all GPUs and what joins them. Returns MSCCLPP_ERR_NOT_SUPPORTED and why if there are too few or too
- * many GPUs, or if NVML fails. */
+ * many GPUs, or if NVML does not tell their number or the address of one. What else it does not tell counts as unknown,
+ * and NVLinks and hubs that it does not tell are left out. */
 static mscclpp_status_t query_machine(const nvml_t *nvml, synth_machine_t *machine, char *why, size_t why_size)
 {
     device_t device[SYNTH_MAX_RANKS];

@@ -66,7 +66,8 @@ static bool is_gpu(const struct hwloc_pcidev_attr_s *device)
 }
 
 /* Lists the GPUs in hwloc's order, which is that of the PCI bus, with their addresses and the rates of their ports.
- * Returns how many there are; those beyond SYNTH_MAX_RANKS are counted, but not listed. */
+ * `gpu` has room for SYNTH_MAX_RANKS. Returns how many there are; those beyond SYNTH_MAX_RANKS are counted, but not
+ * listed. */
 static int find_gpus(const hwloc_t *hwloc, hwloc_topology_t topology, hwloc_obj_t *gpu, synth_machine_t *machine)
 {
     int count = 0;
@@ -99,7 +100,8 @@ static bool lies_below(hwloc_obj_t object, hwloc_obj_t above)
 }
 
 /* Adds a hub for each object above a GPU, a bridge or a socket, that has some of the other GPUs below it, but not all.
- * If hwloc does not tell how fast the hub is, it is assumed to be as fast as the fastest port below it. */
+ * If hwloc does not tell how fast the hub is, it is assumed to be as fast as the fastest port below it. The objects
+ * form a tree, so there are fewer sets of GPUs than GPUs, and the machine has room for all hubs. */
 static void add_hubs_above(const hwloc_obj_t *gpu, int gpu_number, synth_machine_t *machine)
 {
     uint64_t all_gpus = UINT64_MAX >> (64 - machine->gpus);

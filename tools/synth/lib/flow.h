@@ -16,7 +16,8 @@ void synth_flow_free(synth_flow_t *flow);
 /* Adds an arc and returns its position: 0, 1, ... At most as many as synth_flow_new was told of. */
 int synth_flow_arc(synth_flow_t *flow, int from, int to, int64_t capacity);
 
-/* Gives an arc another capacity, and takes all flow away from it. */
+/* Gives an arc another capacity, and takes all flow away from it. If there is any flow, it has to be done for all arcs,
+ * for what flows into a vertex has to flow out again. */
 void synth_flow_set(synth_flow_t *flow, int arc, int64_t capacity);
 
 /* Adds as much flow as possible to the present flow, at most `most`, and returns how much it added. */

@@ -237,8 +237,9 @@ static bool add_cut(program_t *program, int root, int way)
 
 /*
  * Looks for violated cuts and adds them: for one root of each class, computes the flow from it to each other rank, and
- * to it, through what the current solution gives its trees. A flow below the root's share yields a cut. Returns how
- * many cuts were added, or -1 if memory or the room for cuts runs out.
+ * to it, through what the current solution gives its trees. A flow to the root is computed as one from it, with all
+ * links turned round. A flow below the root's share yields a cut. Returns how many cuts were added, or -1 if memory or
+ * the room for cuts runs out.
  */
 static int add_violated_cuts(program_t *program)
 {
@@ -369,7 +370,8 @@ static void write_result(const program_t *program, synth_free_roots_t *result)
 
 /*
  * Solves the program and writes the result. Alternates between the simplex method and the search for violated cuts
- * until there are none. On any error the result is not complete; the caller frees what the program holds.
+ * until there are none. Too many rows are MSCCLPP_ERR_NOT_SUPPORTED; too many cuts are MSCCLPP_ERR_NO_MEMORY, as if
+ * memory had run out. On any error the result is not complete; the caller frees what the program holds.
  */
 static mscclpp_status_t solve(program_t *program, double deadline, synth_free_roots_t *result)
 {

@@ -179,7 +179,7 @@ static void try_closed(search_t *search, synth_rational_t bound)
 }
 
 /* Adds schedules that need no search: first by shortest paths, then by the greedy choice. Fewer chunks come first, as
- * they take less time; many links with many chunks are left out. One schedule is made even if the time is up. */
+ * they take less time; many links with many chunks are left out. That of the fewest is made even if the time is up. */
 static void try_direct(search_t *search, synth_rational_t bound)
 {
     const synth_topology_t *topology = search->topology;
@@ -207,7 +207,7 @@ static void try_direct(search_t *search, synth_rational_t bound)
 /*
  * Adds schedules of packed trees, which keep the links of the bottleneck busy all the time. The number of units doubles
  * until a schedule meets the bound. If neither steps nor chunks are asked for, the front also gets one turn of
- * the trees, for pipelines. Does nothing unless the dual is an all-gather or a broadcast.
+ * the trees, for pipelines. Does nothing if the dual is no all-gather or broadcast, or if the bound is met already.
  */
 static void try_trees(search_t *search, synth_rational_t bound)
 {
@@ -278,8 +278,8 @@ static int list_tries(const search_t *search, int steps, synth_rational_t bound,
 
 /*
  * Looks for one schedule by satisfiability: first for one that has all symmetries, then for any, on pass 0 with only a
- * quarter of the time. What is found goes to the front and the cache; what was tried in vain is noted in `try` and in
- * the cache, unless it was cut short.
+ * quarter of the time. Only the second one can show that there is none. What is found goes to the front and the cache;
+ * what was tried in vain is noted in `try` and in the cache, unless it was cut short.
  */
 static void search_one(search_t *search, int steps, try_t *try, size_t pass)
 {
@@ -449,8 +449,8 @@ static void label_proven(search_t *search, int steps, synth_rational_t bound)
     }
 }
 
-/* Labels the points whose number of steps was not searched. Their bound is the one for any number of steps or, if that
- * is larger, the one that a formula gives for their number. */
+/* Labels the points whose number of steps was not searched: they have no bound yet. Their bound is the one for any
+ * number of steps or, if that is larger, the one that a formula gives for their number. */
 static void label_others(search_t *search, synth_rational_t any_steps_bound)
 {
     for (int i = 0; i < search->front->count; ++i) {

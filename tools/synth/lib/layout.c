@@ -55,7 +55,9 @@ synth_place_t synth_layout_target(const synth_layout_t *layout, int rank, int ch
     }
 }
 
-/* Returns where a rank has a chunk before the first step; nowhere if it does not have it. */
+/* Returns where a rank has a chunk before the first step; nowhere if it does not have it. If partial sums travel, every
+ * rank has a value of its own for every chunk. In place, the chunk lies in the output already, except where partial
+ * sums of a reduce-scatter travel. */
 static synth_place_t home_of(const synth_layout_t *layout, int rank, int chunk)
 {
     int index, source;
@@ -84,7 +86,7 @@ static int by_receiver(const void *left, const void *right)
                                 : a->chunk - b->chunk;
 }
 
-/* The way of a chunk. Its sends are a range of the list of sends sorted by chunk. */
+/* The path of a chunk: its sends, which are a range of the list of sends sorted by chunk. */
 typedef struct {
     int chunk, class; /* class: chunks of one class may exchange their numbers */
     int first, count; /* the range of its sends */
@@ -98,9 +100,10 @@ static int by_chunk(const void *left, const void *right)
     return a->chunk != b->chunk ? a->chunk - b->chunk : by_receiver(left, right);
 }
 
-static const synth_send_t *sends_of_paths; /* for by_way: the list that the paths refer to */
+static const synth_send_t *sends_of_paths; /* for by_way, since qsort passes no context: the list of the paths' sends */
 
-/* For qsort: orders paths by class, then by their sends, so that chunks that go the same way become neighbours. */
+/* For qsort: orders paths by class, then by the steps and ranks of their sends. So chunks of one class that take the
+ * same path become neighbours, in the order of their numbers. */
 static int by_way(const void *left, const void *right)
 {
     const path_t *a = left, *b = right;
@@ -129,8 +132,8 @@ static int class_of(const synth_schedule_t *schedule, int chunk)
     return schedule->whole ? chunk : chunk / class_size; /* whole inputs are added up by their numbers */
 }
 
-/* Exchanges the numbers of chunks of one class such that chunks that go the same way are neighbours. Returns false if
- * memory runs out. */
+/* Exchanges the numbers of chunks of one class such that chunks that take the same path are neighbours. Leaves the
+ * sends sorted by_receiver, which place_sends and synth_moves_add count on. Returns false if memory runs out. */
 static bool renumber(synth_schedule_t *schedule)
 {
     int count = schedule->whole ? schedule->chunks * schedule->ranks : schedule->count;
@@ -162,9 +165,12 @@ static bool renumber(synth_schedule_t *schedule)
     return ok;
 }
 
-/* Decides where each send arrives: in a slot of the receiver's scratch if its value is added or the manner needs slots
- * for all, otherwise at its final place. A chunk that has no place in the output and cannot stay in its slot gets a
- * place in the scratch: with packets behind all packets, else behind the slots. */
+/*
+ * Decides where each send arrives: in a slot of the receiver's scratch if its value is added or the manner needs slots
+ * for all, otherwise at its final place. A chunk that has no place in the output gets one in the scratch if it is a
+ * sum, or if it has no slot that it could stay in: with packets behind all packets, else behind the slots. The sends
+ * have to be sorted by step, so that the first one that brings a chunk to a rank sets first_step.
+ */
 static void place_sends(synth_layout_t *layout)
 {
     const synth_schedule_t *schedule = layout->schedule;
@@ -244,6 +250,7 @@ synth_place_t synth_layout_at(const synth_layout_t *layout, int rank, int chunk,
 {
     int entry = rank * layout->count + chunk;
 
+    /* Chunks that stay in their slot have no new home: whoever passes them on reads the slot. */
     return layout->first_step[entry] < step && layout->new_home[entry].buffer != 0 ? layout->new_home[entry]
                                                                                    : layout->home[entry];
 }
@@ -309,7 +316,8 @@ static int by_ends(const void *left, const void *right)
     return 0;
 }
 
-/* Whether `next` begins at every end where `move` stops, within the same block. */
+/* Whether `next` begins at every end where `move` stops, within the same block. The scratch ('s' and 't') is not cut
+ * into blocks. */
 static bool follows(const synth_layout_t *layout, const synth_move_t *move, const synth_move_t *next)
 {
     bool is_adjacent = move->order == next->order && move->count == next->count;
@@ -348,7 +356,7 @@ static synth_place_t slot_of(const synth_layout_t *layout, int send)
     return (synth_place_t){'s', layout->slot[send]};
 }
 
-/* Returns where at the receiver the data of a send arrive. */
+/* Returns where at the receiver the data of a send arrive: in its slot, or at the chunk's new home if it has none. */
 static synth_place_t target_of(const synth_layout_t *layout, int number)
 {
     const synth_send_t *send = &layout->schedule->sends[number];
@@ -357,7 +365,8 @@ static synth_place_t target_of(const synth_layout_t *layout, int number)
                                      : layout->new_home[send->to * layout->count + send->chunk];
 }
 
-/* Returns the send whose packets `send` passes on from the slot where they arrived; -1 if `send` reads a buffer. */
+/* Returns the send whose packets `send` passes on from the slot where they arrived; -1 if `send` reads a buffer. Only
+ * what arrived in an earlier step, and was not added, can be passed on. */
 static int relayed_send(const synth_layout_t *layout, const synth_send_t *send)
 {
     int final_send = layout->final_send[send->from * layout->count + send->chunk];

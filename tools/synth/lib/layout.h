@@ -86,7 +86,8 @@ void synth_moves_relay(const synth_layout_t *layout, int rank, int step, synth_m
 /* Adds a move for each sum after a step: the rank's own value and the slots, sorted by sender, into the target. */
 void synth_moves_add(const synth_layout_t *layout, int rank, int step, synth_moves_t *moves);
 
-/* Adds a move for each chunk that ends in a slot: from the slot to its place in the output. */
+/* Adds a move for each chunk that ends in a slot: from the slot to its place in the output. With packets and in
+ * pipelines only, where every send has a slot. */
 void synth_moves_unpack(const synth_layout_t *layout, int rank, synth_moves_t *moves);
 
 /* Adds a move for each chunk of a rank's input that belongs in its own output. */

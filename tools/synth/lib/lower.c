@@ -70,8 +70,8 @@ void synth_lower_own(synth_writer_t *writer, const synth_layout_t *layout, int r
     synth_moves_destroy(&moves);
 }
 
-/* Writes the additions of whole inputs into the output. All ranks add in the order of the ranks, so that all get the
- * same bits. */
+/* Writes the additions of whole inputs into the output, from where they lie after the last step. All ranks add in the
+ * order of the ranks, so that all get the same bits. */
 static void add_inputs(synth_writer_t *writer, const synth_layout_t *layout, int rank)
 {
     int chunks = layout->schedule->chunks;
@@ -91,7 +91,8 @@ static void add_inputs(synth_writer_t *writer, const synth_layout_t *layout, int
 }
 
 /* Writes the operations of the selected block, with signals. First each rank tells those that send to it that it has
- * started: only then may they write into its buffers. */
+ * started: only then may they write into its buffers. At each "nop" the threads of the block meet, so that no thread
+ * signals before all have put, and none reads before all signals have come. */
 static void write_with_signals(synth_writer_t *writer, const synth_layout_t *layout, int rank)
 {
     const synth_schedule_t *schedule = layout->schedule;

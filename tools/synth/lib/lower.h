@@ -31,7 +31,8 @@ char *synth_lower(const synth_topology_t *topology, const synth_schedule_t *sche
 
 /*
  * Parses a plan, checks it, and simulates some launches back to back (MSCCLPP_PLAN_LAUNCHES). Returns false, and says
- * why, if anything is wrong with it. *checked: whether the results were compared with what the collective asks for.
+ * why, if anything is wrong with it; if memory runs out, `why` may stay as it was. *checked: whether the results were
+ * compared with what the collective asks for.
  */
 bool synth_prove(const char *text, size_t size, bool *checked, char *why, size_t why_size);
 

@@ -14,7 +14,8 @@ static void write_sums(synth_writer_t *writer, const synth_layout_t *layout, int
     }
 }
 
-/* Returns the slot of a chunk of some rank's input at `rank`. The rank's own input has slots from `own_slots` on. */
+/* Returns the slot of a chunk of some rank's input at `rank`. The rank's own input has slots from `own_slots` on; each
+ * other input has come whole, since whole inputs travel by an all-gather. */
 static synth_place_t slot_of(const synth_layout_t *layout, int rank, int source, int index, int own_slots)
 {
     int chunk = source * layout->schedule->chunks + index;
@@ -61,8 +62,9 @@ static void add_inputs(synth_writer_t *writer, const synth_layout_t *layout, int
     synth_moves_destroy(&sum);
 }
 
-/* Writes the operations of the selected block. `own_slots`: the first slot for the rank's own input, which is used if
- * whole inputs travel. */
+/* Writes the operations of the selected block. In each step, what is sent from buffers comes before relays and sums,
+ * which wait for packets. Outputs are filled after the last step. `own_slots`: the first slot for the rank's own input,
+ * which is used if whole inputs travel. */
 static void write_block(synth_writer_t *writer, const synth_layout_t *layout, int rank, int own_slots)
 {
     const synth_schedule_t *schedule = layout->schedule;

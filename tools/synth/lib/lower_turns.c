@@ -27,7 +27,8 @@ typedef struct {
     int parent[2];        /* [UP]: the rank that it sends to; [DOWN]: the rank that sends to it; -1: none */
 } position_t;
 
-/* Returns the place of a rank in the trees of a chunk. */
+/* Returns the place of a rank in the trees of a chunk. Each rank has one parent at most on either way, as
+ * synth_has_trees has found. */
 static position_t position_of(const synth_schedule_t *schedule, int rank, int chunk)
 {
     position_t position = {{0, 0}, {-1, -1}};
@@ -101,7 +102,8 @@ static int power_of_two(int number)
 }
 
 /* Returns the bytes of a chunk in one turn. It is a power of two, and so small that a slot of the scratch has room for
- * the turns of all credits. */
+ * the turns of all credits. All numbers that are divided here are powers of two, so nothing is lost; instances are, too
+ * (synth_turns_instances). */
 static uint64_t unit_of(const synth_layout_t *layout, int instances)
 {
     uint64_t unit = MOST_UNIT;
@@ -183,7 +185,8 @@ static void write_copy(synth_writer_t *writer, int rank, synth_place_t from, syn
 
 /* Writes the operations of a block on the way up: in each turn it adds what its children send to its own value, and
  * sends the sum to its parent. The root, which has no parent, sends it down instead, and copies it to its output if it
- * belongs there. Credits are given before the turns and taken back after them. */
+ * belongs there. The children get a credit back as soon as their slots are added up. CREDITS credits are given to them
+ * before the turns, and taken back from those that the block sends to after them. */
 static void write_up(synth_writer_t *writer, const synth_layout_t *layout, const position_t *position, int rank,
                      int chunk, uint64_t unit)
 {
@@ -222,7 +225,8 @@ static void write_up(synth_writer_t *writer, const synth_layout_t *layout, const
 }
 
 /* Writes the operations of a block on the way down: in each turn it sends what came from its parent on to its children,
- * and copies it to the output if it belongs there. Credits are given before the turns and taken back after them. */
+ * and copies it to the output if it belongs there. Only then has the slot been read, and the parent gets a credit.
+ * CREDITS credits are given to the parent before the turns, and taken back from the children after them. */
 static void write_down(synth_writer_t *writer, const synth_layout_t *layout, const position_t *position, int rank,
                        int chunk, uint64_t unit)
 {

@@ -73,7 +73,7 @@ static bool fit_nvlinks(const synth_machine_t *machine, char *why, size_t why_si
 }
 
 /* Adds the links that NVLinks make, of `mbps` for each NVLink. Those that go only through a switch share the NVLink
- * ports of their GPUs. Returns false if memory runs out. */
+ * ports of their GPUs. The topology must have no other links yet. Returns false if memory runs out. */
 static bool add_nvlinks(const synth_machine_t *machine, int mbps, synth_topology_t *topology)
 {
     bool is_switched[SYNTH_MAX_LINKS] = {false};
@@ -105,8 +105,8 @@ static bool add_nvlinks(const synth_machine_t *machine, int mbps, synth_topology
     return true;
 }
 
-/* Adds links over PCIe between GPUs that NVLink does not join. They share the ports of the GPUs and the ways up of the
- * hubs. Returns false if memory runs out. */
+/* Adds links over PCIe between GPUs that NVLink does not join, unless the rate of one of them is unknown. They share
+ * the ports of the GPUs and the ways up of the hubs. Returns false if memory runs out. */
 static bool add_pcie(const synth_machine_t *machine, synth_topology_t *topology)
 {
     bool is_pcie[SYNTH_MAX_LINKS] = {false};
@@ -177,7 +177,8 @@ static bool reduce_rates(synth_topology_t *topology, char *why, size_t why_size)
     return true;
 }
 
-/* Writes the message, for `why` may have another one by then. Returns the status, so that the caller can return it. */
+/* Writes the message, for `why` may say by then which GPUs NVLinks do not join. Returns the status, so that the caller
+ * can return it. */
 static mscclpp_status_t out_of_memory(char *why, size_t why_size)
 {
     snprintf(why, why_size, "no memory");

@@ -166,7 +166,8 @@ static int pcie_mbps_of(const reader_t *reader)
     return mbps >= 1 && mbps < 1e6 ? (int)lround(mbps) : 0;
 }
 
-/* Handles the start of a <gpu>: stores its number, PCI address and rate, and notes it in all elements around it. */
+/* Handles the start of a <gpu>, which is on the stack already: stores its number, and the PCI address and rate of the
+ * <pci> around it, and notes it in all elements that it stands in. Numbers have to differ: they become ranks. */
 static bool begin_gpu(reader_t *reader)
 {
     synth_machine_t *machine = reader->machine;
@@ -203,7 +204,8 @@ static bool begin_gpu(reader_t *reader)
     return true;
 }
 
-/* Handles the start of an <nvlink>: notes it if it belongs to a GPU. Those of network cards and CPUs are ignored. */
+/* Handles the start of an <nvlink>, which is on the stack already: notes it if it belongs to a GPU, which is the one
+ * that began last. Those of network cards and CPUs are ignored. */
 static bool begin_nvlink(reader_t *reader)
 {
     const level_t *parent = reader->depth > 1 ? &reader->stack[reader->depth - 2] : NULL;
@@ -270,8 +272,8 @@ static int fastest_port(const synth_machine_t *machine)
     return mbps;
 }
 
-/* Handles the end of an element. A PCIe switch or a socket with GPUs becomes a hub. The file does not tell how fast a
- * socket is; it is assumed to be as fast as the fastest port. */
+/* Handles the end of an element, where all GPUs within it are known. A PCIe switch or a socket with GPUs becomes a hub.
+ * The file does not tell how fast a socket is; it is assumed to be as fast as the fastest port so far. */
 static bool end_element(reader_t *reader, const char *element)
 {
     level_t *level = reader->depth > 0 ? &reader->stack[reader->depth - 1] : NULL;
@@ -360,7 +362,8 @@ static bool read_all(reader_t *reader)
 }
 
 /* Copies the machine with the GPUs sorted by their numbers, so that these become ranks, and finds out where the NVLinks
- * lead to. Hubs above all GPUs limit nothing and are left out, and so are NVLinks to GPUs that are not in the file. */
+ * lead to. Hubs above all GPUs limit nothing and are left out, and so are NVLinks to GPUs that are not in the file.
+ * Hubs always find room, since both machines have room for equally many. */
 static bool sort_machine(reader_t *reader, synth_machine_t *sorted)
 {
     const synth_machine_t *machine = reader->machine;

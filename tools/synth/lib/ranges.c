@@ -66,8 +66,9 @@ double synth_cost(const synth_topology_t *topology, const synth_schedule_t *sche
     return fixed + slope * bytes;
 }
 
-/* Finds the candidate that is the first to become faster than the current one as messages grow. Returns its position,
- * and in *crossing_p the size in bytes at which it does; returns `count` if there is none. */
+/* Finds the candidate that is the first to become faster than the current one as messages grow; of several, the one
+ * with the smallest slope. Returns its position, and in *crossing_p the size in bytes at which it does; returns `count`
+ * if there is none. */
 static int next_after(const synth_candidate_t *candidates, int count, int current, double *crossing_p)
 {
     int next = count;
@@ -86,8 +87,9 @@ static int next_after(const synth_candidate_t *candidates, int count, int curren
     return next;
 }
 
-/* Gives each candidate the range of sizes for which it is the fastest. Candidates that are never the fastest keep an
- * empty range. */
+/* Gives each candidate the range of sizes for which it is the fastest. Goes from candidate to candidate as messages
+ * grow. Each has a smaller slope than the one before, so this ends. Candidates that are never the fastest keep an empty
+ * range, and so does one that is overtaken at a size below those still to be given. */
 static void share_sizes(synth_candidate_t *candidates, int count)
 {
     int current = 0;

@@ -177,7 +177,7 @@ static void add_to_group(reader_t *reader, int link)
             return;
         }
     }
-    reader->links[reader->link_count++] = link;
+    reader->links[reader->link_count++] = link; /* no link comes twice, so there is room */
 }
 
 /* Returns the first group with this name, or NULL. *position_p is its position in "groups". */
@@ -218,7 +218,7 @@ static bool add_product(reader_t *reader, const mscclpp_json_t *group, const cha
     return true;
 }
 
-/* Adds the links of a group, and of the groups that it holds, to the list of links. Refuses one that holds itself. */
+/* Adds a group's links, and those of groups that it holds, to the list of links. Refuses a group that holds itself. */
 static bool collect_links(reader_t *reader, const mscclpp_json_t *group, int position)
 {
     const mscclpp_json_t *links = mscclpp_json_get(group, "links"), *inner_names = mscclpp_json_get(group, "groups");
@@ -302,7 +302,7 @@ static bool read_groups(reader_t *reader, const mscclpp_json_t *groups)
     for (const mscclpp_json_t *group = groups->first; group != NULL; group = group->next, ++position) {
         const char *name = mscclpp_json_get(group, "name")->text;
 
-        find_group(reader, name, &first_position);
+        find_group(reader, name, &first_position); /* finds this one, or one before it with the same name */
         if (first_position != position) {
             return refuse(reader, "there are two groups \"%.60s\"", name);
         }
@@ -314,7 +314,7 @@ static bool read_groups(reader_t *reader, const mscclpp_json_t *groups)
         if (reader->link_count == 0) {
             return refuse(reader, "group \"%.60s\" has no links", name);
         }
-        capacity = (int)mscclpp_json_get(group, "cap")->number;
+        capacity = (int)mscclpp_json_get(group, "cap")->number; /* collect_links has checked it */
         if (!synth_topology_group(reader->topology, name, capacity, reader->links, reader->link_count)) {
             return refuse(reader, "no memory");
         }
@@ -503,7 +503,7 @@ static bool read_msccl(reader_t *reader, const mscclpp_json_t *root)
             }
         }
     }
-    if (switches != NULL && !expect_array(reader, switches, "\"switches\"")) {
+    if (switches != NULL && !expect_array(reader, switches, "\"switches\"")) { /* they need all links */
         return false;
     }
     for (const mscclpp_json_t *item = switches != NULL ? switches->first : NULL; item != NULL; item = item->next) {

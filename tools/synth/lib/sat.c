@@ -56,7 +56,7 @@ static int should_end(void *context)
     return mscclpp_now() > encoding->deadline || (encoding->stop != NULL && *encoding->stop != 0);
 }
 
-/* Adds a clause to the solver. */
+/* Adds a clause to the solver: one of the literals has to be true. */
 static void add_clause(encoding_t *encoding, int count, const int *literals)
 {
     for (int i = 0; i < count; ++i) {
@@ -65,7 +65,8 @@ static void add_clause(encoding_t *encoding, int count, const int *literals)
     ccadical_add(encoding->solver, 0);
 }
 
-/* Returns the chunk that a symmetry maps the given chunk onto. */
+/* Returns the chunk that a symmetry maps the given chunk onto: blocks, and the parts of an all-to-all's block, go with
+ * their ranks; the place of the chunk within them stays. A broadcast has one block, of the root, which stays. */
 static int chunk_image(const encoding_t *encoding, const unsigned char *map, int chunk)
 {
     const synth_demand_t *demand = encoding->demand;
@@ -91,7 +92,8 @@ static int link_image(const encoding_t *encoding, const unsigned char *map, int 
 }
 
 /* Numbers the classes of pairs of chunk and rank, and of chunk and link, and marks the first chunk of each class of
- * chunks. Returns false if memory runs out. */
+ * chunks. The symmetries have to form a group: then one pass over them finds a whole class. Returns false if memory
+ * runs out; the caller frees what was allocated. */
 static bool classify(encoding_t *encoding)
 {
     const synth_topology_t *topology = encoding->topology;
@@ -180,8 +182,11 @@ static int *send_entry(encoding_t *encoding, int step, int chunk, int link)
                            encoding->send_class[chunk * encoding->topology->link_count + link]];
 }
 
-/* Gives each entry its variable, step by step, in the order in which the clauses name them. Entries whose value is
- * known become ALWAYS or stay NEVER. */
+/*
+ * Gives each entry its variable, step by step. Entries whose value is known become ALWAYS or stay NEVER, as calloc left
+ * them: a chunk is always at its source, and at the end wherever it is wanted; it is nowhere before `earliest`, and is
+ * not sent to its source or to where it would be of no use. First chunks stand for their classes.
+ */
 static void number_variables(encoding_t *encoding)
 {
     const synth_demand_t *demand = encoding->demand;
@@ -230,8 +235,11 @@ static void add_implication(encoding_t *encoding, int condition, int entry, int 
     }
 }
 
-/* Adds the clauses of one chunk at one rank in a step: only a rank that has the chunk sends it; it arrives at most
- * once, and only where it is missing; it stays; and after the step it is there only if it was before or has arrived. */
+/*
+ * Adds the clauses of one chunk at one rank in a step: only a rank that has the chunk sends it; it arrives at most
+ * once, and only where it is missing; it stays; and after the step it is there only if it was before or has arrived. A
+ * send is a variable or NEVER; `before` and `after` may also be ALWAYS, and then need no literal of their own.
+ */
 static void write_chunk(encoding_t *encoding, int chunk, int rank, int step)
 {
     const synth_topology_t *topology = encoding->topology;
@@ -269,7 +277,8 @@ static void write_chunk(encoding_t *encoding, int chunk, int rank, int step)
 }
 
 /* Adds a literal to those that a counter counts. If more than j of them are true, then counter[j] is, for every j below
- * `most`. The entries are replaced by new variables; *length is how many there are. */
+ * `most`. The entries are replaced by new variables; *length is how many there are. `most` must not exceed
+ * MOST_COUNTED, the room of a counter. */
 static void extend_counter(encoding_t *encoding, int literal, int *counter, int *length, int most)
 {
     int longer[MOST_COUNTED], longer_length = *length < most ? *length + 1 : most;
@@ -321,7 +330,8 @@ static bool write_capacity(encoding_t *encoding, const int *links, int count, in
     return true;
 }
 
-/* Adds the limits of all links and groups in all steps. Returns false if the instance is too large. */
+/* Adds the limits of all links and groups in all steps. Of the links that symmetries map onto one another, only the
+ * first gets clauses: their sends are the same variables. Returns false if the instance is too large. */
 static bool write_capacities(encoding_t *encoding)
 {
     const synth_topology_t *topology = encoding->topology;
@@ -345,7 +355,9 @@ static bool write_capacities(encoding_t *encoding)
     return ok;
 }
 
-/* Adds the limit of the sum of all steps' rounds, and that a step with more than j + 1 rounds has more than j, too. */
+/* Adds the limit of the sum of all steps' rounds, and that a step with more than j + 1 rounds has more than j, too.
+ * Each step has one round anyway, so what is counted is the others. encode has checked that a counter has room for
+ * them. */
 static void write_rounds(encoding_t *encoding)
 {
     int extras = encoding->rounds - encoding->steps, length = 0, counter[MOST_COUNTED];
@@ -365,7 +377,11 @@ static void write_rounds(encoding_t *encoding)
     }
 }
 
-/* Writes the whole instance. Returns false if it is too large, the time is up, or memory runs out. */
+/*
+ * Writes the whole instance, of at least as many rounds as steps. Classes come first, then windows, which say which
+ * entries become variables, then clauses, which name them. Returns false if the instance is too large, the time is up,
+ * or memory runs out; the caller frees what was allocated.
+ */
 static bool encode(encoding_t *encoding)
 {
     size_t count = (size_t)encoding->demand->count, ranks = (size_t)encoding->demand->ranks;
@@ -401,7 +417,8 @@ static bool encode(encoding_t *encoding)
     return write_capacities(encoding);
 }
 
-/* Returns the schedule that the solver found, without sends that no rank needs; NULL if memory runs out. */
+/* Returns the schedule that the solver found, without sends that no rank needs; NULL if memory runs out. All chunks
+ * have their sends, not only the first of each class: chunks of one class share variables. */
 static synth_schedule_t *decode(encoding_t *encoding)
 {
     const synth_demand_t *demand = encoding->demand;

@@ -42,10 +42,10 @@ int synth_schedule_rounds(const synth_schedule_t *schedule);
 /* Returns the rounds for each chunk. */
 synth_rational_t synth_schedule_ratio(const synth_schedule_t *schedule);
 
-/* Returns the rounds that the sends of all steps would take in one step. */
+/* Returns the rounds that the sends of all steps would take in one step. Each send must have a link. */
 int synth_schedule_load(const synth_topology_t *topology, const synth_schedule_t *schedule);
 
-/* Gives each step as many rounds as its links need. */
+/* Gives each step as many rounds as its links and groups need, one at least. Each send must have a link. */
 void synth_schedule_fit(const synth_topology_t *topology, synth_schedule_t *schedule);
 
 /* Removes sends that no rank needs, so that the sends of each chunk form a tree. Not for schedules that add. Returns
@@ -82,8 +82,8 @@ bool synth_schedule_verify(const synth_topology_t *topology, const synth_schedul
 
 /*
  * Completes a schedule whose sends have been added: sorts them, and gives each step the rounds that it needs. Takes
- * ownership. Returns NULL, with the schedule freed, if not all sends were added (`ok` is false) or there are too many
- * steps.
+ * ownership of the schedule, which may be NULL. Returns NULL, with the schedule freed, if not all sends were added
+ * (`ok` is false) or there are too many steps. Nothing is replayed: that is left to synth_schedule_verify.
  */
 synth_schedule_t *synth_schedule_finish(const synth_topology_t *topology, synth_schedule_t *schedule, int steps,
                                         bool ok);

@@ -27,8 +27,9 @@ static bool is_port(const synth_topology_t *topology, const synth_group_t *group
     return count == group->count;
 }
 
-/* Returns the common capacity of the ports if every rank has one port out and one in, of one capacity. Returns 0 if
- * there are no groups, and -1 for anything else. With `only_far`, ports are for links to other nodes only. */
+/* Returns the common capacity of the ports if every rank has one port out and one in, of one capacity, and there are no
+ * other groups. Returns 0 if there are no groups at all, and -1 for anything else. With `only_far`, a port holds the
+ * links to other nodes alone. A group that could be both a port out and one in counts as the one still missing. */
 static int port_capacity(const synth_topology_t *topology, bool only_far)
 {
     uint64_t ranks_seen[2] = {0, 0}, all_ranks = UINT64_MAX >> (64 - topology->ranks);
@@ -85,9 +86,12 @@ static int port_limit(int port, int links_capacity)
     return port > 0 && port < links_capacity ? port : links_capacity;
 }
 
-/* Fills `rank_of`: ranks of node 0 get their positions in the order of their numbers, and each other rank gets the
- * position of the rank of node 0 that a link joins it to. Returns false if nodes differ in size, or if some rank has no
- * such link or two get one position. */
+/*
+ * Sets `nodes`, `gpus` and `rank_of`: ranks of node 0 get their positions in the order of their numbers, and each other
+ * rank gets the position of the rank of node 0 that it has a link to. Returns false if nodes differ in size, or if some
+ * rank has no such link or two get one position. If a rank has several such links, the last one counts; the others then
+ * join two positions, for which common_capacity refuses the machine.
+ */
 static bool place_ranks(const synth_topology_t *topology, synth_shape_t *shape)
 {
     int node_size[SYNTH_MAX_RANKS] = {0}, placed = 0;
@@ -139,7 +143,7 @@ void synth_shape(const synth_topology_t *topology, synth_shape_t *shape)
     int port = port_capacity(topology, false), rail_capacity;
 
     memset(shape, 0, sizeof(*shape));
-    /* A mesh or a switch: like one node that has all ranks. */
+    /* A mesh or a switch: like one node that has all ranks, whatever the topology says of nodes. */
     shape->nodes = 1;
     shape->gpus = topology->ranks;
     for (int rank = 0; rank < topology->ranks; ++rank) {
@@ -151,7 +155,8 @@ void synth_shape(const synth_topology_t *topology, synth_shape_t *shape)
         shape->port = port_limit(port, shape->inside * (topology->ranks - 1));
         return;
     }
-    /* Nodes: only links between them may have ports. */
+    /* Nodes: only links between them may have ports. The formulas count how many times as fast as a port the links
+     * within nodes are, and need a whole number. */
     port = port_capacity(topology, true);
     if (topology->node_count < 2 || port < 0 || !place_ranks(topology, shape) || shape->gpus < 2) {
         return;

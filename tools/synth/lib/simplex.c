@@ -118,7 +118,8 @@ static void eliminate(double *column, const double *entering, int row, int rows)
     column[row] = factor;
 }
 
-/* Makes the column `entering` the basic one of a row, and updates the tableau. */
+/* Makes the column `entering` the basic one of a row, and updates the tableau. Its entry in the row must not be 0. All
+ * other columns change before it does, since they are computed from it. */
 static void pivot(synth_simplex_t *simplex, int entering, int row)
 {
     double *column = simplex->column[entering];

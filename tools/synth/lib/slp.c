@@ -275,8 +275,8 @@ static bool build_graph(program_t *program)
 }
 
 /*
- * Sets the capacities of the graph for a source and some of its receivers: links get what the current solution allows
- * the chunks of the source. Returns the flow that has to reach the receivers together, in units of 1/SCALE.
+ * Sets the capacities of the graph for a source, which must have chunks, and some of its receivers: links get what the
+ * current solution allows these chunks. Returns the flow that has to reach the receivers together, in units of 1/SCALE.
  */
 static int64_t set_capacities(program_t *program, int source, uint64_t receivers)
 {
@@ -488,7 +488,8 @@ static void write_loads(const program_t *program, double *load)
 /*
  * Solves the program: alternates between the simplex method and the search for violated cuts. After the deadline, the
  * cuts known so far still give a bound. With `load`, writes the loads instead of a bound; then a missed deadline is
- * MSCCLPP_ERR_TIMEOUT. Too many rows are MSCCLPP_ERR_NOT_SUPPORTED. The caller frees what the program holds.
+ * MSCCLPP_ERR_TIMEOUT. Too many rows are MSCCLPP_ERR_NOT_SUPPORTED, too many cuts MSCCLPP_ERR_NO_MEMORY, as if memory
+ * had run out. The caller frees what the program holds.
  */
 static mscclpp_status_t solve(program_t *program, double *load, synth_slp_t *slp)
 {

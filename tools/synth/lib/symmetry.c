@@ -33,7 +33,8 @@ static int link_image(const search_t *search, int link)
     return search->topology->link_between[search->image[ends->from]][search->image[ends->to]];
 }
 
-/* Whether the chosen images map each group onto a group of the same capacity. All ranks have to have an image. */
+/* Whether the chosen images map each group onto a group of the same capacity. All ranks have to have an image, and all
+ * links, since the images of links are indices here. */
 static bool keeps_groups(const search_t *search)
 {
     const synth_topology_t *topology = search->topology;
@@ -57,8 +58,9 @@ static bool keeps_groups(const search_t *search)
     return true;
 }
 
-/* Tries all images of `rank`, and for each of them all images of the ranks after it. Stores each renumbering that
- * leaves the topology as it is. Ends early, with `is_cut_short`, if there are too many. */
+/* Tries all images of `rank`, and for each of them all images of the ranks after it. Links between ranks that have
+ * images are checked at once, groups only when all ranks have one. Stores each renumbering that leaves the topology as
+ * it is. Ends early, with `is_cut_short`, if there are too many, or too many images were tried. */
 static void extend(search_t *search, int rank)
 {
     const synth_topology_t *topology = search->topology;
@@ -110,7 +112,9 @@ void synth_symmetry_find(const synth_topology_t *topology, int fixed, synth_symm
     if (search.is_member != NULL) {
         extend(&search, 0);
     }
-    /* Cut short: only renumberings that turn the ranks round are tried. The first of them is the identity. */
+    /* Cut short: only renumberings that turn the ranks round are tried. The first of them is the identity. It is the
+     * only one with a fixed rank, which the others would move, and if memory ran out, without which groups cannot be
+     * checked. */
     if (search.is_cut_short || symmetry->count == 0) {
         symmetry->count = 0;
         for (int turn = 0; turn < (fixed < 0 && search.is_member != NULL ? topology->ranks : 1); ++turn) {

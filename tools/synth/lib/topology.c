@@ -84,7 +84,7 @@ synth_topology_t *synth_topology_transposed(const synth_topology_t *topology)
     if (transposed == NULL) {
         return NULL;
     }
-    /* Links keep their positions, so groups hold as they are. */
+    /* Each pair of ranks has one link at most, so links keep their positions, and groups hold as they are. */
     for (int i = 0; i < topology->link_count; ++i) {
         const synth_link_t *link = &topology->links[i];
 

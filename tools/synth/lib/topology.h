@@ -57,8 +57,8 @@ void synth_topology_free(synth_topology_t *topology);
 /* Adds a link between two different ranks. If it exists already, adds to its capacity. */
 void synth_topology_link(synth_topology_t *topology, int from, int to, int capacity);
 
-/* Adds a group of links. Callers see to it that there are no more than SYNTH_MAX_GROUPS. Returns false if memory runs
- * out. */
+/* Adds a group of at least one link; whoever asks for a group's rank looks at the first one. Callers see to it that
+ * there are no more than SYNTH_MAX_GROUPS. Returns false if memory runs out. */
 bool synth_topology_group(synth_topology_t *topology, const char *name, int capacity, const int *links, int count);
 
 /* Makes the topology with every link reversed, for collectives that combine. NULL if memory runs out. */

@@ -58,7 +58,8 @@ static int far_end(const packing_t *packing, int link)
 }
 
 /* Whether all trees that are still to be made can reach a rank together, each by a path of its own (Edmonds'
- * condition). If that holds for every rank, the packing can be completed. Also returns false if memory runs out. */
+ * condition). The flow begins at one more vertex, `ranks`, which has an arc to each root, as wide as the root has
+ * trees. If it holds for every rank, the packing can be completed. Also returns false if memory runs out. */
 static bool can_reach(const packing_t *packing, int rank)
 {
     const synth_topology_t *topology = packing->topology;
@@ -101,8 +102,8 @@ static int next_link(packing_t *packing, const tree_t *tree, const bool *refused
     return best;
 }
 
-/* Grows one tree to all ranks, by links that the trees still to be made can do without. Returns false if it cannot be
- * completed; then the whole packing has failed. */
+/* Grows one tree, whose root is set, to all ranks, by links that the trees still to be made can do without. Returns
+ * false if it cannot be completed, or if memory runs out; then the whole packing has failed. */
 static bool grow_tree(packing_t *packing, tree_t *tree)
 {
     bool refused[SYNTH_MAX_LINKS] = {false};
@@ -133,7 +134,8 @@ static bool grow_tree(packing_t *packing, tree_t *tree)
     return true;
 }
 
-/* Packs all trees and adds them to the forest. Returns false if that cannot be done, or if it gets too many trees. */
+/* Packs all trees and adds them to the forest. Returns false if that cannot be done, if it gets too many trees, or if
+ * memory runs out; then the forest is of no use. */
 static bool pack_trees(packing_t *packing, forest_t *forest)
 {
     for (int rank = 0; rank < packing->topology->ranks; ++rank) {
@@ -288,6 +290,7 @@ synth_schedule_t *synth_trees_schedule(const synth_topology_t *topology, const s
 
     for (int i = 0; ok && i < trees->forest.count; ++i) {
         const tree_t *tree = &trees->forest.tree[i];
+        /* Tree k of a rank carries chunk k of each unit of the rank. */
         int first_chunk =
             trees_before[tree->root]++ + (trees->collective == SYNTH_ALLGATHER ? tree->root * chunks * units : 0);
 
@@ -312,8 +315,9 @@ void synth_shares_free(synth_shares_t *shares)
     free(shares);
 }
 
-/* Packs the trees of an all-reduce of so many parts, with the shares of roots and links of the linear program. Returns
- * false if a root's share is no whole number of parts, or if the trees do not fit. */
+/* Packs the trees of an all-reduce of so many parts, with the shares of roots and links of the linear program. Both
+ * forests get their trees root by root, so that tree i has the same root in both. Returns false if a root's share is no
+ * whole number of parts, if the trees do not fit, or if memory runs out. */
 static bool pack_shares(const synth_topology_t *topology, const synth_free_roots_t *solution, int parts,
                         synth_shares_t *shares)
 {
@@ -367,7 +371,8 @@ synth_schedule_t *synth_tree_allreduce(const synth_topology_t *topology, const s
     synth_schedule_t *schedule = synth_schedule_new(SYNTH_ALLREDUCE, topology->ranks, 0, parts * units);
     bool ok = schedule != NULL;
 
-    /* Each unit begins one step after the one before. Its chunk i goes along trees i. */
+    /* Each unit begins one step after the one before. Its chunk i goes along trees i: first to their root, and away
+     * from it once all chunks of the unit have arrived at theirs. */
     for (int unit = 0; ok && unit < units; ++unit) {
         for (int i = 0; ok && i < parts; ++i) {
             ok = send_along(schedule, &shares->in.tree[i], unit * parts + i, unit, height_in, true) &&

@@ -39,7 +39,8 @@ static uint8_t *contributors(replay_t *replay, int chunk, int rank)
     return replay->parts + ((size_t)chunk * ranks + (size_t)rank) * ranks;
 }
 
-/* Checks that all numbers of the schedule are in range, its sends are sorted by step, and every send has a link. */
+/* Checks that all numbers of the schedule are in range, its sends are sorted by step, and every send has a link. What
+ * follows uses these numbers as indices. */
 static bool in_range(replay_t *replay)
 {
     const synth_schedule_t *schedule = replay->schedule;
@@ -73,8 +74,8 @@ static bool in_range(replay_t *replay)
     return true;
 }
 
-/* Checks that no link and no group carries more in a step than its rounds allow. Its sends are those from `first` up
- * to, but not including, `end`. */
+/* Checks that no link and no group carries more in a step than the step's rounds allow. The step's sends are those from
+ * `first` up to, but not including, `end`; in_range has checked that each has a link. */
 static bool fits(replay_t *replay, int step, int first, int end)
 {
     const synth_topology_t *topology = replay->topology;
@@ -172,7 +173,8 @@ static bool is_complete(replay_t *replay, int chunk, uint64_t wanted, uint64_t a
     return true;
 }
 
-/* Gives each rank what it has at first, replays all steps and checks the result. */
+/* Gives each rank what it has at first, replays all steps and checks the result. If partial sums travel, every rank has
+ * a contribution to each chunk; if not, a demand says which rank has the chunk, and which ones want it. */
 static bool replay_all(replay_t *replay)
 {
     const synth_schedule_t *schedule = replay->schedule;

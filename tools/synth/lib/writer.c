@@ -194,7 +194,7 @@ void synth_writer_simple(synth_writer_t *writer, const char *name)
     }
 }
 
-/* Returns the number of the selected block's channel of a tag to a peer; -1 if there is none. */
+/* Returns the number of the selected block's channel of a tag to a peer; -1 if the caller did not join them. */
 static int channel_to(const synth_writer_t *writer, int peer, int tag)
 {
     for (int i = 0; i < writer->block->link_count; ++i) {
@@ -278,7 +278,7 @@ void synth_writer_data(synth_writer_t *writer, const char *name, const synth_mov
         int reads = sources > 0 ? sources : move->count - 1;
 
         for (int first_target = reads; first_target < move->count; first_target += MOST_IN_OP) {
-            begin_op(writer, name);
+            begin_op(writer, name); /* more targets than fit into one operation: the next one reads the same sources */
             if (reads > 1) {
                 fprintf(writer->block->out, ", \"reduce_op\": \"sum\"");
             }
@@ -404,7 +404,8 @@ static void write_lists(FILE *out, const char *kind, const char *ids, const list
     }
 }
 
-/* Writes one rank of the plan: its blocks with their operations, its channels and remote buffers. */
+/* Writes one rank of the plan: its blocks with their operations, its channels and remote buffers. The text of a block
+ * is complete only once its stream is flushed. With sums, packets count twice in the scratch, as in index_of. */
 static void write_rank(synth_writer_t *writer, int number, FILE *out)
 {
     rank_t *rank = &writer->ranks[number];
