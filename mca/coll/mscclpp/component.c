@@ -259,7 +259,7 @@ static int component_init_query(bool enable_progress_threads, bool enable_mpi_th
     /* Called here because the application, if it will have threads, most likely has none yet. */
     mscclpp_setup_prepare(wants_ucx(&state->config));
     state->stage_others = others_need_staging(state->config.stage, gpu);
-    state->gpu = gpu;
+    state->gpu = gpu; /* from now on, modules are made, and component_close ends what was started here */
     state->bind = mca_coll_mscclpp_bind;
     if (state->stage_others && gpu->twin) {
         /*

@@ -59,6 +59,7 @@ static mca_coll_mscclpp_module_t *spare_take(void)
         module = NULL;
     }
     pthread_mutex_unlock(&mca_coll_mscclpp_state.lock);
+    /* Outside the lock, which the destructor takes. With its second reference, no other thread takes this spare. */
     if (is_reused) {
         opal_obj_run_destructors(&module->super.super);
         opal_obj_run_constructors(&module->super.super);
@@ -177,6 +178,7 @@ static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator
 #define UNINSTALL(slot_) MCA_COLL_MSCCLPP_SLOT_UNINSTALL(module, comm, slot_);
     MCA_COLL_MSCCLPP_SLOTS(UNINSTALL)
 #undef UNINSTALL
+    /* Threads that have found the module in the list are waited for, before what they may read is freed. */
     mca_coll_mscclpp_list_remove(module);
     mca_coll_mscclpp_wait_for_watchers(module);
     mca_coll_mscclpp_module_release_team(module);

@@ -108,7 +108,7 @@ static void choice_word(const char *choices, int number, char *word, size_t size
 
 /*
  * Registers one parameter with Open MPI. Returns the index of its variable, or an Open MPI error code, which is
- * negative.
+ * negative. The arrays above have room for it, as the caller has checked.
  */
 static int register_variable(const mscclpp_param_t *param)
 {

@@ -187,7 +187,7 @@ void mca_coll_mscclpp_widen_selection(void)
     }
     names = choose_names();
     for (char **name = names; name != NULL && *name != NULL; ++name) {
-        if (load_component(*name)) {
+        if (load_component(*name)) { /* the list of added names is only for the message */
             (void)opal_argv_append_nosize(&added, *name);
         }
     }

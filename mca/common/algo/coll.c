@@ -89,7 +89,10 @@ static const thresholds_t twin_thresholds[] = {
     {MSCCLPP_DEV_MAX_RANKS, 512, NEVER},
 };
 
-/* Returns the row of thresholds for the call's number of ranks and kind of links. */
+/*
+ * Returns the row of thresholds for the call's number of ranks and kind of links. There is one, as each table ends with
+ * a row for MSCCLPP_DEV_MAX_RANKS, and a node has no more ranks.
+ */
 static const thresholds_t *find_thresholds(const mscclpp_select_input_t *input)
 {
     const thresholds_t *row = input->on_twin ? twin_thresholds : input->one_gpu ? one_gpu_thresholds : cuda_thresholds;
@@ -418,7 +421,7 @@ bool mscclpp_coll_explain(const mscclpp_select_input_t *input, mscclpp_coll_t co
     uint32_t radix;
 
     if (choice->kernel == MSCCLPP_KERNEL_COLL_NODES && other == MSCCLPP_COLL_BY_NODES) {
-        return false;
+        return false; /* there is nothing to compare */
     }
     if (choice->kernel == MSCCLPP_KERNEL_COLL_NODES && used >= 0 && (size_t)used < size) {
         used += snprintf(text + used, size - (size_t)used, "nodes %.1f us, %s %.1f us",
@@ -451,7 +454,7 @@ static bool shape(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint
     case MSCCLPP_COLL_BY_ZEROCOPY:
         return shape_zerocopy(input, combines, block_bytes, choice);
     case MSCCLPP_COLL_BY_ENGINES:
-        choice->nblocks = choice->nthreads = 0;
+        choice->nblocks = choice->nthreads = 0; /* no kernel runs */
         choice->epochs = 0;
         choice->kernel = MSCCLPP_KERNEL_LAST;
         return !combines && input->engines;
@@ -494,7 +497,8 @@ mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclp
     if (input->nodes > 1) {
         /*
          * Tiles serve if packets cannot. They fit for every message size or for none, so that comes first. Queued
-         * kernels that a graph may repeat cannot renew the flags of packets from other nodes, so they use tiles.
+         * kernels that a graph may repeat cannot renew the flags of packets from other nodes, so they use tiles. So do
+         * calls for which a parameter asks for tiles.
          */
         if (!shape_nodes_tiles(input, coll, block_bytes, &choice)) {
             return MSCCLPP_ERR_NOT_SUPPORTED;
@@ -512,6 +516,7 @@ mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclp
         return shape(input, coll, UNSIZED_BLOCK, varied, MSCCLPP_COLL_BY_SCRATCH, choice_p) ? MSCCLPP_OK
                                                                                             : MSCCLPP_ERR_NOT_SUPPORTED;
     }
+    /* A parameter that names an algorithm between nodes says nothing of calls within one node. */
     if (forced == MSCCLPP_COLL_AUTO || forced >= MSCCLPP_COLL_BY_LAST) {
         algo = find_by_rules(input, coll, block_bytes);
     }
@@ -520,7 +525,7 @@ mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclp
                : sent_bytes >= thresholds->engine_min ? MSCCLPP_COLL_BY_ENGINES
                                                       : MSCCLPP_COLL_BY_ZEROCOPY;
     }
-    /* If an algorithm cannot serve the call, the next one in this order does: packets, engines, zero-copy, scratch. */
+    /* If packets or engines cannot serve the call, zero-copy does, or tiles where buffers cannot be mapped. */
     if (algo == MSCCLPP_COLL_BY_PACKETS) {
         if (shape(input, coll, block_bytes, varied, MSCCLPP_COLL_BY_PACKETS, &choice)) {
             *choice_p = choice;

@@ -59,6 +59,7 @@ bool mscclpp_figures_parse(char *text, mscclpp_rule_figures_t *figures, mscclpp_
     static const char syntax[] = "transport=NAME latency=US overhead=US gap=US bandwidth=GB/S, each once";
     mscclpp_rule_figures_t parsed = {.is_given = 1};
     bool is_given[NUMBERS] = {false};
+    /* The first word begins with TRANSPORT, as the caller has asked mscclpp_figures_begin. */
     char *remaining = NULL, *word = strtok_r(text, " \t\r", &remaining);
     const int transport = mscclpp_cost_transport(word + strlen(TRANSPORT));
     int i;

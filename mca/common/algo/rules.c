@@ -14,10 +14,7 @@
 #include "mca/common/base/file.h"
 #include "mca/common/base/log.h"
 
-/*
- * Longer than any rule. A longer line means that the file is no rules file. It is not read further, because such a line
- * may be too large for memory.
- */
+/* No rule is longer. A longer line may be too large for memory, and means that this is no rules file: reading ends. */
 #define LINE_MAX_LENGTH 500
 
 /* The largest size that a rule may give, in bytes. */
@@ -127,6 +124,7 @@ bool mscclpp_rules_name_plan(mscclpp_rules_t *rules, const char *name)
 {
     int i;
 
+    /* Ends at the name, if it is known, or at the first free place. */
     for (i = 0; i < PLANS_MAX && '\0' != rules->plan[i][0] && 0 != strcmp(rules->plan[i], name); ++i) {
     }
     if ('\0' == *name || strlen(name) >= PLAN_NAME_MAX || i == PLANS_MAX) {
@@ -299,15 +297,15 @@ static bool parse_word(const source_t *source, const char *word, line_t *line)
 }
 
 /*
- * True if a rule for up to `bytes`, for `place` and for `nodes` takes every call that the later rule is for, so that
- * the later one would never be used.
+ * True if a rule for up to `bytes`, for `place` and for `nodes` takes every call that the later rule is for. The later
+ * one would then never be used.
  */
 static bool takes_all_calls_of(uint64_t bytes, uint64_t place, uint64_t nodes, const mscclpp_rule_t *later)
 {
     return later->bytes <= bytes && nodes == later->nodes && (MSCCLPP_RULE_ANY_PLACE == place || place == later->place);
 }
 
-/* Adds a line's rule to those of the other collectives. It is not allowed if earlier rules take all its calls. */
+/* Adds a rule of the other collectives. Refuses it if one earlier rule takes all its calls, or if there is no room. */
 static bool add_coll(const source_t *source, const line_t *line, mscclpp_rules_t *rules)
 {
     mscclpp_coll_rule_set_t *set = &rules->coll_set[line->on_twin][line->nranks];
@@ -337,7 +335,7 @@ static bool add_coll(const source_t *source, const line_t *line, mscclpp_rules_t
     return true;
 }
 
-/* Adds a line's rule to those of all-reduce. It is not allowed if earlier rules take all its calls. */
+/* Does the same for a rule of all-reduce. */
 static bool add_allreduce(const source_t *source, const line_t *line, mscclpp_rules_t *rules)
 {
     mscclpp_rule_set_t *set = &rules->set[line->on_twin][line->nranks];
@@ -417,6 +415,7 @@ static bool parse_line(const source_t *source, char *text, mscclpp_rules_t *rule
         return refuse_line(source, "in_place= is of a collective with a root, where it may differ between ranks",
                            "it with other collectives");
     }
+    /* Which algorithms are allowed depends on the other words, so this comes last. Plans are for any of these. */
     if (parse_plan(source, line.algorithm, rules, &line.rule, &is_accepted)) {
         return is_accepted &&
                (line.coll != MSCCLPP_COLL_LAST ? add_coll(source, &line, rules) : add_allreduce(source, &line, rules));
@@ -514,6 +513,7 @@ bool mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, bool on_twin
     const mscclpp_rule_set_t *old = &rules->set[on_twin][nranks];
     uint64_t i;
 
+    /* A call takes only rules for its own number of nodes, so those for several may follow the others. */
     for (i = 0; i < old->count; ++i) {
         if (old->rule[i].nodes != 0) {
             if (MSCCLPP_RULES_MAX == merged.count) {

@@ -22,6 +22,7 @@ static const mscclpp_algo_t *find_by_rules(const mscclpp_select_input_t *input)
         algorithm >= MSCCLPP_RULE_PLANS) {
         return NULL; /* no rule is for this call, or it names a plan that does not serve the call */
     }
+    /* Rules have only indices of the registry. Each chain of fallbacks ends with an algorithm that maps no buffers. */
     algo = mscclpp_algos[algorithm];
     while (algo->maps_buffers && (protocol->zerocopy == 0 || input->early)) {
         algo = algo->fallback;
@@ -64,7 +65,10 @@ static mscclpp_status_t select_spanning(const mscclpp_select_input_t *input, msc
     } else if (mscclpp_worth_splitting(input)) {
         algo = &mscclpp_algo_allreduce_nodes_split;
     }
-    /* A kernel that a graph may repeat cannot renew the flags of packets from other nodes, so it uses no epochs. */
+    /*
+     * A kernel that a graph may repeat cannot renew the flags of packets from other nodes, so it uses no epochs. The
+     * last algorithm of each chain of fallbacks uses none.
+     */
     while (algo->fallback != NULL &&
            (mscclpp_select_shape(input, algo, choice_p) != MSCCLPP_OK || (input->replayed && choice_p->epochs != 0))) {
         algo = algo->fallback;
@@ -130,6 +134,7 @@ mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, m
     if (mscclpp_select_shape(input, algo, choice_p) == MSCCLPP_OK) {
         return MSCCLPP_OK;
     }
+    /* For messages of any size, also where the scratch is too small for the areas of other algorithms. */
     return mscclpp_select_shape(input, &mscclpp_algo_allreduce_scratch, choice_p);
 }
 

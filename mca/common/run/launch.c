@@ -58,7 +58,10 @@ typedef struct {
     mscclpp_status_t status; /* the first failure; MSCCLPP_OK: none so far */
 } inline_wait_t;
 
-/* One turn of that wait, called by the kernel now and then: makes progress, and looks for failures of other ranks. */
+/*
+ * One turn of that wait, called by the kernel now and then: makes progress, and looks for failures of other ranks. Does
+ * nothing after the first failure, because the kernel sees `abort` and leaves.
+ */
 static void take_inline_turn(void *context)
 {
     inline_wait_t *inline_wait = context;
@@ -82,8 +85,9 @@ static void take_inline_turn(void *context)
 }
 
 /*
- * Waits for a kernel that was told to leave. If it does not leave, the runner is marked as stuck, and nothing that the
- * kernel uses is ever freed.
+ * Waits for a kernel that was told to leave. If the runtime reports an error, or the kernel does not leave in time, the
+ * runner is marked as stuck, and nothing that the kernel uses is ever freed. After a missed ring no kernel has the
+ * operation, so none has to leave.
  */
 static void await_kernel_exit(mscclpp_runner_t *runner)
 {
@@ -144,7 +148,8 @@ static mscclpp_status_t restart_operation(mscclpp_runner_t *runner, const mscclp
 /*
  * Waits until the operation has ended. If anything fails meanwhile, tells the kernel to leave, waits for that, and
  * returns the error. The wait spins on the mailbox; at certain polls only, it looks for a missed ring, makes progress,
- * and asks the runtime whether the kernel still runs.
+ * and asks the runtime whether the kernel still runs. On the twin and in a fiber it does not spin, because the
+ * kernel's threads or other fibers need the processor.
  */
 static mscclpp_status_t await_end(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, const char *what)
 {
@@ -171,6 +176,7 @@ static mscclpp_status_t await_end(mscclpp_runner_t *runner, const mscclpp_dev_la
             continue;
         } else {
             status = mscclpp_group_wait_turn(&wait);
+            /* The runtime is asked only after a turn that has made one of its rare checks. */
             if (status == MSCCLPP_OK && wait.next_check > check_due && mscclpp_group_may_ask(&wait)) {
                 status = mscclpp_runner_check_kernel(runner, what);
             }
@@ -199,6 +205,7 @@ static void forget_captured(void *context)
  */
 static void keep_for_graph(mscclpp_runner_t *runner, mscclpp_gpu_stream_t *stream)
 {
+    /* Counted first, because forget_captured may run at any time once it has been passed. */
     (void)__atomic_add_fetch(&runner->captured, 1, __ATOMIC_RELAXED);
     if (runner->gpu->retain(stream, forget_captured, runner) != MSCCLPP_OK) {
         mscclpp_debug("%s: the runtime does not tell when a graph ends; the memory of its operations is not freed",

@@ -18,10 +18,7 @@
 #define DEVICES 64
 #define NS_PER_US 1000.0
 
-/*
- * The largest operation, in bytes, that one block serves faster than several. Several blocks have to relay the
- * doorbell.
- */
+/* The largest operation, in bytes, that one block serves faster than several, which have to relay the doorbell. */
 #define SINGLE_MAX 8192u
 #define TWIN_SINGLE_MAX 256u
 
@@ -52,10 +49,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_runner_t *owners[DEVICES];
 static bool side_by_side;
 
-/*
- * Set once this process has queued a kernel in a stream of the application. Such kernels may be waiting for other
- * ranks.
- */
+/* This process has queued a kernel in a stream of the application. Such kernels may be waiting for other ranks. */
 static bool has_enqueued;
 
 void mscclpp_linger_note_enqueue(void)
@@ -126,7 +120,7 @@ static void make_leave(mscclpp_runner_t *runner)
 
 /*
  * Tells this team's lingering kernel, and that of the device's owner, to leave. Makes `next` the device's owner; NULL:
- * none.
+ * none. The device's number must be below DEVICES, which `allowed` implies.
  */
 static void replace_owner(mscclpp_runner_t *runner, mscclpp_runner_t *next)
 {
@@ -279,8 +273,8 @@ static uint32_t coll_word(const mscclpp_dev_launch_t *launch)
 }
 
 /*
- * Writes the lists of blocks of different sizes to the mailbox. No kernel reads the lists of an earlier operation any
- * more: an operation ends after they have been read.
+ * Writes the lists of blocks of different sizes to the mailbox, which has room for them, as can_serve has checked. No
+ * kernel reads the lists of an earlier operation any more: an operation ends after they have been read.
  */
 static void write_lists(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
 {
@@ -321,7 +315,8 @@ static uint32_t kernel_blocks(const mscclpp_runner_t *runner, const mscclpp_dev_
 
 /*
  * Returns the number of the set that holds the peers' buffers of a zero-copy operation. If there is none, makes one in
- * place of the oldest. Kernels get the sets when they are launched, so a new set reaches only later kernels.
+ * place of the oldest. Kernels get the sets when they are launched, so a new set reaches only later kernels. A set has
+ * room for all ranks, as can_serve has checked.
  */
 static uint32_t find_or_make_set(mscclpp_linger_t *linger, const mscclpp_dev_zerocopy_args_t *args)
 {
@@ -399,6 +394,7 @@ static void ring(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, u
     words[MSCCLPP_DEV_BELL_BYTES] = bell_bytes(launch);
     words[MSCCLPP_DEV_BELL_CODE] = code;
     words[MSCCLPP_DEV_BELL_COLL] = coll;
+    /* Released, so that a kernel that sees a word also sees the lists. */
     for (i = 0; i < MSCCLPP_DEV_BELL_WORDS; ++i) {
         __atomic_store_n(&runner->mailbox->bell[i], flag | words[i], __ATOMIC_RELEASE);
     }
@@ -513,6 +509,7 @@ static mscclpp_status_t launch_lingering(mscclpp_runner_t *runner, const mscclpp
     linger->rings_before = linger->rings;
     linger->nblocks = lingering.nblocks;
     *reporting_blocks_p = count_reporting_blocks(linger, linger_args.code);
+    /* Last, as other threads may make the kernel leave from now on. */
     allow_rings(runner, linger_args.number);
     return MSCCLPP_OK;
 }
@@ -529,6 +526,7 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_runner_t *runner, const mscclpp_de
                                       : launch->kernel == MSCCLPP_KERNEL_PLAN ? linger->plan == lasting_plan(launch)
                                                                               : true;
     uint64_t ringable = __atomic_load_n(&linger->ringable, __ATOMIC_RELAXED);
+    /* The end of an operation clears `rung`. If it is set here, the operation begins again after a missed ring. */
     const bool was_missed = linger->rung != 0;
     mscclpp_status_t status;
 
@@ -577,7 +575,7 @@ void mscclpp_linger_note_end(mscclpp_runner_t *runner)
 
 mscclpp_status_t mscclpp_linger_end(mscclpp_runner_t *runner)
 {
-    if (!runner->linger.allowed) {
+    if (!runner->linger.allowed) { /* no kernel has lingered, and the device's number may be out of range */
         return MSCCLPP_OK;
     }
     pthread_mutex_lock(&lock);

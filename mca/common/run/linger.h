@@ -90,8 +90,8 @@ mscclpp_status_t mscclpp_linger_end(mscclpp_runner_t *runner);
 
 /*
  * Notes that a kernel is about to be queued in a stream of the application. From now on, kernels do not form clusters:
- * a cluster needs free adjacent multiprocessors, and the queued kernel may occupy them while it waits for another rank,
- * which may itself be waiting for this rank's cluster.
+ * a cluster needs free adjacent multiprocessors, and the queued kernel may occupy them while it waits for another rank.
+ * That rank may itself be waiting for this rank's cluster.
  */
 void mscclpp_linger_note_enqueue(void);
 

@@ -14,7 +14,7 @@ static bool is_same(const mscclpp_dev_launch_t *first, const mscclpp_dev_launch_
            memcmp(first->args, second->args, mscclpp_dev_args_size(first->kernel)) == 0;
 }
 
-/* Destroys the prepared launch of an entry, and empties the entry. */
+/* Destroys the prepared launch of an entry, and empties the entry. Its kernel must have ended. */
 static void clear_entry(mscclpp_repeat_t *entry, const mscclpp_gpu_ops_t *gpu)
 {
     if (entry->prepared != NULL) {

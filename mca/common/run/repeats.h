@@ -27,7 +27,7 @@ typedef struct {
 typedef struct {
     mscclpp_repeat_t entries[MSCCLPP_REPEATS];
     uint64_t clock;  /* launches so far */
-    bool has_failed; /* the runtime could not prepare a launch, and is not asked again */
+    bool has_failed; /* the runtime could not prepare a launch; from then on, all launches are ordinary ones */
 } mscclpp_repeats_t;
 
 /*

@@ -27,6 +27,7 @@ void mscclpp_runner_fill_args(const mscclpp_runner_t *runner, mscclpp_dev_args_t
     args->twophase_capacity = (uint32_t)MSCCLPP_DEV_TWOPHASE_CAPACITY(args->packet_half, args->nranks);
     args->ll128_capacity = (uint32_t)MSCCLPP_DEV_LL128_CAPACITY(args->packet_half, args->nranks);
     args->put_capacity = (uint32_t)MSCCLPP_DEV_PUT_CAPACITY(runner->layout.put_size, args->nranks);
+    /* The widest release, and no epochs that the device counts. Callers that need something else set it afterwards. */
     args->release = MSCCLPP_DEV_RELEASE_SYSTEM;
     args->epochs = 0;
     args->epoch_limit = 0;
@@ -78,6 +79,7 @@ mscclpp_status_t mscclpp_runner_check_kernel(const mscclpp_runner_t *runner, con
         return check_device(runner);
     }
     status = runner->gpu->stream_query(runner->stream);
+    /* Looked at after the query: a kernel reports before it ends, so if it has ended, its report must be there. */
     if (status == MSCCLPP_OK && !mscclpp_runner_has_ended(runner)) {
         mscclpp_error("%s: %s call %llu (%s): the kernel of rank %d ended without a word", runner->group->oob.label,
                       runner->group->collective, (unsigned long long)runner->group->call, what,

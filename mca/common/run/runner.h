@@ -85,7 +85,8 @@ void mscclpp_runner_fill_args(const mscclpp_runner_t *runner, mscclpp_dev_args_t
 /*
  * Starts an operation. If `stream` is not NULL, it is a stream of the application: launches the kernel there and
  * returns. If it is NULL, rings for a lingering kernel, or launches a kernel in a stream of the team's own, and waits
- * until the mailbox reports the end. A failure of any rank ends the wait. `what` and args->bytes are for messages.
+ * until the mailbox reports the end. A failure of any rank ends the wait. The kernel is then told to leave; if it does
+ * not, the runner is `stuck`. `what` and args->bytes are for messages.
  */
 mscclpp_status_t mscclpp_runner_launch(mscclpp_runner_t *runner, mscclpp_gpu_stream_t *stream,
                                        const mscclpp_dev_launch_t *launch, const char *what);
@@ -132,7 +133,8 @@ void mscclpp_runner_close_peers(mscclpp_runner_t *runner);
 /*
  * buffers.c: exchanges and maps the buffers of all ranks. *mapped_p is equal on all ranks: false if any buffer cannot
  * be mapped, or if a rank is not `willing`; then this rank has no mapping either. Also compares the arguments of all
- * ranks: if they differ, logs it and returns MSCCLPP_ERR_INVALID on all ranks.
+ * ranks: if they differ, logs it and returns MSCCLPP_ERR_INVALID on all ranks. After an error *mapped_p is not set, and
+ * nothing is mapped.
  */
 mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes,
                                          bool willing, const char **peer_in, char **peer_out, bool *mapped_p);

@@ -5,7 +5,10 @@
 #include "mca/common/team/plans.h"
 #include "mca/common/team/queue.h"
 
-/* Describes the call for the plan. Each chunk of the program's buffers is a block. */
+/*
+ * Describes the call for the plan. Each chunk of the program's buffers is a block. Without elements the sizes make no
+ * sense, but then the caller does not run the plan.
+ */
 static mscclpp_by_plan_t describe(const mscclpp_team_t *team, mscclpp_team_plan_t *plan,
                                   const mscclpp_by_name_args_t *args)
 {
@@ -42,6 +45,7 @@ mscclpp_status_t mscclpp_by_name(mscclpp_team_t *team, const mscclpp_by_name_arg
                       (unsigned long long)args->call, args->name);
         return MSCCLPP_ERR_PEER;
     }
+    /* Equal on all ranks, so all refuse the call. Types with padding cannot be copied as bytes. */
     if (plan == NULL || !mscclpp_dev_supports(args->dtype, args->op, team->group.on_twin) ||
         args->dtype >= MSCCLPP_DTYPE_SHORT_INT) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
@@ -61,6 +65,7 @@ mscclpp_status_t mscclpp_by_name(mscclpp_team_t *team, const mscclpp_by_name_arg
     }
     mscclpp_runner_release_mappings(&team->runner, false);
     mscclpp_runner_give_stream(&team->runner);
+    /* Peers may have started, so the call can no longer be refused. */
     if (status != MSCCLPP_OK) {
         return mscclpp_team_fail(team, status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status);
     }

@@ -1,5 +1,5 @@
 /*
- * Serves a call by a plan, in one of two ways.
+ * Serves a call by a plan, in one of two ways. All ranks take the same one.
  *
  * Directly: the plan works on the buffers of the call. If peers use these buffers, the hosts exchange and map them. If
  * the plan works in place and the call does not, the input is first copied to the output.
@@ -8,8 +8,6 @@
  * output back. This way serves sizes that chunks do not divide as the plan requires, and buffers that cannot be mapped.
  * It serves plans that would change memory that the call must not change. It also serves all calls between nodes,
  * because proxies reach no other memory.
- *
- * All ranks take the same way.
  */
 #include "mca/common/task/by_plan.h"
 
@@ -95,9 +93,10 @@ static mscclpp_status_t copy_blocks(const plan_run_t *run, char *to, uint64_t to
 
 /*
  * Launches a plan's kernel on ranks of several nodes. In a queued call, first queues a kernel in which the ranks meet
- * if the size of chunks differs from the last launch's, or if the flags are used up. If the plan's memory must be
- * cleared, also queues a launch that only does this, and a second meeting. A graph repeats its launches unseen by the
- * host, so once a launch was recorded, all of this is done each time.
+ * if the size of chunks differs from the last launch's, or if the flags are used up. The plan's memory must be cleared
+ * if the flags are used up, or if data of the last size could be taken for packets of this one (`mixes`). Then also
+ * queues a launch that only does this, and a second meeting. A graph repeats its launches unseen by the host, so once a
+ * launch was recorded, all of this is done each time.
  */
 static mscclpp_status_t launch_on_nodes(const plan_run_t *run, const mscclpp_dev_launch_t *launch)
 {
@@ -363,7 +362,7 @@ static plan_run_t describe(mscclpp_team_t *team, const mscclpp_by_plan_t *call)
 mscclpp_status_t mscclpp_by_plan_prepare(mscclpp_team_t *team, const mscclpp_by_plan_t *call)
 {
     const plan_run_t run = describe(team, call);
-    bool has_memory;
+    bool has_memory; /* not needed: without memory, later calls are served without the plan */
     mscclpp_status_t status =
         mscclpp_plans_make_room(team, run.plan, run.chunk, is_always_apart(&run), call->bytes, &has_memory);
 

@@ -54,7 +54,7 @@ uint64_t mscclpp_coll_result_bytes(const mscclpp_coll_task_t *task)
 {
     const int rank = task->rank;
 
-    if (task->args->varied) {
+    if (task->args->varied) { /* a reduce-scatter, which lists the size of this rank's result for every peer */
         return mscclpp_coll_recv_block(task, rank).bytes;
     }
     if (task->pattern == MSCCLPP_DEV_EXSCAN) {

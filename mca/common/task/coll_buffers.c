@@ -109,12 +109,14 @@ mscclpp_status_t mscclpp_coll_prepare_buffers(mscclpp_coll_task_t *task)
         return MSCCLPP_OK;
     }
     task->in_place = args->in_place && !copies_input;
+    /* If the input stays in the output, a stand-in for the output has to hold all of it, too. */
     if (input_in_output && !copies_input && !replaces_output && own_offset + mscclpp_coll_span(task, true) > span) {
         span = own_offset + mscclpp_coll_span(task, true);
     }
     if (task->out != NULL && (task->out_far || args->out_pack_count > 0 || (input_in_output && replaces_output))) {
         status = replace_output(task, span);
     }
+    /* An input in the output is read from the user's buffer if it is copied, or if the result is written elsewhere. */
     if (!input_in_output) {
         task->in = args->in;
     } else {

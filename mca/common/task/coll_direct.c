@@ -4,7 +4,7 @@
  */
 #include "mca/common/task/coll_task.h"
 
-/* Adds a copy, unless it is empty. */
+/* Adds a copy, unless it is empty. The lists have room for one copy for each rank of a node, which is all they get. */
 static void add_copy(mscclpp_dev_direct_args_t *direct, const char *from, char *to, uint64_t bytes)
 {
     if (bytes > 0) {
@@ -66,6 +66,7 @@ static void fill_bcast(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_
     }
     part = mscclpp_coll_part(task->bytes, index, team->group.size - 1);
     direct->common.bytes = part.bytes;
+    /* The root shares its input in place of an output. */
     direct->from[0] = task->peer_out[task->root] + part.offset;
     for (rank = 0; rank < team->group.size; ++rank) {
         if (rank != task->root) {
@@ -152,7 +153,9 @@ static uint64_t gcd(uint64_t a, uint64_t b)
 
 /*
  * Adds a block of which each side is a list of runs. The block becomes segments that lie within one run on both sides:
- * the longest that divide the runs of both, so that there are few of them. Leaves out an empty block.
+ * the longest that divide the runs of both, so that there are few of them. Leaves out an empty block. Both sides must
+ * have the same number of bytes, as MPI demands. There is room for one block for each rank: mscclpp_coll_agree_size
+ * lets no larger team move blocks so.
  */
 static void add_strided(mscclpp_dev_strided_args_t *args, const char *from, const mscclpp_dev_runs_t *source, char *to,
                         const mscclpp_dev_runs_t *target)

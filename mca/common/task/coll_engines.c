@@ -109,6 +109,7 @@ static mscclpp_status_t start_bcast(engines_t *engines, const mscclpp_dev_direct
 
 /*
  * Waits until all copies of this rank are done. Returns an error if a copy or a peer fails, or if the deadline is over.
+ * Other copies may then still be under way.
  */
 static mscclpp_status_t await_copies(const engines_t *engines)
 {
@@ -170,6 +171,7 @@ mscclpp_status_t mscclpp_coll_run_engines(mscclpp_coll_task_t *task)
     if (status != MSCCLPP_OK) {
         settle_copies(&engines);
     }
+    /* Of a stuck team, engines may still use the mappings, so these stay. */
     mscclpp_runner_keep_mappings(&team->runner, team->runner.stuck);
     give_streams(&engines);
     return status;

@@ -48,6 +48,7 @@ mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task)
     }
     mine = mscclpp_group_begin_exchange(&team->group);
     mine->most = task->args->largest_block;
+    /* Whether this rank can have its blocks moved as runs, without packing, and if so, whether they have holes. */
     mine->strided = task->args->send_runs == NULL || task->args->recv_runs == NULL || task->in_far || task->out_far
                         ? MSCCLPP_CONTROL_NO_RUNS
                     : task->args->in_pack_count + task->args->out_pack_count > 0 ? MSCCLPP_CONTROL_HOLES
@@ -204,7 +205,7 @@ mscclpp_status_t mscclpp_coll_exchange(mscclpp_coll_task_t *task, bool *mapped_p
                                         all_exportable && map_status == MSCCLPP_OK, &all_mapped);
     if (status == MSCCLPP_OK && all_mapped) {
         mscclpp_runner_hold_mappings(&team->runner, mappings, count);
-    } else {
+    } else { /* no rank uses its mappings, so these are given back at once */
         while (count > 0) {
             mscclpp_mapping_put(mappings[--count]);
         }

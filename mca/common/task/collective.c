@@ -237,8 +237,7 @@ static void log_cost_estimates(const mscclpp_coll_task_t *task, const mscclpp_se
 
 /*
  * Carries out the chosen algorithm, or a plan in its place, in this order: exchange buffers, reserve epochs, meet,
- * launch. If buffers cannot be mapped, chooses another algorithm. Any error breaks the team, since peers may have
- * started.
+ * launch. If buffers cannot be mapped, chooses another algorithm. Any error breaks the team: peers may have started.
  */
 static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input)
 {
@@ -312,7 +311,8 @@ static mscclpp_status_t copy_alone(mscclpp_coll_task_t *task)
 /*
  * Agrees on the size of the largest block if not all ranks know it, lets the scratch grow, and chooses the algorithm.
  * The scratch grows first because it limits what packets can serve. Blocks with holes are moved without packing if the
- * choice is an algorithm that maps buffers; small blocks are packed, as packets are better for them.
+ * choice is an algorithm that maps buffers, and then not by engines, which cannot do that; small blocks are packed, as
+ * packets are better for them.
  */
 static mscclpp_status_t grow_and_choose(mscclpp_coll_task_t *task, mscclpp_select_input_t *input)
 {
@@ -464,6 +464,7 @@ mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_arg
     if (status != MSCCLPP_OK) {
         return mscclpp_team_fail(team, status);
     }
+    /* Where not all ranks know the sizes, others may have data though this rank has none. */
     if (task.largest == 0 && (args->is_size_known || !args->varied)) {
         team->last_algorithm = "none";
         return MSCCLPP_OK;

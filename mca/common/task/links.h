@@ -6,8 +6,8 @@
 
 /*
  * Runs `rounds` rounds around the ring. In each round, every rank puts `bytes` bytes from `in` to the next rank, or
- * with `get` fetches them from the next rank, and then waits for its neighbour. `out` receives the data of the last
- * round: the previous rank's input, or with `get` the next rank's.
+ * with `get` fetches them from it. Then it waits for its neighbour. `out` receives the data of the last round: the
+ * previous rank's input, or with `get` the next rank's.
  *
  * Blocking and collective. All arguments except the buffers must be equal on all ranks. *seconds_p is the time from
  * before the ranks meet to the end of the kernel. Returns MSCCLPP_ERR_INVALID if `bytes` is more than

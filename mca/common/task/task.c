@@ -151,7 +151,10 @@ static mscclpp_status_t restore_buffers(task_t *task, mscclpp_status_t status)
     return status;
 }
 
-/* Logs what the cost model says of the choice between nodes: on rank 0, once for sizes up to the next power of two. */
+/*
+ * Logs what the cost model says of the choice between nodes: on rank 0, once for sizes up to the next power of two. The
+ * message must not be empty, or its logarithm would be undefined.
+ */
 static void log_cost_estimates(const task_t *task, const mscclpp_select_input_t *input)
 {
     mscclpp_team_t *team = task->team;
@@ -167,8 +170,8 @@ static void log_cost_estimates(const task_t *task, const mscclpp_select_input_t 
 }
 
 /*
- * Fills in `input` and chooses the algorithm. Returns MSCCLPP_ERR_NOT_SUPPORTED, equally on all ranks, if the call must
- * be staged; then nothing has happened yet.
+ * Fills in `input`, as far as the choice of an all-reduce reads it, and chooses the algorithm. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED, equally on all ranks, if the call must be staged; then nothing has happened yet.
  */
 static mscclpp_status_t choose(task_t *task, mscclpp_select_input_t *input)
 {
@@ -219,7 +222,8 @@ static mscclpp_status_t choose_without_engines(task_t *task, const mscclpp_selec
 
 /*
  * Maps the peers' outputs, and then opens the engines, which take memory. The inputs need no mapping, because each rank
- * reads its own operands. If mapping or opening fails, chooses another algorithm.
+ * reads its own operands. So the output is passed to the exchange as the input, too. If mapping or opening fails on any
+ * rank, all choose another algorithm.
  */
 static mscclpp_status_t prepare_engines(task_t *task, const mscclpp_select_input_t *input)
 {
@@ -236,7 +240,10 @@ static mscclpp_status_t prepare_engines(task_t *task, const mscclpp_select_input
     return status != MSCCLPP_OK || usable ? status : choose_without_engines(task, input);
 }
 
-/* Maps the peers' buffers if the algorithm needs them. If that fails, chooses an algorithm that does not. */
+/*
+ * Maps the peers' buffers if the algorithm needs them. If that fails on any rank, all choose an algorithm that does
+ * not.
+ */
 static mscclpp_status_t exchange(task_t *task, const mscclpp_select_input_t *input)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -268,6 +275,7 @@ static mscclpp_status_t launch(task_t *task)
     mscclpp_runner_fill_args(&task->team->runner, args);
     args->in = task->in;
     args->out = task->out;
+    /* If others write to `out`, too, the release stays as wide as mscclpp_runner_fill_args has set it. */
     if (!task->choice.algo->maps_buffers && !task->choice.algo->spans_nodes) {
         args->release = task->release;
     }
@@ -375,9 +383,10 @@ static mscclpp_status_t try_plan(task_t *task, bool *served_p)
 }
 
 /*
- * Carries out the call after the choice, in this order: grow the scratch, replace buffers, try a plan, exchange
- * buffers, reserve epochs, meet, launch, copy back. A queued call skips what needs the host to wait. Any error breaks
- * the team, since peers may have started.
+ * Carries out the call after the choice, in this order: grow the scratch, which may change the choice; replace buffers,
+ * since plans and peers get the stand-ins; try a plan; exchange buffers, which may change the choice again; reserve the
+ * epochs of the final choice; meet; launch; copy back. A queued call skips what needs the host to wait. Any error
+ * breaks the team, since peers may have started.
  */
 static mscclpp_status_t serve_after_choice(task_t *task, mscclpp_select_input_t *input)
 {
@@ -395,6 +404,7 @@ static mscclpp_status_t serve_after_choice(task_t *task, mscclpp_select_input_t 
     if (team->fabric != NULL && team->group.call % NOTICE_CALLS == 0) {
         mscclpp_group_notice_t failed, host;
 
+        /* What they say is kept, and looked at in the next wait. */
         mscclpp_group_read_notices(&team->group, &failed, &host);
     }
     team->last_algorithm = task->choice.algo->name;
@@ -483,6 +493,7 @@ static mscclpp_status_t serve_call(task_t *task)
     if (status != MSCCLPP_OK) {
         return mscclpp_team_fail(team, status);
     }
+    /* A copy is only for types without padding, which it would overwrite. A queued call gets a kernel in its stream. */
     if (team->group.size == 1 && team->fabric == NULL && task->app_stream == NULL && is_dense(task->args->dtype)) {
         status = copy_alone(task);
     } else {
@@ -520,7 +531,7 @@ mscclpp_status_t mscclpp_allreduce_prepare(mscclpp_team_t *team, const mscclpp_a
         mscclpp_runner_give_stream(&team->runner);
     }
     if (status == MSCCLPP_OK) {
-        call = describe_by_plan(&task);
+        call = describe_by_plan(&task); /* without buffers, which mscclpp_by_plan_prepare does not use */
         status = call.plan != NULL ? mscclpp_by_plan_prepare(team, &call) : MSCCLPP_OK;
     }
     return status;

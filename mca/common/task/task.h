@@ -37,8 +37,10 @@ typedef struct {
 mscclpp_status_t mscclpp_allreduce(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args);
 
 /*
- * Does once, for all later calls with such arguments, whatever would make hosts wait for one another before the call.
- * Does not use the buffers. Collective. Returns MSCCLPP_ERR_NOT_SUPPORTED on all ranks if the calls would return that.
+ * Prepares the team for later calls with such arguments: grows the scratch, and makes the memory of the plan that
+ * serves them, if any. Then no later call makes the hosts wait for one another for that. Does not use the buffers.
+ * Collective. Returns MSCCLPP_ERR_NOT_SUPPORTED on all ranks if the calls would return that. After any other error the
+ * caller must destroy the team.
  */
 mscclpp_status_t mscclpp_allreduce_prepare(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args);
 

@@ -161,7 +161,10 @@ static mscclpp_status_t agree_with_nodes(mscclpp_team_t *team, mscclpp_status_t 
     return status;
 }
 
-/* Replaces the team's scratch by a larger one, which all ranks have mapped. Returns the old one, still allocated. */
+/*
+ * Replaces the team's scratch by a larger one, which all ranks have mapped. Returns the old one, still allocated. This
+ * rank's own entry of `handles` is not set, and never read.
+ */
 static char *replace_scratch(mscclpp_team_t *team, const mscclpp_layout_t *layout, char *const *scratch,
                              const mscclpp_gpu_handle_t *handles)
 {
@@ -176,7 +179,10 @@ static char *replace_scratch(mscclpp_team_t *team, const mscclpp_layout_t *layou
     return old;
 }
 
-/* Notes which larger sizes the scratch may still get. After a shortage, it never grows again. */
+/*
+ * Notes which larger sizes the scratch may still get: its full size, if it has just grown to the middle size. Otherwise
+ * it has its full size, or could not grow; in both cases it never grows again.
+ */
 static void note_growth(mscclpp_team_t *team, bool can_grow_further)
 {
     team->full_size = can_grow_further ? team->full_size : 0;

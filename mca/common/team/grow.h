@@ -1,6 +1,6 @@
 /*
  * The sizes of a team's scratch. A team of few ranks on one node begins with a piece of the process's pool, of some
- * 160 KiB for each rank, so that an application may have many communicators. Other teams begin with less than 1 MiB.
+ * 160 KiB for each rank. So an application may have many communicators. Other teams begin with less than 1 MiB.
  * This is enough for messages of some KiB at full speed. The first message that is larger makes the scratch grow on all
  * ranks: to less than 1 MiB if that is enough, else to its full size.
  */

@@ -92,7 +92,10 @@ void mscclpp_park_claim(uint64_t key, mscclpp_team_t *teams[MSCCLPP_PARK_OFFERS]
 /* The most bytes of device memory that a parked team may hold. */
 #define PARKED_BYTES ((uint64_t)4 << 20)
 
-/* True if the team can be parked: no operation is in flight, nothing has failed, and it holds only a small scratch. */
+/*
+ * True if the team can be parked: it is on one node, its calls can still be counted, no operation is in flight, nothing
+ * has failed, and it holds no engine and little memory.
+ */
 static bool can_be_parked(mscclpp_team_t *team)
 {
     return team->park_key != 0 && team->runner.layout.total + mscclpp_plans_bytes(team) <= PARKED_BYTES &&
@@ -136,6 +139,7 @@ mscclpp_team_t *mscclpp_park_drain(void)
 
 void mscclpp_park_reopen(mscclpp_team_t *team, const mscclpp_oob_t *oob)
 {
+    /* The counts of operations and packet flags go on, as they do in device memory. */
     team->group.oob = *oob;
     mscclpp_group_renumber(&team->group);
     team->group.call = 0;

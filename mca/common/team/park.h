@@ -29,8 +29,9 @@ uint64_t mscclpp_park_key(const mscclpp_team_params_t *params);
 void mscclpp_park_claim(uint64_t key, mscclpp_team_t *teams[MSCCLPP_PARK_OFFERS]);
 
 /*
- * Parks a team that has ended, or that was claimed and not taken over. False if it cannot be kept. *evicted_p is a team
- * that was removed from the list to make room, which the caller has to destroy; NULL: none.
+ * Parks a team that has ended, or that was claimed and not taken over. False if it cannot be kept; the caller then
+ * destroys it. *evicted_p is a team that was removed from the list to make room, which the caller has to destroy, too;
+ * NULL: none.
  */
 bool mscclpp_park_put(mscclpp_team_t *team, mscclpp_team_t **evicted_p);
 

@@ -66,7 +66,7 @@ mscclpp_status_t mscclpp_team_fail(mscclpp_team_t *team, mscclpp_status_t status
 /*
  * renew.c: reserves `epochs` more packet flags. If they would pass the limit, all ranks meet, clear their packet areas
  * and start flags again at 0. All ranks call this function at the same point. `stream` is the stream of the team's
- * kernels; NULL: one of the team's own.
+ * kernels; NULL: one of the team's own. After an error the caller must break the team, since peers may wait in here.
  */
 mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, uint64_t epochs);
 

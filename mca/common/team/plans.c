@@ -99,8 +99,8 @@ static bool is_near(const mscclpp_team_t *team, int rank)
 }
 
 /*
- * Fills in plan->args, the kernel's arguments that do not depend on the call, and the image of what they point to, as
- * it is to lie at `base` on the device. If image->bytes is NULL, only counts the size of the image.
+ * Fills in plan->args, the kernel's arguments that do not depend on the call. Also makes the image of what they point
+ * to, as it is to lie at `base` on the device. If image->bytes is NULL, only counts the size of the image.
  */
 static void fill_image(mscclpp_team_plan_t *plan, const mscclpp_team_t *team, image_t *image, char *base)
 {
@@ -408,7 +408,8 @@ typedef struct {
 
 /*
  * Makes a room on all ranks, and lets them vote on it. The result is in `attempt`; its `room` becomes the one that the
- * plan does not keep. Returns an error only if the exchange itself fails.
+ * plan does not keep. A rank that fails goes through all exchanges, as the others wait for it there. Returns an error
+ * only if the exchange itself fails; plan->given_up then has the memory that the plan does not keep.
  */
 static mscclpp_status_t exchange_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, attempt_t *attempt)
 {
@@ -473,6 +474,7 @@ static mscclpp_status_t free_unused_rooms(mscclpp_team_t *team, mscclpp_team_pla
     leave_fabric(&attempt->room);
     close_peers(team, &attempt->room);
     plan->given_up = attempt->room.base;
+    /* After this, no rank maps any of the memory that is freed below. */
     status = meet_ranks(team, "memory of a plan, given up by all", attempt->bytes);
     if (status != MSCCLPP_OK) {
         return status;
@@ -500,13 +502,14 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
         return status;
     }
     *has_memory_p = false;
-    if (chunk >= plan->refused) {
+    if (chunk >= plan->refused) { /* some rank had no memory for such chunks before */
         return MSCCLPP_OK;
     }
     /* The lingering kernel's blocks occupy multiprocessors, for which the allocation of memory may have to wait. */
     if (mscclpp_linger_end(&team->runner) != MSCCLPP_OK) {
         return MSCCLPP_ERR_DEVICE;
     }
+    /* No smaller than the room so far, unless the plan needs a room for exactly this size. */
     attempt.room.chunk =
         room_chunk(plan->file, chunk > plan->room.chunk || plan->file->mixes ? chunk : plan->room.chunk);
     attempt.room.areas = areas || plan->room.areas;
@@ -544,6 +547,7 @@ mscclpp_status_t mscclpp_plans_open_queue(mscclpp_team_t *team)
         mscclpp_plan_room_t room = {.chunk = round_up(message / ranks / file->chunks + 1, file->unit), .areas = true};
 
         lay_out(plan, &room, &shared_bytes);
+        /* These conditions are equal on all ranks. Plans that programs run by their names are never queued. */
         if (file->alone || (blocks != 0 && file->blocks > blocks) || shared_bytes > QUEUED_ROOMS - total) {
             continue;
         }

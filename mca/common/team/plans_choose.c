@@ -51,6 +51,7 @@ mscclpp_team_plan_t *mscclpp_plans_choose(const mscclpp_team_t *team, const mscc
 {
     const mscclpp_protocol_t *protocol = &team->protocol;
     const bool is_allreduce = query->coll == MSCCLPP_COLL_LAST;
+    /* A plan's own range is of whole messages. Rules go by the size of one block. */
     const uint64_t message = is_allreduce ? query->bytes : query->bytes * (uint64_t)team->group.oob.size;
     mscclpp_team_plan_t *best = NULL;
     const uint32_t nodes = team->fabric != NULL ? (uint32_t)mscclpp_fabric_nodes(team->fabric)->count : 1;

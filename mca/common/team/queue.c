@@ -39,6 +39,7 @@ mscclpp_status_t mscclpp_team_open_queue(mscclpp_team_t *team)
     mscclpp_status_t own_status = MSCCLPP_OK, status;
     bool reserved = true;
 
+    /* The first two refusals are equal on all ranks. Room is not, so the ranks agree on it. */
     if (runner->takes_turns) {
         mscclpp_info("%s: queued operations are not for ranks that take turns on a GPU", team->group.oob.label);
         return MSCCLPP_ERR_NOT_SUPPORTED;
@@ -133,6 +134,7 @@ mscclpp_status_t mscclpp_team_enqueue_barrier(mscclpp_team_t *team, uint64_t cal
                       (unsigned long long)call);
         return MSCCLPP_ERR_PEER;
     }
+    /* Nobody waits for earlier operations, so the next one tells of their failures. */
     status = mscclpp_team_check_kernels(team);
     team->runner.is_recording = team->runner.gpu->is_capturing(stream);
     if (status == MSCCLPP_OK && team->fabric != NULL) {
@@ -187,7 +189,7 @@ void mscclpp_team_close_queue(mscclpp_team_t *team)
     if (!await_end(team, has_failed(runner) ? LEAVE_TIME_FAILED : LEAVE_TIME)) {
         runner->stuck = true;
     }
-    if (runner->queue_blocks > 0 && !runner->stuck) {
+    if (runner->queue_blocks > 0 && !runner->stuck) { /* a kernel that still runs keeps its blocks */
         mscclpp_admission_release_blocks(mscclpp_admission_process(), runner->queue_blocks);
     }
     while ((entry = team->streams) != NULL) {
@@ -217,8 +219,10 @@ static mscclpp_status_t read_mailbox(const mscclpp_team_t *team, char *text, siz
     return mscclpp_runner_read_failure(&team->runner, team->last_algorithm, text, size);
 }
 
-/* Tells the other ranks, once, that a queued call has failed here because `culprit` did not come. -1: for another
- * reason. */
+/*
+ * Tells the other ranks, once, that a queued call has failed here because `culprit` did not come. -1: it failed for
+ * another reason, and nothing is told. Must come before mscclpp_team_fail, which marks the team as broken.
+ */
 static void blame(mscclpp_team_t *team, int culprit)
 {
     if (team->runner.serves_queue && !team->group.broken && culprit >= 0) {
@@ -281,7 +285,7 @@ static mscclpp_status_t find_far_failure(mscclpp_group_t *group, int *rank_p, ch
     return MSCCLPP_ERR_PEER;
 }
 
-/* Does the same for a rank of this node. */
+/* Does the same for a rank of this node, whose word on the board holds the call and, negated, the status. */
 static mscclpp_status_t find_near_failure(mscclpp_group_t *group, int *rank_p, char *text, size_t size)
 {
     int rank;
@@ -316,6 +320,7 @@ mscclpp_status_t mscclpp_team_find_failure(mscclpp_team_t *team, char *text, siz
     if (status == MSCCLPP_OK) {
         return status;
     }
+    /* A rank that has failed has told all ranks of that itself; it is news only if it waited for a further one. */
     if (status == MSCCLPP_ERR_TIMEOUT || status == MSCCLPP_ERR_PEER) {
         culprit = append_blamed(group, first, text, size);
         blame(team, status == MSCCLPP_ERR_TIMEOUT || culprit != first ? culprit : -1);

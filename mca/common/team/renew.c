@@ -51,6 +51,7 @@ mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_s
     if (status == MSCCLPP_OK) {
         status = team->runner.gpu->copy(stream, team->runner.scratch + MSCCLPP_DEV_PACKET_OFFSET, zeros, size);
     }
+    /* Only the epoch begins again. The number of operations, by which the host sees them end, goes on. */
     if (status == MSCCLPP_OK) {
         for (block = 0; block < MSCCLPP_DEV_MAX_BLOCKS; ++block) {
             progress[block] = (mscclpp_dev_progress_t){.launches = team->runner.launches};

@@ -17,13 +17,13 @@
 
 /*
  * Ended teams whose scratch peers may still map. Exported memory must not be freed before its importers have closed it,
- * so the scratch is kept here until they have, and so is the board, on which they report that. A team whose operations
- * are in graphs stays here as long as the graphs exist, since their kernels read its scratch and its mailbox.
+ * so the scratch is kept here until they have. So is the board, on which they report that. A team whose operations are
+ * in graphs stays here as long as the graphs exist, since their kernels read its scratch and its mailbox.
  */
 static pthread_mutex_t ended_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_team_t *first_ended;
 
-/* True if all ranks have closed their mappings of this team's memory. */
+/* True if all ranks have closed their mappings of this team's memory. The team must have a board, as those below do. */
 static bool is_closed_by_all(const mscclpp_team_t *team)
 {
     const mscclpp_board_line_t *board = team->group.board;
@@ -156,8 +156,9 @@ static bool disable_in_graphs(mscclpp_team_t *team)
 }
 
 /*
- * Destroys a team that is not parked: closes its mappings of the peers' memory, and frees its own memory once the peers
- * have closed theirs, now or later. A team whose kernel does not end is kept forever.
+ * Destroys a team that is not parked, in this order: ends its kernels, ends all use of the peers' memory, and tells the
+ * peers so on the board. Frees its own memory once the peers have closed their mappings, now or later. A team whose
+ * kernel does not end is kept forever, and its peers keep their memory.
  */
 static void destroy(mscclpp_team_t *team)
 {
@@ -222,7 +223,7 @@ void mscclpp_team_destroy(mscclpp_team_t *team)
     }
     mscclpp_team_close_queue(team);
     if (mscclpp_park_put(team, &evicted)) {
-        team = evicted;
+        team = evicted; /* the team that has made room for this one, if any */
     }
     if (team != NULL) {
         destroy(team);
@@ -246,6 +247,7 @@ void mscclpp_team_finalize(double seconds)
         nanosleep(&pause, NULL);
     }
     (void)free_ended_teams(true);
+    /* What teams share in the process comes last. */
     mscclpp_mapping_drain();
     mscclpp_stream_drain();
     mscclpp_ctrl_finalize();

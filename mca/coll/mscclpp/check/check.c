@@ -62,7 +62,10 @@ static void free_check(check_t *check)
     free(check);
 }
 
-/* Makes the check of one call, with this rank's arguments, and sends nothing yet. NULL if there is no memory. */
+/*
+ * Makes the check of one call, with this rank's arguments, and sends nothing yet. NULL if there is no memory. This
+ * rank's entry of `signatures`, if it has one, is `own_signature` itself, which is freed once.
+ */
 static check_t *create_check(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_oob_t *oob,
                              const mca_coll_mscclpp_check_call_t *call)
 {
@@ -114,7 +117,7 @@ static mscclpp_status_t send_arguments(check_t *check)
 
 /*
  * Keeps a copy of the signature that a rank sent. MSCCLPP_ERR_PEER, which is logged, if it is damaged or is a second
- * one; MSCCLPP_ERR_NO_MEMORY.
+ * one; MSCCLPP_ERR_NO_MEMORY. The sender's rank is below `peers`: the message came over the communicator.
  */
 static mscclpp_status_t accept_signature(check_t *check, const mca_coll_mscclpp_oob_message_t *message)
 {
@@ -139,7 +142,8 @@ static mscclpp_status_t accept_signature(check_t *check, const mca_coll_mscclpp_
 
 /*
  * Sends this rank's arguments, once, and receives those of other ranks. Returns MSCCLPP_OK if those of all ranks have
- * come, MSCCLPP_IN_PROGRESS before that, and MSCCLPP_ERR_PEER, which is logged, if a rank has given up.
+ * come, MSCCLPP_IN_PROGRESS before that, and MSCCLPP_ERR_PEER, which is logged, if a rank has given up. Also returns
+ * errors of the messages: each ends the comparison.
  */
 static mscclpp_status_t advance_check(check_t *check)
 {
@@ -302,7 +306,8 @@ static void move_arrived(void)
 
 /*
  * Advances the pending comparisons until one has ended. Removes that from the list, and returns it for the caller to
- * free, with its status in *status_p. NULL: none has ended.
+ * free, with its status in *status_p. NULL: none has ended. Skips those whose messages are locked, perhaps by this
+ * thread further down its stack; the next call tries them again.
  */
 static check_t *take_ended(mscclpp_status_t *status_p)
 {
@@ -344,6 +349,7 @@ static int progress(void)
     check_t *check;
     int ended = 0;
 
+    /* The lists are looked at without the lock: a comparison that is missed here is advanced by the next call. */
     while (
         (__atomic_load_n(&pending, __ATOMIC_RELAXED) != NULL || __atomic_load_n(&arrived, __ATOMIC_RELAXED) != NULL) &&
         (check = take_ended(&status)) != NULL) {
@@ -421,8 +427,9 @@ static bool is_blocking(mca_coll_mscclpp_check_function_t function)
 }
 
 /*
- * Ends the comparisons of a communicator after an error. Tells the other ranks that this rank has given up this one, so
- * that a rank that comes late to the call does not wait for ranks that have left it.
+ * Ends the comparisons of a communicator after an error. Tells the other ranks that this rank has given up. So a rank
+ * that comes late to the call does not wait for ranks that have left it. Tells nobody after MSCCLPP_ERR_PEER, for which
+ * another rank is to blame, or on an inter-communicator.
  */
 static void abandon_check(check_t *check, mscclpp_status_t status)
 {
@@ -496,6 +503,7 @@ bool mca_coll_mscclpp_check_wanted(const mca_coll_mscclpp_module_t *module, cons
     if (find_known(address, &is_mpi)) {
         return is_mpi;
     }
+    /* If the caller cannot be found out, a call that comes while a compared one is served counts as part of it. */
     if (0 == dladdr(caller, &symbol) || 0 == dladdr((void *)(uintptr_t)MPI_Init, &mpi)) {
         return !module->comparing;
     }
@@ -549,6 +557,7 @@ int mca_coll_mscclpp_check_call(mca_coll_mscclpp_module_t *module, const mca_col
         return OMPI_SUCCESS; /* the call itself reports the error */
     }
     status = compare_now(check);
+    /* After a mismatch, all ranks compare this call and fail it, so the next one can be compared again. */
     if (MSCCLPP_OK != status && MSCCLPP_ERR_INVALID != status) {
         abandon_check(check, status);
     }

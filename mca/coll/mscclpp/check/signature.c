@@ -45,6 +45,7 @@ mca_coll_mscclpp_signature_t *mca_coll_mscclpp_signature_new(const mca_coll_mscc
     signature->size = call->size;
     signature->same_to = call->same_to;
     signature->pairs = (uint32_t)pairs;
+    /* Only predefined operations have an index that is equal on all ranks. */
     if (call->op != NULL) {
         bool commutes = ompi_op_is_commute(call->op);
 
@@ -219,6 +220,7 @@ bool mca_coll_mscclpp_signatures_match(mca_coll_mscclpp_signature_t *const *sign
             return false;
         }
     }
+    /* All ranks call the same function, so all signatures have pairs or none has. */
     for (int rank = 0; rank < ranks && 0 != signatures[0]->pairs; ++rank) {
         for (int peer = 0; peer < ranks; ++peer) {
             const mca_coll_mscclpp_signature_t *sender = signatures[rank];

@@ -71,7 +71,7 @@ int mca_coll_mscclpp_refuse_broken(mca_coll_mscclpp_module_t *module, const char
 
 /*
  * Serves the current call, on device buffers, with the team, which the first such call makes. True if the call is over,
- * with its result in *rc_p; else it has to be staged. An error breaks the communicator. `early`: the call runs in a
+ * with its result in *rc_p; else all ranks stage it. An error breaks the communicator. `early`: the call runs in a
  * fiber.
  */
 static bool serve_on_device(mca_coll_mscclpp_module_t *module, const void *sendbuf, void *recvbuf,
@@ -124,7 +124,7 @@ int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscc
     bool on_device;
     int rc;
 
-    if (0 == count) {
+    if (0 == count) { /* on all ranks, so none waits for this one */
         return OMPI_SUCCESS;
     }
     mca_coll_mscclpp_request_await(module);
@@ -188,7 +188,11 @@ static bool is_from_application(const mca_coll_mscclpp_module_t *module, const v
            (!module->in_ompi_call && (module->comparing || mca_coll_mscclpp_check_wanted(module, caller)));
 }
 
-/* MPI_Iallreduce. A call that kernels do not serve goes to another component at once if no other call is under way. */
+/*
+ * MPI_Iallreduce. A call goes to kernels if the application made it with data of a predefined type in device memory.
+ * With mixed_buffers none does, because ranks would have to agree on the kind of memory first. All other calls go to
+ * another component: at once if no call is under way, else in their turn.
+ */
 static int start_nonblocking(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *type,
                              struct ompi_op_t *op, struct ompi_communicator_t *comm, ompi_request_t **request_p,
                              mca_coll_base_module_t *base)
@@ -256,6 +260,7 @@ static int make_lane(mca_coll_mscclpp_module_t *module, const void *sbuf, void *
     uint64_t largest_block = 0; /* not needed here */
 
     *lane_p = NULL;
+    /* These values, and the next ones, are equal on all ranks. So no rank waits for an agreement that others skip. */
     if (0 == count || !ompi_datatype_is_predefined(type) || ompi_comm_size(module->comm) > MSCCLPP_DEV_MAX_RANKS) {
         return OMPI_SUCCESS;
     }

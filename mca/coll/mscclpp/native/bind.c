@@ -30,11 +30,16 @@ void mca_coll_mscclpp_module_release_team(mca_coll_mscclpp_module_t *module)
 {
     mscclpp_team_t *team;
 
+    /*
+     * A thread that looks for mixtures (native/mixture.c) becomes a watcher under the lock. So all watchers that may
+     * have read the team are waited for, and later ones find none.
+     */
     pthread_mutex_lock(&mca_coll_mscclpp_state.lock);
     team = __atomic_exchange_n(&module->team, NULL, __ATOMIC_ACQ_REL);
     pthread_mutex_unlock(&mca_coll_mscclpp_state.lock);
     mca_coll_mscclpp_wait_for_watchers(module);
 
+    /* READY means that there is a team. REFUSED and BROKEN stay, so later calls are staged or fail as before. */
     if (MCA_COLL_MSCCLPP_TEAM_READY == module->team_state) {
         module->team_state = MCA_COLL_MSCCLPP_TEAM_NONE;
     }
@@ -89,7 +94,10 @@ static mca_coll_mscclpp_module_t *find_module(bool (*is_wanted)(const mca_coll_m
     return module;
 }
 
-/* MPI_Finalize has begun: releases all teams, and lets no new ones be made. */
+/*
+ * MPI_Finalize has begun: releases all teams, and lets no new ones be made. Each turn of the two loops makes their
+ * condition false for the module that was found, so they end.
+ */
 static void free_all(void)
 {
     mca_coll_mscclpp_state_t *state = &mca_coll_mscclpp_state;

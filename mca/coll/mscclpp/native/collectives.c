@@ -25,7 +25,7 @@ static char *element_address(const void *buffer, ptrdiff_t index, type_t *type)
 static void send_in_place(call_t *call, void *rbuf, size_t skip, size_t count, type_t *type)
 {
     call->args.in_place = true;
-    call->args.said_in_place = true;
+    call->args.said_in_place = true; /* stays, so that all ranks choose alike if only this one has a type with holes */
     if (call->args.out_pack_count > 0) {
         call->args.in_place = false;
         mca_coll_mscclpp_native_send(call, element_address(rbuf, (ptrdiff_t)skip, type), count, type);
@@ -142,6 +142,7 @@ static bool fill_allgatherv(call_t *call, int rank, const void *sbuf, count_t sc
     } else if (call->args.out_pack_count > 0) {
         send_block(call, &blocks, rank);
     } else {
+        /* This rank's block goes to all ranks from its place in the output. */
         call->args.in_place = true;
         call->args.send = call->send;
         for (int peer = 0; peer < call->ranks; ++peer) {
@@ -274,7 +275,7 @@ static bool fill_reduce(call_t *call, int rank, const void *sbuf, void *rbuf, co
 /*
  * Describes a reduction whose result is divided into blocks without gaps: for each rank a block of
  * count_of(counts, rank) elements. A block ends with the data of its last element, without the padding behind it. False
- * if all blocks are empty.
+ * if all blocks are empty. The call must not be staged, since only types that kernels know have an extent here.
  */
 static bool fill_reduced_blocks(call_t *call, int rank, uint64_t (*count_of)(const void *counts, int peer),
                                 const void *counts)

@@ -23,6 +23,9 @@ typedef struct ompi_datatype_t type_t;
  * The function fill_<name> has to exist. It describes a call's arguments in `call`, and returns false if there is
  * nothing to do. What kernels do not serve is staged, or left to Open MPI where that takes device buffers itself.
  *
+ * Where the communicator is known to have at most MSCCLPP_DEV_MAX_RANKS ranks, the result of
+ * mca_coll_mscclpp_native_begin is ignored, because it allocates nothing then and cannot fail.
+ *
  * The functions of MPI are call_<name>, start_<name> (nonblocking) and make_<name> (persistent). The others:
  *     other_<name>, other_i<name>: serve a call without kernels
  *     describe_<name>: describes a queued call

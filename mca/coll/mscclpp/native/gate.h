@@ -14,7 +14,7 @@ int mca_coll_mscclpp_agree_on_kind(mca_coll_mscclpp_module_t *module, bool *on_d
 /*
  * bind.c: makes the team if this is the communicator's first call on device buffers, which waits for all ranks. True if
  * there is a team to serve the call. Otherwise *status_p is MSCCLPP_OK if the call can be served in another way, or an
- * error.
+ * error. The caller must have looked whether the communicator is broken: no call may go another way then.
  */
 bool mca_coll_mscclpp_ensure_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf,
                                   mscclpp_status_t *status_p);

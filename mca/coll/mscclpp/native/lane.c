@@ -68,6 +68,7 @@ int mca_coll_mscclpp_lane_make(mca_coll_mscclpp_module_t *module, const void *co
         free(lane);
         return rc;
     }
+    /* From here on, all ranks do the same, so lanes have the same numbers on all of them. */
     *largest_p = agreed[LARGEST_BLOCK];
     lane->module = module;
     lane->port.number = ++module->lanes_made;
@@ -75,7 +76,7 @@ int mca_coll_mscclpp_lane_make(mca_coll_mscclpp_module_t *module, const void *co
     if (MSCCLPP_OK == status) {
         status = prepare(lane->team, context);
     } else if (MSCCLPP_ERR_NOT_SUPPORTED == status) {
-        module->no_lanes = true;
+        module->no_lanes = true; /* if only `prepare` refuses, other requests may still get lanes */
     }
     if (MSCCLPP_OK != status) {
         mscclpp_team_destroy(lane->team);
@@ -88,7 +89,10 @@ int mca_coll_mscclpp_lane_make(mca_coll_mscclpp_module_t *module, const void *co
     return OMPI_SUCCESS;
 }
 
-/* Frees a lane whose request is inactive, with its team, and takes it off the module's list. Not collective. */
+/*
+ * Frees a lane whose request is inactive, with its team, and takes it off the module's list. If the communicator has
+ * been freed before, the lane has no team any more, and is not in the list. Not collective.
+ */
 static void lane_free(mca_coll_mscclpp_lane_t *lane)
 {
     mca_coll_mscclpp_lane_t **link = &lane->module->lanes;
@@ -132,6 +136,7 @@ void mca_coll_mscclpp_lane_end_all(mca_coll_mscclpp_module_t *module)
             module->lanes = lane->next;
         }
         pthread_mutex_unlock(&mca_coll_mscclpp_state.lock);
+        /* Without the lock, which the progress in this wait may take. */
         if (lane != NULL) {
             mca_coll_mscclpp_request_await_queue(&lane->queue);
             team = lane->team;

@@ -41,7 +41,10 @@ int mca_coll_mscclpp_lane_make(mca_coll_mscclpp_module_t *module, const void *co
 mca_coll_mscclpp_request_t *mca_coll_mscclpp_lane_request(mca_coll_mscclpp_lane_t *lane,
                                                           int (*serve)(mca_coll_mscclpp_request_t *request));
 
-/* Called when the communicator is freed. Its persistent requests stay, but can no longer be started. */
+/*
+ * Called when the communicator is freed: ends the teams of all its lanes. Its persistent requests stay with their
+ * lanes, but can no longer be started. The caller frees the lanes that have no request.
+ */
 void mca_coll_mscclpp_lane_end_all(mca_coll_mscclpp_module_t *module);
 
 /*

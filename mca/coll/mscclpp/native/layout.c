@@ -37,6 +37,7 @@ int mca_coll_mscclpp_native_begin(mca_coll_mscclpp_native_t *call, mca_coll_mscc
                                   mscclpp_coll_t coll)
 {
     memset(&call->args, 0, sizeof(call->args));
+    /* The lists are not cleared here: the functions below fill in those that they pass to `args`. */
     call->args.coll = coll;
     call->args.is_size_known = true;
     call->args.dtype = MSCCLPP_DTYPE_UINT8;
@@ -99,7 +100,7 @@ static elements_t elements_at(const void *buffer, ptrdiff_t offset, size_t count
 
 /*
  * Fills in an entry of the list of elements to pack: their data is to begin `offset` bytes into the packed buffer. A
- * failure becomes the call's error.
+ * failure becomes the call's error, and the entry then has no elements.
  */
 static void add_pack(mca_coll_mscclpp_native_t *call, mscclpp_coll_pack_t *pack, const elements_t *elements,
                      uint64_t offset)
@@ -280,7 +281,7 @@ static bool find_runs(mca_coll_mscclpp_native_t *call, const elements_t *block, 
     }
     rc = mca_coll_mscclpp_pieces_get(block->type, &piece, &pieces);
     if (OMPI_SUCCESS != rc) {
-        call->rc = rc; /* an earlier error of the call stays otherwise */
+        call->rc = rc; /* success must not hide an earlier error of the call */
     }
     if (OMPI_SUCCESS != rc || 1 != block->count || 1 != pieces) {
         return false;

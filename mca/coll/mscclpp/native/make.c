@@ -76,10 +76,11 @@ mscclpp_status_t mca_coll_mscclpp_make_team(mca_coll_mscclpp_module_t *module, c
     }
     if (OMPI_SUCCESS != mca_coll_mscclpp_state.bind(module) ||
         OMPI_SUCCESS != mca_coll_mscclpp_oob_create(module, port, &params.oob)) {
-        mca_coll_mscclpp_oob_abstain(module, 1);
+        mca_coll_mscclpp_oob_abstain(module, 1); /* both can fail only before the first all-gather */
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     status = mscclpp_team_create(&params, team_p);
+    /* The oob stays if another team of the communicator uses it. */
     if (MSCCLPP_OK != status && module->team == NULL && module->lanes == NULL) {
         mca_coll_mscclpp_oob_destroy(module);
     }

@@ -73,7 +73,10 @@ static int find_device_rank(mca_coll_mscclpp_module_t *module, uint64_t call)
     return team != NULL ? mscclpp_team_find_device_rank(team, call) : mca_coll_mscclpp_oob_refuse(module, call);
 }
 
-/* Reports the mixture and ends the job, after a moment in which other ranks can write their reports, too. */
+/*
+ * Reports the mixture and ends the job, after a moment in which other ranks can write their reports, too. The progress
+ * in here may call find_mixture again, which does nothing, as this thread is searching.
+ */
 static void end_job(mca_coll_mscclpp_module_t *module, uint64_t call, int peer)
 {
     double deadline = mscclpp_now() + GRACE_SECONDS;

@@ -63,8 +63,8 @@ typedef struct {
 } mca_coll_mscclpp_blocks_t;
 
 /*
- * Begins the description of a call of `coll`. MPI_ERR_NO_MEM, with the reason logged and nothing to end, if the
- * communicator has more ranks than a node may have, and there is no memory for lists of them.
+ * Begins the description of a call of `coll`. Takes memory only if the communicator has more ranks than a node may
+ * have. If there is none, logs this and returns MPI_ERR_NO_MEM, and there is nothing to end.
  */
 int mca_coll_mscclpp_native_begin(mca_coll_mscclpp_native_t *call, mca_coll_mscclpp_module_t *module,
                                   mscclpp_coll_t coll);

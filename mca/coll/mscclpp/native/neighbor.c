@@ -33,7 +33,10 @@ static int cart_neighbor(const mca_topo_base_comm_cart_t *cart, int rank, int ed
     return rank + (coordinate - cart->coords[dim]) * step;
 }
 
-/* The number of edges out of a rank (`out`) or into it. */
+/*
+ * The number of edges out of a rank (`out`) or into it. In a distributed graph, `rank` must be this rank: only its own
+ * edges are known. The same holds for neighbor_of.
+ */
 static int degree_of(struct ompi_communicator_t *comm, int rank, bool out)
 {
     if (OMPI_COMM_IS_CART(comm)) {
@@ -50,7 +53,10 @@ static int degree_of(struct ompi_communicator_t *comm, int rank, bool out)
     return 0;
 }
 
-/* The rank at the other end of an edge out of a rank (`out`) or into it; MPI_PROC_NULL: the edge leads nowhere. */
+/*
+ * The rank at the other end of an edge out of a rank (`out`) or into it, where `edge` is below degree_of.
+ * MPI_PROC_NULL: the edge leads nowhere.
+ */
 static int neighbor_of(struct ompi_communicator_t *comm, int rank, bool out, int edge)
 {
     if (OMPI_COMM_IS_CART(comm)) {

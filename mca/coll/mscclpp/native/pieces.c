@@ -73,7 +73,7 @@ static int make_list(struct ompi_datatype_t *type, list_t **list_p)
 int mca_coll_mscclpp_pieces_get(const struct ompi_datatype_t *type, const mscclpp_coll_piece_t **pieces_p,
                                 size_t *count_p)
 {
-    struct ompi_datatype_t *owner = (struct ompi_datatype_t *)type;
+    struct ompi_datatype_t *owner = (struct ompi_datatype_t *)type; /* only its attributes change */
     void *value = NULL;
     int has_list = 0;
     list_t *list;

@@ -61,7 +61,11 @@ static mscclpp_status_t open_queue(mscclpp_team_t *team, void *context)
  */
 static int ensure_queue(mca_coll_mscclpp_module_t *module, const void *const buffers[2], bool on_device)
 {
-    uint64_t parallel; /* 1: some rank has several edges to one rank; their blocks are packed */
+    /*
+     * 1: this rank has several edges to one rank, whose blocks are packed. mca_coll_mscclpp_lane_make turns the value
+     * into the maximum of all ranks: whether some rank has.
+     */
+    uint64_t parallel;
     bool had_team = false;
     int rc;
 
@@ -145,6 +149,7 @@ static outcome_t enqueue_allreduce(mca_coll_mscclpp_module_t *module, const call
     mscclpp_gpu_stream_t *stream;
     mscclpp_status_t status;
 
+    /* The count, the type and the operation are equal on all ranks, so either all go on to the queue or none does. */
     if (0 == call->recvcount) {
         return MCA_COLL_MSCCLPP_QUEUED;
     }
@@ -242,8 +247,8 @@ static bool has_unknown_sizes(const mca_coll_mscclpp_native_t *native)
 }
 
 /*
- * Tells whether kernels can reach all data that this rank passes. A rank without data, whose buffers may be any
- * pointers, says so too if all ranks have agreed to queue the call, or if only it knows that it has no data.
+ * Tells whether kernels can reach all data that this rank passes. The buffers of a rank without data may be any
+ * pointers. Such a rank says yes if all ranks have agreed to queue the call, or if only it knows that it has no data.
  */
 static bool all_on_device(const mca_coll_mscclpp_native_t *native, const call_t *call)
 {
@@ -259,6 +264,7 @@ static bool describe(mca_coll_mscclpp_module_t *module, const call_t *call, mca_
 {
     mca_coll_mscclpp_passed_t passed;
 
+    /* Cannot fail: callers have checked that there are at most MSCCLPP_DEV_MAX_RANKS ranks. */
     (void)mca_coll_mscclpp_native_begin(native, module, collectives[call->coll].coll);
     keep_arguments(call, &passed);
     if (!(*collectives[call->coll].describe)(native, module, &passed)) {
@@ -336,7 +342,10 @@ static outcome_t enqueue_described(mca_coll_mscclpp_module_t *module, const call
     if (native->staged) {
         return MCA_COLL_MSCCLPP_NOT_QUEUED;
     }
-    /* A rank that alone knows that it has no data does not vote for a queue. */
+    /*
+     * All ranks come here, also one whose call could not be described, because the queue is made together. A rank that
+     * alone knows that it has no data does not vote for a queue.
+     */
     *code_p = ensure_queue(module, native->buffers, on_device && (native->touches || !has_unknown_sizes(native)));
     if (OMPI_SUCCESS != *code_p) {
         return MCA_COLL_MSCCLPP_QUEUE_ERROR;
@@ -442,6 +451,7 @@ static int prepare_other(mca_coll_mscclpp_module_t *module, const call_t *call, 
     if (!describe(module, call, &native)) {
         *can_queue_p = true;
     } else {
+        /* A rank without data does not stand against a queue, nor does it vote for one. */
         const bool on_device = !native.touches || all_on_device(&native, call);
 
         rc = ensure_queue(module, native.buffers, native.touches && on_device);
@@ -485,6 +495,7 @@ static outcome_t find_failure(MPI_Comm comm, char *text, size_t size)
     if (module != NULL && MCA_COLL_MSCCLPP_QUEUED == outcome) {
         const mscclpp_status_t status = mca_coll_mscclpp_channels_find_failure(module, text, size);
 
+        /* Here MSCCLPP_ERR_INVALID is a misuse of a channel, and not two operations at once as in a queue. */
         outcome = MSCCLPP_ERR_INVALID == status ? MCA_COLL_MSCCLPP_QUEUE_ERROR : outcome_from_status(status, &code);
     }
     return outcome;

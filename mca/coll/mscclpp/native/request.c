@@ -26,7 +26,7 @@ static void append_request(mca_coll_mscclpp_request_t *request)
 {
     mca_coll_mscclpp_queue_t *queue = request->queue;
 
-    /* Counted first, so that the count is never 0 while there is work. */
+    /* Counted before it is in the queue, so that `under_way` is never 0 while there is work. */
     atomic_fetch_add_explicit(&under_way, 1, memory_order_relaxed);
     request->next = NULL;
     pthread_mutex_lock(&lock);
@@ -41,7 +41,10 @@ static void append_request(mca_coll_mscclpp_request_t *request)
     pthread_mutex_unlock(&lock);
 }
 
-/* Removes the oldest call of a queue, which is over, and the queue from the list if it is empty then. */
+/*
+ * Removes the oldest call of a queue, which is over, and the queue from the list if it is empty then. There must be
+ * such a call. Only the holder of the turn removes calls, so it is still the one that the caller has run.
+ */
 static void remove_first(mca_coll_mscclpp_queue_t *queue)
 {
     pthread_mutex_lock(&lock);
@@ -106,7 +109,8 @@ static bool resume_call(mca_coll_mscclpp_request_t *request)
 
 /*
  * Runs the calls of a queue, oldest first, until one has to wait. Calls that another component completes leave the
- * queue, too. Returns the number of requests that were completed.
+ * queue, too. Returns the number of requests that were completed. Called, like the next function, by the holder of the
+ * turn.
  */
 static int advance_queue(mca_coll_mscclpp_queue_t *queue)
 {
@@ -218,7 +222,7 @@ static int free_request(ompi_request_t **outer)
     if (!REQUEST_COMPLETE(*outer)) {
         return MPI_ERR_REQUEST;
     }
-    if (request->lane != NULL) {
+    if (request->lane != NULL) { /* a persistent request, which has kept its module alive for its lane */
         request->free_lane(request->lane);
         OBJ_RELEASE(request->module);
     }
@@ -248,7 +252,10 @@ static int start_requests(size_t count, ompi_request_t **outers)
     return OMPI_SUCCESS;
 }
 
-/* Makes a request for a call that `serve` carries out. Without memory it logs this and returns NULL. */
+/*
+ * Makes a request for a call that `serve` carries out. Without memory it logs this and returns NULL. Does not set
+ * `fiber` and `inner`, which begin_request sets at each start.
+ */
 static mca_coll_mscclpp_request_t *make_request(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_queue_t *queue,
                                                 int (*serve)(mca_coll_mscclpp_request_t *request), bool persistent)
 {

@@ -8,8 +8,8 @@
 #include "mca/common/team/parts.h"
 
 /*
- * Before there is a team, ranks agree in the first AGREE_ALWAYS of the calls in which some ranks may pass no data, and
- * later in one of AGREE_EVERY such calls.
+ * For calls in which some ranks may pass no data, before there is a team: ranks agree in the first AGREE_ALWAYS of
+ * them, and later in one of AGREE_EVERY.
  */
 #define AGREE_ALWAYS 16
 #define AGREE_EVERY 64
@@ -55,7 +55,7 @@ static int agree_on_exchange(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp
     rc = mca_coll_mscclpp_agree(module, mscclpp_coll_name(call->args.coll), *on_device_p, local, maxima, &wait_status);
     if (MSCCLPP_OK != wait_status) {
         if (has_board(module)) {
-            (void)mscclpp_team_fail(module->team, wait_status); /* tells the wait_status rank, too */
+            (void)mscclpp_team_fail(module->team, wait_status); /* tells the late rank, too */
         }
         module->team_state = MCA_COLL_MSCCLPP_TEAM_BROKEN;
     }
@@ -145,7 +145,8 @@ void mca_coll_mscclpp_native_leave(mca_coll_mscclpp_module_t *module)
 
 /*
  * Serves a call on the device, with the team, which the first such call makes. True if the call is over, with its
- * result in *rc_p; else it has to be staged. An error breaks the communicator.
+ * result in *rc_p. False if all ranks stage the call: it is marked so, the ranks have agreed to do without a team or
+ * MPI_Finalize has begun, or the team does not support the call. An error breaks the communicator.
  */
 static bool serve_on_device(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, int *rc_p)
 {
@@ -295,6 +296,7 @@ int mca_coll_mscclpp_native_serve_again(mca_coll_mscclpp_request_t *request, mca
     mca_coll_mscclpp_lane_t *lane = request->lane;
     int rc = call->rc;
 
+    /* A start that cannot be described is counted first, so that later starts have the same numbers on all ranks. */
     call->args.call = mca_coll_mscclpp_lane_begin(lane, mscclpp_coll_name(call->args.coll), &rc);
     if (0 == call->args.call || OMPI_SUCCESS != rc) {
         return rc;

@@ -197,7 +197,10 @@ static mscclpp_status_t check_wait(wait_t *wait)
     return status;
 }
 
-/* Throws away messages of earlier agreements, which came when this rank no longer needed them. */
+/*
+ * Throws away messages of earlier agreements, which came when this rank no longer needed them. Those that cannot be
+ * received now stay, and do no harm: they have the numbers of earlier calls.
+ */
 static void drop_messages(mca_coll_mscclpp_module_t *module)
 {
     mca_coll_mscclpp_oob_t *oob = mca_coll_mscclpp_oob_ensure(module);
@@ -211,7 +214,10 @@ static void drop_messages(mca_coll_mscclpp_module_t *module)
     pthread_mutex_unlock(&oob->lock);
 }
 
-/* Waits for the all-reduce. Returns an error if this rank or another gives up; it is then still under way. */
+/*
+ * Waits for the all-reduce. Returns an error if this rank or another gives up, if the communicator is revoked, or if
+ * there is no memory for messages. The all-reduce is then still under way.
+ */
 static mscclpp_status_t await(wait_t *wait, const numbers_t *numbers)
 {
     mscclpp_status_t status = MSCCLPP_OK;

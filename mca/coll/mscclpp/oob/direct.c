@@ -111,7 +111,7 @@ mscclpp_status_t mca_coll_mscclpp_gather_direct(mca_coll_mscclpp_gather_t *gathe
     direct_t direct = {.gather = gather, .missing = gather->count - 1};
     mscclpp_status_t status;
 
-    direct.arrived[gather->self] = true;
+    direct.arrived[gather->self] = true; /* the caller has put this rank's own part in place */
     mca_coll_mscclpp_oob_lock(oob);
     status =
         mca_coll_mscclpp_oob_post_among(oob, gather->members, gather->count, MCA_COLL_MSCCLPP_OOB_GATHER,

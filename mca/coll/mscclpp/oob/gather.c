@@ -19,7 +19,7 @@ int mca_coll_mscclpp_gather_rank(const mca_coll_mscclpp_gather_t *gather, int in
     return gather->members != NULL ? gather->members[index] : index;
 }
 
-/* Returns the index of a rank, or -1. A binary search, because the members ascend. */
+/* Returns the index of a rank, or -1. A binary search, because the members ascend. There is at least one. */
 int mca_coll_mscclpp_gather_find(const mca_coll_mscclpp_gather_t *gather, int rank)
 {
     int low = 0, high = gather->count - 1;
@@ -110,6 +110,7 @@ mscclpp_status_t mca_coll_mscclpp_gather_run(mca_coll_mscclpp_gather_t *gather, 
         if (MSCCLPP_IN_PROGRESS != status) {
             return status;
         }
+        /* In a fiber, the code that resumes it runs within Open MPI's progress already. */
         if (!mscclpp_fiber_yield() && 0 == ++turns % PROGRESS_TURNS) {
             opal_progress();
         }

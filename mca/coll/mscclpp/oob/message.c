@@ -129,6 +129,7 @@ mscclpp_status_t mca_coll_mscclpp_oob_post_among(mca_coll_mscclpp_oob_t *oob, co
     mca_coll_mscclpp_oob_queue_t unsent;
     mscclpp_status_t status = MSCCLPP_OK;
 
+    /* All messages are made before the first one is sent, so that a lack of memory is met while none has been sent. */
     queue_init(&unsent);
     /* Each rank begins behind its own place, so that not all of them send to the same peer at once. */
     for (int i = 1; i <= count && MSCCLPP_OK == status; ++i) {
@@ -335,6 +336,7 @@ mca_coll_mscclpp_oob_message_t *mca_coll_mscclpp_oob_take(mca_coll_mscclpp_oob_t
 {
     for (mca_coll_mscclpp_oob_message_t **link = &oob->inbox.first; *link != NULL; link = &(*link)->next) {
         const mca_coll_mscclpp_oob_header_t *header = &(*link)->header;
+        /* A rank that refuses is in no all-gather, so a refusal is found by its call. */
         if (kind == header->kind &&
             identifier == (MCA_COLL_MSCCLPP_OOB_REFUSE == kind ? header->call : header->number)) {
             return queue_unlink(&oob->inbox, link);
@@ -356,6 +358,7 @@ void mca_coll_mscclpp_oob_drop_old(mca_coll_mscclpp_oob_t *oob, uint64_t number)
 
     while (*link != NULL) {
         const mca_coll_mscclpp_oob_header_t *header = &(*link)->header;
+        /* All-gathers of all ranks and those of a node are counted apart. Only numbers of a node's have the bit. */
         if (is_of_gather(header->kind) && 0 == ((header->number ^ number) & MCA_COLL_MSCCLPP_OOB_AMONG) &&
             header->number < number) {
             free(queue_unlink(&oob->inbox, link));

@@ -31,7 +31,7 @@ static mscclpp_status_t run_gather(mca_coll_mscclpp_gather_t *gather)
 
     gather->started = mscclpp_now();
     if (gather->recvbuf != NULL) {
-        if (gather->length > 0) {
+        if (gather->length > 0) { /* the caller's part may lie within its own recvbuf */
             memmove(gather->recvbuf + (size_t)gather->self * gather->length, gather->sendbuf, gather->length);
             gather->sendbuf = gather->recvbuf + (size_t)gather->self * gather->length;
         }
@@ -156,6 +156,7 @@ mca_coll_mscclpp_oob_t *mca_coll_mscclpp_oob_ensure(mca_coll_mscclpp_module_t *m
 {
     mca_coll_mscclpp_oob_t *oob;
 
+    /* Made under the lock, as native/mixture.c may make it in another thread at the same time. */
     pthread_mutex_lock(&mca_coll_mscclpp_state.lock);
     oob = module->oob;
     if (oob == NULL) {
@@ -184,6 +185,7 @@ int mca_coll_mscclpp_oob_create(mca_coll_mscclpp_module_t *module, mca_coll_mscc
     if (oob == NULL) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
+    /* The port is the context of the functions: it leads them to the messages, and tells the team's from others. */
     port = port != NULL ? port : &oob->port;
     port->oob = oob;
     *oob_p = (mscclpp_oob_t){
@@ -240,11 +242,13 @@ int mca_coll_mscclpp_oob_refuse(mca_coll_mscclpp_module_t *module, uint64_t call
         }
         oob = mca_coll_mscclpp_oob_ensure(module);
     }
+    /* Never waits for the lock, which this thread may hold further down its stack. */
     if (oob == NULL || 0 != pthread_mutex_trylock(&oob->lock)) {
         return -1;
     }
     if (MSCCLPP_OK == mca_coll_mscclpp_oob_advance(oob, MCA_COLL_MSCCLPP_OOB_ANY)) {
         for (mca_coll_mscclpp_oob_message_t *message = oob->inbox.first; message != NULL; message = message->next) {
+            /* Only ranks in a set-up send these. Each message is refused once. */
             const bool is_waiting =
                 MCA_COLL_MSCCLPP_OOB_GATHER == message->header.kind || MCA_COLL_MSCCLPP_OOB_ASK == message->header.kind;
             if (!is_waiting || call != message->header.call) {

@@ -22,7 +22,10 @@ typedef struct {
     size_t pitch;
 } pairs_t;
 
-/* Puts a peer's message into place. MSCCLPP_ERR_PEER, which is logged, if it is too long or nobody waits for it. */
+/*
+ * Puts a peer's message into place. MSCCLPP_ERR_PEER, which is logged, if it is too long or nobody waits for it. An
+ * empty message, from a peer without memory, leaves the zeros that the caller has put there.
+ */
 static mscclpp_status_t accept_message(pairs_t *pairs, const mca_coll_mscclpp_oob_message_t *message)
 {
     int index = 0;
@@ -98,6 +101,7 @@ static mscclpp_status_t pairs_watch(void *state)
 mscclpp_status_t mca_coll_mscclpp_oob_pairs(mca_coll_mscclpp_oob_t *oob, const int *peers, int count, const void *sent,
                                             const size_t *lengths, void *received, size_t pitch)
 {
+    /* `arrived` has one entry more than there are peers, so that NULL always means a lack of memory. */
     pairs_t pairs = {.gather = {.oob = oob, .started = mscclpp_now()},
                      .peers = peers,
                      .count = count,

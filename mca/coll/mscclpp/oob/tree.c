@@ -7,7 +7,7 @@
  * the tree has few levels: where ranks share processors, each level waits until its ranks are scheduled.
  *
  * Late ranks are named as follows. A rank that has waited for a while asks the neighbours in the tree that it still
- * waits for, and every rank that is in the all-gather answers. A neighbour that does not answer is late. It is named by
+ * waits for. Every rank that is in the all-gather answers. A neighbour that does not answer is late. It is named by
  * the rank above it; rank 0, which has none above it, is named by rank 1. All other ranks wait in silence. At the
  * deadline, the rank that names a late one ends the all-gather for all ranks: it tells its neighbours, and these tell
  * theirs.
@@ -93,7 +93,10 @@ static int rank_of(const tree_t *tree, const neighbour_t *neighbour)
     return mca_coll_mscclpp_gather_rank(tree->gather, neighbour->index);
 }
 
-/* Finds this rank's neighbours in the tree, its children in the order of their subtrees' sizes. */
+/*
+ * Finds this rank's neighbours in the tree, its children in the order of their subtrees' sizes. There are at most
+ * TREE_CHILDREN_MAX of them.
+ */
 static void find_neighbours(tree_t *tree)
 {
     const int self = tree->gather->self, end = subtree_end(tree->gather, self);
@@ -186,7 +189,7 @@ static mscclpp_status_t receive(tree_t *tree)
     while (MSCCLPP_OK == status && tree->missing > 0 &&
            (message = mca_coll_mscclpp_oob_take(gather->oob, MCA_COLL_MSCCLPP_OOB_GATHER, gather->number)) != NULL) {
         neighbour_t *from = find_neighbour(tree, message->peer);
-        const int first = from != NULL ? from->index : 0;
+        const int first = from != NULL ? from->index : 0; /* accept_data refuses unexpected senders, whatever this is */
         status = accept_data(tree, message, from == &tree->above ? NULL : from, first, subtree_end(gather, first));
         tree->missing -= MSCCLPP_OK == status;
         free(message);
@@ -201,7 +204,7 @@ static mscclpp_status_t receive(tree_t *tree)
 
 /*
  * Starts to send the whole to all children, those with the largest subtrees first. All children get the same memory, so
- * it must stay until settle_sends returns true.
+ * it must stay until settle_sends returns true, also after an error, which is logged.
  */
 static mscclpp_status_t send_down(tree_t *tree)
 {
@@ -248,7 +251,10 @@ static bool settle_sends(tree_t *tree)
     return have_ended;
 }
 
-/* Answers the neighbours that ask, and notes the answers of those that this rank has asked. */
+/*
+ * Answers the neighbours that ask, and notes the answers of those that this rank has asked. Drops messages of other
+ * ranks, which send none unless they have another version.
+ */
 static mscclpp_status_t handle_questions(tree_t *tree)
 {
     mca_coll_mscclpp_oob_t *oob = tree->gather->oob;
@@ -303,7 +309,8 @@ static mscclpp_status_t look_for_end(tree_t *tree)
 
 /*
  * Receives, sends, answers and looks for the end, as far as that is possible at once
- * (mca_coll_mscclpp_gather_step_fn_t).
+ * (mca_coll_mscclpp_gather_step_fn_t). Once the whole has come, no other rank can end the all-gather here any more:
+ * only the sends to the children have to end.
  */
 static mscclpp_status_t tree_step(void *state)
 {
@@ -364,6 +371,7 @@ static void list_late(tree_t *tree, double now, char *text, size_t size, int *fi
             *first_p = *first_p < 0 ? rank : *first_p;
         }
     }
+    /* Every rank asks the rank above it, but only rank 0, which has none above it, is named from below: by rank 1. */
     if (0 == tree->missing && 0 != tree->gather->self && ask_if_late(tree, &tree->above, now) &&
         1 == tree->gather->self) {
         *first_p = rank_of(tree, &tree->above);

@@ -63,7 +63,8 @@ static const layout_t *contribution(const mca_coll_mscclpp_stage_call_t *call)
 
 /*
  * Fills in what a call whose data go to the root sends and expects. `self` is this rank's number; -1 on an
- * inter-communicator, where the root exchanges data only with the other group.
+ * inter-communicator, where the root exchanges data only with the other group. A rank that takes no part, whose root is
+ * MPI_PROC_NULL, sends and expects nothing.
  */
 static void fill_to_root(const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view,
                          bool is_root, int self, int peers, pair_t *pairs)
@@ -128,7 +129,10 @@ static int neighbour(struct ompi_communicator_t *comm, int index, bool in)
     return in ? comm->c_topo->mtc.dist_graph->in[index] : comm->c_topo->mtc.dist_graph->out[index];
 }
 
-/* Fills in what a call on a topology sends along its edges and expects from them. Edges to one peer add up. */
+/*
+ * Fills in what a call on a topology sends along its edges and expects from them. Edges to one peer add up. Edges that
+ * lead nowhere have a negative peer, and exchange nothing.
+ */
 static void fill_neighbours(const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view,
                             struct ompi_communicator_t *comm, int peers, pair_t *pairs)
 {
@@ -154,7 +158,7 @@ static void fill_neighbours(const mca_coll_mscclpp_stage_call_t *call, const mca
 
 /*
  * Describes a call in the form in which ranks compare calls: the sizes in `check`, and what goes to each peer and comes
- * from it in check->pairs, which must be zeroed.
+ * from it in check->pairs. These must be zeroed; a REDUCTION has none.
  */
 static void describe_call(const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view,
                           struct ompi_communicator_t *comm, mca_coll_mscclpp_check_call_t *check)
@@ -219,6 +223,7 @@ int mca_coll_mscclpp_stage_check(mca_coll_mscclpp_module_t *module, mca_coll_msc
     mca_coll_mscclpp_check_call_t check = {.function = function, .op = view->op};
     int rc;
 
+    /* In a REDUCTION all ranks have one count, which takes the place of sizes for each pair of ranks. */
     if (MCA_COLL_MSCCLPP_STAGE_REDUCTION != view->pattern) {
         check.pairs = calloc((size_t)mca_coll_mscclpp_check_peers(module->comm), sizeof(*check.pairs));
         if (check.pairs == NULL) {

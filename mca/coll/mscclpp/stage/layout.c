@@ -296,7 +296,7 @@ static int element_add_segments(element_t *element, const struct iovec *segments
     return rc;
 }
 
-/* Finds out where the data of one element of `size` bytes lies. Returns an MPI error code, which is logged. */
+/* Finds out where one element's `size` bytes of data lie. Returns an MPI error code, which is logged. */
 static int element_read(element_t *element, const struct ompi_datatype_t *type, size_t size)
 {
     struct iovec *segments = NULL;
@@ -307,7 +307,7 @@ static int element_read(element_t *element, const struct ompi_datatype_t *type, 
 
     element->type = NULL;
     pieces_release(&element->list);
-    /* Asks for more and more segments. An element has no more of them than bytes. */
+    /* Asks for more and more segments: until it has all, or for as many as there are bytes, or as can be counted. */
     for (size_t capacity = SEGMENTS_FIRST, asked = 0; !have_all && asked < size; capacity *= SEGMENTS_GROWTH) {
         asked = capacity < UINT32_MAX ? capacity : UINT32_MAX;
         mca_coll_mscclpp_stage_spare_put(segments);
@@ -443,7 +443,7 @@ static int add_blocks(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder,
 
 /*
  * Looks for a byte of a block for which `matches` is true. Asks about one byte of each run of each element, because the
- * elements of MPI_BOTTOM may lie anywhere.
+ * elements of MPI_BOTTOM may lie anywhere. Finds none in a type that cannot be described, which is logged.
  */
 static bool elements_find(const block_t *block, element_t *element, uintptr_t address, bool (*matches)(const void *),
                           const char **address_p)
@@ -580,6 +580,7 @@ int mca_coll_mscclpp_stage_plan_make(mca_coll_mscclpp_stage_plan_t *plan,
     pieces_init(&builder.element.list);
     widen(plan, &argument->write, widen(plan, &argument->read, false));
 
+    /* Holes may be read with the data, but only what the collective writes may be copied back. */
     rc = add_blocks(&plan->in, &builder, &argument->read, true);
     if (OMPI_SUCCESS == rc) {
         rc = add_blocks(&plan->out, &builder, &argument->write, false);

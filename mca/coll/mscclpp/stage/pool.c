@@ -45,6 +45,7 @@ void mca_coll_mscclpp_stage_pool_trim(void)
 {
     unused_block_t *block;
 
+    /* Looked at without the lock: a block that is missed here is freed by a later call. */
     if (__atomic_load_n(&pool_excess, __ATOMIC_RELAXED) == NULL) {
         return;
     }
@@ -82,6 +83,7 @@ mscclpp_status_t mca_coll_mscclpp_stage_pool_get(size_t size, void **block_p)
             return MSCCLPP_OK;
         }
     }
+    /* `size` is that of the class by now, unless the block is larger than any class. */
     return mca_coll_mscclpp_state.gpu->host_alloc(size, block_p, &device_address);
 }
 
@@ -104,7 +106,7 @@ void mca_coll_mscclpp_stage_pool_put(void *block, size_t size)
         }
         pthread_mutex_unlock(&pool_lock);
     }
-    if (block != NULL) {
+    if (block != NULL) { /* the pool does not keep it, and it must not be freed here: see stage_pool_trim */
         unused_block_t *unused = block;
 
         pthread_mutex_lock(&pool_lock);
@@ -127,6 +129,7 @@ void mca_coll_mscclpp_stage_pool_drain(void)
             pool_kept -= MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MIN << index;
         }
         pthread_mutex_unlock(&pool_lock);
+        /* Without the lock, because to free pinned memory may wait for kernels. */
         while (block != NULL) {
             unused_block_t *next = block->next;
 

@@ -253,7 +253,7 @@ int mca_coll_mscclpp_stage_request_new(const mca_coll_mscclpp_stage_call_t *call
         }
         mca_coll_mscclpp_count_staged(module, call->counted);
     }
-    hold_communicator(request);
+    hold_communicator(request); /* last, so that no failure in here has to drop the reference */
     *request_p = request;
     return OMPI_SUCCESS;
 

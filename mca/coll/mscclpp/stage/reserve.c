@@ -36,7 +36,10 @@ typedef struct {
     } span[MCA_COLL_MSCCLPP_STAGE_WINDOWS];
 } spans_t;
 
-/* Adds the span low .. high - 1, and merges it with the spans near it. False if there are too many spans. */
+/*
+ * Adds the span low .. high - 1, and merges it with the spans near it. False if there are too many spans. The spans
+ * ascend, and no two of them are near each other, before and after.
+ */
 static bool add_span(spans_t *spans, ptrdiff_t low, ptrdiff_t high)
 {
     int first = 0, end, after_end;

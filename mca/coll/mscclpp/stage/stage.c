@@ -178,6 +178,7 @@ int mca_coll_mscclpp_stage_prepare(mca_coll_mscclpp_stage_t *stage, const mca_co
         buffer_release(&stage->send);
         return rc;
     }
+    /* The receive buffer's place is compared with the final one of the send buffer, so that the two always differ. */
     choose_place(&stage->send, stage->recv.host);
     choose_place(&stage->recv, stage->send.host);
     return OMPI_SUCCESS;
@@ -213,7 +214,7 @@ static mscclpp_status_t copy_runs(mca_coll_mscclpp_stage_buffer_t *buffer, const
     mscclpp_status_t status = MSCCLPP_OK;
     char *user, *host;
 
-    if (step < 0) {
+    if (step < 0) { /* the same runs, from the lowest on: the rows of a copy lie at a positive distance */
         offset += (ptrdiff_t)(count - 1) * step;
         step = -step;
     }
@@ -231,7 +232,10 @@ static mscclpp_status_t copy_runs(mca_coll_mscclpp_stage_buffer_t *buffer, const
     return status;
 }
 
-/* Starts to copy a piece, with one copy_runs for each line of its longer dimension, as that takes the fewest copies. */
+/*
+ * Starts to copy a piece, with one copy_runs for each line of its longer dimension, as that takes the fewest copies.
+ * Repeats are no such dimension if they overlap, because copy_runs would copy them one by one.
+ */
 static mscclpp_status_t copy_piece(mca_coll_mscclpp_stage_buffer_t *buffer, const mca_coll_mscclpp_stage_piece_t *piece,
                                    bool to_device)
 {

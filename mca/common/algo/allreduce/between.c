@@ -8,6 +8,7 @@ mscclpp_cost_figures_t mscclpp_between_figures(const mscclpp_select_input_t *inp
     mscclpp_cost_figures_t figures = *mscclpp_cost_builtin(transport_index >= 0 ? input->transport : "verbs");
     const mscclpp_rule_figures_t *measured = transport_index >= 0 ? &input->protocol->figures[transport_index] : NULL;
 
+    /* A rules file has no other figures, so the others stay those built in. */
     if (measured != NULL && measured->is_given != 0) {
         figures.latency = measured->latency;
         figures.overhead = measured->overhead;

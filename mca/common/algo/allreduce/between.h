@@ -25,8 +25,8 @@ void mscclpp_between_print_figures(const mscclpp_select_input_t *input, const ms
                                    char *text, size_t size);
 
 /*
- * Returns the seconds that the model expects of an all-reduce between the call's nodes with this pattern. Returns 0 if
- * there is no schedule for that many nodes.
+ * Returns the seconds that the model expects of an all-reduce between the call's nodes with this pattern. With more
+ * nodes than schedules have, returns 0, for all patterns alike, so that none of them seems better than DIRECT.
  */
 double mscclpp_between_cost(const mscclpp_select_input_t *input, mscclpp_dev_nodes_pattern_t pattern);
 

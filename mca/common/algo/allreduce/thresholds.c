@@ -76,6 +76,7 @@ static const mscclpp_thresholds_t twin_thresholds[] = {
  */
 #define NODES_RING_NODES 4u
 
+/* Each table ends with a row for MSCCLPP_DEV_MAX_RANKS, and a node has no more ranks, so one row always applies. */
 const mscclpp_thresholds_t *mscclpp_thresholds_find(const mscclpp_select_input_t *input)
 {
     const mscclpp_thresholds_t *row = input->on_twin   ? twin_thresholds

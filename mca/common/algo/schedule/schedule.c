@@ -99,6 +99,7 @@ static void count_rounds(mscclpp_schedule_t *schedule)
         return;
     case MSCCLPP_SCHEDULE_TREE:
     case MSCCLPP_SCHEDULE_BRUCK:
+        /* An all-reduce goes up the tree in rounds 0 and 1, and down in rounds 2 and 3, with one slot for that. */
         schedule->rounds = reduces ? 4 : digits;
         schedule->slots = digits * (schedule->radix - 1) + (reduces ? 1 : 0);
         return;
@@ -138,6 +139,7 @@ uint64_t mscclpp_schedule_steps(const mscclpp_schedule_t *schedule, uint32_t nod
     uint64_t low = 0, high = 1;
     mscclpp_step_t step;
 
+    /* A list has no gaps, so its end can be searched for: first by doubling, then by halving. */
     while (mscclpp_schedule_step(schedule, node, high - 1, &step)) {
         low = high;
         high *= 2;

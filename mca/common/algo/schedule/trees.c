@@ -11,7 +11,8 @@ static bool passes_on(const mscclpp_dev_trees_t *place)
 
 /*
  * Finds a step of a broadcast of two halves, one over each tree. A node begins with the half that it passes on. To wait
- * for the other one first would be a deadlock: its parent in that tree may wait for this node's half.
+ * for the other one first would be a deadlock: its parent in that tree may wait for this node's half. Goes through the
+ * steps that the node has, and counts `index` down at each, so the step wanted is that at which it is 0.
  */
 bool mscclpp_schedule_trees(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {

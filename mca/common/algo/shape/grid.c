@@ -50,7 +50,7 @@ bool mscclpp_algo_grid(const mscclpp_select_input_t *input, uint64_t units, uint
         /* No more threads than units. On the twin, the parameter twin_threads alone decides. */
         threads = smaller_of(threads, (units + thread_step - 1) / thread_step * thread_step);
     }
-    if (threads == 0) {
+    if (threads == 0) { /* there are no units */
         threads = thread_step;
     }
     blocks = smaller_of(blocks, (units + threads - 1) / threads);
