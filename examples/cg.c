@@ -50,7 +50,8 @@ static part_t divide(size_t n)
 
 /*
  * Fills the rows above and below this rank's part of `vector` with those of its neighbours. At the edges of the square
- * they stay 0. `border` is host memory for four rows.
+ * they stay 0: MPI_PROC_NULL sends nothing, and what was not received is not copied. `border` is host memory for four
+ * rows. The kernels that wrote `vector` are waited for first.
  */
 static void exchange_borders(double *vector, const part_t *part, double *border)
 {
@@ -100,9 +101,10 @@ static double solution(size_t row, size_t column, size_t n)
 }
 
 /*
- * Solves A x = b. At first `x` is 0, and both the residual `r` and the direction `p` are b. `ap`, `scalars` (three
- * numbers) and `border` are work space. Stops when the residual is small enough, or after far more steps than that
- * should take. Returns the number of steps.
+ * Solves A x = b. At first `x` is 0, and both the residual `r` and the direction `p` are b. `p` has a row of ghost
+ * points above and below. `ap`, `scalars` (three numbers) and `border` are work space. Stops when the residual is small
+ * enough, which is only looked at every LOOK_EVERY steps, or after far more steps than that should take. Returns the
+ * number of steps.
  */
 static long solve(double *x, double *r, double *p, double *ap, double *scalars, const part_t *part, double *border)
 {
@@ -132,6 +134,10 @@ static long solve(double *x, double *r, double *p, double *ap, double *scalars, 
     return step;
 }
 
+/*
+ * Sets up the problem, solves it, and compares with the known solution. Returns 0 if it is right on all ranks, 1 if
+ * not, and 2 for a number of points that is not allowed. MPI ends the program if one of its calls fails.
+ */
 int main(int argc, char **argv)
 {
     char *end = NULL;

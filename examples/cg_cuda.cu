@@ -85,7 +85,10 @@ void cg_stencil(double *y, const double *x, size_t rows, size_t columns)
     CHECK(cudaGetLastError());
 }
 
-/* Returns the sum of the numbers of a block's threads, to its first thread. All call it, and only once in a kernel. */
+/*
+ * Returns the sum of the numbers of a block's threads, to its first thread. All THREADS threads call it, and only once
+ * in a kernel: nothing keeps a second call from overwriting what the first one still reads.
+ */
 static __device__ double add_up(double mine)
 {
     __shared__ double partial[THREADS];
@@ -130,6 +133,7 @@ static __global__ void dot_end(double *result, const double *block_sums, unsigne
     }
 }
 
+/* Both kernels are in one stream: the second one sees the sums, and the next call does not overwrite them too early. */
 void cg_dot(double *result, const double *a, const double *b, size_t count)
 {
     const unsigned blocks = blocks_of(count) < BLOCKS_MAX ? blocks_of(count) : BLOCKS_MAX;

@@ -37,6 +37,7 @@ void cg_to_host(double *to, const double *from, size_t count)
     memcpy(to, from, count * sizeof(*to));
 }
 
+/* Points beyond the left and right edge of the square are 0. Rows above and below are in x. */
 void cg_stencil(double *y, const double *x, size_t rows, size_t columns)
 {
     for (size_t row = 0; row < rows; ++row) {

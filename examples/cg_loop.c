@@ -44,7 +44,8 @@ static double solution(size_t row, size_t column, size_t n)
 
 /*
  * Queues the exchange that fills the rows above and below this rank's part of `vector` with those of its neighbours. At
- * the edges of the square they stay 0.
+ * the edges of the square they stay 0. Each rank gets the first and last rows of all; row 2 i of part->all_edges is the
+ * first one of rank i, and row 2 i + 1 the last one.
  */
 static void exchange_borders(double *vector, const part_t *part)
 {
@@ -69,7 +70,10 @@ static void dot(double *result, const double *a, const double *b, size_t count)
     MPIX_Mscclpp_allreduce_enqueue(MPI_IN_PLACE, result, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, loop_stream());
 }
 
-/* Queues one step of the method, the body of the loop. */
+/*
+ * Queues one step of the method, the body of the loop. `scalars` are, as in cg.c, the squared residual before the step
+ * and after it, and p times ap.
+ */
 static void step(double *x, double *r, double *p, double *ap, double *scalars, const part_t *part)
 {
     const size_t count = part->rows * part->columns;
@@ -84,6 +88,12 @@ static void step(double *x, double *r, double *p, double *ap, double *scalars, c
     loop_next(rr, rr_new);
 }
 
+/*
+ * Sets up the problem, captures a step as the loop's body, launches the loop once, and compares with the known
+ * solution. Returns 0 if it is right on all ranks, 1 if not, and 2 for a number of points that is not allowed. It is
+ * not right either if the loop only ended by its limit of steps, or if a call waited for the stream instead of being
+ * queued.
+ */
 int main(int argc, char **argv)
 {
     char *end = NULL;

@@ -74,7 +74,10 @@ void loop_close(void)
     CHECK(cudaGraphDestroy(graph));
 }
 
-/* Ends a step: takes over the squared residual, counts the step, and decides whether the graph's loop goes on. */
+/*
+ * Ends a step: takes over the squared residual, counts the step, and decides whether the graph's loop goes on. One
+ * thread, after all other kernels of the step.
+ */
 static __global__ void next(double *rr, const double *rr_new, loop_control_t *control,
                             cudaGraphConditionalHandle handle)
 {
@@ -89,7 +92,10 @@ void loop_next(double *rr, const double *rr_new)
     CHECK(cudaGetLastError());
 }
 
-/* Adds a WHILE node to the graph, and begins to capture what is put into the stream as the body of its loop. */
+/*
+ * Adds a WHILE node to the graph, and begins to capture what is put into the stream as the body of its loop. CUDA makes
+ * the body's graph with the node, and returns it in phGraph_out.
+ */
 void loop_begin(void)
 {
     cudaGraphNodeParams params = {};

@@ -39,7 +39,7 @@ static void carry_out(void *argument)
     operation->carry_out(operation);
 }
 
-/* Queues a copy of an operation in the stream. */
+/* Queues a copy of an operation in the stream, because the caller's ends before the stream's thread reads it. */
 static void queue_operation(operation_t operation)
 {
     operation_t *kept = malloc(sizeof(*kept));

@@ -54,11 +54,16 @@ def bounds_of(length, rank):
 class Transposition:
     """Moves an array of this shape, divided along axis `old`, to one that is divided along axis `new`.
 
-    It is called with this rank's part of the array, any number of times, and then freed.
+    It is called with this rank's part of the array, any number of times, and then freed. The part has to be contiguous,
+    as the subarrays count from its beginning. All ranks call it together.
     """
 
     def __init__(self, shape, old, new):
-        """Makes the datatypes of the blocks that this rank sends to each rank, and receives from it."""
+        """Makes the datatypes of the blocks that this rank sends to each rank, and receives from it.
+
+        It sends a rank what lies in that rank's part of the new axis, and receives what lies in that rank's part of the
+        old one. So what one rank sends has as many elements as the other one receives.
+        """
         begin, end = bounds_of(shape[old], RANK)
         self.before = [n if axis != old else end - begin for axis, n in enumerate(shape)]
         begin, end = bounds_of(shape[new], RANK)

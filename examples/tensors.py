@@ -41,14 +41,17 @@ def buffer(tensor):
 
 
 def add_up(tensor):
-    """Replaces a tensor by the sum of the tensors of all ranks."""
+    """Replaces a tensor by the sum of the tensors of all ranks, which have one shape and type."""
     if tensor.is_cuda:
         torch.cuda.current_stream().synchronize()  # MPI knows nothing of streams, so its input has to be there
     COMM.Allreduce(MPI.IN_PLACE, buffer(tensor), MPI.SUM)
 
 
 def gradients(model, inputs, targets, total):
-    """Returns one vector: what these samples contribute to the gradients of the mean error over `total` samples."""
+    """Returns one vector: what these samples contribute to the gradients of the mean error over `total` samples.
+
+    Contributions add up to the whole, since the error of the samples is a sum that is divided by `total`.
+    """
     model.zero_grad()
     torch.nn.functional.mse_loss(model(inputs), targets, reduction="sum").div(total).backward()
     return torch.cat([parameter.grad.reshape(-1) for parameter in model.parameters()])

@@ -58,7 +58,10 @@ class Net:
         return vector[:cut].reshape(INPUTS, HIDDEN), vector[cut:].reshape(HIDDEN, 1)
 
     def differentiate(self, inputs, targets, total):
-        """Sets the gradients to what these samples, out of `total`, contribute. Returns their share of the error."""
+        """Sets the gradients to what these samples, out of `total`, contribute. Returns their share of the error.
+
+        Both are sums over samples divided by `total`, so that the shares of all ranks add up to the whole batch's.
+        """
         hidden = self.xp.tanh(inputs @ self.first)
         error = hidden @ self.second - targets
         self.second_gradient[:] = hidden.T @ error * (2.0 / total)

@@ -15,7 +15,10 @@
 #define WAIT_UNTIL_NOT_BELOW 0u
 #define WRITE_DEFAULT 0u
 
-/* Calls a driver function of this prototype. Yields MPI_SUCCESS; MPI_ERR_OTHER if it fails or is missing. */
+/*
+ * Calls a driver function of this prototype. Yields MPI_SUCCESS; MPI_ERR_OTHER if it fails or is missing. CUDA's
+ * functions return 0 on success.
+ */
 #define CALL(symbol_, prototype_, ...)                                                                                 \
     ((symbol_).address != NULL && ((int(*) prototype_)(symbol_).function)(__VA_ARGS__) == 0 ? MPI_SUCCESS              \
                                                                                             : MPI_ERR_OTHER)
@@ -53,7 +56,8 @@ static void stream_free(void *stream)
 
 /*
  * Queues a wait for a word, or a store to it, by the driver's function `name`. Drivers before CUDA 11.7 only have it
- * under `old_name`, and those of CUDA 12 only under `name`.
+ * under `old_name`, and those of CUDA 12 only under `name`. words_make has allocated the word, so that the GPU reaches
+ * it at the host's address.
  */
 static int queue_word(const char *name, const char *old_name, void *stream, const uint64_t *word, uint64_t value,
                       unsigned flags)

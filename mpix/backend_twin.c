@@ -60,7 +60,10 @@ typedef struct {
     uint64_t value;
 } operation_t;
 
-/* Runs in the stream's thread: waits until the word reaches the value. */
+/*
+ * Runs in the stream's thread: waits until the word reaches the value. It has no deadline: mpix_request_abandon ends
+ * such waits by a value beyond all others.
+ */
 static void await_now(void *argument)
 {
     operation_t *operation = argument;

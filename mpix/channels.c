@@ -86,7 +86,8 @@ static int end_call(MPI_Comm comm, int code)
 
 /*
  * Allocates memory, or registers that at `base` if it is not NULL, and makes its handle. Collective. Errors have been
- * reported, and then *memory is not set.
+ * reported, and then *memory is not set. Errors that are found before the component is called are of this rank alone:
+ * other ranks then wait for it there.
  */
 static int make_memory(MPI_Comm comm, void *base, MPI_Aint bytes, MPIX_Mscclpp_memory *memory)
 {
@@ -139,6 +140,7 @@ int MPIX_Mscclpp_memory_register(MPI_Comm comm, void *base, MPI_Aint bytes, MPIX
     return make_memory(comm, base, bytes, memory);
 }
 
+/* MPI_ERR_ARG means that channels use the memory: it stays as it is. After other errors the memory is gone, too. */
 int MPIX_Mscclpp_memory_free(MPIX_Mscclpp_memory *memory)
 {
     int code;
@@ -173,6 +175,10 @@ int MPIX_Mscclpp_memory_get_device(MPIX_Mscclpp_memory memory, unsigned abi, voi
     return code;
 }
 
+/*
+ * The component checks the peers, so that all ranks return the same. In place of NULL it gets a list with one peer that
+ * is no rank. With n = 0 it does not read that, and otherwise it refuses that peer before it reads another.
+ */
 int MPIX_Mscclpp_channels_create(MPIX_Mscclpp_memory memory, int kind, int n, const int peers[], int per_peer,
                                  MPIX_Mscclpp_channels *channels)
 {
@@ -219,6 +225,7 @@ int MPIX_Mscclpp_channels_kind(MPIX_Mscclpp_channels channels, int *kind)
     return MPI_SUCCESS;
 }
 
+/* MPI_ERR_ARG means that the channels are open: they stay as they are. After other errors they are gone, too. */
 int MPIX_Mscclpp_channels_free(MPIX_Mscclpp_channels *channels)
 {
     int code;
@@ -235,6 +242,7 @@ int MPIX_Mscclpp_channels_free(MPIX_Mscclpp_channels *channels)
     return code;
 }
 
+/* After an error the handles before the one that failed have been written. */
 int MPIX_Mscclpp_channels_get_device(MPIX_Mscclpp_channels channels, unsigned abi, void *array, size_t element)
 {
     mscclpp_dev_user_channel_t device_channel;
@@ -275,7 +283,7 @@ int MPIX_Mscclpp_channels_close(MPIX_Mscclpp_channels channels)
 
 /*
  * Passes a kernel's request on to the application's handler, and returns its answer, MPIX_MSCCLPP_HANDLER_... The
- * component calls it; `context` is the handler_t.
+ * component's proxy calls it while the channels are open; `context` is the handler_t, which does not change meanwhile.
  */
 static int call_handler(void *context, const mscclpp_dev_request_t *request)
 {
@@ -296,6 +304,11 @@ _Static_assert(MPIX_MSCCLPP_CHANNEL_AUTO == 0 && MPIX_MSCCLPP_CHANNEL_MEMORY == 
                "as the component numbers kinds");
 _Static_assert(MPIX_MSCCLPP_HANDLER_DONE == 0 && MPIX_MSCCLPP_HANDLER_AGAIN == 1, "as the component's handlers answer");
 
+/*
+ * The component keeps the address of the channel's handler_t. So the array of handlers is allocated once, and stays
+ * until the channels are freed. The handler_t may be filled in after the component has its address: the component only
+ * takes it while the channels are closed, and nothing calls a handler then.
+ */
 int MPIX_Mscclpp_channels_set_handler(MPIX_Mscclpp_channels channels, int index, MPIX_Mscclpp_handler *handler,
                                       void *context)
 {
@@ -355,6 +368,7 @@ int MPIX_Mscclpp_channels_set_list(MPIX_Mscclpp_channels channels, int index, in
     return code;
 }
 
+/* The component refuses a negative number, on all ranks, as it does in make_memory. */
 int MPIX_Mscclpp_room_create(MPI_Comm comm, int blocks, MPI_Aint bytes, MPIX_Mscclpp_room *room)
 {
     int code;
@@ -379,6 +393,7 @@ int MPIX_Mscclpp_room_create(MPI_Comm comm, int blocks, MPI_Aint bytes, MPIX_Msc
     return MPI_SUCCESS;
 }
 
+/* Nothing else uses a room, so that it is gone after any error, too. */
 int MPIX_Mscclpp_room_free(MPIX_Mscclpp_room *room)
 {
     int code;

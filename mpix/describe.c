@@ -9,8 +9,8 @@ typedef mca_coll_mscclpp_queue_call_t call_t;
 #define ANY_OP MPI_SUM
 
 /*
- * Fills in what all calls have, and placeholders for the rest. Checks communicator and root. Returns an MPI error code,
- * which has been reported.
+ * Fills in what all calls have, and placeholders for the rest, so that MPI can be asked about the types of any call.
+ * Checks communicator and root. Returns an MPI error code, which has been reported.
  */
 static int begin_call(call_t *call, int coll, int root, MPI_Comm comm)
 {
@@ -45,6 +45,7 @@ int mpix_describe_barrier(call_t *call, MPI_Comm comm)
     return begin_call(call, MCA_COLL_MSCCLPP_QUEUE_BARRIER, MPIX_NO_ROOT, comm);
 }
 
+/* After an error the call must not be used, although its fields are set. */
 int mpix_describe_bcast(call_t *call, void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm)
 {
     int code = begin_call(call, MCA_COLL_MSCCLPP_QUEUE_BCAST, root, comm);
@@ -127,8 +128,9 @@ static int has_block_list(int coll, int sends)
 }
 
 /*
- * Checks the arguments of the send side (`sends`) or the receive side. Returns an MPI error code, which has been
- * reported.
+ * Checks the arguments of the send side (`sends`) or the receive side, which MPI reads on this rank. Only the arrays'
+ * addresses are checked, and not what is in them. A side with lists has the count 0. alltoallw has a type for each
+ * block in place of one. Returns an MPI error code, which has been reported.
  */
 static int check_side(const call_t *call, const mpix_side_t *side, int sends)
 {
@@ -162,7 +164,7 @@ static void set_recv(call_t *call, const mpix_side_t *recv)
 
 /*
  * Fills in a call that moves blocks. Arguments that MPI does not read on this rank stay out of the call, and may have
- * any value.
+ * any value. After an error the call must not be used.
  */
 int mpix_describe_blocks(call_t *call, int coll, const mpix_side_t *send, const mpix_side_t *recv, int root,
                          MPI_Comm comm)
@@ -186,6 +188,10 @@ int mpix_describe_blocks(call_t *call, int coll, const mpix_side_t *send, const 
     return code;
 }
 
+/*
+ * A Cartesian topology has two edges in each dimension, and edges of a graph lead both ways: in these two, as many come
+ * in as go out.
+ */
 int mpix_count_edges(MPI_Comm comm, int *outs_p, int *ins_p)
 {
     int topology = MPI_UNDEFINED, rank = 0, weighted, code = MPI_Topo_test(comm, &topology);
@@ -208,9 +214,9 @@ int mpix_count_edges(MPI_Comm comm, int *outs_p, int *ins_p)
 }
 
 /*
- * Checks one side of a neighbourhood collective. `lists` tells whether it
- * has the arrays that its collective needs. A rank without edges may pass any. Returns an MPI error code, which is
- * reported.
+ * Checks one side of a neighbourhood collective, which MPI does not allow in place. `lists` tells whether it has the
+ * arrays that its collective needs. A rank without edges on this side may pass any. Returns an MPI error code, which
+ * has been reported.
  */
 static int check_edges(const call_t *call, const mpix_side_t *side, int edges, int lists)
 {
@@ -220,7 +226,10 @@ static int check_edges(const call_t *call, const mpix_side_t *side, int edges, i
     return check_elements(call->comm, side->count, side->type);
 }
 
-/* Begins to describe a neighbourhood collective, and counts the edges. */
+/*
+ * Begins to describe a neighbourhood collective, and counts the edges. Returns an MPI error code, which has been
+ * reported; the numbers of edges may then not be set.
+ */
 static int begin_neighbors(call_t *call, int coll, const mpix_side_t *send, const mpix_side_t *recv, MPI_Comm comm,
                            int *outs_p, int *ins_p)
 {

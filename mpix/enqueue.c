@@ -13,7 +13,8 @@ typedef mca_coll_mscclpp_queue_call_t call_t;
 
 /*
  * Waits for the stream on behalf of a call that is not queued, and counts the call. Returns MPIX_MAKE_PLAIN_CALL, or an
- * MPI error code, which has been reported. In a captured stream that is MPIX_MSCCLPP_ERR_CAPTURE.
+ * MPI error code, which has been reported. In a captured stream that is MPIX_MSCCLPP_ERR_CAPTURE, because such a stream
+ * cannot be waited for, and a graph would not repeat MPI's call.
  */
 static int wait_instead(MPI_Comm comm, void *stream)
 {
@@ -37,6 +38,10 @@ mca_coll_mscclpp_queue_end_t mpix_queue(const call_t *call, int *code_p)
     return component == NULL ? MCA_COLL_MSCCLPP_NOT_QUEUED : component->enqueue(call, code_p);
 }
 
+/*
+ * The component never gets calls on intercommunicators; MPI serves them. A component of another version is an error,
+ * and not the same as no component.
+ */
 int mpix_queue_or_wait(int described, call_t *call, void *stream)
 {
     mca_coll_mscclpp_queue_end_t end = MCA_COLL_MSCCLPP_NOT_QUEUED;

@@ -44,6 +44,7 @@ int mpix_error_code(int which)
     return code;
 }
 
+/* Makes the class, if that was not done yet, so that programs can ask for it before the first error. */
 int MPIX_Mscclpp_error_class(int which, int *error_class)
 {
     if (which < 1 || which > LAST_ERROR || error_class == NULL) {
@@ -79,6 +80,10 @@ int mpix_code_of(mca_coll_mscclpp_queue_end_t end, int code)
     }
 }
 
+/*
+ * Without the component, or if nothing has failed, *code is MPI_SUCCESS and the text is empty. Errors of this call
+ * itself are only returned, and do not reach the error handler.
+ */
 int MPIX_Mscclpp_get_async_error(MPI_Comm comm, int *code, char *text, int size)
 {
     int component_code;

@@ -27,7 +27,11 @@ static int open_if_component(struct dl_phdr_info *info, size_t size, void *conte
     return 1;
 }
 
-/* Looks for the component's table in this process. If it is of another version, prints a message and sets `result`. */
+/*
+ * Looks for the component's table in this process: among the symbols that all files see, and then in the component's
+ * file, whose symbols may be hidden from others. If the table is of another version, or shorter than this library's,
+ * prints a message and sets `result`. A longer one only has more at its end. The caller holds the lock.
+ */
 static void search(void)
 {
     void *component = NULL;
@@ -52,7 +56,10 @@ static void search(void)
     }
 }
 
-/* Returns the component's table. The first call after MPI_Init searches. Threads may call it at once. */
+/*
+ * Returns the component's table. The first call after MPI_Init searches; Open MPI has loaded its components by then.
+ * Threads may call it at once. What is read after the lock no longer changes once the search has been made.
+ */
 const mca_coll_mscclpp_api_t *mpix_component(int *code_p)
 {
     int is_initialized = 0;

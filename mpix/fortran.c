@@ -56,7 +56,7 @@ static void set_ierror(int code, int *ierror)
 
 /*
  * Sets *size to the number of entries of an array argument: one for each rank, of the remote group in an
- * intercommunicator. Returns an MPI error code.
+ * intercommunicator. Returns an MPI error code, which has not been reported, and then *size is not set.
  */
 static int array_size(MPI_Comm comm, int *size)
 {
@@ -133,8 +133,9 @@ FORTRAN(barrier_init, const int *comm, MPIX_Mscclpp_request *request, int *ierro
 }
 
 /*
- * Returns the C datatypes of `sends` and then of `receives` blocks, which the caller frees. NULL without memory, which
- * has been reported.
+ * Returns the C datatypes of `sends` and then of `receives` blocks, which the caller frees. `sendtypes` NULL: it is not
+ * read, and MPI_BYTE stands in for each. Returns NULL without memory, which has been reported. One element more is
+ * allocated, because malloc may return NULL for a size of 0.
  */
 static MPI_Datatype *convert_types(const int *sendtypes, int sends, const int *recvtypes, int receives, MPI_Comm comm)
 {
@@ -172,6 +173,7 @@ static MPI_Datatype *c_types(const void *sendbuf, const int *sendtypes, const in
     return types;
 }
 
+/* The numbers of blocks are those of edges. The C function checks the arguments, and reports its own errors. */
 FORTRAN(neighbor_alltoallw, const void *sendbuf, const int *sendcounts, const MPI_Aint *sdispls, const int *sendtypes,
         void *recvbuf, const int *recvcounts, const MPI_Aint *rdispls, const int *recvtypes, const int *comm,
         intptr_t stream, int *ierror)
@@ -258,7 +260,7 @@ FORTRAN(query, const int *comm, const int *what, int64_t *value, int *ierror)
 
 /*
  * Writes the message into `text`, of `length` characters, as far as it fits. Blanks fill up the rest, as in all of
- * Fortran's texts.
+ * Fortran's texts. After an error in the arguments *code is MPI_SUCCESS, and the text blank.
  */
 FORTRAN(get_async_error, const int *comm, int *code, char *text, const int *length, int *ierror)
 {

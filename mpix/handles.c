@@ -49,7 +49,10 @@ size_t mpix_partitions_handle_size(unsigned abi)
     return abi == 1 ? sizeof(mpix_partitions_t) : 0;
 }
 
-/* Fills in what all handles begin with. `size`: bytes of the whole handle. */
+/*
+ * Fills in what all handles begin with. `size`: bytes of the whole handle. The writers below make a handle in memory of
+ * its own and then copy it, because the application's memory may have any alignment. Its unused bytes are 0.
+ */
 static void write_head(unsigned abi, const mscclpp_dev_user_watch_t *watch, mpix_head_t *head, size_t size)
 {
     head->abi = abi;
@@ -74,7 +77,10 @@ void mpix_write_memory(unsigned abi, const mscclpp_dev_user_memory_t *device_mem
     memcpy(handle, &memory, sizeof(memory));
 }
 
-/* Writes the handle of a port channel, as mpix_write_channel does. `handle` may have any alignment. */
+/*
+ * Writes the handle of a port channel, as mpix_write_channel does. mpix_trigger_t and the component's trigger are one
+ * layout under two names, so that the ring's address is only cast.
+ */
 static void write_port(unsigned abi, const mscclpp_dev_user_channel_t *device_channel, void *handle)
 {
     mpix_port_channel_t port;

@@ -10,7 +10,7 @@ typedef struct mpix_mscclpp_request request_t;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static request_t *requests;
 
-/* Begins a reduction or a barrier, as mpix_plain_begin does. The count fits into an int. */
+/* Begins a reduction or a barrier, as mpix_plain_begin does, which has checked that the count fits into an int. */
 static int begin_reduction(const call_t *call, MPI_Request *under_way_p)
 {
     const int count = (int)call->recvcount;
@@ -36,7 +36,10 @@ static int begin_reduction(const call_t *call, MPI_Request *under_way_p)
     }
 }
 
-/* Begins MPI's nonblocking collective for a call. Counts that MPI's int cannot hold are an error. */
+/*
+ * Begins MPI's nonblocking collective for a call. Counts that MPI's int cannot hold are an error. There are no requests
+ * of neighbours.
+ */
 int mpix_plain_begin(const call_t *call, MPI_Request *under_way_p)
 {
     const int sendcount = (int)call->sendcount, recvcount = (int)call->recvcount;
@@ -79,7 +82,7 @@ int mpix_plain_begin(const call_t *call, MPI_Request *under_way_p)
     }
 }
 
-/* Appends a prepared request to the list. Its first execution comes next. */
+/* Appends a prepared request to the list, once its words have been made. Its first execution comes next. */
 void mpix_plain_add(request_t *request)
 {
     request_t **link = &requests;
@@ -96,7 +99,10 @@ void mpix_plain_add(request_t *request)
     pthread_mutex_unlock(&lock);
 }
 
-/* Takes a request off the list. One that is not in it is no fault. */
+/*
+ * Takes a request off the list. One that is not in it is no fault. Once this returns, no thread works on the request,
+ * because mpix_plain_progress holds the lock meanwhile.
+ */
 void mpix_plain_remove(request_t *request)
 {
     request_t **link = &requests;
@@ -135,7 +141,9 @@ static int begin_partition(request_t *request)
 
 /*
  * Lets a request go on as far as it can without waiting: finds the end of MPI's call that is under way, and begins the
- * next one if its partition is marked. After an error the request is abandoned. The caller holds the lock.
+ * next one if its partition is marked. Partitions go one by one, in the order of their numbers, which is the same on
+ * all ranks. After an error the request is abandoned. The caller holds the lock, and has checked that the request has
+ * not failed: an abandoned one has marks that would let it go on.
  */
 static void advance(request_t *request)
 {

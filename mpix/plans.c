@@ -4,6 +4,10 @@
 #include "mpix/include/mpix_mscclpp_plans.h"
 #include "mpix/internal.h"
 
+/*
+ * Errors that are found before the component is called are of this rank alone: other ranks may then wait for it there.
+ * A component whose table ends before run_plan does not have it.
+ */
 int MPIX_Mscclpp_plan_run(const char *name, const void *input, void *output, MPI_Count count, MPI_Datatype datatype,
                           MPI_Op op, MPI_Comm comm)
 {

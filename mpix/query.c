@@ -21,7 +21,8 @@ static int free_counter(MPI_Comm comm, int keyval, void *value, void *context)
 
 /*
  * Returns the counter of a communicator, and makes it first if there is none and `make` is not 0. NULL: there is none,
- * or no memory for one. The caller holds the lock.
+ * or it could not be made. The caller holds the lock, as long as it uses the counter, because threads may count at
+ * once. The application must not free the communicator meanwhile.
  */
 static MPI_Count *counter_of(MPI_Comm comm, int make)
 {
@@ -55,6 +56,7 @@ void mpix_count_waited(MPI_Comm comm)
     pthread_mutex_unlock(&lock);
 }
 
+/* Errors are only returned. A component of another version is one; *value is then still set, to what is known. */
 int MPIX_Mscclpp_query(MPI_Comm comm, int what, MPI_Count *value)
 {
     int code;

@@ -11,7 +11,8 @@
 /*
  * Returns 1 if work in the stream `other` is held up for `limit` seconds while the stream `waiting` waits for a word.
  * Both are empty before and after. Uses `number` as the value of both words, which have to be below it. After an error,
- * *code_p, the result has no meaning.
+ * *code_p, the result has no meaning, but the wait in `waiting` is ended, too. The wait is queued before the work,
+ * because it can only hold up what comes after it.
  */
 static int is_held_up(const mpix_backend_t *backend, void *waiting, void *other, uint64_t words[2], uint64_t number,
                       double limit, int *code_p)
@@ -37,6 +38,7 @@ static int is_held_up(const mpix_backend_t *backend, void *waiting, void *other,
     return held_up;
 }
 
+/* Each trial has its own number, from 1 on, so that the words need not be cleared in between. */
 int mpix_release_stream_make(const mpix_backend_t *backend, void *other, uint64_t words[2], double limit,
                              void **stream_p)
 {

@@ -30,7 +30,9 @@ static void copy_array(const void **array_p, size_t count, size_t size, char **e
 
 /*
  * Copies the arrays that the call points to, since the application may free them once the request has been made. Each
- * has an entry for each rank. All copies lie in request->arrays, which the caller frees. Returns an MPI error code.
+ * has an entry for each rank: there are no requests of neighbours. Arrays that MPI does not read on this rank are not
+ * in the call. All copies lie in request->arrays, which the caller frees. Returns an MPI error code, and then there is
+ * nothing to free.
  */
 static int copy_arrays(struct mpix_mscclpp_request *request)
 {
@@ -60,7 +62,9 @@ static int copy_arrays(struct mpix_mscclpp_request *request)
 
 /*
  * Makes a request of a call. `described` is what the function that filled in the call has returned; if that is an
- * error, returns it. Intercommunicators are refused. Errors have been reported, and then *request_p is not set.
+ * error, returns it. Intercommunicators are refused. Errors have been reported, and then *request_p is not set. Local:
+ * nothing of a request is known to other ranks before MPIX_Mscclpp_prepare. The caller checks `partitions`. part_bytes
+ * has a meaning only for calls of one count and one type, as all with partitions are.
  */
 static int make_request(int described, const call_t *call, int partitions, MPIX_Mscclpp_request *request_p)
 {
@@ -104,7 +108,10 @@ void mpix_request_discard(MPIX_Mscclpp_request *request)
     *request = NULL;
 }
 
-/* Refuses and frees a request without partitions. `function` names the function that the application has called. */
+/*
+ * Refuses and frees a request without partitions. `function` names the function that the application has called. Errors
+ * have been reported, and the handle is then NULL.
+ */
 static int require_partitions(const char *function, MPIX_Mscclpp_request *request)
 {
     MPI_Comm comm = (*request)->app_comm;
@@ -322,7 +329,8 @@ int MPIX_Mscclpp_pallreduce_init(const void *sendbuf, void *recvbuf, int partiti
 
 /*
  * Makes the sending or receiving side of a partitioned request between two ranks. It becomes a broadcast in a
- * communicator of the two, which MPIX_Mscclpp_prepare makes. Errors have been reported, with nothing to free.
+ * communicator of the two, which MPIX_Mscclpp_prepare makes and whose root it then sets. So 0 stands for the root here.
+ * A rank cannot send to itself. Errors have been reported, with nothing to free.
  */
 static int make_side(mpix_side_of_pair_t side, void *buf, int partitions, MPI_Count count, MPI_Datatype datatype,
                      int peer, int tag, MPI_Comm comm, MPIX_Mscclpp_request *request)

@@ -12,6 +12,7 @@
 
 /*
  * Gives back what prepare has made, or the part that it has made before it failed. The request can be prepared again.
+ * The order matters: freeing the stream waits for the calls in it, which use the communicator and the words.
  */
 void mpix_request_unprepare(struct mpix_mscclpp_request *request)
 {
@@ -35,9 +36,11 @@ void mpix_request_unprepare(struct mpix_mscclpp_request *request)
 }
 
 /*
- * Makes the communicator of a sender and a receiver, in which they are ranks 0 and 1 in the order of their ranks, and
- * checks that both have the same partitions. If they do not, both print that and return MPI_ERR_ARG. After an error the
- * caller frees the communicator, by mpix_request_unprepare. Both sides call it, and each waits for the other.
+ * Makes the communicator of a sender and a receiver, in which the one with the lower rank in the application's
+ * communicator is rank 0 and the other one rank 1. The sender becomes the root. Checks that both have the same
+ * partitions, and that one sends and the other receives. If not, both print that and return MPI_ERR_ARG. After an error
+ * the caller frees the communicator, by mpix_request_unprepare. Both sides call it with one tag, and each waits for the
+ * other.
  */
 static int make_pair(struct mpix_mscclpp_request *request)
 {
@@ -103,7 +106,8 @@ static int make_comm(struct mpix_mscclpp_request *request)
 
 /*
  * Makes the request's own stream if kernels or a graph release the request; others need none. For kernels it first
- * waits until the application's stream is empty. Returns an MPI error code.
+ * waits until the application's stream is empty, and tries streams with the request's words, which are therefore made
+ * before. For a graph the stream only captures. Returns an MPI error code.
  */
 static int make_stream(struct mpix_mscclpp_request *request)
 {
@@ -132,8 +136,9 @@ static int make_words(struct mpix_mscclpp_request *request)
 
 /*
  * Makes what executions with the component need. *queues_p says whether this rank can queue them: the component queues
- * such calls, and words and stream could be made. *largest_p is the largest block that this rank knows of, in bytes.
- * Returns the component's error code. The caller frees what was made, by mpix_request_unprepare.
+ * such calls, and words and stream could be made. Why these could not is not told; for a stream a message may have been
+ * printed. *largest_p is the largest block that this rank knows of, in bytes. Returns the component's error code. The
+ * caller frees what was made, by mpix_request_unprepare.
  */
 static int make_parts(const mca_coll_mscclpp_api_t *component, struct mpix_mscclpp_request *request, int *queues_p,
                       uint64_t *largest_p)
@@ -147,8 +152,9 @@ static int make_parts(const mca_coll_mscclpp_api_t *component, struct mpix_msccl
 
 /*
  * Agrees on whether the ranks of the request's communicator can prepare it together: all have the component, or none
- * has, and `code`, which tells of the component on this rank, is MPI_SUCCESS on all of them. It comes before anything
- * in which a rank would wait for others. Returns an MPI error code.
+ * has, and `code`, which tells of the component on this rank, is MPI_SUCCESS on all of them. It comes before the
+ * component is asked, because ranks that have it wait there for all. Returns an MPI error code: a rank's own `code`
+ * where that is an error.
  */
 static int agree_on_component(const struct mpix_mscclpp_request *request, const mca_coll_mscclpp_api_t *component,
                               int code)
@@ -171,7 +177,9 @@ enum {
 
 /*
  * Prepares one request. Collective over its communicator: if one rank cannot carry out the call, or only some have the
- * component, all return MPI_ERR_UNSUPPORTED_OPERATION, unless they know a better code. Errors are not reported.
+ * component, all return MPI_ERR_UNSUPPORTED_OPERATION, unless they know a better code. A rank that has failed still
+ * takes part in the last all-reduce, so that none waits for it in vain. Without the component a graph cannot release a
+ * request. Errors are not reported, and leave nothing of what was made; the request can be prepared again.
  */
 static int prepare(struct mpix_mscclpp_request *request)
 {
@@ -212,7 +220,8 @@ static int prepare(struct mpix_mscclpp_request *request)
 
 /*
  * Tells whether pair `a` is prepared before pair `b`: in the order of the lower rank, the higher rank, and the sender.
- * All ranks use the same order, so no ranks wait for one another in a circle.
+ * All ranks use the same order, so no ranks wait for one another in a circle. Equal pairs are in neither order; the
+ * caller takes them in the order of its list. The ranks are those of each request's own communicator.
  */
 static int is_before(const struct mpix_mscclpp_request *a, const struct mpix_mscclpp_request *b)
 {
@@ -261,6 +270,10 @@ static int prepare_pairs(int n, MPIX_Mscclpp_request requests[])
     }
 }
 
+/*
+ * Pairs come first, in an order of their own. The others are collective over all ranks of a communicator, and every
+ * rank passes them in the same order. A request that is prepared already is passed over.
+ */
 int MPIX_Mscclpp_prepare(int n, MPIX_Mscclpp_request requests[])
 {
     const int pairs_code = prepare_pairs(n, requests);

@@ -18,7 +18,9 @@ typedef struct mpix_mscclpp_request request_t;
 
 /*
  * Attaches a request to a stream or graph, after checking the arguments. A prepared request can only get another stream
- * or graph of the same kind. `function`: the name in messages, without its prefix. Errors have been reported.
+ * or graph of the same kind, because what was prepared depends on the kind. A NULL stream is CUDA's default stream,
+ * which the host twin does not have. `function`: the name in messages, without its prefix. Errors have been reported,
+ * and change nothing.
  */
 static int attach(request_t *request, mpix_condition_t condition, void *stream, void *graph, const char *function)
 {
@@ -72,6 +74,7 @@ static request_t *find_prepared(MPIX_Mscclpp_request request, const char *functi
     return request;
 }
 
+/* The handle has no deadline: kernels that wait for the request give up only if it is abandoned. */
 int MPIX_Mscclpp_request_get_device(MPIX_Mscclpp_request request, unsigned abi, void *handle, size_t size)
 {
     mscclpp_dev_user_watch_t watch;
@@ -111,7 +114,10 @@ int MPIX_Mscclpp_request_get_node(MPIX_Mscclpp_request request, void **node)
     return MPI_SUCCESS;
 }
 
-/* Returns the call of one partition: both buffers begin further on, but MPI_IN_PLACE stays. */
+/*
+ * Returns the call of one partition: both buffers begin further on, but MPI_IN_PLACE stays. A broadcast has no send
+ * buffer. The offset is 0 for requests that are not partitioned, whatever part_bytes is.
+ */
 call_t mpix_request_part(const request_t *request, int partition)
 {
     const size_t offset = (size_t)partition * request->part_bytes;
@@ -146,8 +152,9 @@ static int enqueue(request_t *request, int partition, void *stream)
 }
 
 /*
- * Starts a request in the order of the application's stream: queues the call, and a store to its end word. Returns an
- * MPI error code, which is not reported, as do the functions that follow.
+ * Starts a request in the order of the application's stream: queues the call, and a store to its end word. In a capture
+ * there is no store and no count, so that such starts are not waited for here. Returns an MPI error code, which is not
+ * reported, as do the functions that follow.
  */
 static int start_in_stream(request_t *request)
 {
@@ -163,8 +170,9 @@ static int start_in_stream(request_t *request)
 }
 
 /*
- * Captures the call in the request's own stream, and adds a copy of the captured graph to the application's graph.
- * After an error the application's graph is as it was.
+ * Captures the call in the request's own stream, and adds a copy of the captured graph to the application's graph. The
+ * capture is ended after an error, too, so that the stream can be used again. The captured graph is freed in any case,
+ * because the application's has a copy. After an error the application's graph is as it was.
  */
 static int start_in_graph(request_t *request)
 {
@@ -197,8 +205,9 @@ void mpix_request_abandon(request_t *request, int code)
 
 /*
  * Starts a request that kernels release: queues for each partition a wait for its mark, the call, and a store to its
- * end word. Without the component nothing is queued: mpix_plain_progress sees the marks. After an error the request is
- * abandoned, so that the waits that are queued already end.
+ * end word. The stream's order lets partitions end in the order of their numbers. Without the component nothing is
+ * queued: mpix_plain_progress sees the marks. After an error the request is abandoned, so that the waits that are
+ * queued already end.
  */
 static int start_for_kernels(request_t *request)
 {
@@ -227,7 +236,8 @@ static int start_for_kernels(request_t *request)
 
 /*
  * Returns the error of the request's work so far, or MPI_SUCCESS, without waiting. The first error abandons the
- * request. Without the component, this is also what carries executions on.
+ * request. An error of any queued call of the request's communicator counts as its own. Without the component, this is
+ * also what carries executions on.
  */
 static int check_failure(request_t *request)
 {
@@ -281,7 +291,10 @@ static int start_plain(request_t *request)
     return wait_on_host(request);
 }
 
-/* Starts a request in the way that it is attached. An error is kept, so that further starts return it, too. */
+/*
+ * Starts a request in the way that it is attached. An error is kept, so that further starts return it, too;
+ * start_for_kernels keeps its own. find_prepared has checked that the request is prepared, and so attached.
+ */
 static int start_request(request_t *request)
 {
     int code;
@@ -354,6 +367,10 @@ int MPIX_Mscclpp_complete(int n, MPIX_Mscclpp_request requests[])
     return MPI_SUCCESS;
 }
 
+/*
+ * Adds 1 to each mark, by a load and a store: in a start a partition is marked once, by the host or by a kernel, so
+ * that nobody else changes the word meanwhile.
+ */
 int MPIX_Mscclpp_pready(int low, int high, MPIX_Mscclpp_request request)
 {
     int code;
@@ -378,6 +395,7 @@ int MPIX_Mscclpp_pready(int low, int high, MPIX_Mscclpp_request request)
     return MPI_SUCCESS;
 }
 
+/* *flag is set after an error of the request's work, too. A request that was never started has arrived. */
 int MPIX_Mscclpp_parrived(MPIX_Mscclpp_request request, int partition, int *flag)
 {
     int code;
@@ -431,6 +449,10 @@ int MPIX_Mscclpp_wait(int n, MPIX_Mscclpp_request requests[])
     return MPI_SUCCESS;
 }
 
+/*
+ * A request that has failed can be freed at any time: abandoning it has ended the waits in its stream. Starts of a
+ * graph are not counted, so the application sees to it that its graphs have ended.
+ */
 int MPIX_Mscclpp_request_free(MPIX_Mscclpp_request *request)
 {
     request_t *freed;

@@ -27,7 +27,10 @@ mpix_symbol_t mpix_driver(const char *name)
     return symbol;
 }
 
-/* Waits until a stream is empty: by the component or, without it, by CUDA's driver. Returns an MPI error code. */
+/*
+ * Waits until a stream is empty: by the component or, without it, by CUDA's driver. Returns an MPI error code. A stream
+ * that is not NULL cannot exist in a process that has neither.
+ */
 int mpix_stream_wait(void *stream)
 {
     int code;
@@ -44,6 +47,7 @@ int mpix_stream_wait(void *stream)
     return ((wait_fn_t)symbol.function)(stream) == 0 ? MPI_SUCCESS : MPI_ERR_OTHER;
 }
 
+/* A stream that the driver cannot tell about counts as not captured. */
 int mpix_stream_is_capturing(void *stream)
 {
     int code, status = 0;

@@ -24,7 +24,10 @@ from results import Unusable, collective_of, describe_row, load, size_text
 
 
 def bench_command(build, start):
-    """Returns the command up to mscclpp_bench's options, with the component of the build folder if it has one."""
+    """Returns the command up to mscclpp_bench's options, with the component of the build folder if it has one.
+
+    Open MPI's own components stay on the path behind it, if ompi_info tells where they are.
+    """
     components = os.path.join(build, "components")
     command = shlex.split(start)
     if os.path.isdir(components):
@@ -36,7 +39,11 @@ def bench_command(build, start):
 
 
 def measure(command, options, path):
-    """Runs mscclpp_bench, with its JSON file at path. Returns microseconds by row, and the number of wrong elements."""
+    """Runs mscclpp_bench, with its JSON file at path. Returns microseconds by row, and the number of wrong elements.
+
+    With --between the microseconds are what a call adds, which may be negative. Results that were not verified count
+    as right. Raises Unusable if the run or its file is of no use.
+    """
     process = subprocess.run(command + options + ["--json", path], check=False, stdout=subprocess.PIPE,
                              stderr=subprocess.STDOUT, text=True)
     if process.returncode:
@@ -58,7 +65,7 @@ def name(key):
 
 
 def judge(key, old, new, tolerance):
-    """Returns the line of a row, and whether the builds differ in it."""
+    """Returns the line of a row, and whether the builds differ in it. `old` and `new`: microseconds of each turn."""
     before, after = statistics.median(old), statistics.median(new)
     spread = max(max(old) - min(old), max(new) - min(new))
     differs = abs(after - before) > max(spread, tolerance * abs(before))
@@ -68,7 +75,7 @@ def judge(key, old, new, tolerance):
 
 
 def turns(text):
-    """Reads --turns."""
+    """Reads --turns. Two turns are the fewest that have a spread."""
     value = int(text)
     if not 2 <= value <= 1000:
         raise ValueError(text)
@@ -84,7 +91,10 @@ def fraction(text):
 
 
 def compare(options):
-    """Runs both builds, and prints a line for each row. Returns the exit status."""
+    """Runs both builds, and prints a line for each row. Returns the exit status.
+
+    Rows come in the order of the old build. A row that only one build has is named at the end, and is not compared.
+    """
     commands = [bench_command(build, options.start) for build in (options.old, options.new)]
     times_of_side = [{}, {}]
     wrong = 0

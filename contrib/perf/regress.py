@@ -22,7 +22,11 @@ from results import Unusable, collective_of, describe, describe_row, has_rival, 
 
 
 def load_rows(path, options):
-    """Returns the contents of a file, and its rows by what they are of. Raises Unusable if they cannot be compared."""
+    """Returns the contents of a file, and its rows by what they are of. Raises Unusable if they cannot be compared.
+
+    Files of mode port have no times of calls. Without the other side of --compare there are no ratios, so that times
+    have to be compared, which takes a stored file and --most-over.
+    """
     data = load(path)
     rows = {}
     if data["mode"] == "port" or (data.get("compare", "none") == "none" and
@@ -66,7 +70,10 @@ def difference(row):
 
 
 def worse_ratios(stored, new, options):
-    """Yields a line for each row whose ratio is worse than the stored one, or that has a ratio in one run only."""
+    """Yields a line for each row whose ratio is worse than the stored one, or that has a ratio in one run only.
+
+    A row that the new run lacks is for faults() to name. In runs without --compare no row has a ratio.
+    """
     for key, before in stored.items():
         after = new.get(key)
         if after is None or "ratio" not in before or (not has_rival(before) and not has_rival(after)):
@@ -110,7 +117,10 @@ def larger_ratios(new, most_ratio):
 
 
 def longer_init(stored, new, init_over):
-    """Yields a line if MPI_Init took more than `init_over` ms longer than in the stored run."""
+    """Yields a line if MPI_Init took more than `init_over` ms longer than in the stored run.
+
+    Only runs with --host-buffers tell that time. Without a stored run there is none to compare with.
+    """
     if "mpi_init_us" in stored and "mpi_init_us" in new:
         over = 1e-3 * (new["mpi_init_us"] - stored["mpi_init_us"])
         if over > init_over:
@@ -118,7 +128,7 @@ def longer_init(stored, new, init_over):
 
 
 def faults(stored, new):
-    """Yields a line for each row that is missing, wrong or not verified in the new run."""
+    """Yields a line for each row of the stored run that the new one lacks, and each that is wrong or not verified."""
     for key in stored:
         if key not in new:
             yield f"missing: {name(key)}: stored, not in the new run"

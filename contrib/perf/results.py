@@ -58,7 +58,10 @@ def describe_row(row):
 
 
 def without_rival(row, key="rival_time_us"):
-    """Tells whether a row says that the other side has no such collective."""
+    """Tells whether a row says that the other side has no such collective.
+
+    `key` is where its time would be. Both the time and the ratio are there then, and null.
+    """
     return key in row and row[key] is None and row.get("ratio", 0) is None
 
 
@@ -68,7 +71,11 @@ def has_rival(row):
 
 
 def check(path, data):
-    """Raises Unusable, and says where, unless everything that the scripts read is there and has the right type."""
+    """Raises Unusable, and says where, unless everything that the scripts read is there and has the right type.
+
+    So they need not check what they read. What it demands depends on the mode, --compare, --between and
+    --host-buffers. A row without "wrong" is damaged; null means that nothing was verified.
+    """
     def demand(good, where):
         """Raises Unusable, with the place in the file, unless `good` is true."""
         if not good:
@@ -142,7 +149,7 @@ def size_text(count):
 
 
 def bus_factor(data, row):
-    """Returns the factor between bytes a second and bus bandwidth of a row's collective."""
+    """Returns the factor between bytes a second and bus bandwidth of a row's collective, as mscclpp_bench has it."""
     ranks, name = len(data["ranks"]), collective_of(row)
     if name in ("bcast", "reduce", "scan", "exscan"):
         return 1

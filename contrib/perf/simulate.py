@@ -25,7 +25,11 @@ BLOCKS, SETS = 16, 5  # as in device/types/nodes.h
 
 
 def measure(build, transport, nodes, algorithm, sizes):
-    """Measures a pattern in place. Returns seconds by size: of the slowest rank, the average in the best round."""
+    """Measures a pattern in place. Returns seconds by size: of the slowest rank, the average in the best round.
+
+    `sizes` are powers of four times the smallest one, as mscclpp_bench goes from one to the next. Each rank is a node
+    of its own, on the host twin. If the run fails, so does this program.
+    """
     info = subprocess.run(["ompi_info", "--path", "pkglibdir", "--parsable"], capture_output=True, text=True,
                           check=True)
     folder = info.stdout.strip().removeprefix("path:pkglibdir:")
@@ -64,14 +68,18 @@ def simulate(build, nodes, kind, sizes, figures):
 
 
 def error(measured, simulated):
-    """Returns how far the simulation is off: the mean square of log(simulated / measured)."""
+    """Returns how far the simulation is off: the mean square of log(simulated / measured).
+
+    By the logarithm, too slow by a factor counts as much as too fast by it. Each measured size has to be simulated.
+    """
     return statistics.mean(math.log(simulated[size] / measured[size]) ** 2 for size in measured)
 
 
 def fit(build, nodes, measured):
     """Returns the figures with which the simulation of pattern nodes is closest: latency and overhead in us, GB/s.
 
-    Tries steps by a factor up and down in each figure, and makes the factor smaller once no step is better.
+    Tries steps by a factor up and down in each figure, and makes the factor smaller once no step is better. The bounds
+    of a figure keep one that does not matter from growing or shrinking for ever.
     """
     sizes = sorted(measured)
     figures, step = [5.0, 5.0, 2.0], 4.0  # any figures that are not far off will do to begin with

@@ -13,7 +13,11 @@ def print_wrong(data):
 
 
 def print_added(data):
-    """Prints the table of a file of --between: what calls add to a loop with kernels of an application."""
+    """Prints the table of a file of --between: what calls add to a loop with kernels of an application.
+
+    The column of collectives is left out if all rows are of all-reduce. Cells of the other side are empty where it has
+    no such collective.
+    """
     rival = data["compare"]
     print(f"{len(data['ranks'])} ranks, {data['ranks'][0]['device_name']}, {data['mode']}, between the calls: "
           f"{describe(data['between'])}, median of {data['rounds']} rounds\n")
@@ -47,7 +51,11 @@ def place_ratio(row, place):
 
 
 def print_collective(data, name):
-    """Prints the table of one collective: a line for each size, with the times out of place if there are any."""
+    """Prints the table of one collective: a line for each type, operation and size.
+
+    Its times are those out of place if there are any, and otherwise those in place. The ratio in place has a column of
+    its own. What the other side did not measure is left empty.
+    """
     rival = RIVALS[data["compare"]]
     rows = {}
     for result in data["results"]:
@@ -68,7 +76,7 @@ def print_collective(data, name):
 
 
 def print_file(path):
-    """Prints the tables of a file. Raises Unusable if it was made without --compare."""
+    """Prints the tables of a file. Raises Unusable if it was made without --compare, unless it is of --between."""
     data = load(path)
     if "between" in data:
         print_added(data)

@@ -68,7 +68,8 @@ static inline void *not_null(void *memory)
 
 /*
  * Makes memory channels to all other ranks, `per_peer` to each. Returns their handles in device memory, in the order of
- * ranks, with unused places for this rank. The caller frees them by stage_free.
+ * ranks, with unused places for this rank: channel k to a rank is at index rank * per_peer + k. The library's own order
+ * has no such places, hence the copy. The caller frees the handles by stage_free. If MPI fails, the program ends.
  */
 static inline mpix_memory_channel_t *all_channels(MPIX_Mscclpp_memory memory, int per_peer,
                                                   MPIX_Mscclpp_channels *channels)

@@ -51,6 +51,10 @@ static double *solve(const int dims[3])
     return from;
 }
 
+/*
+ * Divides the box among the ranks, makes a channel to each neighbour, and launches two kernels for each step. The
+ * result has to be, bit by bit, that of the same steps on one rank.
+ */
 int main(int argc, char **argv)
 {
     const int periods[3] = {0, 0, 0}, by_ports = argc > 1 && strcmp(argv[1], "ports") == 0;
@@ -94,6 +98,7 @@ int main(int argc, char **argv)
         MPIX_Mscclpp_channels_get_device(channels, MPIX_MSCCLPP_DEVICE_ABI, memory_channels,
                                          sizeof(memory_channels[0]));
     }
+    /* Channels come in the order of the peers, and kernels take them by face. */
     for (int i = 0; i < peer_count; ++i) {
         if (by_ports) {
             args.port[faces[i]] = port_channels[i];

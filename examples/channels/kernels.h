@@ -39,7 +39,8 @@ MPIX_DEVICE float rms_scale(float sum, mpix_u32 width)
 
 /*
  * Adds up x over all ranks, adds the residual and normalises, row by row. Works with any number of blocks up to that of
- * the room. If an all-reduce fails, x is undefined.
+ * the room, which has to be the same on all ranks: block i takes the same rows everywhere. If an all-reduce fails, x is
+ * undefined; the host learns of that from MPIX_Mscclpp_get_async_error.
  */
 MPIX_DEVICE void rmsnorm_body(mpix_group_t *block, const rmsnorm_args_t *args)
 {
@@ -161,7 +162,9 @@ MPIX_DEVICE void halo_cells(const mpix_group_t *block, const halo_args_t *args, 
 
 /*
  * Sends the faces, computes the interior, and receives the neighbours' faces. Needs at least FACES blocks: block i of
- * the first FACES exchanges face i, and the peer receives it on its opposite face, i ^ 1.
+ * the first FACES exchanges face i, and the peer receives it on its opposite face, i ^ 1. The interior reads no ghost
+ * cell, so it need not wait. A step's buffers may be overwritten two steps later: a neighbour sends the faces of the
+ * next step only after it has read those of this one.
  */
 MPIX_DEVICE void halo_body(mpix_group_t *block, const halo_args_t *args)
 {
@@ -195,7 +198,10 @@ MPIX_DEVICE void halo_body(mpix_group_t *block, const halo_args_t *args)
     }
 }
 
-/* Computes the cells next to ghost cells. This is the second kernel of a step, once all faces have come. */
+/*
+ * Computes the cells next to ghost cells. This is the second kernel of a step: blocks cannot wait for one another, so
+ * only the end of the first kernel tells that all faces have come.
+ */
 MPIX_DEVICE void halo_edge_body(mpix_group_t *block, const halo_edge_args_t *args)
 {
     halo_cells(block, args, 1);
@@ -229,7 +235,9 @@ MPIX_DEVICE mpix_u64 tokens_area(const tokens_args_t *args, mpix_u32 rank, int w
 
 /*
  * Sends tokens to the peer's expert, works on the peer's tokens, and puts those that come back into their places. Needs
- * a block for each rank. A block whose channel fails leaves the rest of `out` as it is.
+ * a block for each rank. A block whose channel fails leaves the rest of `out` as it is. Each thread counts the tokens
+ * by itself, so all agree on their number. An area has room for all tokens, since all may go to one expert. The number
+ * of a block's tokens travels as a float, which holds it exactly.
  */
 MPIX_DEVICE void tokens_body(mpix_group_t *block, const tokens_args_t *args)
 {
@@ -311,7 +319,8 @@ typedef struct {
 
 /*
  * Computes a tile of this rank's product and sends it to its owner. On the owner, adds up the tiles of all ranks; if a
- * wait fails, the tile is not written.
+ * wait fails, the tile is not written. Each tile has a channel of its own, so that a block waits for no other block's
+ * tile. n is a multiple of TILE.
  */
 MPIX_DEVICE void gemm_body(mpix_group_t *block, const gemm_args_t *args)
 {
@@ -364,7 +373,10 @@ typedef struct {
     mpix_u32 keys;     /* number of keys */
 } keyvalue_args_t;
 
-/* Sets all keys, and then asks for each. The flush lets the kernel wait for the answer. One block. */
+/*
+ * Sets all keys, and then asks for each. The flush lets the kernel wait for the answer, so that `reply` holds one at a
+ * time. Values travel in the field for the size, which has 32 bits. One block.
+ */
 MPIX_DEVICE void keyvalue_body(mpix_group_t *block, const keyvalue_args_t *args)
 {
     mpix_u32 key;
@@ -399,7 +411,8 @@ typedef struct {
 
 /*
  * Takes chunk after chunk from the rank before this one, works on it, and passes it on. Ends early if a neighbour does
- * not come in time.
+ * not come in time. Both ranks know from a chunk's number which buffer it uses. When the next rank has read chunk - 2,
+ * the put of that chunk has ended, too, so no flush is needed. The signals for the last two chunks are not waited for.
  */
 MPIX_DEVICE void pipeline_body(mpix_group_t *block, const pipeline_args_t *args)
 {
@@ -480,7 +493,11 @@ MPIX_DEVICE double solver_dot(mpix_group_t *block, const solver_args_t *args, co
     return *sum;
 }
 
-/* Sends the outermost cells of p to the neighbours, and receives theirs into the ghost cells; 0 where there is none. */
+/*
+ * Sends the outermost cells of p to the neighbours, and receives theirs into the ghost cells; 0 where there is none.
+ * A neighbour cannot send those of the next turn before they have been read here, since the scalar products in between
+ * wait for all ranks.
+ */
 MPIX_DEVICE void solver_exchange(mpix_group_t *block, const solver_args_t *args, mpix_u32 turn)
 {
     const int has_below = args->room.head.rank > 0, has_above = args->room.head.rank + 1 < args->room.head.ranks;
@@ -514,7 +531,7 @@ MPIX_DEVICE void solver_exchange(mpix_group_t *block, const solver_args_t *args,
 
 /*
  * Solves the equations. x, the residual r, the direction p and ap = A p are those of the textbooks; rr is the square of
- * r.
+ * r. After a failure x is undefined, and all threads leave the loop together, since all know of it.
  */
 MPIX_DEVICE void solver_body(mpix_group_t *block, const solver_args_t *args)
 {

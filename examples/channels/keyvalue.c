@@ -28,6 +28,7 @@ static int serve(void *context, const MPIX_Mscclpp_fields *fields)
     return MPIX_MSCCLPP_HANDLER_DONE;
 }
 
+/* Sets the handler while the channels are closed, and launches the kernel while they are open. */
 int main(int argc, char **argv)
 {
     keyvalue_args_t args = {.keys = KEYS};

@@ -4,6 +4,7 @@
 #define CHUNKS 20
 #define SIZE 500 /* floats in a chunk */
 
+/* Connects each rank to the one before and the one after it. The last rank compares the chunks that come to it. */
 int main(int argc, char **argv)
 {
     pipeline_args_t args = {.chunks = CHUNKS, .size = SIZE};
@@ -30,6 +31,7 @@ int main(int argc, char **argv)
     in = stage_alloc(CHUNKS * SIZE * sizeof(float));
     out = stage_alloc(CHUNKS * SIZE * sizeof(float));
     stage_to_device(in, data, CHUNKS * SIZE * sizeof(float));
+    /* The first and the last rank have one channel, and do not use the other of these two. */
     args.before = handles[0];
     args.next = handles[peer_count - 1];
     args.buffers = base;

@@ -18,6 +18,7 @@ static float residual_of(int row, int i)
     return (float)((row * 13 + i * 3) % 50) / 25.0f;
 }
 
+/* Makes a room for BLOCKS blocks and a row, launches the kernel, and compares with the same in doubles on the CPU. */
 int main(int argc, char **argv)
 {
     float x[ROWS][WIDTH], residual[ROWS][WIDTH];

@@ -78,7 +78,10 @@ void stage_to_host(void *to, const void *from, size_t bytes)
     memcpy(to, from, bytes);
 }
 
-/* Queues a kernel in the stream, with a copy of its arguments, which has `size` bytes. stage_wait frees the copy. */
+/*
+ * Queues a kernel in the stream, with a copy of its arguments, which has `size` bytes: the kernel runs later, when the
+ * caller may have changed them. stage_wait frees the copy.
+ */
 static void launch(void (*function)(mpix_group_t *block, void *args), unsigned blocks, const void *args, size_t size)
 {
     launch_t *launched = not_null(malloc(sizeof(*launched)));
@@ -104,7 +107,7 @@ static void launch(void (*function)(mpix_group_t *block, void *args), unsigned b
     }
 KERNELS(STAGE_LAUNCH)
 
-/* Waits for all kernels, and frees what their launches have allocated. */
+/* Waits for all kernels, and then frees what their launches have allocated. One that did not run ends the program. */
 void stage_wait(void)
 {
     launch_t *launched;

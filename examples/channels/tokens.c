@@ -4,12 +4,13 @@
 #define TOKENS 37
 #define WIDTH 12
 
-/* Returns element `i` of a token. */
+/* Returns element `i` of a token. All are small integers, so that a float holds an expert's multiples exactly. */
 static float token_of(int of_rank, int token, int i)
 {
     return (float)(of_rank * 1000 + token * 10 + i);
 }
 
+/* Launches a block for each rank, and compares each token with what its expert should have made of it. */
 int main(int argc, char **argv)
 {
     const size_t area = (1 + TOKENS * WIDTH + 3) / 4 * 4; /* a count and all tokens, a multiple of 16 bytes */

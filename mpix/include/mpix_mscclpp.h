@@ -116,8 +116,9 @@ MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_exscan_enqueue(const void *sendbuf, void *r
                                                     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, void *stream);
 
 /*
- * Neighbourhood collectives, on communicators with a topology. Blocks differ to these calls, so on several nodes they
- * wait. MPI_IN_PLACE is not allowed.
+ * Neighbourhood collectives, on communicators with a topology. They count as calls whose blocks differ, also where all
+ * blocks have one size. So on several nodes they cannot be queued, and wait for the stream instead. MPI_IN_PLACE is not
+ * allowed.
  */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_neighbor_allgather_enqueue(const void *sendbuf, MPI_Count sendcount,
                                                                 MPI_Datatype sendtype, void *recvbuf,

@@ -130,8 +130,8 @@ MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_channels_set_list(MPIX_Mscclpp_channels cha
 /*
  * A room: memory for barriers and small all-reduces inside kernels, in which block i of one rank works with block i of
  * all others. At most `blocks` blocks take part, and one of them reduces at most `bytes` bytes in a call. All ranks
- * must pass the same values. The room takes
- * 4 * (number of ranks) * blocks * bytes of device memory. Kernels get a mpix_room_t.
+ * must pass the same values. The room takes 4 * (number of ranks) * blocks * bytes of device memory. Kernels get a
+ * mpix_room_t.
  */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_room_create(MPI_Comm comm, int blocks, MPI_Aint bytes, MPIX_Mscclpp_room *room);
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_room_get_device(MPIX_Mscclpp_room room, unsigned abi, void *handle, size_t size);

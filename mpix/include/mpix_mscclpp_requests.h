@@ -26,11 +26,11 @@
  *         use<<<blocks, threads, 0, stream>>>(gradients);
  *     }
  *
- * Collective are `prepare`, and `request_free` of a request that kernels release: all ranks call them in the same
+ * `prepare` is collective, and so is `request_free` of a request that kernels release: all ranks call them in the same
  * order. All other functions are local and wait for no rank. A request that kernels release has a communicator of its
  * own, so such requests are started in any order; it takes the place of one of the four communicators of a process that
- * have queued calls. All other requests follow the rules of queued calls (mpix_mscclpp.h). `start` puts
- * one more execution behind those before, and need not wait for them.
+ * have queued calls. All other requests follow the rules of queued calls (mpix_mscclpp.h). `start` puts one more
+ * execution behind those before, and need not wait for them.
  *
  * If Open MPI has loaded the component on no rank, MPI's own calls carry out the executions. `start` of a request that
  * is attached to a stream then waits for the stream and for the other ranks. `complete` and `wait` of one that kernels

@@ -32,8 +32,8 @@ bool bench_between_possible(const bench_env_t *env, const bench_between_t *betwe
 }
 
 /*
- * Prepares products of one size on all ranks. Rank 0 chooses the size, while the other ranks do not use the GPUs. All
- * ranks return the same.
+ * Prepares products of one size on all ranks. Rank 0 chooses the size by timing products, while the other ranks wait
+ * and leave the GPUs idle. All ranks return the same. On failure the rank that failed has printed a line.
  */
 static bool open_gemm(bench_env_t *env, bench_between_t *between)
 {
@@ -84,8 +84,9 @@ void bench_between_close(void)
 }
 
 /*
- * Launches the kernel that stands for the application's work. On the host twin only moves the time at which await_work
- * returns. If the launch fails, prints a line and returns false.
+ * Launches the kernel that stands for the application's work. On the host twin it only moves the time at which
+ * await_work returns: by the kernel's duration, from now on or from the end of the work before. If the launch fails,
+ * prints a line and returns false.
  */
 static bool launch_work(void)
 {
@@ -110,8 +111,8 @@ static bool await_work(void)
 }
 
 /*
- * Makes the calls of a turn, and waits for them. Calls queued in the kernels' stream need no wait of their own, because
- * run_turn waits for that stream. Returns false if a call failed.
+ * Makes the calls of a turn, and waits for them. Calls without `finish` have waited already. Calls queued in the
+ * kernels' stream need no wait of their own, because run_turn waits for that stream. Returns false if a call failed.
  */
 static bool make_calls(bench_contender_t *inner, const bench_operation_t *operation)
 {

@@ -22,9 +22,10 @@
 #define LARGE_SIZE ((size_t)256 << 20)
 
 /*
- * Returns the operand of a rank at an index. The type holds the sum over all ranks exactly. In a product none, one or
- * two neighbouring ranks have the factor 2, and the others have 1. Data that only moves differs between ranks at nearly
- * every index, however small the type is.
+ * Returns the operand of a rank at an index. Operands of a sum are so small that the type holds the sum over all ranks
+ * exactly, as long as there are at most type->sum_max ranks. In a product none, one or two neighbouring ranks have the
+ * factor 2, and the others have 1. Data that only moves differs between ranks at nearly every index, however small the
+ * type is.
  */
 static long operand_at(const bench_operation_t *operation, int rank, size_t index, int seed)
 {
@@ -197,7 +198,7 @@ static bool copy_bytes(const bench_buffers_t *buffers, const bench_env_t *env, v
 
 /*
  * Copies the first `unit_bytes` bytes of the staging area over and over, until `bytes` bytes from `to` on are written.
- * Waits for the copies. Returns false if one fails.
+ * Waits for the copies, so that the caller may overwrite the staging area. Returns false if one fails.
  */
 static bool repeat_staging(bench_buffers_t *buffers, const bench_env_t *env, char *to, size_t bytes, size_t unit_bytes)
 {
@@ -234,7 +235,10 @@ static bool repeat_period(bench_buffers_t *buffers, const bench_env_t *env, cons
     return repeat_staging(buffers, env, to, count * type->size, unit_bytes);
 }
 
-/* Poisons the receive buffer, unless the operands are all of it, and then writes the operands. */
+/*
+ * Poisons the receive buffer, unless the operands are all of it, and then writes the operands. In this order, because
+ * in place the operands may be a part of the receive buffer. Both go through the staging area.
+ */
 bool bench_buffers_fill(bench_buffers_t *buffers, const bench_env_t *env, const bench_operation_t *operation, int seed)
 {
     const bench_type_t *type = operation->type;
@@ -256,7 +260,8 @@ bool bench_buffers_fill(bench_buffers_t *buffers, const bench_env_t *env, const 
 
 /*
  * Returns how many of the first `count` elements of the staging area differ from the expected ones. The first of them
- * is compared with element `phase` of the period. `size`: bytes of an element.
+ * is compared with element `phase` < PERIOD of the period. `size`: bytes of an element. At most PERIOD elements are
+ * compared at once. They begin at the same phase each time, and two periods are long enough for them.
  */
 static uint64_t count_wrong(const bench_buffers_t *buffers, size_t size, size_t phase, size_t count)
 {
@@ -278,7 +283,8 @@ static uint64_t count_wrong(const bench_buffers_t *buffers, size_t size, size_t 
 
 /*
  * Compares `count` elements of the result, from `first` on, with the expected ones, and adds the number of wrong ones
- * to *wrong_p. The first one is compared with element `phase` of the period. Returns false if a copy fails.
+ * to *wrong_p. The first one is compared with element `phase` of the period, and so is the first one of each piece,
+ * because pieces are whole periods. Returns false if a copy fails.
  */
 static bool compare_with_expected(bench_buffers_t *buffers, const bench_env_t *env, const bench_operation_t *operation,
                                   size_t first, size_t count, size_t phase, uint64_t *wrong_p)
@@ -317,7 +323,8 @@ static void compute_expected(bench_buffers_t *buffers, const bench_operation_t *
 
 /*
  * Compares each segment of the result with what its operands yield. If `strict`, also compares what lies behind the
- * result with the poison.
+ * result with the poison, unless the collective may change it there. A rank without a result has no segments, so that
+ * its whole receive buffer is compared. The caller has waited for the end of the call.
  */
 bool bench_buffers_verify(bench_buffers_t *buffers, const bench_env_t *env, const bench_operation_t *operation,
                           int seed, bool strict, uint64_t *wrong_p)

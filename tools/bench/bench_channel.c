@@ -53,8 +53,9 @@ static bool succeeded(const char *function, int code)
 
 /*
  * Makes this rank's side of its pair: memory, a memory channel and a port channel to the peer, and pinned memory for
- * staging and for the time. A rank without a peer makes the same without channels. All ranks call it and return the
- * same. After a failure nothing is freed, because the program ends.
+ * staging and for the time. A rank without a peer makes the same without channels, because memory and channels are made
+ * by all ranks together. All ranks agree after these, and again after the steps that each rank makes alone, so that
+ * all return the same. After a failure nothing is freed, because the program ends.
  */
 static bool open_side(side_t *side, bench_env_t *env, size_t capacity)
 {
@@ -98,7 +99,7 @@ static bool open_side(side_t *side, bench_env_t *env, size_t capacity)
     return bench_all(env->control, ok);
 }
 
-/* Frees what open_side has made. All ranks call it. */
+/* Frees what open_side has made: channels before the memory that they refer to. All ranks call it. */
 static void close_side(side_t *side)
 {
     (void)MPIX_Mscclpp_channels_close(side->ports);
@@ -116,7 +117,8 @@ static void run_twin(mpix_group_t *block, void *args)
 
 /*
  * Runs the kernel and waits for its end. If it cannot be launched, or a channel fails in it, prints a line and returns
- * false.
+ * false. A kernel in which a channel fails leaves the elapsed time at 0. On CUDA there is a thread for each unit, in
+ * whole warps and at most MAX_THREADS.
  */
 static bool run_kernel(side_t *side)
 {
@@ -185,7 +187,10 @@ static unsigned char content(int rank, int seed, size_t i)
     return (unsigned char)((size_t)rank * 31 + (size_t)seed * 7 + i + (i >> 8));
 }
 
-/* Sends known bytes in each way, as often as the options say. Returns how many wrong ones arrive on all ranks. */
+/*
+ * Sends known bytes in each way, as often as the options say. Returns how many wrong ones arrive on all ranks. A rank
+ * whose copy failed goes on, because its peer waits for its message. A rank without a peer has no wrong bytes.
+ */
 static uint64_t check_size(side_t *side, const bench_options_t *options, size_t bytes)
 {
     uint64_t wrong = 0;
@@ -222,6 +227,7 @@ static int choose_rounds(const bench_options_t *options, double seconds)
 
 /*
  * Verifies and measures one size in each way. The ways take turns, so that a drift of the machine affects all of them.
+ * All ranks choose the same number of rounds, because time_rounds returns the same on all.
  */
 static void measure_size(side_t *side, const bench_options_t *options, row_t *row)
 {
@@ -307,7 +313,8 @@ static void report_row(bench_report_t *report, const row_t *row)
 
 /*
  * Runs mode channel. Wrong bytes are counted and shown. If a channel fails, the program ends, since its peer would wait
- * forever.
+ * forever. Sizes that round to the same number of bytes are measured once. After a failure before the first size
+ * nothing is freed, because the program ends.
  */
 bool bench_channel_measure(bench_env_t *env, const bench_options_t *options)
 {

@@ -22,7 +22,10 @@ typedef struct {
     mpix_u64 *elapsed_ns; /* pinned host memory: duration of all rounds, never 0; 0: the kernel failed */
 } bench_channel_args_t;
 
-/* Sends this rank's message. Failures of the channels are looked for at the end of the kernel. */
+/*
+ * Sends this rank's message. Results are ignored here and in bench_channel_receive: a failure is kept in `block`, and
+ * mpix_failed tells it at the end of the kernel.
+ */
 MPIX_DEVICE void bench_channel_send(mpix_group_t *block, const bench_channel_args_t *args, mpix_u32 flag)
 {
     if (args->way == BENCH_CHANNEL_PACKETS) {
@@ -48,8 +51,9 @@ MPIX_DEVICE void bench_channel_receive(mpix_group_t *block, const bench_channel_
 }
 
 /*
- * Sends a message to and fro `rounds` times, as the kernel. One message that is not timed comes first, so that no rank
- * times the other's launch. If a channel fails, the time stays 0.
+ * The body of the kernel: sends a message to and fro `rounds` times. One round that is not timed comes first, so that
+ * no rank times the other's launch. Each round has its own flag for packets. If a channel fails, the time stays 0, and
+ * otherwise it is at least 1, even if the clock has not moved.
  */
 MPIX_DEVICE void bench_channel_body(mpix_group_t *block, const bench_channel_args_t *args)
 {

@@ -90,7 +90,10 @@ int bench_layout_target(const bench_layout_t *layout, int edge)
     return bench_layout_source(layout, BENCH_NEIGHBORS - 1 - edge);
 }
 
-/* Returns how many elements rank `owner` sends over an edge. In an all-gather that is the same for both its edges. */
+/*
+ * Returns how many elements rank `owner` sends over an edge. In an all-gather it sends the same block over both its
+ * edges, so that only the owner determines the size.
+ */
 static size_t neighbor_block_size(const bench_layout_t *layout, int owner, int edge)
 {
     const int index = BENCH_GATHERS == layout->coll->blocks ? owner : owner + edge;
@@ -99,7 +102,11 @@ static size_t neighbor_block_size(const bench_layout_t *layout, int owner, int e
                                             : layout->count / BENCH_NEIGHBORS;
 }
 
-/* Returns the segment of the result that this rank gets over an edge. */
+/*
+ * Returns the segment of the result that this rank gets over an edge. Segments lie in the order of the edges. What
+ * arrives over an edge is the block that its source sends over the edge of the same number. In an all-gather that is
+ * the source's only block.
+ */
 static bench_segment_t neighbor_segment(const bench_layout_t *layout, int edge)
 {
     const int source = bench_layout_source(layout, edge);
@@ -112,7 +119,10 @@ static bench_segment_t neighbor_segment(const bench_layout_t *layout, int edge)
     return segment;
 }
 
-/* Fills in MPI's arguments for the blocks of neighbours: counts and displacements of what this rank gets and sends. */
+/*
+ * Fills in MPI's arguments for unequal blocks of neighbours: counts and displacements of what this rank gets and sends.
+ * Values that do not fit into int are wrong here; bench_layout_fits_int tells callers whether they fit.
+ */
 static void open_neighbors(bench_layout_t *layout, MPI_Datatype type, size_t type_size)
 {
     for (int i = 0; i < BENCH_NEIGHBORS; ++i) {
@@ -137,6 +147,10 @@ static size_t weights_below(int index)
     return 6 * triples + (0 == index % 3 ? 0 : 1 == index % 3 ? 1 : 3);
 }
 
+/*
+ * Rounds down to whole equal blocks. For neighbours it rounds down to a multiple of PARTS, also where their blocks are
+ * equal. Unequal blocks of all ranks need no rounding, because share_first spreads what remains.
+ */
 size_t bench_layout_fit(const bench_coll_t *coll, int size, size_t bytes, size_t type_size)
 {
     size_t count = bytes / type_size;
@@ -148,8 +162,9 @@ size_t bench_layout_fit(const bench_coll_t *coll, int size, size_t bytes, size_t
 }
 
 /*
- * Returns where share `index` of the whole buffer begins. Unequal shares fill the buffer, too. In a small buffer some
- * of them may be empty.
+ * Returns where share `index` of the whole buffer begins; for `index` == size, where the last share ends. Unequal
+ * shares fill the buffer, too. In a small buffer some of them may be empty. The count is divided before it is
+ * multiplied, so that no product overflows.
  */
 static size_t share_first(const bench_layout_t *layout, int index)
 {
@@ -169,7 +184,8 @@ static size_t share_size(const bench_layout_t *layout, int index)
 
 /*
  * Returns the elements of a block. In an exchange, the sum of two ranks determines the size of the blocks that they
- * send each other, so that both send the same number of elements.
+ * send each other, so that both send the same number of elements. Therefore one array of counts serves for sending and
+ * receiving. A rank's blocks are all shares, in another order, so that together they fill its buffer.
  */
 size_t bench_layout_block(const bench_layout_t *layout, int owner, int index)
 {
@@ -179,6 +195,7 @@ size_t bench_layout_block(const bench_layout_t *layout, int owner, int index)
     return share_size(layout, BENCH_EXCHANGES == layout->coll->blocks ? (owner + index) % layout->size : index);
 }
 
+/* In an all-gather of neighbours the owner's send buffer has one block for both edges, which begins at 0. */
 size_t bench_layout_first(const bench_layout_t *layout, int owner, int index)
 {
     size_t first = 0;
@@ -212,7 +229,11 @@ bench_layout_t bench_layout_allreduce(int rank, int size, size_t count)
     return layout;
 }
 
-/* Fills in a layout. Collectives of equal blocks need no arrays, so that their layouts own nothing. */
+/*
+ * Fills in a layout. Collectives of equal blocks need no arrays, so that their layouts own nothing. Counts and
+ * displacements that do not fit into int are wrong here; bench_layout_fits_int tells callers whether they fit. Only
+ * MPI_Alltoallw reads `bytes`.
+ */
 bool bench_layout_open(bench_layout_t *layout, const bench_coll_t *coll, int rank, int size, int root, size_t count,
                        MPI_Datatype type, size_t type_size)
 {
@@ -254,8 +275,9 @@ void bench_layout_close(bench_layout_t *layout)
 }
 
 /*
- * Returns true if MPI's ints can hold the counts and displacements. MPI_Alltoallw counts displacements in bytes, and
- * equal blocks have no displacements.
+ * Returns true if MPI's ints can hold the counts and displacements. MPI_Alltoallw counts displacements in bytes.
+ * Displacements of other unequal blocks are elements, at most the whole count. Equal blocks of all ranks have no
+ * displacements, so that only the count of one block matters.
  */
 bool bench_layout_fits_int(const bench_layout_t *layout, size_t type_size)
 {
@@ -268,7 +290,12 @@ bool bench_layout_fits_int(const bench_layout_t *layout, size_t type_size)
     return layout->count / (size_t)layout->size <= INT_MAX;
 }
 
-/* Returns where this rank's operands lie. In place, a rank's own block lies in its receive buffer. */
+/*
+ * Returns where this rank's operands lie: in the receive buffer in place, and in the send buffer otherwise. A broadcast
+ * has only a receive buffer. With a root, only the root passes MPI_IN_PLACE: in a reduction or a gather the other ranks
+ * use their send buffers, and a root that scatters always has its operands in its send buffer. In a gather in place,
+ * the operand is the rank's own block of the result.
+ */
 bench_piece_t bench_layout_input(const bench_layout_t *layout, bool in_place)
 {
     const bool is_root = layout->rank == layout->root;
@@ -298,7 +325,12 @@ bench_piece_t bench_layout_input(const bench_layout_t *layout, bool in_place)
     return piece;
 }
 
-/* Returns the number of segments. There is none if this rank gets no result, or already has it in place. */
+/*
+ * Returns the number of segments, which are what is verified. There is none on ranks other than the root of a reduction
+ * or gather, on rank 0 of an exclusive scan, and on the root of a scatter in place, whose own block stays in the send
+ * buffer. What a rank has in its receive buffer from the start is part of the result: the own block of a gather in
+ * place, and the operand of a broadcast's root.
+ */
 int bench_layout_segments(const bench_layout_t *layout, bool in_place)
 {
     const bool is_root = layout->rank == layout->root;
@@ -324,7 +356,8 @@ int bench_layout_segments(const bench_layout_t *layout, bool in_place)
 
 /*
  * Returns a segment of the result: a block of one rank, the combined operands of all ranks or, in a scan, of those up
- * to this one.
+ * to this one, which itself does not count in an exclusive scan. Where the root alone has operands (broadcast and
+ * scatter), the segment comes from the root.
  */
 bench_segment_t bench_layout_segment(const bench_layout_t *layout, int index)
 {
@@ -361,6 +394,10 @@ bench_segment_t bench_layout_segment(const bench_layout_t *layout, int index)
     return segment;
 }
 
+/*
+ * In a reduce-scatter in place, the elements behind the result are operands. An implementation may use them as
+ * temporary memory, so they may change.
+ */
 bool bench_layout_keeps_rest(const bench_layout_t *layout, bool in_place)
 {
     if (MSCCLPP_COLL_EXSCAN == layout->coll->coll) {
@@ -370,8 +407,9 @@ bool bench_layout_keeps_rest(const bench_layout_t *layout, bool in_place)
 }
 
 /*
- * Yields what `rank` must read once, and write once, whatever the algorithm is. In place, its own block stays where it
- * is.
+ * Yields what `rank` must read once, and write once, whatever the algorithm is. Where a collective only moves data in
+ * place, a rank's own block is neither read nor written. If the collective has a root, that holds for the root alone,
+ * because the other ranks are never in place. Not for collectives of neighbours.
  */
 void bench_layout_traffic(const bench_layout_t *layout, int rank, bool in_place, size_t *reads_p, size_t *writes_p)
 {

@@ -14,7 +14,10 @@ static mscclpp_dev_block_t make_block(const bench_operation_t *operation, size_t
     return block;
 }
 
-/* Returns the block that this rank sends to `peer`; an empty one if it sends nothing. */
+/*
+ * Returns the block that this rank sends to `peer`; an empty one if it sends nothing to that rank. A collective that
+ * gathers sends the whole operand to each receiver, and the others a block of their own for each.
+ */
 static mscclpp_dev_block_t block_to_send(const bench_operation_t *operation, int peer)
 {
     const bench_layout_t *layout = operation->layout;
@@ -31,7 +34,10 @@ static mscclpp_dev_block_t block_to_send(const bench_operation_t *operation, int
                       bench_layout_block(layout, layout->rank, peer));
 }
 
-/* Returns the block that this rank gets from `peer`; an empty one if it gets nothing. */
+/*
+ * Returns the block that this rank gets from `peer`; an empty one if it gets nothing from that rank. In a
+ * reduce-scatter that is the result, the same for each peer; it lies at the beginning of the buffer.
+ */
 static mscclpp_dev_block_t block_to_receive(const bench_operation_t *operation, int peer)
 {
     const bench_layout_t *layout = operation->layout;
@@ -93,7 +99,11 @@ static void set_buffers(const bench_operation_t *operation, mscclpp_coll_args_t 
     }
 }
 
-/* Calls the host library. Of unequal blocks it lists what this rank sends to each rank, and gets from it. */
+/*
+ * Calls the host library. Of unequal blocks it lists what this rank sends to each rank, and gets from it. The lists are
+ * freed after the call, which blocks. Equal blocks are described by args.count alone: the elements of a block, or its
+ * bytes if data only move.
+ */
 mscclpp_status_t bench_call_collective(mscclpp_team_t *team, const bench_operation_t *operation, uint64_t call)
 {
     const bench_layout_t *layout = operation->layout;

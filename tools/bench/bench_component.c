@@ -42,8 +42,10 @@ static void write_choice(MPI_T_enum enumtype, int value, char *text, size_t leng
 }
 
 /*
- * Reads a parameter and writes its value as a text. Returns false if there is none of this name, or if its type is none
- * that the component's parameters have.
+ * Reads a parameter and writes its value as a text, cut off after `length` - 1 characters. Returns false, and does not
+ * write the text, if there is none of this name, if MPI cannot read it, if a text may be too long for `value`, or if
+ * its type is none that the component's parameters have. An unsigned long has 64 bits here, so that it is read as an
+ * unsigned long long.
  */
 bool bench_component_parameter(const char *name, char *text, size_t length)
 {
@@ -90,7 +92,11 @@ bool bench_component_parameter(const char *name, char *text, size_t length)
     return is_read;
 }
 
-/* Finds a counter among MPI's performance variables, and starts it. If there is none, counter->is_found stays false. */
+/*
+ * Finds a counter among MPI's performance variables, and starts it, unless it runs all the time (is continuous). If
+ * there is none of one element and bound to no object, counter->is_found stays false. Called once for each counter, in
+ * an open session.
+ */
 static void find_counter(counter_t *counter)
 {
     int total;
@@ -143,7 +149,10 @@ static uint64_t read_counter(const counter_t *counter)
     return MPI_UNSIGNED == counter->datatype ? value.u : value.ull;
 }
 
-/* Reads the state. What cannot be read counts as 0 or false, so that callers need not look for failures. */
+/*
+ * Reads the state. What cannot be read counts as 0 or false, so that callers need not look for failures. The parameter
+ * "priority" is there whenever the component is loaded; a negative one disables the component.
+ */
 void bench_component_read(bench_component_t *state_p)
 {
     char text[1024];

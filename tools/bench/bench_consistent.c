@@ -22,7 +22,10 @@ static bool between_fits(const bench_options_t *options)
     return true;
 }
 
-/* Checks that collectives of neighbours are called through MPI, without a rival, and out of place. */
+/*
+ * Checks that collectives of neighbours are called through MPI, without a rival, and not only in place: MPI has no such
+ * call in place. If both are asked for, or neither, they are measured out of place.
+ */
 static bool neighbors_fit(const bench_options_t *options, const bench_coll_t *coll)
 {
     if (BENCH_MODE_BLOCKING != options->mode && BENCH_MODE_NONBLOCKING != options->mode &&
@@ -41,7 +44,9 @@ static bool neighbors_fit(const bench_options_t *options, const bench_coll_t *co
 
 /*
  * Checks options that only some collectives allow. --root, --op, --out-of-place and --compare copies are refused only
- * if no collective of the list can use them.
+ * if no collective of the list can use them. The list is empty if --coll was not given: then an all-reduce is measured
+ * or, with --plan, the plan's collective. An all-reduce has no root and does more than move data, so that --root and
+ * --compare copies are refused with an empty list, too.
  */
 static bool colls_fit(const bench_options_t *options)
 {
@@ -108,8 +113,8 @@ static bool host_buffers_fit(const bench_options_t *options)
 }
 
 /*
- * Checks that MPI has all types, if only MPI can serve them: in MPI's modes except blocking, or beside MPI's calls. In
- * mode blocking the host library serves the types that MPI lacks.
+ * Checks that MPI has all types, if only MPI can serve them: in MPI's modes except blocking, or beside a rival that
+ * calls MPI (staged and blocking). In mode blocking the host library serves the types that MPI lacks.
  */
 static bool types_fit(const bench_options_t *options)
 {
@@ -127,7 +132,10 @@ static bool types_fit(const bench_options_t *options)
     return true;
 }
 
-/* Checks that the mode allows what --compare measures beside it. */
+/*
+ * Checks that the mode allows what --compare measures beside it. Modes without any rival are refused by
+ * bench_options_fit_together, and native without a plan by plan_fits.
+ */
 static bool compare_fits(const bench_options_t *options)
 {
     const char *compare = bench_compare_name(options->compare);
@@ -162,7 +170,10 @@ static bool plan_fits(const bench_options_t *options)
     return true;
 }
 
-/* Looks for options that contradict one another. Prints a line about the first contradiction, and returns false. */
+/*
+ * Looks for options that contradict one another. Prints a line about the first contradiction, and returns false. Called
+ * before defaults are filled in, so that 0, NULL and empty lists mean that an option was not given.
+ */
 bool bench_options_fit_together(const bench_options_t *options)
 {
     char max[32];

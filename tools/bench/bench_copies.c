@@ -52,7 +52,10 @@ static bool map_buffer(const bench_env_t *env, const mscclpp_gpu_handle_t *handl
     return true;
 }
 
-/* Maps the buffers of all peers. Returns false if one cannot be mapped; those before it then stay mapped. */
+/*
+ * Maps the buffers of all peers. Returns false if one cannot be mapped, or lies on another host. Those before it then
+ * stay mapped until bench_copies_close.
+ */
 static bool map_peers(const bench_env_t *env, const card_t *cards)
 {
     bool ok = true;
@@ -87,8 +90,10 @@ static bool copy_elements(const bench_env_t *env, char *to, const char *from, si
 }
 
 /*
- * Queues the copy of this rank's block for `peer` to its place at the peer. In place, the block is taken from the other
- * buffer, unless the collective gathers and the peers' buffers are mapped. Returns false on failure.
+ * Queues the copy of this rank's block for `peer` to its place at the peer. Only the root of a gather gets blocks. In
+ * place, a rank's own block stays where it is. The blocks for others are taken from the send buffer, although such a
+ * call does not use it, so that no copy overwrites what another one reads. If the collective gathers and the peers'
+ * buffers are mapped, the block is the operand in the receive buffer, where no peer writes. Returns false on failure.
  */
 static bool push_block(const bench_env_t *env, const bench_operation_t *operation, int peer)
 {
@@ -111,8 +116,8 @@ static bool push_block(const bench_env_t *env, const bench_operation_t *operatio
 }
 
 /*
- * Queues the copy of what this rank gets from the root. The root itself copies only its own block of a scatter, and
- * nothing in place. Returns false on failure.
+ * Queues the copy of what this rank gets from the root, in a broadcast or a scatter. The root itself copies only its
+ * own block of a scatter, and nothing in place. Returns false on failure.
  */
 static bool pull_from_root(const bench_env_t *env, const bench_operation_t *operation)
 {
@@ -163,7 +168,8 @@ static bench_serves_t serves(const bench_contender_t *contender, const bench_col
 
 /*
  * Makes the contender. All ranks call it, and tell one another handles of their buffers. That some cannot be mapped is
- * no failure.
+ * no failure: if any rank cannot map all, is_mapped is false on every rank. Only a lack of memory makes it return
+ * false, on all ranks and without a line.
  */
 bool bench_copies_open(bench_env_t *env, const bench_buffers_t *buffers, bool waits, bench_contender_t *contender_p)
 {

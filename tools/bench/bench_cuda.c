@@ -60,7 +60,7 @@ typedef int (*cu_range_fn_t)(uintptr_t address, size_t size);
 #define CU_MEM_ALLOC_GRANULARITY_MINIMUM 0
 #define CU_MEM_ACCESS_FLAGS_PROT_READWRITE 3
 
-/* Finds a function of the driver. The first call opens the driver, which stays open. */
+/* Finds a function of the driver. Opens the driver first, unless an earlier call has. It stays open. */
 void *bench_cuda_find(const char *name)
 {
     static void *driver;
@@ -178,8 +178,9 @@ void bench_cuda_pool_free(void *address)
 }
 
 /*
- * Describes memory of the current device in *memory. Returns `size` rounded up to the granularity of its mappings. If
- * CUDA does not tell it, prints a line and returns 0.
+ * Describes memory of the current device in *memory. Returns `size` rounded up to the granularity of its mappings, the
+ * same for the same size and device: bench_cuda_mapped_free computes it anew. If CUDA does not tell the granularity,
+ * prints a line and returns 0.
  */
 static size_t mapped_size(size_t size, cu_memory_t *memory)
 {
@@ -200,8 +201,9 @@ static size_t mapped_size(size_t size, cu_memory_t *memory)
 }
 
 /*
- * Allocates memory and maps it at a reserved address. The allocation's handle is released at once: the mapping keeps
- * the memory. On failure prints a line and returns false.
+ * Allocates memory and maps it at a reserved address. `size` is a multiple of the granularity. The allocation's handle
+ * is released at once: the mapping keeps the memory. On failure prints a line and returns false; memory that is mapped
+ * by then stays mapped.
  */
 static bool map_at(uintptr_t address, size_t size, const cu_memory_t *memory)
 {

@@ -61,7 +61,10 @@ static void load_rules(bench_env_t *env)
     }
 }
 
-/* Selects this rank's device. The ranks of a node take its devices in turn. On failure prints a line, returns false. */
+/*
+ * Selects this rank's device. The ranks of a node take its devices in turn. All ranks call it, because MPI splits the
+ * communicator. On failure prints a line and returns false.
+ */
 static bool select_device(bench_env_t *env)
 {
     int local_rank, count;
@@ -121,7 +124,7 @@ static bool exchange_places(bench_env_t *env)
     return true;
 }
 
-/* Counts the nodes, and notes whether ranks share a GPU. A node is what has one host name. */
+/* Counts the nodes, and notes whether ranks share a GPU. Ranks whose hosts have the same name are on one node. */
 static void study_places(bench_env_t *env)
 {
     for (int i = 0; i < env->size; ++i) {
@@ -138,7 +141,8 @@ static void study_places(bench_env_t *env)
 
 /*
  * Opens communicators, this rank's device and its stream, and learns where all ranks are. All ranks call it and return
- * the same. After a failure bench_env_close frees what was opened.
+ * the same. After a failure bench_env_close frees what was opened. The runtime has been chosen before. A rules file
+ * that cannot be read is no failure.
  */
 bool bench_env_open(bench_env_t *env)
 {

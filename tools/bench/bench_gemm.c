@@ -101,8 +101,8 @@ static void free_matrices(void)
 }
 
 /*
- * Allocates three matrices of `size` rows in place of those before, and queues their clearing in the stream. On failure
- * prints a line and returns false.
+ * Allocates three matrices of `size` rows in place of those before, and queues their clearing in the stream. No product
+ * may still be using those before. On failure prints a line and returns false.
  */
 static bool allocate_matrices(int size, void *stream)
 {
@@ -117,7 +117,8 @@ static bool allocate_matrices(int size, void *stream)
 
 /*
  * Prepares products of matrices of `size` rows, and waits until they can be launched. The first call makes the handle
- * of cuBLAS for its stream; further calls only replace the matrices.
+ * of cuBLAS, whose products go to its stream; further calls give the same stream and only replace the matrices. After a
+ * failure bench_gemm_close frees what was made.
  */
 bool bench_gemm_open(int size, void *stream)
 {
@@ -126,6 +127,7 @@ bool bench_gemm_open(int size, void *stream)
            allocate_matrices(size, stream) && bench_cuda_stream_wait(stream);
 }
 
+/* Launches one product in the stream of bench_gemm_open, of zeros by zeros. */
 bool bench_gemm_launch(void)
 {
     const float one = 1, zero = 0;
@@ -168,8 +170,8 @@ static bool time_product(int size, void *stream, double *microseconds_p)
 }
 
 /*
- * Finds the least size whose product takes at least `microseconds`, in steps of SIZE_STEP, or LARGEST_SIZE if even that
- * takes less. Returns false if a product fails.
+ * Finds the least size whose product takes at least `microseconds`, in steps of SIZE_STEP and from SMALLEST_SIZE on, or
+ * LARGEST_SIZE if even that takes less. Returns false if a product fails; a line has then been printed.
  */
 bool bench_gemm_choose(double microseconds, void *stream, int *size_p)
 {

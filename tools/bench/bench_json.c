@@ -55,7 +55,7 @@ static void write_nccl(FILE *file, const bench_options_t *options)
                                                     : "sync");
 }
 
-/* Writes the component's parameters, with the values in force. */
+/* Writes the component's parameters, with the values in force. Without the component the object is empty. */
 static void write_parameters(FILE *file)
 {
     char text[MPI_MAX_LIBRARY_VERSION_STRING];
@@ -128,8 +128,8 @@ static void write_environment(FILE *file, const bench_options_t *options, const 
 }
 
 /*
- * Writes, for each collective that was measured, what its rows have in common, and how many calls the component served
- * and staged.
+ * Writes, for each collective that was measured, what its rows have in common, and how many calls of this rank the
+ * component served and staged: null if it has no counters. "blocks" lists the weights of ranks 0, 1, 2 and so on.
  */
 static void write_collectives(const bench_report_t *report)
 {
@@ -171,8 +171,8 @@ static void write_collectives(const bench_report_t *report)
 }
 
 /*
- * Writes what follows the rows, and closes the file. If it could not be written, prints a line and returns false.
- * `component`: a reading at the end of all calls.
+ * Writes what follows the rows, and closes the file. If any write to it has failed so far, or the close fails, prints a
+ * line and returns false. The file is closed in any case. `component`: a reading at the end of all calls.
  */
 bool bench_json_close(bench_report_t *report, uint64_t wrong, uint64_t rival_wrong, const bench_component_t *component)
 {
@@ -243,7 +243,11 @@ static void write_ratio(FILE *file, double ours, double rival)
     }
 }
 
-/* Writes what the calls add to the loop of kernels, and the times from which that follows. Ends the row. */
+/*
+ * Writes what the calls add to the loop of kernels, and the times from which that follows. Ends the row. If there
+ * are no kernels (--between none), the base has no rounds, and what is added is the time of a call. The values of a
+ * rival that was not measured are null.
+ */
 static void write_added(const bench_report_t *report, const bench_cell_t *cell)
 {
     const bench_between_t *between = &report->options->between;
@@ -275,7 +279,10 @@ static void write_added(const bench_report_t *report, const bench_cell_t *cell)
     fprintf(file, "}");
 }
 
-/* Writes one row of results: those of a size out of place, or in place. Values that were not measured are null. */
+/*
+ * Writes one row of results: those of a size out of place, or in place. Values that were not measured are null. Our
+ * times are always there, because callers skip cells without a measurement.
+ */
 void bench_json_cell(bench_report_t *report, const bench_row_t *row, const bench_cell_t *cell, bool in_place)
 {
     FILE *file = report->json;

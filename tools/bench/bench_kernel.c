@@ -91,8 +91,8 @@ static bool load_kernel(void)
 }
 
 /*
- * Makes the grid have one block for each multiprocessor, with so much shared memory that little else fits beside it. On
- * failure prints a line and returns false.
+ * Makes the grid have one block for each multiprocessor, with so much shared memory that little else fits beside it.
+ * CUDA grants a block that much only after cuFuncSetAttribute. On failure prints a line and returns false.
  */
 static bool fill_multiprocessors(int device, int multiprocessors)
 {
@@ -124,7 +124,10 @@ static bool prepare_cooperative(int device)
     return kernel.launch_cooperative != NULL;
 }
 
-/* Loads the kernel, and chooses its grid, shared memory and launch by its kind. */
+/*
+ * Loads the kernel, and chooses its grid, shared memory and launch by its kind: waves, full or coop. The grid of waves
+ * fills the GPU with threads, without shared memory. Launches go to `stream`.
+ */
 bool bench_kernel_open(bench_kernel_kind_t kind, int device, double microseconds, void *stream)
 {
     int multiprocessors;

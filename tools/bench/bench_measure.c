@@ -11,7 +11,8 @@ typedef struct {
 
 /*
  * Times rounds of `calls` calls each, and adds their times to those of the contenders. All `count` contenders take
- * turns in each round, and each round begins with another one. Returns false if a call failed.
+ * turns in each round, and each round begins with the next contender. Returns false if a call failed; peers may then
+ * wait within a call. --rounds is at most BENCH_MAX_ROUNDS, the room for times.
  */
 static bool measure_rounds(bench_env_t *env, const bench_operation_t *operation, int rounds, int calls,
                            const turn_t *turns, int count)
@@ -30,8 +31,9 @@ static bool measure_rounds(bench_env_t *env, const bench_operation_t *operation,
 }
 
 /*
- * Verifies the results of `ours`, and those of the rival if they should be the same. Then fills the buffers for the
- * timed calls. Returns false if a call or a copy failed; wrong results are only counted.
+ * Verifies the results of `ours`, and those of the rival if they should be the same. For the rival, only the result
+ * counts: it may change what lies behind the result. Then fills the buffers for the timed calls, whose results are not
+ * looked at. Returns false if a call or a copy failed; wrong results are only counted.
  */
 static bool check_results(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers,
                           bench_contender_t *ours, bench_contender_t *rival, const bench_operation_t *operation,
@@ -44,8 +46,9 @@ static bool check_results(bench_env_t *env, const bench_options_t *options, benc
 }
 
 /*
- * Frees what the contender has prepared. Its next call prepares as many operations as a timed call makes or, if not
- * `timed`, one. `contender` may be NULL. Returns false if the contender could not free it.
+ * Frees what the contender has prepared: a persistent request or a graph, which belongs to one operation. Its next call
+ * prepares it anew. A graph then has as many operations as a timed call makes or, if not `timed`, one. `contender` may
+ * be NULL. Returns false if the contender could not free it.
  */
 static bool reset_contender(bench_contender_t *contender, bool timed)
 {
@@ -73,9 +76,10 @@ static int choose_calls(const bench_options_t *options, const bench_contender_t 
 }
 
 /*
- * Verifies the results, prepares the timed calls, warms up each contender, estimates from ours how many calls a round
- * should have, and then times the rounds. With kernels between the calls, loops of calls and kernels take the
- * contenders' places. Returns false if a call or a copy failed.
+ * Verifies the results, frees what the verified calls have prepared, warms up each contender, estimates from ours how
+ * many calls a round should have, and then times the rounds, in which the rival makes as many calls. With kernels
+ * between the calls, loops of calls and kernels take the contenders' places, and a loop of kernels alone is timed, too.
+ * Returns false if a call or a copy failed; peers may then wait within a call.
  */
 bool bench_measure(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers, bench_contender_t *ours,
                    bench_contender_t *rival, const bench_row_t *row, bool in_place, bench_cell_t *cell_p)

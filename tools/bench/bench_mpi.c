@@ -1,7 +1,10 @@
 /* MPI's arguments of an operation, and its blocking functions. */
 #include "tools/bench/bench_mpi_calls.h"
 
-/* Returns MPI's arguments of a call. Whoever measures has asked bench_layout_fits_int, so counts fit into an int. */
+/*
+ * Returns MPI's arguments of a call. Counts are cast to int: run_size leaves out sizes that do not fit, if MPI serves
+ * our calls. own_count is what a rank sends where blocks are gathered, and what it receives where they are scattered.
+ */
 bench_mpi_args_t bench_mpi_args(const bench_operation_t *operation)
 {
     const bench_layout_t *layout = operation->layout;

@@ -54,7 +54,8 @@ static bool find_function(void *function_p, const char *name)
 
 /*
  * Opens NCCL's library, and finds its functions and version. `speaks`: this rank prints the line if the library cannot
- * be opened. Returns false on failure.
+ * be opened. Of a function that is missing or fails, each rank prints a line. Returns false on failure; the library
+ * then stays open.
  */
 static bool load_library(const char *library, bool speaks)
 {
@@ -126,7 +127,8 @@ static bench_serves_t serves(const bench_contender_t *contender, const bench_col
 
 /*
  * Loads NCCL, and makes a communicator of all ranks, whose identity rank 0 chooses. All ranks call it and return the
- * same. After a failure nothing is freed, because the program ends.
+ * same. Before ncclCommInitRank all ranks agree that the steps so far have succeeded, because it waits for all of them.
+ * After a failure nothing is freed, because the program ends.
  */
 bool bench_nccl_open(bench_env_t *env, const char *library, bool waits, bool spins, bench_contender_t *contender_p)
 {

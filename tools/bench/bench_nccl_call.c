@@ -27,7 +27,10 @@ static char *block_at(const bench_operation_t *operation, char *buffer, int rank
     return buffer + bench_layout_first(layout, layout->rank, rank) * operation->type->size;
 }
 
-/* Returns the address of what this rank sends to `peer`. *count_p is 0 if it sends nothing. */
+/*
+ * Returns the address of what this rank sends to `peer`. *count_p is 0 if it sends nothing: if this rank has no
+ * operand, if `peer` is not the root that gathers, or if it is this rank's own block in place.
+ */
 static const char *find_sent(const bench_operation_t *operation, int peer, size_t *count_p)
 {
     const bench_layout_t *layout = operation->layout;
@@ -47,7 +50,11 @@ static const char *find_sent(const bench_operation_t *operation, int peer, size_
     return block_at(operation, buffer, peer, count_p);
 }
 
-/* Returns where this rank receives the block from `peer`. *count_p is 0 if it receives nothing. */
+/*
+ * Returns where this rank receives the block from `peer`. *count_p is 0 if it receives nothing: if it is its own block
+ * in place, if `peer` is not the root that scatters, or if this rank is not the root that gathers. These cases agree
+ * with those of find_sent, so that each send has a receive of as many elements.
+ */
 static char *find_received(const bench_operation_t *operation, int peer, size_t *count_p)
 {
     const bench_layout_t *layout = operation->layout;
@@ -66,7 +73,10 @@ static char *find_received(const bench_operation_t *operation, int peer, size_t 
     return block_at(operation, operation->recv, peer, count_p);
 }
 
-/* Serves a collective that NCCL lacks by a group of sends and receives. Returns NCCL's first error, or 0. */
+/*
+ * Serves a collective that NCCL lacks by a group of sends and receives. NCCL starts them all when the group ends, so
+ * that their order does not matter. The group is ended after an error, too. Returns NCCL's first error, or 0.
+ */
 static int send_and_receive(const nccl_functions_t *functions, const bench_operation_t *operation, nccl_comm_t comm,
                             void *stream)
 {
@@ -117,8 +127,9 @@ static int reduce_each(const nccl_functions_t *functions, const bench_operation_
 }
 
 /*
- * Queues NCCL's calls for one operation. In place, NCCL puts a reduce-scatter's result at this rank's block of the
- * buffer, where MPI puts it at the beginning.
+ * Queues NCCL's calls for one operation, for which bench_nccl_serves is not BENCH_SERVES_NOT. In place, NCCL puts a
+ * reduce-scatter's result at this rank's block of the buffer, where MPI puts it at the beginning. `block` is only used
+ * for equal blocks. Ranks other than the root pass a receive buffer to a reduction, which NCCL ignores.
  */
 int bench_nccl_call(const nccl_functions_t *functions, const bench_operation_t *operation, nccl_comm_t comm,
                     void *stream)

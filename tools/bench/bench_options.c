@@ -165,7 +165,10 @@ static bool add_coll(const char *name, void *context)
     return bench_coll_add(name, options->colls, &options->ncolls);
 }
 
-/* Reads --transport: a transport of this build, or "all". Prints a line and returns false if it is neither. */
+/*
+ * Reads --transport: a transport of this build, or "all". Prints a line and returns false if it is neither. Both set
+ * options->transport, also "all": NULL means that the option was not given.
+ */
 static bool parse_transport(const char *name, bench_options_t *options)
 {
     char allowed[256] = "all";
@@ -187,7 +190,8 @@ static bool parse_transport(const char *name, bench_options_t *options)
 
 /*
  * Reads --between: KIND:MICROSECONDS or KIND:MICROSECONDS:CALLS. For the kind none, the rest may be missing and does
- * not count. Prints a line and returns false if the text is neither.
+ * not count, but has to be valid if it is there. Prints a line and returns false if the text is neither, or a number is
+ * out of its bounds. `next` moves over each part that is valid, so it must end at the end of the text.
  */
 static bool parse_between(const char *text, bench_between_t *between)
 {
@@ -284,7 +288,8 @@ static const struct option long_options[] = {{"coll", required_argument, NULL, '
 
 /*
  * Stores the value of one option, which getopt_long has returned. Prints a line and returns false if the value is
- * refused. Texts are stored as pointers into the command line.
+ * refused; the caller then gives *options up. Texts are stored as pointers into the command line. The choices of a
+ * mode, a rival, a memory and a device stand in the order of their enum or array.
  */
 static bool store_option(int option, const char *value, bench_options_t *options)
 {
@@ -384,8 +389,9 @@ static bool store_option(int option, const char *value, bench_options_t *options
 }
 
 /*
- * Fills in what the options have left open. Called after all checks, because some of these ask whether an option was
- * given.
+ * Fills in what the options have left open, except the sizes and the length that depend on the device. Called after all
+ * checks, because some of these ask whether an option was given. Adding cannot fail: the names are known, and the lists
+ * are empty.
  */
 static void add_defaults(bench_options_t *options)
 {
@@ -411,8 +417,9 @@ static void add_defaults(bench_options_t *options)
 }
 
 /*
- * Parses the command line. Of an option that is given twice the last value counts, but names in lists add up.
- * *options_p is set on success only.
+ * Parses the command line. Of an option that is given twice the last value counts, but names in lists add up. Options
+ * are checked one by one as they are read, and together at the end, once the mode that others imply is known.
+ * *options_p is set on success only. --help and --version end the parsing at once, with the status 0.
  */
 bool bench_options_parse(int argc, char **argv, bench_options_t *options_p, int *status_p)
 {

@@ -87,7 +87,7 @@ bench_contender_t bench_contender_library(bench_env_t *env, mscclpp_team_t *team
     return contender;
 }
 
-/* Returns the first rank on this rank's host. */
+/* Returns the first rank on this rank's host. The loop ends at this rank at the latest. */
 static int find_leader(const bench_env_t *env)
 {
     int rank = 0;
@@ -98,7 +98,10 @@ static int find_leader(const bench_env_t *env)
     return rank;
 }
 
-/* Creates a team of all ranks. If a rank cannot, all destroy what they have made of it. */
+/*
+ * Creates a team of all ranks. If a rank cannot, all destroy what they have made of it. The team keeps the address of
+ * env->control, which therefore stays until the team has ended.
+ */
 bool bench_team_open(bench_env_t *env, const mscclpp_config_t *config, mscclpp_plan_library_t *plans,
                      mscclpp_team_t **team_p)
 {
@@ -128,6 +131,10 @@ bool bench_library_open(bench_env_t *env)
     return env->team != NULL || bench_team_open(env, &env->config, env->plans, &env->team);
 }
 
+/*
+ * Destroys the team, and frees memory that was kept for peers which had it mapped. That has to be the library's last
+ * call, so a rival's team is destroyed before.
+ */
 void bench_library_close(bench_env_t *env)
 {
     if (env->team != NULL) {

@@ -34,7 +34,10 @@ static struct {
     mscclpp_log_level_t printed_level; /* the highest level that the user is to see */
 } last_message = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* For mscclpp_log_set: keeps a line of the log without its label, and prints it if the user is to see it. */
+/*
+ * For mscclpp_log_set: keeps a line of the log without its label, and prints it if the user is to see it. Threads of
+ * the library may log at once, hence the lock.
+ */
 static void keep_message(void *context, mscclpp_log_level_t level, const char *line)
 {
     (void)context;
@@ -70,9 +73,9 @@ static void stop_keeping_messages(void)
 }
 
 /*
- * Returns true on all ranks if `ok` is true on all of them. Otherwise `reason` on every rank becomes that of the lowest
- * rank on which `ok` is false: what `reason` said there or, if that was empty, the last message of the log. All ranks
- * call it. If memory runs out, the program ends.
+ * Returns true on all ranks if `ok` is true on all of them. Otherwise `reason`, a text of BENCH_PAIR_REASON bytes,
+ * becomes on every rank that of the lowest rank on which `ok` is false: what `reason` said there or, if that was empty,
+ * the last message of the log. All ranks call it. If memory runs out, the program ends.
  */
 static bool agree_on_success(const bench_pair_t *pair, bool ok, char *reason)
 {
@@ -152,7 +155,7 @@ static bool alloc_host_tokens(bench_pair_t *pair, void **address_p)
                : MSCCLPP_OK == pair->env->gpu->host_alloc(sizeof(uint64_t), address_p, &device_address);
 }
 
-/* Frees the token, in whichever memory it lies. */
+/* Frees the token, in whichever memory it lies. No transport may still use it. */
 static void free_tokens(bench_pair_t *pair)
 {
     if (pair->tokens_segment != NULL) {
@@ -168,7 +171,8 @@ static void free_tokens(bench_pair_t *pair)
 
 /*
  * Creates the transport's instance, with the token in device memory if the transport can write there, and otherwise in
- * host memory. Returns false on failure, with nothing to free.
+ * host memory. Whether it can is known only from the flags of an instance, so that one made in vain is destroyed. On
+ * the twin device memory is the host's, and always serves. Returns false on failure, with nothing to free.
  */
 static bool create_instance(bench_pair_t *pair, uint32_t *flags_p)
 {
@@ -202,7 +206,10 @@ static bool create_instance(bench_pair_t *pair, uint32_t *flags_p)
     return false;
 }
 
-/* Returns true if a transport with these flags can serve this pair. If not, `reason` says why. */
+/*
+ * Returns true if a transport with these flags can serve this pair: if it reaches another node, or ranks of one node,
+ * as this pair needs, and moves the memory that the pair uses. If not, `reason` says why.
+ */
 static bool can_reach_peer(const bench_pair_t *pair, uint32_t flags, char *reason)
 {
     const bench_env_t *env = pair->env;
@@ -308,7 +315,11 @@ static bool connect_peer(bench_pair_t *pair, const card_t *card)
     return MSCCLPP_OK == mscclpp_proxy_channel_create(pair->proxy, &port, &pair->channel);
 }
 
-/* Maps the peer's memory for plain copies. If this fails on any rank, no rank makes plain copies. All ranks call it. */
+/*
+ * Maps the peer's memory for plain copies. If this fails on any rank that has a peer, no rank makes plain copies:
+ * pair->mapped stays NULL, and bench_pair_close unmaps what was mapped. All ranks call it; `card` is not read on a rank
+ * without a peer.
+ */
 static void map_peer(bench_pair_t *pair, const card_t *card)
 {
     const bench_env_t *env = pair->env;
@@ -325,8 +336,9 @@ static void map_peer(bench_pair_t *pair, const card_t *card)
 }
 
 /*
- * Waits until both ranks of the pair have ended their work. Meanwhile the proxy goes on, because the peer may still
- * wait for what this rank has put. On failure prints one line and returns false.
+ * Waits until both ranks of the pair have ended their work, and this rank's proxy has nothing left to do. Meanwhile the
+ * proxy goes on, because the peer may still wait for what this rank has put. If the proxy fails, prints one line and
+ * returns false; the messages to and from the peer are then not waited for, because the program ends.
  */
 static bool meet(bench_pair_t *pair)
 {
@@ -360,7 +372,8 @@ static void progress(void *context)
 
 /*
  * Frees everything, also what a bench_pair_open that failed has made. All ranks call it. Between the steps they wait
- * for one another: memory stays until the peer has closed its connection and can no longer access it.
+ * for one another: memory stays until the peer has closed its connection and can no longer access it. On one rank, what
+ * uses another part is freed before it: the proxy, then the connection, the region, the transport and the memory.
  */
 void bench_pair_close(bench_pair_t *pair)
 {
@@ -402,7 +415,8 @@ void bench_pair_close(bench_pair_t *pair)
 
 /*
  * Opens a pair. All ranks call it; one without a peer opens nothing and only agrees. If a rank fails, all free what
- * they have made.
+ * they have made. All agree before the cards are exchanged, because without success there is no card, and again after
+ * each has connected. Ranks that have no peer hand their own empty card to map_peer, which does not read it.
  */
 bool bench_pair_open(bench_pair_t *pair, bench_env_t *env, const mscclpp_transport_ops_t *ops, size_t capacity,
                      char reason[BENCH_PAIR_REASON])
@@ -469,7 +483,8 @@ static mscclpp_status_t launch_kernel(bench_pair_t *pair, uint32_t role, size_t 
 
 /*
  * Serves the kernel's requests until the kernel reports its end, which changes the mailbox's count of ended kernels
- * from `ended_before`. Returns the first failure of the proxy, or how the stream ended.
+ * from `ended_before`. Returns the first failure of the proxy, or how the stream ended. After a failure of the proxy
+ * the kernel may still run: the program ends.
  */
 static mscclpp_status_t serve(bench_pair_t *pair, uint64_t ended_before)
 {
@@ -494,7 +509,8 @@ static mscclpp_status_t serve(bench_pair_t *pair, uint64_t ended_before)
 
 /*
  * Runs a kernel, and serves what it asks the proxy for. Both ranks of the pair call it, and the one whose kernel ends
- * first goes on with its proxy until the other one has ended, too.
+ * first goes on with its proxy until the other one has ended, too. `ended_before` is read before the launch, because
+ * the kernel may end at once. A kernel that gives up waiting ends without an error and leaves the elapsed time at 0.
  */
 bool bench_pair_run(bench_pair_t *pair, uint32_t role, size_t bytes, int rounds, int puts, double *seconds_p)
 {
@@ -520,7 +536,7 @@ bool bench_pair_run(bench_pair_t *pair, uint32_t role, size_t bytes, int rounds,
     return meet(pair);
 }
 
-/* Times plain copies to the peer, which need not take part. */
+/* Times plain copies to the peer, which need not take part. No line is printed if a copy fails. */
 bool bench_pair_copy(bench_pair_t *pair, size_t bytes, int rounds, int copies, double *seconds_p)
 {
     const bench_env_t *env = pair->env;

@@ -73,7 +73,11 @@ bool bench_refuse_option(int result, char *const *argv, const struct option *tab
     return false;
 }
 
-/* Reads a size from 1 byte to 64 GiB. A suffix may be in upper case. */
+/*
+ * Reads a size from 1 byte to 64 GiB. A suffix may be in upper case. The bound is shifted, and not the value, so that
+ * the comparison cannot overflow. A text that does not begin with a digit is refused, although strtoull would take a
+ * sign or a space.
+ */
 bool bench_parse_size(const char *option, const char *text, size_t *size_p)
 {
     static const char allowed[] = "a number of bytes from 1 to 64g, with an optional suffix k, m or g";
@@ -98,7 +102,7 @@ bool bench_parse_size(const char *option, const char *text, size_t *size_p)
     return true;
 }
 
-/* Reads a whole decimal number within these bounds. */
+/* Reads a whole decimal number from `min` to `max`. */
 bool bench_parse_int(const char *option, const char *text, int min, int max, int *value_p)
 {
     char allowed[64];
@@ -146,7 +150,10 @@ bool bench_parse_list(const char *list, void *context, bool (*add)(const char *n
     }
 }
 
-/* Finds a text among the choices. *index_p is its position there, from 0 on. */
+/*
+ * Finds a text among the choices. *index_p is its position there, from 0 on. The text has to be a whole choice: an
+ * abbreviation is refused.
+ */
 bool bench_parse_choice(const char *option, const char *text, const char *choices, int *index_p)
 {
     size_t length = strlen(text);
@@ -164,8 +171,9 @@ bool bench_parse_choice(const char *option, const char *text, const char *choice
 }
 
 /*
- * Adds a collective, or a group of them, to a list. It is here, and not in bench_coll.c, because it refuses values of
- * an option.
+ * Adds a collective, or a group of them, to a list. No collective is there twice, and BENCH_MAX_COLLS is the number of
+ * all collectives, so that there is always room. It is here, and not in bench_coll.c, because it refuses values of an
+ * option.
  */
 bool bench_coll_add(const char *name, const bench_coll_t **colls, int *ncolls_p)
 {

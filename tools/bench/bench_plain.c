@@ -190,7 +190,10 @@ static bool is_first_on_gpu(const bench_env_t *env)
     return true;
 }
 
-/* Yields the bytes that all ranks on this GPU read and write, rounded up to whole units. `size`: of an element. */
+/*
+ * Yields the bytes that all ranks on this GPU read and write together, rounded up to whole units. `size`: bytes of an
+ * element. Each rank of the GPU is counted with its own traffic, because a root's differs from that of others.
+ */
 static void find_traffic(const bench_env_t *env, const bench_layout_t *layout, size_t size, bool in_place,
                          uint64_t *reads_p, uint64_t *writes_p)
 {
@@ -208,7 +211,10 @@ static void find_traffic(const bench_env_t *env, const bench_layout_t *layout, s
     *writes_p = (writes * size + UNIT - 1) / UNIT * UNIT;
 }
 
-/* Loads the kernel into the current context, and chooses its grid. On failure prints a line and returns false. */
+/*
+ * Loads the kernel into the current context, and chooses its grid. On failure prints a line and returns false;
+ * bench_plain_close then unloads it, if it was loaded.
+ */
 static bool load_kernel(int device)
 {
     cu_load_fn_t load_data = (cu_load_fn_t)bench_cuda_find("cuModuleLoadData");
@@ -235,7 +241,10 @@ static bool finish(bench_contender_t *contender)
     return MSCCLPP_OK == contender->env->gpu->stream_sync(contender->env->stream);
 }
 
-/* Does on the twin what the kernel does on a GPU. What is read beyond what is written is added up. */
+/*
+ * Does on the twin what the kernel does on a GPU. What is read beyond what is written is added up, as whole words: both
+ * sizes are multiples of UNIT. The buffers have room, because `capacity` is that of the largest call.
+ */
 static void touch(uint64_t reads, uint64_t writes)
 {
     const uint64_t copied_bytes = reads < writes ? reads : writes, *words = plain.from;
@@ -251,7 +260,8 @@ static void touch(uint64_t reads, uint64_t writes)
 
 /*
  * The contender's call: on the first rank of each GPU launches the kernel, which reads and writes as many bytes as this
- * call of all ranks of the GPU would, and waits for it if the contender waits. Other ranks return at once.
+ * call of all ranks of the GPU would, and waits for it if the contender waits. Other ranks return at once, so that the
+ * slowest rank's time is that of the kernel.
  */
 static bool launch(bench_contender_t *contender, const bench_operation_t *operation)
 {
@@ -282,7 +292,10 @@ static bench_serves_t serves(const bench_contender_t *contender, const bench_col
     return BENCH_SERVES_TIME;
 }
 
-/* Returns how many bytes each of the two buffers needs for the largest call. Counts in elements of one byte. */
+/*
+ * Returns how many bytes each of the two buffers needs for the largest call, in place or out of place, of all
+ * collectives. Counts in elements of one byte, as a call with --max bytes has.
+ */
 static uint64_t find_capacity(const bench_env_t *env, const bench_options_t *options)
 {
     uint64_t capacity = UNIT;
@@ -303,7 +316,10 @@ static uint64_t find_capacity(const bench_env_t *env, const bench_options_t *opt
     return capacity + UNIT * (uint64_t)env->size; /* blocks in elements are rounded differently from blocks in bytes */
 }
 
-/* Makes the contender. Only the first rank of each GPU allocates buffers and loads the kernel. */
+/*
+ * Makes the contender. Only the first rank of each GPU allocates buffers and loads the kernel. device_alloc zeroes the
+ * buffers, as the kernel expects of what it folds. After a failure bench_plain_close could free what was made.
+ */
 bool bench_plain_open(bench_env_t *env, const bench_options_t *options, bool waits, bench_contender_t *contender_p)
 {
     bool ok = true;

@@ -6,7 +6,8 @@
 #include "mca/common/team/plans.h"
 
 /*
- * Returns why the plan in the library's one file cannot be measured, or NULL if it can. `count`: files of the library.
+ * Returns why the plan in the library's one file cannot be measured, or NULL if it can. `count`: files of the library;
+ * `files` is only read if it is 1. A file that was refused may have no plan to look at, so its refusal comes first.
  */
 static const char *refusal_of(const mscclpp_plan_file_t *files, int count, int ranks, bool on_twin)
 {
@@ -25,7 +26,8 @@ static const char *refusal_of(const mscclpp_plan_file_t *files, int count, int r
 
 /*
  * Reads the plan, lets it serve all sizes, and makes its collective, and its operation if it has only one, those of the
- * options. After a failure bench_plan_close frees what was read.
+ * options. After a failure bench_plan_close frees what was read. Called before the team is made, which takes the plans
+ * as they are then. The name in env->plan is the library's, and lasts as long as env->plans.
  */
 bool bench_plan_open(bench_env_t *env, bench_options_t *options)
 {
@@ -88,7 +90,10 @@ void bench_plan_close(bench_env_t *env)
     env->plans = NULL;
 }
 
-/* Opens a team without the plan. The caller closes it by bench_launched_close. */
+/*
+ * Opens a team without the plan, and with the rules file. The caller closes it by bench_launched_close. The contender
+ * serves all collectives, not only the all-reduce that it is made for.
+ */
 bool bench_native_open(bench_env_t *env, bench_contender_t *contender_p)
 {
     mscclpp_team_t *team;

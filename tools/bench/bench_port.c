@@ -52,7 +52,8 @@ static uint32_t role_of(const bench_pair_t *pair, int kind)
 
 /*
  * Runs `rounds` rounds of a BENCH_PORT_ kind on all pairs, once all ranks are ready. Returns the seconds of one round
- * on the slowest rank. If a rank fails, its peer would wait forever, so the program ends.
+ * on the slowest rank. A rank that takes no part counts as 0: one without a peer, and in copies one way the odd ranks.
+ * If a rank fails, its peer would wait forever, so the program ends.
  */
 static double time_rounds(bench_pair_t *pair, int kind, size_t bytes, int rounds, int puts)
 {
@@ -111,7 +112,11 @@ static int choose_rounds(const bench_options_t *options, double seconds)
     return rounds < MIN_ROUNDS ? MIN_ROUNDS : rounds > MAX_ROUNDS ? MAX_ROUNDS : (int)rounds;
 }
 
-/* Verifies and measures puts of row->bytes bytes and, if `has_copies`, plain copies beside them. */
+/*
+ * Verifies and measures puts of row->bytes bytes and, if `has_copies`, plain copies beside them. The kinds of copies
+ * are the last ones. A window has as many puts as fit into WINDOW_BYTES, at least WINDOW_MIN, but never more than
+ * --window says. All ranks choose the same numbers, because time_rounds returns the same on all.
+ */
 static void measure_size(bench_pair_t *pair, const bench_options_t *options, bool has_copies, bench_port_row_t *row)
 {
     const size_t window_puts = WINDOW_BYTES / row->bytes;
@@ -139,7 +144,11 @@ static void measure_size(bench_pair_t *pair, const bench_options_t *options, boo
     }
 }
 
-/* Measures and prints all sizes over one transport. Returns how many bytes were wrong. */
+/*
+ * Measures and prints all sizes over one transport. Returns how many bytes were wrong on all ranks. Copies are measured
+ * only if every rank that has a peer can map the peer's memory. Sizes that round to the same number of bytes are
+ * measured once.
+ */
 static uint64_t measure_transport(bench_pair_t *pair, const bench_options_t *options, bench_report_t *report)
 {
     const bool has_copies = bench_all(pair->env->control, pair->mapped != NULL || pair->peer < 0);
@@ -160,8 +169,8 @@ static uint64_t measure_transport(bench_pair_t *pair, const bench_options_t *opt
 }
 
 /*
- * Runs mode port. A transport that cannot be used is reported and left out; it is a failure only if no transport can be
- * measured.
+ * Runs mode port. A transport that cannot be used is reported and left out. It is a failure if no transport can be
+ * measured, if bytes were wrong, or if the JSON file cannot be written. If a kernel or a copy fails, the program ends.
  */
 bool bench_port_measure(bench_env_t *env, const bench_options_t *options)
 {

@@ -30,7 +30,10 @@ static bool succeeded(const char *function, int result)
 
 #define QUEUED(Name_, name_) MPIX_Mscclpp_##name_##_enqueue
 
-/* Enqueues a call in the stream. If it cannot be queued, the library makes it at once and waits for its end. */
+/*
+ * Enqueues a call in the stream. If it cannot be queued, the library makes it at once and waits for its end; in a
+ * capture it refuses it instead. Neighbours are not served: the options do not allow them here.
+ */
 static bool call_queued(bench_contender_t *contender, const bench_operation_t *operation)
 {
     const bench_mpi_args_t args = bench_mpi_args(operation);
@@ -40,7 +43,10 @@ static bool call_queued(bench_contender_t *contender, const bench_operation_t *o
     return MPI_SUCCESS == result;
 }
 
-/* Waits for the end of the queued calls. If one has failed, prints a line and returns false. */
+/*
+ * Waits for the end of the queued calls. If one has failed, prints a line and returns false. That the stream has ended
+ * well does not mean that the calls have: their errors are asked for separately.
+ */
 static bool finish(bench_contender_t *contender)
 {
     char text[320] = "";
@@ -74,8 +80,9 @@ bench_contender_t bench_contender_queued(bench_env_t *env, const bench_coll_t *c
 }
 
 /*
- * Captures a batch of calls in a graph, contender->graph, which forget() destroys. Returns false after a failure, and
- * leaves the stream as it then is, because the program ends.
+ * Captures a batch of calls in a graph, contender->graph, which forget() destroys. On CUDA that is the executable
+ * graph; the captured one is destroyed here. Returns false after a failure, and leaves the stream as it then is,
+ * because the program ends.
  */
 static bool capture(bench_contender_t *contender, const bench_operation_t *operation)
 {
@@ -97,7 +104,10 @@ static bool capture(bench_contender_t *contender, const bench_operation_t *opera
     return ok && CUDA(cu_destroy_fn_t, "cuGraphDestroy", graph);
 }
 
-/* Launches the graph in the stream. If there is none, captures one of this operation first. */
+/*
+ * Launches the graph in the stream. If there is none, captures one of this operation first. A graph that is there is of
+ * the same operation, because bench_measure calls forget() before another one.
+ */
 static bool call_graph(bench_contender_t *contender, const bench_operation_t *operation)
 {
     if (contender->graph == NULL && !capture(contender, operation)) {
@@ -108,7 +118,7 @@ static bool call_graph(bench_contender_t *contender, const bench_operation_t *op
                : CUDA(cu_graph_launch_fn_t, "cuGraphLaunch", contender->graph, stream);
 }
 
-/* Destroys the graph, if there is one, so that the next call captures another one. */
+/* Destroys the graph, if there is one, so that the next call captures another one. Its launches have ended. */
 static bool forget(bench_contender_t *contender)
 {
     void *graph = contender->graph;
@@ -177,7 +187,8 @@ bench_calls_t bench_queued_calls(const bench_env_t *env)
 
 /*
  * Takes the environment's stream, or creates one of the twin, and makes the first queued call, which waits for all
- * ranks.
+ * ranks. If `captures`, that call tells whether calls of these ranks can be queued at all: if not, each would wait, and
+ * none could be captured. On other failures no line is printed.
  */
 bool bench_queued_open(bench_env_t *env, const bench_buffers_t *buffers, bool captures)
 {

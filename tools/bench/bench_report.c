@@ -18,7 +18,7 @@ void bench_report_places(const bench_env_t *env)
     }
 }
 
-/* Prints whether the component serves MPI's calls, or that the mode does not use it. */
+/* Prints whether the component can serve MPI's calls, or that the mode does not use it. */
 static void print_component(const bench_options_t *options)
 {
     bench_component_t state;
@@ -66,7 +66,11 @@ static const char *const heads[][3][4] = {
     {{NULL}, {"time", "algbw", "busbw", "#wrong"}, {"(us)", "(GB/s)", "(GB/s)", ""}},
     {{NULL}, {"adds", "turn", "base", "#wrong"}, {"(us)", "(us)", "(us)", ""}}};
 
-/* Prints the heads of the current table's columns: the names of contenders, of what is measured, and the units. */
+/*
+ * Prints the heads of the current table's columns, in three lines: the names of contenders, of what is measured, and
+ * the units. Widths are those of print_cell and print_added. A second column of the rival, the difference of the two
+ * times, is only there with --between.
+ */
 static void print_columns(const bench_report_t *report)
 {
     static const char *const keys[][4] = {
@@ -102,7 +106,10 @@ static void print_columns(const bench_report_t *report)
     }
 }
 
-/* Prints the first line: the collective, or how many there are, and how calls follow one another. */
+/*
+ * Prints the first line: the collective, or how many there are, and how calls follow one another. The modes port,
+ * channel and transpose print their own.
+ */
 static void print_title(const bench_options_t *options)
 {
     const bench_coll_t *coll = options->colls[0];
@@ -214,7 +221,7 @@ void bench_report_header(const bench_report_t *report)
     }
 }
 
-/* If the rival cannot serve a collective at all, or not in place, prints that. */
+/* If the rival cannot serve a collective at all, or not in place, prints that. None can do it in place only. */
 static void print_absent(const bench_report_t *report, const bench_contender_t *rival)
 {
     const bool lacks_out_of_place =
@@ -249,7 +256,9 @@ static void print_blocks(const bench_report_t *report)
 
 /*
  * Prints the head of a collective's table, and decides which columns it has: none in place if the collective does not
- * allow that, none out of place if it has one buffer, and in mode graph none of what cannot be captured.
+ * allow that, none out of place if it has one buffer, and in mode graph none of what cannot be captured. A collective
+ * with one buffer is in place whatever the options say. All ranks decide, because they measure what has a column; only
+ * rank 0 prints.
  */
 void bench_report_begin(bench_report_t *report, const bench_coll_t *coll, const bench_contender_t *rival)
 {
@@ -303,7 +312,8 @@ void bench_report_begin(bench_report_t *report, const bench_coll_t *coll, const 
 
 /*
  * Prints the columns of one place with --between: what a call adds to the loop of kernels, the times from which that
- * follows, and the same of the rival. `wrong`: the text of that column.
+ * follows, and the same of the rival. N/A where the rival was not measured. There is no ratio either if what one of
+ * them adds is not positive. `wrong`: the text of that column.
  */
 static void print_added(const bench_report_t *report, const bench_cell_t *cell, const char *wrong)
 {
@@ -376,7 +386,10 @@ void bench_report_row(bench_report_t *report, const bench_row_t *row)
     fflush(stdout);
 }
 
-/* Prints how many calls of a collective the component served. The collective is named only if there are several. */
+/*
+ * Prints how many calls of a collective the component served. The collective is named only if there are several. If the
+ * component is not loaded or turned off, the header has said so.
+ */
 static void print_served(const bench_report_t *report, const bench_component_t *component)
 {
     const bool has_several = report->options->ncolls > 1;
@@ -406,7 +419,10 @@ static void print_queued(const bench_report_t *report, const bench_calls_t *call
            BENCH_MODE_GRAPH == report->options->mode ? " or captured" : "", (unsigned long long)calls->waited);
 }
 
-/* Stores what the component served since bench_report_begin for the JSON file, and prints it on rank 0. */
+/*
+ * Stores what the component served between the two readings for the JSON file, and prints it on rank 0. Queued calls
+ * have counters of their own. Called once for each collective that bench_report_begin has given a column.
+ */
 void bench_report_end(bench_report_t *report, const bench_component_t *before, const bench_component_t *after)
 {
     const int index = (int)(report->coll - bench_colls);

@@ -56,7 +56,12 @@ int bench_batch(const bench_contender_t *contender)
     return contender->batch > 1 ? contender->batch : 1;
 }
 
-/* Times one round of `calls` calls. All ranks begin together, and the slowest one determines the time. */
+/*
+ * Times one round of `calls` calls, the wait for their end included. All ranks begin together, and the slowest one
+ * determines the time. Yields the seconds of one operation: a call of a graph makes several. All ranks yield the same,
+ * so that what they derive from it is the same, too. After a failure peers may wait within a call, or for this rank's
+ * time.
+ */
 bool bench_time_round(bench_env_t *env, bench_contender_t *contender, const bench_operation_t *operation, int calls,
                       double *seconds_p)
 {
@@ -74,7 +79,8 @@ bool bench_time_round(bench_env_t *env, bench_contender_t *contender, const benc
 
 /*
  * Makes calls with known operands, and counts the wrong elements of their results on all ranks. All ranks call it.
- * Returns false if a call or a copy failed.
+ * Returns false if a call or a copy failed on this rank. The others may then wait within the call or in a barrier, so
+ * that the caller has to end the program.
  */
 bool bench_check(bench_env_t *env, int checks, bench_buffers_t *buffers, bench_contender_t *contender,
                  const bench_operation_t *operation, bool strict, uint64_t *wrong_p)

@@ -49,8 +49,9 @@ static size_t volume(const int *shape)
 }
 
 /*
- * Makes MPI's type for the part of an array of this shape that lies between `begin` and `end` of an axis. Returns how
- * often to send it: 1, or 0 if it is empty, and then *type_p must not be freed.
+ * Makes MPI's type for the part of an array of this shape that lies from `begin` to `end` - 1 of an axis. Returns how
+ * often to send it: 1, or 0 if it is empty, because MPI has no empty subarrays. *type_p must then not be freed: it is
+ * MPI_BYTE.
  */
 static int make_block(const int *shape, int axis, int begin, int end, MPI_Datatype *type_p)
 {
@@ -68,7 +69,10 @@ static int make_block(const int *shape, int axis, int begin, int end, MPI_Dataty
     return 1;
 }
 
-/* Frees what open_transposition has made, all of it or, after a failure, a part. */
+/*
+ * Frees what open_transposition has made, all of it or, after a failure, a part. Types are made only once all arrays
+ * are allocated. A count of 1 means that the type was made.
+ */
 static void close_transposition(transposition_t *transposition)
 {
     const bool has_types = transposition->sends != NULL && transposition->recvs != NULL &&
@@ -99,7 +103,9 @@ static size_t block_of(int length, int size)
 
 /*
  * Computes what this rank sends to each rank, and receives from it. If memory runs out, prints a line and returns
- * false. The caller closes the transposition in both cases.
+ * false. The caller closes the transposition in both cases. This rank sends to rank i the elements of its old part that
+ * lie in i's part of the new axis, and receives from i those of its new part that lie in i's part of the old axis. The
+ * caller has checked that a block of MPI_Alltoall fits into int.
  */
 static bool open_transposition(transposition_t *transposition)
 {
@@ -132,7 +138,7 @@ static bool open_transposition(transposition_t *transposition)
     return true;
 }
 
-/* The transposition that the contenders below carry out. Their interface has no place for it. */
+/* The transposition that the contenders below carry out, set by measure(). Their interface has no place for it. */
 static transposition_t *current;
 
 /* The contender's call: MPI_Alltoallw of the subarrays of `current`. It needs no operation. */
@@ -166,7 +172,10 @@ static element_t element_at(const transposition_t *transposition, const int *pla
     return (element_t){{index * 2 + (uint64_t)seed, ~index ^ (uint64_t)seed << 40}};
 }
 
-/* Finds the place in the whole array of element `index` of this rank's part, which has this shape along `axis`. */
+/*
+ * Finds the place in the whole array of element `index` of this rank's part. The part has this shape, and is the whole
+ * array but along `axis`, the axis that the array is spread along.
+ */
 static void find_place(const transposition_t *transposition, const int *shape, int axis, size_t index, int *place)
 {
     for (int i = AXES - 1; i >= 0; --i) {
@@ -178,7 +187,8 @@ static void find_place(const transposition_t *transposition, const int *shape, i
 
 /*
  * Fills the array, exchanges the subarrays once, and adds to *wrong_p how many elements of all ranks are then not where
- * they belong. All ranks return the same: false if a copy or the call failed on any of them.
+ * they belong. All ranks return the same: false if a copy or the call failed on any of them. No rank calls MPI before
+ * all have filled their parts, so that a failed copy leaves none waiting within the call.
  */
 static bool check_subarrays(transposition_t *transposition, bench_contender_t *contender, int seed, uint64_t *wrong_p)
 {
@@ -232,8 +242,9 @@ typedef struct {
 } row_t;
 
 /*
- * Verifies the exchange of subarrays, and measures it beside that of blocks, in rounds that alternate. Returns false if
- * a call failed; peers may then wait within it.
+ * Verifies the exchange of subarrays, and measures it beside that of blocks, in rounds that alternate. Both get as many
+ * calls in a round as the subarrays' time suggests. Returns false if a copy or a call failed; peers may then wait
+ * within a call.
  */
 static bool measure(transposition_t *transposition, const bench_options_t *options, row_t *row)
 {
@@ -334,7 +345,7 @@ static void report_row(bench_report_t *report, const transposition_t *transposit
 
 /*
  * Measures all pairs of axes, and adds the wrong elements to *wrong_p. All ranks return the same: false if memory ran
- * out. If a call fails, the program ends.
+ * out on one of them. If a copy or a call fails, the program ends.
  */
 static bool measure_all(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers, int length,
                         bench_report_t *report, uint64_t *wrong_p)
@@ -376,7 +387,10 @@ static bool can_count_blocks(const bench_env_t *env, int length)
     return most == length || bench_refuse("--length", value, allowed);
 }
 
-/* Runs mode transpose. The buffers have room for the largest part of the array that any rank has. */
+/*
+ * Runs mode transpose. The buffers have room for the largest part of the array that any rank has. Wrong elements are
+ * reported like those of other modes, and make the exit status BENCH_EXIT_WRONG.
+ */
 int bench_transpose_measure(bench_env_t *env, const bench_options_t *options)
 {
     const int length = 0 != options->length ? options->length : env->on_twin ? LENGTH_TWIN : LENGTH_GPU;

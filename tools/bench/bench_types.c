@@ -66,7 +66,10 @@ MPI_Op bench_op_mpi(const bench_op_t *op)
     }
 }
 
-/* Returns an integer from 0 to 2048 as an IEEE half: 5 bits of exponent, biased by 15, and 10 bits of mantissa. */
+/*
+ * Returns an integer from 0 to 2048 as an IEEE half: 5 bits of exponent, biased by 15, and 10 bits of mantissa. Only
+ * 2048 has an exponent above 10.
+ */
 static uint16_t encode_half(long value)
 {
     if (0 == value) {

@@ -27,7 +27,8 @@ static bool mpi_takes_device_buffers(void)
 
 /*
  * Prints a line and returns false if the run would end in a crash, or in numbers of something that the user did not ask
- * for. All ranks return the same.
+ * for: if neither the component nor MPI takes device buffers, if the component runs on another device than the program,
+ * or if there is no rank of the number --root. All ranks return the same.
  */
 static bool can_run(const bench_env_t *env, const bench_options_t *options)
 {
@@ -125,7 +126,8 @@ static bool open_rival(bench_env_t *env, const bench_options_t *options, const b
 
 /*
  * In mode graph, replaces *rival_p by `graph`, which captures the rival's calls, too, unless the rival is MPI's
- * blocking function. Prints a line and returns false on the host twin, which cannot capture rivals.
+ * blocking function, which cannot be captured. `graph` keeps the rival's address. Prints a line and returns false on
+ * the host twin, whose streams capture only the extension library's calls.
  */
 static bool capture_rival(bench_env_t *env, const bench_options_t *options, bench_contender_t *graph,
                           bench_contender_t **rival_p)
@@ -178,7 +180,10 @@ static bool is_served_by_library(const bench_options_t *options, const bench_typ
     return !bench_mode_is_mpi(options->mode) || MPI_DATATYPE_NULL == bench_type_mpi(type);
 }
 
-/* Opens the host library if the mode or some type needs it. All ranks return the same: false if that failed. */
+/*
+ * Opens the host library if the mode or some type needs it. All ranks return the same: false if that failed, and then
+ * rank 0 has printed a line.
+ */
 static bool open_ours(bench_env_t *env, const bench_options_t *options)
 {
     bool ok = true;
@@ -191,7 +196,8 @@ static bool open_ours(bench_env_t *env, const bench_options_t *options)
 
 /*
  * Measures one size with one type and operation, in place and out of place, as far as the report has columns for that.
- * Leaves out a size whose count does not fit into MPI's int. Returns false if a call or a copy failed.
+ * If MPI serves our calls, leaves out a size whose count does not fit into MPI's int: nothing in *row is then measured.
+ * Returns false if a call or a copy failed.
  */
 static bool run_size(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers,
                      bench_contender_t *ours, bench_contender_t *rival, bench_report_t *report, bench_row_t *row)
@@ -240,8 +246,9 @@ static bench_contender_t choose_ours(bench_env_t *env, const bench_options_t *op
 
 /*
  * Measures all sizes of the report's collective with one type and operation, and prints a row for each. Sizes that are
- * equal once they are rounded to whole blocks are measured once. Returns false if a call failed, or if the plan of
- * --plan did not serve one.
+ * equal once they are rounded to whole blocks are measured once, and those that have no element are left out. `queued`
+ * stays as long as `ours`, which may refer to it. Returns false if memory ran out, if a call or a copy failed, or if
+ * the plan of --plan did not serve a call; the layout is then not closed, because the program ends.
  */
 static bool run_table(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers,
                       bench_contender_t *rival, const bench_type_t *type, const bench_op_t *op, bench_report_t *report,
@@ -313,8 +320,10 @@ static bool run_coll(bench_env_t *env, const bench_options_t *options, bench_buf
 }
 
 /*
- * Runs the mode that the options name. Returns the exit status: BENCH_EXIT_WRONG after a wrong result, or after a
- * failure, for which a line has been printed. `stack`: memory for buffers on the stack, or NULL.
+ * Runs the mode that the options name. Returns the exit status: 0; BENCH_EXIT_USAGE if mode transpose refuses a length;
+ * BENCH_EXIT_WRONG after a wrong result, or after a failure. `stack`: memory for buffers on the stack, or NULL. The
+ * rival is opened before ours, and closed before the host library. Buffers are freed last, because all of them may use
+ * these.
  */
 static int run_benchmark(bench_env_t *env, bench_options_t *options, char *stack)
 {
@@ -338,7 +347,7 @@ static int run_benchmark(bench_env_t *env, bench_options_t *options, char *stack
     if (BENCH_MODE_CHANNEL == options->mode) {
         return bench_channel_measure(env, options) ? 0 : BENCH_EXIT_WRONG;
     }
-    /* After a failure below, what was opened before is left to the end of the process. */
+    /* After a failure below, most of what was opened before is left to the end of the process. */
     if (!bench_plan_open(env, options)) {
         bench_plan_close(env);
         return BENCH_EXIT_WRONG;
@@ -415,7 +424,10 @@ static bool choose_device(bench_env_t *env, bench_options_t *options, int *statu
     return true;
 }
 
-/* Parses the command line, starts MPI and measures. Returns 0 or a BENCH_EXIT_ constant. */
+/*
+ * Parses the command line, starts MPI and measures. Returns 0 or a BENCH_EXIT_ constant. A failure before MPI_Init, or
+ * in the choice of the device, ends by bench_leave, so that the one rank that prints still can.
+ */
 int main(int argc, char **argv)
 {
     bench_options_t options;

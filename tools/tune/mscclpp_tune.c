@@ -37,7 +37,7 @@ typedef struct {
 
 static volatile sig_atomic_t caught_signal; /* by this rank; 0: none */
 
-/* For sigaction. The run looks at the signal between two rounds. */
+/* For sigaction. The run looks at the signal before each algorithm is prepared, and before each of its rounds. */
 static void note_signal(int signal_number)
 {
     caught_signal = signal_number;
@@ -62,7 +62,7 @@ static bool poll_interruption(tune_t *tune)
     return 0 != tune->interrupted;
 }
 
-/* Opens the layout of calls of a size. The caller closes it, also after a failure, which prints a line. */
+/* Opens the layout of calls of a size. The caller closes it; after a failure, which prints a line, it need not. */
 static bool open_layout(const tune_t *tune, int size, bench_layout_t *layout)
 {
     const bench_type_t *type = tune->options->type;
@@ -91,7 +91,7 @@ static bool can_measure_plan(const tune_t *tune, const mscclpp_plan_file_t *file
            file->plan->rank_count == (uint32_t)tune->env->size && !file->extreme;
 }
 
-/* On rank 0, adds the plans that can be measured to the table. If it has no room, prints a line and returns false. */
+/* On rank 0, adds the plans that can be measured to the table. If a name does not fit, prints a line, returns false. */
 static bool list_plans(tune_t *tune)
 {
     mscclpp_plan_file_t *files;
@@ -112,7 +112,7 @@ static bool list_plans(tune_t *tune)
     return true;
 }
 
-/* Returns a library of the plan `name`, for all sizes. Prints a line and returns NULL if this rank lacks the plan. */
+/* Returns a library of the plan `name`, for all sizes. If this rank lacks it or memory, prints a line, returns NULL. */
 static mscclpp_plan_library_t *make_single_library(tune_t *tune, const char *name)
 {
     mscclpp_plan_library_t *library = NULL;
@@ -155,7 +155,7 @@ static bool was_served(const bench_contender_t *contender)
                      0 == strcmp(mscclpp_team_last_algorithm(contender->team), contender->name));
 }
 
-/* Makes one call of the smallest size. Yields whether the algorithm served it. Returns false if it failed. */
+/* Makes one call of the smallest size. Yields whether the algorithm served all ranks. Returns false if it failed. */
 static bool try_contender(tune_t *tune, int algo, bool *serves_p)
 {
     bench_layout_t layout;
@@ -172,8 +172,8 @@ static bool try_contender(tune_t *tune, int algo, bool *serves_p)
 }
 
 /*
- * Opens the contender of an algorithm, with a team that this algorithm serves at all sizes, or without a team if it
- * cannot serve these ranks. All ranks return the same: false after a failure, for which a line has been printed.
+ * Opens the contender of an algorithm, with a team that this algorithm serves at all sizes, or without a team if a call
+ * shows that it cannot serve these ranks. Prints a line and returns false on failure, on all ranks unless a call fails.
  */
 static bool open_contender(tune_t *tune, int algo)
 {
@@ -237,7 +237,7 @@ static void show_progress(tune_t *tune, int size, double fraction, bool size_don
 }
 
 /*
- * Verifies an algorithm, warms it up, and yields how many calls a round should have. *calls_p is 0 if another algorithm
+ * Verifies an algorithm, warms it up, and yields how many calls a round has on all ranks. *calls_p is 0 if another one
  * served the call, because this one cannot serve this size. Returns false after a wrong result or a failed call.
  */
 static bool prepare_contender(tune_t *tune, int algo, const bench_operation_t *operation, int *calls_p)
@@ -271,8 +271,9 @@ static bool prepare_contender(tune_t *tune, int algo, const bench_operation_t *o
 }
 
 /*
- * Measures one size: all algorithms take turns in every round, and the medians go to the table. If the run is
- * interrupted, *is_done_p is false and the table stays as it was. Returns false after a wrong result or a failed call.
+ * Measures one size: all algorithms take turns in every round, and the medians go to the table; 0: left out. If the run
+ * is interrupted, *is_done_p is false and the table stays as it was; all ranks poll for that at the same points.
+ * Returns false after a wrong result or a failed call.
  */
 static bool measure_calls(tune_t *tune, int size, const bench_operation_t *operation, bool *is_done_p)
 {
@@ -382,8 +383,8 @@ static void print_size(tune_t *tune, int size)
 }
 
 /*
- * Prints the sizes that earlier runs have measured, and measures the missing ones, until the run is interrupted. Each
- * size is appended to the file at once. Returns false on failure; peers may then wait within a call.
+ * Prints the sizes up to the first one that earlier runs lack, and measures all missing ones, until the run is
+ * interrupted. Each is appended to the file at once. Returns false on failure; peers may then wait within a call.
  */
 static bool measure_missing(tune_t *tune)
 {
@@ -443,8 +444,8 @@ static bool write_rules(tune_t *tune)
 }
 
 /*
- * Fills in the sizes of the table. A buffer with a block for each rank has whole blocks of equal size. All ranks return
- * the same. If there is no size, or too many, prints a line and returns false.
+ * Fills in the sizes of the table, and their largest blocks, which rules go by. A buffer with blocks has a multiple of
+ * as many elements as ranks. All ranks return the same: false if sizes are none or too many, or memory runs out.
  */
 static bool open_table(tune_t *tune)
 {
@@ -469,8 +470,8 @@ static bool open_table(tune_t *tune)
 }
 
 /*
- * Prepares the run: the table with what earlier runs have measured, the buffers, and a contender for each algorithm.
- * All ranks return the same. After a failure, too, close_run is to be called.
+ * Prepares the run: rank 0's table with what earlier runs have measured, which all ranks get, the buffers, and a
+ * contender for each algorithm. After a failure, too, which all ranks see unless a call fails, close_run is called.
  */
 static bool open_run(tune_t *tune, int index)
 {
@@ -501,7 +502,7 @@ static bool open_run(tune_t *tune, int index)
     return ok;
 }
 
-/* Frees what open_run has made, also if it failed. */
+/* Frees what open_run has made, also if it failed: teams before the plans that they use. */
 static void close_run(tune_t *tune)
 {
     for (int algo = 0; algo < tune->table.nalgos; ++algo) {

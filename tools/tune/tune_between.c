@@ -16,8 +16,8 @@ static const size_t sizes[] = {(size_t)16 << 10, (size_t)64 << 10, (size_t)256 <
 enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
 
 /*
- * Measures an all-reduce of point->bytes bytes, and fills in point->seconds. All ranks call it. Returns false if a call
- * fails or its result is wrong; peers may then wait within a call.
+ * Measures an all-reduce of point->bytes bytes, and fills in point->seconds, the same on all ranks. All ranks call it.
+ * Returns false if a call fails or its result is wrong; peers may then wait within a call.
  */
 static bool measure_point(bench_env_t *env, const tune_options_t *options, bench_buffers_t *buffers,
                           bench_contender_t *contender, tune_point_t *point)
@@ -45,8 +45,9 @@ static bool measure_point(bench_env_t *env, const tune_options_t *options, bench
 }
 
 /*
- * Called by rank 0 once all points are measured: fits the figures to them, prints both, and writes the figures. If the
- * file cannot be written, prints a line and returns false.
+ * Called by rank 0 once all points are measured: fits the figures to them, beginning with the built-in ones of the
+ * transport, prints the points and the figures, and writes the figures. If the file cannot be written, prints a line
+ * and returns false.
  */
 static bool fit_and_write(const tune_options_t *options, const mscclpp_select_input_t *input,
                           const tune_point_t *points)
@@ -83,8 +84,9 @@ static bool fit_and_write(const tune_options_t *options, const mscclpp_select_in
 }
 
 /*
- * Measures between nodes and writes the figures. All ranks call it. If a call fails, the program ends, since peers
- * would wait within it.
+ * Measures between nodes and writes the figures. All ranks call it and return the same. If a call fails, the program
+ * ends, since peers would wait within it. If only other ranks had no memory for buffers, this rank's are freed; closing
+ * buffers that were not opened does nothing.
  */
 int tune_between(bench_env_t *env, const tune_options_t *options)
 {

@@ -133,8 +133,8 @@ int tune_fastest(const tune_table_t *table, int size)
 
 /*
  * Returns true if the algorithm need not be measured at this size: at the size before, it was much slower than the
- * fastest one and grew with the size, or was left out itself. At the first two sizes none is hopeless, as growth needs
- * two.
+ * fastest one and grew with the size, or was left out itself. So one that was left out once is never measured again. At
+ * the first two sizes none is hopeless, as growth needs two.
  */
 bool tune_is_hopeless(const tune_table_t *table, int size, int algo)
 {
@@ -155,7 +155,9 @@ bool tune_is_hopeless(const tune_table_t *table, int size, int algo)
 
 /*
  * Makes rules as tune_make_rules does; `noise` is the fraction by which another algorithm has to be faster. Returns
- * false if there are more rules than the set may have. The set then has the first of them.
+ * false if there are more rules than the set may have. The set then has the first of them. A rule's `bytes` is the
+ * largest block that it serves: each size raises that of the last rule, or begins a new one. The first size always
+ * begins one, since no algorithm is current before it.
  */
 static bool make_rules(const tune_table_t *table, double noise, mscclpp_rule_set_t *set)
 {
@@ -207,7 +209,8 @@ static double find_slope(const tune_table_t *table, int size, int algo)
 /*
  * Returns how long a size of `bytes` bytes takes to measure, in a unit that is the same for all sizes. The time of each
  * algorithm's call is extrapolated from the three sizes below `next`, by the smaller one of the two slopes between
- * them. So a time that is larger by chance does not count as growth. Algorithms that were left out cost nothing.
+ * them. So a time that is larger by chance does not count as growth. Algorithms that were left out cost nothing. At
+ * least three sizes lie below `next`, and all of them are measured.
  */
 static double relative_cost(const tune_table_t *table, int next, size_t bytes)
 {

@@ -47,7 +47,11 @@ static bool is_still_at(FILE *file, const char *path)
            opened.st_ino == named.st_ino;
 }
 
-/* Opens or creates a file and locks it until it is closed. On failure prints one line and returns NULL. */
+/*
+ * Opens or creates a file and locks it until it is closed. On failure prints one line and returns NULL. The name is
+ * looked at again once the file is locked: the run that held the lock may have renamed a new file over it, and then
+ * the lock of the old one protects nothing.
+ */
 static FILE *open_locked(const char *path)
 {
     const char *reason;
@@ -94,8 +98,8 @@ static void describe_run(const tune_files_t *files, const tune_options_t *option
 }
 
 /*
- * Adds the time of a line to the table, if its size is one of this run. Returns false if the line is no time of an
- * algorithm that this run measures.
+ * Adds the time of a line to the table, if its size is one of this run; other sizes are passed over. Of two lines for
+ * one time the last counts. Returns false if the line is no time of an algorithm that this run measures.
  */
 static bool add_time(const char *text, tune_table_t *table)
 {
@@ -145,7 +149,8 @@ static bool refuse_line(const tune_files_t *files, int line, const char *text, c
 
 /*
  * Checks line number `line` of the measurements, and adds its time to the table. The first line has no time; it has to
- * be `header`, the line of this run. Prints a line and returns false if it is bad. `length`: bytes of the line.
+ * be `header`, the line of this run. Prints a line and returns false if it is bad. `length`: bytes of the line, at
+ * least 1. The caller has dealt with a last line that has no newline, so that one without it here is too long.
  */
 static bool add_line(const tune_files_t *files, const char *header, int line, const char *text, size_t length,
                      tune_table_t *table)
@@ -170,7 +175,7 @@ static bool add_line(const tune_files_t *files, const char *header, int line, co
  * Reads the measurements into the table, and leaves the file ready for more: it begins with `header`, the line of this
  * run, and ends with a whole line. Half a line, which a run that was killed may have left, is cut off. If `is_fresh`,
  * all lines are. Prints a line and returns false on failure. The file is not changed if it is of another program or
- * run.
+ * run, or has a bad line. The caller holds its lock.
  */
 static bool read_measured(tune_files_t *files, const char *header, bool is_fresh, tune_table_t *table)
 {
@@ -216,7 +221,7 @@ static bool read_rules(const char *path, mscclpp_rules_t **rules_p)
 /*
  * Finds out, before anything is measured, whether the rules file can be read and written, and resolves links in its
  * name, so that the rules are written to a link's target. A missing file is created, empty. Prints a line and returns
- * false on failure.
+ * false on failure. The lock is given back: other runs may write their rules while this one measures.
  */
 static bool prepare_output(tune_files_t *files, const char *path)
 {
@@ -282,8 +287,8 @@ bool tune_files_add(tune_files_t *files, const tune_table_t *table, int size)
 
 /*
  * Replaces the rules file: writes a new file and renames it, so that no reader ever sees half of the rules. The new
- * file gets the mode of the old one, and its owner and group as far as this is allowed. Prints a line and returns false
- * on failure; the old file then stays.
+ * file gets the mode of the old one, and its owner and group as far as this is allowed. It is on disk before it is
+ * renamed. Prints a line and returns false on failure; the old file then stays. The caller holds the old file's lock.
  */
 static bool replace_output(const char *output, const mscclpp_rules_t *rules, const struct stat *old)
 {
@@ -341,7 +346,8 @@ static bool merge_rules(mscclpp_rules_t *rules, const tune_files_t *files, msccl
 
 /*
  * Rewrites the rules file. Reads it again, under a lock, so that it keeps what other runs have added since this run
- * began.
+ * began. The lock is that of the old file, and is held until the new one is in its place. Plans are named first: rules
+ * hold only numbers of them, and are written with their names. *count_p is only set if the rules could be read.
  */
 bool tune_files_write_rules(tune_files_t *files, const tune_table_t *table, uint64_t *count_p)
 {

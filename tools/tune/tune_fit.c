@@ -36,7 +36,8 @@ static mscclpp_cost_figures_t scale_figures(const mscclpp_cost_figures_t *figure
 
 /*
  * Returns how far the model is from the points: the mean square of log(model / measurement). By the logarithm, a model
- * that is too slow by a factor counts as much as one that is too fast by it.
+ * that is too slow by a factor counts as much as one that is too fast by it. Both times are above 0: the model has a
+ * schedule for these nodes.
  */
 static double mean_square_error(const mscclpp_cost_figures_t *figures, uint32_t nodes, uint32_t shards,
                                 const tune_point_t *points, size_t count)
@@ -52,7 +53,10 @@ static double mean_square_error(const mscclpp_cost_figures_t *figures, uint32_t 
     return sum;
 }
 
-/* Searches for the two factors. Returns the factor by which the model is then off on average. */
+/*
+ * Searches for the two factors. Returns the factor by which the model is then off on average. The search ends, because
+ * each round makes the error smaller or the step.
+ */
 double tune_fit(mscclpp_cost_figures_t *figures, uint32_t nodes, uint32_t shards, const tune_point_t *points,
                 size_t count)
 {

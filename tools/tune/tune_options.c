@@ -87,7 +87,8 @@ static bool add_coll(const char *name, void *context)
 
 /*
  * Stores the value of one option, which getopt_long has returned. Prints a line and returns false if the value is
- * refused. Texts are stored as pointers into the command line.
+ * refused; the caller then gives *options up. Texts are stored as pointers into the command line. The choices of
+ * --progress stand in the order of their enum.
  */
 static bool store_option(int option, const char *value, tune_options_t *options)
 {
@@ -151,7 +152,11 @@ static bool remove_between(int *argc_p, char **argv)
     return is_given;
 }
 
-/* Parses the command line. Of an option that is given twice the last value counts, but names of --coll add up. */
+/*
+ * Parses the command line. Of an option that is given twice the last value counts, but names of --coll add up.
+ * *options_p is set on success only. Without --max, options->max stays 0: the device, which is chosen later, determines
+ * it.
+ */
 bool tune_options_parse(int argc, char **argv, tune_options_t *options_p, int *status_p)
 {
     tune_options_t options = {

@@ -53,7 +53,11 @@ static void describe_time_left(double seconds, char *text, size_t length)
     }
 }
 
-/* Prints a line, or draws the bar: at most once in REDRAW_SECONDS, unless a size has been finished. */
+/*
+ * Prints a line, or draws the bar: at most once in REDRAW_SECONDS, unless a size has been finished. The bar has at most
+ * BAR_WIDTH marks, because `fraction` is 0 once all sizes are done, and never above 1. Each bar begins at the left edge
+ * and overwrites the one before.
+ */
 void tune_progress_show(tune_progress_t *progress, int sizes_done, int size_count, double fraction, double seconds_left,
                         bool size_done)
 {

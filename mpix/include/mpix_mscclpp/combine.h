@@ -137,7 +137,10 @@ MPIX_DEVICE double mpix_combine_double(double a, double b, int op)
     }
 }
 
-/* Combines two integers, by the lower bits that their type has. `less`: a < b, as their type compares. */
+/*
+ * Combines two integers; the result counts only in the lower bits that their type has, where sums and products are the
+ * same with and without a sign. `less`: a < b, as their type compares.
+ */
 MPIX_DEVICE mpix_u64 mpix_combine_int(mpix_u64 a, mpix_u64 b, int op, int less)
 {
     switch (op) {

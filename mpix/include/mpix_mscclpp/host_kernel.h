@@ -69,8 +69,9 @@ static inline void *mpix_host_thread_main(void *argument)
 }
 
 /*
- * Runs a kernel and waits for its end. `argument`: its mpix_host_kernel_t. If memory runs out or a thread cannot be
- * made, no thread calls the function. kernel->error says why; 0: the kernel has run.
+ * Runs a kernel and waits for its end. `argument`: its mpix_host_kernel_t, with at least one block and one thread. If
+ * memory runs out or a thread cannot be made, no thread calls the function: those that were made are told to leave.
+ * kernel->error says why; 0: the kernel has run.
  */
 static inline void mpix_host_run(void *argument)
 {

@@ -9,7 +9,8 @@
 
 /*
  * Marks a partition ready: the group's threads have stored its data. To be called once for each partition and start, by
- * one group of one kernel. Waits for nothing but the group's own threads.
+ * one group of one kernel. So nobody else changes the mark meanwhile, and a load and a store add 1 to it. A partition
+ * that the request does not have is a misuse. Waits for nothing but the group's own threads.
  */
 MPIX_DEVICE void mpix_pready(mpix_group_t *group, const mpix_partitions_t *request, mpix_u32 partition)
 {
@@ -46,7 +47,8 @@ MPIX_DEVICE int mpix_parrived(mpix_group_t *group, const mpix_partitions_t *requ
 
 /*
  * Waits for the last execution for which the partition was marked. Returns 0, or 1 if the wait or the request was given
- * up. All blocks that wait must leave room on the GPU for the request's own kernels.
+ * up. A partition that the request does not have is not waited for. All blocks that wait must leave room on the GPU for
+ * the request's own kernels.
  */
 MPIX_DEVICE int mpix_await(mpix_group_t *group, const mpix_partitions_t *request, mpix_u32 partition)
 {

@@ -52,7 +52,8 @@ MPIX_DEVICE int mpix_room_leave(mpix_group_t *block, const mpix_room_t *room)
 
 /*
  * Waits until this block of all ranks has come here. Afterwards its threads see what those blocks wrote before, in any
- * memory. Each peer stores the number of its barriers in a word of its own here.
+ * memory. Each peer stores the number of its barriers in a word of its own here. All threads read the own number
+ * between the waits of enter and leave, and the first one changes it after leave, so that they agree on it.
  */
 MPIX_DEVICE int mpix_barrier(mpix_group_t *block, const mpix_room_t *room)
 {
@@ -114,7 +115,9 @@ MPIX_DEVICE int mpix_room_renew(mpix_group_t *block, const mpix_room_t *room)
  *
  * Each rank sends its elements to all others as packets, and combines those of all ranks in the order of ranks. The
  * memory of packets is used again two all-reduces later. Whoever has received packets of one all-reduce from a rank
- * knows that the rank's block has read those of the one before.
+ * knows that the rank's block has read those of the one before. A call of 0 elements sends nothing, and does not count
+ * as an all-reduce. Too many elements, or an unknown type or operation, are a misuse, after which the block's calls in
+ * the room fail.
  */
 MPIX_DEVICE int mpix_allreduce_small(mpix_group_t *block, const mpix_room_t *room, const void *in, void *out,
                                      mpix_u64 count, int type, int op)

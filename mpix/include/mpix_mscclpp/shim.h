@@ -2,8 +2,8 @@
  * Where the device functions meet a compiler: CUDA's (nvcc, clang, NVRTC), or one of C11 or C++11 for the host twin,
  * whose threads are CPU threads.
  *
- * A group is the set of threads that call a function together. Kernels get the group of their block, with
- * mpix_block() on a GPU and as an argument on the twin, and may make smaller groups from it.
+ * A group is the set of threads that call a function together. Kernels get the group of their block, with mpix_block()
+ * on a GPU and as an argument on the twin, and may make smaller groups from it.
  */
 #ifndef MPIX_INCLUDE_MPIX_MSCCLPP_SHIM_H
 #define MPIX_INCLUDE_MPIX_MSCCLPP_SHIM_H
@@ -218,7 +218,11 @@ MPIX_DEVICE void mpix_pause(mpix_group_t *group)
     }
 }
 
-/* Waits as mpix_sync does. Returns not 0 if any thread of the group has passed a value that is not 0. */
+/*
+ * Waits as mpix_sync does. Returns not 0 if any thread of the group has passed a value that is not 0. On the twin a
+ * group of several threads is the whole block, whose meeting this is. The last thread to arrive stores the generation
+ * last, so that no other thread comes to the next meeting before this one is cleared.
+ */
 MPIX_DEVICE int mpix_any(mpix_group_t *group, int value)
 {
     mpix_meeting_t *meeting = group->meeting;
