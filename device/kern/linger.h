@@ -48,8 +48,9 @@ MSCCLPP_DEV void mscclpp_dev_linger_take(mscclpp_dev_linger_block_t *block_state
 
 /*
  * Looks at the bell once, with the listening threads, which are the block's first warp. Returns true in all of them if
- * all words of operation `number` have arrived; block_state then holds them. In the thread that reads that word, sets
- * *leave to whether the host tells this kernel, number `kernel`, to leave.
+ * all words of operation `number` have arrived; block_state then holds them. If only some have arrived, they are taken,
+ * too, and taken again at the next look, which does no harm. In the thread that reads the word LEAVE, sets *leave to
+ * whether the host tells this kernel, number `kernel`, to leave; *leave stays as it is in the others.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_listen(const mscclpp_dev_ctx_t *ctx, const uint64_t *bell,
                                            mscclpp_dev_linger_block_t *block_state, uint64_t number, uint64_t kernel,
@@ -158,8 +159,12 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_bell(mscclpp_dev_ctx_t *ctx, const msc
 #define MSCCLPP_DEV_RELAY_STRIDE 8u
 
 /*
- * In the first block: hands its words on to the other blocks, or, if `quits`, tells them to leave the kernel. Called by
- * all threads. The words must not change before the block's next barrier.
+ * In the first block: hands the words that it has taken from the bell (block_state->words) on to the other blocks, with
+ * the epoch from which the operation starts. If `quits`, tells them to leave the kernel. Called by all threads. The
+ * words in block_state must not change before the block's next barrier.
+ *
+ * The upper half of each word of the relay is the operation's place: its number, counted from 0 at the kernel's first.
+ * A block takes a word as new if its place is not that of the block's last operation.
  */
 MSCCLPP_DEV void mscclpp_dev_linger_relay(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
                                           mscclpp_dev_linger_block_t *block_state, bool quits)
@@ -192,9 +197,10 @@ MSCCLPP_DEV void mscclpp_dev_linger_relay(const mscclpp_dev_ctx_t *ctx, const ms
 }
 
 /*
- * In one of the other blocks: waits for the next words, and takes them. Called by all threads; each waits for some of
- * the words. Returns false when it is time to leave. Operations that the first block executes alone do not reach the
- * other blocks, so the words include the epoch from which the operation starts.
+ * In one of the other blocks: waits for the next words of the relay, and takes them. Called by all threads; each waits
+ * for some of the words. Returns false when it is time to leave. Operations that the first block executes alone do not
+ * reach the other blocks, so the operation's number comes from a word's place, and its epoch is a word of its own. The
+ * block's own place changes after the barrier, when all threads have compared their words with the old one.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_await_relay(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
                                                 mscclpp_dev_linger_block_t *block_state)
@@ -228,9 +234,10 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_relay(mscclpp_dev_ctx_t *ctx, const ms
 }
 
 /*
- * Executes one operation, whose word CODE is `code`, in the blocks that it is for. Other blocks only report its end. If
- * a thread fails, sets ctx->failed in it, and block_state->failed, from which all threads of the block learn of it
- * before the next operation.
+ * Executes one operation, whose word CODE is `code`, in the blocks that it is for. Other blocks only report its end,
+ * and not even that if it is for the first block alone: the host waits for that block's report only then. If a thread
+ * fails, sets ctx->failed in it, and block_state->failed, from which all threads of the block learn of it before the
+ * next operation.
  */
 MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
                                           mscclpp_dev_linger_block_t *block_state, uint32_t code)

@@ -318,6 +318,11 @@ static int launch_by_driver(int device, void *stream, const mscclpp_dev_launch_t
                                               NULL);
 }
 
+/*
+ * Lingering kernels are launched apart, because they may form a cluster. All others go by the driver's function if
+ * preload has stored it. A kernel may become resident early only if its results become visible at its end in the
+ * stream.
+ */
 extern "C" int mscclpp_dev_cuda_launch(int device, void *stream, const mscclpp_dev_launch_t *launch)
 {
     const args_t *args = (const args_t *)launch->args; /* all arguments begin with the common ones */

@@ -74,7 +74,10 @@ static uint32_t find_cluster_sizes(void)
     return sizes;
 }
 
-/* If the cluster does not start after all, the blocks are launched without one. */
+/*
+ * If the cluster does not start after all, the blocks are launched without one, and clusters of this size are not tried
+ * on this device any more.
+ */
 cudaError_t mscclpp_dev_cuda_launch_lingering(cudaLaunchConfig_t *config, const mscclpp_dev_linger_args_t *args)
 {
     const uint32_t size = config->gridDim.x;

@@ -36,6 +36,7 @@ size_t mscclpp_dev_dtype_true_extent(mscclpp_dtype_t dtype)
     return (unsigned)dtype < MSCCLPP_DTYPE_LAST ? element_sizes[dtype].true_extent : 0;
 }
 
+/* Relies on the order of types and operations in device/types/dtype.h. */
 bool mscclpp_dev_supports(mscclpp_dtype_t dtype, mscclpp_op_t op, bool on_twin)
 {
     if ((unsigned)dtype >= MSCCLPP_DTYPE_LAST || (unsigned)op >= MSCCLPP_OP_LAST) {

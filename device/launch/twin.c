@@ -154,9 +154,10 @@ static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const 
 }
 
 /*
- * Chooses how long threads spin. If every thread of every rank has its own processor, the event that a thread waits for
- * is under way and comes soon, and yielding the processor might cost a time slice of another program. If threads share
- * processors, the event may depend on a thread that needs this thread's processor.
+ * Chooses how long threads spin. It is assumed that all ranks launch the same grid, on the processors that this process
+ * may use. If every thread of every rank has its own processor, the event that a thread waits for is under way and
+ * comes soon, and yielding the processor might cost a time slice of another program. If threads share processors, the
+ * event may depend on a thread that needs this thread's processor.
  */
 static uint32_t find_patience(const mscclpp_dev_launch_t *launch)
 {
@@ -241,7 +242,8 @@ static void rewind_job(job_t *job)
 
 /*
  * Called when the first job has ended, with the lock held. If the job is a loop whose condition still holds, begins its
- * next turn. Otherwise goes on to the next job, and frees this one unless a loop owns it.
+ * next turn: the jobs of its body come first, one after another, and the last one's `next` leads back to the loop,
+ * which looks at its condition again. Otherwise goes on to the next job, and frees this one unless a loop owns it.
  */
 static void end_first_job(mscclpp_dev_twin_queue_t *queue)
 {
@@ -269,7 +271,8 @@ static void end_first_job(mscclpp_dev_twin_queue_t *queue)
 
 /*
  * The main function of a worker: runs threads of the first job's grid, one after another, until the queue closes and is
- * empty. All threads of a grid run at once, since there are as many workers.
+ * empty. All threads of a grid run at once, since there are as many workers. The lock is not held while a thread runs.
+ * The job stays meanwhile: it ends only when its last thread has ended.
  */
 static void *worker_main(void *argument)
 {

@@ -42,8 +42,9 @@ int mscclpp_dev_twin_recorded(mscclpp_dev_twin_queue_t *queue, mscclpp_dev_twin_
 static job_t *copy_job(const job_t *job);
 
 /*
- * Makes `loop` a loop over copies of jobs: those from `first` on, up to `end` and without it. Also raises the number of
- * workers that the loop needs. Returns false if there is no memory; the loop then owns what has been copied.
+ * Makes `loop` a loop over copies of jobs: those from `first` on, up to `end` and without it. `end` is NULL for what a
+ * graph has recorded, and the loop itself for a loop's body. Also raises the number of workers that the loop needs.
+ * Returns false if there is no memory; the loop then owns what has been copied.
  */
 static bool copy_body(job_t *loop, const job_t *first, const job_t *end)
 {

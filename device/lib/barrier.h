@@ -68,7 +68,11 @@ MSCCLPP_DEV void mscclpp_dev_recall_failure(mscclpp_dev_ctx_t *ctx, const mscclp
 
 /*
  * A barrier of all blocks of this rank, for queued operations. After it, each block sees what every block wrote before
- * it. If a thread gives up, all threads of its block count as failed.
+ * the barrier. If a thread gives up, all threads of its block count as failed. All blocks of the grid must be on the
+ * device at once.
+ *
+ * A block reads the number of turns before it counts itself, so that the turn cannot end in between. The last block to
+ * come sets the count back before it ends the turn, because others may enter the next gate at once.
  */
 MSCCLPP_DEV void mscclpp_dev_gate(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
@@ -170,7 +174,10 @@ MSCCLPP_DEV uint64_t mscclpp_dev_last_barrier(mscclpp_dev_ctx_t *ctx, const mscc
     return args->state->barrier[ctx->block];
 }
 
-/* Reports to the host that the block has ended its operation: writes the block's word of the mailbox. */
+/*
+ * Reports to the host that the block has ended its operation: writes the block's word of the mailbox. What the word
+ * waits for depends on who has to see the results then (mscclpp_dev_release_t).
+ */
 MSCCLPP_DEV void mscclpp_dev_report_end(const mscclpp_dev_args_t *args, uint32_t block, uint64_t launches)
 {
     uint64_t *word = &args->mailbox->ended[block];
@@ -206,7 +213,8 @@ MSCCLPP_DEV void mscclpp_dev_advance_others(const mscclpp_dev_ctx_t *ctx, mscclp
 /*
  * Ends an operation: each block advances its part of the state and reports the end to the host. All threads must call
  * this function, whether they have failed or not. If one of them has failed, all count as failed afterwards, and all
- * later operations of the team give up at once (mscclpp_dev_recall_failure).
+ * later operations of the team give up at once (mscclpp_dev_recall_failure). The report comes last, behind the block's
+ * barrier, because the host may start the next operation as soon as it sees the reports.
  *
  * `launches` is the number of operations in the state when the operation began; the caller has read it then, when that
  * took no extra time. `epoch` is the flag of the last packets, or the state's flag if there were none.

@@ -28,7 +28,10 @@ typedef struct {
     uint32_t tree; /* 0 or 1 */
 } mscclpp_dev_trees_t;
 
-/* The parent of number `number`, which is not 0, in the first tree of `nnodes` nodes. */
+/*
+ * The parent of number `number`, which is not 0, in the first tree of `nnodes` nodes: one higher, which means that the
+ * lowest bit that is set moves up by one place. If that number does not exist, the bit is only cleared.
+ */
 MSCCLPP_DEV uint32_t mscclpp_dev_trees_up(uint32_t nnodes, uint32_t number)
 {
     const uint32_t bit = number & (~number + 1);
@@ -37,7 +40,11 @@ MSCCLPP_DEV uint32_t mscclpp_dev_trees_up(uint32_t nnodes, uint32_t number)
     return up < nnodes ? up : number ^ bit;
 }
 
-/* Child 0 or 1 of a number in the first tree; NONE if it has no such child. */
+/*
+ * Child 0 or 1 of a number in the first tree; NONE if it has no such child. The children are half the lowest set bit
+ * away, child 0 below and child 1 above; if the one above does not exist, it is nearer. Number 0 has one child, the
+ * largest power of 2 that exists.
+ */
 MSCCLPP_DEV uint32_t mscclpp_dev_trees_down(uint32_t nnodes, uint32_t number, uint32_t child)
 {
     uint32_t distance = (number & (~number + 1)) / 2;
@@ -53,13 +60,20 @@ MSCCLPP_DEV uint32_t mscclpp_dev_trees_down(uint32_t nnodes, uint32_t number, ui
     return distance == 0 ? MSCCLPP_DEV_TREES_NONE : child == 0 ? number - distance : number + distance;
 }
 
-/* How many nodes the mirrored tree has. Number v of the nodes is number (this - v) there; for an odd one 0 stays 0. */
+/*
+ * How many nodes the mirrored tree has, M: all of them, or all but one if their number is even. Number v is number M -
+ * v there. The root of that tree is number 0 if there are M nodes in all; number 0 stays 0 then. Else it is the last
+ * node, number M, which number 0 sends to.
+ */
 MSCCLPP_DEV uint32_t mscclpp_dev_trees_mirrored(uint32_t nnodes)
 {
     return nnodes % 2 == 0 ? nnodes - 1 : nnodes;
 }
 
-/* The node that this node receives from. NONE at the root. */
+/*
+ * The node that this node receives from. NONE at the root. In the second tree, the parent is looked up in the first
+ * tree of the mirrored numbers, and mirrored back.
+ */
 MSCCLPP_DEV uint32_t mscclpp_dev_trees_parent(const mscclpp_dev_trees_t *place)
 {
     const uint32_t nnodes = place->nnodes, mirrored_nodes = mscclpp_dev_trees_mirrored(nnodes);
@@ -78,7 +92,10 @@ MSCCLPP_DEV uint32_t mscclpp_dev_trees_parent(const mscclpp_dev_trees_t *place)
     return MSCCLPP_DEV_NODES_AHEAD(nnodes, place->root, up);
 }
 
-/* Child 0 or 1 of this node, which it sends to. NONE if it has no such child. */
+/*
+ * Child 0 or 1 of this node, which it sends to. NONE if it has no such child. In the second tree it is looked up as the
+ * parent is.
+ */
 MSCCLPP_DEV uint32_t mscclpp_dev_trees_child(const mscclpp_dev_trees_t *place, uint32_t child)
 {
     const uint32_t nnodes = place->nnodes, mirrored_nodes = mscclpp_dev_trees_mirrored(nnodes);

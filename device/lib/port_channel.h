@@ -15,7 +15,7 @@
 
 /*
  * Pushes the triggers of one request. A large put takes several, the last of which has the type `type`. Returns the
- * position of the last one.
+ * position of the last one, which is of no use if the thread has failed.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_port_push(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                            const mscclpp_dev_port_channel_t *channel, uint32_t type, uint64_t to,

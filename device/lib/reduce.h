@@ -173,7 +173,10 @@ typedef union {
     }                                                                                                                  \
     break
 
-/* Combines the elements of two units. Not for 16-bit floats, which mscclpp_dev_acc_add handles. */
+/*
+ * Combines the elements of two units. The type and the operation must be a pair that mscclpp_dev_supports allows.
+ * 16-bit floats are left to mscclpp_dev_acc_add.
+ */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_combine(int dtype, int op, mscclpp_dev_vec_t first, mscclpp_dev_vec_t second)
 {
     mscclpp_dev_elements_t a, b;
@@ -298,7 +301,10 @@ MSCCLPP_DEV_SHARED void mscclpp_dev_acc_set(mscclpp_dev_acc_t *acc, int dtype, m
     }
 }
 
-/* Combines the next operand in rank order with what has been accumulated. */
+/*
+ * Combines the next operand in rank order with what has been accumulated. The accumulator must have been started for
+ * the same type.
+ */
 MSCCLPP_DEV_SHARED void mscclpp_dev_acc_add(mscclpp_dev_acc_t *acc, bool hot, int dtype, int op,
                                             mscclpp_dev_vec_t value)
 {

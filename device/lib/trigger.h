@@ -10,7 +10,10 @@
 #define MSCCLPP_DEV_TRIGGER_TYPE_SHIFT 60
 #define MSCCLPP_DEV_TRIGGER_PARITY ((uint64_t)1 << 63)
 
-/* Encodes a request. The fields are not checked here: the proxy checks them against the channel's regions. */
+/*
+ * Encodes a request. Offsets have 40 bits. The lower 24 bits of the size lie above the source's offset, and the upper 8
+ * bits above the target's. The fields are not checked here: the proxy checks them against the channel's regions.
+ */
 MSCCLPP_DEV mscclpp_dev_trigger_t mscclpp_dev_trigger_pack(const mscclpp_dev_request_t *request)
 {
     mscclpp_dev_trigger_t trigger;

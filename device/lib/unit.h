@@ -76,7 +76,10 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_words(const char *from, uint32_t si
     return value;
 }
 
-/* Stores the first `size` bytes of a unit, to an address that is a multiple of 4. */
+/*
+ * Stores the first `size` bytes of a unit, to an address that is a multiple of 4. The bytes behind them are not
+ * touched: they may lie beyond the buffer's end.
+ */
 MSCCLPP_DEV void mscclpp_dev_st_words(char *to, mscclpp_dev_vec_t value, uint32_t size)
 {
     mscclpp_dev_word_t *words = (mscclpp_dev_word_t *)to;
@@ -98,7 +101,7 @@ MSCCLPP_DEV void mscclpp_dev_st_words(char *to, mscclpp_dev_vec_t value, uint32_
     }
 }
 
-/* Loads up to a unit from any address: by words if the address allows it, else by bytes. */
+/* Loads up to a unit from any address: by words if the address allows it, else by bytes. Bytes from `size` on are 0. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_part(const unsigned char *from, uint32_t size)
 {
     mscclpp_dev_vec_t value;

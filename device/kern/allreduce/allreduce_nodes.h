@@ -139,7 +139,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_nodes_signal(const mscclpp_dev_nodes_block_t *b
 /*
  * Sends a tile's partial results to each other node, or, if `is_joined`, the result of this node's part. It sends in
  * batches of at most `fanout` nodes, and waits between two batches until as many nodes before this one have sent
- * theirs. Called by all threads, which divide the nodes among themselves.
+ * theirs. Called by all threads, which divide the nodes among themselves. The block must have synchronised since the
+ * data were stored.
  */
 MSCCLPP_DEV void mscclpp_dev_nodes_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                         const mscclpp_dev_nodes_tile_t *tile, bool is_joined)
@@ -237,7 +238,8 @@ MSCCLPP_DEV void mscclpp_dev_nodes_join(mscclpp_dev_ctx_t *ctx, const mscclpp_de
 
 /*
  * Returns one unit of the tile's result. With the pattern `direct`, combines it from all nodes' partial results, which
- * must have arrived; with others, the result itself must have arrived.
+ * must have arrived; with others, the result itself must have arrived. If split, it lies where the node that has
+ * combined the unit's part has put it; this node's own part, and all parts in a ring or in steps, lie in the tile.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_result(const mscclpp_dev_ctx_t *ctx,
                                                        const mscclpp_dev_nodes_block_t *block,

@@ -251,7 +251,10 @@ MSCCLPP_DEV void mscclpp_dev_nodes_put_packets(mscclpp_dev_ctx_t *ctx, const msc
     }
 }
 
-/* Sends one unit of the result to all other ranks of this owner's node, and stores it in this rank's output. */
+/*
+ * Sends one unit of the result to all other ranks of this owner's node, and stores it in this rank's output. A thread
+ * that has failed does neither.
+ */
 MSCCLPP_DEV void mscclpp_dev_nodes_deliver(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
                                            uint64_t unit, mscclpp_dev_vec_t value, uint32_t mask)
 {
@@ -308,7 +311,8 @@ MSCCLPP_DEV void mscclpp_dev_nodes_step_put(const mscclpp_dev_nodes_epoch_t *epo
 
 /*
  * Returns one unit of what this node has by now. This thread's first unit is in `first_value`. Others are in slot
- * `stored_slot`, or are combined of the operands if they are not stored yet.
+ * `stored_slot`, or are combined of the operands if they are not stored yet. This thread has stored them itself, so it
+ * does not wait for them, and names no rank that could be late.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_step_own(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
                                                          bool hot, int dtype, int op, uint32_t stored_slot,
@@ -321,8 +325,8 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_step_own(mscclpp_dev_ctx_t *ctx,
 
 /*
  * Carries out a sending step: sends the block's part, which lies in slot `from_slot`. Called by all threads. If kernels
- * reach the peer's memory, each thread stores its units there. Else the block synchronises, and one thread asks for a
- * put of the whole part.
+ * reach the peer's memory, each thread stores there the units that it has stored in the slot. Else the block
+ * synchronises, so that the slot has all units, and one thread asks for a put of the whole part.
  */
 MSCCLPP_DEV void mscclpp_dev_nodes_step_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
                                              const mscclpp_dev_step_t *step, uint32_t from_slot)
@@ -458,7 +462,8 @@ MSCCLPP_DEV void mscclpp_dev_nodes_combine(mscclpp_dev_ctx_t *ctx, const mscclpp
 
 /*
  * Runs one epoch of the block's part: sends operands to their owners, takes part in the owners' exchange if this rank
- * is one, and waits for the results of all shards. After a failure nothing more is sent or stored.
+ * is one, and waits for the results of the other shards. Owners are the first ranks of a node, in the order of shards;
+ * a rank beyond them sends all its operands. After a failure nothing more is sent or stored.
  */
 MSCCLPP_DEV void mscclpp_dev_nodes_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch, bool hot,
                                          int dtype, int op)

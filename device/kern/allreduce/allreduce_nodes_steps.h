@@ -55,7 +55,10 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_steps_await(mscclpp_dev_ctx_t *ctx, const m
                                 tile->index * step->total + step->number);
 }
 
-/* Combines a message that has arrived with what this node has, into the tile. Called by all threads. */
+/*
+ * Combines a message that has arrived with what this node has, into the tile. The step's kind says which of the two
+ * comes first in the order of nodes. Called by all threads; each combines units of its own.
+ */
 MSCCLPP_DEV void mscclpp_dev_steps_combine(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                            const mscclpp_dev_nodes_tile_t *tile, const mscclpp_dev_step_t *step)
 {
@@ -79,7 +82,8 @@ MSCCLPP_DEV void mscclpp_dev_steps_combine(const mscclpp_dev_ctx_t *ctx, const m
 
 /*
  * Carries out all steps of a tile, whose partial results must be in place. Afterwards the tile holds the result. Called
- * by all threads. If a wait fails, sets ctx->failed in all of them, and leaves out the steps that follow.
+ * by all threads. Before each step that follows a receiving one, the block synchronises, because the first thread sends
+ * what all have combined. If a wait fails, sets ctx->failed in all of them, and leaves out the steps that follow.
  */
 MSCCLPP_DEV void mscclpp_dev_steps_turn(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                         const mscclpp_dev_nodes_tile_t *tile)

@@ -201,7 +201,10 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_brief(mscclpp_dev_ctx_t *ctx, const mscclpp
     mscclpp_dev_finish_packets(ctx, args, launches, epoch.flag);
 }
 
-/* All-reduce of a message of any size. `const_ranks` is the number of ranks as a constant, or 0 for any number. */
+/*
+ * All-reduce of a message of any size, epoch by epoch. `const_ranks` is the number of ranks as a constant, or 0 for any
+ * number. Each epoch takes a flag, also after a failure, so that all ranks count alike.
+ */
 MSCCLPP_DEV void mscclpp_dev_oneshot_long(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
                                           bool hot, int dtype, int op, int width)
 {

@@ -164,7 +164,10 @@ MSCCLPP_DEV void mscclpp_dev_twophase_store(const mscclpp_dev_ctx_t *ctx, const 
     }
 }
 
-/* Waits for one unit of each other shard of the result, and stores it. If a wait fails, sets ctx->failed. */
+/*
+ * Waits for one unit of each other shard of the result, and stores it. If the number of ranks is a constant, looks for
+ * the units of all shards before it waits for the first one. If a wait fails, sets ctx->failed and stores no more.
+ */
 MSCCLPP_DEV void mscclpp_dev_twophase_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
                                               int const_ranks, uint64_t unit, uint32_t mask)
 {

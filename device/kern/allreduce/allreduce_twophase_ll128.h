@@ -85,7 +85,10 @@ MSCCLPP_DEV void mscclpp_dev_ll128_poll(const mscclpp_dev_ctx_t *ctx, const mscc
                           epoch->flag, bundle);
 }
 
-/* Waits for a bundle from a peer, and opens it: only data are left in it. If the warp gives up, sets ctx->failed. */
+/*
+ * Waits for a bundle from a peer, and opens it: only data are left in it. All lanes of the warp call it together. If
+ * the warp gives up, sets ctx->failed in all of them, and the data are arbitrary.
+ */
 MSCCLPP_DEV void mscclpp_dev_ll128_get(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, uint32_t peer,
                                        int phase, uint64_t index, mscclpp_dev_bundle_t *bundle)
 {
@@ -173,7 +176,8 @@ MSCCLPP_DEV void mscclpp_dev_ll128_add(mscclpp_dev_acc_t *acc, uint32_t position
 
 /*
  * Sends the result of bundle number `index` to all peers, and stores it in this rank's part of the user's buffer.
- * `const_ranks` is the number of ranks if it is a constant, else 0.
+ * `const_ranks` is the number of ranks if it is a constant, else 0. After a failure it does neither; all lanes of the
+ * warp have failed then, so they still close the bundle together.
  */
 MSCCLPP_DEV void mscclpp_dev_ll128_finish(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
                                           int const_ranks, int dtype, uint32_t mask, uint64_t index,
@@ -394,7 +398,10 @@ MSCCLPP_DEV void mscclpp_dev_ll128_epoch_any(mscclpp_dev_ctx_t *ctx, const msccl
     }
 }
 
-/* All-reduce of a message of any size. `const_ranks` is the number of ranks as a constant, or 0 for any number. */
+/*
+ * All-reduce of a message of any size, epoch by epoch. `const_ranks` is the number of ranks as a constant, or 0 for any
+ * number. Each epoch takes a flag, also after a failure, so that all ranks count alike.
+ */
 MSCCLPP_DEV void mscclpp_dev_ll128_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
                                          bool hot, int dtype, int op)
 {

@@ -93,7 +93,8 @@ MSCCLPP_DEV void mscclpp_dev_direct_copy_pairs(const mscclpp_dev_direct_args_t *
 /*
  * Combines `batch` whole, aligned units, `step` apart, beginning with unit `unit`. A reduction stores the combination
  * of all ranks' operands. A scan stores one for each rank: of the operands up to that rank's, or, if exclusive, of
- * those before it.
+ * those before it. Works in place: only this thread uses these units, and it loads a rank's before it stores a result
+ * there.
  */
 MSCCLPP_DEV void mscclpp_dev_direct_combine(const mscclpp_dev_direct_args_t *args, int batch, bool hot, int dtype,
                                             int op, uint64_t unit, uint64_t step)

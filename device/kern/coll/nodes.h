@@ -25,11 +25,9 @@
  * Why three sets of rows are enough: other ranks write the rows of turn t + 3, and an owner's data to send in that
  * turn, once they have taken t + 1, because the steps follow one another as give t + 2, take t + 1, give t + 3. The
  * rank that has these rows has entered the barrier of take t + 1 after it had read the rows of turn t, and the data
- * that it had to send in turn t. The barrier at the beginning ensures that all ranks of the node have ended earlier use
- * of the bulk area.
+ * that it had to send in turn t. By the barrier at the beginning, all earlier use of the bulk area has ended.
  *
- * All threads of a block call the functions below together, unless a comment says otherwise. The threads divide the
- * units that are copied among themselves.
+ * All threads of a block call the functions below together, unless a comment says otherwise, and divide the units.
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_NODES_H
 #define MSCCLPP_DEVICE_KERN_COLL_NODES_H
@@ -55,8 +53,8 @@ MSCCLPP_DEV void mscclpp_dev_cn_give_near(const mscclpp_dev_ctx_t *ctx, const ms
 }
 
 /*
- * Stores the turn's part of this rank's block, and its size, into a row of the owner that sends it to `receiver`. If
- * one block goes to all receivers, `receiver` is not used.
+ * Stores the turn's part of this rank's block, and its size, into a row of the owner that sends it to `receiver`: the
+ * owner knows only its own blocks' sizes. If one block goes to all receivers, `receiver` is not used.
  */
 MSCCLPP_DEV void mscclpp_dev_cn_relay(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                       const mscclpp_dev_cn_turn_t *turn, uint32_t owner, mscclpp_dev_block_t block,
@@ -395,7 +393,7 @@ MSCCLPP_DEV void mscclpp_dev_cn_move(const mscclpp_dev_ctx_t *ctx, const mscclpp
     }
 }
 
-/* For reduce and reduce-scatter: combines the partial results of all nodes in node order, into the output. */
+/* For reduce and reduce-scatter: combines all nodes' partial results of this turn in node order, into the output. */
 MSCCLPP_DEV void mscclpp_dev_cn_combine_nodes(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                               const mscclpp_dev_cn_turn_t *turn)
 {
@@ -432,7 +430,10 @@ MSCCLPP_DEV void mscclpp_dev_cn_combine_nodes(const mscclpp_dev_ctx_t *ctx, cons
     }
 }
 
-/* For scans: combines the operands of ranks 0 to `end` - 1 in rank order, into the output. */
+/*
+ * For scans: combines this turn's part of the operands of ranks 0 to `end` - 1 in rank order, into the output. This
+ * rank's own operand is in the input, those of the others are in this rank's rows.
+ */
 MSCCLPP_DEV void mscclpp_dev_cn_combine(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                         const mscclpp_dev_cn_turn_t *turn, uint32_t end)
 {

@@ -28,7 +28,7 @@
 
 /* ---- Send ---- */
 
-/* Stores a block of this rank's input as packets into `row`. Called by all threads. */
+/* Stores a block of this rank's input as packets into `row`. Called by all threads; one that has failed stores none. */
 MSCCLPP_DEV void mscclpp_dev_cp_send(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch,
                                      mscclpp_dev_block_t block, mscclpp_dev_cp_row_t row)
 {
@@ -163,7 +163,8 @@ MSCCLPP_DEV bool mscclpp_dev_cp_sends_far(const mscclpp_dev_coll_nodes_args_t *a
 /*
  * Stores the data for a node as packets in the exchange area. If all nodes get the same data, `to_node` may be any of
  * them. In rounds, the rest of the place is filled with zeros; else an empty packet is stored, too, in case the node
- * needs none of the data.
+ * needs none of the data. Blocks that no other node needs keep their places: zeros in rounds, else left as they are. If
+ * a wait for another rank's block fails, wrong data are stored, but nothing is sent then.
  */
 MSCCLPP_DEV void mscclpp_dev_cp_store_for_node(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch, uint32_t to_node)
 {
@@ -366,8 +367,9 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_receive(mscclpp_dev_ctx_t *ctx, con
 
 /*
  * Waits for everything that one unit of the result is made of, and combines it. For a scan, these are the operands of
- * ranks 0 to `end` - 1, in rank order. For reduce and reduce-scatter, they are the partial results of all nodes, in
- * node order; in rounds, this node's partial result, then the one result of all other nodes.
+ * ranks 0 to `end` - 1, in rank order, of which there is at least one. For reduce and reduce-scatter, they are the
+ * partial results of all nodes, in node order; in rounds, this node's partial result, then the one result of all other
+ * nodes, which lies where that of the next node would.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_combine(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch,
                                                      uint32_t end, uint64_t unit)

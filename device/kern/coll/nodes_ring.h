@@ -25,8 +25,10 @@ MSCCLPP_DEV bool mscclpp_dev_cn_in_ring(const mscclpp_dev_cn_state_t *state)
 
 /*
  * The number of the signal that an owner waits for in step `step` of a turn, counted from 1: the predecessor has sent
- * that many signals in this operation once it has sent this one. Turn t + 1 is given before turn t is taken, so its
- * signal comes before those of the steps from 2 on.
+ * that many signals in this operation once it has sent this one. It gives turn 0, gives turn 1, takes turn 0, gives
+ * turn 2, takes turn 1 and so on. It signals once when it gives a turn, and n - 2 times when it takes one. The signal
+ * of step 1 is that of giving the turn; those of the further steps belong to taking it, and come after the next turn is
+ * given.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_cn_ring_signal_number(const mscclpp_dev_cn_state_t *state,
                                                        const mscclpp_dev_cn_turn_t *turn, uint32_t step)

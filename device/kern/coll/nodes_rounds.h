@@ -98,7 +98,8 @@ MSCCLPP_DEV mscclpp_dev_cp_row_t mscclpp_dev_cr_incoming(const mscclpp_dev_cp_t 
 
 /*
  * All-to-all: copies the blocks of message `j` of a round, which lie at scattered places, to the run of places that the
- * message is sent from. Called by all threads.
+ * message is sent from. All packets that it reads are there, because the block has synchronised after the round before;
+ * so the rank that it names for a wait, 0, does not matter. Called by all threads.
  */
 MSCCLPP_DEV void mscclpp_dev_cr_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch, uint32_t round,
                                        uint32_t j)
@@ -156,8 +157,9 @@ MSCCLPP_DEV bool mscclpp_dev_cr_is_bare(const mscclpp_dev_cp_t *epoch, uint32_t 
 }
 
 /*
- * Takes in one unit of a message: combines it with the unit of the same number, counted from place 0 on. If `is_bare`,
- * a unit of the first block is stored instead.
+ * Takes in one unit of a message: combines it with the unit of the same number, counted from place 0 on, which is
+ * there: this node has stored it, or an earlier message has. If `is_bare`, a unit of the first block is stored instead.
+ * One thread handles a unit in all messages, so no two combine at once.
  */
 MSCCLPP_DEV void mscclpp_dev_cr_combine_arrived(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch, bool is_bare,
                                                 uint64_t unit, mscclpp_dev_vec_t value)
@@ -206,8 +208,9 @@ MSCCLPP_DEV void mscclpp_dev_cr_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
 }
 
 /*
- * Carries out the rounds. The data of this node must lie in their places. Called by all threads. If ctx->failed is set
- * afterwards, the result is incomplete.
+ * Carries out the rounds. The data of this node must lie in their places. Called by all threads. The block synchronises
+ * before it sends, so that what it sends is there, and after each round, so that a failure stops all threads. If
+ * ctx->failed is set afterwards, the result is incomplete.
  */
 MSCCLPP_DEV void mscclpp_dev_cr_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch)
 {

@@ -48,7 +48,10 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_cn_trees_await(mscclpp_dev_ctx_t *ctx, cons
                                 &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, node)], number);
 }
 
-/* Waits until each child has returned `credits` credits. */
+/*
+ * Waits until each child has returned `credits` credits. If a child is one of the nodes that signal this one when the
+ * nodes meet, its first signal of the operation is that of the meeting, and is no credit.
+ */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_cn_trees_await_credits(mscclpp_dev_ctx_t *ctx,
                                                             const mscclpp_dev_nodes_args_t *nodes,
                                                             const mscclpp_dev_trees_t *place, uint64_t credits)
@@ -66,9 +69,11 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_cn_trees_await_credits(mscclpp_dev_ctx_t *c
 }
 
 /*
- * Meets all other nodes: nobody leaves before all have come. `is_end`: after the last turn. Then no credit is under way
- * any more either, since a connection must not be closed before all that was sent to this node has arrived. Called by
- * all threads.
+ * Meets all other nodes: nobody leaves before all have come. Each step exchanges signals with the nodes at one
+ * distance, and passes on what the steps before have told. `is_end`: after the last turn. Of the signals that come from
+ * such a node in the operation, the first is that of the meeting at the beginning, and the last that of the meeting at
+ * the end. At the end no credit is under way any more either, since a connection must not be closed before all that was
+ * sent to this node has arrived. Called by all threads. A failed block does not take part.
  */
 MSCCLPP_DEV void mscclpp_dev_cn_trees_meet(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state, bool is_end)
 {
@@ -111,7 +116,10 @@ MSCCLPP_DEV bool mscclpp_dev_cn_trees_open(mscclpp_dev_ctx_t *ctx, const mscclpp
     return !ctx->failed;
 }
 
-/* Sends a turn's data, which lie at `slot`, to the children. Called by one thread. */
+/*
+ * Sends a turn's data, which lie at `slot`, to the children. A child gets a signal alone if it needs none of the data.
+ * The places on the children must be free (see above). Called by one thread.
+ */
 MSCCLPP_DEV void mscclpp_dev_cn_trees_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                            const mscclpp_dev_cn_turn_t *turn, uint64_t slot)
 {
@@ -131,7 +139,11 @@ MSCCLPP_DEV void mscclpp_dev_cn_trees_send(mscclpp_dev_ctx_t *ctx, const mscclpp
     }
 }
 
-/* Waits for a turn's data from the parent and passes them on. Called by all threads of owners on other nodes. */
+/*
+ * Waits for a turn's data from the parent, and passes them on once the children have the places free. Called by all
+ * threads of owners on other nodes than the root's. If a wait fails, sets ctx->failed in all of them, and nothing is
+ * passed on.
+ */
 MSCCLPP_DEV void mscclpp_dev_cn_trees_pass_on(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                               const mscclpp_dev_cn_turn_t *turn)
 {
@@ -152,7 +164,10 @@ MSCCLPP_DEV void mscclpp_dev_cn_trees_pass_on(mscclpp_dev_ctx_t *ctx, const mscc
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
 }
 
-/* Returns the credit of a turn to the parent. Called by all threads. */
+/*
+ * Returns the credit of a turn to the parent, after the children's credits that it depends on (see above). The turn's
+ * data must be handed out. Called by all threads of owners on other nodes than the root's.
+ */
 MSCCLPP_DEV void mscclpp_dev_cn_trees_credit(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                              const mscclpp_dev_cn_turn_t *turn)
 {

@@ -36,7 +36,10 @@ typedef struct {
     uint32_t owner; /* the owner that sends in this turn, for patterns in which only one does; its number in its node */
 } mscclpp_dev_cn_turn_t;
 
-/* Describes turn `index` of this block of the grid. */
+/*
+ * Describes turn `index` of this block of the grid. Sets of slots go on in turn from call to call, as do exchanges;
+ * tiles and owners are counted within the call.
+ */
 MSCCLPP_DEV mscclpp_dev_cn_turn_t mscclpp_dev_cn_turn(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                                       uint64_t index)
 {
@@ -191,7 +194,10 @@ MSCCLPP_DEV bool mscclpp_dev_cn_is_client(const mscclpp_dev_coll_nodes_args_t *a
            mscclpp_dev_cn_owner_of(args, turn, sender) == owner;
 }
 
-/* True if, in some turn, an owner of this node is given data to send for another rank. */
+/*
+ * True if, in some turn, an owner of this node is given data to send for another rank. All ranks of the node get the
+ * same answer, as they must: if it is true, they meet in each turn.
+ */
 MSCCLPP_DEV bool mscclpp_dev_cn_relays(const mscclpp_dev_coll_nodes_args_t *args)
 {
     const bool root_is_here = args->place[args->root].node == args->nodes.node;
@@ -225,7 +231,8 @@ MSCCLPP_DEV char *mscclpp_dev_cn_row(const mscclpp_dev_ctx_t *ctx, const mscclpp
 
 /*
  * The row in which an owner receives the block of `sender` for `receiver`. `receiver` matters only if a sender has a
- * separate block for each receiver.
+ * separate block for each receiver. These rows follow those of the ranks' blocks for this rank. If blocks are not
+ * merged, and not only one rank has any, `sender` is no owner itself: owners need no rows, as they send their own.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_cn_relay_row(const mscclpp_dev_cn_state_t *state, uint32_t sender, uint32_t receiver)
 {
@@ -301,7 +308,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_cn_padded(uint64_t bytes)
 
 /*
  * Bytes of the data of node `from` at `slot`, sizes of blocks included, if they are to go to node `to`. 0: that node
- * needs none of them.
+ * needs none of them. The sizes are read at `slot`, so they must have been stored there, or have come. If there are no
+ * data, the slot may hold those of an earlier turn, which are not counted.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_cn_slot_bytes(const mscclpp_dev_cn_state_t *state, const mscclpp_dev_cn_turn_t *turn,
                                                uint64_t slot, uint32_t from, uint32_t to)

@@ -58,7 +58,10 @@ MSCCLPP_DEV void mscclpp_dev_coll_give(const mscclpp_dev_ctx_t *ctx, const msccl
     }
 }
 
-/* Moves what the peers have stored in this rank's tiles to its places in the output. */
+/*
+ * Moves what the peers have stored in this rank's tiles to its places in the output. A barrier must have passed since.
+ * How much a peer has stored follows from this rank's own arguments.
+ */
 MSCCLPP_DEV void mscclpp_dev_coll_take(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn)
 {
     const mscclpp_dev_args_t *args = &turn->coll->common;
@@ -76,7 +79,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_take(const mscclpp_dev_ctx_t *ctx, const msccl
 
 /*
  * Combines the operands of ranks 0 to `end` - 1 in rank order, and stores the turn's part of the result in the output.
- * `result_bytes` is the size of the whole result; 0: this rank gets none.
+ * This rank's operand is in the input, those of the others are in its tiles. `result_bytes` is the size of the whole
+ * result; 0: this rank gets none. `end` is 0 only then.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_take_combined(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn,
                                                 uint32_t end, uint64_t result_bytes, int dtype, int op)

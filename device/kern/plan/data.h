@@ -52,7 +52,8 @@ MSCCLPP_DEV mscclpp_dev_plan_link_t mscclpp_dev_plan_link(const mscclpp_dev_plan
 /*
  * Sets the range of bytes of a step that this block handles now: *bytes bytes from *first_byte on, counted from the
  * beginning of the step's chunks. That is the current turn's part in a loop, else the block's part in a group of
- * blocks, else everything. The range may be empty.
+ * blocks, else everything. Chunks are multiples of the alignment, so parts of a group leave no bytes over; the first
+ * ones are longer by one alignment if the chunks do not divide evenly. The range may be empty.
  */
 MSCCLPP_DEV void mscclpp_dev_plan_slice(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_step_t *step,
                                         const mscclpp_dev_plan_run_t *run, uint64_t *first_byte, uint64_t *bytes)
@@ -75,7 +76,10 @@ MSCCLPP_DEV void mscclpp_dev_plan_slice(const mscclpp_dev_plan_args_t *args, con
     }
 }
 
-/* Where an item's data lie, from byte `first_byte` of its chunks on. `flag` selects the half of a scratch. */
+/*
+ * Where an item's data lie, from byte `first_byte` of its chunks on. `flag` selects the half of a scratch. For a rank
+ * on another node, the address is an offset from the start of that rank's memory, for the proxy.
+ */
 MSCCLPP_DEV mscclpp_dev_plan_span_t mscclpp_dev_plan_span(const mscclpp_dev_plan_args_t *args,
                                                           const mscclpp_dev_plan_item_t *item, uint64_t first_byte,
                                                           uint32_t flag)
@@ -167,8 +171,9 @@ MSCCLPP_DEV void mscclpp_dev_plan_load_batch(const mscclpp_dev_plan_args_t *args
 }
 
 /*
- * Executes a step on whole units, batch by batch, as long as this thread has whole batches. Returns the first unit that
- * is left for this thread. The thread loads its units of the next operand while it combines those of the one before.
+ * Executes a step on whole units, batch by batch, as long as this thread has whole batches. The step's items must be
+ * whole (mscclpp_dev_plan_is_whole), so that no unit is waited for or cut off. Returns the first unit that is left for
+ * this thread. The thread loads its units of the next operand while it combines those of the one before.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_plan_batches(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                               const mscclpp_dev_plan_step_t *step, const mscclpp_dev_plan_item_t *items,

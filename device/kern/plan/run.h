@@ -12,7 +12,8 @@
 
 /*
  * Executes a step of puts over ports: asks the proxy for them, and does not wait until it has carried them out. Each
- * put is pushed by one thread. Packets take twice the bytes of their data.
+ * put is pushed by one thread, so what other threads have written must be ordered before by a nop. Packets take twice
+ * the bytes of their data. Offsets are those of the ports: from the start of this rank's memory, and of the peer's.
  */
 MSCCLPP_DEV void mscclpp_dev_plan_port_put(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                            const mscclpp_dev_plan_step_t *step, const mscclpp_dev_plan_run_t *run)
@@ -50,8 +51,9 @@ MSCCLPP_DEV void mscclpp_dev_plan_await(mscclpp_dev_ctx_t *ctx, const mscclpp_de
 
 /*
  * Executes a step on channels or semaphores: signals, waits, acquires, releases, signals and flushes of ports. Each
- * channel or semaphore is handled by one thread. If a wait fails, sets ctx->failed in that thread, which then leaves
- * out the rest; the block's next nop or barrier tells the others.
+ * channel or semaphore is handled by one thread. A plain word counts the signals that were waited for, since a plan
+ * without faults orders all waits on a channel. If a wait fails, sets ctx->failed in that thread, which then leaves out
+ * the rest; the block's next nop or barrier tells the others.
  */
 MSCCLPP_DEV void mscclpp_dev_plan_sync(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                        const mscclpp_dev_plan_step_t *step, const mscclpp_dev_plan_run_t *run)
@@ -88,8 +90,9 @@ MSCCLPP_DEV void mscclpp_dev_plan_sync(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
 }
 
 /*
- * Barrier of a number of this rank's blocks. No block enters the next barrier before all have entered this one. If a
- * thread gives up, all threads of its block count as failed. A block that has failed before does not enter.
+ * Barrier of a number of this rank's blocks. No block enters the next barrier before all have entered this one. So the
+ * tickets of one barrier are a multiple of step->count and those that follow it, as all its steps have the same count.
+ * If a thread gives up, all threads of its block count as failed. A block that has failed before does not enter.
  */
 MSCCLPP_DEV void mscclpp_dev_plan_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                           const mscclpp_dev_plan_step_t *step)
@@ -235,7 +238,8 @@ MSCCLPP_DEV mscclpp_dev_plan_program_t mscclpp_dev_plan_load_program(const msccl
 
 /*
  * The kernel's body: executes this block's program, which all threads must be able to read. `in_bulk` is a constant, as
- * in mscclpp_dev_plan_data. After a failure the remaining steps are still gone through, but they signal nobody.
+ * in mscclpp_dev_plan_data. After a failure the remaining steps are still gone through, but they signal nobody. Every
+ * program ends with END.
  */
 MSCCLPP_DEV void mscclpp_dev_plan_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                       mscclpp_dev_plan_program_t program, bool in_bulk, int dtype, int op)

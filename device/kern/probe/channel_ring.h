@@ -25,7 +25,8 @@ MSCCLPP_DEV mscclpp_dev_memory_channel_t mscclpp_dev_ring_channel(const mscclpp_
 
 /*
  * The kernel's body: passes bytes to the next rank in each round, by puts or by gets, and waits until the previous rank
- * has done the same. After a failed wait the output is not written.
+ * has done the same. All rounds move the same bytes to the same places, so no rank waits for a place to be free. After
+ * a failed wait the output is not written.
  */
 MSCCLPP_DEV void mscclpp_dev_channel_ring(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_ring_args_t *ring)
 {

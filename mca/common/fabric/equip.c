@@ -1,6 +1,7 @@
 /* What a fabric's kernels use besides its links. */
 #include "mca/common/fabric/internal.h"
 
+/* The allocation is zeroed, so all counters begin at 0, and channels of nodes that are not linked have no contents. */
 mscclpp_status_t mscclpp_fabric_equip(mscclpp_fabric_t *fabric)
 {
     const size_t channel_count =

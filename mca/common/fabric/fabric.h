@@ -20,9 +20,9 @@ typedef struct mscclpp_fabric mscclpp_fabric_t;
 /*
  * Connects the nodes of a communicator. Each node has its group and runner already. `config` is copied; the settings
  * that must be equal on all nodes are equal by now. `own_status` is this rank's status so far, on which the ranks have
- * not voted yet. Takes over what `nodes` holds unless memory is short; the caller frees what is left. Collective over
- * all ranks of the communicator. Returns the same status on all ranks: MSCCLPP_OK, MSCCLPP_ERR_NOT_SUPPORTED with the
- * reason logged, or the error of the exchange.
+ * not voted yet. Takes over what `nodes` holds, and zeroes it, unless memory is short or there are too many nodes; the
+ * caller frees what is left in each case. Collective over all ranks of the communicator. Returns the same status on all
+ * ranks: MSCCLPP_OK, MSCCLPP_ERR_NOT_SUPPORTED with the reason logged, or the error of the exchange.
  */
 mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_config_t *config, mscclpp_nodes_t *nodes,
                                        mscclpp_status_t own_status, mscclpp_fabric_t **fabric_p);
@@ -44,7 +44,8 @@ void mscclpp_fabric_describe(const mscclpp_fabric_t *fabric, mscclpp_select_inpu
 
 /*
  * Runs an all-reduce. The caller has filled in `args`. Returns when the kernel has ended and everything that the peers
- * need is sent. With a stream of the application, returns when the kernel is queued; the first such call starts a
+ * need is sent. If a kernel that it waits for fails, or the proxy, the proxy is stopped, and the fabric serves no
+ * further calls. With a stream of the application, returns when the kernel is queued; the first such call starts a
  * thread for the proxy. If the stream is recorded (runner->is_recording), that thread never sleeps for long from then
  * on.
  */

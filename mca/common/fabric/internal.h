@@ -165,7 +165,9 @@ mscclpp_fabric_links_t mscclpp_fabric_links_of(const mscclpp_algo_t *algo);
 
 /*
  * Makes sure, before a call, that the links that it uses are there, and connects nodes if they are not. Collective. If
- * a rank fails, it returns an error on all ranks, and that rank logs why.
+ * a rank fails to connect, it logs an error and returns it, and all others return MSCCLPP_ERR_PEER and log the rank as
+ * information. Returns an error of the exchange as it is, and MSCCLPP_ERR_DEVICE, on this rank alone, if a lingering
+ * kernel does not end.
  */
 mscclpp_status_t mscclpp_fabric_link_for_call(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links);
 

@@ -99,8 +99,9 @@ void mscclpp_fabric_leave(mscclpp_fabric_join_t *join)
 }
 
 /*
- * Opens the transport, and this rank's ends of the connections. Raises *longest_address_p to the bytes of their longest
- * address. What was made before an error is left for mscclpp_fabric_leave.
+ * Opens the transport, and this rank's ends of the connections to params->peers. Raises *longest_address_p to the bytes
+ * of their longest address. The addresses themselves are taken in fill_card, once all ranks know how long a card is.
+ * What was made before an error is left for mscclpp_fabric_leave.
  */
 static mscclpp_status_t open_ends(mscclpp_fabric_join_t *join, const mscclpp_fabric_memory_params_t *params,
                                   uint64_t *longest_address_p)
@@ -140,8 +141,8 @@ static mscclpp_status_t open_ends(mscclpp_fabric_join_t *join, const mscclpp_fab
 }
 
 /*
- * Fills in what this rank's peers need: the key of its region, and an address for each of them. After an error, the key
- * says that this rank cannot take part.
+ * Fills in what this rank's peers need: the key of its region, and an address for each of them, for which
+ * cards->address_size has room. After an error, the key's length is 0, which says that this rank cannot take part.
  */
 static mscclpp_status_t fill_card(const mscclpp_fabric_join_t *join, const cards_t *cards, card_t *card)
 {
@@ -163,8 +164,9 @@ static mscclpp_status_t fill_card(const mscclpp_fabric_join_t *join, const cards
 }
 
 /*
- * Connects this rank's ends of the connections with their peers' ends. Returns MSCCLPP_ERR_PEER if a peer cannot take
- * part.
+ * Connects this rank's ends of the connections with their peers' ends. The cards of all ranks must have come. Returns
+ * MSCCLPP_ERR_PEER if a peer cannot take part, or the transport's error. What was made before an error is left for
+ * mscclpp_fabric_leave.
  */
 static mscclpp_status_t connect_ends(mscclpp_fabric_join_t *join, const cards_t *cards)
 {
@@ -191,8 +193,9 @@ static mscclpp_status_t connect_ends(mscclpp_fabric_join_t *join, const cards_t 
 }
 
 /*
- * Creates the port channels, and writes to `channels` what kernels need of them. After a failure, `join` still lists
- * those made so far, for the caller to destroy.
+ * Creates the port channels, and writes to `channels` what kernels need of them; entries of ports without a peer stay
+ * as they are. All peers of ports must be connected. The channels are for sending only: kernels wait on the words in
+ * the joined memory themselves. After a failure, `join` lists those made so far, which mscclpp_fabric_leave destroys.
  */
 static mscclpp_status_t create_channels(mscclpp_fabric_join_t *join, const mscclpp_fabric_memory_params_t *params,
                                         mscclpp_dev_port_channel_t *channels)
@@ -224,7 +227,11 @@ static mscclpp_status_t create_channels(mscclpp_fabric_join_t *join, const msccl
     return status;
 }
 
-/* Exchanges the cards of all ranks. A rank whose *own_status_p is an error sends an empty card. Collective. */
+/*
+ * Exchanges the cards of all ranks. Collective. A rank whose *own_status_p is an error sends its zeroed card, whose key
+ * length 0 tells its peers. Returns only an error of the exchange; a failure to fill in the own card goes to
+ * *own_status_p.
+ */
 static mscclpp_status_t exchange_cards(mscclpp_fabric_join_t *join, cards_t *cards, mscclpp_status_t *own_status_p)
 {
     const mscclpp_oob_t *oob = &join->fabric->group->oob;

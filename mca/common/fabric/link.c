@@ -28,7 +28,10 @@ typedef struct {
     card_t *received;
 } partners_t;
 
-/* True if this node exchanges with `node` in rounds with this radix, in either direction. */
+/*
+ * True if this node exchanges with `node` in rounds with this radix, in either direction: `node` is ahead or behind by
+ * one of the distances j * radix^i of device/lib/nodes_rounds.h. The radix is 2 or more.
+ */
 static bool is_in_rounds(const mscclpp_fabric_t *fabric, uint32_t radix, uint32_t node)
 {
     const uint64_t count = (uint64_t)fabric->nodes.count;
@@ -91,8 +94,9 @@ static void free_partners(partners_t *partners)
 }
 
 /*
- * Lists the nodes that are to be connected, and allocates the cards. A rank that owns no shard connects with none. The
- * caller frees the lists, also after an error, which is logged.
+ * Lists the nodes that are to be connected, and allocates the zeroed cards. A rank that owns no shard connects with
+ * none. If this rank lists another, that one lists this rank, too: links go both ways, and all ranks link the same
+ * kinds in the same order. The caller calls free_partners, also after an error, which is logged.
  */
 static mscclpp_status_t find_partners(const mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links,
                                       partners_t *partners)
@@ -123,8 +127,9 @@ static mscclpp_status_t find_partners(const mscclpp_fabric_t *fabric, mscclpp_fa
 }
 
 /*
- * Makes this rank's ends of the connections, and the cards that their peers need. Ends that were made before an error
- * are destroyed with the transport, as are those that the next functions connect.
+ * Makes this rank's ends of the connections, and the cards that their peers need. In a card the address follows the key
+ * at once. Ends that were made before an error are destroyed with the transport, as are those that the next functions
+ * connect.
  */
 static mscclpp_status_t open_ends(mscclpp_fabric_t *fabric, partners_t *partners)
 {
@@ -155,7 +160,8 @@ static mscclpp_status_t open_ends(mscclpp_fabric_t *fabric, partners_t *partners
 
 /*
  * Creates the port channels to a node, one for each block, and writes to the device what kernels need of them. This
- * rank must be connected with the node, and have a stream in hand.
+ * rank must be connected with the node, have the remote of its area, and have a stream in hand. All areas have one
+ * size. A kernel that gives up reports channel.peer, which must not look like a rank of this node.
  */
 static mscclpp_status_t create_channels(mscclpp_fabric_t *fabric, uint32_t node)
 {
@@ -192,7 +198,11 @@ static mscclpp_status_t create_channels(mscclpp_fabric_t *fabric, uint32_t node)
     return status;
 }
 
-/* Connects this rank's ends with those of the peers, whose cards have come, and creates the channels. */
+/*
+ * Connects this rank's ends with those of the peers, whose cards have come, and creates the channels. Cards come from
+ * other processes, so their lengths are checked before use. Returns MSCCLPP_ERR_PEER if one does not fit, as the zeroed
+ * card of a peer that has sent none. After an error, ends and channels that were made go with the transport.
+ */
 static mscclpp_status_t connect_ends(mscclpp_fabric_t *fabric, const partners_t *partners)
 {
     const mscclpp_transport_ops_t *ops = fabric->ops;
@@ -238,7 +248,10 @@ mscclpp_status_t mscclpp_fabric_link(mscclpp_fabric_t *fabric, mscclpp_fabric_li
     if (own_status == MSCCLPP_OK) {
         own_status = open_ends(fabric, &partners);
     }
-    /* The vote comes first, because a rank that has failed may not know its partners, which would wait for it. */
+    /*
+     * The first vote comes before the exchange, because a rank that has failed may not know its partners, which would
+     * wait for it. After the second one, all ranks know whether all are connected.
+     */
     status = mscclpp_vote(oob, own_status, vote_p);
     if (status == MSCCLPP_OK && vote_p->culprit < 0) {
         own_status = mscclpp_oob_exchange(oob, partners.peers, partners.count, partners.sent, partners.lengths,

@@ -2,7 +2,10 @@
 #include "mca/common/fabric/internal.h"
 #include "mca/common/base/log.h"
 
-/* Allocates shared memory, and pins it for the device. Logs if it cannot be pinned. After an error nothing is left. */
+/*
+ * Allocates shared memory, and pins it for the device. It has a name, by which peers attach it, until
+ * mscclpp_fabric_hide_memory. Logs if it cannot be pinned. After an error nothing is left.
+ */
 static mscclpp_status_t allocate_shared(const mscclpp_fabric_t *fabric, uint64_t size, mscclpp_shmseg_t **segment_p,
                                         void **device_p)
 {
@@ -23,6 +26,7 @@ static mscclpp_status_t allocate_shared(const mscclpp_fabric_t *fabric, uint64_t
     return MSCCLPP_OK;
 }
 
+/* The transport and kernels use device memory by one address, and host memory by an address each. */
 mscclpp_status_t mscclpp_fabric_allocate(mscclpp_fabric_t *fabric, mscclpp_transport_place_t place, uint64_t size,
                                          mscclpp_fabric_memory_t *memory)
 {

@@ -32,7 +32,10 @@ static uint32_t *begin_in(void *memory, size_t ranks)
     return members_in(memory, ranks) + ranks;
 }
 
-/* Fills in the lists that stay the same in all calls: all but the blocks. `memory` is zeroed. */
+/*
+ * Fills in the lists that stay the same in all calls: all but the blocks. `memory` is zeroed. Ranks are gone through in
+ * ascending order, so a rank's index within its node is how many ranks of the node came before.
+ */
 static void fill_fixed_part(const mscclpp_nodes_t *nodes, size_t ranks, void *memory)
 {
     mscclpp_dev_place_t *places = places_in(memory, ranks);
@@ -108,6 +111,7 @@ mscclpp_status_t mscclpp_fabric_lists(mscclpp_fabric_t *fabric, mscclpp_dev_bloc
     return MSCCLPP_OK;
 }
 
+/* Addresses of lists are set in any case. The blocks are copied only if kernels read them. */
 mscclpp_status_t mscclpp_fabric_place(mscclpp_fabric_t *fabric, mscclpp_dev_coll_nodes_args_t *args)
 {
     const size_t ranks = (size_t)fabric->group->oob.size;

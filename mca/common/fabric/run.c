@@ -65,14 +65,18 @@ void mscclpp_fabric_progress_all(void)
 {
     mscclpp_fabric_t *fabric;
 
-    /* If another thread holds the lock, it serves all fabrics. */
+    /*
+     * If another thread holds the lock, it serves all fabrics. The look at the list without the lock only saves time: a
+     * fabric that is being added is served next time.
+     */
     if (__atomic_load_n(&list_first, __ATOMIC_RELAXED) == NULL || pthread_mutex_trylock(&list_lock) != 0) {
         return;
     }
     for (fabric = list_first; fabric != NULL; fabric = fabric->next) {
         /*
-         * A thread in a call progresses its own fabric. Between calls peers may still wait for answers that only this
-         * process can give. A failure is reported by the next call.
+         * A thread in a call progresses its own fabric. If such a call begins only now, both progress it, which the
+         * proxy's lock allows. Between calls peers may still wait for answers that only this process can give. The next
+         * call reports a failure of the proxy.
          */
         if (__atomic_load_n(&fabric->failed, __ATOMIC_ACQUIRE)) {
             send_notices(fabric);
@@ -93,6 +97,7 @@ void mscclpp_fabric_await_delivery(mscclpp_fabric_t *fabric)
     }
 }
 
+/* Whatever uses something else goes first: proxy, remotes, connections, region, transport, memory. */
 void mscclpp_fabric_close_transport(mscclpp_fabric_t *fabric)
 {
     int i;
@@ -126,6 +131,7 @@ void mscclpp_fabric_destroy(mscclpp_fabric_t *fabric)
     if (fabric == NULL) {
         return;
     }
+    /* First, so that no other thread's progress uses what is freed below. */
     delist(fabric);
     fabric->group->find_absent = NULL;
     mscclpp_fabric_await_delivery(fabric);
@@ -175,8 +181,9 @@ void mscclpp_fabric_retire(mscclpp_fabric_t *fabric)
 }
 
 /*
- * Makes progress on the proxy for a waiting host; the runner calls it while the kernel runs. If the proxy fails, it
- * tells the kernel, and the call fails with the status returned here.
+ * Makes progress on the proxy for a waiting host; the runner calls it while the kernel runs. If the proxy fails, the
+ * proxy tells the kernel to give up, and the call fails with the status returned here. That there is more to do
+ * (MSCCLPP_IN_PROGRESS) is no failure.
  */
 static mscclpp_status_t pump(void *context)
 {
@@ -190,7 +197,8 @@ static mscclpp_status_t pump(void *context)
  * Waits, up to the call's deadline, until the network has taken all pushed data. Peers wait for these data, and this
  * rank may not come back to the library for a long time. It need not wait for their arrival: the kernels' protocol says
  * when the source may be overwritten, and a loss breaks the connection, which the next call reports. `bytes` is the
- * message's size, for messages about late ranks.
+ * message's size, for messages about late ranks. Returns the failure of the proxy, or why the wait ended: the deadline,
+ * or another rank's failure.
  */
 static mscclpp_status_t hand_over(mscclpp_fabric_t *fabric, uint64_t bytes)
 {
@@ -234,7 +242,8 @@ static void fill_args(const mscclpp_fabric_t *fabric, const mscclpp_dev_args_t *
 
 /*
  * Adds the signals that an all-reduce without packets receives from each node to those of earlier calls. An all-reduce
- * by packets receives none.
+ * by packets receives none. The numbers of tiles and signals must be those that the kernel has used, since a later
+ * long wait takes every signal beyond them for one of its own call (view.c).
  */
 static void count_exchanges(mscclpp_fabric_t *fabric, const mscclpp_choice_t *choice, const mscclpp_dev_args_t *args)
 {
@@ -258,9 +267,9 @@ static void count_exchanges(mscclpp_fabric_t *fabric, const mscclpp_choice_t *ch
 }
 
 /*
- * Queues a kernel that no host waits for. The proxy's thread serves it until it ends. Once a graph may repeat a kernel,
- * the host does not know any more when one begins, and the thread has to look for itself. After an error of the proxy
- * nothing is queued.
+ * Queues a kernel that no host waits for. The proxy's thread serves it until it ends. The proxy is told first, with the
+ * number that the kernel will get as the runner's next launch. Once a graph may repeat a kernel, the host does not know
+ * any more when one begins, and the thread has to look for itself. After an error of the proxy nothing is queued.
  */
 static mscclpp_status_t enqueue(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream,
                                 const mscclpp_dev_launch_t *launch, const char *what)
@@ -275,8 +284,8 @@ static mscclpp_status_t enqueue(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *
 
 /*
  * Runs a kernel that uses the proxy, and waits for its end and until the network has taken its data. Sets `in_call`,
- * which the caller has to clear, also after an error. `what` names the call, and `bytes` is its message's size, both
- * for messages about late ranks.
+ * which the caller has to clear, also after an error. After an error the caller also stops the proxy, which drops what
+ * is left to send. `what` names the call, and `bytes` is its message's size, both for messages about late ranks.
  *
  * A call in a fiber gets the proxy's thread, because the application may make no progress for long. It may also free
  * memory meanwhile, which waits for the kernel, and the kernel would wait for this very thread.
@@ -302,6 +311,10 @@ static mscclpp_status_t run_with_proxy(mscclpp_fabric_t *fabric, const mscclpp_d
     return status;
 }
 
+/*
+ * A rank that owns no shard exchanges nothing with other nodes, and so needs no proxy. What is noted of the call in the
+ * fabric serves long waits alone, which tell by it who has sent nothing (view.c).
+ */
 mscclpp_status_t mscclpp_fabric_run(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream,
                                     const mscclpp_choice_t *choice, const mscclpp_dev_args_t *args)
 {
@@ -349,7 +362,10 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_fabric_t *fabric, mscclpp_gpu_stream
     return status;
 }
 
-/* Notes in which rounds the call's packets go, so that a long wait can tell which nodes have sent nothing (view.c). */
+/*
+ * Notes in which rounds the call's packets go, so that a long wait can tell which nodes have sent nothing (view.c).
+ * fabric->first_flag must be set: where the owners take turns to send, the flag says whose turn it is.
+ */
 static void note_rounds(mscclpp_fabric_t *fabric, const mscclpp_dev_coll_nodes_args_t *args)
 {
     const uint64_t units = (args->nodes.common.bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
@@ -414,7 +430,7 @@ mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_gpu_s
     for (node = 0; node < (uint32_t)fabric->nodes.count; ++node) {
         fabric->node[node].exchanges += mscclpp_fabric_count_signals(fabric, node);
     }
-    fabric->coll_tiles = 0;
+    fabric->coll_tiles = 0; /* only now: the count above needs it */
     __atomic_store_n(&fabric->in_call, false, __ATOMIC_RELEASE);
     return status;
 }
@@ -440,8 +456,8 @@ mscclpp_status_t mscclpp_fabric_run_joined(mscclpp_fabric_t *fabric, mscclpp_gpu
 }
 
 /*
- * Makes the ranks meet by a small all-reduce in place on the packet area. Where flags are renewed, that area is clear,
- * so the sum leaves it as it is. Queued kernels over several nodes do not use it.
+ * Makes the ranks meet by a small all-reduce in place on the packet area of the scratch. Where flags are renewed, that
+ * area is clear, so the sum of zeros leaves it as it is. Queued kernels over several nodes do not use the area.
  */
 mscclpp_status_t mscclpp_fabric_meet(mscclpp_fabric_t *fabric, const mscclpp_protocol_t *protocol,
                                      mscclpp_gpu_stream_t *stream)
@@ -491,5 +507,6 @@ mscclpp_status_t mscclpp_fabric_renew(mscclpp_fabric_t *fabric, const mscclpp_pr
         }
         free(zeros);
     }
+    /* No rank may send packets with new flags before all have cleared the old ones. */
     return status == MSCCLPP_OK ? mscclpp_fabric_meet(fabric, protocol, NULL) : status;
 }

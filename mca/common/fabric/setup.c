@@ -14,7 +14,8 @@
 
 /*
  * Creates the transport `ops`, with its tokens in memory of the kind `place`. Sets *flags_p to what it can do, and
- * fabric->has_packets to whether it can carry packets. After an error nothing of it is left.
+ * fabric->has_packets to whether it can carry packets. Fails for lack of that memory, or as the transport's `create`
+ * does. After an error nothing of it is left, and has_packets says nothing: the vote on this rank's status fails.
  */
 static mscclpp_status_t create_transport(mscclpp_fabric_t *fabric, const mscclpp_transport_ops_t *ops,
                                          mscclpp_transport_place_t place, uint32_t *flags_p)
@@ -53,8 +54,11 @@ static mscclpp_status_t create_transport(mscclpp_fabric_t *fabric, const mscclpp
 /*
  * Opens a transport, with tokens and slots in one kind of memory, device or host: a signal in one kind says nothing
  * about data that take another path into the other kind. Chooses device memory if the transport supports it for both,
- * unless the CPU moves the bytes. If ranks have threads, chooses host memory, since a transport may copy device memory
- * by the driver (calls_driver in transport.h). Returns MSCCLPP_ERR_NOT_SUPPORTED if the user asks for the other kind.
+ * unless the CPU moves the bytes (MSCCLPP_PLACE_SHARED) and the user does not ask for device memory. If ranks have
+ * threads, only host memory will do, since a transport may copy device memory by the driver (calls_driver in
+ * transport.h). Only an instance tells what the transport supports, so it is created in its own place first, and once
+ * more if device memory is better. Returns MSCCLPP_ERR_NOT_SUPPORTED if the transport cannot have the kind that must
+ * be. After an error nothing of it is left.
  */
 static mscclpp_status_t open_transport(mscclpp_fabric_t *fabric, const mscclpp_transport_ops_t *ops)
 {
@@ -80,8 +84,8 @@ static mscclpp_status_t open_transport(mscclpp_fabric_t *fabric, const mscclpp_t
 }
 
 /*
- * After a vote in which a rank has failed: logs which rank cannot use a transport, unless that is no fault, and notes
- * if this rank has run out of descriptors.
+ * After a vote: logs which rank cannot use a transport and why, and notes if that is this rank, which has run out of
+ * descriptors. Logs nothing if no rank has failed, nor for MSCCLPP_ERR_NOT_SUPPORTED, whose reason is logged already.
  */
 static void report_failure(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob, const mscclpp_vote_t *vote,
                            const mscclpp_transport_ops_t *ops)
@@ -103,7 +107,10 @@ static bool user_asks_for_transport(const mscclpp_fabric_t *fabric)
 
 /*
  * Opens the first transport, from number *next_p on, that all ranks can use, and sets *next_p to the number after it.
- * Collective. Returns MSCCLPP_ERR_NOT_SUPPORTED on all ranks, after a message, if there is none.
+ * Collective. All ranks vote on each transport, also those that own no shard and open none, and also on a
+ * transport that the settings exclude. So all go through the list in step. Returns MSCCLPP_ERR_NOT_SUPPORTED on all
+ * ranks, after a message, if there is none, or the error of the exchange; in that case fabric->transport may still be
+ * open.
  */
 static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, int *next_p)
 {
@@ -153,7 +160,7 @@ static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, int *next_p)
 
 /*
  * Creates the area of slots, and what kernels use besides the links. The transport must be open. What was made before
- * an error goes with the transport.
+ * an error is freed with the transport, by mscclpp_fabric_close_transport.
  */
 static mscclpp_status_t prepare(mscclpp_fabric_t *fabric)
 {
@@ -166,8 +173,10 @@ static mscclpp_status_t prepare(mscclpp_fabric_t *fabric)
 }
 
 /*
- * Maps the packet slots of all other nodes for kernels, and returns true, if the transport can do that and the user
- * wants it. Data that signals order go through the proxy all the same.
+ * Maps the packet slots of all other nodes for kernels, and returns true, if the transport can do that, the user wants
+ * it, and `mapped` has an entry for each node. All nodes must be linked, since it uses the remotes. Mappings that were
+ * made before a failure are not used; they end with the remotes. Data that signals order go through the proxy all the
+ * same.
  */
 static bool map_packets(mscclpp_fabric_t *fabric)
 {
@@ -192,7 +201,7 @@ static bool map_packets(mscclpp_fabric_t *fabric)
 
 /*
  * Chooses who moves packets: kernels by stores, or the proxy. Each rank chooses for itself, as receivers see no
- * difference.
+ * difference. Without packets on some rank (has_packets), nothing is mapped. Logs the choice.
  */
 static void choose_stores(mscclpp_fabric_t *fabric, bool is_info)
 {
@@ -205,8 +214,10 @@ static void choose_stores(mscclpp_fabric_t *fabric, bool is_info)
 
 /*
  * Connects the nodes over the transport that was chosen: few nodes all with one another, many nodes only with those of
- * their lists of steps, which the set-up itself uses. Others follow at the first call that needs them. Returns
- * MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if a rank fails; then another transport may be tried.
+ * their lists of steps, which the set-up itself uses. Others follow at the first call that needs them. Without packets
+ * all are connected at once, too. A rank that has failed votes in mscclpp_fabric_link all the same. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if a rank fails; then another transport may be tried. Any other error is one
+ * of the exchange. The lists by rank (places) do not depend on the transport, so they are made once.
  */
 static mscclpp_status_t connect_nodes(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob)
 {
@@ -251,7 +262,10 @@ static mscclpp_status_t open_and_connect(mscclpp_fabric_t *fabric)
 /* Packets get this fraction of coll_mscclpp_exchange_size, since they are for small messages: 1 / PACKET_SHARE. */
 #define PACKET_SHARE 8
 
-/* Computes how the area is divided into slots for data and for packets, and how large it is. */
+/*
+ * Computes how the area is divided into slots for data and for packets, and how large it is. The settings and the
+ * number of nodes are equal on all ranks, and so are the results: senders use them to find places in a peer's area.
+ */
 static void divide_area(mscclpp_fabric_t *fabric)
 {
     const uint64_t packet_bytes = fabric->config.exchange_size / PACKET_SHARE;
@@ -315,6 +329,7 @@ mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_c
         mscclpp_fabric_destroy(fabric);
         return status;
     }
+    /* Others learn of the fabric only now that it is complete: progress, and the waits of the group. */
     fabric->ctrl = group->ctrl;
     mscclpp_fabric_enlist(fabric);
     group->spans = true;

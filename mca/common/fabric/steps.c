@@ -35,8 +35,8 @@ static void number_messages(mscclpp_dev_step_t *step, uint32_t count)
 }
 
 /*
- * Fills in this node's list of a schedule, and its description. If there are too many nodes for the schedule, the list
- * stays empty.
+ * Fills in this node's list of a schedule, and its description. `steps` is zeroed before: if there are too many nodes
+ * for the schedule, the list stays empty. No schedule has more than MSCCLPP_DEV_NODES_STEPS steps for a node.
  */
 static void fill_list(const mscclpp_fabric_t *fabric, mscclpp_schedule_kind_t kind, mscclpp_fabric_steps_t *steps)
 {
@@ -98,6 +98,10 @@ uint64_t mscclpp_fabric_count_messages(const mscclpp_fabric_steps_t *steps, uint
     return sum;
 }
 
+/*
+ * Over trees, a block's signals depend on its tree and on how many turns it has, so they are added up block by block.
+ * Tiles go to the blocks in turn, so block b has those whose number is b modulo the number of blocks.
+ */
 uint64_t mscclpp_fabric_count_signals(const mscclpp_fabric_t *fabric, uint32_t node)
 {
     const uint64_t tiles = fabric->coll_tiles, blocks = fabric->coll_blocks;

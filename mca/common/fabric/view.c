@@ -45,8 +45,9 @@ void mscclpp_fabric_close_view(mscclpp_fabric_t *fabric)
 
 /*
  * Returns the tokens. If they are in device memory, returns the last copy of them that was made in this call, and
- * starts a new one every VIEW_PERIOD. Returns NULL if there is no copy yet, or `may_ask` is false: the GPU runtime must
- * not be called. Never waits.
+ * starts a new one every VIEW_PERIOD, the first of them VIEW_PERIOD after the first look. A copy that an earlier call
+ * has started does not count, even if it ends only now. Returns NULL if there is no copy yet, or `may_ask` is false:
+ * the GPU runtime must not be called. Never waits.
  */
 static const uint64_t *look_at_tokens(mscclpp_fabric_t *fabric, bool may_ask)
 {
@@ -89,8 +90,9 @@ static uint64_t count_signals(const mscclpp_fabric_t *fabric, const uint64_t *to
 }
 
 /*
- * True if the packet at `unit` units after the start of either set of slots is of the current call. Flags only
- * increase, so a packet of an earlier call has a lower one.
+ * True if the packet at `unit` units after the start of either set of slots is of the current call. Which set that is
+ * depends on the flag's parity, so both are looked at. Flags only increase until all packets are cleared, so a packet
+ * of an earlier call has a lower one. The area must be in host memory.
  */
 static bool has_packet(const mscclpp_fabric_t *fabric, uint64_t unit)
 {
@@ -116,8 +118,9 @@ static bool has_packets(const mscclpp_fabric_t *fabric, int node)
 }
 
 /*
- * For a call in steps: returns the node of the first step of which nothing has come, neither packets nor a signal. That
- * node may itself be waiting for another. 0: something has come of all steps.
+ * For a call in steps: returns the node of the first step of which nothing has come. Without `tokens`, that is a step
+ * whose packets are missing. With `tokens`, it is one whose sender has signalled nothing in this call, since a signal
+ * does not tell of which step it is. That node may itself be waiting for another. 0: something has come of all steps.
  */
 static uint64_t find_partner(const mscclpp_fabric_t *fabric, const mscclpp_fabric_steps_t *steps,
                              const uint64_t *tokens)
@@ -138,7 +141,10 @@ static uint64_t find_partner(const mscclpp_fabric_t *fabric, const mscclpp_fabri
     return 0;
 }
 
-/* Returns the unit of the first packet of message `j` of a round. An empty message has a packet of its own. */
+/*
+ * Returns the unit of the first packet of message `j` of a round, counted from the start of a set of slots. A message
+ * with data begins at the first of its places. An empty message has a packet of its own, behind all places.
+ */
 static uint64_t first_unit_of(const mscclpp_fabric_t *fabric, uint32_t sender, uint32_t round, uint32_t j)
 {
     const mscclpp_dev_rounds_t *rounds = &fabric->rounds;
@@ -242,6 +248,7 @@ uint64_t mscclpp_fabric_absent(mscclpp_fabric_t *fabric, bool may_ask)
     if (steps != NULL) {
         return find_partner(fabric, steps, tokens);
     }
+    /* With all other patterns, each node hears from every other one in each call, if only by a signal. */
     for (node = 0; node < fabric->nodes.count; ++node) {
         if (node != fabric->nodes.node &&
             !(uses_packets ? has_packets(fabric, node)

@@ -71,7 +71,8 @@ static uint32_t common_count(const frame_t *frame, mscclpp_plan_buffer_t type)
 
 /*
  * Checks that the chunk counts fit the collective. Input or output may be unused on all ranks; then the other one says
- * the size of a chunk. Collectives that MPI does not have may have any counts.
+ * the size of a chunk, and must divide into a part for each rank where it has such parts. The collectives "test" and
+ * "custom" may have any counts.
  */
 static void check_shape(const frame_t *frame)
 {
@@ -226,7 +227,8 @@ static bool is_same_group(const mscclpp_plan_group_t *first, const mscclpp_plan_
 
 /*
  * Checks switch channel `position` of rank `rank_number`: its ranks exist and ascend, the rank itself is among them,
- * and all of them have the same switch channel at the same position. Reports the first fault.
+ * and all of them have the same switch channel at the same position. Only once all its ranks are known to exist, it
+ * looks at them. Reports the first fault.
  */
 static void check_group(const frame_t *frame, uint32_t rank_number, uint32_t position)
 {

@@ -45,8 +45,9 @@ static const mscclpp_plan_block_t *block_of_op(const state_t *state)
 }
 
 /*
- * Turns an operation's channel ids, which count within its block, into positions in the rank's list. Returns false
- * after a fault, or if there is no memory.
+ * Turns an operation's channel ids, which count within its block, into positions in the rank's list, and checks both.
+ * Later checks and runs use these positions as indices. An operation without channels has none to turn; whether it may
+ * is checked later. Returns false after a fault, or if there is no memory.
  */
 static bool find_channels(const state_t *state, mscclpp_plan_op_t *op)
 {
@@ -107,7 +108,10 @@ static bool find_remote(const state_t *state, const mscclpp_plan_op_t *op, msccl
     return true;
 }
 
-/* Looks up a switch channel, and fills in its group, type and rank. Returns false after a fault. */
+/*
+ * Looks up the switch channel that `item` names, and fills in the item's group and type. Its rank becomes that of the
+ * operation, which is one of the group (check.c). Returns false after a fault.
+ */
 static bool find_multicast(const state_t *state, mscclpp_plan_item_t *item)
 {
     const mscclpp_plan_rank_t *rank = rank_of_op(state);
@@ -123,7 +127,10 @@ static bool find_multicast(const state_t *state, mscclpp_plan_item_t *item)
     return true;
 }
 
-/* Checks that the chunks exist on every rank where they are read or written. Returns false after a fault. */
+/*
+ * Checks that the chunks exist on every rank where they are read or written: on all ranks of a switch channel, else on
+ * the item's rank. The item's rank, group and type must be filled in. Returns false after a fault.
+ */
 static bool check_chunks(const state_t *state, const mscclpp_plan_item_t *item, bool are_packets)
 {
     const mscclpp_plan_t *plan = state->plan;
@@ -152,7 +159,8 @@ static bool check_chunks(const state_t *state, const mscclpp_plan_item_t *item, 
 
 /*
  * Checks entry `i` of a list of sources or targets, which has to be what the operation takes there, and looks up what
- * it names. `list` is the list's name for messages. Returns false after a fault.
+ * it names. `list` is the list's name for messages. The two tables have an entry for each mscclpp_plan_takes_t, in its
+ * order. Returns false after a fault.
  */
 static bool check_item(const state_t *state, const mscclpp_plan_op_t *op, const char *list, uint32_t i,
                        mscclpp_plan_takes_t takes, mscclpp_plan_item_t *item)
@@ -270,8 +278,9 @@ static bool is_reduction(mscclpp_plan_op_kind_t kind)
 }
 
 /*
- * Checks an operation that moves data, and looks up what it names. `pipeline` is the pipeline around it, or NULL.
- * Reports the first fault, and returns false after it.
+ * Checks an operation that moves data, and looks up what it names. `pipeline` is the pipeline around it, or NULL. Its
+ * channels are looked up already. In a pipeline, sources have as many chunks as the pipeline handles, and so
+ * have targets, which check_sizes has compared with them. Reports the first fault, and returns false after it.
  */
 static bool check_data(state_t *state, mscclpp_plan_op_t *op, const mscclpp_plan_op_t *pipeline)
 {
@@ -333,7 +342,8 @@ static bool check_data(state_t *state, mscclpp_plan_op_t *op, const mscclpp_plan
 
 /*
  * Checks an operation that signals, waits or flushes. A thread of the block handles each of its channels, so there
- * cannot be more channels than threads. Returns false after a fault.
+ * cannot be more channels than threads. A wait names a channel only once, since the threads would take each other's
+ * signals; a signal may name one several times. Returns false after a fault.
  */
 static bool check_signals(const state_t *state, const mscclpp_plan_op_t *op)
 {

@@ -40,7 +40,8 @@ enum {
 
 /*
  * Appends an event. Its key is `subject` (OF_...) with up to three numbers. `pipeline` is the pipeline around the
- * operation, or NULL. If there is no memory, sets that in the report, and the event is lost.
+ * operation, or NULL; mscclpp_plan_check_ops has checked that its unit and its number of chunks are not 0. If there is
+ * no memory, sets that in the report, and the event is lost; nothing is checked then.
  */
 static void add_event(list_t *list, mscclpp_plan_place_t place, const mscclpp_plan_op_t *op,
                       const mscclpp_plan_op_t *pipeline, int64_t change, uint64_t subject, uint64_t key1, uint64_t key2,
@@ -92,7 +93,8 @@ static uint64_t mix_items(uint64_t hash, const mscclpp_plan_item_t *items, uint3
 
 /*
  * Returns a number that is equal for all parts of one operation: a hash of what the operation does. The blocks of a
- * group share an operation, and each does one part.
+ * group share an operation, and each does one part. Files do not name groups, so like operations are taken for parts of
+ * one.
  */
 static uint64_t group_key(const mscclpp_plan_op_t *op)
 {
@@ -102,8 +104,9 @@ static uint64_t group_key(const mscclpp_plan_op_t *op)
 }
 
 /*
- * Lists what an operation signals, waits for, releases, acquires, meets others at, or does a part of.
- * mscclpp_plan_visit calls it for each operation.
+ * Lists what an operation signals, waits for, releases, acquires, meets others at, or does a part of. One that signals
+ * may do a part, too, so that is asked at the end. Parts are never in pipelines (check_ops.c). mscclpp_plan_visit calls
+ * it for each operation.
  */
 static void collect_events(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                            const mscclpp_plan_op_t *pipeline)
@@ -185,7 +188,8 @@ static bool is_same_key(const event_t *first, const event_t *second)
 /*
  * Checks the `count` events of one channel or semaphore, which are sorted by the turns of their pipelines: there must
  * be as many signals as waits, or releases as acquires, among those outside of pipelines and among those in pipelines
- * of each number of turns. Reports one fault at most.
+ * of each number of turns. Reports one fault at most, at the last wait or acquire, if there is one. Too many of these
+ * are a deadlock, as are equal numbers in pipelines of different turns; too few are invalid.
  */
 static void check_balance(const list_t *list, const event_t *first, size_t count)
 {
@@ -288,8 +292,9 @@ static void check_barrier(const list_t *list, const event_t *first, size_t count
 }
 
 /*
- * Checks the `count` events of one operation of a group: its parts must all be done, each equally often. Reports one
- * fault at most. If memory runs out, sets that in the report.
+ * Checks the `count` events of one operation of a group: its parts must all be done, each equally often. All events
+ * have the same number of parts, which is in their key, and the reader has checked that each part is below it. Reports
+ * one fault at most. If memory runs out, sets that in the report.
  */
 static void check_group(const list_t *list, const event_t *first, size_t count)
 {
@@ -341,6 +346,10 @@ static void check_reuse(void *context, mscclpp_plan_place_t place, mscclpp_plan_
     }
 }
 
+/*
+ * Sorting puts events with one key one after another. If memory ran out, events may be missing, and nothing is checked
+ * that needs all of them.
+ */
 void mscclpp_plan_check_together(mscclpp_plan_t *plan, mscclpp_plan_report_t *report)
 {
     list_t list = {plan, report, NULL, 0, 0};

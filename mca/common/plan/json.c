@@ -44,6 +44,7 @@ void mscclpp_plan_arena_free(mscclpp_plan_arena_t *arena)
     free(arena);
 }
 
+/* Takes memory from the newest piece only. What is left of older pieces stays unused. */
 void *mscclpp_plan_arena_get(mscclpp_plan_arena_t *arena, size_t count, size_t size)
 {
     const size_t head_size = (sizeof(piece_t) + ALIGN - 1) / ALIGN * ALIGN;
@@ -223,7 +224,10 @@ static int on_string(void *context, const unsigned char *text, size_t length)
     return value->text != NULL;
 }
 
-/* Adds an array or object, and opens it for the values that follow. Returns 1, or 0 with a reason, as on_* do. */
+/*
+ * Adds an array or object, and opens it for the values that follow. Returns 1, or 0 with a reason, as on_* do: there is
+ * no memory, too many values, or MSCCLPP_PLAN_MAX_DEPTH arrays and objects are open already.
+ */
 static int open_value(builder_t *builder, mscclpp_json_type_t type)
 {
     mscclpp_json_t *value = add_value(builder, type);
@@ -258,7 +262,10 @@ static int on_end_of_container(void *context)
     return 1;
 }
 
-/* yajl has read a key. Keeps it for the next value. Refuses a key that the object has already, and too many keys. */
+/*
+ * yajl has read a key. Keeps it for the next value. Refuses a key that the object has already, and too many keys. The
+ * innermost open value is the object, because yajl reports keys only within one.
+ */
 static int on_key(void *context, const unsigned char *text, size_t length)
 {
     enum { MAX_KEYS = 64 }; /* no object of a plan has nearly as many; a search for each key stays short */

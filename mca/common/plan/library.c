@@ -83,7 +83,10 @@ static void refuse(mscclpp_plan_file_t *file, const char *format, ...)
     }
 }
 
-/* Refuses a file for the worst finding of a report, notes aside. */
+/*
+ * Refuses a file for the worst finding of a report, notes aside; among equal ones for the first. Without such a
+ * finding, or if memory was short, the reason says only that.
+ */
 static void refuse_for(mscclpp_plan_file_t *file, const mscclpp_plan_report_t *report)
 {
     const mscclpp_plan_finding_t *worst = NULL;
@@ -120,7 +123,10 @@ typedef struct {
     bool has_plain_scratch;                /* some operation uses the scratch without packets */
 } survey_t;
 
-/* Notes that an operation accesses the chunks of `item` on rank `rank` without packets. */
+/*
+ * Notes that an operation accesses the chunks of `item` on rank `rank` without packets. Each block of all ranks has a
+ * number. Two blocks share one only in plans with more blocks than kernels have, which are refused afterwards.
+ */
 static void note_access(survey_t *survey, mscclpp_plan_place_t place, const mscclpp_plan_item_t *item, uint32_t rank,
                         bool writes)
 {
@@ -146,7 +152,10 @@ static void note_access(survey_t *survey, mscclpp_plan_place_t place, const mscc
     }
 }
 
-/* Notes what one source of an operation, or with `writes` one target, means for the plan as a whole. */
+/*
+ * Notes what one source of an operation, or with `writes` one target, means for the plan as a whole. file->chunks must
+ * be known and not 0.
+ */
 static void survey_item(survey_t *survey, mscclpp_plan_place_t place, const mscclpp_plan_item_t *item, bool are_packets,
                         bool writes)
 {
@@ -195,7 +204,8 @@ static void survey_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op
 }
 
 /*
- * Finds what a call has to know of the plan, and stores it in `file`. Refuses a plan without input and output.
+ * Finds what a call has to know of the plan, and stores it in `file`. Refuses a plan without input and output. The plan
+ * must have passed mscclpp_plan_check, since its numbers are used as indices.
  *
  * Packets may have to order other stores if a chunk is accessed by several blocks, of which one writes it: packets
  * could be what tells one block that the other is done. Where that is not found out, it counts as possible.
@@ -267,7 +277,8 @@ static void make_label(mscclpp_plan_file_t *file)
 
 /*
  * Reads one file, checks it without a simulation, and notes what calls have to know of it, or why it is refused. Sets
- * file->plan unless the file cannot be read.
+ * file->plan unless the file cannot be read. A file with a refusal or without a plan is never used. Called under the
+ * lock.
  */
 static void read_and_check(mscclpp_plan_file_t *file)
 {
@@ -306,7 +317,8 @@ static void read_and_check(mscclpp_plan_file_t *file)
 
 /*
  * Reads a file and appends it to the library, unless the library has a file of the same content. A file that is refused
- * is appended, too. Logs a file that is left out because the list is full or memory is.
+ * is appended, too. A digest of 0 means that the file could not be read, so it equals no other. Logs a file that is
+ * left out because the list is full or memory is. Called under the lock.
  */
 static void add_file(mscclpp_plan_library_t *library, const char *path)
 {
@@ -399,7 +411,7 @@ int mscclpp_plan_library_load(mscclpp_plan_library_t *library, mscclpp_plan_file
     }
     *files_p = library->files;
     pthread_mutex_unlock(&lock);
-    return library->count;
+    return library->count; /* never changes after the first load */
 }
 
 const char *mscclpp_plan_library_misfit(const mscclpp_plan_file_t *file, bool on_twin)
@@ -419,8 +431,10 @@ static bool has_rule(const mscclpp_plan_report_t *report, const char *rule)
 }
 
 /*
- * Simulates a plan, and finds out whether its packets have to order other stores; where that stays open, they have to.
- * With `is_full`, simulates all launches, and refuses the plan for what that finds; else simulates one launch.
+ * Simulates a plan, and finds out whether its packets have to order other stores. Where that stays open, file->orders
+ * stays as survey_plan has set it: they have to. It stays open if the simulation finds a fault, which includes a plan
+ * that is too large for it, or lacks memory. With `is_full`, simulates all launches, and refuses the plan for what that
+ * finds; else simulates one launch, and ignores its faults. Called under the lock.
  */
 static void simulate(mscclpp_plan_file_t *file, bool is_full)
 {

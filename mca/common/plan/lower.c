@@ -101,7 +101,7 @@ uint32_t mscclpp_plan_block_chunks(const mscclpp_plan_t *plan)
 
 /*
  * Appends an item to the program: the chunks of `item`, in the buffer of its type on rank `rank`. The scratch counts as
- * one block of any number of chunks.
+ * one block of any number of chunks. Other blocks have at least one chunk, else mscclpp_plan_check refuses the item.
  */
 static void add_item(lowering_t *state, const mscclpp_plan_item_t *item, uint32_t rank, bool are_packets)
 {
@@ -159,7 +159,7 @@ static bool is_same_item(const mscclpp_plan_item_t *first, const mscclpp_plan_it
 
 /*
  * Lowers the puts of an operation to other nodes: steps that ask the proxy for them. Successive puts of one size become
- * one step.
+ * one step. Each put has its own channel: mscclpp_plan_check has checked that channel i leads to the rank of target i.
  */
 static void lower_port_puts(lowering_t *state, const mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape)
 {
@@ -215,8 +215,8 @@ static void lower_pairs(lowering_t *state, const mscclpp_plan_op_t *op, const ms
 }
 
 /*
- * Lowers an operation that combines its sources and writes the result to its targets. Targets on other nodes are left
- * out here.
+ * Lowers an operation that combines its sources and writes the result to its targets on this node. If all targets are
+ * on other nodes, the step only waits for its sources, which are packets then (rppkt).
  */
 static void lower_combination(lowering_t *state, const mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape)
 {
@@ -247,8 +247,8 @@ uint32_t mscclpp_plan_slot(const mscclpp_plan_t *plan, uint32_t rank, mscclpp_pl
 }
 
 /*
- * Appends one step that asks the proxy for `step_code` on all port channels of an operation that lead to other nodes;
- * none if no channel does. Nobody waits for a signal over a channel without a pair, so none is sent.
+ * Appends one step that asks the proxy for `step_code`, a signal or a flush, on all port channels of an operation that
+ * lead to other nodes; none if no channel does. Nobody waits for a signal over a channel without a pair: none is sent.
  */
 static void lower_proxy_requests(lowering_t *state, const mscclpp_plan_op_t *op, uint32_t step_code)
 {
@@ -577,6 +577,7 @@ bool mscclpp_plan_chunk_bytes(const mscclpp_plan_t *plan, uint64_t block_bytes, 
     }
     chunk_bytes = (block_bytes + crossing.chunks - 1) / crossing.chunks;
     chunk_bytes = (chunk_bytes + unit - 1) / unit * unit;
+    /* A block of whole chunks only has no end that an operation must not cross. */
     if (chunk_bytes * crossing.chunks != block_bytes) {
         mscclpp_plan_visit(plan, check_crossing, &crossing);
     }

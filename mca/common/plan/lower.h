@@ -18,7 +18,7 @@ typedef struct {
 } mscclpp_plan_program_t;
 
 /*
- * Makes the program of one rank from a plan without faults.
+ * Makes the program of one rank from a plan without faults: its numbers are used as indices without further checks.
  *
  * far_ranks[r] says that rank r is on another node, so its memory is out of reach; NULL: no rank is. Channels to such
  * ranks must be port channels. Between ranks of one node, blocks do the work that the plan gives to a proxy.

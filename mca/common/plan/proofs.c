@@ -64,7 +64,10 @@ bool mscclpp_plan_proof_is_kept(const mscclpp_plan_t *plan, const char *kind)
     if (fd < 0) {
         return false;
     }
-    /* A file that others can write proves nothing. */
+    /*
+     * Only a plain file of this user that nobody else can write proves anything. It is looked at by its descriptor, so
+     * that it cannot be exchanged meanwhile; O_NONBLOCK and O_NOFOLLOW keep pipes and links from doing harm.
+     */
     if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid() &&
         (status.st_mode & (S_IWGRP | S_IWOTH)) == 0) {
         length = read(fd, kept_line, sizeof(kept_line) - 1);

@@ -120,7 +120,10 @@ static bool read_block(mscclpp_plan_reader_t *reader, const mscclpp_json_t *obje
     return ops != NULL && mscclpp_plan_read_ops(reader, ops, false, &block->ops, &block->op_count);
 }
 
-/* Reads one group of ranks, `object`, out of an entry for switch channels, whose groups share one buffer type. */
+/*
+ * Reads one group of ranks, `object`, out of an entry for switch channels, whose groups share the buffer type that the
+ * entry names. Whether the ranks exist is checked later (check.c).
+ */
 static bool read_group(mscclpp_plan_reader_t *reader, const mscclpp_json_t *entry, const mscclpp_json_t *object,
                        mscclpp_plan_group_t *group)
 {
@@ -140,7 +143,10 @@ static bool read_group(mscclpp_plan_reader_t *reader, const mscclpp_json_t *entr
     return true;
 }
 
-/* Reads an entry for switch channels. Each of its groups of ranks becomes one switch channel of the rank. */
+/*
+ * Reads an entry for switch channels. Each of its groups of ranks becomes one switch channel of the rank, after those
+ * of earlier entries.
+ */
 static bool read_switch(mscclpp_plan_reader_t *reader, const mscclpp_json_t *entry, mscclpp_plan_rank_t *rank)
 {
     const mscclpp_json_t *groups =
@@ -208,7 +214,10 @@ static bool read_channels(mscclpp_plan_reader_t *reader, const mscclpp_json_t *o
     return true;
 }
 
-/* Reads a remote buffer: its rank, its type, and the channel types it may be accessed over. */
+/*
+ * Reads a remote buffer: its rank, its type, and the channel types it may be accessed over. Whether the rank exists is
+ * checked later (check.c).
+ */
 static bool read_remote(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_remote_t *remote)
 {
     const mscclpp_json_t *types;

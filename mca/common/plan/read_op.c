@@ -74,7 +74,10 @@ static bool read_items(mscclpp_plan_reader_t *reader, const mscclpp_json_t *obje
     return true;
 }
 
-/* Reads which part of the operation this block does. Without a "tbg_info" the block does all of it. */
+/*
+ * Reads which part of the operation this block does. Without a "tbg_info" the block does all of it, and tbg_size stays
+ * 0. With one, tb_id is below tbg_size, on which all users of the two numbers rely.
+ */
 static bool read_group(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_op_t *op)
 {
     bool is_valid = true;
@@ -94,7 +97,10 @@ static bool read_group(mscclpp_plan_reader_t *reader, const mscclpp_json_t *obje
     return true;
 }
 
-/* Reads a pipeline: the size of a turn, and the operations of its body. Pipelines cannot be nested. */
+/*
+ * Reads a pipeline: the size of a turn, and the operations of its body. Pipelines cannot be nested, which also bounds
+ * the recursion over read_op.
+ */
 static bool read_pipeline(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, bool in_pipeline,
                           mscclpp_plan_op_t *op)
 {
@@ -115,7 +121,10 @@ static bool read_pipeline(mscclpp_plan_reader_t *reader, const mscclpp_json_t *o
     return mscclpp_plan_read_ops(reader, body, true, &op->body, &op->body_count);
 }
 
-/* Reads one operation. Keys that its kind does not use are read, too, and ignored later. */
+/*
+ * Reads one operation. Keys that its kind does not use are read, too, and ignored later. Until its kind is known,
+ * findings name the operation as the file does.
+ */
 static bool read_op(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, bool in_pipeline,
                     mscclpp_plan_op_t *op)
 {
@@ -168,6 +177,7 @@ static bool read_op(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object,
     return op->kind != MSCCLPP_PLAN_OP_PIPELINE || read_pipeline(reader, object, in_pipeline, op);
 }
 
+/* Each operation in turn becomes the reader's place. After a failure it stays there; else the caller's is restored. */
 bool mscclpp_plan_read_ops(mscclpp_plan_reader_t *reader, const mscclpp_json_t *array, bool in_pipeline,
                            mscclpp_plan_op_t **ops_p, uint32_t *count_p)
 {

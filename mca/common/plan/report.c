@@ -49,6 +49,7 @@ static void make_printable(char *text)
     }
 }
 
+/* A fault counts even if there is no room for it, so that the plan is refused all the same. */
 bool mscclpp_plan_add_finding(mscclpp_plan_report_t *report, mscclpp_plan_kind_t kind, const char *rule,
                               mscclpp_plan_place_t place, const char *format, ...)
 {

@@ -11,8 +11,10 @@ typedef struct {
 } slice_t;
 
 /*
- * Returns which elements of `size` chunks a block moves now: those of a turn of a pipeline, its part in a group of
- * blocks, or all.
+ * Returns which elements of an item of `size` chunks a block moves now: those of a turn of a pipeline, its part in a
+ * group of blocks, or all. An item in a pipeline has as many chunks as the pipeline handles, so only its last turn may
+ * have fewer elements than the others. If the elements do not divide evenly among a group's blocks, the first blocks
+ * take one more each.
  */
 static slice_t slice_of(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                         uint32_t size)
@@ -36,7 +38,9 @@ static slice_t slice_of(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *blo
 
 /*
  * Returns the index of the cell for element `first_element` of an item on rank `rank_number`. Packets take two cells
- * each. Launches use the halves of the scratch in turn.
+ * each. Launches use the halves of the scratch in turn, the first launch the first half. The caller counts on from the
+ * cell that is returned: where scratch chunks wrap around, a turn of a pipeline never reaches over their end
+ * (wrap_bytes in simulate.c).
  */
 static size_t first_cell_of(const mscclpp_sim_t *sim, uint32_t launch, uint32_t rank_number,
                             const mscclpp_plan_item_t *item, uint64_t first_element, bool are_packets)
@@ -66,7 +70,10 @@ static mscclpp_sim_map_t thread_map_of(const mscclpp_plan_op_t *op, const mscclp
                : MSCCLPP_SIM_PLAIN;
 }
 
-/* Tells whether a proxy moves the operation's data in place of the block, because its targets are reached by ports. */
+/*
+ * Tells whether a proxy moves the operation's data in place of the block, because its targets are reached by ports. The
+ * first target stands for all: an operation that puts over ports has targets of peers only.
+ */
 static bool is_done_by_proxy(const mscclpp_plan_op_t *op)
 {
     return op->channel_type == MSCCLPP_PLAN_PORT && op->dst_count > 0 && op->dst[0].where == MSCCLPP_PLAN_REMOTE;
@@ -109,8 +116,9 @@ bool mscclpp_sim_source_covers(const mscclpp_sim_t *sim, const mscclpp_sim_block
 }
 
 /*
- * Makes what the `length` packets of one operation tell: all that the block's threads know. The caller releases it
- * after the operation. Returns NULL if there is no memory.
+ * Makes what the `length` packets of one operation tell: all that the block's threads know. In actor->thread, `strong`
+ * is not a clock: it says how many threads know the entry. The caller holds one reference, and releases it after the
+ * operation; each cell that gets a packet holds another one. Returns NULL if there is no memory.
  */
 static mscclpp_sim_packet_t *new_packet(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, uint64_t length)
 {
@@ -216,7 +224,10 @@ static uint32_t sender_of(const mscclpp_sim_t *sim, const mscclpp_sim_packet_t *
     return sim->proxies[sim->index_of_agent[packet->agent]].actor.events[packet->clock].block;
 }
 
-/* Lets the receiver of one source of an operation learn from its packets, all of which are there, run by run. */
+/*
+ * Lets the receiver of one source of an operation learn from its packets, all of which are there, run by run. A run
+ * ends where the packets of another operation begin: packets of one operation share one record (cell->packet).
+ */
 static void learn_from_source(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, size_t first_cell, uint64_t count)
 {
     packet_run_t run = {NULL, 0, 0, 0, true};
@@ -298,7 +309,10 @@ static void write_item(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const msc
     }
 }
 
-/* Carries out an operation that copies source i to target i, pair by pair. Packets that it reads must be there. */
+/*
+ * Carries out an operation that copies source i to target i, pair by pair. Packets that it reads must be there. The
+ * block learns from a source's packets before it makes its own, since these tell what it has learnt.
+ */
 static void move_pairs(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                        const mscclpp_plan_shape_t *shape, mscclpp_sim_map_t map)
 {

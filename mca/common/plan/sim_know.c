@@ -82,7 +82,10 @@ void mscclpp_sim_learn(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const msc
     actor->has_later = true;
 }
 
-/* Adds a fact to a list. There is one for each thread, with its latest clock. */
+/*
+ * Adds a fact to a list. There is one for each thread of each actor, with its latest clock: it implies all earlier
+ * ones. If memory runs out, the fact is lost and the run ends.
+ */
 static void add_fact(mscclpp_sim_t *sim, mscclpp_sim_facts_t *facts, mscclpp_sim_fact_t fact)
 {
     enum { MAX_FACTS = 256 }; /* further ones are dropped: the simulation may then report a race where there is none */
@@ -146,7 +149,10 @@ void mscclpp_sim_tell_packet(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *acto
     }
 }
 
-/* Tells whether the thread at `position` has learnt from packets that an earlier access is done. */
+/*
+ * Tells whether the thread at `position` has learnt from packets that an earlier access is done. Facts are about the
+ * threads of packet operations, so only accesses with that map can be among them.
+ */
 static bool has_fact(const mscclpp_sim_actor_t *actor, const mscclpp_sim_access_t *earlier, uint32_t position)
 {
     if (position >= actor->fact_threads || earlier->map != MSCCLPP_SIM_PACKET) {

@@ -36,6 +36,10 @@ static void set_inputs(mscclpp_sim_t *sim, uint32_t rank_number, uint32_t launch
     mscclpp_sim_meet(sim, &rank->actor);
 }
 
+/*
+ * Sets inputs once more after the last launch, although nothing uses them. These writes are checked like all others, so
+ * they show whether peers or proxies still access the buffers.
+ */
 void mscclpp_sim_launch(mscclpp_sim_t *sim, uint32_t rank_number)
 {
     mscclpp_sim_rank_t *rank = &sim->ranks[rank_number];
@@ -64,7 +68,8 @@ void mscclpp_sim_launch(mscclpp_sim_t *sim, uint32_t rank_number)
 
 /*
  * Does what the application of a rank does after a launch: reads the output. Reports the first element that is not what
- * the collective has to yield. Says nothing of results after a race, or if the collective defines none.
+ * the collective has to yield. Says nothing of results after a race, or if the collective defines none. The whole
+ * output is read even then, because these reads show whether peers and proxies are still writing to it.
  */
 static void check_results(mscclpp_sim_t *sim, uint32_t rank_number)
 {
@@ -97,6 +102,7 @@ static void check_results(mscclpp_sim_t *sim, uint32_t rank_number)
     }
 }
 
+/* The application learns what its rank's own blocks know. Of its peers it learns nothing else. */
 bool mscclpp_sim_end_launch(mscclpp_sim_t *sim, uint32_t rank_number)
 {
     mscclpp_sim_rank_t *rank = &sim->ranks[rank_number];

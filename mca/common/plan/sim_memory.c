@@ -12,8 +12,9 @@ enum {
 };
 
 /*
- * For a plan in place: moves the start of a rank's input or output, so that the smaller one lies in the larger one. The
- * rank's input has `in_chunks` chunks, and its output `out_chunks`.
+ * For a plan in place: moves the start of a rank's input or output, so that the smaller one lies in the larger one, at
+ * the part of this rank. The rank's input has `in_chunks` chunks, and its output `out_chunks`. The cells that the moved
+ * one had before stay unused. For collectives that MPI does not have, nothing is moved.
  */
 static void overlay_buffers(mscclpp_sim_t *sim, uint32_t rank_number, uint64_t in_chunks, uint64_t out_chunks)
 {
@@ -102,7 +103,8 @@ static bool is_application(const mscclpp_sim_t *sim, uint32_t agent)
 /*
  * Reports two accesses of one cell that nothing orders: the actor's current one, and an earlier one. `earlier_writes`
  * and `writes` say which of them are writes. With `is_over_packet`, the current one overwrites a packet, which its
- * reader may then miss. After MAX_FAULTS faults, races are only counted.
+ * reader may then miss. If the current one is by an application, the finding is at the place of the earlier one, which
+ * is the plan's. After MAX_FAULTS faults, races are only counted.
  */
 static void report_race(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, const mscclpp_sim_access_t *earlier,
                         bool earlier_writes, bool writes, size_t cell, bool is_over_packet)
@@ -179,8 +181,9 @@ static void check_after_write(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *act
 }
 
 /*
- * Adds a read to those of a cell since its last write. It replaces an earlier read of the same actor if whatever is
- * ordered after this read is ordered after that one, too, so that the list stays short.
+ * Adds a read to those of a cell since its last write. To keep the list short, it replaces an earlier read of the same
+ * actor if whatever is ordered after this read is ordered after that one, too. That is so if all threads have met since
+ * (`synced`), or if the same thread made both.
  */
 static void add_read(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, mscclpp_sim_cell_t *cell, uint32_t position,
                      mscclpp_sim_map_t map)
@@ -210,7 +213,10 @@ static void add_read(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, msccl
     cell->reads[cell->read_count++] = access;
 }
 
-/* Reports a read of a cell that nothing has written in this launch. Applications may read such cells. */
+/*
+ * Reports a read of a cell that nothing has written in this launch. Applications may read such cells, as they look at
+ * the whole output; check_results says what is wrong with it. After MAX_FAULTS faults nothing is reported.
+ */
 static void check_defined(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell_index)
 {
     const mscclpp_sim_cell_t *cell = &sim->cells[cell_index];
@@ -255,8 +261,9 @@ mscclpp_sim_value_t mscclpp_sim_read_packet(mscclpp_sim_t *sim, mscclpp_sim_acto
 }
 
 /*
- * Writes a cell. Reports earlier accesses that nothing orders before the write. `packet` is what the packet tells, to
- * which the cell gets a reference; it is NULL for a plain store.
+ * Writes a cell. Reports earlier accesses that nothing orders before the write: the last write, and the reads since,
+ * which are forgotten then. `packet` is what the packet tells, to which the cell gets a reference; it is NULL for a
+ * plain store.
  */
 static void write(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell_index, uint32_t position,
                   mscclpp_sim_map_t map, mscclpp_sim_value_t value, mscclpp_sim_packet_t *packet)

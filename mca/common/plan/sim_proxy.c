@@ -4,6 +4,7 @@
 
 #include "mca/common/plan/sim.h"
 
+/* What the block knows is copied now, since the block learns more before the proxy acts. */
 void mscclpp_sim_push(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, uint32_t channel, mscclpp_sim_entry_t entry)
 {
     mscclpp_sim_proxy_t *proxy = &sim->ranks[block->rank].proxies[channel];
@@ -28,6 +29,7 @@ void mscclpp_sim_push(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, uint32_t c
     }
 }
 
+/* If memory runs out, the signal or what it tells is lost, and the run ends. */
 void mscclpp_sim_deliver(mscclpp_sim_t *sim, uint32_t rank_number, int type, uint32_t channel,
                          mscclpp_sim_signal_t signal)
 {
@@ -62,8 +64,9 @@ void mscclpp_sim_deliver(mscclpp_sim_t *sim, uint32_t rank_number, int type, uin
 }
 
 /*
- * Moves the packets of a request as they are: their flags go with them. Cells without a packet of its launch are read
- * and not moved, as the receiver would not take them for packets.
+ * Moves the packets of a request as they are: their flags go with them. Cells without a packet of the request's launch
+ * are read and not moved, as the receiver would not take them for packets. The proxy has one thread, which reads
+ * packets as plain data: it does not wait for them, so what they tell orders nothing for it.
  */
 static void move_raw(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy, const mscclpp_sim_entry_t *entry)
 {
@@ -93,6 +96,7 @@ static void move_raw(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy, const msccl
     mscclpp_sim_packet_release(packet);
 }
 
+/* The proxy first learns what the block knew when it asked. So it acts after whatever the block had done. */
 bool mscclpp_sim_proxy_step(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy)
 {
     mscclpp_sim_entry_t *entry;

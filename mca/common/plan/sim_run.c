@@ -190,8 +190,9 @@ static bool run_once_each(mscclpp_sim_t *sim, uint64_t *random, uint32_t *order)
 }
 
 /*
- * Runs all launches, until nothing moves or there are many faults. Reports a deadlock if a rank has not ended by then.
- * `random` is as in mscclpp_sim_run.
+ * Runs all launches, until nothing moves, memory runs out, or there are MAX_FAULTS faults. Reports a deadlock if
+ * nothing moves and a rank has not ended; after many faults or without memory that would say nothing. `random` is as in
+ * mscclpp_sim_run.
  */
 static void run(mscclpp_sim_t *sim, uint64_t random)
 {

@@ -6,7 +6,8 @@
 
 /*
  * Raises the block's clock for an operation that can be done now, and notes it as what the block does at that clock.
- * `outer` is the operation itself, or the pipeline around it. Returns false if there is no memory.
+ * `outer` is the operation itself, or the pipeline around it. For a barrier that is when the block arrives. Returns
+ * false, with nothing changed, if there is no memory.
  */
 static bool begin_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *outer)
 {
@@ -49,7 +50,7 @@ static void check_waiter(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const m
     inbox->last_wait = (mscclpp_sim_access_t){block->actor.agent, block->actor.clock, i, MSCCLPP_SIM_ALONE, false};
 }
 
-/* Takes one signal from each channel of a wait. All of them are there. */
+/* Takes one signal from each channel of a wait. All of them are there. The block learns what their senders knew. */
 static void take_signals(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->channel_count; ++i) {
@@ -128,8 +129,9 @@ static bool is_acquire_ready(const mscclpp_sim_t *sim, const mscclpp_sim_block_t
 }
 
 /*
- * Acquires all semaphores of an operation. What exceeds the initial value comes from releases, in their order, and the
- * block learns what the releaser knew.
+ * Acquires all semaphores of an operation; is_acquire_ready must have said that it can. What exceeds the initial value
+ * comes from releases, in their order: acquire number initial_value + n takes what release n knew, and frees it. As the
+ * value was above 0, that release has happened.
  */
 static void acquire(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
@@ -148,7 +150,10 @@ static void acquire(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclp
     }
 }
 
-/* Releases all semaphores of an operation. Each release tells its acquire what all releasers so far knew. */
+/*
+ * Releases all semaphores of an operation. Each release tells its acquire what all releasers so far knew. If memory
+ * runs out, the run ends (sim->no_memory); the two lists have their old capacity then, though one may be longer.
+ */
 static void release(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->semaphore_count; ++i) {
@@ -182,7 +187,9 @@ static void release(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclp
 
 /*
  * Lets a block arrive at a barrier, or look again whether it is open. Returns true if the block may go on. The last
- * block to arrive opens the barrier: all blocks there then know what each of them knew.
+ * block to arrive opens the barrier: all blocks there then know what each of them knew. The others go on when they are
+ * stepped next. A block that has gone on may be back at the same barrier before they are, so those for which it is open
+ * already are not counted again.
  */
 static bool arrive_at_barrier(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
@@ -254,8 +261,9 @@ static void advance(const mscclpp_plan_op_t *outer, mscclpp_sim_block_t *block)
 }
 
 /*
- * Begins a pipeline if the block is at one and not in it yet. Returns true if it was; then the step is done. A pipeline
- * without operations is skipped.
+ * Begins a pipeline if the block is at one and not in it yet. Returns true if it was; then the step is done. There are
+ * as many turns as it takes to go through the chunks, of which the last may be shorter. sim->cell_size divides every
+ * pipeline's unit. A pipeline without operations is skipped.
  */
 static bool begin_pipeline(const mscclpp_sim_t *sim, const mscclpp_plan_op_t *outer, mscclpp_sim_block_t *block)
 {
@@ -297,7 +305,9 @@ static bool is_ready(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const msccl
 
 /*
  * Carries out operation `op` of a block; `outer` is the same one, or the pipeline around it. Returns false if it has to
- * wait, or if there is no memory; nothing has changed then, except that the block may have arrived at a barrier.
+ * wait, or if there is no memory; nothing has changed then, except that the block may have arrived at a barrier. The
+ * clock is raised only when the operation is carried out. For a block that waits at a barrier, it was raised on
+ * arrival.
  */
 static bool step_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *outer,
                     const mscclpp_plan_op_t *op)

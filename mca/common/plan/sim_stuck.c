@@ -73,7 +73,11 @@ static bool provides_release(const mscclpp_sim_t *sim, uint32_t rank_number, con
     return false;
 }
 
-/* Tells whether an operation may send packets to source `operand_index` of a block's operation. */
+/*
+ * Tells whether an operation may send packets to source `operand_index` of a block's operation: whether it sends some
+ * to chunks of that source on the waiter's rank, or to such chunks over any switch channel. Packets lie only in
+ * scratch, so the buffers need not be compared. Which part of a chunk the packets are for is not looked at.
+ */
 static bool provides_packets(const mscclpp_sim_t *sim, uint32_t rank_number, const mscclpp_plan_op_t *op,
                              const mscclpp_sim_block_t *waiter, uint32_t operand_index)
 {
@@ -95,7 +99,8 @@ static bool provides_packets(const mscclpp_sim_t *sim, uint32_t rank_number, con
 
 /*
  * Writes to `text` which operation comes first, in the order of blocks, that is still to be done and provides what the
- * waiting block needs, or that there is none. Returns whether there is one.
+ * waiting block needs, or that there is none. In a pipeline that a block is in, all operations count as still to be
+ * done. Returns whether there is one.
  */
 static bool find_provider(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *waiter, uint32_t operand_index,
                           provides_fn_t provides, char *text, size_t size)
@@ -157,7 +162,10 @@ static void explain_wait(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *bl
     }
 }
 
-/* Explains an acquire: the first semaphore that is at 0, and who would release it. */
+/*
+ * Explains an acquire: the first semaphore that is at 0, and who would release it. Adds no line if none is at 0, which
+ * can be if the acquire needs one several times.
+ */
 static void explain_acquire(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                             const char *place)
 {

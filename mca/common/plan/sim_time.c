@@ -23,8 +23,10 @@ static double rate_of(double block_rate, double gpu_rate, uint32_t blocks)
 }
 
 /*
- * Returns the time in microseconds that a block needs to move an operation's data; 0 if the proxy does that. Peers are
- * served one after another, each at a link's rate. Packets take twice the bytes.
+ * Returns the time in microseconds that a block needs to move an operation's data; 0 if the proxy does that. Own memory
+ * and peers are served one after another, peers at a link's rate. All blocks of the rank count as busy, so each gets at
+ * most an even share of the GPU's rates. Packets take twice the bytes. In a pipeline, the bytes are those of a full
+ * turn.
  */
 static double data_cost(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                         const mscclpp_plan_shape_t *shape)

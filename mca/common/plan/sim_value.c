@@ -94,6 +94,7 @@ bool mscclpp_sim_expected_value(const mscclpp_sim_t *sim, uint32_t rank, uint64_
     mscclpp_sim_get_shape(sim->plan, rank, &in_size, &out_size);
     in_size *= sim->cells_per_chunk;
     out_size *= sim->cells_per_chunk;
+    /* No divisor is 0: the position lies in the output, and mscclpp_plan_check has checked that the counts fit. */
     switch (sim->plan->collective) {
     case MSCCLPP_PLAN_ALLREDUCE:
         *value_p = over_all_ranks(sim, position, launch);
@@ -124,8 +125,8 @@ static bool is_same_value(mscclpp_sim_value_t x, mscclpp_sim_value_t y)
 }
 
 /*
- * Describes a value that is a single input, of any rank, position and launch up to the next one. Returns false if it is
- * none.
+ * Describes a value that is a single input, of any rank, position and launch up to the next one, whose inputs the
+ * application may have written already. Later launches are tried first. Returns false if it is none.
  */
 static bool describe_one_input(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, uint32_t launch, char *text,
                                size_t size)

@@ -48,7 +48,10 @@ static uint64_t common_divisor(uint64_t first, uint64_t second)
     return first;
 }
 
-/* Notes what one operation means for the sizes to be simulated. mscclpp_plan_visit calls it for each operation. */
+/*
+ * Notes what one operation means for the sizes to be simulated. mscclpp_plan_visit calls it for each operation, for a
+ * pipeline itself and then for those of its body, with it as `pipeline`.
+ */
 static void survey_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                       const mscclpp_plan_op_t *pipeline)
 {
@@ -79,7 +82,10 @@ static void survey_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op
     }
 }
 
-/* Returns the bytes of the largest chunk that the plan's range of messages allows. */
+/*
+ * Returns the bytes of the largest chunk that the plan's range of messages allows. The size of a message is that of the
+ * input, but of the output for an all-gather or if there is no input. Rank 0 stands for all.
+ */
 static uint64_t largest_chunk(const mscclpp_plan_t *plan)
 {
     uint64_t in_chunks = 0, out_chunks = 0;
@@ -157,7 +163,8 @@ static int choose_sizes(const survey_t *survey, mscclpp_plan_report_t *report, s
 
 /*
  * Simulates one size in one order of steps, which `random` picks (see mscclpp_sim_run). Adds faults to the report, and
- * the run to the statistics.
+ * the run to the statistics. Buffers that are too large count as a fault; a lack of memory is noted in the report
+ * alone.
  */
 static void run(const survey_t *survey, const mscclpp_plan_sim_options_t *options, const size_case_t *size,
                 uint64_t random, mscclpp_plan_report_t *report, mscclpp_plan_sim_stats_t *stats)

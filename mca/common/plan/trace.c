@@ -42,8 +42,8 @@ typedef struct {
 } movers_t;
 
 /*
- * Counts the port channels over which an operation moves data, unless an earlier operation has used them.
- * mscclpp_plan_visit calls it for each operation.
+ * Counts the port channels over which an operation moves data, except those that an earlier operation has moved data
+ * over. mscclpp_plan_visit calls it for each operation.
  */
 static void note_movers(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                         const mscclpp_plan_op_t *pipeline)

@@ -18,7 +18,10 @@ typedef struct {
 
 _Static_assert(MSCCLPP_DEV_MAX_RANKS <= 64, "a word has a bit for each rank of a node");
 
-/* Checks the application's arguments, and adds the peers to the card that all ranks compare. Logs a fault. Local. */
+/*
+ * Checks the application's arguments, and adds the peers to the card that all ranks compare. Logs the first fault, and
+ * returns MSCCLPP_ERR_INVALID. Local. Whether the peers name this rank, too, only the comparison of all cards can tell.
+ */
 static mscclpp_status_t check_arguments(const mscclpp_user_t *user, int peer_count, const int *peers, int per_peer,
                                         card_t *card)
 {
@@ -49,7 +52,11 @@ static mscclpp_status_t check_arguments(const mscclpp_user_t *user, int peer_cou
 
 /*
  * Checks that the cards of all ranks, by rank, fit one another: no rank has failed, all ask for the same kind and
- * number of channels, and all peers name one another. All ranks find the same, and log it.
+ * number of channels, memory channels join ranks of one node only, and all peers name one another. All ranks compare
+ * the same cards in the same order, so they return the same status. All log the first fault, except that a rank does
+ * not log its own failure here.
+ *
+ * Failures come first: a card without one names only existing ranks, because check_arguments has accepted them.
  */
 static mscclpp_status_t compare_cards(const mscclpp_user_t *user, const card_t *cards)
 {
@@ -94,8 +101,8 @@ static mscclpp_status_t compare_cards(const mscclpp_user_t *user, const card_t *
 }
 
 /*
- * Exchanges the cards of all ranks, and checks that they fit one another. Collective. If a rank has no memory for them,
- * the exchange fails on all.
+ * Exchanges the cards of all ranks, and checks that they fit one another. Collective, with the same status on all
+ * ranks. A rank that has no memory for the cards passes NULL to the exchange, which then fails on all.
  */
 static mscclpp_status_t agree_on_peers(const mscclpp_user_t *user, card_t *card)
 {
@@ -109,7 +116,10 @@ static mscclpp_status_t agree_on_peers(const mscclpp_user_t *user, card_t *card)
     return status;
 }
 
-/* Frees the structure with its lists, also one that was filled in only in part. Ports and counters are not in it. */
+/*
+ * Frees the structure with its lists, also one that was filled in only in part. The ports, or the counters of memory
+ * channels, must be gone already.
+ */
 static void free_channels(mscclpp_user_channels_t *channels)
 {
     if (channels->expected != NULL) {
@@ -119,7 +129,10 @@ static void free_channels(mscclpp_user_channels_t *channels)
     free(channels);
 }
 
-/* Copies the list of peers, and allocates `expected` in device memory. The caller frees both, also after an error. */
+/*
+ * Copies the list of peers, and allocates `expected` in device memory: a zeroed word for each channel, none without
+ * peers. free_channels frees both, also after an error.
+ */
 static mscclpp_status_t allocate_lists(mscclpp_user_channels_t *channels, const int *peers)
 {
     const size_t count = (size_t)channels->peer_count * (size_t)channels->per_peer;
@@ -165,6 +178,7 @@ mscclpp_status_t mscclpp_user_channels_create(mscclpp_user_memory_t *memory, msc
     channels->is_port = is_port;
     channels->peer_count = peer_count;
     channels->per_peer = per_peer;
+    /* The call below tells the other ranks if this fails here. They have agreed to go on, and would wait. */
     status = allocate_lists(channels, peers);
     if (is_port) {
         status = mscclpp_user_ports_create(channels, status);
@@ -185,7 +199,10 @@ mscclpp_status_t mscclpp_user_channels_create(mscclpp_user_memory_t *memory, msc
     return MSCCLPP_OK;
 }
 
-/* Removes the channels from the list of their team, and no longer counts them as users of their memory. */
+/*
+ * Removes the channels from the list of their team, which they must be in, and no longer counts them as users of their
+ * memory object, which must still be there.
+ */
 static void unlink_channels(mscclpp_user_channels_t *channels)
 {
     mscclpp_user_channels_t **link = &channels->user->channels;
@@ -241,7 +258,8 @@ int mscclpp_user_channels_count(const mscclpp_user_channels_t *channels)
 
 /*
  * Returns where the signals of `rank` on its channel `channel_index` to `owner` are counted, in the memory of `owner`
- * as this rank's kernels see it.
+ * as this rank's kernels see it. `owner` must be on this rank's node, as this rank and all peers of memory channels
+ * are.
  */
 static uint64_t *counter_of(const mscclpp_user_channels_t *channels, int owner, int rank, int channel_index)
 {
@@ -249,6 +267,7 @@ static uint64_t *counter_of(const mscclpp_user_channels_t *channels, int owner, 
            COUNTER_STEP * mscclpp_user_token(channels, rank, channel_index);
 }
 
+/* `index` is one of the channels', which only the caller can see to. */
 mscclpp_status_t mscclpp_user_channels_view(const mscclpp_user_channels_t *channels, int index,
                                             mscclpp_dev_user_channel_t *view)
 {

@@ -49,7 +49,7 @@ static mscclpp_status_t check_may_set(const mscclpp_user_channels_t *channels, i
 
 /*
  * Calls the application's handler for a request, and translates what it returns: 0, 1 to be called again, or anything
- * else for a failure. Runs in the proxy's thread.
+ * else for a failure, which fails the proxy and so all channels of the object. The proxy calls it under its lock.
  */
 static mscclpp_status_t call_handler(void *context, const mscclpp_dev_request_t *request)
 {
@@ -77,8 +77,10 @@ mscclpp_status_t mscclpp_user_channels_set_handler(mscclpp_user_channels_t *chan
 }
 
 /*
- * Carries out an item of a list, in the proxy's thread. Returns MSCCLPP_IN_PROGRESS if it has to be called again with
- * the same item; `done_parts` keeps a put from being repeated. The data of a put may still be under way afterwards.
+ * Carries out an item of a list: its put before its signal, so that whoever sees the signal sees the data, too. The
+ * proxy calls it under its lock. Returns MSCCLPP_IN_PROGRESS if the transport can take no more now; the caller then
+ * calls again with the same item, and `done_parts` keeps a put from being repeated. The data of a put may still be
+ * under way afterwards. check_item has checked the item's channel, type and offsets.
  */
 static mscclpp_status_t carry_out_item(mscclpp_user_list_t *list, const mscclpp_dev_request_t *item)
 {
@@ -115,7 +117,8 @@ static bool uses_link(const mscclpp_user_list_t *list, int peer_index)
 
 /*
  * Flushes the connections of all items, one after the other; puts over the other connections move on meanwhile. Returns
- * MSCCLPP_IN_PROGRESS, and goes on from there when it is called again, until all are flushed.
+ * MSCCLPP_IN_PROGRESS until all are flushed, and goes on where it was when it is called again. Each connection gets one
+ * ticket: once there is one, later calls only test it. Any other error ends the proxy, so nothing is reset then.
  */
 static mscclpp_status_t flush_links(mscclpp_user_list_t *list)
 {
@@ -141,9 +144,9 @@ static mscclpp_status_t flush_links(mscclpp_user_list_t *list)
 }
 
 /*
- * Carries out a list for one trigger, whose contents do not matter. Returns MSCCLPP_IN_PROGRESS, and goes on from there
- * when it is called again, until all items are done and their puts have left their sources. Then the list is ready for
- * the next trigger.
+ * Carries out a list for one trigger, whose contents do not matter. Returns MSCCLPP_IN_PROGRESS until all items are
+ * done and their puts have left their sources; the proxy calls it again, and it goes on where it was. At the end,
+ * resets the list for the next trigger. After any other error, the proxy never calls it again.
  */
 static mscclpp_status_t carry_out_list(void *context, const mscclpp_dev_request_t *request)
 {
@@ -169,8 +172,9 @@ static mscclpp_status_t carry_out_list(void *context, const mscclpp_dev_request_
 }
 
 /*
- * Checks what this rank can check of an item: its channel, its type, and that its bytes lie within both memories.
- * `number` is its position in the list, for messages. Logs a fault.
+ * Checks what this rank can check of an item: its channel, its type, that its bytes lie within both memories, and that
+ * an ADD goes to an aligned word. The proxy carries it out without further checks. `number` is the item's position in
+ * the list, for messages. Logs a fault.
  */
 static mscclpp_status_t check_item(const mscclpp_user_channels_t *channels, int number,
                                    const mscclpp_dev_request_t *item)
@@ -235,7 +239,7 @@ mscclpp_status_t mscclpp_user_channels_set_list(mscclpp_user_channels_t *channel
         free(list);
         return status;
     }
-    /* The proxy no longer uses the old list. */
+    /* The proxy no longer uses the old list: the handler is replaced, under the proxy's lock. */
     free(channels->ports->lists[index]);
     channels->ports->lists[index] = list;
     return MSCCLPP_OK;

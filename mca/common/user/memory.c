@@ -20,6 +20,7 @@ mscclpp_status_t mscclpp_user_memory_create(mscclpp_user_t *user, void *base, ui
                       user->oob.rank, (unsigned long long)bytes, (unsigned long long)MSCCLPP_DEV_PORT_REGION_MAX);
         status = MSCCLPP_ERR_INVALID;
     }
+    /* Called after a failure as well: the other ranks are in it, and learn of the failure there. */
     status = mscclpp_user_share_create(user, base, bytes, status, "memory for channels", &share);
     if (status != MSCCLPP_OK) {
         free(memory);

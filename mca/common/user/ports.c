@@ -33,7 +33,10 @@ static mscclpp_status_t report_no_memory(const mscclpp_user_t *user)
     return MSCCLPP_ERR_NO_MEMORY;
 }
 
-/* Destroys the transport and frees its tokens, as far as they are there. No peer may write to the tokens any more. */
+/*
+ * Destroys the transport and frees its tokens, as far as they are there. The transport goes first, because it uses the
+ * tokens until then; its connections and region must be gone already. No peer may write to the tokens any more.
+ */
 static void close_transport(const mscclpp_user_t *user, mscclpp_user_ports_t *ports)
 {
     if (ports->transport != NULL) {
@@ -49,8 +52,9 @@ static void close_transport(const mscclpp_user_t *user, mscclpp_user_ports_t *po
 }
 
 /*
- * Opens a transport whose `token_count` tokens lie in host memory if `on_host` is set, else in device memory. Sets
- * *flags_p to what it can do. After an error nothing of it is left.
+ * Opens a transport whose `token_count` tokens lie in pinned host memory if `on_host` is set, else in device memory.
+ * Sets *flags_p to what it can do. Fails for lack of that memory, or as the transport's `create` does, which returns
+ * MSCCLPP_ERR_NOT_SUPPORTED where it cannot be used. After an error nothing of it is left.
  */
 static mscclpp_status_t create_transport(const mscclpp_user_t *user, mscclpp_user_ports_t *ports,
                                          const mscclpp_transport_ops_t *ops, size_t token_count, bool on_host,
@@ -92,8 +96,10 @@ static mscclpp_status_t create_transport(const mscclpp_user_t *user, mscclpp_use
 }
 
 /*
- * Opens a transport. Its tokens lie in device memory if it can have them there, else in host memory. Returns
- * MSCCLPP_ERR_NOT_SUPPORTED if it cannot move device memory. After an error nothing of it is left.
+ * Opens a transport. Its tokens lie in device memory if it can have them there, else in host memory. Only an instance
+ * tells what the transport can do, so one with tokens on the host is opened first, and replaced if need be. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED if the transport cannot be used, cannot move device memory, or cannot have tokens in the
+ * only place that it takes. After an error nothing of it is left.
  */
 static mscclpp_status_t open_transport(const mscclpp_user_t *user, mscclpp_user_ports_t *ports,
                                        const mscclpp_transport_ops_t *ops, size_t token_count)
@@ -116,8 +122,10 @@ static mscclpp_status_t open_transport(const mscclpp_user_t *user, mscclpp_user_
 }
 
 /*
- * Opens the transport, the region and this rank's ends of connections, and fills in the card for its peers. Local. The
- * card is zeroed before. After an error the caller disconnects and closes the transport.
+ * Opens the transport, the region and this rank's ends of connections, and fills in the card for its peers, with an
+ * address for each of them. Local. The card is zeroed before, so key_length stays 0 if there is no memory. The region
+ * comes before the addresses, as transports ask (region_create in transport.h). After an error the caller disconnects
+ * and closes the transport.
  */
 static mscclpp_status_t open_and_fill_card(mscclpp_user_channels_t *channels, const mscclpp_transport_ops_t *ops,
                                            card_t *card)
@@ -152,8 +160,9 @@ static mscclpp_status_t open_and_fill_card(mscclpp_user_channels_t *channels, co
 }
 
 /*
- * Creates port channel `index` and fills in what kernels need of it. Its connection must be there. The proxy owns the
- * channel.
+ * Creates port channel `index` and fills in what kernels need of it (ports->views). Its connection must be there. The
+ * proxy owns the channel. Both ends number the tokens alike (mscclpp_user_token): a signal adds to the peer's token for
+ * this rank and channel, and this rank waits on its own token for the peer and the channel.
  */
 static mscclpp_status_t make_channel(mscclpp_user_channels_t *channels, mscclpp_user_ports_t *ports, int index)
 {
@@ -179,7 +188,8 @@ static mscclpp_status_t make_channel(mscclpp_user_channels_t *channels, mscclpp_
 
 /*
  * Connects to all peers, and creates the proxy and the channels. Local. `cards` has the cards of all ranks, `size`
- * bytes apart. After an error the caller disconnects.
+ * bytes apart. All ranks must have opened their ends, so that every card is complete. A peer without memory gets no
+ * remote. After an error the caller destroys the proxy and disconnects.
  */
 static mscclpp_status_t connect_peers(mscclpp_user_channels_t *channels, mscclpp_user_ports_t *ports, const char *cards,
                                       size_t size)
@@ -215,8 +225,8 @@ static mscclpp_status_t connect_peers(mscclpp_user_channels_t *channels, mscclpp
 }
 
 /*
- * Destroys the connections, the region and the transport, as far as they are there. The tokens stay, as peers may still
- * write to them.
+ * Destroys the connections, the region and the transport, as far as they are there and in the order that transports
+ * demand. The proxy must be gone, because it uses all of them. The tokens stay, as peers may still write to them.
  */
 static void disconnect(const mscclpp_user_channels_t *channels, mscclpp_user_ports_t *ports)
 {
@@ -252,8 +262,8 @@ static void free_arrays(mscclpp_user_ports_t *ports)
 }
 
 /*
- * Frees everything that is left of port channels. With `keep_tokens`, the tokens stay taken, because peers may still
- * write to them.
+ * Frees everything that is left of port channels, whose proxy and connections must be gone. With `keep_tokens`, the
+ * tokens are never freed, because peers may still write to them.
  */
 static void free_ports(mscclpp_user_channels_t *channels, bool keep_tokens)
 {
@@ -271,7 +281,10 @@ static void free_ports(mscclpp_user_channels_t *channels, bool keep_tokens)
     channels->ports = NULL;
 }
 
-/* Allocates the structure and its lists. Returns NULL if there is no memory. */
+/*
+ * Allocates the zeroed structure and its lists. These have an entry more than they need, since calloc may return NULL
+ * for 0 bytes. Returns NULL if there is no memory.
+ */
 static mscclpp_user_ports_t *new_ports(const mscclpp_user_channels_t *channels)
 {
     const size_t count = (size_t)channels->peer_count * (size_t)channels->per_peer + 1;
@@ -292,8 +305,9 @@ static mscclpp_user_ports_t *new_ports(const mscclpp_user_channels_t *channels)
 }
 
 /*
- * Votes on a transport. Returns MSCCLPP_OK if no rank failed, else the first failure, on all ranks, and logs it. After
- * MSCCLPP_ERR_NOT_SUPPORTED another transport may be tried.
+ * Votes on a transport. Collective. Returns MSCCLPP_OK if no rank failed, else the first failure, on all ranks. Every
+ * rank logs it, with the rank that failed. After MSCCLPP_ERR_NOT_SUPPORTED another transport may be tried, so that is
+ * logged as information only.
  */
 static mscclpp_status_t vote_on_transport(const mscclpp_user_t *user, const mscclpp_transport_ops_t *ops,
                                           mscclpp_status_t own_status)
@@ -312,8 +326,9 @@ static mscclpp_status_t vote_on_transport(const mscclpp_user_t *user, const mscc
 
 /*
  * Connects all ranks over one transport. Collective. `card` and `cards` have room for `size` bytes of this rank and of
- * each rank. Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if a rank cannot use the transport. After an error
- * nothing of the transport is left.
+ * each rank; they and channels->ports may be NULL if `own_status` is an error, because the first vote then fails on all
+ * ranks. Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if a rank cannot use the transport. After an error nothing of
+ * the transport is left. Its tokens can be freed then, because no kernel has a channel yet, and so nobody signals.
  */
 static mscclpp_status_t connect_over(mscclpp_user_channels_t *channels, const mscclpp_transport_ops_t *ops,
                                      card_t *card, char *cards, size_t size, mscclpp_status_t own_status)
@@ -343,7 +358,8 @@ static mscclpp_status_t connect_over(mscclpp_user_channels_t *channels, const ms
 
 /*
  * Returns the next transport that may serve the channels, from number *next_p on, and advances *next_p past it. NULL:
- * there is none left.
+ * there is none left. The sequence is equal on all ranks, which vote on one transport after the other. On one node only
+ * one transport comes into question.
  */
 static const mscclpp_transport_ops_t *next_transport(const mscclpp_user_t *user, int *next_p)
 {
@@ -360,6 +376,7 @@ static const mscclpp_transport_ops_t *next_transport(const mscclpp_user_t *user,
     return NULL;
 }
 
+/* A rank that has failed, or has no memory, takes part in the votes all the same. */
 mscclpp_status_t mscclpp_user_ports_create(mscclpp_user_channels_t *channels, mscclpp_status_t own_status)
 {
     const mscclpp_user_t *user = channels->user;
@@ -396,7 +413,7 @@ mscclpp_status_t mscclpp_user_ports_create(mscclpp_user_channels_t *channels, ms
 
 /*
  * With `serves`, lets the proxy's thread begin to serve the channels, else ends that. Does nothing if that is so
- * already.
+ * already, since every begin of the proxy needs exactly one end.
  */
 static void set_serving(mscclpp_user_channels_t *channels, bool serves)
 {
@@ -418,7 +435,10 @@ mscclpp_status_t mscclpp_user_ports_free(mscclpp_user_channels_t *channels)
         status = mscclpp_user_agree(user, MSCCLPP_OK, "port channels are freed");
     }
     set_serving(channels, false);
-    /* In three steps, each done by all ranks before the next: puts end, connections end, tokens are freed. */
+    /*
+     * In three steps, each done by all ranks before the next: puts end, connections end, tokens are freed. If a vote
+     * fails, this rank goes on alone, and keeps the tokens.
+     */
     mscclpp_proxy_destroy(channels->ports->proxy);
     if (status == MSCCLPP_OK) {
         status = mscclpp_user_agree(user, MSCCLPP_OK, "port channels are freed");
@@ -475,7 +495,10 @@ mscclpp_status_t mscclpp_user_channels_close(mscclpp_user_channels_t *channels)
     while ((status = mscclpp_proxy_drain(channels->ports->proxy)) == MSCCLPP_IN_PROGRESS && mscclpp_now() < deadline) {
         user->oob.progress(user->oob.context);
     }
-    /* Over a network, peers may still wait for this rank to take in what they have put. */
+    /*
+     * Between nodes the proxy serves on until the channels are freed, since peers may still need this rank's progress
+     * to deliver what they have put.
+     */
     if (user->node_of == NULL) {
         set_serving(channels, false);
     }

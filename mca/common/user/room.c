@@ -21,8 +21,9 @@ struct mscclpp_user_room {
 };
 
 /*
- * Checks this rank's arguments, and that the other ranks have the same. Logs a fault. `all_arguments` has two entries
- * for each rank: its `blocks` and its `bytes`.
+ * Checks this rank's arguments, and that the other ranks have the same. Logs the first fault. `all_arguments` has two
+ * entries for each rank: its `blocks` and its `bytes`. All ranks pass or all fail, without a vote: if two ranks differ,
+ * every rank finds one that differs from itself.
  */
 static mscclpp_status_t check_arguments(const mscclpp_user_t *user, int blocks, uint64_t bytes,
                                         const uint64_t *all_arguments)
@@ -48,7 +49,10 @@ static mscclpp_status_t check_arguments(const mscclpp_user_t *user, int blocks, 
     return MSCCLPP_OK;
 }
 
-/* Exchanges the arguments of all ranks, and checks them. Collective. If a rank has no memory, it fails on all. */
+/*
+ * Exchanges the arguments of all ranks, and checks them. Collective, with the same status on all ranks. A rank that has
+ * no memory for the arguments passes NULL to the exchange, which then fails on all.
+ */
 static mscclpp_status_t compare_arguments(const mscclpp_user_t *user, int blocks, uint64_t bytes)
 {
     const uint64_t own_arguments[2] = {(uint64_t)blocks, bytes};
@@ -130,6 +134,7 @@ mscclpp_status_t mscclpp_user_room_create(mscclpp_user_t *user, int blocks, uint
     if (status != MSCCLPP_OK) {
         return status;
     }
+    /* All ranks go on from here. Those that fail tell the others in mscclpp_user_share_create. */
     status = make_own_part(user, blocks, bytes, &room);
     status = mscclpp_user_share_create(user, NULL, room != NULL ? (uint64_t)room->blocks * room->stride : 0, status,
                                        "a room for kernels", &share);
@@ -156,6 +161,7 @@ static void unlink_room(mscclpp_user_room_t *room)
     *link = room->next;
 }
 
+/* After mscclpp_user_end the blocks' state is kept for ever, because kernels may still use it. */
 mscclpp_status_t mscclpp_user_room_free(mscclpp_user_room_t *room)
 {
     mscclpp_user_t *user = room->user;

@@ -14,8 +14,9 @@ typedef struct {
 
 /*
  * Allocates this rank's memory if it has none, and exports it for its peers. Also waits for work on it that synchronous
- * calls of the GPU runtime have left in flight. Logs memory that cannot be shared. Local. Memory that was allocated
- * before an error is left for release_own.
+ * calls of the GPU runtime have left in flight. Does nothing for memory of 0 bytes, which no peer maps. Logs memory
+ * that cannot be shared: memory that cannot be exported, and memory that ends after its allocation. Local. Memory that
+ * was allocated before an error is left for release_own.
  */
 static mscclpp_status_t describe_memory(const mscclpp_user_t *user, mscclpp_user_share_t *share, const char *what,
                                         card_t *card)
@@ -50,8 +51,9 @@ static mscclpp_status_t describe_memory(const mscclpp_user_t *user, mscclpp_user
 }
 
 /*
- * Maps the memory of the ranks of this node, and makes the table for kernels. Local. What was made before an error is
- * left for `unmap`.
+ * Maps the memory of the ranks of this node, notes the sizes of all ranks' memory, and makes the table for kernels: the
+ * addresses, then the sizes. Local. `cards` has the cards of all ranks, none of which has failed. What was made before
+ * an error is left for `unmap`.
  */
 static mscclpp_status_t map_all(const mscclpp_user_t *user, mscclpp_user_share_t *share, const card_t *cards)
 {
@@ -84,7 +86,9 @@ static mscclpp_status_t map_all(const mscclpp_user_t *user, mscclpp_user_share_t
     return status;
 }
 
-/* Closes the mappings of the peers' memory, and frees the table and the lists, as far as there are any. */
+/*
+ * Closes the mappings of the peers' memory, and frees the table and the lists, as far as there are any.
+ */
 static void unmap(const mscclpp_user_t *user, mscclpp_user_share_t *share)
 {
     int rank;
@@ -104,7 +108,9 @@ static void unmap(const mscclpp_user_t *user, mscclpp_user_share_t *share)
     share->mappings = NULL;
 }
 
-/* Frees this rank's memory, if it was allocated here; the application's memory stays. No peer may map it any more. */
+/*
+ * Frees this rank's memory, if it was allocated here; the application's memory stays. No peer may still have it mapped.
+ */
 static void release_own(const mscclpp_user_t *user, mscclpp_user_share_t *share)
 {
     if (share->is_allocated) {
@@ -137,6 +143,7 @@ mscclpp_status_t mscclpp_user_share_create(mscclpp_user_t *user, void *own, uint
         own_status = describe_memory(user, share, what, &card);
     }
     card.status = own_status;
+    /* Without memory for the cards here, this fails on all ranks. Else all find the same first failure, if any. */
     status = user->oob.allgather(user->oob.context, &card, cards, sizeof(card));
     for (rank = 0; rank < user->oob.size && status == MSCCLPP_OK; ++rank) {
         status = (mscclpp_status_t)cards[rank].status;
@@ -151,7 +158,10 @@ mscclpp_status_t mscclpp_user_share_create(mscclpp_user_t *user, void *own, uint
     free(cards);
     if (status != MSCCLPP_OK) {
         unmap(user, share);
-        /* A rank frees its memory only once all ranks have closed their mappings of it; else it keeps the memory. */
+        /*
+         * The vote tells that all ranks have closed their mappings. Only then is this rank's memory freed; if the vote
+         * fails, the memory is never freed. Without mappings no vote is needed.
+         */
         if (!may_be_mapped || mscclpp_user_agree(user, MSCCLPP_OK, what) == MSCCLPP_OK) {
             release_own(user, share);
         } else {

@@ -47,7 +47,7 @@ void mscclpp_user_watch(const mscclpp_user_t *user, mscclpp_dev_user_watch_t *wa
     watch->timeout_ns = user->timeout_ns;
 }
 
-/* Copies from the team, which must have a fabric, which rank is on which node. */
+/* Copies from the team, which must have a fabric, which rank is on which node. The caller frees user->node_of. */
 static mscclpp_status_t copy_nodes(const mscclpp_team_t *team, mscclpp_user_t *user)
 {
     const mscclpp_nodes_t *nodes = mscclpp_fabric_nodes(team->fabric);
@@ -62,7 +62,10 @@ static mscclpp_status_t copy_nodes(const mscclpp_team_t *team, mscclpp_user_t *u
     return MSCCLPP_OK;
 }
 
-/* Fills in all fields, of a zeroed structure. Local. What was made before an error is left for free_user. */
+/*
+ * Fills in a zeroed structure; the lists stay empty. Local. Returns MSCCLPP_ERR_NO_MEMORY, or the error of the GPU's
+ * runtime that cannot allocate pinned memory. What was made before an error is left for free_user.
+ */
 static mscclpp_status_t init_user(const mscclpp_team_t *team, const mscclpp_config_t *config, mscclpp_user_t *user)
 {
     const mscclpp_group_t *group = &team->group;
@@ -88,7 +91,10 @@ static mscclpp_status_t init_user(const mscclpp_team_t *team, const mscclpp_conf
     return status;
 }
 
-/* Frees the structure, also one that was filled in only in part. */
+/*
+ * Frees the structure, also one that was filled in only in part. After mscclpp_user_end, `words` is NULL: if any object
+ * was left then, its words stay taken, as kernels may still read them. NULL is allowed.
+ */
 static void free_user(mscclpp_user_t *user)
 {
     if (user != NULL && user->words != NULL) {
@@ -116,6 +122,7 @@ mscclpp_status_t mscclpp_user_create(mscclpp_team_t *team, const mscclpp_config_
     } else {
         status = init_user(team, config, user);
     }
+    /* A rank that cannot take part votes as well. The others would wait for it. */
     status = mscclpp_agree(oob, NULL, status, "channels for kernels of the application");
     if (status != MSCCLPP_OK) {
         free_user(user);
@@ -134,7 +141,10 @@ static uint64_t report_word(const mscclpp_user_t *user, int word)
     return __atomic_load_n(&user->words->report[word], __ATOMIC_ACQUIRE);
 }
 
-/* Writes to `text` what a kernel of the application did wrong; `misuse` is its kind. Returns MSCCLPP_ERR_INVALID. */
+/*
+ * Writes to `text` what a kernel of the application did wrong; `misuse` is its kind. Returns MSCCLPP_ERR_INVALID. The
+ * caller has read the kind before, with acquire: kernels write the other words of a misuse first, so they are there.
+ */
 static mscclpp_status_t describe_misuse(const mscclpp_user_t *user, uint64_t misuse, char *text, size_t size)
 {
     const unsigned long long rank = report_word(user, REPORT_RANK), offset = report_word(user, REPORT_OFFSET),
@@ -169,6 +179,7 @@ mscclpp_status_t mscclpp_user_find_failure(mscclpp_user_t *user, char *text, siz
     if (user->has_ended) {
         return MSCCLPP_OK;
     }
+    /* The kernels' reports come first: they say more than the abort word, which is set after any of them (below). */
     late_rank_plus_1 = report_word(user, REPORT_LATE);
     misuse = report_word(user, REPORT_MISUSE);
     if (misuse != 0) {
