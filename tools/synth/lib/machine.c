@@ -6,7 +6,7 @@
 
 #include "tools/synth/lib/rational.h"
 
-enum { MOST_NVLINKS = 10000 }; /* from a GPU to another one, and from a GPU to switches */
+enum { MOST_NVLINK_MBPS = 500000000 }; /* from a GPU to another one, and from a GPU to switches */
 
 bool synth_machine_hub(synth_machine_t *machine, const char *name, uint64_t below, int mbps)
 {
@@ -57,15 +57,18 @@ static bool add_border(synth_topology_t *topology, const char *name, uint64_t se
 /* Whether the numbers of NVLinks are small enough that their rates fit in an int. If one is not, `why` names it. */
 static bool fit_nvlinks(const synth_machine_t *machine, char *why, size_t why_size)
 {
+    /* Where a machine's description tells rates and no links, they count as so many links of 1 MB/s. */
+    const int allowed = machine->nvlink_mbps > 0 ? MOST_NVLINK_MBPS / machine->nvlink_mbps : MOST_NVLINK_MBPS;
+
     for (int gpu = 0; gpu < machine->gpus; ++gpu) {
         int most = machine->to_switch[gpu];
 
         for (int other = 0; other < machine->gpus; ++other) {
             most = machine->nvlinks[gpu][other] > most ? machine->nvlinks[gpu][other] : most;
         }
-        if (most > MOST_NVLINKS) {
+        if (most > allowed) {
             snprintf(why, why_size, "GPU %d has %d NVLinks to another GPU or to switches; allowed are 0 to %d", gpu,
-                     most, MOST_NVLINKS);
+                     most, allowed);
             return false;
         }
     }
