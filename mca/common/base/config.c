@@ -307,6 +307,10 @@ static bool parse_digits(const char *text, uint64_t *value_p, const char **end_p
     return true;
 }
 
+/*
+ * Parses a whole number with an optional minus sign. The largest is INT32_MAX with either sign, so the lowest int
+ * counts as out of range.
+ */
 bool mscclpp_config_parse_int(const char *text, int *value_p)
 {
     bool is_negative = '-' == *text;
@@ -467,6 +471,7 @@ static void report_refusal(const mscclpp_param_t *param, const char *text)
     }
 }
 
+/* Sets all parameters to their defaults. Zeroes them first, so one whose default is refused is 0. */
 void mscclpp_config_init(mscclpp_config_t *config)
 {
     memset(config, 0, sizeof(*config));

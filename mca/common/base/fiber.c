@@ -95,7 +95,8 @@ __attribute__((noinline)) static void set_current(mscclpp_fiber_t *fiber)
 
 /*
  * Switches from the thread's stack to the fiber's. `first` is the context to begin with at the first switch; NULL
- * later. Returns once the fiber has yielded or ended.
+ * later. Returns once the fiber has yielded or ended. Without sanitizers, later switches jump, but the first needs a
+ * context, as there is no place to jump to yet.
  */
 static void switch_to_fiber(mscclpp_fiber_t *fiber, const ucontext_t *first)
 {
@@ -196,7 +197,10 @@ static void destroy_fiber(mscclpp_fiber_t *fiber)
     free(fiber);
 }
 
-/* Makes a fiber with a stack. Returns NULL if there is no memory. */
+/*
+ * Makes a fiber with a stack. Returns NULL if there is no memory. It works without the guard, too, if the page cannot
+ * be protected.
+ */
 static mscclpp_fiber_t *make_fiber(void)
 {
     mscclpp_fiber_t *fiber = calloc(1, sizeof(*fiber));
@@ -217,7 +221,10 @@ static mscclpp_fiber_t *make_fiber(void)
     return fiber;
 }
 
-/* Makes a fiber for a function, from one that was kept with its stack if there is one. */
+/*
+ * Makes a fiber for a function, from one that was kept with its stack if there is one. That one is still in
+ * run_functions, which then runs the new function.
+ */
 mscclpp_fiber_t *mscclpp_fiber_create(void (*run)(void *argument), void *argument)
 {
     mscclpp_fiber_t *fiber;
@@ -288,6 +295,7 @@ bool mscclpp_fiber_inside(void)
     return get_current() != NULL;
 }
 
+/* Frees the fibers that are kept. All of them have ended; others are left alone. */
 void mscclpp_fiber_drain(void)
 {
     mscclpp_fiber_t *fiber;

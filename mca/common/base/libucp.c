@@ -65,6 +65,7 @@ static void *open_library(void)
     return library;
 }
 
+/* Checks that the system grants what UCX may take and, besides, what must be left to others. Takes nothing. */
 mscclpp_status_t mscclpp_ucx_check_limits(const char *purpose, size_t peers)
 {
     const size_t descriptors = UCX_DESCRIPTORS + UCX_DESCRIPTORS_DEVICE * mscclpp_limits_devices() +
@@ -113,7 +114,10 @@ static mscclpp_status_t prepare_load(void)
     return load_status;
 }
 
-/* Loads UCX and finds its functions, first in a table of its own, so that *functions_p is complete or unchanged. */
+/*
+ * Loads UCX and finds its functions, first in a table of its own, so that *functions_p is complete or unchanged. Every
+ * reason for a failure is logged at the info level.
+ */
 mscclpp_status_t mscclpp_ucx_load(mscclpp_ucx_functions_t *functions_p)
 {
     mscclpp_ucx_functions_t functions;

@@ -37,6 +37,7 @@ static bool add_namespace(uint64_t *digest, const char *kind)
     return true;
 }
 
+/* Returns a digest of the id that the kernel draws at each start; 0 if it cannot be read. */
 uint64_t mscclpp_machine_boot(void)
 {
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");

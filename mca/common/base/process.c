@@ -30,6 +30,9 @@ static uint64_t draw_token(void)
     return 0 != token ? token : 1;
 }
 
+/*
+ * Returns this process's token, which the first call in the process draws. The lock makes all threads get the same one.
+ */
 uint64_t mscclpp_process_token(void)
 {
     pid_t pid = getpid();

@@ -77,7 +77,10 @@ static const char *find_word(const mscclpp_param_t *param, uint64_t number)
     return *word != '\0' ? word : NULL;
 }
 
-/* Returns the number of a word among a parameter's choices, from 0 on; the number of choices if it is none of them. */
+/*
+ * Returns the number of a word among a parameter's choices, from 0 on; the number of choices if it is none of them. The
+ * table must exist.
+ */
 static uint64_t find_word_number(const mscclpp_param_t *param, const char *text)
 {
     const char *word = words + words_begin[param - mscclpp_params];
@@ -89,6 +92,7 @@ static uint64_t find_word_number(const mscclpp_param_t *param, const char *text)
     return number;
 }
 
+/* True unless the parameter is listed above or has the prefix. */
 bool mscclpp_param_is_common(const mscclpp_param_t *param)
 {
     size_t i;
@@ -104,7 +108,10 @@ bool mscclpp_param_is_common(const mscclpp_param_t *param)
     return true;
 }
 
-/* Returns a parameter's value as a number: for a string with choices, the number of its word. */
+/*
+ * Returns a parameter's value as a number: for a string with choices, the number of its word. Strings without choices
+ * are not common, so they are not asked for here.
+ */
 static uint64_t read_value(const mscclpp_config_t *config, const mscclpp_param_t *param)
 {
     const void *field = (const char *)config + param->offset;
@@ -173,6 +180,7 @@ static void make_table(void)
     }
 }
 
+/* Reads the values of the common parameters; those of others stay 0. */
 void mscclpp_settings_read(const mscclpp_config_t *config, mscclpp_settings_t *settings_p)
 {
     int i;
@@ -215,6 +223,10 @@ void mscclpp_settings_apply(mscclpp_config_t *config, const mscclpp_param_t *par
     }
 }
 
+/*
+ * Writes a value as a text: a word of the parameter by its name, and all else, even the number of a word that does not
+ * exist, as a number.
+ */
 void mscclpp_settings_text(const mscclpp_param_t *param, uint64_t value, char *text, size_t size)
 {
     const char *word;

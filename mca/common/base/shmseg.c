@@ -73,7 +73,10 @@ static mscclpp_status_t map_file(int fd, size_t size, void **base_p)
     return MSCCLPP_OK;
 }
 
-/* Makes a segment. It is a file in memory only (memfd). Peers open it by this process's descriptor in /proc. */
+/*
+ * Makes a segment. It is a file in memory only (memfd). Peers open it by this process's descriptor in /proc. It joins
+ * the list last, when others can use it. After a failure nothing is left.
+ */
 mscclpp_status_t mscclpp_shmseg_create(size_t size, mscclpp_shmseg_t **segment_p)
 {
     mscclpp_shmseg_t *segment;
@@ -138,7 +141,10 @@ void mscclpp_shmseg_describe(const mscclpp_shmseg_t *segment, mscclpp_shmseg_des
     *descriptor_p = segment->descriptor;
 }
 
-/* Looks for a segment that this process created, which is one with a file descriptor, around the address. */
+/*
+ * Looks for a segment that this process created, which is one with a file descriptor, around the address. Below a
+ * segment, the unsigned offset is too large for it.
+ */
 bool mscclpp_shmseg_locate(const void *address, size_t length, mscclpp_shmseg_descriptor_t *descriptor_p,
                            uint64_t *offset_p)
 {
@@ -158,7 +164,10 @@ bool mscclpp_shmseg_locate(const void *address, size_t length, mscclpp_shmseg_de
     return segment != NULL;
 }
 
-/* True if the open file is the one that was described: by device, inode, length and name. */
+/*
+ * True if the open file is the one that was described: by device, inode, length and name. All but the name may be
+ * another file's by now.
+ */
 static bool is_described(int fd, const mscclpp_shmseg_descriptor_t *descriptor)
 {
     char path[64];
@@ -252,7 +261,8 @@ bool mscclpp_shmseg_recognise(const void *address, mscclpp_shmseg_descriptor_t *
 
 /*
  * Opens and maps the file of a segment that another process made, through that process's entry in /proc. Returns
- * MSCCLPP_ERR_NOT_SUPPORTED, logged at the debug level, if the file cannot be opened or is another one.
+ * MSCCLPP_ERR_NOT_SUPPORTED, logged at the debug level, if the file cannot be opened or is another one;
+ * MSCCLPP_ERR_NO_DESCRIPTORS if this process may open no more files; or the error of mapping it.
  */
 static mscclpp_status_t open_described(const mscclpp_shmseg_descriptor_t *descriptor, void **base_p)
 {
@@ -290,7 +300,10 @@ static mscclpp_shmseg_t *find_segment(const mscclpp_shmseg_descriptor_t *descrip
     return segment;
 }
 
-/* Maps a segment that another process made. Maps nothing if this process has mapped the segment already. */
+/*
+ * Maps a segment that another process made. Maps nothing if this process has mapped the segment already. A number of
+ * this process that is not in the list is that of a segment which has been dropped.
+ */
 mscclpp_status_t mscclpp_shmseg_attach(const mscclpp_shmseg_descriptor_t *descriptor, mscclpp_shmseg_t **segment_p)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -332,6 +345,10 @@ out:
     return status;
 }
 
+/*
+ * Takes the segment's descriptor away under the lock, since other threads look for segments that have one, and closes
+ * it then.
+ */
 void mscclpp_shmseg_hide(mscclpp_shmseg_t *segment)
 {
     int fd;

@@ -1,5 +1,9 @@
 #include "mca/common/base/status.h"
 
+/*
+ * Returns the text for messages. Without a default case, compilers warn of a status that has none. The last line serves
+ * numbers that are no status, which a peer may have sent.
+ */
 const char *mscclpp_status_string(mscclpp_status_t status)
 {
     switch (status) {

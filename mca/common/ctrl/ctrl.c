@@ -48,7 +48,11 @@ void mscclpp_ctrl_prepare(bool ucx)
     }
 }
 
-/* Makes every carrier that can be used here. The connect finds out which ones all ranks have. */
+/*
+ * Makes every carrier that can be used here. The connect finds out which ones all ranks have. MSCCLPP_ERR_NOT_SUPPORTED
+ * if none can be used. Any other error of a carrier, such as a lack of memory, is final, even if another carrier could
+ * be used.
+ */
 mscclpp_status_t mscclpp_ctrl_create(bool ucx, const mscclpp_oob_t *oob, mscclpp_ctrl_t **ctrl_p)
 {
     mscclpp_ctrl_t *ctrl = calloc(1, sizeof(*ctrl));
@@ -86,7 +90,10 @@ const char *mscclpp_ctrl_name(const mscclpp_ctrl_t *ctrl)
     return ctrl->chosen < 0 ? "none" : carriers[ctrl->chosen]->name;
 }
 
-/* Leaves out a carrier that has no address or none that fits, as if this rank did not have it. */
+/*
+ * Leaves out a carrier that has no address or none that fits, as if this rank did not have it.
+ * MSCCLPP_ERR_NOT_SUPPORTED if none is left.
+ */
 mscclpp_status_t mscclpp_ctrl_address(const mscclpp_ctrl_t *ctrl, void *address, size_t *length_p)
 {
     unsigned char bytes[MSCCLPP_CTRL_ADDRESS_MAX];
@@ -117,7 +124,8 @@ mscclpp_status_t mscclpp_ctrl_address(const mscclpp_ctrl_t *ctrl, void *address,
 
 /*
  * Copies one carrier's part of every rank's address to `parts`, one every MSCCLPP_CTRL_ADDRESS_MAX bytes, and its
- * length to `lengths`. False if some rank does not have this carrier, or if an address makes no sense.
+ * length to `lengths`. False if some rank does not have this carrier, or if an address makes no sense: its part must
+ * lie within `stride` bytes and fit its place in `parts`. `stride` is at least the size of a head.
  */
 static bool copy_parts(const mscclpp_ctrl_t *ctrl, int carrier, const char *addresses, size_t stride,
                        unsigned char *parts, size_t *lengths)
@@ -141,7 +149,11 @@ static bool copy_parts(const mscclpp_ctrl_t *ctrl, int carrier, const char *addr
     return true;
 }
 
-/* Destroys the carriers that are not chosen. After a failure no message can be sent or received. */
+/*
+ * Chooses the first carrier that all ranks have, connects it, and destroys the others. MSCCLPP_ERR_NOT_SUPPORTED, on
+ * all ranks, if there is none. A lack of memory may make it fail on this rank alone. After a failure no message can be
+ * sent or received.
+ */
 mscclpp_status_t mscclpp_ctrl_connect(mscclpp_ctrl_t *ctrl, uint64_t team_id, const void *addresses, size_t stride)
 {
     mscclpp_status_t status = MSCCLPP_ERR_NOT_SUPPORTED;

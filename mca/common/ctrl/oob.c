@@ -73,8 +73,9 @@ static mscclpp_status_t oob_post(mscclpp_ctrl_carrier_t *carrier, int peer, cons
 }
 
 /*
- * Takes a message that has arrived for this team. Drops those of earlier teams and those that are not ours. Returns
- * MSCCLPP_IN_PROGRESS if none is left.
+ * Takes a message that has arrived for this team. Drops those of earlier teams and those that are not ours: what is
+ * taken has at most MSCCLPP_CTRL_MESSAGE_MAX bytes behind its head. Returns MSCCLPP_IN_PROGRESS if none is left, or the
+ * runtime's error.
  */
 static mscclpp_status_t oob_poll(mscclpp_ctrl_carrier_t *carrier, int *peer_p, void *message, size_t *length_p)
 {

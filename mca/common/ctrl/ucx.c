@@ -54,8 +54,7 @@ struct mscclpp_ctrl_carrier {
 /* Guards everything below. Held around every call of UCX, including callbacks. */
 static pthread_mutex_t ucx_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_ucx_functions_t ucx;
-static bool ucx_failed; /* UCX failed to start. The failure is final, so that all ranks of later teams agree on the
-                          other carrier. */
+static bool ucx_failed; /* UCX failed to start. Final, so that all ranks of later teams choose the other carrier. */
 static pid_t ucx_pid;   /* the process that made the context; a forked child must leave the context alone */
 static ucp_context_h ucx_context; /* NULL: there is no context, and so no worker */
 static ucp_worker_h ucx_worker;   /* NULL: there is no worker */
@@ -202,9 +201,8 @@ static bool ensure_context(void)
 }
 
 /*
- * Loads UCX before the application has threads, because loading is not safe beside them: when UCX is loaded, or at the
- * latest when its first context is made, it patches functions of the C library. It tests the patches by moving the end
- * of the heap up and down without malloc's lock, which can destroy another thread's memory (seen with UCX 1.13).
+ * Loads UCX before there are threads. Loading it and making a context patch the C library; then UCX moves the end of
+ * the heap without malloc's lock, which can destroy another thread's memory (seen with UCX 1.13).
  */
 static void ucx_prepare(bool allowed)
 {
@@ -311,9 +309,8 @@ static void close_endpoint(ucx_peer_t *peer)
 }
 
 /*
- * Closes the endpoints of peers that no team knows any more, once UCX has nothing left to send on them, and frees peers
- * whose endpoints are closed. Closing waits for the last send, because UCX would abort on an endpoint whose connection
- * is still being made. Returns true while UCX is closing an endpoint.
+ * Closes endpoints of peers that no team knows any more, after the last send: UCX would abort on a connection that is
+ * still being made. Frees peers whose endpoints are closed. True while UCX is closing an endpoint.
  */
 static bool close_idle_endpoints(void)
 {
@@ -395,7 +392,10 @@ static mscclpp_status_t ucx_connect(mscclpp_ctrl_carrier_t *carrier, uint64_t te
     return status;
 }
 
-/* Opens a peer's endpoint. MSCCLPP_ERR_PEER if UCX refuses; then the peer counts as failed for good. */
+/*
+ * Opens a peer's endpoint. If the system grants too little, fails for now (mscclpp_ucx_check_limits). If UCX refuses,
+ * returns MSCCLPP_ERR_PEER, and the peer counts as failed for good. Call with the lock held.
+ */
 static mscclpp_status_t open_endpoint(ucx_peer_t *peer)
 {
     const ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
@@ -556,7 +556,7 @@ static void ucx_destroy(mscclpp_ctrl_carrier_t *carrier)
     free(carrier);
 }
 
-/* Does nothing while a team is left, and in a forked child. */
+/* Closes endpoints and, if it may, worker and context. Does nothing while a team is left, and in a forked child. */
 static void ucx_finalize(void)
 {
     double deadline = mscclpp_now() + UCX_FINALIZE_SECONDS;
@@ -571,8 +571,8 @@ static void ucx_finalize(void)
     }
     mscclpp_ctrl_ucx_queue_clear(&ucx_orphans);
     /*
-     * UCX 1.13 aborts if a worker is destroyed while one of its connections is half made, even by a peer that wanted to
-     * send and has ended. So a worker that has met other processes stays, for later teams.
+     * UCX 1.13 aborts if a worker is destroyed while one of its connections is half made. A peer may have begun one and
+     * ended since, which this side cannot see. So a worker that has met other processes stays, for later teams.
      */
     if (ucx_worker != NULL && !ucx_had_contact) {
         ucx.ucp_worker_release_address(ucx_worker, ucx_address);

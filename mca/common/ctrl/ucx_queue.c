@@ -14,6 +14,7 @@ void mscclpp_ctrl_ucx_queue_push(mscclpp_ctrl_ucx_queue_t *queue, mscclpp_ctrl_u
     ++queue->count;
 }
 
+/* Takes out the oldest message. In an empty queue, `first` and `last` are NULL. */
 mscclpp_ctrl_ucx_message_t *mscclpp_ctrl_ucx_queue_pop(mscclpp_ctrl_ucx_queue_t *queue)
 {
     mscclpp_ctrl_ucx_message_t *message = queue->first;

@@ -38,7 +38,7 @@ static uint64_t locate_chunk(const mscclpp_engine_t *engine, int owner, uint64_t
 
 /*
  * Returns where the operand of rank `sender` for a chunk goes: the offset of its slot, in bytes, in the memory of rank
- * `owner`.
+ * `owner`. The owner has no slots for itself, so the ranks above it move down by one.
  */
 static uint64_t slot_offset(const mscclpp_engine_t *engine, int sender, int owner, uint64_t chunk)
 {
@@ -48,7 +48,10 @@ static uint64_t slot_offset(const mscclpp_engine_t *engine, int sender, int owne
            (sender_index * MSCCLPP_DEV_ENGINE_DEPTH + chunk % MSCCLPP_DEV_ENGINE_DEPTH) * engine->plan.chunk;
 }
 
-/* Returns the stream for copies to a peer. Peers share streams if there are fewer streams than peers. */
+/*
+ * Returns the stream for copies to a peer, another rank than this one. The rank after this one has the first stream,
+ * and so on. Peers share streams if there are fewer streams than peers.
+ */
 static mscclpp_gpu_stream_t *stream_of(const mscclpp_engine_t *engine, int peer)
 {
     return engine
@@ -57,7 +60,9 @@ static mscclpp_gpu_stream_t *stream_of(const mscclpp_engine_t *engine, int peer)
 
 /*
  * Starts the copy of this rank's next operand for `owner` into a slot there, which must be free, and records the event
- * of that slot. Nothing is copied for an empty chunk.
+ * of that slot. Then the event is free, too: the owner has reduced the chunk before it only because this rank has noted
+ * its arrival (publish_sent). Nothing is copied for an empty chunk. The chunk counts as sent even after a failure,
+ * which ends the call.
  */
 static mscclpp_status_t send_operand(mscclpp_engine_t *engine, int owner)
 {
@@ -78,7 +83,7 @@ static mscclpp_status_t send_operand(mscclpp_engine_t *engine, int owner)
 
 /*
  * Starts the copy of the next result of this rank's shard to a peer. The chunk must be reduced. After the last chunk,
- * records the peer's event.
+ * records the peer's event, which stands for all results, as they go through one stream.
  */
 static mscclpp_status_t return_result(mscclpp_engine_t *engine, int peer)
 {
@@ -98,7 +103,7 @@ static mscclpp_status_t return_result(mscclpp_engine_t *engine, int peer)
 
 /*
  * Starts the reduction of the next chunk of this rank's shard, of which all operands have arrived. An empty chunk takes
- * no kernel.
+ * no kernel. Before it launches one, it tells a lingering kernel to leave.
  */
 static mscclpp_status_t reduce_next_chunk(mscclpp_engine_t *engine)
 {
@@ -368,7 +373,10 @@ static void give_streams(mscclpp_engine_t *engine)
     }
 }
 
-/* Carries out one call. After a failure, waits for the work in flight before it gives back streams and mappings. */
+/*
+ * Carries out one call, which the choice of the algorithm has found to have a plan. After a failure, waits for the work
+ * in flight before it gives back streams and mappings.
+ */
 mscclpp_status_t mscclpp_engine_run(mscclpp_engine_t *engine, const mscclpp_choice_t *choice,
                                     const mscclpp_dev_args_t *args, char *const *peer_out)
 {
@@ -386,7 +394,7 @@ mscclpp_status_t mscclpp_engine_run(mscclpp_engine_t *engine, const mscclpp_choi
     engine->begun = 0;
     engine->earlier_launches = engine->runner->launches;
     engine->kernels = 0;
-    /* Mappings stay until no engine writes there any more. The end of a launch does not tell. */
+    /* Mappings stay until no engine writes there any more, which the end of a launch does not tell. */
     mscclpp_runner_keep_mappings(engine->runner, true);
     status = take_streams(engine);
     mscclpp_debug("%s: call %llu: %llu chunks of %llu bytes a rank, %d slots for each peer, %d streams",

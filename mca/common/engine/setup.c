@@ -13,7 +13,7 @@ static uint64_t test_value(const mscclpp_engine_t *engine, int from, int to)
     return (engine->group->id ^ (uint64_t)(from * MSCCLPP_DEV_MAX_RANKS + to)) | 1;
 }
 
-/* Destroys all events that were made, for all peers. */
+/* Destroys all events that were made, for all peers. Others are NULL, which is allowed. */
 static void destroy_events(mscclpp_engine_t *engine)
 {
     int rank, slot;
@@ -115,7 +115,10 @@ static mscclpp_status_t map_and_test(mscclpp_engine_t *engine)
     return status;
 }
 
-/* True if the words of all ranks have arrived in this rank's memory. Call it once all ranks have written theirs. */
+/*
+ * True if the words of all ranks have arrived in this rank's memory; false also if they cannot be read. Call it once
+ * all ranks have written theirs.
+ */
 static bool test_values_arrived(const mscclpp_engine_t *engine)
 {
     uint64_t words[MSCCLPP_DEV_MAX_RANKS];
@@ -178,8 +181,10 @@ static mscclpp_status_t free_resources(mscclpp_engine_t *engine)
 }
 
 /*
- * Sets up the engines on all ranks together, and sets engine->usable. A rank that lacks something still takes part in
- * every exchange, so that all ranks return the same result. It is no error if engines cannot be used.
+ * Sets up the engines on all ranks together, and sets engine->usable. There are three exchanges: of handles; of votes
+ * on whether all ranks have written their words into all memories; and of votes on whether the words have arrived. A
+ * rank that lacks something still takes part in every exchange, so that all ranks return the same result. It is no
+ * error if engines cannot be used.
  */
 static mscclpp_status_t set_up(mscclpp_engine_t *engine)
 {
@@ -218,7 +223,10 @@ static mscclpp_status_t set_up(mscclpp_engine_t *engine)
     return status;
 }
 
-/* Makes the engine and sets it up at the first call; later calls only tell whether it can be used. */
+/*
+ * Makes the engine and sets it up at the first call; later calls only tell whether it can be used. *usable_p is set
+ * only with MSCCLPP_OK.
+ */
 mscclpp_status_t mscclpp_engine_open(mscclpp_runner_t *runner, const mscclpp_protocol_t *protocol,
                                      mscclpp_engine_t **engine_p, bool *usable_p)
 {
@@ -243,6 +251,10 @@ mscclpp_status_t mscclpp_engine_open(mscclpp_runner_t *runner, const mscclpp_pro
     return status;
 }
 
+/*
+ * Frees the engine, and returns this rank's memory. Unlike free_resources, waits for no peer, so peers may still map
+ * that memory.
+ */
 void *mscclpp_engine_close(mscclpp_engine_t *engine)
 {
     void *memory;

@@ -222,8 +222,9 @@ static int close_unused_of_process(const mscclpp_gpu_handle_t *handle)
 }
 
 /*
- * Opens an allocation, with the lock released meanwhile. If that fails, closes mappings that may be the reason. If it
- * has closed any, it tries once more.
+ * Opens an allocation, with the lock released meanwhile. If memory is short, closes all unused mappings; if the runtime
+ * does not support the import, those of the exporter's process. If it has closed any, it tries once more. Any other
+ * error is final.
  *
  * CUDA refuses memory at an exporter's address as long as freed memory that was there is still mapped. Since
  * allocations share pages, such a mapping need not lie at exactly the same place.
@@ -261,8 +262,8 @@ mscclpp_status_t mscclpp_mapping_import(const mscclpp_gpu_ops_t *ops, int device
 
 /*
  * Finds or opens a mapping, and counts one more reference to it. If another thread is opening or closing it, waits for
- * that first. A NULL `limit` means that teams share the memory, which counts towards no limit. After a failure nothing
- * is left.
+ * that first, and then looks it up again: it may be gone. A NULL `limit` means that teams share the memory, which
+ * counts towards no limit. After a failure nothing is left.
  */
 static mscclpp_status_t get_mapping(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle,
                                     const mscclpp_mapping_limit_t *limit, mscclpp_mapping_t **mapping_p)
@@ -330,6 +331,10 @@ void *mscclpp_mapping_base(const mscclpp_mapping_t *mapping)
     return mapping->base;
 }
 
+/*
+ * Drops one reference. Closes only with the last one: an unused mapping that is neither shared nor stale stays open
+ * within the limit.
+ */
 void mscclpp_mapping_put(mscclpp_mapping_t *mapping)
 {
     if (mapping == NULL) {

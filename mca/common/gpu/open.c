@@ -25,7 +25,10 @@ mscclpp_status_t mscclpp_gpu_open_later(const char *device, const mscclpp_gpu_op
     return mscclpp_gpu_open(device, ops_p);
 }
 
-/* Picks the runtime that the parameter `device` asks for. Probes CUDA unless that is "host". */
+/*
+ * Picks the runtime that the parameter `device` asks for. Probes CUDA unless that is "host". MSCCLPP_ERR_INVALID,
+ * logged, for a word that is not allowed. *ops_p is set only with MSCCLPP_OK.
+ */
 mscclpp_status_t mscclpp_gpu_open(const char *device, const mscclpp_gpu_ops_t **ops_p)
 {
     const mscclpp_gpu_ops_t *ops = cuda_ops();

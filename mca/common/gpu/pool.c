@@ -59,7 +59,7 @@ static slab_t *find_slab_with_room(const mscclpp_gpu_ops_t *ops, int device, uin
 
 /*
  * Takes a free piece of an allocation that has one. *is_dirty_p tells whether it has to be zeroed. Call with the lock
- * held.
+ * held. Marks it as used from now on, so that its next user gets it zeroed.
  */
 static char *take_piece(slab_t *slab, bool *is_dirty_p)
 {
@@ -76,7 +76,8 @@ static char *take_piece(slab_t *slab, bool *is_dirty_p)
 
 /*
  * Allocates memory for pieces of one size. `is_first` asks for less, as for the first pieces of that size. Call without
- * the lock, because the allocation may wait for kernels.
+ * the lock, because the allocation may wait for kernels. `size` is at most PIECE_MAX, so there are at least four. The
+ * caller adds the allocation to the list.
  */
 static mscclpp_status_t make_slab(const mscclpp_gpu_ops_t *ops, int device, uint64_t size, bool is_first,
                                   slab_t **slab_p)
@@ -104,7 +105,10 @@ static mscclpp_status_t make_slab(const mscclpp_gpu_ops_t *ops, int device, uint
     return MSCCLPP_OK;
 }
 
-/* Zeroes a piece that was used before, by a copy in `stream`, and waits until that has ended. */
+/*
+ * Zeroes a piece that was used before, by a copy in `stream`. Waits until that has ended, because its source is freed
+ * here.
+ */
 static mscclpp_status_t zero_piece(const mscclpp_gpu_ops_t *ops, mscclpp_gpu_stream_t *stream, char *piece,
                                    uint64_t size)
 {
@@ -121,7 +125,10 @@ static mscclpp_status_t zero_piece(const mscclpp_gpu_ops_t *ops, mscclpp_gpu_str
     return status;
 }
 
-/* Takes a free piece, from a new allocation if there is none. Gives a used piece back if it cannot be zeroed. */
+/*
+ * Takes a free piece, from a new allocation if there is none. Gives a used piece back if it cannot be zeroed;
+ * *address_p is then of no use.
+ */
 mscclpp_status_t mscclpp_pool_alloc(const mscclpp_gpu_ops_t *ops, int device, mscclpp_gpu_stream_t *stream,
                                     uint64_t size, void **address_p)
 {
@@ -176,7 +183,10 @@ static slab_t **find_slab(const mscclpp_gpu_ops_t *ops, int device, const char *
     return link;
 }
 
-/* Gives back a piece, or frees an allocation: after it has released the lock, because that may wait for kernels. */
+/*
+ * Gives back a piece. Frees its allocation if that was the last one in use. An address in no allocation of the pool is
+ * memory of its own, and is freed. Memory is freed after the lock is released, because that may wait for kernels.
+ */
 void mscclpp_pool_free(const mscclpp_gpu_ops_t *ops, int device, void *address)
 {
     slab_t **link, *slab;

@@ -12,9 +12,9 @@
 #include "mca/common/gpu/gpu.h"
 
 /*
- * Allocates zeroed device memory that can be exported, aligned to 512 bytes if `size` is a multiple of that. Pieces
- * above 256 KiB are allocations of their own. `stream` orders what zeroes a piece that is used again, and has been
- * waited for when the function returns. May wait for kernels of the device, as `ops->device_alloc` does.
+ * Allocates zeroed device memory that can be exported, aligned to 512 bytes if `size` is a multiple of that. `size` is
+ * above 0. Pieces above 256 KiB are allocations of their own. `stream` orders what zeroes a piece that is used again,
+ * and has been waited for when the function returns. May wait for kernels of the device, as `ops->device_alloc` does.
  */
 mscclpp_status_t mscclpp_pool_alloc(const mscclpp_gpu_ops_t *ops, int device, mscclpp_gpu_stream_t *stream,
                                     uint64_t size, void **address_p);

@@ -17,7 +17,10 @@ typedef struct idle {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static idle_t *idle_first;
 
-/* Lends an idle stream, or makes one. Passes over lingering streams that still have work. */
+/*
+ * Lends an idle stream, or makes one. Passes over lingering streams that still have work. Fails as `gpu->stream_create`
+ * does.
+ */
 mscclpp_status_t mscclpp_stream_get(const mscclpp_gpu_ops_t *gpu, int device, mscclpp_gpu_stream_t **stream_p)
 {
     idle_t **link, *entry;

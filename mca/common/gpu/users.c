@@ -44,7 +44,7 @@ static void write_prefix(const unsigned char *uuid, const uint64_t *server_p, ch
     }
 }
 
-/* Opens a socket whose name is a prefix and this process's token. Returns -1 if that fails. */
+/* Opens a socket whose name is a prefix and this process's token, by which names differ. Returns -1 if that fails. */
 static int open_socket(const char *prefix)
 {
     struct sockaddr_un address;
@@ -69,7 +69,7 @@ static int open_socket(const char *prefix)
 
 /*
  * Counts the users of a GPU, whose socket names begin with `gpu_prefix`. *strangers_p counts those of them whose names
- * do not begin with `server_prefix`. Returns 0 if sockets cannot be listed.
+ * do not begin with `server_prefix`. Returns 0 if sockets cannot be listed. A process that has joined counts itself.
  */
 static uint32_t count_users(const char *gpu_prefix, const char *server_prefix, uint32_t *strangers_p)
 {
@@ -111,7 +111,8 @@ static membership_t *find_membership(const unsigned char *uuid)
 
 /*
  * Makes this process one of the users of a GPU if it is not yet. Reports a failure at the info level only. Call with
- * the lock held.
+ * the lock held. After a failure it counts as having joined, so that it does not try again at every call. Nor does it
+ * join more than GPUS_MAX GPUs.
  */
 static void join_users(const unsigned char *uuid, const char *prefix)
 {
@@ -135,6 +136,10 @@ static void join_users(const unsigned char *uuid, const char *prefix)
     }
 }
 
+/*
+ * Joins the users of a GPU, and counts them after that: of two processes that join at once, at least the later one sees
+ * the other.
+ */
 uint32_t mscclpp_gpu_users_join(const unsigned char uuid[MSCCLPP_GPU_UUID_SIZE], uint64_t server, uint32_t *strangers_p)
 {
     char gpu_prefix[NAME_MAX_BYTES], server_prefix[NAME_MAX_BYTES];

@@ -89,6 +89,10 @@ static void end_pledge(mscclpp_admission_t *admission, bool taken)
     admission->slot_taken = taken;
 }
 
+/*
+ * Takes the slot if it is free and the candidate is the first. Revokes a pledge only for the candidate whose turn it
+ * is. If the pledge has been granted already, the slot stays taken.
+ */
 bool mscclpp_admission_take_slot(mscclpp_admission_t *admission, const mscclpp_admission_candidate_t *candidate)
 {
     bool may_take;
@@ -104,6 +108,10 @@ bool mscclpp_admission_take_slot(mscclpp_admission_t *admission, const mscclpp_a
     return may_take;
 }
 
+/*
+ * Pledges the slot, unless it is taken or another team waits for it. A pledged slot counts as taken until the pledge is
+ * redeemed, revoked or given up.
+ */
 bool mscclpp_admission_pledge(mscclpp_admission_t *admission, uint64_t *decision, uint64_t meeting)
 {
     bool pledged;

@@ -62,7 +62,10 @@ int mscclpp_group_find_announced(const mscclpp_group_t *group, uint64_t call, ms
     return -1;
 }
 
-/* True while some rank has yet to come to the call, and no rank has announced what its buffers are. */
+/*
+ * True while some rank has yet to come to the call, and no rank has announced what its buffers are. A rank that passes
+ * no buffers says nothing of them.
+ */
 bool mscclpp_group_awaits_announcements(const mscclpp_group_t *group, uint64_t call)
 {
     bool is_one_late = false;

@@ -28,7 +28,10 @@ const mscclpp_board_buffers_t *mscclpp_group_exchanged(const mscclpp_group_t *gr
     return &group->board[rank].buffers[group->exchanges % 2];
 }
 
-/* A rank's word holds 2 * the number of the exchange, + 1 if the rank votes yes. */
+/*
+ * A rank's word holds 2 * the number of the exchange, + 1 if the rank votes yes. *all_p is set only if the status is
+ * MSCCLPP_OK. Fails as the wait does.
+ */
 mscclpp_status_t mscclpp_group_end_exchange(mscclpp_group_t *group, const char *what, uint64_t bytes, bool yes,
                                             bool *all_p)
 {
@@ -48,6 +51,10 @@ mscclpp_status_t mscclpp_group_end_exchange(mscclpp_group_t *group, const char *
     return status;
 }
 
+/*
+ * Compares the arguments of each rank with those of rank 0. If this rank agrees with the rank that differs, its message
+ * names rank 0 instead.
+ */
 mscclpp_status_t mscclpp_group_compare_asked(const mscclpp_group_t *group)
 {
     int rank;

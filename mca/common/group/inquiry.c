@@ -109,7 +109,10 @@ static void plan_search(mscclpp_group_t *group, bool at_deadline, double now)
     inquiry->unknown = 0;
 }
 
-/* Does the work of mscclpp_group_inquire. Call with the lock held. */
+/*
+ * Does the work of mscclpp_group_inquire. Without control messages, names whom this rank waits for, and asks nobody.
+ * *late_p is set with MSCCLPP_INQUIRY_FOUND only; -1 if nobody is known. Call with the lock held.
+ */
 static mscclpp_inquiry_result_t search(mscclpp_group_t *group, bool at_deadline, double now, int *late_p)
 {
     mscclpp_group_inquiry_t *inquiry = &group->inquiry;
@@ -151,6 +154,10 @@ static mscclpp_inquiry_result_t search(mscclpp_group_t *group, bool at_deadline,
     return MSCCLPP_INQUIRY_FOUND;
 }
 
+/*
+ * Makes a step of the search. Only the warning is told to others, of whom none logs it again. At the deadline, others
+ * learn of the failed call instead (mscclpp_group_fail).
+ */
 mscclpp_inquiry_result_t mscclpp_group_inquire(mscclpp_group_t *group, bool at_deadline, double now, int *late_p)
 {
     mscclpp_inquiry_result_t result;

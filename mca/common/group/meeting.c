@@ -126,7 +126,8 @@ static mscclpp_status_t vote_of_nodes(mscclpp_group_t *group, mscclpp_group_wait
  * Takes one vote: tells the other ranks whether this rank has its slot, and waits until all have told. *all_yes_p
  * becomes true if all have one. A word on the board holds 2 * the number of the vote, + 1 for yes. Votes alternate
  * between two words, because a rank that knows a result may publish the next vote while others still read this one. No
- * rank gets two votes ahead.
+ * rank gets two votes ahead. Makes at least one turn of the wait, so that attempts without any waiting end at the
+ * deadline, too.
  */
 static mscclpp_status_t vote_on_slots(mscclpp_group_t *group, mscclpp_group_wait_t *wait, bool has_slot,
                                       bool *all_yes_p)
@@ -149,8 +150,9 @@ static mscclpp_status_t vote_on_slots(mscclpp_group_t *group, mscclpp_group_wait
 /*
  * Takes a slot on every rank, or fails at the deadline. All ranks have arrived, and try to take their slots at the same
  * time. If one of them fails, each rank gives its slot back and waits until the team is first in the queue of its
- * process. The order of teams is the same in all processes, so the first team of all becomes first everywhere. If the
- * order has changed before all ranks have taken their slots, they try again.
+ * process; a vote without slots then tells that all ranks have got so far. The order of teams is the same in all
+ * processes, so the first team of all becomes first everywhere. If the order has changed before all ranks have taken
+ * their slots, they try again.
  */
 static mscclpp_status_t take_slots(mscclpp_group_t *group, uint64_t bytes, bool needs_slot)
 {
@@ -202,7 +204,10 @@ static mscclpp_status_t await_arrivals(mscclpp_group_t *group, uint64_t bytes, c
     return status;
 }
 
-/* Pledges the slot, meets the other ranks, and only without granted pledges competes for slots (take_slots). */
+/*
+ * Pledges the slot, meets the other ranks, and only without granted pledges competes for slots (take_slots). After a
+ * failure before the pledges are redeemed, gives up its own.
+ */
 mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool early)
 {
     uint64_t *word = &group->board[group->rank].arrived, *decision = &group->board[0].pledges;
@@ -220,7 +225,10 @@ mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool
     status = await_arrivals(group, bytes, word, all_nodes);
     all_ready = status == MSCCLPP_OK && all_have_slots(group, word);
     if (all_ready && !group->spans && (early || group->threads)) {
-        /* A rank that needs no slot finds out about the others' pledges. */
+        /*
+         * A rank that needs no slot finds out about the others' pledges. If the call is not early and no rank has
+         * threads, no rank needs a slot, and there are no pledges.
+         */
         all_ready = mscclpp_admission_redeem(group->admission, decision, group->arrivals);
         group->has_slot = all_ready && pledged;
     } else if (pledged) {

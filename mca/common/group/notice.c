@@ -69,7 +69,10 @@ static int host_rank_of(const mscclpp_group_t *group, uint64_t call)
     return group->notices.host.call == call ? group->notices.host.rank : -1;
 }
 
-/* Sends a notice to a rank of the communicator, unless that is this rank. Call with the lock held. */
+/*
+ * Sends a notice to a rank of the communicator, unless that is this rank or there are no control messages. A notice
+ * that cannot be sent is lost: a rank that would have needed it ends at its deadline. Call with the lock held.
+ */
 static void post_with(mscclpp_group_t *group, int to, notice_kind_t kind, uint64_t call, mscclpp_status_t status,
                       uint64_t vote)
 {
@@ -156,7 +159,7 @@ static void keep_notice(mscclpp_group_notice_t *kept, const notice_t *notice)
 
 /*
  * Receives all pending notices and keeps what they say: of failures the first, and of other notices the latest. Call
- * with the lock held.
+ * with the lock held. Messages of another length are no notices.
  */
 static void read_all(mscclpp_group_t *group)
 {
@@ -208,6 +211,7 @@ void mscclpp_group_note_host(mscclpp_group_t *group, int rank)
     pthread_mutex_unlock(&group->notices.lock);
 }
 
+/* Tells all ranks but `lost` of the failure. The lock is released before the flush, which may take TELL_SECONDS. */
 void mscclpp_group_tell_failure(mscclpp_group_t *group, mscclpp_status_t status, int lost)
 {
     int rank;
@@ -240,6 +244,10 @@ void mscclpp_group_blame(mscclpp_group_t *group, int rank)
     pthread_mutex_unlock(&group->notices.lock);
 }
 
+/*
+ * Returns the rank that `rank` has blamed, or -1. Ranks of this node have a word on the board; those of other nodes
+ * have sent notices.
+ */
 int mscclpp_group_blamed_by(mscclpp_group_t *group, int rank)
 {
     int i, blamed;
@@ -285,6 +293,10 @@ bool mscclpp_group_all_voted(mscclpp_group_t *group, uint64_t vote_number, bool 
     return all_here;
 }
 
+/*
+ * Returns the first ranks of nodes whose votes are missing. Only the node's first rank receives votes; on the others,
+ * none counts as missing.
+ */
 uint64_t mscclpp_group_missing_votes(mscclpp_group_t *group)
 {
     const uint64_t vote_number = group->node_votes;
@@ -301,6 +313,10 @@ uint64_t mscclpp_group_missing_votes(mscclpp_group_t *group)
     return absent;
 }
 
+/*
+ * On the node's first rank, tells the other nodes once for each call that it waits. Only the call's thread uses
+ * `told_waiting`, so it is read without the lock.
+ */
 void mscclpp_group_tell_waiting(mscclpp_group_t *group)
 {
     int i;
@@ -316,7 +332,10 @@ void mscclpp_group_tell_waiting(mscclpp_group_t *group)
     pthread_mutex_unlock(&group->notices.lock);
 }
 
-/* Looks for a rank that passed device buffers to the call: on the board, then among the notices of other nodes. */
+/*
+ * Looks for a rank that passed device buffers to the call: on the board, then among the notices of other nodes. If a
+ * notice names one, tells all ranks, once for each call, that this rank passed host buffers.
+ */
 int mscclpp_group_find_device_rank(mscclpp_group_t *group, uint64_t call)
 {
     mscclpp_group_notices_t *notices = &group->notices;

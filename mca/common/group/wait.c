@@ -127,7 +127,10 @@ static int first_late_rank(const mscclpp_group_wait_t *wait)
     return late;
 }
 
-/* Writes the list of late ranks into `text`: those of this node or, if none is late, those of other nodes. */
+/*
+ * Writes the list of late ranks into `text`, as many as fit: those of this node or, if none is late, those of other
+ * nodes. If none is known at all, says so.
+ */
 static void list_late(const mscclpp_group_wait_t *wait, char *text, size_t size)
 {
     const mscclpp_group_t *group = wait->group;
@@ -159,7 +162,8 @@ static void describe_call(const mscclpp_group_wait_t *wait, bool with_what, char
 
 /*
  * Returns MSCCLPP_ERR_MIXED, and logs it, if a rank passed host buffers in this call. The board tells of ranks of this
- * node. `host_notice` is the last notice about a rank of any node.
+ * node. `host_notice` is the last notice about a rank of any node. Also notes that rank, so that what this rank tells
+ * of its failure names it.
  */
 static mscclpp_status_t check_mixture(const mscclpp_group_wait_t *wait, const mscclpp_group_notice_t *host_notice)
 {
@@ -220,7 +224,10 @@ static void describe_asked(mscclpp_board_asked_t asked, char *text, size_t size)
              dtype < MSCCLPP_DTYPE_LAST ? dtypes[dtype] : "?", op < MSCCLPP_OP_LAST ? ops[op] : "?",
              MSCCLPP_CONTROL_ASKED_ROOT(asked));
     if (name == NULL) {
-        /* An all-reduce has no root. */
+        /*
+         * An all-reduce has no root. The text is complete, and so has the comma, since 128 bytes are enough for the
+         * longest.
+         */
         *strrchr(text, ',') = '\0';
     }
 }
@@ -306,7 +313,8 @@ static mscclpp_status_t check_failures(const mscclpp_group_wait_t *wait, const m
 /*
  * Returns true if this rank is to name the late ranks now, and lists them in `text`. On one node it always names all of
  * them. Between nodes a search finds the one that all others wait for, over several calls of this function, and one
- * rank names it. `at_deadline`: for the message at the deadline; else for the warning.
+ * rank names it. `at_deadline`: for the message at the deadline; else for the warning. If the search finds nobody, that
+ * rank lists those that it sees.
  */
 static bool may_name_late(mscclpp_group_wait_t *wait, bool at_deadline, double now, char *text, size_t size)
 {
@@ -390,8 +398,9 @@ static void discount_time_away(mscclpp_group_wait_t *wait, double now)
 }
 
 /*
- * Makes one turn of a wait: progress, and now and then the checks. They run at most once in CHECK_PERIOD. The first one
- * that fails decides on the status.
+ * Makes one turn of a wait: progress, and now and then the checks. They run at most once in CHECK_PERIOD. First this
+ * rank tells what others may ask: which nodes are silent, and whom it waits for. Then the first check that fails
+ * decides on the status.
  */
 mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait)
 {
@@ -448,7 +457,10 @@ mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait)
     return status;
 }
 
-/* Waits for one rank after the other. Reads a word more often than it makes a turn, because turns take time. */
+/*
+ * Waits for one rank after the other, this one included, so its own word must have been stored before. Reads a word
+ * more often than it makes a turn, because turns take time.
+ */
 mscclpp_status_t mscclpp_group_wait_on(mscclpp_group_wait_t *wait, const uint64_t *word, uint64_t target)
 {
     mscclpp_group_t *group = wait->group;
@@ -484,6 +496,10 @@ mscclpp_status_t mscclpp_group_wait_words(mscclpp_group_t *group, const char *wh
     return mscclpp_group_wait_on(&wait, word, target);
 }
 
+/*
+ * Tells all ranks that the call has failed here. Writes to the board first, since the messages may take a while, and a
+ * lost peer is named in turn.
+ */
 void mscclpp_group_fail(mscclpp_group_t *group, mscclpp_status_t status, const mscclpp_loss_t *loss)
 {
     const int lost = status == MSCCLPP_ERR_PEER ? mscclpp_loss_peer(loss) : -1;

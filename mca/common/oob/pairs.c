@@ -42,8 +42,8 @@ static mscclpp_status_t agree_on_extent(const mscclpp_oob_t *oob, extent_t *exte
 
 /*
  * Exchanges the messages by an all-gather of all of them, for a runtime that cannot send to some ranks alone. Every
- * rank contributes as many parcels, of the same size, as the rank that needs most. Then it looks for the parcels to
- * itself. Where a peer has sent none, `received` keeps what it holds.
+ * rank contributes as many parcels, of the same size, as the rank that needs most; behind a shorter message there are
+ * zeros. Then it looks for the parcels to itself. Where a peer has sent none, `received` keeps what it holds.
  */
 static mscclpp_status_t exchange_among_all(const mscclpp_oob_t *oob, const int *peers, int count, const void *sent,
                                            const size_t *lengths, void *received, size_t pitch)

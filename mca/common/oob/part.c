@@ -57,8 +57,8 @@ static mscclpp_status_t allgather_among(void *context, const void *sendbuf, void
 }
 
 /*
- * Gathers among the node's ranks, in as many rounds as its length takes. MSCCLPP_ERR_PEER if a rank of the node has
- * finished.
+ * Gathers among the node's ranks, in as many rounds as its length takes, but at least one. MSCCLPP_ERR_PEER if a rank
+ * of the node has finished; else fails as the round does. All ranks of the node return the same status.
  */
 static mscclpp_status_t allgather(void *context, const void *sendbuf, void *recvbuf, size_t length)
 {
@@ -101,6 +101,7 @@ static mscclpp_status_t check(void *context)
     return part->whole->check(part->whole->context);
 }
 
+/* Makes the exchange. It needs blocks only where every round is one of all ranks. */
 mscclpp_oob_part_t *mscclpp_oob_part_create(const mscclpp_oob_t *whole)
 {
     const size_t blocks = whole->allgather_among != NULL ? 0 : (size_t)whole->size;
@@ -114,6 +115,9 @@ mscclpp_oob_part_t *mscclpp_oob_part_create(const mscclpp_oob_t *whole)
     return part;
 }
 
+/*
+ * Fills in a table for the ranks of the node. The part is the context of its functions, so it must outlive the table.
+ */
 void mscclpp_oob_part_table(mscclpp_oob_part_t *part, const mscclpp_nodes_t *nodes, mscclpp_oob_t *table_p)
 {
     part->nodes = nodes;
@@ -127,7 +131,10 @@ void mscclpp_oob_part_table(mscclpp_oob_part_t *part, const mscclpp_nodes_t *nod
     table_p->check = check;
 }
 
-/* Where every round is one of all ranks, other nodes may need more: takes part until all ranks are done. */
+/*
+ * Where every round is one of all ranks, other nodes may need more: takes part until all ranks are done. A round that
+ * failed for lack of memory is repeated, unless the exchange is given up for that (run_round).
+ */
 mscclpp_status_t mscclpp_oob_part_finish(mscclpp_oob_part_t *part)
 {
     bool all_done = part->whole->allgather_among != NULL;

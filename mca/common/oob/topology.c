@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Allocates the arrays, all in one allocation. It begins with node_of, by which mscclpp_nodes_fini frees it. */
 mscclpp_status_t mscclpp_nodes_init(mscclpp_nodes_t *nodes, int size)
 {
     enum { ARRAYS = 4 };
@@ -27,7 +28,7 @@ void mscclpp_nodes_fini(mscclpp_nodes_t *nodes)
 
 /*
  * Finds the lowest rank on a rank's node. leaders[r] is the lowest rank on the host of rank r. `ranks_per_node` divides
- * hosts into imitated nodes, as in mscclpp_nodes_map.
+ * hosts into imitated nodes, as in mscclpp_nodes_map. The search ends at `rank` itself at the latest.
  */
 static int find_node_leader(const int *leaders, int rank, int ranks_per_node)
 {
@@ -90,7 +91,10 @@ static bool number_nodes(mscclpp_nodes_t *nodes, int size, int rank, int ranks_p
     for (i = 0; i < size; ++i) {
         int leader;
 
-        /* A leader is on the node that it leads, and none of its ranks comes before it. */
+        /*
+         * A leader is on the node that it leads, and none of its ranks comes before it. This also makes it a valid
+         * index.
+         */
         if (leaders[i] < 0 || leaders[i] > i || leaders[leaders[i]] != leaders[i]) {
             return false;
         }

@@ -38,7 +38,7 @@ mscclpp_status_t mscclpp_vote(const mscclpp_oob_t *oob, mscclpp_status_t own_sta
 
 /*
  * Collects the ballots of all ranks and counts them. Without memory for the ballots, takes part with NULL, and the
- * all-gather fails on all ranks.
+ * all-gather fails on all ranks. After a failure *vote_p is unchanged.
  */
 mscclpp_status_t mscclpp_vote_with(const mscclpp_oob_t *oob, mscclpp_status_t own_status, bool flag,
                                    mscclpp_vote_t *vote_p)
@@ -57,6 +57,7 @@ mscclpp_status_t mscclpp_vote_with(const mscclpp_oob_t *oob, mscclpp_status_t ow
     return status;
 }
 
+/* Votes on a step that needs all ranks. If the exchange fails, returns its error, which the exchange has reported. */
 mscclpp_status_t mscclpp_agree(const mscclpp_oob_t *oob, const int *members, mscclpp_status_t own_status,
                                const char *step)
 {

@@ -11,7 +11,10 @@
  */
 #define JOBS_MAX 65536u
 
-/* Adds a trigger to those that wait on the channel. False if JOBS_MAX would be exceeded, or if there is no memory. */
+/*
+ * Adds a trigger to those that wait on the channel, in a ring of twice the size if there is no room. False, with
+ * nothing changed, if JOBS_MAX would be exceeded, or if there is no memory.
+ */
 static bool add_waiting(mscclpp_proxy_channel_t *channel, const mscclpp_proxy_job_t *job)
 {
     mscclpp_proxy_job_t *jobs;
@@ -37,9 +40,9 @@ static bool add_waiting(mscclpp_proxy_channel_t *channel, const mscclpp_proxy_jo
 }
 
 /*
- * Checks what a kernel asked for: the channel must have a connection, and the bytes must lie within both regions.
- * Kernels are not trusted with offsets, since a wrong one could make a transport write anywhere. MSCCLPP_ERR_INVALID,
- * logged, if something is wrong.
+ * Checks what a kernel asked for: the channel must have a connection, and the bytes must lie within the regions. A put
+ * has bytes in both regions, an add only in the peer's, and a signal or a flush in none. Kernels are not trusted with
+ * offsets, since a wrong one could make a transport write anywhere. MSCCLPP_ERR_INVALID, logged, if something is wrong.
  */
 static mscclpp_status_t check_range(const mscclpp_proxy_t *proxy, const mscclpp_proxy_channel_t *channel,
                                     const mscclpp_dev_request_t *request)
@@ -128,7 +131,10 @@ static mscclpp_status_t end_transfers(mscclpp_proxy_channel_t *channel)
     mscclpp_status_t status = MSCCLPP_OK;
 
     if (channel->has_unflushed && channel->flush_count == 0) {
-        /* The position makes the end of this flush publish nothing new. */
+        /*
+         * The position makes the end of this flush publish nothing new: 1 is added to it then, which also undoes the
+         * wrap at 0.
+         */
         status = begin_flush(channel, channel->flushed_position - 1);
     }
     return status == MSCCLPP_OK && channel->flush_count > 0 ? MSCCLPP_IN_PROGRESS : status;
@@ -158,8 +164,10 @@ static mscclpp_status_t call_handler(const mscclpp_proxy_t *proxy, mscclpp_proxy
 }
 
 /*
- * Carries out what is left of a trigger, as far as the transport takes it now, and removes the finished actions from
- * the trigger's type. MSCCLPP_OK once all are done, MSCCLPP_IN_PROGRESS if it has to be called again, or an error.
+ * Carries out what is left of a trigger, as far as the transport takes it now: the put, then the signal, then the
+ * flush. Removes finished actions from the trigger's type, so that the next call does not repeat them; the flush, as
+ * the last one, need not be removed. MSCCLPP_OK once all are done, MSCCLPP_IN_PROGRESS if it has to be called again, or
+ * an error.
  */
 static mscclpp_status_t carry_job(const mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel,
                                   mscclpp_proxy_job_t *job)
@@ -216,7 +224,8 @@ static mscclpp_status_t carry_job(const mscclpp_proxy_t *proxy, mscclpp_proxy_ch
 
 /*
  * Carries out the triggers that wait on a channel, as far as the transport takes them now, and does for its unflushed
- * transfers what `settle` says. Returns MSCCLPP_OK, even if work is left, or an error.
+ * transfers what `settle` says. Returns MSCCLPP_OK, even if work is left, or an error. A channel without a transport
+ * has no unflushed transfers and no flushes, so its `ops`, which is NULL, is not used.
  */
 static mscclpp_status_t carry_channel(const mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel,
                                       mscclpp_proxy_settle_t settle)
@@ -242,8 +251,9 @@ static mscclpp_status_t carry_channel(const mscclpp_proxy_t *proxy, mscclpp_prox
 }
 
 /*
- * Carries out a new trigger, or adds it to those that wait on its channel. MSCCLPP_IN_PROGRESS: neither is possible
- * now, and the trigger stays in the FIFO.
+ * Carries out a new trigger, or adds it to those that wait on its channel. A trigger for a destroyed channel is left
+ * out first, since its number may be another channel's by now. MSCCLPP_IN_PROGRESS: neither is possible now, and the
+ * trigger stays in the FIFO.
  */
 static mscclpp_status_t carry_trigger(mscclpp_proxy_t *proxy, const mscclpp_dev_trigger_t *trigger)
 {
@@ -276,7 +286,10 @@ static mscclpp_status_t carry_trigger(mscclpp_proxy_t *proxy, const mscclpp_dev_
     return status;
 }
 
-/* Runs one round. Waiting triggers come before new ones, which would have to queue behind them on the same channel. */
+/*
+ * Runs one round. Waiting triggers come before new ones, which would have to queue behind them on the same channel. A
+ * trigger that can neither be carried out nor wait ends the round, and stays in the FIFO.
+ */
 mscclpp_status_t mscclpp_proxy_carry(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t settle)
 {
     const uint64_t slots = mscclpp_fifo_device(proxy->fifo)->size;
@@ -291,7 +304,10 @@ mscclpp_status_t mscclpp_proxy_carry(mscclpp_proxy_t *proxy, mscclpp_proxy_settl
             return status;
         }
     }
-    /* Goes backwards, because channels are removed from the list on the way. */
+    /*
+     * Goes backwards, because a channel that is removed is replaced by the last one in the list, which has had its
+     * turn.
+     */
     for (i = proxy->busy_count; i-- > 0;) {
         mscclpp_proxy_channel_t *channel = proxy->busy[i];
 

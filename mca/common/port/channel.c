@@ -22,6 +22,10 @@ mscclpp_proxy_channel_t *mscclpp_proxy_find(const mscclpp_proxy_t *proxy, uint32
     return number < proxy->table_size ? proxy->channels[number] : NULL;
 }
 
+/*
+ * Puts a channel into the list of those with something to do. There is room: the list has an entry for each channel
+ * number, and a channel is in it at most once.
+ */
 void mscclpp_proxy_mark_busy(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel)
 {
     if (!channel->busy) {
@@ -94,7 +98,10 @@ static mscclpp_status_t grow_table(mscclpp_proxy_t *proxy)
     return MSCCLPP_OK;
 }
 
-/* Finds the `flushed` word of a channel number, at both addresses. The first use of a page allocates it. */
+/*
+ * Finds the `flushed` word of a channel number, at both addresses. The first use of a page allocates it. The page stays
+ * until the proxy's end, so kernels may read a word even after its channel is gone.
+ */
 static mscclpp_status_t get_flushed_word(mscclpp_proxy_t *proxy, uint32_t number, uint64_t **host_p,
                                          uint64_t **device_p)
 {
@@ -146,7 +153,9 @@ static mscclpp_status_t use_transport(mscclpp_proxy_t *proxy, const mscclpp_port
     return MSCCLPP_OK;
 }
 
-/* Drops a reference to a transport. Rounds make no progress on it after the last one. */
+/*
+ * Drops a reference to a transport, which the caller's channel holds. Rounds make no progress on it after the last one.
+ */
 static void leave_transport(mscclpp_proxy_t *proxy, const mscclpp_transport_t *transport)
 {
     uint32_t i = 0;
@@ -171,7 +180,10 @@ static mscclpp_status_t check_params(const mscclpp_proxy_t *proxy, const mscclpp
     return MSCCLPP_OK;
 }
 
-/* Makes a channel with a free number, as mscclpp_proxy_channel_create does. Call with the lock held. */
+/*
+ * Makes a channel with a free number, as mscclpp_proxy_channel_create does. Call with the lock held. After a failure
+ * the number is still free; a page of words, if one was made, stays for later channels.
+ */
 static mscclpp_status_t create_locked(mscclpp_proxy_t *proxy, const mscclpp_port_params_t *params,
                                       mscclpp_dev_port_channel_t *channel_p)
 {
@@ -220,6 +232,10 @@ static mscclpp_status_t create_locked(mscclpp_proxy_t *proxy, const mscclpp_port
     return MSCCLPP_OK;
 }
 
+/*
+ * Makes a channel, unless its regions are too large for triggers. What is wrong is logged. *channel_p is filled in only
+ * with MSCCLPP_OK.
+ */
 mscclpp_status_t mscclpp_proxy_channel_create(mscclpp_proxy_t *proxy, const mscclpp_port_params_t *params,
                                               mscclpp_dev_port_channel_t *channel_p)
 {
@@ -265,6 +281,7 @@ static void destroy_channel(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *cha
     free(channel);
 }
 
+/* Destroys a channel. Triggers that wait on it are dropped now; those in the FIFO are discarded in their turn. */
 void mscclpp_proxy_channel_destroy(mscclpp_proxy_t *proxy, uint32_t number)
 {
     mscclpp_proxy_channel_t *channel;

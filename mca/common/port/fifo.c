@@ -21,7 +21,8 @@ struct mscclpp_fifo {
 
 /*
  * Tail and ring lie in host memory, where the proxy polls the ring. The head, by which kernels take slots, and the last
- * tail that they have seen lie in device memory.
+ * tail that they have seen lie in device memory. The number of slots is rounded up to a power of two, since a
+ * position's low bits are the index of its slot. After a failure nothing is left.
  */
 mscclpp_status_t mscclpp_fifo_create(const mscclpp_gpu_ops_t *gpu, int device, uint64_t slots, mscclpp_fifo_t **fifo_p)
 {

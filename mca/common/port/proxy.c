@@ -72,7 +72,10 @@ static bool has_work(const mscclpp_proxy_t *proxy)
            (is_watching(proxy) || __atomic_load_n(&proxy->unsettled, __ATOMIC_ACQUIRE) != 0 || !is_idle(proxy));
 }
 
-/* Returns for how many seconds there was nothing to do. If there is something now, notes the time and returns 0. */
+/*
+ * Returns for how many seconds there was nothing to do: no trigger was taken, no channel was busy, and nothing was in
+ * flight. If there is something now, notes the time and returns 0. Call with the lock held.
+ */
 static double update_idle_time(mscclpp_proxy_t *proxy)
 {
     const double now = mscclpp_now();
@@ -110,7 +113,10 @@ static bool is_threaded(const mscclpp_proxy_t *proxy)
     return __atomic_load_n(&proxy->threaded, __ATOMIC_ACQUIRE);
 }
 
-/* Runs one round and records its failure. Does nothing after a failure. Call with the lock held. */
+/*
+ * Runs one round and records its failure, which also makes the kernels give up. Does nothing after a failure. Call with
+ * the lock held.
+ */
 static void run_round(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t settle)
 {
     mscclpp_status_t status;
@@ -148,7 +154,10 @@ static void run_regular_round(mscclpp_proxy_t *proxy)
     }
 }
 
-/* The proxy's thread: runs rounds while there is work, and sleeps otherwise. */
+/*
+ * The proxy's thread: runs rounds while there is work, and sleeps otherwise. It looks for work and falls asleep under
+ * the lock, and whoever brings work signals under the lock, so no wake-up is lost.
+ */
 static void *thread_main(void *argument)
 {
     mscclpp_proxy_t *proxy = argument;
@@ -273,6 +282,10 @@ void mscclpp_proxy_stop(mscclpp_proxy_t *proxy)
     mscclpp_proxy_unlock(proxy);
 }
 
+/*
+ * Counts an operation as in flight. Only the first one has to wake the thread, which does not wait for work while
+ * others are.
+ */
 void mscclpp_proxy_begin(mscclpp_proxy_t *proxy)
 {
     if (__atomic_fetch_add(&proxy->in_flight, 1, __ATOMIC_ACQ_REL) == 0) {
@@ -310,7 +323,8 @@ mscclpp_status_t mscclpp_proxy_start(mscclpp_proxy_t *proxy)
 
 /*
  * Counts a launch that nobody will wait for as in flight. A thread is needed because no caller will wait for the launch
- * and make progress meanwhile.
+ * and make progress meanwhile. If the proxy has failed, or has no thread and none can be started, returns the error and
+ * counts nothing.
  */
 mscclpp_status_t mscclpp_proxy_begin_launch(mscclpp_proxy_t *proxy, uint64_t launch, uint32_t blocks)
 {
@@ -329,6 +343,10 @@ mscclpp_status_t mscclpp_proxy_begin_launch(mscclpp_proxy_t *proxy, uint64_t lau
     return status;
 }
 
+/*
+ * Makes the thread look for triggers at any time, until the proxy's end. If there is no thread and none can be started,
+ * nothing has changed.
+ */
 mscclpp_status_t mscclpp_proxy_watch(mscclpp_proxy_t *proxy)
 {
     mscclpp_status_t status;
@@ -349,7 +367,10 @@ void mscclpp_proxy_end(mscclpp_proxy_t *proxy)
     __atomic_fetch_sub(&proxy->in_flight, 1, __ATOMIC_ACQ_REL);
 }
 
-/* Runs a round only if there is something to do and neither a thread of the proxy nor another caller does it. */
+/*
+ * Runs a round only if there is something to do and neither a thread of the proxy nor another caller does it. Returns
+ * the proxy's failure, MSCCLPP_OK if nothing is left for this caller to do, and else MSCCLPP_IN_PROGRESS.
+ */
 mscclpp_status_t mscclpp_proxy_progress(mscclpp_proxy_t *proxy)
 {
     mscclpp_status_t status = failure_of(proxy);

@@ -15,6 +15,10 @@ typedef struct {
     uint64_t value_in_force; /* the value in force on this rank */
 } setting_t;
 
+/*
+ * Fills in what this rank says of its settings in the first exchange: a digest in place of all values, to keep it
+ * short. `names` is the same in both settings.
+ */
 void mscclpp_settings_fill_card(const mscclpp_config_t *own, const mscclpp_config_t *config,
                                 mscclpp_settings_card_t *card_p)
 {
@@ -43,7 +47,10 @@ static void list_ranks(const setting_t *settings, int size, int first, char *tex
     }
 }
 
-/* Warns of a parameter that ranks have set differently: one line for each value, once in this process. */
+/*
+ * Called on rank 0: warns of a parameter that ranks have set differently, by one line for each value, once in this
+ * process.
+ */
 static void report_difference(const mscclpp_oob_t *oob, const mscclpp_param_t *param, const setting_t *settings)
 {
     static bool has_told[MSCCLPP_SETTINGS_MAX];
@@ -92,7 +99,10 @@ static mscclpp_status_t agree_on(const mscclpp_oob_t *oob, const mscclpp_param_t
     return MSCCLPP_OK;
 }
 
-/* Exchanges the common parameters of all ranks, and puts rank 0's values in force. */
+/*
+ * Exchanges the common parameters of all ranks, and puts rank 0's values in force. Without memory for the values
+ * (NULL), the first exchange fails on all ranks.
+ */
 mscclpp_status_t mscclpp_settings_agree(const mscclpp_oob_t *oob, const mscclpp_config_t *own, mscclpp_config_t *config)
 {
     setting_t *settings = malloc((size_t)oob->size * sizeof(*settings));

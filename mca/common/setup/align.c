@@ -80,7 +80,10 @@ static bool check_teams(const mscclpp_oob_t *oob, const node_facts_t *facts)
     return culprit < 0;
 }
 
-/* True if all ranks can work together. Otherwise every rank logs the first rank that differs. */
+/*
+ * True if all ranks can work together. Otherwise every rank logs the first rank that differs. check_teams must have
+ * succeeded: then all ranks have filled in their facts.
+ */
 static bool check_facts(const mscclpp_oob_t *oob, const node_facts_t *facts)
 {
     int rank;
@@ -108,7 +111,8 @@ static bool check_facts(const mscclpp_oob_t *oob, const node_facts_t *facts)
 
 /*
  * Handles ranks that share a GPU: divides the limit of blocks by their number, because the blocks of all their kernels
- * must be able to run at once. *take_turns_p becomes true if processes take turns on a GPU.
+ * must be able to run at once. *take_turns_p becomes true if processes take turns on a GPU. On the twin nothing counts
+ * as shared, and the limit stays 0, which means none. All ranks return the same status.
  *
  * With imitated nodes, ranks of different nodes may share a GPU. They do not meet before their kernels start, so the
  * kernel of one rank, waiting for a late rank, may keep that rank's kernel from starting. Therefore such a GPU is
@@ -185,6 +189,7 @@ static mscclpp_status_t avoid_deadlocks(mscclpp_team_t *team, const mscclpp_oob_
  * Connects control messages between nodes. Without them, other nodes notice a failure of this one only by their
  * deadlines. If the ranks have no carrier in common, there are no control messages; this is no error, and equal on all
  * ranks. `own_address` is this rank's address. *own_status_p: in, this rank's status so far; out, after the connect.
+ * Returns the error of an exchange; without memory for the addresses (NULL) it fails on all ranks.
  */
 static mscclpp_status_t connect_ctrl(mscclpp_team_t *team, const node_facts_t *facts, const unsigned char *own_address,
                                      mscclpp_status_t *own_status_p)
@@ -220,7 +225,7 @@ static mscclpp_status_t connect_ctrl(mscclpp_team_t *team, const node_facts_t *f
 
 /*
  * Gives the team rank 0's protocol, which is exchanged only if digests differ. *protocol: in, this rank's; out, rank
- * 0's.
+ * 0's. Without memory for the protocols (NULL), the exchange fails on all ranks.
  */
 static mscclpp_status_t agree_on_protocol(mscclpp_team_t *team, const node_facts_t *facts, mscclpp_protocol_t *protocol)
 {
@@ -244,7 +249,10 @@ static mscclpp_status_t agree_on_protocol(mscclpp_team_t *team, const node_facts
     return status;
 }
 
-/* Fills in what this rank tells all others, and its address for control messages. Returns this rank's own status. */
+/*
+ * Fills in what this rank tells all others, and its address for control messages, which is in `address` as a whole even
+ * if the facts hold only its beginning. Returns this rank's own status.
+ */
 static mscclpp_status_t fill_facts(mscclpp_team_t *team, const mscclpp_team_params_t *params,
                                    const mscclpp_config_t *config, mscclpp_protocol_t *protocol,
                                    node_facts_t *own_facts, unsigned char *address)
@@ -282,7 +290,7 @@ static mscclpp_status_t fill_facts(mscclpp_team_t *team, const mscclpp_team_para
 
 /*
  * Does the work of mscclpp_setup_align. `facts` has one entry more than there are ranks; the last one is what this rank
- * sends.
+ * sends. If this rank has no team, check_teams fails on all ranks before `team` or `protocol` is used.
  */
 static mscclpp_status_t agree(mscclpp_team_t *team, const mscclpp_team_params_t *params, const mscclpp_nodes_t *nodes,
                               mscclpp_config_t *config, node_facts_t *facts, mscclpp_status_t *own_status_p,

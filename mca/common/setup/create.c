@@ -48,7 +48,10 @@ static uint64_t host_id(void)
     return id;
 }
 
-/* Returns the number of an ended team that all ranks offer; 0 if there is none. The result is equal on all ranks. */
+/*
+ * Returns the number of an ended team that all ranks offer: the first such in the order of rank 0; 0 if there is none.
+ * A list of offers ends with 0 or is full. The result is equal on all ranks.
+ */
 static uint64_t find_common_offer(const rank_card_t *cards, int size)
 {
     int offer, rank, i;
@@ -73,7 +76,8 @@ static uint64_t find_common_offer(const rank_card_t *cards, int size)
 /*
  * Makes those settings in `config` equal on all ranks that must be equal, before anything uses them. *differ_p becomes
  * true if some rank's settings differ from rank 0's. All ranks pass the same `cards`, so they agree on whether there is
- * anything to exchange.
+ * anything to exchange. MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if a rank has another table of parameters; else fails
+ * as the exchange does.
  */
 static mscclpp_status_t agree_on_settings(const mscclpp_team_params_t *params, const rank_card_t *cards,
                                           mscclpp_config_t *config, bool *differ_p)
@@ -193,7 +197,8 @@ static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_
 
 /*
  * Calls find_nodes with memory for the cards of all ranks. A rank without memory takes part in the exchange all the
- * same, which then fails on all ranks. Initializes `nodes`; the caller frees what is in it.
+ * same, which then fails on all ranks, before anything in `nodes` is used. Initializes `nodes`; the caller frees what
+ * is in it.
  */
 static mscclpp_status_t ask_ranks(const mscclpp_team_params_t *params, mscclpp_status_t own_status,
                                   mscclpp_config_t *config, mscclpp_nodes_t *nodes, mscclpp_team_t **offers,
@@ -237,7 +242,8 @@ static void find_leaders(mscclpp_team_t *team, const mscclpp_nodes_t *nodes)
 
 /*
  * Creates the node's team. *team_p is always written; NULL: there is no team. *own_status_p is whether this rank has
- * one, which the ranks of other nodes do not know yet. Returns the error of the exchange, which is equal on all ranks.
+ * one, which the ranks of other nodes do not know yet; MSCCLPP_ERR_PEER if there is none because of another rank of the
+ * node. Returns the error of the exchange, which is equal on all ranks.
  */
 static mscclpp_status_t create_node_team(const mscclpp_team_params_t *params, const mscclpp_nodes_t *nodes,
                                          mscclpp_oob_part_t *part, mscclpp_team_t **team_p,
@@ -258,7 +264,10 @@ static mscclpp_status_t create_node_team(const mscclpp_team_params_t *params, co
     return mscclpp_oob_part_finish(part);
 }
 
-/* Checks the result of an all-reduce to which each rank has passed its number plus 1. */
+/*
+ * Checks the result of an all-reduce to which each rank has passed its number plus 1. Both sums are taken modulo 2^32.
+ * MSCCLPP_ERR_DEVICE, with a warning, if the result is wrong.
+ */
 static mscclpp_status_t check_sum(mscclpp_team_t *team, const uint32_t *result)
 {
     const uint64_t ranks = (uint64_t)team->group.oob.size;
@@ -321,7 +330,10 @@ static mscclpp_status_t probe_all(mscclpp_team_t *team)
     return status;
 }
 
-/* Logs, on rank 0, which collectives besides all-reduce have no kernels between nodes, and so are staged. */
+/*
+ * Logs, on rank 0, which collectives besides all-reduce have no kernels between nodes, and so are staged. A list that
+ * is too long is cut.
+ */
 static void report_collectives(const mscclpp_team_t *team)
 {
     char staged[256] = "";
@@ -351,8 +363,9 @@ static void return_offers(mscclpp_team_t **offers)
 }
 
 /*
- * Creates a team of several nodes. Takes over what `nodes` holds once the fabric exists. After a failure, which all
- * ranks see, there is no team.
+ * Creates a team of several nodes. Takes over what `nodes` holds once the fabric exists. mscclpp_setup_align succeeds
+ * only if all ranks have a node's team, so `team` exists from then on. After a failure, which all ranks see, there is
+ * no team.
  */
 static mscclpp_status_t join_nodes(const mscclpp_team_params_t *params, mscclpp_config_t *config,
                                    mscclpp_nodes_t *nodes, mscclpp_oob_part_t *part, mscclpp_team_t **team_p)
@@ -389,7 +402,8 @@ static mscclpp_status_t join_nodes(const mscclpp_team_params_t *params, mscclpp_
 
 /*
  * Creates a team. There are three ways, and all ranks take the same: take over an ended team, create one on a single
- * node, or join the teams of several nodes.
+ * node, or join the teams of several nodes. If a rank has no memory for `part`, its card says so, and the set-up fails
+ * on all ranks before `part` is used.
  */
 mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *user_params, mscclpp_team_t **team_p)
 {

@@ -5,7 +5,10 @@
 #include "mca/common/algo/coll.h"
 #include "mca/common/base/log.h"
 
-/* Copies the settings that all ranks take from rank 0. Texts become numbers, since only plain bytes are sent. */
+/*
+ * Copies the settings that all ranks take from rank 0. Texts become numbers, since only plain bytes are sent.
+ * Everything is zeroed first, the padding, too, because protocols are compared by their bytes.
+ */
 void mscclpp_facts_fill_protocol(mscclpp_protocol_t *protocol, const mscclpp_config_t *config)
 {
     memset(protocol, 0, sizeof(*protocol));
@@ -46,7 +49,10 @@ void mscclpp_facts_fill_protocol(mscclpp_protocol_t *protocol, const mscclpp_con
     protocol->epoch_limit = config->epoch_limit;
 }
 
-/* Checks the version, the runtime and the readiness of each rank. Rules that differ only cause a warning. */
+/*
+ * Checks the version, the runtime and the readiness of each rank. All ranks see the same facts, so they return the same
+ * result. Rules that differ only cause a warning. `own_status` serves the message of a rank that is short of something.
+ */
 bool mscclpp_facts_check(const mscclpp_team_t *team, const mscclpp_facts_t *facts, mscclpp_status_t own_status)
 {
     const mscclpp_protocol_t *own_protocol = &facts[team->group.rank].protocol, *protocol_of_0 = &facts[0].protocol;
@@ -130,7 +136,10 @@ bool mscclpp_facts_take_turns(const mscclpp_team_t *team, const mscclpp_facts_t 
     return false;
 }
 
-/* Divides the multiprocessors of each GPU among its users; the smallest share is the limit for all ranks. */
+/*
+ * Divides the multiprocessors of each GPU among its users; the smallest share is the limit for all ranks. A part of a
+ * team that spans nodes counts only its own ranks; align.c then divides by all users. 0 on the twin: no limit.
+ */
 uint32_t mscclpp_facts_block_limit(const mscclpp_team_t *team, const mscclpp_facts_t *facts, bool is_whole)
 {
     uint32_t limit = MSCCLPP_DEV_MAX_BLOCKS;

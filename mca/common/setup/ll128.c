@@ -42,7 +42,8 @@ static bool links_promise(const mscclpp_team_t *team, const unsigned char *uuids
 
 /*
  * Sends lines between all ranks by a kernel. Returns MSCCLPP_ERR_NOT_SUPPORTED if one did not arrive here whole.
- * `shared`: ranks may have to take turns on a GPU, so the trial is short.
+ * `shared`: ranks may have to take turns on a GPU, so the trial is short. Each round takes an epoch, the same number on
+ * all ranks.
  */
 static mscclpp_status_t run_trial(mscclpp_team_t *team, bool shared)
 {
@@ -70,6 +71,7 @@ static mscclpp_status_t run_trial(mscclpp_team_t *team, bool shared)
 
 /*
  * Tries packets of 128 bytes. They are used only if every rank has received all lines whole, and no promise is missing.
+ * There are two votes: on errors, which end the set-up, and on whether such packets work, whose "no" is no failure.
  */
 mscclpp_status_t mscclpp_setup_ll128(mscclpp_team_t *team, const unsigned char *uuids, size_t stride, bool shared,
                                      mscclpp_status_t *own_status_p)
@@ -78,6 +80,10 @@ mscclpp_status_t mscclpp_setup_ll128(mscclpp_team_t *team, const unsigned char *
     mscclpp_status_t own_status, status;
     mscclpp_vote_t vote;
 
+    /*
+     * Nothing is tried for one rank alone, if the user asks for another format, if ranks take turns on a GPU and the
+     * user does not ask for LL128, or if the packets' memory is too small. All ranks judge alike.
+     */
     if (team->group.size == 1 || (width != 0 && width != 128) || (shared && width == 0) ||
         MSCCLPP_DEV_LL128_CAPACITY(team->runner.layout.packet_half, team->group.size) == 0) {
         return MSCCLPP_OK;

@@ -122,8 +122,8 @@ static mscclpp_status_t create_own_parts(mscclpp_team_t *team, const mscclpp_tea
 }
 
 /*
- * Maps what the peers own: the board and their scratch. Connects control messages, if there are any. After a failure,
- * part_ranks closes what was mapped.
+ * Maps what the peers own: the board, which rank 0 has made and mapped already, and their scratch. Connects control
+ * messages, if there are any. After a failure, part_ranks closes what was mapped.
  */
 static mscclpp_status_t map_peers(mscclpp_team_t *team, const mscclpp_facts_t *facts)
 {
@@ -172,7 +172,8 @@ static mscclpp_status_t agree(const mscclpp_team_t *team, mscclpp_status_t own_s
 
 /*
  * Lets kernels of all ranks meet, which proves that they make progress together. If processes share a GPU, also checks
- * that a meeting is fast enough to be worthwhile. All ranks return the same status.
+ * that a meeting is fast enough to be worthwhile. All ranks return the same status: they judge the first condition by
+ * the same facts, and vote on the rest. *own_status_p is this rank's own result.
  */
 static mscclpp_status_t check_progress(mscclpp_team_t *team, mscclpp_status_t *own_status_p)
 {
@@ -199,7 +200,9 @@ static mscclpp_status_t check_progress(mscclpp_team_t *team, mscclpp_status_t *o
     return agree(team, status, "meeting of kernels");
 }
 
-/* Fills in the parts of a new team that depend on its parameters alone. */
+/*
+ * Fills in the parts of a new team that depend on its parameters alone. `nodes` is NULL if the team is the whole one.
+ */
 static void init_team(mscclpp_team_t *team, const mscclpp_team_params_t *params, const mscclpp_oob_t *oob,
                       const mscclpp_nodes_t *nodes)
 {
@@ -288,15 +291,22 @@ static void apply_facts(mscclpp_team_t *team, const mscclpp_facts_t *facts, bool
     team->one_gpu = team->runner.shares_gpu && team->group.size > 1 &&
                     mscclpp_facts_ranks_on_gpu(team, facts, 0) == (uint32_t)team->group.size;
     /*
-     * Conditions for copy engines. No other threads: the engines' memory is allocated in the middle of a call, which
-     * may wait for kernels of other threads. No launches that wait for their kernels: copies would wait for one
-     * another. Several GPUs: within one GPU, kernels are faster.
+     * Conditions for copy engines, in the order of the terms below:
+     * - No meetings before launches: a call by engines launches a kernel for each chunk, without any.
+     * - No other threads: the engines' memory is allocated in the middle of a call, which may wait for kernels of
+     *   other threads.
+     * - Several GPUs, none of them shared: within one GPU, kernels are faster.
+     * - All ranks on one node: the engines reach no further.
+     * - No launches that wait for their kernels: copies would wait for one another.
      */
     team->engines = !team->group.meet_first && !mscclpp_facts_any_threads(team, facts) && !team->runner.shares_gpu &&
                     is_whole && !mscclpp_facts_any_blocking(team, facts);
 }
 
-/* Maps what the peers own, lets the kernels of all ranks meet, and tries what a team of one node may use besides. */
+/*
+ * Maps what the peers own, lets the kernels of all ranks meet, and tries what a team of one node may use besides. The
+ * board is hidden once the vote says that all ranks have mapped it. The status is equal on all ranks.
+ */
 static mscclpp_status_t join_ranks(mscclpp_team_t *team, const mscclpp_team_params_t *params,
                                    const mscclpp_facts_t *facts, bool is_whole, mscclpp_status_t *own_status_p)
 {

@@ -103,8 +103,9 @@ static bool is_for_gpu(const mscclpp_team_t *team, const mscclpp_plan_file_t *fi
 }
 
 /*
- * Lists this rank's files that fit the team, and logs why the others do not. Rank 0 also proves them, for all ranks;
- * what it then refuses is listed as REFUSED.
+ * Lists this rank's files that fit the team, and logs why the others do not. Rank 0 also proves them, for all ranks. A
+ * file that is refused, by a proof or before, is listed as REFUSED: if rank 0 lists it so, no other rank reports it as
+ * missing.
  */
 static void fill_list(const mscclpp_team_t *team, const mscclpp_config_t *config, mscclpp_plan_file_t *files,
                       int file_count, list_t *list)
@@ -255,7 +256,10 @@ static mscclpp_status_t make_team_plans(mscclpp_team_t *team, const list_t *list
     return MSCCLPP_OK;
 }
 
-/* Warns, on rank 0 and once in this process, if rules for this team name a plan that it does not have. */
+/*
+ * Warns, on rank 0 and once in this process, if rules for this team name a plan that it does not have. Rules for
+ * another number of nodes do not count.
+ */
 static void report_rules(const mscclpp_team_t *team)
 {
     const mscclpp_protocol_t *protocol = &team->protocol;
@@ -286,7 +290,7 @@ static void report_rules(const mscclpp_team_t *team)
 
 /*
  * Finds the plans that all ranks have. If no rank has plans, exchanges nothing, and only checks whether rules name
- * some.
+ * some. The ranks vote where memory may be short on one of them, so all return the same status.
  */
 mscclpp_status_t mscclpp_setup_plans(mscclpp_team_t *team, const mscclpp_team_params_t *params, bool has_plans,
                                      mscclpp_status_t *own_status_p)

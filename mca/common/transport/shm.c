@@ -81,7 +81,8 @@ static mscclpp_status_t describe_memory(const mscclpp_transport_params_t *params
 
 /*
  * Checks the card of a peer's memory and maps that memory. MSCCLPP_ERR_INVALID, with a message, if the bytes are no
- * card of this kind from that peer. A card of length 0 gives an empty window.
+ * card of this kind from that peer; else fails as mscclpp_shmseg_attach does. After a failure nothing is mapped. A card
+ * of length 0 gives an empty window.
  */
 static mscclpp_status_t open_window(const mscclpp_conn_t *conn, uint64_t magic, const void *bytes, size_t length,
                                     shm_window_t *window)
@@ -122,7 +123,10 @@ static mscclpp_status_t log_no_memory(const mscclpp_transport_t *transport, cons
 
 /* From here on: the functions of mscclpp_transport_shm. transport.h says what callers may expect of each. */
 
-/* Makes an instance. MSCCLPP_ERR_NOT_SUPPORTED if the tokens do not lie in shared memory. */
+/*
+ * Makes an instance. MSCCLPP_ERR_NOT_SUPPORTED if the tokens do not lie in shared memory of this process. On the twin,
+ * device memory is such memory, too.
+ */
 static mscclpp_status_t shm_create(const mscclpp_transport_params_t *params, uint32_t *flags_p,
                                    mscclpp_transport_t **transport_p)
 {
@@ -205,7 +209,10 @@ static mscclpp_status_t shm_conn_status(const mscclpp_conn_t *conn)
     return MSCCLPP_OK;
 }
 
-/* Makes a region of any memory. If that is not shared, the region has no key, so peers cannot put into it. */
+/*
+ * Makes a region of any memory, and settles it. If it is not shared, the region has no key, so peers cannot put into
+ * it. After a failure nothing is left.
+ */
 static mscclpp_status_t shm_region_create(mscclpp_transport_t *transport, void *address, size_t length,
                                           mscclpp_region_t **region_p)
 {
@@ -291,7 +298,8 @@ static mscclpp_status_t log_out_of_range(const mscclpp_conn_t *conn, const char 
 
 /*
  * Pins the pages that hold the bytes, because memory can only be pinned by whole pages. *device_p is the start byte's
- * address for kernels.
+ * address for kernels. MSCCLPP_ERR_INVALID, logged, for bytes outside the region; MSCCLPP_ERR_NOT_SUPPORTED for 0
+ * bytes, for a second call, or if the pages cannot be pinned.
  */
 static mscclpp_status_t shm_remote_map(mscclpp_remote_t *remote, uint64_t offset, uint64_t length, void **device_p)
 {
@@ -372,7 +380,10 @@ static mscclpp_status_t shm_signal(mscclpp_conn_t *conn, uint32_t token)
     return status;
 }
 
-/* Copies by memcpy, which may tear words. The signal tells the peer when to read, so nobody sees torn ones. */
+/*
+ * Copies by memcpy, which may tear words. The signal tells the peer when to read, so nobody sees torn ones. Checks
+ * everything before it copies, so after an error nothing was written.
+ */
 static mscclpp_status_t shm_put_signal(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
                                        mscclpp_region_t *region, uint64_t from, uint64_t length, uint32_t token)
 {
@@ -390,7 +401,10 @@ static mscclpp_status_t shm_put_signal(mscclpp_conn_t *conn, mscclpp_remote_t *r
     return status;
 }
 
-/* Adds to a word of the peer's region by the CPU, at once. */
+/*
+ * Adds to a word of the peer's region by the CPU, at once. MSCCLPP_ERR_INVALID, logged, if the word is outside the
+ * region or not aligned.
+ */
 static mscclpp_status_t shm_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, uint64_t value)
 {
     if (!mscclpp_fits(to, sizeof(uint64_t), remote->window.length)) {

@@ -51,7 +51,7 @@ void mscclpp_cuda_check_release(const char *call, cudaError_t error)
 
 /*
  * Finds a function of the driver, with the signature that it has in the given version of CUDA, such as 11040. The error
- * is cudaErrorSymbolNotFound if the driver has no such function.
+ * is cudaErrorSymbolNotFound if the driver has no such function. The caller clears the thread's last error.
  */
 static cudaError_t find_driver_function(const char *name, unsigned version, void **function_p)
 {
@@ -77,7 +77,7 @@ static cudaError_t find_driver_function(const char *name, unsigned version, void
 /*
  * Fills in cuda_table and publishes it. Runs once. If there is no device, or if the driver lacks a function that is
  * needed, mscclpp_cuda_driver_loaded stays NULL, and the reason is logged at the debug level only, since both are
- * ordinary. Lack of memory is an error.
+ * ordinary. Lack of memory is an error. The table is published last, so whoever sees it sees all of it.
  */
 static void cuda_load(void)
 {
@@ -118,6 +118,7 @@ static void cuda_load(void)
     atomic_store_explicit(&mscclpp_cuda_driver_loaded, table, memory_order_release);
 }
 
+/* Loads the driver's functions at the first call of any thread, while others wait. The result of that call is final. */
 mscclpp_status_t mscclpp_cuda_probe(int *device_count_p)
 {
     const mscclpp_cuda_driver_t *driver;
@@ -180,8 +181,8 @@ static void probe_in_use(void)
 }
 
 /*
- * Returns the driver, if the application uses it. cuCtxGetCurrent does not initialise the driver, and its error tells
- * that nobody else has.
+ * Returns the driver, if the application uses it; NULL also if there is no driver, or no device that can be used.
+ * cuCtxGetCurrent does not initialise the driver, and its error tells that nobody else has.
  */
 mscclpp_cuda_driver_t *mscclpp_cuda_driver_in_use(void)
 {
@@ -213,6 +214,7 @@ mscclpp_status_t mscclpp_cuda_check_device(int device)
 
 /*
  * Gives the primary context of a device. Retains the context once, under the device's lock. Later calls only read it.
+ * `has_pools` is set before the context is published, so whoever has the context may read it without the lock.
  */
 mscclpp_status_t mscclpp_cuda_primary_context(int device, CUcontext *context_p)
 {
@@ -254,7 +256,10 @@ void mscclpp_cuda_leave(const mscclpp_cuda_scope_t *scope)
     }
 }
 
-/* Makes a device current. Leaves the current context alone if it is the device's primary one. */
+/*
+ * Makes a device current. Leaves the current context alone if it is the device's primary one. The capture mode is
+ * exchanged last, so a failure leaves nothing to undo.
+ */
 mscclpp_status_t mscclpp_cuda_enter(int device, mscclpp_cuda_scope_t *scope)
 {
     mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
@@ -281,7 +286,7 @@ mscclpp_status_t mscclpp_cuda_enter(int device, mscclpp_cuda_scope_t *scope)
 
 /*
  * Finds the device of the thread's current context or, without a context, the one that the thread has chosen by
- * cudaSetDevice. Creates no context.
+ * cudaSetDevice. Creates no context. MSCCLPP_ERR_NOT_SUPPORTED if there is no device that can be used.
  */
 mscclpp_status_t mscclpp_cuda_current_device(int *device_p)
 {

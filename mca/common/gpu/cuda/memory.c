@@ -165,7 +165,9 @@ static mscclpp_reach_t find_reach(int device, const void *address, unsigned long
     return MSCCLPP_REACH_HOME;
 }
 
-/* See `reach` in gpu.h. Also settles the allocation, if that was not done yet. */
+/*
+ * See `reach` in gpu.h. Also settles the allocation, if that was not done yet. *reach_p is set even if settling fails.
+ */
 mscclpp_status_t mscclpp_cuda_reach(int device, const void *address, mscclpp_reach_t *reach_p)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -244,7 +246,7 @@ void mscclpp_cuda_query(const void *address, mscclpp_mem_info_t *info_p)
     }
 }
 
-/* See `export_memory` in gpu.h. Makes an IPC handle of the whole allocation. */
+/* See `export_memory` in gpu.h. Makes an IPC handle of the whole allocation. After a failure *handle_p is unchanged. */
 mscclpp_status_t mscclpp_cuda_export_memory(const void *address, mscclpp_gpu_handle_t *handle_p)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
@@ -333,8 +335,9 @@ static mscclpp_status_t import_error(const char *call, cudaError_t error, const 
 }
 
 /*
- * Lets kernels of the current device reach another device of this process. Does so only once for each pair of devices,
- * as CUDA treats a second time as an error.
+ * Lets kernels of `device`, which is entered, reach another device of this process. Does so only once for each pair of
+ * devices, as CUDA treats a second time as an error. The bit is set after the access is there, so whoever sees it has
+ * the access.
  */
 static cudaError_t enable_peer_access(int device, int peer)
 {
@@ -387,7 +390,10 @@ static mscclpp_status_t import_own(int device, const mscclpp_gpu_handle_t *handl
     return MSCCLPP_OK;
 }
 
-/* See `import_memory` in gpu.h. Memory of this process needs no mapping. */
+/*
+ * See `import_memory` in gpu.h. Memory of this process needs no mapping. What cannot be reached is logged at the debug
+ * level, lack of memory as a warning, and anything else as an error (import_error).
+ */
 mscclpp_status_t mscclpp_cuda_import_memory(int device, const mscclpp_gpu_handle_t *handle, void **base_p)
 {
     mscclpp_cuda_scope_t scope;
@@ -426,8 +432,8 @@ void mscclpp_cuda_close_memory(int device, const mscclpp_gpu_handle_t *handle, v
 }
 
 /*
- * Exports whole pages as a dma-buf; the driver exports nothing smaller. The caller closes *fd_p. Call with the owner's
- * device entered.
+ * Exports whole pages as a dma-buf; the driver exports nothing smaller. The caller closes *fd_p.
+ * MSCCLPP_ERR_NOT_SUPPORTED if the driver refuses. Call with the owner's device entered.
  */
 static mscclpp_status_t export_pages(uintptr_t begin, uintptr_t end, int *fd_p)
 {
@@ -456,7 +462,10 @@ static mscclpp_status_t export_pages(uintptr_t begin, uintptr_t end, int *fd_p)
     return MSCCLPP_OK;
 }
 
-/* See `export_dmabuf` in gpu.h. Exports whole pages; *offset_p is where the memory starts in them. */
+/*
+ * See `export_dmabuf` in gpu.h. Exports whole pages; *offset_p is where the memory starts in them.
+ * MSCCLPP_ERR_NOT_SUPPORTED also for 0 bytes, and for memory that is not the device's.
+ */
 mscclpp_status_t mscclpp_cuda_export_dmabuf(const void *address, size_t length, int *fd_p, uint64_t *offset_p)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();

@@ -93,7 +93,8 @@ static bool make_calls_wait(CUresult *result_p)
 
 /*
  * Calls `visit` in the thread's own context, in which it made its latest calls, and in `context`, that of the memory's
- * owner. NULL means no context. True if both calls succeeded. Switches back to the thread's own context.
+ * owner. NULL means no context. True if both calls succeeded. Switches back to the thread's own context. Meanwhile, the
+ * thread's capture mode is relaxed, so that these calls end no capture of the application.
  */
 static bool call_in_contexts(CUcontext context, bool (*visit)(CUresult *), CUresult *result_p)
 {
@@ -121,8 +122,9 @@ static bool call_in_contexts(CUcontext context, bool (*visit)(CUresult *), CUres
 
 /*
  * Waits until work that synchronous calls have left on an allocation has ended, and makes later calls on it wait by
- * themselves. Notes the allocation as settled if this lasts. If a capture forbids waiting, returns MSCCLPP_OK and does
- * not note it. Returns MSCCLPP_ERR_DEVICE if the work has failed.
+ * themselves. Notes the allocation as settled if the driver keeps that for this allocation; otherwise the flag of the
+ * contexts counts, and is looked at each time. If a capture forbids waiting, returns MSCCLPP_OK and does not note it,
+ * so that the next call tries again. Returns MSCCLPP_ERR_DEVICE if the work has failed.
  */
 mscclpp_status_t mscclpp_cuda_settle_buffer(const void *address, unsigned long long buffer_id)
 {

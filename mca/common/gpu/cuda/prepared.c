@@ -11,7 +11,10 @@ struct mscclpp_gpu_prepared {
     int device;
 };
 
-/* Captures a launch in a graph, which the caller destroys. Makes no graph if it fails. Call with the device entered. */
+/*
+ * Captures a launch in a graph, which the caller destroys. Ends the capture even if the launch fails, since the stream
+ * would stay in it. Makes no graph if it fails. Call with the device entered.
+ */
 static cudaError_t capture_launch(int device, cudaStream_t stream, const mscclpp_dev_launch_t *launch,
                                   cudaGraph_t *graph_p)
 {
@@ -31,8 +34,9 @@ static cudaError_t capture_launch(int device, cudaStream_t stream, const mscclpp
 
 /*
  * Makes a graph of one launch, ready to start. Captures it in a stream of the highest priority, because the kernel gets
- * the priority of the stream that it is captured from. Failures are logged at the debug level, as the caller can launch
- * the kernel without a graph. Call with the device entered.
+ * the priority of the stream that it is captured from. Uploads the graph and waits for that, so that the first start
+ * has no more to do than later ones. Failures are logged at the debug level, as the caller can launch the kernel
+ * without a graph. Call with the device entered.
  */
 static cudaError_t make_graph(int device, const mscclpp_dev_launch_t *launch, cudaGraphExec_t *exec_p)
 {
@@ -65,7 +69,7 @@ static cudaError_t make_graph(int device, const mscclpp_dev_launch_t *launch, cu
     return error;
 }
 
-/* See `launch_prepare` in gpu.h. */
+/* See `launch_prepare` in gpu.h. Failures are not logged above the debug level, as the caller can launch without it. */
 mscclpp_status_t mscclpp_cuda_launch_prepare(int device, const mscclpp_dev_launch_t *launch,
                                              mscclpp_gpu_prepared_t **prepared_p)
 {
@@ -90,7 +94,7 @@ mscclpp_status_t mscclpp_cuda_launch_prepare(int device, const mscclpp_dev_launc
     return MSCCLPP_OK;
 }
 
-/* See `launch_prepared` in gpu.h. */
+/* See `launch_prepared` in gpu.h. The stream must be of the device that the launch was prepared for. */
 mscclpp_status_t mscclpp_cuda_launch_prepared(mscclpp_gpu_stream_t *stream, mscclpp_gpu_prepared_t *prepared)
 {
     mscclpp_cuda_scope_t scope;
@@ -104,7 +108,7 @@ mscclpp_status_t mscclpp_cuda_launch_prepared(mscclpp_gpu_stream_t *stream, mscc
     return status;
 }
 
-/* If the device cannot be entered, its graph is not destroyed. */
+/* Frees the prepared launch in any case. If the device cannot be entered, its graph stays. */
 void mscclpp_cuda_prepared_destroy(mscclpp_gpu_prepared_t *prepared)
 {
     mscclpp_cuda_scope_t scope;

@@ -37,7 +37,7 @@ static uint64_t find_server(int device)
     return 0 == server ? 1 : server;
 }
 
-/* Describes a device: name, UUID, multiprocessors, PCI bus, MPS server. */
+/* Describes a device: name, UUID, multiprocessors, PCI bus, MPS server. After a failure *info_p is unchanged. */
 static mscclpp_status_t cuda_device_info(int device, mscclpp_gpu_info_t *info_p)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
@@ -105,7 +105,10 @@ static bool cuda_keeps_lines(int device, const unsigned char *peer_uuid)
     return false;
 }
 
-/* Loads all kernels on a device, once, so that no later launch has to. After a failure, the next call tries again. */
+/*
+ * Loads all kernels on a device, once, so that no later launch has to. After a failure, the next call tries again.
+ * Entering the device comes first, since it may take the same lock to make the context.
+ */
 static mscclpp_status_t cuda_preload(int device)
 {
     mscclpp_cuda_scope_t scope;
@@ -202,7 +205,7 @@ static void cuda_device_free(int device, void *address)
     }
 }
 
-/* Allocates zeroed pinned memory that the CPU and kernels of all devices reach. */
+/* Allocates zeroed pinned memory that the CPU and kernels of all devices reach. After a failure nothing is left. */
 static mscclpp_status_t cuda_host_alloc(size_t size, void **host_address_p, void **device_address_p)
 {
     mscclpp_cuda_scope_t scope;
@@ -244,7 +247,10 @@ static void cuda_host_free(void *host_address)
     }
 }
 
-/* Pins memory of the process, so that kernels of all devices reach it. Failures are logged at the info level. */
+/*
+ * Pins memory of the process, so that kernels of all devices reach it. Failures of CUDA's calls are logged at the info
+ * level. After a failure nothing is pinned.
+ */
 static mscclpp_status_t cuda_host_register(void *host_address, size_t size, void **device_address_p)
 {
     mscclpp_cuda_scope_t scope;

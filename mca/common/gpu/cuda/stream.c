@@ -46,7 +46,10 @@ mscclpp_status_t mscclpp_cuda_temp_alloc(mscclpp_gpu_stream_t *stream, size_t si
     return mscclpp_cuda_status(error);
 }
 
-/* Frees temporary memory once the work that is in the stream now has ended. */
+/*
+ * Frees temporary memory once the work that is in the stream now has ended. If the device cannot be entered, the memory
+ * is lost.
+ */
 void mscclpp_cuda_temp_free(mscclpp_gpu_stream_t *stream, void *address)
 {
     mscclpp_cuda_scope_t scope;
@@ -131,7 +134,10 @@ mscclpp_status_t mscclpp_cuda_stream_wrap(int device, void *native, mscclpp_gpu_
     return MSCCLPP_OK == status ? make_stream(device, native, false, stream_p) : status;
 }
 
-/* True if work put into the stream goes into a graph that is being captured, or if nothing may be put into it. */
+/*
+ * True if work put into the stream goes into a graph that is being captured, or if nothing may be put into it. False if
+ * the device cannot be entered; then the work fails, too.
+ */
 bool mscclpp_cuda_is_capturing(mscclpp_gpu_stream_t *stream)
 {
     enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
@@ -152,7 +158,8 @@ bool mscclpp_cuda_is_capturing(mscclpp_gpu_stream_t *stream)
 
 /*
  * Makes the graph that the stream is captured in call `release` once it is gone. Fails, and never calls it, if the
- * stream is not being captured. Call with the device entered.
+ * stream is not being captured. Call with the device entered. If the graph does not take the user object, that is left
+ * behind, since destroying it would call `release`.
  */
 static CUresult retain_in_graph(const mscclpp_cuda_driver_t *driver, CUstream stream, CUhostFn release, void *object)
 {
@@ -187,7 +194,10 @@ mscclpp_status_t mscclpp_cuda_retain(mscclpp_gpu_stream_t *stream, void (*releas
     return CUDA_SUCCESS == result ? MSCCLPP_OK : MSCCLPP_ERR_NOT_SUPPORTED;
 }
 
-/* Returns MSCCLPP_OK if all work in the stream has ended, MSCCLPP_IN_PROGRESS if not, or the error of that work. */
+/*
+ * Returns MSCCLPP_OK if all work in the stream has ended, MSCCLPP_IN_PROGRESS if not, or the error of that work, which
+ * is logged.
+ */
 mscclpp_status_t mscclpp_cuda_stream_query(mscclpp_gpu_stream_t *stream)
 {
     mscclpp_cuda_scope_t scope;
@@ -253,12 +263,13 @@ static mscclpp_status_t copy_one_by_one(mscclpp_gpu_stream_t *stream, const mscc
 /* The most copies in one call of the runtime. */
 #define BATCH_MAX 64
 
-/* Cleared once the driver has refused a batch: older drivers lack the call. */
+/* Cleared for good by the first batch that fails, whatever the error: the driver may be too old for the call. */
 static atomic_bool has_batches = true;
 
 /*
- * See `copy_batch` in gpu.h. A single copy, too many copies, and all copies after a refusal by the runtime are made one
- * by one. Copies of 0 bytes and of memory onto itself are left out.
+ * See `copy_batch` in gpu.h. A single copy, more than BATCH_MAX copies, and all copies after a batch has failed are
+ * made one by one. Copies of 0 bytes and of memory onto itself are left out. `attributes` hold from the copy with index
+ * `first` on, so for all of them.
  */
 mscclpp_status_t mscclpp_cuda_copy_batch(mscclpp_gpu_stream_t *stream, const mscclpp_gpu_copy_t *copies, size_t count)
 {
@@ -291,7 +302,7 @@ mscclpp_status_t mscclpp_cuda_copy_batch(mscclpp_gpu_stream_t *stream, const msc
                       cudaMemcpyBatchAsync(to, from, sizes, used, &attributes, &first, 1, stream->stream));
     mscclpp_cuda_leave(&scope);
     if (cudaSuccess != error) {
-        /* An error in one of the copies shows up again; some copies may be made twice, which is harmless. */
+        /* If one of the copies was at fault, it fails again below. Some copies may be made twice, which is harmless. */
         atomic_store_explicit(&has_batches, false, memory_order_relaxed);
         return copy_one_by_one(stream, copies, count);
     }
@@ -363,7 +374,7 @@ leave:
     return status;
 }
 
-/* If the device cannot be entered, the CUDA event is not destroyed. */
+/* Frees the event in any case. If the device cannot be entered, the CUDA event behind it stays. */
 void mscclpp_cuda_event_destroy(mscclpp_gpu_event_t *event)
 {
     mscclpp_cuda_scope_t scope;
@@ -378,7 +389,7 @@ void mscclpp_cuda_event_destroy(mscclpp_gpu_event_t *event)
     free(event);
 }
 
-/* Records the event after the work that is in the stream now. */
+/* Records the event after the work that is in the stream now. The stream must be of the event's device. */
 mscclpp_status_t mscclpp_cuda_event_record(mscclpp_gpu_event_t *event, mscclpp_gpu_stream_t *stream)
 {
     mscclpp_cuda_scope_t scope;
@@ -411,7 +422,10 @@ mscclpp_status_t mscclpp_cuda_event_query(mscclpp_gpu_event_t *event)
     return status;
 }
 
-/* Puts a kernel into the stream. Logs a failure with the kernel's grid. */
+/*
+ * Puts a kernel into the stream. Logs a failure with the kernel's grid, and clears the thread's last error, which the
+ * application could take for its own.
+ */
 mscclpp_status_t mscclpp_cuda_launch(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch)
 {
     mscclpp_cuda_scope_t scope;

@@ -16,6 +16,10 @@ mscclpp_status_t mscclpp_twin_check_device(int device)
     return MSCCLPP_OK;
 }
 
+/*
+ * Allocates zeroed memory, which begins at a multiple of HOST_ALIGNMENT. After a failure, which is logged, *address_p
+ * is unchanged.
+ */
 mscclpp_status_t mscclpp_twin_alloc_zeroed(size_t size, void **address_p)
 {
     void *address;

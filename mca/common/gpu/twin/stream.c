@@ -205,7 +205,10 @@ void mscclpp_twin_temp_free(mscclpp_gpu_stream_t *stream, void *address)
     pthread_mutex_unlock(&stream->lock);
 }
 
-/* Copies rows of `width` bytes that lie `pitch` bytes apart, in this call and after the work in the stream. */
+/*
+ * Waits for the work in the stream, and then copies rows of `width` bytes that lie `pitch` bytes apart, all in this
+ * call. So a later job of the stream finds them.
+ */
 mscclpp_status_t mscclpp_twin_copy_rows(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t pitch,
                                         size_t width, size_t rows)
 {
@@ -246,7 +249,7 @@ mscclpp_status_t mscclpp_twin_put(mscclpp_gpu_stream_t *stream, void *to, const 
     return MSCCLPP_OK;
 }
 
-/* Creates an event that counts as reached until it is recorded. *event_p is NULL after a lack of memory. */
+/* Creates an event that counts as passed until it is recorded. After a failure *event_p is unchanged. */
 mscclpp_status_t mscclpp_twin_event_create(int device, mscclpp_gpu_event_t **event_p)
 {
     mscclpp_status_t status = mscclpp_twin_check_device(device);
@@ -282,7 +285,10 @@ mscclpp_status_t mscclpp_twin_event_query(mscclpp_gpu_event_t *event)
                                                                                             : MSCCLPP_IN_PROGRESS;
 }
 
-/* Puts a kernel into the stream's queue. A kernel of one thread may run in this call. */
+/*
+ * Puts a kernel into the stream's queue. A kernel of one thread may run in this call. The launch and its arguments are
+ * copied.
+ */
 mscclpp_status_t mscclpp_twin_launch(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch)
 {
     int error = mscclpp_dev_twin_launch(stream->queue, launch);
@@ -301,7 +307,10 @@ struct mscclpp_gpu_prepared {
     mscclpp_dev_launch_t launch; /* its `args` follow this struct in the same memory */
 };
 
-/* Copies the launch and its arguments, so the caller may free both. */
+/*
+ * Copies the launch and its arguments, so the caller may free both. A lack of memory is not logged, as the caller can
+ * launch without this.
+ */
 mscclpp_status_t mscclpp_twin_launch_prepare(int device, const mscclpp_dev_launch_t *launch,
                                              mscclpp_gpu_prepared_t **prepared_p)
 {

@@ -74,7 +74,9 @@ static void host_uuid(unsigned char *uuid)
     memcpy(uuid, words, MSCCLPP_GPU_UUID_SIZE);
 }
 
-/* Describes the twin's one device. */
+/*
+ * Describes the twin's one device. It has a server other than 0, because kernels of all processes run at the same time.
+ */
 static mscclpp_status_t host_device_info(int device, mscclpp_gpu_info_t *info_p)
 {
     mscclpp_status_t status = mscclpp_twin_check_device(device);
@@ -95,7 +97,7 @@ static mscclpp_status_t host_preload(int device)
     return mscclpp_twin_check_device(device);
 }
 
-/* True if an address lies in a piece of memory. */
+/* True if an address lies in a piece of memory. An address below it wraps round to a number that is too large. */
 static bool holds(const host_memory_t *memory, const void *address)
 {
     uintptr_t base = (uintptr_t)mscclpp_shmseg_base(memory->segment);
@@ -215,7 +217,10 @@ static mscclpp_status_t host_settle(const void *address)
     return MSCCLPP_OK;
 }
 
-/* See `query` in gpu.h. Memory that was not allocated here has no known bounds, except in tests. */
+/*
+ * See `query` in gpu.h. Memory that was not allocated here has no known bounds, except in tests. `bounds` of a test is
+ * called with host_lock held.
+ */
 static void host_query(const void *address, mscclpp_mem_info_t *info_p)
 {
     host_bounds_fn_t bounds = atomic_load_explicit(&host_bounds, memory_order_acquire);
@@ -301,7 +306,8 @@ static void host_host_unregister(void *host_address)
 
 /*
  * Makes a handle for memory in a segment of this library. In tests that set bounds, also for a segment of another copy
- * of the library in this process. MSCCLPP_ERR_NOT_SUPPORTED for all other memory.
+ * of the library in this process. MSCCLPP_ERR_NOT_SUPPORTED for all other memory. After a failure *handle_p is
+ * unchanged.
  */
 static mscclpp_status_t host_export_memory(const void *address, mscclpp_gpu_handle_t *handle_p)
 {
@@ -360,7 +366,8 @@ static bool is_blocked_by_freed_memory(const mscclpp_gpu_handle_t *handle)
 
 /*
  * Maps the segment of a handle. In the exporting process itself this returns the exporter's address, as a process maps
- * each segment at one address only.
+ * each segment at one address only. MSCCLPP_ERR_NOT_SUPPORTED if freed memory is in the way, or if the segment cannot
+ * be reached.
  */
 static mscclpp_status_t host_import_memory(int device, const mscclpp_gpu_handle_t *handle, void **base_p)
 {

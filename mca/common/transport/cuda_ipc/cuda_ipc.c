@@ -191,7 +191,7 @@ static mscclpp_status_t fail(mscclpp_conn_t *conn, mscclpp_status_t status)
     return conn->status;
 }
 
-/* Updates passed_markers and passed_signals from the board. A marker's number modulo SLOTS is enough for that. */
+/* Updates passed_markers and passed_signals from the board. Modulo SLOTS is enough: fewer markers are under way. */
 static void update_passed(mscclpp_conn_t *conn)
 {
     const uint64_t last_marker = __atomic_load_n(&conn->board->last_marker, __ATOMIC_ACQUIRE);
@@ -459,7 +459,7 @@ static mscclpp_status_t ipc_remote_create(mscclpp_conn_t *conn, const void *key,
     return MSCCLPP_OK;
 }
 
-/* Waits for the connection's copies, because some of them may write to the memory. */
+/* Starts collected puts, and waits for the connection's copies, because some of them may write to the memory. */
 static void ipc_remote_destroy(mscclpp_remote_t *remote)
 {
     if (remote != NULL) {
@@ -551,7 +551,7 @@ static mscclpp_status_t ipc_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, 
     return MSCCLPP_ERR_NOT_SUPPORTED;
 }
 
-/* Gives a ticket: the number of a marker that follows everything begun so far. */
+/* Gives a ticket: the number of a marker that follows everything begun so far. MSCCLPP_IN_PROGRESS: none is free. */
 static mscclpp_status_t ipc_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
 {
     mscclpp_status_t status = conn->status;

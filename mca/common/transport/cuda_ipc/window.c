@@ -5,7 +5,10 @@
 #include "mca/common/base/log.h"
 #include "mca/common/base/process.h"
 
-/* Makes the card of this rank's memory. Memory of 0 bytes has a card without a handle. */
+/*
+ * Makes the card of this rank's memory. Memory of 0 bytes has a card without a handle. After a failure *card_p is
+ * unchanged.
+ */
 mscclpp_status_t mscclpp_window_describe(const mscclpp_transport_params_t *params, const mscclpp_window_kind_t *kind,
                                          const void *address, uint64_t length, mscclpp_window_card_t *card_p)
 {
@@ -31,8 +34,9 @@ mscclpp_status_t mscclpp_window_describe(const mscclpp_transport_params_t *param
 }
 
 /*
- * Opens a peer's card. Memory of this process that is mapped at its own address is lent: its buffer's id tells later
- * whether it still exists.
+ * Opens a peer's card, after it has checked that the card is of this kind, of this peer, and within its allocation.
+ * Memory of this process that is mapped at its own address is lent: its buffer's id tells later whether it still
+ * exists.
  */
 mscclpp_status_t mscclpp_window_open(const mscclpp_transport_params_t *params, const mscclpp_window_kind_t *kind,
                                      int peer, const void *bytes, size_t length, mscclpp_window_t *window_p)

@@ -29,7 +29,10 @@ bool mscclpp_transport_ucx_copy(mscclpp_conn_t *conn, mscclpp_copier_t *copier, 
     return true;
 }
 
-/* Allocates bounce memory unless that is done. If the allocation fails, breaks the connection and returns false. */
+/*
+ * Allocates bounce memory unless that is done. If the allocation fails, breaks the connection and returns false. Copies
+ * and UCX use the memory at the host's address.
+ */
 static bool ensure_bounce_memory(mscclpp_conn_t *conn, char **memory_p, size_t size)
 {
     void *host, *device;
@@ -84,6 +87,10 @@ mscclpp_status_t mscclpp_transport_ucx_equip(mscclpp_conn_t *conn)
     return conn->status;
 }
 
+/*
+ * True if the copier's batch has ended, or if it has none. A batch holds copies of all connections and does not tell
+ * whose has failed, so a failure breaks all of them.
+ */
 bool mscclpp_transport_ucx_test_batch(mscclpp_transport_t *transport, mscclpp_copier_t *copier)
 {
     mscclpp_status_t status = mscclpp_copier_test(copier, transport->params.gpu);
@@ -128,7 +135,10 @@ static ucx_message_t *next_message(mscclpp_conn_t *conn)
     return conn->packed - conn->acked < UCX_MESSAGES_MAX && !message->sending ? message : NULL;
 }
 
-/* Zeroes a message and fills in what all messages of an operation have in common. */
+/*
+ * Zeroes a message and fills in what all messages of an operation have in common. A put must have taken its place in
+ * the bounce memory before, since `ring_end` counts that place.
+ */
 static void start_message(mscclpp_conn_t *conn, ucx_message_t *message, const ucx_op_t *op)
 {
     memset(message, 0, sizeof(*message));
@@ -143,7 +153,10 @@ static void start_message(mscclpp_conn_t *conn, ucx_message_t *message, const uc
     message->ring_end = conn->ring_end;
 }
 
-/* Counts the message that was filled in last as packed. It is also ready unless its bytes are still being copied. */
+/*
+ * Counts the message that was filled in last as packed. It is also ready, unless its bytes are still being copied or an
+ * earlier message is not ready: messages are sent in order.
+ */
 static void add_message(mscclpp_conn_t *conn, bool is_copying)
 {
     if (conn->ready == conn->packed && !is_copying) {
@@ -180,7 +193,8 @@ static size_t next_length(const mscclpp_conn_t *conn, const ucx_op_t *op, bool i
 
 /*
  * Turns a put into messages, each for a piece of the bounce memory. Bytes of device memory are copied there; UCX sends
- * others from where they are, but the peer's bounce memory has to have room for them all the same. False if some bytes
+ * others from where they are, but the peer's bounce memory has to have room for them all the same. A piece is rounded
+ * up to UCX_RING_ALIGN, of which the memory's size is a multiple, so it never goes past the end. False if some bytes
  * are left: there is no room now, or the connection broke.
  */
 static bool pack_put(mscclpp_conn_t *conn, ucx_op_t *op)
@@ -216,7 +230,10 @@ static bool pack_put(mscclpp_conn_t *conn, ucx_op_t *op)
     return true;
 }
 
-/* Turns an operation into messages: a put into as many as it takes, any other into one without bytes. */
+/*
+ * Turns an operation into messages: a put into as many as it takes, any other into one without bytes. False if it has
+ * to be called again, or if the connection broke.
+ */
 bool mscclpp_transport_ucx_pack(mscclpp_conn_t *conn, ucx_op_t *op)
 {
     ucx_message_t *message;
@@ -266,7 +283,7 @@ static void on_note_sent(void *request, ucs_status_t status, void *user_data)
 /*
  * Gives a message to UCX. Returns true if UCX needs header and data until it calls the callback. Returns false if
  * sending has ended at once, with success or not; then the callback is not called. A failure means that the peer is
- * lost.
+ * lost. A message without bytes is sent at once, and never only announced.
  */
 static bool send_by_ucx(mscclpp_conn_t *conn, const ucx_header_t *header, const void *data, size_t length,
                         ucp_send_nbx_callback_t callback, void *user_data)
@@ -292,7 +309,10 @@ static bool send_by_ucx(mscclpp_conn_t *conn, const ucx_header_t *header, const 
     return false;
 }
 
-/* Sends the ready messages in their order. Stops if the peer is lost. */
+/*
+ * Finds out whether copies that messages wait for have ended, and sends the ready messages in their order. Stops if the
+ * peer is lost.
+ */
 void mscclpp_transport_ucx_send(mscclpp_conn_t *conn)
 {
     if (conn->ready != conn->packed) {
@@ -312,7 +332,10 @@ void mscclpp_transport_ucx_send(mscclpp_conn_t *conn)
     }
 }
 
-/* Sends a note, which also tells how many of the peer's messages have been carried out. */
+/*
+ * Sends a note, which also tells how many of the peer's messages have been carried out. True even if UCX fails to send
+ * it, since the peer is lost then.
+ */
 bool mscclpp_transport_ucx_send_note(mscclpp_conn_t *conn, ucx_kind_t kind)
 {
     ucx_note_t *note = &conn->notes[kind - UCX_ACK];

@@ -12,7 +12,10 @@
 #define UCX_GRACE_SECONDS 0.2 /* time for a good-bye that may arrive after the report that the endpoint is gone */
 #define UCX_CLOSE_SECONDS 1.0 /* time for UCX to release what is given up */
 
-/* Frees a connection that UCX no longer refers to and that is in no list. */
+/*
+ * Frees a connection that UCX no longer refers to and that is in no list. Gives up its operations first, since they
+ * hold remotes of this connection.
+ */
 static void free_conn(mscclpp_conn_t *conn)
 {
     const mscclpp_gpu_ops_t *gpu = conn->transport->params.gpu;
@@ -29,7 +32,8 @@ static void free_conn(mscclpp_conn_t *conn)
 
 /*
  * Makes a connection without memory or endpoint, which conn_connect adds. The size of its landing memory is the
- * parameter bounce_size, rounded down so that it divides into UCX_CHUNKS aligned chunks.
+ * parameter bounce_size, rounded down so that it divides into UCX_CHUNKS aligned chunks. MSCCLPP_ERR_SYSTEM if the
+ * instance is stranded.
  */
 mscclpp_status_t mscclpp_transport_ucx_conn_create(mscclpp_transport_t *transport, int peer, mscclpp_conn_t **conn_p)
 {
@@ -72,7 +76,9 @@ static bool is_busy(const mscclpp_transport_t *transport, int peer)
     return conn != NULL;
 }
 
-/* Writes what the peer has to know of this half, followed by the worker's address. */
+/*
+ * Writes what the peer has to know of this half, followed by the worker's address. Both fit, as ucx_create has checked.
+ */
 mscclpp_status_t mscclpp_transport_ucx_conn_address(const mscclpp_conn_t *conn, void *address, size_t *length_p)
 {
     const mscclpp_transport_t *transport = conn->transport;
@@ -98,7 +104,7 @@ mscclpp_status_t mscclpp_transport_ucx_conn_address(const mscclpp_conn_t *conn, 
 
 /*
  * Checks the peer's address, whose head was copied to conn->peer_address; `length` is that of the whole address. False,
- * with a message, if it cannot be one.
+ * with a message, if it cannot be one. The length comes first: of a shorter address, only a part was copied.
  */
 static bool is_sound(const mscclpp_conn_t *conn, size_t length)
 {
@@ -122,7 +128,8 @@ static bool is_sound(const mscclpp_conn_t *conn, size_t length)
 
 /*
  * Checks the peer's address, makes the memory for messages, and gets an endpoint. Both sides use the smaller of their
- * two sizes of bounce memory. After a failure the connection can only be destroyed.
+ * two sizes of bounce memory. MSCCLPP_ERR_INVALID, logged, for a wrong address; else fails as memory or the endpoint
+ * does. After a failure the connection can only be destroyed.
  */
 mscclpp_status_t mscclpp_transport_ucx_conn_connect(mscclpp_conn_t *conn, const void *address, size_t length)
 {
@@ -175,8 +182,9 @@ static void judge_loss(mscclpp_conn_t *conn)
 }
 
 /*
- * Breaks connections that have lost the peer, and frees destroyed ones. Also tells peers of connections that broke
- * here. That may have to wait until the last note has left.
+ * Cleans up the endpoints first, which may find peers that have died. Then breaks connections that have lost the peer,
+ * and frees destroyed ones. Also tells peers of connections that broke here. That may have to wait until the last note
+ * has left.
  */
 void mscclpp_transport_ucx_clean_up_conns(mscclpp_transport_t *transport)
 {
@@ -219,7 +227,7 @@ static bool conn_uses(const mscclpp_conn_t *conn, const mscclpp_region_t *region
     return false;
 }
 
-/* True if UCX may still read or write the region, on behalf of any connection. */
+/* True if UCX may still read or write the region, on behalf of any connection, even a destroyed one. */
 static bool is_used(const mscclpp_region_t *region)
 {
     const mscclpp_conn_t *conn = region->transport->conns;
@@ -230,7 +238,10 @@ static bool is_used(const mscclpp_region_t *region)
     return conn != NULL;
 }
 
-/* Makes progress until UCX no longer uses the region, for at most UCX_CLOSE_SECONDS. False if it still uses it. */
+/*
+ * Makes progress until UCX no longer uses the region, for at most UCX_CLOSE_SECONDS. False if it still uses it. The
+ * caller has taken the region's number away, so messages that arrive meanwhile find no such region.
+ */
 static bool await_unused(const mscclpp_region_t *region)
 {
     const double deadline = mscclpp_now() + UCX_CLOSE_SECONDS;
@@ -244,7 +255,10 @@ static bool await_unused(const mscclpp_region_t *region)
     return true;
 }
 
-/* Breaks a connection, tells the peer if possible, and makes UCX give up what is under way. */
+/*
+ * Breaks a connection, tells the peer if possible, and then makes UCX give up what is under way, after which nothing
+ * can be sent.
+ */
 static void break_by_force(mscclpp_conn_t *conn)
 {
     mscclpp_transport_ucx_fail(conn, MSCCLPP_ERR_INVALID, "a region was destroyed with a put from or to it under way");
@@ -270,7 +284,8 @@ static void strand(mscclpp_transport_t *transport)
 
 /*
  * Makes sure that UCX no longer uses the region. First waits for what is under way to end by itself. Then breaks the
- * connections that use the region, and waits again.
+ * connections that use the region, and waits again. A destroyed connection has given back its endpoint already, so it
+ * can only be waited for.
  */
 bool mscclpp_transport_ucx_vacate(const mscclpp_region_t *region)
 {
@@ -290,7 +305,10 @@ bool mscclpp_transport_ucx_vacate(const mscclpp_region_t *region)
     return is_unused;
 }
 
-/* Says good-bye and gives up the operations. Clean-up frees this half once UCX has released it. */
+/*
+ * Ends the copies, which use the connection's memory. Then says good-bye, for which it must still be connected, and
+ * gives up the operations. Clean-up frees this half once UCX has released it.
+ */
 void mscclpp_transport_ucx_conn_destroy(mscclpp_conn_t *conn)
 {
     mscclpp_transport_t *transport;
@@ -307,7 +325,7 @@ void mscclpp_transport_ucx_conn_destroy(mscclpp_conn_t *conn)
         transport->adding_conn = NULL;
     }
     if (transport->pid != getpid()) {
-        return; /* the connection is freed with the instance */
+        return; /* a forked child must not use UCX, and frees nothing of the parent's */
     }
     mscclpp_transport_ucx_end_copies(transport);
     if (!conn->peer_left) {

@@ -76,7 +76,8 @@ static ucx_endpoint_t *find_reusable(const mscclpp_conn_t *conn, const void *add
 
 /*
  * Takes an endpoint that an earlier connection has left, or opens one. Watches the peer's process if UCX does not
- * report its loss. MSCCLPP_ERR_PEER if UCX cannot open an endpoint. After an error the process is not watched.
+ * report its loss. MSCCLPP_ERR_NO_MEMORY, or MSCCLPP_ERR_PEER if UCX cannot open an endpoint; both are logged, and then
+ * the process is not watched.
  */
 mscclpp_status_t mscclpp_transport_ucx_endpoint_get(mscclpp_conn_t *conn, const void *address, size_t length)
 {
@@ -130,7 +131,7 @@ mscclpp_status_t mscclpp_transport_ucx_endpoint_get(mscclpp_conn_t *conn, const 
 
 /*
  * Begins to close an endpoint, unless that has begun or the instance is stranded. `by_force`: UCX is to cancel what is
- * under way. Clean-up frees the endpoint once UCX has closed it.
+ * under way. Clean-up frees the endpoint once UCX has closed it. If UCX refuses to close it, it counts as closed.
  */
 static void close_endpoint(mscclpp_transport_t *transport, ucx_endpoint_t *endpoint, bool by_force)
 {
@@ -152,6 +153,10 @@ static void close_endpoint(mscclpp_transport_t *transport, ucx_endpoint_t *endpo
     endpoint->ep = NULL;
 }
 
+/*
+ * Ends the connection's use of its endpoint. An endpoint that is neither lost nor given up by force stays open for the
+ * next connection to its worker.
+ */
 void mscclpp_transport_ucx_endpoint_release(mscclpp_conn_t *conn, bool by_force)
 {
     stop_watching(conn);
@@ -166,7 +171,10 @@ void mscclpp_transport_ucx_endpoint_release(mscclpp_conn_t *conn, bool by_force)
     conn->ep = NULL;
 }
 
-/* Once in UCX_WATCH_SECONDS, checks whether watched processes have ended. Their connections have lost the peer then. */
+/*
+ * Once in UCX_WATCH_SECONDS, checks whether watched processes have ended. Their connections have lost the peer then. A
+ * connection with a `pidfd` has an endpoint: it gives up both together.
+ */
 static void check_processes(mscclpp_transport_t *transport)
 {
     double now = mscclpp_now();
@@ -184,7 +192,10 @@ static void check_processes(mscclpp_transport_t *transport)
     }
 }
 
-/* Closes lost endpoints that no connection has, and frees those that UCX has closed. */
+/*
+ * Looks for processes that have ended. Then closes lost endpoints that no connection has, and frees those that UCX has
+ * closed.
+ */
 void mscclpp_transport_ucx_clean_up_endpoints(mscclpp_transport_t *transport)
 {
     ucx_endpoint_t **link = &transport->endpoints;
@@ -220,7 +231,7 @@ static bool progress_until(mscclpp_transport_t *transport, double deadline)
 
 /*
  * Makes progress so that good-byes can leave, for at most UCX_DRAIN_SECONDS. Waits for no answers, because peers may be
- * gone already.
+ * gone already. UCX allows a request to be freed before it has ended.
  */
 static void drain(mscclpp_transport_t *transport)
 {

@@ -109,7 +109,8 @@ static void begin_flush(mscclpp_conn_t *conn)
 
 /*
  * True if a direct put must wait for an earlier message to be acknowledged, because that message writes some of the
- * same bytes and would overwrite the put's. (If no signal was between the two, their order would not matter.)
+ * same bytes and would overwrite the put's. (If no signal was between the two, their order would not matter.) Only puts
+ * and adds write, and both have a remote.
  */
 static bool must_wait_for_messages(const mscclpp_conn_t *conn, const ucx_op_t *op)
 {
@@ -130,8 +131,9 @@ static bool must_wait_for_messages(const mscclpp_conn_t *conn, const ucx_op_t *o
 }
 
 /*
- * Begins the operation `op_next`. False if it, or part of it, has to wait. Signals, adds and puts with a signal wait
- * until a flush has shown that earlier direct puts are in the peer's memory; *needs_flush_p becomes true then.
+ * Begins the operation `op_next`. False if it, or part of it, has to wait, or if the connection broke. Signals, adds
+ * and puts with a signal wait until a flush has shown that earlier direct puts are in the peer's memory; *needs_flush_p
+ * becomes true then.
  */
 static bool begin_next(mscclpp_conn_t *conn, bool *needs_flush_p)
 {
@@ -167,7 +169,10 @@ static void drop_first_op(mscclpp_conn_t *conn)
     ++conn->op_begin;
 }
 
-/* Drops ended operations, in order: those whose messages are acknowledged, and direct puts that a flush has covered. */
+/*
+ * Drops ended operations, in order: those whose messages are acknowledged, and direct puts that a flush has covered.
+ * Operations before `op_next` are in messages as a whole, so their `message_end` is valid.
+ */
 static void drop_ended_ops(mscclpp_conn_t *conn)
 {
     while (conn->op_begin < conn->op_next) {
@@ -203,7 +208,10 @@ void mscclpp_transport_ucx_advance(mscclpp_conn_t *conn)
         mscclpp_transport_ucx_send(conn);
         may_begin_more = false;
         if (conn->flushing_end == 0 && conn->flushed_end < conn->direct_end &&
-            /* An operation or a caller waits for a flush, or direct puts fill half of the queue. */
+            /*
+             * An operation waits for a flush, or direct puts fill half of the queue, or a caller waits for one. A flush
+             * covers only what has begun, so the caller's is begun once all operations that it is to cover have.
+             */
             (needs_flush || (conn->flushed_end < conn->wanted_end && conn->wanted_end <= conn->op_next) ||
              conn->op_next - conn->op_begin >= UCX_OPS_MAX / 2)) {
             begin_flush(conn);
@@ -315,8 +323,8 @@ static mscclpp_status_t check_token(const mscclpp_conn_t *conn, uint32_t token)
 }
 
 /*
- * Does a put and a signal at once. A put that goes by messages can carry a signal in the last one. Other puts cannot,
- * so the caller asks for both.
+ * Does a put and a signal at once, if the put has bytes and goes by messages: the last message carries the signal. For
+ * any other put returns MSCCLPP_ERR_NOT_SUPPORTED, and the caller asks for the two one by one.
  */
 mscclpp_status_t mscclpp_transport_ucx_put_signal(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
                                                   mscclpp_region_t *region, uint64_t from, uint64_t length,

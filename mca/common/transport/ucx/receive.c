@@ -75,7 +75,8 @@ static bool do_overlap(const ucx_header_t *one, const ucx_header_t *other)
 /*
  * Returns the address where the bytes of a put can be written before its turn; NULL if they must go to the landing
  * memory first. Nobody sees that they are early, because no signal after the put is given before its turn. But no
- * earlier message may write there later, so all earlier ones must have arrived and write elsewhere.
+ * earlier message may write there later, so all earlier ones must have arrived and write elsewhere. Of messages from
+ * `executed` to `issued`, whose copies may be under way, the headers are still in place.
  */
 static char *find_early_place(mscclpp_conn_t *conn, const ucx_header_t *header)
 {
@@ -97,7 +98,11 @@ static char *find_early_place(mscclpp_conn_t *conn, const ucx_header_t *header)
     return on_device ? NULL : target;
 }
 
-/* Asks UCX for the bytes of a message that has only announced them. on_received is called unless they come at once. */
+/*
+ * Asks UCX for the bytes of a message that has only announced them. UCX calls on_received later, unless the bytes come
+ * at once or UCX fails; then the peer is lost. Until the bytes have come, the arrival names the region that they go
+ * into, so that the region is not freed (mscclpp_transport_ucx_vacate).
+ */
 static void fetch_data(mscclpp_conn_t *conn, ucx_arrival_t *arrival, void *descriptor, size_t length, char *to)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
@@ -128,8 +133,9 @@ static void fetch_data(mscclpp_conn_t *conn, ucx_arrival_t *arrival, void *descr
 
 /*
  * Accepts a message with an operation: keeps its header, and puts its data at their target or in the landing memory. A
- * message that does not fit the state breaks the connection. `is_announced`: UCX has yet to fetch the data, and `data`
- * is what it fetches them by.
+ * message that does not fit the state breaks the connection: also one below `executed`, for which the unsigned
+ * difference is huge. A broken connection accepts nothing. `is_announced`: UCX has yet to fetch the data, and `data` is
+ * what it fetches them by.
  */
 static void accept_message(mscclpp_conn_t *conn, const ucx_header_t *header, void *data, size_t length,
                            bool is_announced)
@@ -174,7 +180,10 @@ static void accept_message(mscclpp_conn_t *conn, const ucx_header_t *header, voi
     }
 }
 
-/* Handles an acknowledgement: the peer has carried out all messages before `number`, so their room is free again. */
+/*
+ * Handles an acknowledgement: the peer has carried out all messages before `number`, so their room is free again. The
+ * entry of the last of them has not been used again yet, and tells how far the bounce memory is free.
+ */
 static void on_acknowledgement(mscclpp_conn_t *conn, uint64_t number)
 {
     if (number < conn->acked || number > conn->sent) {
@@ -239,7 +248,10 @@ static void end_turn(mscclpp_conn_t *conn)
     ++conn->issued;
 }
 
-/* Copies a put's data to their target, or starts the copy if that is device memory. False if it must wait or failed. */
+/*
+ * Copies a put's data to their target, or starts the copy if that is device memory. False if it must wait or failed. A
+ * copy to device memory also waits while an add to device memory is under way (step_device_add).
+ */
 static bool execute_put(mscclpp_conn_t *conn, ucx_arrival_t *arrival)
 {
     const ucx_header_t *header = &arrival->header;
@@ -283,7 +295,8 @@ static void reduce_to_signal(ucx_header_t *header)
 /*
  * Takes the next step of an add to device memory, and returns true once the add is done. The CPU cannot access the
  * word, so it is copied out, added to and copied back. No other operation of this instance changes it in the meantime.
- * Call it again in each round until it returns true.
+ * Call it again in each round until it returns true. If a copy cannot be started, the connection is broken, which also
+ * gives up the add.
  */
 static bool step_device_add(mscclpp_conn_t *conn, char *target, uint64_t value)
 {
@@ -319,7 +332,10 @@ static bool step_device_add(mscclpp_conn_t *conn, char *target, uint64_t value)
     }
 }
 
-/* Carries out an add. False if it waits for copies of device memory, or if the message broke the connection. */
+/*
+ * Carries out an add. One to device memory takes several calls (step_device_add). False if it waits for copies of
+ * device memory, or if the message broke the connection.
+ */
 static bool execute_add(mscclpp_conn_t *conn, const ucx_header_t *header)
 {
     bool on_device = false;
@@ -339,7 +355,7 @@ static bool execute_add(mscclpp_conn_t *conn, const ucx_header_t *header)
     return true;
 }
 
-/* Carries out a signal. Everything before it must have been. False if the message broke the connection. */
+/* Carries out a signal. Everything before it must have been carried out. False if the message broke the connection. */
 static bool execute_signal(mscclpp_conn_t *conn, const ucx_header_t *header)
 {
     const mscclpp_transport_params_t *params = &conn->transport->params;
@@ -355,7 +371,9 @@ static bool execute_signal(mscclpp_conn_t *conn, const ucx_header_t *header)
 
 /*
  * Carries out a connection's messages in the order of their numbers, as far as they have arrived. True if anything was
- * carried out. A put with a signal takes two turns of the loop: one for its bytes, and one as a signal alone.
+ * carried out. A put with a signal takes two turns of the loop: one for its bytes, and one as a signal alone. A put is
+ * done once its bytes are in place or being copied, but `executed` counts it only at the end of the batch (end_copies).
+ * So a signal after it has its turn in a later round.
  */
 static bool execute_conn(mscclpp_conn_t *conn)
 {
@@ -396,7 +414,8 @@ static bool execute_conn(mscclpp_conn_t *conn)
 
 /*
  * If the batch of copies to device memory has ended, counts the messages that they belong to as carried out. True if
- * there were any, or if the batch was a copy of an add.
+ * there were any, or if the batch was a copy of an add. Without a batch, the messages before `issued` needed no copy,
+ * and count at once.
  */
 static bool end_copies(mscclpp_transport_t *transport)
 {

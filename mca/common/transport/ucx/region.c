@@ -22,7 +22,8 @@ static bool map_memory(mscclpp_transport_t *transport, void *address, size_t len
 
 /*
  * Gives the region a number and, if host memory is put directly, registers it with UCX. Device memory is never
- * registered: its bytes go through messages.
+ * registered: its bytes go through messages. An empty region is not registered either. MSCCLPP_ERR_SYSTEM, logged, if
+ * UCX refuses to register it.
  */
 mscclpp_status_t mscclpp_transport_ucx_region_create(mscclpp_transport_t *transport, void *address, size_t length,
                                                      mscclpp_region_t **region_p)
@@ -59,7 +60,10 @@ mscclpp_status_t mscclpp_transport_ucx_region_create(mscclpp_transport_t *transp
     return MSCCLPP_OK;
 }
 
-/* Writes what peers have to know of the region, followed by UCX's remote key if UCX can access it. */
+/*
+ * Writes what peers have to know of the region, followed by UCX's remote key if UCX can access it. MSCCLPP_ERR_SYSTEM,
+ * logged, if UCX gives no key or one that is too long.
+ */
 mscclpp_status_t mscclpp_transport_ucx_region_key(const mscclpp_region_t *region, void *key, size_t *length_p)
 {
     const mscclpp_transport_t *transport = region->transport;
@@ -89,7 +93,10 @@ mscclpp_status_t mscclpp_transport_ucx_region_key(const mscclpp_region_t *region
     return MSCCLPP_OK;
 }
 
-/* Unregisters a region once UCX no longer uses it. If UCX does not let go of it, the region is never freed. */
+/*
+ * Takes the region's number away first, so that no message is carried out on it any more. Then waits for the copies,
+ * and unregisters the region once UCX no longer uses it. If UCX does not let go of it, the region is never freed.
+ */
 void mscclpp_transport_ucx_region_destroy(mscclpp_region_t *region)
 {
     mscclpp_transport_t *transport;

@@ -48,7 +48,10 @@ mscclpp_status_t mscclpp_transport_ucx_remote_create(mscclpp_conn_t *conn, const
     return MSCCLPP_OK;
 }
 
-/* Frees the remote. A forked child leaves the parent's key alone. */
+/*
+ * Frees the remote. A forked child leaves the parent's key alone. Its connection still exists: the last operation that
+ * uses the remote ends before the connection is freed.
+ */
 static void free_remote(mscclpp_remote_t *remote)
 {
     if (remote->rkey != NULL && remote->conn->transport->pid == getpid()) {

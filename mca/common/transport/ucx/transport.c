@@ -63,8 +63,8 @@ static bool init_context(mscclpp_transport_t *transport)
         return false;
     }
     /*
-     * To notice that a process behind shared memory has died, UCX has to ask for it. By default it asks every 20 s,
-     * which is a long wait.
+     * UCX finds out that a process behind shared memory has died only when it looks for it. By default it looks every
+     * 20 s, which is a long wait.
      */
     set_default(ucx, config, "UCX_KEEPALIVE_INTERVAL", "KEEPALIVE_INTERVAL", "2s");
     /*
@@ -87,7 +87,10 @@ static bool init_context(mscclpp_transport_t *transport)
     return is_made;
 }
 
-/* Makes the instance's worker, its address and its handler of messages. False on failure, logged at the info level. */
+/*
+ * Makes the instance's worker, its address and its handler of messages. False on failure, logged at the info level;
+ * ucx_destroy frees what was made.
+ */
 static bool start_worker(mscclpp_transport_t *transport)
 {
     const mscclpp_ucx_functions_t *ucx = &transport->ucx;
@@ -114,8 +117,10 @@ static bool start_worker(mscclpp_transport_t *transport)
 }
 
 /*
- * Closes all endpoints and frees all connections, in at most UCX_CLOSE_SECONDS. False if UCX is still closing an
- * endpoint or has not ended all requests. Then its worker and context must stay: UCX would not survive their end.
+ * Gives good-byes a moment to leave. Then closes all endpoints and frees all connections, for at most
+ * UCX_CLOSE_SECONDS. The caller has destroyed all connections; those that are left were not free yet, because UCX held
+ * requests of theirs. False if UCX is still closing an endpoint or has not ended all requests. Then its worker and
+ * context must stay: UCX would not survive their end.
  */
 static bool close_all(mscclpp_transport_t *transport)
 {
@@ -135,8 +140,8 @@ static bool close_all(mscclpp_transport_t *transport)
 }
 
 /*
- * Frees the instance. If UCX does not let go of something, its worker and the instance's memory stay, since UCX may
- * still use them.
+ * Frees the instance, which may be incomplete. Ends the copies first, since they use the connections' bounce memory. If
+ * UCX does not let go of something, its worker and the instance's memory stay, since UCX may still use them.
  */
 static void ucx_destroy(mscclpp_transport_t *transport)
 {
@@ -173,9 +178,9 @@ static void ucx_destroy(mscclpp_transport_t *transport)
 }
 
 /*
- * True if host memory is to be put directly by UCX: if the parameter says so, or if it is "auto" and there is an RDMA
- * device. Without a device UCX would carry out puts in the peer's worker. That saves no CPU work on either side, costs
- * a round trip before each signal, and, unlike a device, writes to memory where a region used to be.
+ * True if host memory is to be put directly by UCX: if the parameter ucx_bounce is "device", or if it is "auto" and
+ * there is an RDMA device. Without a device UCX would carry out puts in the peer's worker. That saves no CPU work on
+ * either side, costs a round trip before each signal, and, unlike a device, writes to memory where a region used to be.
  */
 static bool wants_direct_puts(const mscclpp_transport_params_t *params)
 {
@@ -195,8 +200,9 @@ static bool wants_direct_puts(const mscclpp_transport_params_t *params)
 }
 
 /*
- * Loads UCX and makes a context and a worker. If UCX refuses one of them, returns MSCCLPP_ERR_NOT_SUPPORTED, so that
- * another transport may be tried.
+ * Loads UCX and makes a context and a worker. MSCCLPP_ERR_NOT_SUPPORTED, so that another transport may be tried, if UCX
+ * is missing, refuses one of them, or has too long an address. If the system grants too little for UCX, returns the
+ * status of mscclpp_ucx_check_limits.
  */
 static mscclpp_status_t ucx_create(const mscclpp_transport_params_t *params, uint32_t *flags_p,
                                    mscclpp_transport_t **transport_p)
@@ -242,7 +248,11 @@ static mscclpp_status_t ucx_create(const mscclpp_transport_params_t *params, uin
     return MSCCLPP_OK;
 }
 
-/* Receives first, then carries out what has arrived, then begins this side's operations and sends their messages. */
+/*
+ * Receives first, then carries out what has arrived, then begins this side's operations and sends their messages.
+ * Returns the failure of one connection at a time: further failures wait for the next call, and destroyed connections
+ * report none.
+ */
 static mscclpp_status_t ucx_progress(mscclpp_transport_t *transport)
 {
     mscclpp_status_t status = MSCCLPP_OK;

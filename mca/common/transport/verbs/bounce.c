@@ -7,7 +7,10 @@
 
 #define SLOTS MSCCLPP_VERBS_BOUNCE_SLOTS
 
-/* Breaks the connection and tells the peer, which would otherwise wait for an acknowledgement for ever. */
+/*
+ * Tells the peer, which would otherwise wait for an acknowledgement for ever, and breaks the connection; in this order,
+ * because a broken connection sends nothing. With a full queue the peer is not told.
+ */
 static void fail_and_tell_peer(mscclpp_conn_t *conn, mscclpp_status_t status, const char *reason)
 {
     if (MSCCLPP_OK != conn->status || conn->peer_left) {
@@ -20,7 +23,10 @@ static void fail_and_tell_peer(mscclpp_conn_t *conn, mscclpp_status_t status, co
     mscclpp_verbs_fail(conn, status, "the connection to rank %d failed: %s", conn->peer, reason);
 }
 
-/* Allocates and registers slots, unless that is done. Returns false, with nothing allocated, if it fails. */
+/*
+ * Allocates and registers slots, unless that is done. Returns false, with nothing allocated, if it fails. `slots` is
+ * set last, and tells whether there are any.
+ */
 static bool ensure_slots(mscclpp_conn_t *conn, mscclpp_verbs_slots_t *slots, int access)
 {
     const mscclpp_gpu_ops_t *gpu = conn->transport->params.gpu;
@@ -62,6 +68,10 @@ static void free_slots(mscclpp_conn_t *conn, mscclpp_verbs_slots_t *slots)
     }
 }
 
+/*
+ * Makes the slots and, if this side has bounced memory, opens the copiers. Makes only what does not exist yet. After a
+ * failure, mscclpp_verbs_bounce_destroy frees what was made.
+ */
 mscclpp_status_t mscclpp_verbs_bounce_create(mscclpp_conn_t *conn, bool lands)
 {
     if (conn->bounce == NULL) {
@@ -78,6 +88,10 @@ mscclpp_status_t mscclpp_verbs_bounce_create(mscclpp_conn_t *conn, bool lands)
     return lands ? open_copiers(conn->transport) : MSCCLPP_OK;
 }
 
+/*
+ * Frees a connection's bounce state. The HCA no longer uses the slots, because the queue pairs are gone. Copies may, so
+ * they are waited for.
+ */
 void mscclpp_verbs_bounce_destroy(mscclpp_conn_t *conn)
 {
     mscclpp_transport_t *transport = conn->transport;
@@ -159,7 +173,8 @@ static void begin_slots(mscclpp_conn_t *conn)
 
 /*
  * Lists the work requests for one slot: the data and, if the data goes to landing memory, the header with a message.
- * The queue must have room for two.
+ * The queue must have room for two. Messages fill the peer's slots in turn. The next one is free: each message that is
+ * not acknowledged keeps a slot of this side in use, and there are no more than SLOTS.
  */
 static void post_slot(mscclpp_conn_t *conn, mscclpp_verbs_sent_t *sent, uint64_t index)
 {
@@ -190,7 +205,10 @@ static void post_slot(mscclpp_conn_t *conn, mscclpp_verbs_sent_t *sent, uint64_t
     }
 }
 
-/* Frees slots whose data has arrived, takes slots for what waits, and posts those that are filled. */
+/*
+ * Frees slots whose data has arrived, in their order, so one that has not holds up those behind it. Then takes slots
+ * for what waits, and posts those that are filled.
+ */
 static void continue_sending(mscclpp_conn_t *conn)
 {
     mscclpp_verbs_bounce_t *bounce = conn->bounce;
@@ -221,7 +239,8 @@ static bool can_begin(mscclpp_conn_t *conn)
 
 /*
  * Begins a put through slots: takes slots now as far as some are free, and progress takes the others. Returns
- * MSCCLPP_IN_PROGRESS, with nothing put, while an earlier put still waits for slots or for another rail.
+ * MSCCLPP_IN_PROGRESS, with nothing put, while an earlier put still waits for slots, for room in the queue or for
+ * another rail. The connection has its bounce state: region_create or remote_create has found that memory is bounced.
  */
 mscclpp_status_t mscclpp_verbs_bounce_put(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
                                           const mscclpp_region_t *region, uint64_t from, uint64_t length)
@@ -244,7 +263,8 @@ mscclpp_status_t mscclpp_verbs_bounce_put(mscclpp_conn_t *conn, const mscclpp_re
 
 /*
  * Sends an add as a message, which the peer carries out by copies. Returns MSCCLPP_IN_PROGRESS, with nothing sent,
- * while no slot is free or earlier data is not on its way yet.
+ * while no slot is free, an earlier slot is being filled, or earlier data is not on its way yet. Slots are sent in
+ * order, so all before this one must be filled.
  */
 mscclpp_status_t mscclpp_verbs_bounce_add(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
                                           uint64_t value)
@@ -266,7 +286,10 @@ mscclpp_status_t mscclpp_verbs_bounce_add(mscclpp_conn_t *conn, const mscclpp_re
     return conn->status;
 }
 
-/* Counts an arrival or an acknowledgement. Any other message breaks the connection. */
+/*
+ * Counts an arrival or an acknowledgement. Any other message breaks the connection, and so does one that would count
+ * more slots than there are: the counts limit what is read and sent.
+ */
 void mscclpp_verbs_bounce_on_message(mscclpp_conn_t *conn, uint32_t message)
 {
     mscclpp_verbs_bounce_t *bounce = conn->bounce;
@@ -321,7 +344,8 @@ static bool start_copy(mscclpp_conn_t *conn, void *to, const void *from, size_t 
 /*
  * Takes the next step of an add to device memory, and returns true once the add is done. The CPU cannot access the
  * word, so it is copied to the slot, added to there and copied back. No other message of this instance is carried out
- * meanwhile. Call it again in each round until it returns true.
+ * meanwhile. Call it again in each round until it returns true. If a copy cannot be started, the connection breaks,
+ * which gives up the add.
  */
 static bool step_add(mscclpp_conn_t *conn, mscclpp_verbs_slot_t *slot)
 {
@@ -361,7 +385,8 @@ static bool step_add(mscclpp_conn_t *conn, mscclpp_verbs_slot_t *slot)
 
 /*
  * Carries out the messages that have arrived, in their order: starts the copies of puts, and carries on with an add. A
- * message that names memory outside the regions breaks the connection.
+ * message that names memory outside the regions breaks the connection. The peer does not fill a slot again before its
+ * message is acknowledged, so copies may read it until then.
  */
 static void execute_arrived(mscclpp_conn_t *conn)
 {
@@ -390,7 +415,10 @@ static void execute_arrived(mscclpp_conn_t *conn)
     }
 }
 
-/* Tells the peer how many of its messages have been carried out, so that it may fill their slots again. */
+/*
+ * Tells the peer how many of its messages have been carried out, so that it may fill their slots again. If the queue is
+ * full, a later round does it.
+ */
 static void acknowledge(mscclpp_conn_t *conn)
 {
     mscclpp_verbs_bounce_t *bounce = conn->bounce;
@@ -406,7 +434,8 @@ static void acknowledge(mscclpp_conn_t *conn)
 
 /*
  * If a copier's batch has ended, counts its copies as done on all connections. `is_out`: the copies filled slots;
- * otherwise they carried out messages. A failed batch breaks every connection with bounced memory.
+ * otherwise they carried out messages. A failed batch breaks every connection with bounced memory. Copies join a batch
+ * until it ends, so it covers all that have begun.
  */
 static void end_copies(mscclpp_transport_t *transport, mscclpp_copier_t *copier, bool is_out)
 {
@@ -430,6 +459,10 @@ static void end_copies(mscclpp_transport_t *transport, mscclpp_copier_t *copier,
     }
 }
 
+/*
+ * Carries on with all that is bounced. Counts the copies that have ended first, so that what they filled or carried out
+ * is sent or acknowledged at once.
+ */
 void mscclpp_verbs_bounce_progress(mscclpp_transport_t *transport)
 {
     end_copies(transport, &transport->out, true);

@@ -2,10 +2,10 @@
  * Bounces device memory that no HCA can register through pinned host memory. Private to this folder.
  *
  * A put goes through slots. If its source is bounced, the runtime copies the bytes into a slot of the sender. The HCA
- * writes them to their target, or, if the target is bounced, into the receiver's slot of the same number. The
- * receiver's slots are its landing memory. There a header and a control message follow the bytes. The receiver's
- * progress copies the bytes to their target, in the order of arrival, and acknowledges them. One count of slots at the
- * sender bounds the memory on both sides.
+ * writes them to their target, or, if the target is bounced, into the next slot of the receiver, which takes them in
+ * turn. The receiver's slots are its landing memory. There a header and a control message follow the bytes. The
+ * receiver's progress copies the bytes to their target, in the order of arrival, and acknowledges them. One count of
+ * slots at the sender bounds the memory on both sides.
  *
  * A signal waits at its sender until all that went to landing memory is acknowledged. The data is then in device
  * memory, so whoever sees the signal sees the data. Signals themselves travel as usual, so only puts and adds to

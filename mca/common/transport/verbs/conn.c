@@ -27,7 +27,8 @@ _Static_assert(sizeof(conn_address_t) <= MSCCLPP_TRANSPORT_ADDRESS_MAX, "a conne
 
 /*
  * Makes a queue pair on each rail and, if device memory is bounced, the landing memory that the address names. After a
- * failure nothing is left.
+ * failure nothing is left. The connection joins the instance's list first, because mscclpp_verbs_conn_destroy takes it
+ * out.
  */
 mscclpp_status_t mscclpp_verbs_conn_create(mscclpp_transport_t *transport, int peer, mscclpp_conn_t **conn_p)
 {
@@ -98,7 +99,10 @@ static void say_good_bye(mscclpp_conn_t *conn)
     conn->transport->patience = patience - waited;
 }
 
-/* Says good-bye to the peer, and frees this half of the connection. */
+/*
+ * Says good-bye to the peer, and frees this half of the connection. The queue pairs go before the bounce memory, which
+ * the HCA may use until then. Rails without a queue pair have NULL.
+ */
 void mscclpp_verbs_conn_destroy(mscclpp_conn_t *conn)
 {
     if (conn == NULL) {
@@ -121,7 +125,10 @@ void mscclpp_verbs_conn_destroy(mscclpp_conn_t *conn)
     free(conn);
 }
 
-/* Writes what the peer has to know to connect to this half. */
+/*
+ * Writes what the peer has to know to connect to this half. If device memory is bounced, conn_create has made the
+ * landing memory.
+ */
 mscclpp_status_t mscclpp_verbs_conn_address(const mscclpp_conn_t *conn, void *address, size_t *length_p)
 {
     const mscclpp_transport_t *transport = conn->transport;
@@ -173,8 +180,10 @@ static mscclpp_status_t agree_on_mode(mscclpp_conn_t *conn, bool peer_wants_atom
 }
 
 /*
- * Checks the peer's address, agrees on the mode, and connects the queue pairs. After a failure the connection can only
- * be destroyed.
+ * Checks the peer's address, agrees on the mode, makes slots if the peer bounces memory, and connects the queue pairs
+ * of the rails that both sides have. MSCCLPP_ERR_INVALID if the address is wrong; MSCCLPP_ERR_NOT_SUPPORTED if the
+ * modes or the ports do not fit; or the error of memory or of a queue pair. All are logged. After a failure the
+ * connection can only be destroyed.
  */
 mscclpp_status_t mscclpp_verbs_conn_connect(mscclpp_conn_t *conn, const void *address, size_t length)
 {

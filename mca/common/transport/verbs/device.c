@@ -37,7 +37,7 @@ static bool is_listed(const char *list, const char *name)
 
 /*
  * Returns a port's rate in Gbit/s, from the codes that the specification gives widths and speeds. A lane of unknown
- * speed counts as 2 Gbit/s.
+ * speed counts as 2 Gbit/s. A width above those of the table counts as one lane.
  */
 static int rate_of(const struct ibv_port_attr *attr)
 {
@@ -122,7 +122,8 @@ static int clamp_to(int value, int limit)
 
 /*
  * Opens a device and fills in the candidate for its port, except for distance and order. MSCCLPP_ERR_NOT_SUPPORTED,
- * with the reason at the info level, if it cannot be used. After a failure the caller closes what was opened.
+ * with the reason at the info level, if it cannot be used. MSCCLPP_ERR_INVALID, logged as an error, if it lacks the GID
+ * that verbs_gid_index names. After a failure the caller closes what was opened.
  */
 static mscclpp_status_t open_port(mscclpp_transport_t *transport, struct ibv_device *device, candidate_t *candidate)
 {
@@ -183,8 +184,8 @@ static mscclpp_status_t open_port(mscclpp_transport_t *transport, struct ibv_dev
 }
 
 /*
- * Closes a rail's device and frees what belongs to it; the rail may be incomplete. Zeroes it. If a step fails, warns
- * and leaves the rest open, because it may still be in use.
+ * Closes a rail's device and frees what belongs to it, each thing before what it was made from; the rail may be
+ * incomplete. Zeroes it. If a step fails, warns and leaves the rest open, because it may still be in use.
  */
 static void close_rail(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail)
 {
@@ -208,8 +209,8 @@ void mscclpp_verbs_close_rails(mscclpp_transport_t *transport)
 }
 
 /*
- * Orders candidates for qsort: the nearest first, then the fastest, then by the kind of link. Ties keep the library's
- * order, so that the choice is the same each time.
+ * Orders candidates for qsort: the nearest first, then the fastest, then InfiniBand before Ethernet. Ties keep the
+ * library's order, so that the choice is the same each time.
  */
 static int compare_candidates(const void *first, const void *second)
 {
@@ -228,7 +229,9 @@ static int compare_candidates(const void *first, const void *second)
     return one->order - other->order;
 }
 
-/* Makes the best candidates the rails, as many as verbs_rails says, and closes the others. */
+/*
+ * Makes the best candidates the rails, as many as verbs_rails says, and closes the others. There must be a candidate.
+ */
 static void choose_rails(mscclpp_transport_t *transport, candidate_t *candidates, int candidate_count)
 {
     const int wanted_rails = transport->params.config->verbs_rails;
@@ -268,7 +271,8 @@ static void find_gpu_path(const mscclpp_transport_t *transport, char *path, size
 
 /*
  * Opens a port of each HCA that the parameter allows, then keeps the best ones. An HCA that cannot be used is passed
- * over. Any other failure ends the search and closes all of them.
+ * over. Any other failure ends the search and closes all of them. MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the
+ * info level, if none is left.
  */
 mscclpp_status_t mscclpp_verbs_open_rails(mscclpp_transport_t *transport)
 {

@@ -67,7 +67,8 @@ static int grade_gid(mscclpp_transport_t *transport, const mscclpp_verbs_rail_t 
 
 /*
  * Chooses the GID of a rail: the entry that is wanted. If none is, InfiniBand uses entry 0 of the table, if it has one,
- * and RoCE the entry with the best grade, which it cannot do without.
+ * and RoCE the entry with the best grade. MSCCLPP_ERR_INVALID, logged as an error, if there is no such entry;
+ * MSCCLPP_ERR_NOT_SUPPORTED if RoCE has none that is useful, as it cannot do without.
  */
 mscclpp_status_t mscclpp_verbs_choose_gid(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail, int table_length,
                                           int wanted_index)

@@ -6,7 +6,10 @@
 
 #include "mca/common/base/log.h"
 
-/* Loads the library and finds its functions, first in a local table, so that *functions_p is complete or unchanged. */
+/*
+ * Loads the library and finds its functions, first in a local table, so that *functions_p is complete or unchanged. A
+ * library that lacks a function stays loaded.
+ */
 mscclpp_status_t mscclpp_verbs_load(const char *file, mscclpp_verbs_functions_t *functions_p)
 {
     mscclpp_verbs_functions_t functions;

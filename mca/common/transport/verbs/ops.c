@@ -1,4 +1,7 @@
-/* The operations: puts, signals, adds and flushes, as work requests. */
+/*
+ * The operations: puts, signals, adds and flushes, as work requests. Most of them only list requests, which are posted
+ * when the list is full, when a flush follows, or by progress.
+ */
 #include "mca/common/transport/verbs/internal.h"
 
 /* Returns MSCCLPP_OK if the connection takes operations, else why not. */
@@ -17,7 +20,10 @@ static bool is_outside(uint64_t offset, uint64_t length, uint64_t size)
     return offset > size || length > size - offset;
 }
 
-/* Starts a put: through slots from or into bounced memory, else by work requests on the memory itself. */
+/*
+ * Starts a put: through slots from or into bounced memory, else by work requests on the memory itself. If the peer has
+ * left, it succeeds and puts nothing.
+ */
 mscclpp_status_t mscclpp_verbs_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
                                    mscclpp_region_t *region, uint64_t from, uint64_t length)
 {
@@ -53,7 +59,10 @@ static bool can_follow_puts(mscclpp_conn_t *conn)
            mscclpp_verbs_settle_stripes(conn) && mscclpp_verbs_bounce_is_clear(conn);
 }
 
-/* Lists a FETCH_ADD on a word of the peer, on rail 0. The queue must have room. */
+/*
+ * Lists a FETCH_ADD on a word of the peer, on rail 0. The word's old value goes to the scratch, where nobody reads it.
+ * The queue must have room.
+ */
 static void post_add(mscclpp_conn_t *conn, uint64_t address, uint32_t rkey, uint64_t value)
 {
     mscclpp_verbs_qp_t *qp = conn->qps[0];
@@ -67,7 +76,10 @@ static void post_add(mscclpp_conn_t *conn, uint64_t address, uint32_t rkey, uint
                           qp->rail->scratch_mr->lkey);
 }
 
-/* Adds 1 to a token of the peer, after all puts before it. */
+/*
+ * Adds 1 to a token of the peer, after all puts before it. MSCCLPP_IN_PROGRESS, with nothing done, while one of these
+ * could arrive later, or while the queue is full. If the peer has left, it succeeds without effect.
+ */
 mscclpp_status_t mscclpp_verbs_signal(mscclpp_conn_t *conn, uint32_t token)
 {
     mscclpp_status_t status = check_conn(conn);
@@ -94,7 +106,11 @@ mscclpp_status_t mscclpp_verbs_signal(mscclpp_conn_t *conn, uint32_t token)
     return conn->status;
 }
 
-/* Adds to a word of the peer's region, if both sides use mode atomic. */
+/*
+ * Adds to a word of the peer's region, if both sides use mode atomic; else returns MSCCLPP_ERR_NOT_SUPPORTED.
+ * MSCCLPP_ERR_INVALID, logged, if the word is outside the region or not aligned. MSCCLPP_IN_PROGRESS, with nothing
+ * added, while an earlier put could arrive later or the queue is full.
+ */
 mscclpp_status_t mscclpp_verbs_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, uint64_t value)
 {
     mscclpp_status_t status = check_conn(conn);
@@ -127,7 +143,8 @@ mscclpp_status_t mscclpp_verbs_add(mscclpp_conn_t *conn, mscclpp_remote_t *remot
 
 /*
  * Gives a ticket: the number of rail 0's last work request, whose completion is asked for. Data that does not go over
- * rail 0 alone, in stripes or slots, must have arrived first; until then MSCCLPP_IN_PROGRESS.
+ * rail 0 alone, in stripes or slots, must have arrived first; until then MSCCLPP_IN_PROGRESS. Once the peer has left,
+ * all requests count as completed, and so does the ticket.
  */
 mscclpp_status_t mscclpp_verbs_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
 {

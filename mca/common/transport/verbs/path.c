@@ -21,7 +21,10 @@ static int count_steps(const char *path)
     return steps;
 }
 
-/* Returns the socket (NUMA node) of a device; -1 if not known. */
+/*
+ * Returns the socket (NUMA node) of a device; -1 if not known, which is also what the file says on a machine without
+ * NUMA.
+ */
 static int socket_of(const char *path)
 {
     char name[PATH_MAX];

@@ -29,7 +29,7 @@ static void poll_events(mscclpp_transport_t *transport);
 
 /*
  * Handles a good-bye. What the peer sent before it has arrived. What this side sent counts as completed, because the
- * peer no longer wants it.
+ * peer no longer wants it. What this side has not posted yet is dropped.
  */
 static void note_good_bye(mscclpp_conn_t *conn)
 {
@@ -44,7 +44,10 @@ static void note_good_bye(mscclpp_conn_t *conn)
     }
 }
 
-/* Breaks the connection for a failed completion. Only the first one is logged, since later ones follow from it. */
+/*
+ * Breaks the connection for a failed completion. Only the first one is logged, since later ones follow from it. If an
+ * event explains the failure, handling the event breaks the connection, and logs that in place of the completion.
+ */
 static void fail_by_completion(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
 {
     mscclpp_conn_t *conn = qp->conn;
@@ -64,8 +67,8 @@ static void fail_by_completion(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
 }
 
 /*
- * Handles a received message. The data of puts before a signal is in memory already: the HCA reports a message only
- * after the data before it.
+ * Handles a received message: a control message, or a signal in mode no_atomic. The data of puts before a signal is in
+ * memory already: the HCA reports a message only after the data before it.
  */
 static void handle_message(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
 {
@@ -128,7 +131,10 @@ void mscclpp_verbs_poll(mscclpp_verbs_qp_t *qp)
     }
 }
 
-/* True if an asynchronous event of a rail's device tells that the connection has failed. */
+/*
+ * True if an asynchronous event of a rail's device tells that the connection has failed. An event of a queue names the
+ * queue; the failure of a device concerns all connections over that rail.
+ */
 static bool concerns_conn(const mscclpp_conn_t *conn, const mscclpp_verbs_rail_t *rail,
                           const struct ibv_async_event *event)
 {
@@ -182,8 +188,8 @@ static void handle_event(mscclpp_transport_t *transport, const mscclpp_verbs_rai
 }
 
 /*
- * Handles the events of all rails. Acknowledges each event at once, because destroying a queue pair waits until its
- * events are acknowledged.
+ * Handles the events of all rails until none is left; the devices' descriptors do not block (open_port). Acknowledges
+ * each event at once, because destroying a queue pair waits until its events are acknowledged.
  */
 static void poll_events(mscclpp_transport_t *transport)
 {
@@ -198,9 +204,9 @@ static void poll_events(mscclpp_transport_t *transport)
 }
 
 /*
- * Probes the peers once in PROBE_INTERVAL, each by a write of no bytes. The peer's HCA answers it as long as the queue
- * pair exists. A rank that only waits has no requests under way otherwise, and so no failed completion would tell it
- * that the peer's process is dead.
+ * Probes the peers once in PROBE_INTERVAL, each by a write of no bytes, unless a request that asks for its completion
+ * is under way and does the same. The peer's HCA answers as long as the queue pair exists. A rank that only waits has
+ * no requests under way otherwise, and so no failed completion would tell it that the peer's process is dead.
  */
 static void probe_peers(mscclpp_transport_t *transport)
 {
@@ -223,8 +229,8 @@ static void probe_peers(mscclpp_transport_t *transport)
 
 /*
  * True if the HCA may have something to report on a rail, so that its completion queue has to be polled. It reports a
- * failure even of requests that asked for no completion. A good-bye arrives on rail 0, and explains why the other rails
- * fail.
+ * failure even of requests that asked for no completion. Only rail 0 receives messages: signals in mode no_atomic,
+ * those of the bounce protocol, and good-byes. With several rails, a good-bye explains why the others fail.
  */
 static bool may_have_completions(const mscclpp_conn_t *conn, int rail)
 {
@@ -234,7 +240,8 @@ static bool may_have_completions(const mscclpp_conn_t *conn, int rail)
 
 /*
  * Rings doorbells, handles completions and carries on with puts on all queue pairs. Looks at events, which takes system
- * calls, and probes the peers only once in EVENT_INTERVAL rounds.
+ * calls, and probes the peers only once in EVENT_INTERVAL rounds. Returns the first failure since the last call;
+ * conn_status tells the others.
  */
 mscclpp_status_t mscclpp_verbs_progress(mscclpp_transport_t *transport)
 {

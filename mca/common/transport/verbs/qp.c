@@ -45,7 +45,10 @@ static mscclpp_status_t log_failure(const mscclpp_conn_t *conn, const mscclpp_ve
     return ENOMEM == error ? MSCCLPP_ERR_NO_MEMORY : MSCCLPP_ERR_SYSTEM;
 }
 
-/* Creates a queue pair that sends up to INLINE_WANTED bytes inline, or fewer if the device refuses. NULL on failure. */
+/*
+ * Creates a queue pair that sends up to INLINE_WANTED bytes inline, or fewer if the device refuses. NULL on failure,
+ * with errno set.
+ */
 static struct ibv_qp *create_qp_inline(mscclpp_transport_t *transport, mscclpp_verbs_qp_t *qp)
 {
     struct ibv_qp_init_attr attr;
@@ -73,7 +76,7 @@ static struct ibv_qp *create_qp_inline(mscclpp_transport_t *transport, mscclpp_v
 
 /*
  * Creates a queue pair of qp->depth work requests, or halves that until the device accepts: a device may count its
- * limit in smaller units than work requests. A smaller depth also works, only slower. NULL on failure.
+ * limit in smaller units than work requests. A smaller depth also works, only slower. NULL on failure, with errno set.
  */
 static struct ibv_qp *create_qp(mscclpp_transport_t *transport, mscclpp_verbs_qp_t *qp)
 {
@@ -187,7 +190,8 @@ void mscclpp_verbs_qp_address(const mscclpp_verbs_qp_t *qp, mscclpp_verbs_qp_add
 
 /*
  * True if packets need a global routing header. RoCE always needs it, and InfiniBand needs it between subnets. Within a
- * subnet the LID is enough, unless one of the ports requires the header or the user has chosen a GID.
+ * subnet the LID is enough, unless the peer has none, one of the ports requires the header, or the user has chosen a
+ * GID.
  */
 static bool needs_global(const mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
 {
@@ -201,7 +205,10 @@ static bool needs_global(const mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_ad
             gid.global.subnet_prefix != qp->rail->gid.global.subnet_prefix);
 }
 
-/* Brings the queue pair from INIT to RTR, so that it can receive from the peer. Returns 0 or an errno. */
+/*
+ * Brings the queue pair from INIT to RTR, so that it can receive from the peer. Returns 0 or an errno. Both ports have
+ * passed check_reachable, so they have GIDs if these are needed.
+ */
 static int move_to_ready_to_receive(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
 {
     const mscclpp_config_t *config = qp->conn->transport->params.config;
@@ -230,7 +237,10 @@ static int move_to_ready_to_receive(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_
                                                   IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 }
 
-/* Brings the queue pair from RTR to RTS, so that it can send, too. Returns 0 or an errno. */
+/*
+ * Brings the queue pair from RTR to RTS, so that it can send, too. Returns 0 or an errno. It may have no more reads and
+ * atomics under way than the peer answers.
+ */
 static int move_to_ready_to_send(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
 {
     const mscclpp_config_t *config = qp->conn->transport->params.config;
@@ -249,8 +259,9 @@ static int move_to_ready_to_send(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_
 }
 
 /*
- * Checks that packets can travel between the two ports. Packets between GIDs of different kinds would never be
- * answered. Returns MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if they cannot.
+ * Checks that packets can travel between the two ports: their links are of one kind, the peer's MTU is valid, and both
+ * have GIDs of one kind if packets need them. Packets between GIDs of different kinds would never be answered. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if they cannot.
  */
 static mscclpp_status_t check_reachable(const mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
 {
@@ -278,8 +289,9 @@ static mscclpp_status_t check_reachable(const mscclpp_verbs_qp_t *qp, const mscc
 }
 
 /*
- * Connects a queue pair to the peer's and makes it ready to receive and to send. MSCCLPP_ERR_NOT_SUPPORTED, with the
- * reason at the info level, if packets cannot travel between the two ports.
+ * Connects a queue pair to the peer's and makes it ready to receive and to send. The connection's mode must be set.
+ * MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if packets cannot travel between the two ports. After a
+ * failure the queue pair can only be destroyed.
  */
 mscclpp_status_t mscclpp_verbs_qp_connect(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
 {

@@ -15,6 +15,10 @@ static void fail_to_post(mscclpp_verbs_qp_t *qp, const char *request, int error)
                        qp->conn->peer, qp->rail->name, qp->rail->port, strerror(error));
 }
 
+/*
+ * Posts the listed requests, which form a chain that ends at the last one. If the connection is broken, they are
+ * dropped.
+ */
 void mscclpp_verbs_ring_doorbell(mscclpp_verbs_qp_t *qp)
 {
     struct ibv_send_wr *bad = NULL;
@@ -28,7 +32,10 @@ void mscclpp_verbs_ring_doorbell(mscclpp_verbs_qp_t *qp)
     qp->listed = 0;
 }
 
-/* Appends a zeroed request to the list, which it posts first if it is full. */
+/*
+ * Appends a zeroed request to the list, which it posts first if it is full. So the caller must fill in a request before
+ * it asks for the next one.
+ */
 struct ibv_send_wr *mscclpp_verbs_next_request(mscclpp_verbs_qp_t *qp)
 {
     struct ibv_send_wr *wr;
@@ -91,7 +98,10 @@ bool mscclpp_verbs_ask_completion(mscclpp_verbs_qp_t *qp)
     return true;
 }
 
-/* Posts the missing receive requests. They have no buffers: messages consist of their immediate data alone. */
+/*
+ * Posts the missing receive requests. They have no buffers: messages consist of their immediate data alone. A failure
+ * breaks the connection, which ends the loop.
+ */
 void mscclpp_verbs_post_receives(mscclpp_verbs_qp_t *qp)
 {
     struct ibv_recv_wr chain[MSCCLPP_VERBS_RECEIVE_CHAIN];

@@ -100,8 +100,8 @@ struct ibv_mr *mscclpp_verbs_register(mscclpp_transport_t *transport, mscclpp_ve
 }
 
 /*
- * Registers the memory on every rail, unless it is device memory that is bounced. If a rail refuses it, undoes the
- * others and returns MSCCLPP_ERR_NOT_SUPPORTED.
+ * Settles the memory, and registers it on every rail, unless it is device memory that is bounced. If a rail refuses it,
+ * undoes the others and returns MSCCLPP_ERR_NOT_SUPPORTED. MSCCLPP_ERR_INVALID for 0 bytes.
  */
 mscclpp_status_t mscclpp_verbs_region_create(mscclpp_transport_t *transport, void *address, size_t length,
                                              mscclpp_region_t **region_p)
@@ -150,7 +150,9 @@ mscclpp_status_t mscclpp_verbs_region_create(mscclpp_transport_t *transport, voi
     return MSCCLPP_OK;
 }
 
-/* Writes what peers have to know to put into the region. */
+/*
+ * Writes what peers have to know to put into the region: among it, unless the region is bounced, a key for each rail.
+ */
 mscclpp_status_t mscclpp_verbs_region_key(const mscclpp_region_t *region, void *key, size_t *length_p)
 {
     region_key_t bytes;
@@ -192,7 +194,11 @@ void mscclpp_verbs_region_destroy(mscclpp_region_t *region)
     free(region);
 }
 
-/* Checks the key of a peer's region and makes the region known. The connection must be connected. */
+/*
+ * Checks the key of a peer's region and makes the region known. The connection must be connected. The key must have an
+ * entry for each of its rails. A bounced region also needs the landing memory that the peer's address named, so its
+ * puts find the bounce state.
+ */
 mscclpp_status_t mscclpp_verbs_remote_create(mscclpp_conn_t *conn, const void *key, size_t length,
                                              mscclpp_remote_t **remote_p)
 {

@@ -97,7 +97,8 @@ static void put_plain(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint
 /*
  * Starts a put, or returns MSCCLPP_IN_PROGRESS. A put of at least verbs_stripe_min bytes is cut into a stripe for each
  * rail; a smaller one goes over rail 0. Bytes of the peer that an earlier put may still be writing on another rail are
- * not written before that has ended.
+ * not written before that has ended. Stripes are whole pages, so the last rails may get fewer bytes than the others, or
+ * none.
  */
 mscclpp_status_t mscclpp_verbs_put_data(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
                                         const mscclpp_region_t *region, uint64_t from, uint64_t length)
@@ -138,8 +139,8 @@ mscclpp_status_t mscclpp_verbs_put_data(mscclpp_conn_t *conn, const mscclpp_remo
 }
 
 /*
- * Posts what is left of a put, in work requests of at most the port's largest message. Short ones carry data that the
- * CPU can read inline.
+ * Lists what is left of a put, as far as the queue has room, in work requests of at most the port's largest message.
+ * Short ones carry data that the CPU can read inline. A stripe is complete only with the read that follows it.
  */
 void mscclpp_verbs_continue_put(mscclpp_verbs_qp_t *qp)
 {

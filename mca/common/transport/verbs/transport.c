@@ -20,7 +20,10 @@ static void verbs_destroy(mscclpp_transport_t *transport)
     }
 }
 
-/* True if device memory can be registered. Only a trial tells: neither the runtime nor the HCA says so beforehand. */
+/*
+ * True if device memory can be registered on rail 0. Only a trial tells: neither the runtime nor the HCA says so
+ * beforehand.
+ */
 static bool can_register_device_memory(mscclpp_transport_t *transport)
 {
     const mscclpp_transport_params_t *params = &transport->params;
@@ -62,7 +65,8 @@ static mscclpp_status_t make_scratch(mscclpp_transport_t *transport)
 
 /*
  * Registers the scratch words on all rails, and the tokens on rail 0. MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the
- * info level, if that fails or if the CPU would have to add to tokens in device memory.
+ * info level, if that fails or if the CPU would have to add to tokens in device memory. After a failure, closing the
+ * rails undoes the rest.
  */
 static mscclpp_status_t register_memory(mscclpp_transport_t *transport)
 {
@@ -96,8 +100,9 @@ static mscclpp_status_t register_memory(mscclpp_transport_t *transport)
 }
 
 /*
- * Decides whether regions of device memory are registered, bounced or refused. Returns the flags for that, which say
- * whether regions and tokens may lie in device memory.
+ * Decides whether regions of device memory are registered, bounced or refused. They are bounced if the parameter says
+ * so, or if it is "auto" and they cannot be registered. Returns the flags for that, which say whether regions and
+ * tokens may lie in device memory. Tokens may only if the HCA or, on the twin, the CPU can add to them there.
  */
 static uint32_t decide_on_device_memory(mscclpp_transport_t *transport, const char *registration)
 {
