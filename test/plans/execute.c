@@ -1,7 +1,8 @@
 /*
  * Runs plans on the twin: every rank in a thread of its own, launch after launch without a barrier between, with new
- * inputs each time and every result compared. Usage: execute [--threads N] [--most BYTES] [--brief] [--rooted] FILE...
- * With --rooted a custom plan is a broadcast, gather, scatter or reduce, whichever its buffers fit.
+ * inputs each time and every result compared. Usage: execute [--threads N] [--most BYTES] [--brief] [--large]
+ * [--rooted] FILE... --large runs each plan once, with 64 MiB of integers in all blocks together. With --rooted a
+ * custom plan is a broadcast, gather, scatter or reduce, whichever its buffers fit.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -18,7 +19,7 @@
 #include "mca/common/plan/simulate.h"
 #include "mca/common/plan/visit.h"
 
-enum { LAUNCHES = 4, GUARD = 64, SKIPPED = 2 };
+enum { LAUNCHES = 4, GUARD = 64, SKIPPED = 2, LARGE = 64 << 20 };
 
 typedef struct {
     mscclpp_dtype_t dtype;
@@ -464,27 +465,54 @@ static rooted_t find_rooted(const mscclpp_plan_t *plan, uint32_t *root_p)
     return in == out ? REDUCE : out == n * in ? GATHER : NOT_ROOTED;
 }
 
+typedef struct {
+    uint32_t threads; /* of a block */
+    uint64_t most;    /* bytes of the largest block that is run */
+    bool brief, large, rooted;
+} options_t;
+
+/* Sets the block's bytes and the chunk's. If the plan wants chunks that divide the block, enlarges the block. */
+static void set_block(job_t *job, uint64_t bytes)
+{
+    const uint64_t step = 48 * (uint64_t)mscclpp_plan_block_chunks(job->plan);
+
+    job->block_bytes = bytes;
+    if (!mscclpp_plan_chunk_bytes(job->plan, bytes, &job->chunk)) {
+        job->block_bytes = (bytes + step - 1) / step * step;
+        mscclpp_plan_chunk_bytes(job->plan, job->block_bytes, &job->chunk);
+    }
+}
+
+/* Runs a plan with LARGE bytes in all blocks together. Returns as run_job() does. */
+static int run_large(const mscclpp_plan_t *plan, const char *path, uint32_t threads, bool orders)
+{
+    const kind_t kind = served(plan, kinds[0]);
+    job_t job = {.plan = plan, .kind = &kind, .threads = threads, .width = MSCCLPP_DEV_LL16, .orders = orders};
+    int status;
+
+    job.rooted = find_rooted(plan, &job.root);
+    set_block(&job, plan->collective == MSCCLPP_PLAN_ALLREDUCE ? LARGE : LARGE / plan->rank_count / 16 * 16);
+    status = run_job(&job, path);
+    if (status == 0) {
+        printf("%s: right with blocks of %llu bytes\n", path, (unsigned long long)job.block_bytes);
+    }
+    return status;
+}
+
 /* Runs a plan with several sizes and kinds of elements. Returns as run_job() does. */
-static int run_plan(const mscclpp_plan_t *plan, const char *path, uint32_t threads, uint64_t most, bool brief,
-                    bool orders)
+static int run_plan(const mscclpp_plan_t *plan, const char *path, const options_t *options, bool orders)
 {
     static const uint64_t counts[] = {1, 3, 17, 96, 1000, 4096, 70001};
-    uint32_t chunks = mscclpp_plan_block_chunks(plan);
     int runs = 0, status = 0;
 
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]) && status == 0; ++i) {
         for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]) && status == 0; ++k) {
             const kind_t kind = served(plan, kinds[k]);
-            job_t job = {.plan = plan, .kind = &kind, .threads = threads, .orders = orders};
+            job_t job = {.plan = plan, .kind = &kind, .threads = options->threads, .orders = orders};
 
             job.rooted = find_rooted(plan, &job.root);
-            job.block_bytes = counts[i] * job.kind->size;
-            if (!mscclpp_plan_chunk_bytes(plan, job.block_bytes, &job.chunk)) {
-                /* This plan wants chunks that divide the block. */
-                job.block_bytes = (job.block_bytes + 48 * chunks - 1) / (48 * chunks) * (48 * chunks);
-                mscclpp_plan_chunk_bytes(plan, job.block_bytes, &job.chunk);
-            }
-            if (job.block_bytes > most || (i > 4 && k > 0) || (brief && (i + k) % 5 != 0)) {
+            set_block(&job, counts[i] * job.kind->size);
+            if (job.block_bytes > options->most || (i > 4 && k > 0) || (options->brief && (i + k) % 5 != 0)) {
                 continue;
             }
             job.shift = i % 2 == 1 ? job.kind->size : 0;
@@ -500,9 +528,9 @@ static int run_plan(const mscclpp_plan_t *plan, const char *path, uint32_t threa
 }
 
 /* Reads, proves and runs a plan. Returns as run_job() does. */
-static int run_file(const char *path, uint32_t threads, uint64_t most, bool brief, bool rooted)
+static int run_file(const char *path, const options_t *options)
 {
-    mscclpp_plan_sim_options_t options = {MSCCLPP_PLAN_LAUNCHES, 1};
+    mscclpp_plan_sim_options_t sim_options = {MSCCLPP_PLAN_LAUNCHES, 1};
     mscclpp_plan_sim_stats_t stats;
     mscclpp_plan_report_t report;
     mscclpp_plan_t *plan = NULL;
@@ -512,17 +540,19 @@ static int run_file(const char *path, uint32_t threads, uint64_t most, bool brie
 
     mscclpp_plan_report_init(&report);
     fine = mscclpp_plan_read(path, &report, &plan) == MSCCLPP_OK && mscclpp_plan_check(plan, &report) &&
-           mscclpp_plan_simulate(plan, &options, &report, &stats);
+           mscclpp_plan_simulate(plan, &sim_options, &report, &stats);
     for (int i = 0; i < report.count; ++i) {
         orders = orders || strcmp(report.finding[i].rule, "packet-order") == 0;
     }
     known = fine && plan->collective != MSCCLPP_PLAN_TEST && plan->collective != MSCCLPP_PLAN_CUSTOM &&
             plan->collective != MSCCLPP_PLAN_SENDRECV;
-    known = known || (fine && rooted && find_rooted(plan, &root) != NOT_ROOTED);
+    known = known || (fine && options->rooted && find_rooted(plan, &root) != NOT_ROOTED);
     if (!fine || !known) {
         printf("%s: skipped: %s\n", path, !fine ? mscclpp_plan_verdict(&report) : "its results are not known");
+    } else if (options->large) {
+        status = run_large(plan, path, options->threads, orders);
     } else {
-        status = run_plan(plan, path, threads, most, brief, orders);
+        status = run_plan(plan, path, options, orders);
     }
     mscclpp_plan_free(plan);
     mscclpp_plan_report_destroy(&report);
@@ -531,23 +561,23 @@ static int run_file(const char *path, uint32_t threads, uint64_t most, bool brie
 
 int main(int argc, char **argv)
 {
-    uint32_t threads = 1;
-    uint64_t most = 1 << 20;
+    options_t options = {.threads = 1, .most = 1 << 20};
     int counts[3] = {0, 0, 0};
-    bool brief = false, rooted = false;
 
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (int i = 1; i < argc; ++i) {
         if (strcmp(argv[i], "--threads") == 0 && i + 1 < argc) {
-            threads = (uint32_t)strtoul(argv[++i], NULL, 10);
+            options.threads = (uint32_t)strtoul(argv[++i], NULL, 10);
         } else if (strcmp(argv[i], "--most") == 0 && i + 1 < argc) {
-            most = strtoull(argv[++i], NULL, 10);
+            options.most = strtoull(argv[++i], NULL, 10);
         } else if (strcmp(argv[i], "--brief") == 0) {
-            brief = true;
+            options.brief = true;
         } else if (strcmp(argv[i], "--rooted") == 0) {
-            rooted = true;
+            options.rooted = true;
+        } else if (strcmp(argv[i], "--large") == 0) {
+            options.large = true;
         } else {
-            ++counts[run_file(argv[i], threads, most, brief, rooted)];
+            ++counts[run_file(argv[i], &options)];
         }
     }
     printf("%d plans right, %d wrong, %d skipped\n", counts[0], counts[1], counts[2]);
