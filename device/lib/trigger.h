@@ -11,8 +11,9 @@
 #define MSCCLPP_DEV_TRIGGER_PARITY ((uint64_t)1 << 63)
 
 /*
- * Encodes a request. Offsets have 40 bits. The lower 24 bits of the size lie above the source's offset, and the upper 8
- * bits above the target's. The fields are not checked here: the proxy checks them against the channel's regions.
+ * Encodes a request. Offsets must be below MSCCLPP_DEV_PORT_REGION_MAX, or they change other fields, which is not
+ * checked. The lower 24 bits of the size lie above the source's offset, and the upper 8 bits above the destination's.
+ * The proxy checks what it unpacks against the channel's regions.
  */
 MSCCLPP_DEV mscclpp_dev_trigger_t mscclpp_dev_trigger_pack(const mscclpp_dev_request_t *request)
 {

@@ -118,16 +118,19 @@ MSCCLPP_DEV uint64_t mscclpp_dev_ld_acquire_gpu_u64(const uint64_t *p)
 }
 
 /*
- * Relays words that the host wrote. Others wrote the data that the words describe, before the caller acquired the
- * words. So a relaxed store is enough for all readers of this device to see the data: it need not wait for anything of
- * the caller's own, and the reader's acquire drops its stale cache lines. The function for clusters writes to the word
- * that `block` has where the caller has `p`.
+ * Relays words that the host wrote. The data that the words describe were written by others, before the caller acquired
+ * the words. So a relaxed store is enough for all readers of this device to see the data: it need not wait for anything
+ * of the caller's own, and the reader's acquire drops its stale cache lines.
  */
 MSCCLPP_DEV void mscclpp_dev_st_relay_gpu_u64(uint64_t *p, uint64_t value)
 {
     asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(value) : "memory");
 }
 
+/*
+ * The same within a cluster. `p` is in the caller's shared memory; the word at the same offset in the shared memory of
+ * `block` is written. Before compute capability 9.0 there are no clusters, and it stores nothing.
+ */
 MSCCLPP_DEV void mscclpp_dev_st_relay_cluster_u64(const mscclpp_dev_ctx_t *ctx, uint64_t *p, uint32_t block,
                                                   uint64_t value)
 {

@@ -251,7 +251,8 @@ mscclpp_status_t mscclpp_proxy_channel_create(mscclpp_proxy_t *proxy, const mscc
 
 /*
  * Makes the proxy discard the triggers in the FIFO that are for a channel which is destroyed now: they must not reach
- * the next channel with its number. They stay in the FIFO until their turn.
+ * the next channel with its number. They stay in the FIFO until their turn. The last of them sets the limit, since all
+ * before it with this number are for this channel, too. Call with the lock held.
  */
 static void discard_triggers(mscclpp_proxy_t *proxy, uint32_t number)
 {

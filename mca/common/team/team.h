@@ -41,9 +41,10 @@ typedef struct {
 } mscclpp_team_params_t;
 
 /*
- * Destroys a team. Not collective: it never waits for a peer's call, though the GPU runtime may wait for running
- * kernels. Closes the mappings of the peers' memory now. Frees this rank's scratch once every peer has closed its
- * mapping, in this call or in a later one for any team. NULL is allowed.
+ * Destroys a team. Not collective: it waits for no call of a peer, except for queued operations up to the deadline,
+ * though the GPU runtime may wait for running kernels. May park the team for reuse (park.h), which then keeps all it
+ * has. Otherwise closes the mappings of the peers' memory now, and frees this rank's scratch once every peer has closed
+ * its mapping, in this call or in a later one for any team. NULL is allowed.
  */
 void mscclpp_team_destroy(mscclpp_team_t *team);
 

@@ -41,8 +41,8 @@ typedef struct {
     int (*capability)(device_t device, int *major, int *minor);
 } nvml_t;
 
-/* Looks up all functions; optional ones that are missing become NULL. Returns false, and the name in *missing, if
- * another one is missing. */
+/* Looks up all functions. If an optional one is missing, its pointer becomes NULL. If a required one is missing,
+ * returns false, and its name in *missing. */
 static bool load_functions(void *library, nvml_t *nvml, const char **missing)
 {
     struct {

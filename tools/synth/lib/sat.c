@@ -355,9 +355,9 @@ static bool write_capacities(encoding_t *encoding)
     return ok;
 }
 
-/* Adds the limit of the sum of all steps' rounds, and that a step with more than j + 1 rounds has more than j, too.
- * Each step has one round anyway, so what is counted is the others. encode has checked that a counter has room for
- * them. */
+/* Limits the rounds of all steps together. Each step has one anyway, so only the extra ones are counted. Also says of
+ * each step that with more than j + 1 rounds it has more than j. encode has checked that a counter has room for the
+ * extra rounds. */
 static void write_rounds(encoding_t *encoding)
 {
     int extras = encoding->rounds - encoding->steps, length = 0, counter[MOST_COUNTED];

@@ -102,7 +102,7 @@ extern const char synth_topology_names[];
  */
 mscclpp_status_t synth_topology_read(const char *path, char *why, size_t why_size, synth_topology_t **topology_p);
 
-/* The same for text in memory: JSON, the table of nvidia-smi, and NCCL's dump. */
+/* The same for text in memory: JSON (_parse), the table of nvidia-smi (_matrix) or NCCL's dump (_nccl). */
 mscclpp_status_t synth_topology_parse(const char *text, size_t size, char *why, size_t why_size,
                                       synth_topology_t **topology_p);
 mscclpp_status_t synth_topology_matrix(const char *text, size_t size, char *why, size_t why_size,

@@ -203,8 +203,8 @@ static mscclpp_status_t receive(tree_t *tree)
 }
 
 /*
- * Starts to send the whole to all children, those with the largest subtrees first. All children get the same memory, so
- * it must stay until settle_sends returns true, also after an error, which is logged.
+ * Starts to send the whole to all children, those with the largest subtrees first. A failure is logged. All sends read
+ * the same memory, so it must stay until settle_sends returns true, even after a failure.
  */
 static mscclpp_status_t send_down(tree_t *tree)
 {
