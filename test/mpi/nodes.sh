@@ -245,7 +245,7 @@ cases_nodes_late() {
         run_saying "nodes:late:warn:$when" 'ranks that have not (arrived|come): 2' 30 -n 3 "${nodes[@]}" \
             --mca coll_mscclpp_warn_after 1 "$bindir/test_late" warn 5 $when
         run_saying "nodes:late:timeout:$when" 'ranks that have not (arrived|come): 2' 60 -n 3 "${nodes[@]}" \
-            --mca coll_mscclpp_transport network --mca coll_mscclpp_timeout 2 "$bindir/test_late" timeout 5 $when
+            --mca coll_mscclpp_transport network --mca coll_mscclpp_timeout 2 "$bindir/test_late" timeout 8 $when
     done
     # The other collectives: some need nobody's data at once, so they are called until they wait. In a scan nobody waits
     # for the last rank but those who wait for one another. A rank may be first to see its time run out that waits for
@@ -255,14 +255,14 @@ cases_nodes_late() {
         [[ $coll != allgather && $coll != alltoall && $coll != reduce_scatter_block ]] || late=2
         run_saying "nodes:late:timeout:$coll" "$coll call .*ranks that have not (arrived|come): $late(;|$)" 60 -n 3 \
             "${nodes[@]}" --mca coll_mscclpp_transport network --mca coll_mscclpp_timeout 2 \
-            "$bindir/test_late" timeout 5 later $coll
+            "$bindir/test_late" timeout 8 later $coll
     done
     # Sizes that only two ranks know: all ranks agree first, and name who does not come to that.
     for coll in alltoallv/later alltoallv/first gatherv/later scatterv/first; do
         IFS=/ read -r coll when <<<"$coll"
         run_saying "nodes:late:timeout:$coll:$when" \
             "$coll call [0-9]+, agreement.* ranks that have not (arrived|come): 2(;|$)" 60 -n 3 "${nodes[@]}" \
-            --mca coll_mscclpp_timeout 2 "$bindir/test_late" timeout 5 "$when" "$coll"
+            --mca coll_mscclpp_timeout 2 "$bindir/test_late" timeout 8 "$when" "$coll"
     done
     run_saying "nodes:late:warn:alltoallv" 'agreement.* ranks that have not (arrived|come): 2' 60 -n 3 "${nodes[@]}" \
         --mca coll_mscclpp_warn_after 1 "$bindir/test_late" warn 5 later alltoallv
@@ -272,5 +272,5 @@ cases_nodes_late() {
         "${nodes[@]}" --mca coll_mscclpp_timeout 2 "$bindir/test_late" killed 5 first alltoall
     cases_nodes_named
     run_saying "nodes:late:timeout:shm" 'ranks that have not (arrived|come): 2' 60 -n 3 "${nodes[@]}" \
-        --mca coll_mscclpp_transport shm --mca coll_mscclpp_timeout 2 "$bindir/test_late" timeout 5 later
+        --mca coll_mscclpp_transport shm --mca coll_mscclpp_timeout 2 "$bindir/test_late" timeout 8 later
 }

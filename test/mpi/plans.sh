@@ -386,7 +386,7 @@ cases_plans_late() {
         fi
         run_saying "plans:late:timeout:$name" "call [0-9]+ of .*; ranks that have not (arrived|come): 2" 60 -n 3 \
             "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 --mca coll_mscclpp_plans "$folder/3/$name.json" \
-            --mca coll_mscclpp_timeout 2 "$bindir/test_late" timeout 5 later \
+            --mca coll_mscclpp_timeout 2 "$bindir/test_late" timeout 8 later \
             "${kind/reducescatter/reduce_scatter_block}"
     done
     run "plans:late:next job" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_plans "$folder/3/allreduce_packets.json" \
