@@ -143,6 +143,7 @@ else
     done
     cases_many # by itself: with so many processes nothing else keeps its deadlines
 fi
+cases_nodes_named # 16 ranks, whose lines are counted
 cases_cost
 cases_linger # how long calls take is what it is about
 cases_killed
