@@ -45,7 +45,7 @@ plant coll-ring-sync collectives_ring "$ring" "$launcher" \
 plant coll-ring-few-sets collectives_ring "$coll/nodes_turn.h" "$launcher" 's/% MSCCLPP_DEV_NODES_SETS/% 2/'
 plant coll-ring-uncounted collectives_ring device/types/coll_nodes.h "$launcher" 's/\? \(nnodes_\)-1 /? 1 /'
 trees=$coll/nodes_trees.h
-plant coll-trees-credits collectives_ring "$trees" "$launcher" 's/turn->index - 3\)/0)/'
+plant coll-trees-credits collectives_trees "$trees" "$launcher" 's/turn->index - 3\)/0)/'
 plant coll-trees-two-roots collectives_ring "$trees" "$launcher" \
     's/place\.root = .*/place.root = args->nodes.node == 2 ? 2 : args->place[args->root].node;/'
 plant coll-trees-partner collectives_ring device/lib/nodes_trees.h "$launcher" \
