@@ -73,10 +73,11 @@
                                                                        : 0))
 
 /*
- * True for patterns whose tiles can go around a ring of nodes, since each rank has one block for all others; and over
- * two trees, since one rank has.
+ * True for patterns whose tiles can go around a ring of nodes, since each rank has one block for all others, or each
+ * node one partial result for each other one; and over two trees, since one rank has a block for all.
  */
-#define MSCCLPP_DEV_COLL_RINGS(pattern_) ((pattern_) == MSCCLPP_DEV_ALLGATHER)
+#define MSCCLPP_DEV_COLL_RINGS(pattern_)                                                                               \
+    ((pattern_) == MSCCLPP_DEV_ALLGATHER || (pattern_) == MSCCLPP_DEV_REDUCE_SCATTER)
 #define MSCCLPP_DEV_COLL_TREES(pattern_) ((pattern_) == MSCCLPP_DEV_BCAST)
 
 /* The sizes of the blocks, 32 bits each, precede the data. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/types/coll_nodes.h"
 #include "test/host/elements.h"
 #include "test/host/reference.h"
 
@@ -70,6 +71,14 @@ static bool exchanges(int coll)
 bool case_reduce_scatters(int coll)
 {
     return coll == MSCCLPP_COLL_REDUCE_SCATTER || coll == MSCCLPP_COLL_REDUCE_SCATTER_BLOCK;
+}
+
+bool case_goes_in_ring(const case_t *c)
+{
+    const bool would_round = c->combines && (c->dtype == MSCCLPP_DTYPE_FLOAT16 || c->dtype == MSCCLPP_DTYPE_BFLOAT16);
+
+    return c->served == CASE_BY_NODES && c->choice.algo == CASE_RING && c->coll != CASE_ALLREDUCE &&
+           MSCCLPP_DEV_COLL_RINGS(mscclpp_coll_pattern(c->coll)) && !would_round;
 }
 
 /* True if `sender` has something for `receiver`, as MPI defines the collective; a broadcast's root needs nothing. */

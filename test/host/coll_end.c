@@ -99,9 +99,9 @@ int coll_end_packets, coll_end_rounds;
 static bool check_name(const coll_end_t *end, const case_t *c, const char *before)
 {
     const char *name = mscclpp_team_last_algorithm(end->team);
-    const bool forced = c->choice.algo == CASE_RING && c->coll != CASE_ALLREDUCE;
-    const bool in_trees = forced && MSCCLPP_DEV_COLL_TREES(mscclpp_coll_pattern(c->coll));
-    const bool in_ring = forced && MSCCLPP_DEV_COLL_RINGS(mscclpp_coll_pattern(c->coll));
+    const bool in_trees = c->choice.algo == CASE_RING && c->coll != CASE_ALLREDUCE &&
+                          MSCCLPP_DEV_COLL_TREES(mscclpp_coll_pattern(c->coll));
+    const bool in_ring = case_goes_in_ring(c);
     const bool chooses = !in_ring && !in_trees;
     const char *wanted = c->served == CASE_NOTHING    ? before
                          : c->served != CASE_BY_NODES ? case_algos[c->served]

@@ -55,9 +55,13 @@ static bool merges(const case_t *c)
     return c->served == CASE_BY_NODES && (c->coll == MSCCLPP_COLL_REDUCE || case_reduce_scatters(c->coll));
 }
 
-/* Combines the operands of each node in rank order, and then combines the results of the nodes. */
-static void reduce_by_nodes(const case_t *c, const void *const *operands, uint64_t count, void *result)
+/*
+ * Combines the operands of each node in rank order, and then combines the results of the nodes: in their order, or, in
+ * a ring, in the order in which they come to the receiver's node, whose own is the last.
+ */
+static void reduce_by_nodes(const case_t *c, int receiver, const void *const *operands, uint64_t count, void *result)
 {
+    const int first = case_goes_in_ring(c) ? node_of(c, receiver) + 1 : 0;
     const void *of_node[RANKS_MAX], *partials[RANKS_MAX];
     void *partial[RANKS_MAX];
     int node, rank, nodes = 0, here;
@@ -77,8 +81,10 @@ static void reduce_by_nodes(const case_t *c, const void *const *operands, uint64
             exit(1);
         }
         reference_reduce(c->dtype, c->op, of_node, here, 0, count, partial[nodes]);
-        partials[nodes] = partial[nodes];
         ++nodes;
+    }
+    for (node = 0; node < nodes; ++node) {
+        partials[node] = partial[(first + node) % nodes];
     }
     reference_reduce(c->dtype, c->op, partials, nodes, 0, count, result);
     for (node = 0; node < nodes; ++node) {
@@ -102,7 +108,7 @@ static void expect_combined(const case_t *c, int rank, unsigned char *const *in,
             input_of(c, sender, in, out) + (case_reduce_scatters(c->coll) ? case_send_of(c, sender, rank)->offset : 0);
     }
     if (merges(c)) {
-        reduce_by_nodes(c, operands, count, result);
+        reduce_by_nodes(c, rank, operands, count, result);
     } else {
         reference_reduce(c->dtype, c->op, operands, operand_count(c, rank), 0, count, result);
     }

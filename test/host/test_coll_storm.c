@@ -22,8 +22,8 @@ static const uint64_t base_seed = 1;
 /* Calls that the ranks of a storm have rung for. */
 static uint64_t storm_rings;
 
-/* All calls are broadcasts of large blocks. */
-static bool storm_of_bcasts;
+/* All calls are this collective, with large blocks. MSCCLPP_COLL_LAST: any collective, with blocks of any size. */
+static mscclpp_coll_t storm_of = MSCCLPP_COLL_LAST;
 
 #define STORM_CALLS 400
 #define STORM_SMALL 40 /* most integers of a block, except in some calls */
@@ -94,10 +94,11 @@ static mscclpp_dev_pattern_t draw_storm(storm_t *storm)
         MSCCLPP_COLL_SCAN,   MSCCLPP_COLL_EXSCAN,    MSCCLPP_COLL_REDUCE_SCATTER_BLOCK};
     uint64_t state = random_mix(base_seed, ++storm->end.call);
 
-    storm->coll = storm_of_bcasts ? MSCCLPP_COLL_BCAST : colls[random_below(&state, sizeof(colls) / sizeof(colls[0]))];
+    storm->coll = colls[random_below(&state, sizeof(colls) / sizeof(colls[0]))];
+    storm->coll = storm_of != MSCCLPP_COLL_LAST ? storm_of : storm->coll;
     storm->root = (int)random_below(&state, (uint64_t)storm->end.rank->size);
     storm->count = 1 + (int)random_below(&state, random_below(&state, 12) == 0 ? STORM_LARGE : STORM_SMALL);
-    storm->count = storm_of_bcasts ? STORM_LARGE - storm->count % STORM_SMALL : storm->count;
+    storm->count = storm_of != MSCCLPP_COLL_LAST ? STORM_LARGE - storm->count % STORM_SMALL : storm->count;
     storm->varied = storm->lists && random_below(&state, 2) == 0 && varies(storm->coll);
     return mscclpp_coll_pattern(storm->coll);
 }
@@ -318,28 +319,40 @@ static void test_ring(int scale)
     storm_calls = STORM_CALLS;
 }
 
-/*
- * Broadcasts over trees whose blocks go in many turns, while threads fall behind: a node may not send a turn before its
- * children have done with an earlier one.
- */
-static void test_trees(int scale)
+/* Calls of one collective, with blocks that go in many turns, while threads fall behind. */
+static void run_storm_of(mscclpp_coll_t coll)
 {
     static const int ranks[] = {4, 7, 8}, shapes[] = {1, 1, 2};
     size_t i;
 
-    (void)scale;
     storm_calls = 12;
-    storm_of_bcasts = true;
-    storm_in_trees = 0;
+    storm_of = coll;
+    storm_in_trees = storm_in_ring = 0;
     jitter_set(100, 300);
     for (i = 0; i < sizeof(ranks) / sizeof(ranks[0]); ++i) {
         run_storm(CASE_RING, ranks[i], shapes[i], 64, i % 2 == 0, true);
     }
     jitter_set(0, 0);
+    storm_of = MSCCLPP_COLL_LAST;
+    storm_calls = STORM_CALLS;
+}
+
+/* Broadcasts over trees: a node may not send a turn before its children have done with an earlier one. */
+static void test_trees(int scale)
+{
+    (void)scale;
+    run_storm_of(MSCCLPP_COLL_BCAST);
     printf("%d calls over trees\n", storm_in_trees);
     CHECK(storm_in_trees > 0);
-    storm_of_bcasts = false;
-    storm_calls = STORM_CALLS;
+}
+
+/* Reduce-scatters in a ring: a node combines what it passes on, and may not send it before all of it is there. */
+static void test_merging_ring(int scale)
+{
+    (void)scale;
+    run_storm_of(MSCCLPP_COLL_REDUCE_SCATTER_BLOCK);
+    printf("%d reduce-scatters in a ring\n", storm_in_ring);
+    CHECK(storm_in_ring > 0);
 }
 
 /* The same on one node, where the blocks of many calls differ in size, by kernels that stay and are rung for. */
@@ -368,8 +381,13 @@ static void test_rung(int scale)
 }
 
 static const part_t parts[] = {
-    {"storm", test_storm}, {"rounds", test_rounds}, {"ring", test_ring},
-    {"trees", test_trees}, {"rung", test_rung},     {NULL, NULL},
+    {"storm", test_storm},
+    {"rounds", test_rounds},
+    {"ring", test_ring},
+    {"trees", test_trees},
+    {"merging_ring", test_merging_ring},
+    {"rung", test_rung},
+    {NULL, NULL},
 };
 
 int main(int argc, char **argv)

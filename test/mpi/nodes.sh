@@ -188,6 +188,10 @@ cases_nodes_collectives() {
         --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_allgather_algorithm nodes_ring \
         --mca coll_mscclpp_allgatherv_algorithm nodes_ring "${kinds[@]}" --mca coll_mscclpp_verbose 3 \
         "$bindir/test_stage"
+    run_saying "nodes:native:named merging ring" 'reduce_scatter(_block)? call [0-9]+: nodes_ring, blocks' 120 -n 5 \
+        "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 --mca coll_mscclpp_reduce_scatter_algorithm nodes_ring \
+        --mca coll_mscclpp_reduce_scatter_block_algorithm nodes_ring "${kinds[@]}" --mca coll_mscclpp_verbose 3 \
+        "$bindir/test_stage"
     run_saying "nodes:native:named trees" 'bcast call [0-9]+: nodes_trees, blocks' 120 -n 5 "${forced[@]}" \
         --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_bcast_algorithm nodes_trees "${kinds[@]}" \
         --mca coll_mscclpp_verbose 3 "$bindir/test_stage"

@@ -246,6 +246,26 @@ static void test_ring(void)
     CHECK(text[7] == '\0' && memcmp(text + 8, text + 9, sizeof(text) - 9) == 0 && text[8] == 'x');
     CHECK_EQ(choose(&input, MSCCLPP_COLL_ALLGATHERV, 64 * MIB, true), MSCCLPP_COLL_BY_NODES_RING);
     CHECK_EQ(choose(&input, MSCCLPP_COLL_ALLTOALL, 64 * MIB, true), MSCCLPP_COLL_BY_NODES);
+    CHECK_EQ(choose(&input, MSCCLPP_COLL_REDUCE_SCATTER, MIB, true), MSCCLPP_COLL_BY_NODES);
+    REQUIRE(mscclpp_coll_select(&input, MSCCLPP_COLL_REDUCE_SCATTER, 64 * MIB, true, true, &choice) == MSCCLPP_OK);
+    CHECK_EQ(choice.algo, MSCCLPP_COLL_BY_NODES_RING);
+    CHECK_EQ(choice.exchange, MSCCLPP_DEV_NODES_RING);
+    CHECK(mscclpp_coll_explain(&input, MSCCLPP_COLL_REDUCE_SCATTER, 64 * MIB, &choice, text, sizeof(text)));
+    CHECK(strstr(text, " us, nodes_ring ") != NULL);
+    CHECK_EQ(choose(&input, MSCCLPP_COLL_REDUCE_SCATTER_BLOCK, 64 * MIB, true), MSCCLPP_COLL_BY_NODES_RING);
+    for (input.dtype = 0; input.dtype < MSCCLPP_DTYPE_LAST; ++input.dtype) {
+        const bool is_narrow = input.dtype == MSCCLPP_DTYPE_FLOAT16 || input.dtype == MSCCLPP_DTYPE_BFLOAT16;
+
+        /* 16-bit floats would be rounded at each node, whoever asks for the ring. */
+        for (int asks = 0; asks < 2; ++asks) {
+            protocol.coll_algorithm[MSCCLPP_COLL_REDUCE_SCATTER] =
+                asks ? MSCCLPP_COLL_BY_NODES_RING : MSCCLPP_COLL_AUTO;
+            CHECK_EQ(choose(&input, MSCCLPP_COLL_REDUCE_SCATTER, 64 * MIB, true),
+                     is_narrow ? MSCCLPP_COLL_BY_NODES : MSCCLPP_COLL_BY_NODES_RING);
+        }
+    }
+    protocol.coll_algorithm[MSCCLPP_COLL_REDUCE_SCATTER] = MSCCLPP_COLL_AUTO;
+    input.dtype = MSCCLPP_DTYPE_FLOAT32;
     REQUIRE(mscclpp_coll_select(&input, MSCCLPP_COLL_BCAST, MIB, false, true, &choice) == MSCCLPP_OK);
     CHECK_EQ(choice.algo, MSCCLPP_COLL_BY_NODES_TREES);
     CHECK_EQ(choice.exchange, MSCCLPP_DEV_NODES_TREES);

@@ -13,8 +13,8 @@
  * node crosses the network only once. For a scan, these blocks are the operands. Each rank combines them in the order
  * of all ranks, as on one node, and so gets the same bits. For reduce and reduce-scatter, an owner receives its node's
  * operands, combines them in rank order, and sends that partial result. The rank that gets the result combines the
- * partial results of all nodes, its own included, in node order, as an all-reduce does. Partial results travel in the
- * type of the elements; 16-bit floats are rounded to it in between.
+ * partial results of all nodes, its own included, in node order, as an all-reduce does (nodes_merge.h). Partial results
+ * travel in the type of the elements; 16-bit floats are rounded to it in between.
  *
  * Each owner signals each other node in each turn, even if it has sent nothing; in a ring (nodes_ring.h) it signals
  * only the next one, and over trees (nodes_trees.h) its parent and its children. So a turn is an exchange like those of
@@ -32,6 +32,7 @@
 #ifndef MSCCLPP_DEVICE_KERN_COLL_NODES_H
 #define MSCCLPP_DEVICE_KERN_COLL_NODES_H
 
+#include "device/kern/coll/nodes_merge.h"
 #include "device/kern/coll/nodes_ring.h"
 #include "device/kern/coll/nodes_trees.h"
 #include "device/kern/coll/nodes_turn.h"
@@ -147,60 +148,6 @@ MSCCLPP_DEV char *mscclpp_dev_cn_store_block(const mscclpp_dev_ctx_t *ctx, const
 }
 
 /*
- * Combines one unit of this node's blocks for `receiver`, in rank order. This rank's operand is at `own_operand`. Those
- * of other ranks are in rows of scratch: either they are for this rank, or this rank was given them to send on.
- */
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cn_merge(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
-                                                   const mscclpp_dev_cn_turn_t *turn, uint32_t receiver,
-                                                   const char *own_operand, uint64_t unit, uint64_t bytes)
-{
-    const mscclpp_dev_coll_nodes_args_t *args = state->args;
-    mscclpp_dev_acc_t acc;
-    mscclpp_dev_vec_t value;
-    const char *from;
-    const uint32_t begin = args->begin[args->nodes.node], end = args->begin[args->nodes.node + 1];
-    uint32_t i;
-
-    for (i = begin; i < end; ++i) {
-        const uint32_t rank = args->members[i];
-
-        from = own_operand;
-        if (rank != args->rank) {
-            from = mscclpp_dev_cn_row(ctx, state, turn, state->index,
-                                      receiver == args->rank ? rank : mscclpp_dev_cn_relay_row(state, rank, receiver)) +
-                   MSCCLPP_DEV_UNIT;
-        }
-        value = mscclpp_dev_ld_unit(from, unit, bytes);
-        if (i == begin) {
-            mscclpp_dev_acc_set(&acc, state->dtype, value);
-        } else {
-            mscclpp_dev_acc_add(&acc, false, state->dtype, state->op, value);
-        }
-    }
-    return mscclpp_dev_acc_get(&acc, state->dtype);
-}
-
-/* The same as mscclpp_dev_cn_store_block, for this node's partial result for `receiver`, from this owner's rows. */
-MSCCLPP_DEV char *mscclpp_dev_cn_store_merged(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
-                                              const mscclpp_dev_cn_turn_t *turn, uint32_t receiver, uint32_t *size_p,
-                                              char *to)
-{
-    const mscclpp_dev_coll_nodes_args_t *args = state->args;
-    const mscclpp_dev_block_t part = mscclpp_dev_cn_cut(args, turn, mscclpp_dev_cn_send_block(args, receiver));
-    const char *own_operand = (const char *)args->nodes.common.in + part.offset;
-    uint64_t unit;
-
-    if (ctx->tid == 0) {
-        *size_p = (uint32_t)part.bytes;
-    }
-    for (unit = ctx->tid; unit < mscclpp_dev_units(part.bytes); unit += ctx->nthreads) {
-        mscclpp_dev_st_vec(to + unit * MSCCLPP_DEV_UNIT,
-                           mscclpp_dev_cn_merge(ctx, state, turn, receiver, own_operand, unit, part.bytes));
-    }
-    return to + mscclpp_dev_cn_padded(part.bytes);
-}
-
-/*
  * Stores what this owner sends to a node in the exchange area: the sizes of the blocks, then the blocks. If all nodes
  * get the same data, `to_node` may be any of them.
  */
@@ -214,13 +161,11 @@ MSCCLPP_DEV void mscclpp_dev_cn_store_for_node(const mscclpp_dev_ctx_t *ctx, con
     uint32_t *size_p = (uint32_t *)slot;
     uint32_t i, j;
 
-    /* If nodes send combined blocks: one for each receiver. Else those of each rank that this owner sends for. */
-    for (i = args->begin[to_node]; i < args->begin[to_node + 1] && state->merges; ++i) {
-        if (mscclpp_dev_cn_merges_for(args, turn, state->index, args->members[i], to_node)) {
-            to = mscclpp_dev_cn_store_merged(ctx, state, turn, args->members[i], size_p++, to);
-        }
+    if (state->merges) {
+        mscclpp_dev_cn_store_results(ctx, state, turn, to_node, NULL);
+        return;
     }
-    for (i = args->begin[args->nodes.node]; i < args->begin[args->nodes.node + 1] && !state->merges; ++i) {
+    for (i = args->begin[args->nodes.node]; i < args->begin[args->nodes.node + 1]; ++i) {
         const uint32_t sender = args->members[i];
 
         if (!mscclpp_dev_cn_is_client(args, turn, sender, args->nodes.node, state->index)) {
@@ -258,18 +203,16 @@ MSCCLPP_DEV void mscclpp_dev_cn_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
 /*
  * Sends this turn's data to the other nodes, in batches of at most `fanout` nodes: first to the nodes after this one.
  * Before each further batch, it waits for the data of as many nodes before this one, so a node exchanges data with only
- * a few others at a time. In a ring, sends them to the next node only. Called by all threads, which divide the nodes
- * among themselves.
+ * a few others at a time. Called by all threads, which divide the nodes among themselves.
  */
 MSCCLPP_DEV void mscclpp_dev_cn_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                      const mscclpp_dev_cn_turn_t *turn)
 {
     const mscclpp_dev_nodes_args_t *nodes = &state->args->nodes;
-    const uint32_t end_distance = mscclpp_dev_cn_in_ring(state) ? 2 : nodes->nnodes;
     uint32_t begin, end, distance;
 
-    for (begin = 1; begin < end_distance && !ctx->failed; begin = end) {
-        end = end_distance - begin < nodes->fanout ? end_distance : begin + nodes->fanout;
+    for (begin = 1; begin < nodes->nnodes && !ctx->failed; begin = end) {
+        end = nodes->nnodes - begin < nodes->fanout ? nodes->nnodes : begin + nodes->fanout;
         for (distance = begin + ctx->tid; distance < end; distance += ctx->nthreads) {
             const uint32_t to_node = (nodes->node + distance) % nodes->nnodes;
 
@@ -279,7 +222,7 @@ MSCCLPP_DEV void mscclpp_dev_cn_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_c
                 mscclpp_dev_cn_slot_bytes(state, turn, mscclpp_dev_cn_outgoing(state, turn, to_node), nodes->node,
                                           to_node));
         }
-        if (end < end_distance) {
+        if (end < nodes->nnodes) {
             mscclpp_dev_cn_await(ctx, state, turn, begin, end);
         }
     }
@@ -287,12 +230,14 @@ MSCCLPP_DEV void mscclpp_dev_cn_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_c
 
 /*
  * The step `give` of a turn. The barrier ensures that all ranks have stored what the owners are to send for them. If it
- * fails, ctx->failed is set, and nothing is sent. If every node gets the same data, they are stored only once.
+ * fails, ctx->failed is set, and nothing is sent. If every node gets the same data, they are stored only once. In a
+ * ring of partial results, those for the previous node alone are stored, as they are sent first.
  */
 MSCCLPP_DEV void mscclpp_dev_cn_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev_cn_state_t *state,
                                      const mscclpp_dev_cn_turn_t *turn)
 {
     const mscclpp_dev_nodes_args_t *nodes = &state->args->nodes;
+    const uint32_t first = mscclpp_dev_cn_in_ring(state) && state->merges ? nodes->nnodes - 1 : 1;
     uint32_t i;
 
     mscclpp_dev_cn_give_own(ctx, state, turn);
@@ -303,14 +248,16 @@ MSCCLPP_DEV void mscclpp_dev_cn_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev_cn_stat
         (mscclpp_dev_cn_in_trees(state) && !mscclpp_dev_cn_trees_open(ctx, state, turn))) {
         return;
     }
-    for (i = 1; i < nodes->nnodes && (state->sends_many || state->merges || i == 1); ++i) {
+    for (i = first; i < nodes->nnodes && (state->sends_many || state->merges || i == 1); ++i) {
         mscclpp_dev_cn_store_for_node(ctx, state, turn, (nodes->node + i) % nodes->nnodes);
     }
     mscclpp_dev_block_sync(ctx);
-    if (!mscclpp_dev_cn_in_trees(state)) {
-        mscclpp_dev_cn_send(ctx, state, turn);
-    } else if (ctx->tid == 0) {
+    if (mscclpp_dev_cn_in_trees(state) && ctx->tid == 0) {
         mscclpp_dev_cn_trees_send(ctx, state, turn, mscclpp_dev_cn_outgoing(state, turn, 0));
+    } else if (mscclpp_dev_cn_in_ring(state) && ctx->tid == 0) {
+        mscclpp_dev_cn_ring_send(ctx, state, turn);
+    } else if (!mscclpp_dev_cn_in_trees(state) && !mscclpp_dev_cn_in_ring(state)) {
+        mscclpp_dev_cn_send(ctx, state, turn);
     }
 }
 
@@ -393,43 +340,6 @@ MSCCLPP_DEV void mscclpp_dev_cn_move(const mscclpp_dev_ctx_t *ctx, const mscclpp
     }
 }
 
-/* For reduce and reduce-scatter: combines all nodes' partial results of this turn in node order, into the output. */
-MSCCLPP_DEV void mscclpp_dev_cn_combine_nodes(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
-                                              const mscclpp_dev_cn_turn_t *turn)
-{
-    const mscclpp_dev_coll_nodes_args_t *args = state->args;
-    mscclpp_dev_block_t part = {0, 0}, own_operand;
-    mscclpp_dev_acc_t acc;
-    mscclpp_dev_vec_t value;
-    uint64_t unit;
-    uint32_t node;
-
-    part.bytes = mscclpp_dev_cn_result_bytes(args);
-    part = mscclpp_dev_cn_cut(args, turn, part);
-    own_operand = mscclpp_dev_cn_cut(args, turn, mscclpp_dev_cn_send_block(args, args->rank));
-    for (unit = ctx->tid; unit < mscclpp_dev_units(part.bytes); unit += ctx->nthreads) {
-        for (node = 0; node < args->nodes.nnodes; ++node) {
-            if (node == args->nodes.node) {
-                value =
-                    mscclpp_dev_cn_merge(ctx, state, turn, args->rank,
-                                         (const char *)args->nodes.common.in + own_operand.offset, unit, part.bytes);
-            } else {
-                value = mscclpp_dev_ld_unit(
-                    mscclpp_dev_cn_row(ctx, state, turn, state->index, mscclpp_dev_cn_first_of(args, node)) +
-                        MSCCLPP_DEV_UNIT,
-                    unit, part.bytes);
-            }
-            if (node == 0) {
-                mscclpp_dev_acc_set(&acc, state->dtype, value);
-            } else {
-                mscclpp_dev_acc_add(&acc, false, state->dtype, state->op, value);
-            }
-        }
-        mscclpp_dev_st_unit((char *)args->nodes.common.out + part.offset, unit, part.bytes,
-                            mscclpp_dev_acc_get(&acc, state->dtype), mscclpp_dev_unit_mask(state->dtype));
-    }
-}
-
 /*
  * For scans: combines this turn's part of the operands of ranks 0 to `end` - 1 in rank order, into the output. This
  * rank's own operand is in the input, those of the others are in this rank's rows.
@@ -490,7 +400,8 @@ MSCCLPP_DEV void mscclpp_dev_cn_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_de
         if (mscclpp_dev_cn_in_ring(state)) {
             mscclpp_dev_cn_ring_pass_on(ctx, state, turn, distance);
         }
-        if (!ctx->failed) {
+        /* In a ring, only the last partial results that come are for this node. */
+        if (!ctx->failed && !(mscclpp_dev_cn_in_ring(state) && state->merges && distance + 1 < nnodes)) {
             mscclpp_dev_cn_hand_out(ctx, state, turn, MSCCLPP_DEV_NODES_BEHIND(nnodes, args->nodes.node, distance));
         }
     }

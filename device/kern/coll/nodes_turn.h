@@ -74,6 +74,12 @@ MSCCLPP_DEV void mscclpp_dev_cn_begin(mscclpp_dev_cn_state_t *state, const msccl
     state->is_owner = nodes->common.rank < nodes->shards;
 }
 
+/* True if the nodes exchange in a ring. */
+MSCCLPP_DEV bool mscclpp_dev_cn_in_ring(const mscclpp_dev_cn_state_t *state)
+{
+    return state->args->nodes.pattern == MSCCLPP_DEV_NODES_RING;
+}
+
 /* ---- Which bytes ---- */
 
 /* True if, by the pattern, `sender` has a block for `receiver`. */

@@ -276,13 +276,21 @@ static double estimate_tiles(const mscclpp_select_input_t *input, mscclpp_coll_t
                          patterns[coll], block_bytes, 0);
 }
 
+/* True for 16-bit floats that nodes combine: they would be rounded at each node on the way of a partial result. */
+static bool would_round(const mscclpp_select_input_t *input, mscclpp_coll_t coll)
+{
+    return (input->dtype == MSCCLPP_DTYPE_FLOAT16 || input->dtype == MSCCLPP_DTYPE_BFLOAT16) &&
+           MSCCLPP_DEV_COLL_MERGES(patterns[coll]);
+}
+
 /*
  * Returns how tiles can go between nodes instead of from each node to all others at once: in a ring, or over two trees.
- * Returns MSCCLPP_COLL_BY_NODES for patterns that have neither.
+ * Returns MSCCLPP_COLL_BY_NODES for calls that have neither.
  */
-static mscclpp_coll_algo_t other_tiles(mscclpp_coll_t coll)
+static mscclpp_coll_algo_t other_tiles(const mscclpp_select_input_t *input, mscclpp_coll_t coll)
 {
-    return MSCCLPP_DEV_COLL_RINGS(patterns[coll])   ? MSCCLPP_COLL_BY_NODES_RING
+    return would_round(input, coll)                 ? MSCCLPP_COLL_BY_NODES
+           : MSCCLPP_DEV_COLL_RINGS(patterns[coll]) ? MSCCLPP_COLL_BY_NODES_RING
            : MSCCLPP_DEV_COLL_TREES(patterns[coll]) ? MSCCLPP_COLL_BY_NODES_TREES
                                                     : MSCCLPP_COLL_BY_NODES;
 }
@@ -295,7 +303,7 @@ static mscclpp_coll_algo_t other_tiles(mscclpp_coll_t coll)
 static void choose_exchange(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes, int forced,
                             mscclpp_coll_choice_t *choice)
 {
-    const mscclpp_coll_algo_t other = other_tiles(coll);
+    const mscclpp_coll_algo_t other = other_tiles(input, coll);
     const bool pays =
         !(other == MSCCLPP_COLL_BY_NODES_RING && input->is_one_host) &&
         (other != MSCCLPP_COLL_BY_NODES_TREES || mscclpp_between_keeps_fanout(input, MSCCLPP_DEV_TREES_CHILDREN)) &&
@@ -347,12 +355,10 @@ static bool rounds_fit(const mscclpp_select_input_t *input, mscclpp_dev_pattern_
  */
 static uint32_t best_radix(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes)
 {
-    const bool is_16_bit_float = input->dtype == MSCCLPP_DTYPE_FLOAT16 || input->dtype == MSCCLPP_DTYPE_BFLOAT16;
     uint32_t best_so_far = 0, radix;
 
     /* Radices above the number of nodes all lead to the same rounds: one of them is tried if no smaller one serves. */
-    for (radix = 2; radix <= ROUNDS_RADIX_MAX && !(is_16_bit_float && MSCCLPP_DEV_COLL_MERGES(patterns[coll]));
-         radix *= 2) {
+    for (radix = 2; radix <= ROUNDS_RADIX_MAX && !would_round(input, coll); radix *= 2) {
         if (mscclpp_between_keeps_fanout(input, radix - 1) && (best_so_far == 0 || radix <= input->nodes) &&
             rounds_fit(input, patterns[coll], units_of(block_bytes), radix) &&
             (best_so_far == 0 || estimate_packets(input, coll, block_bytes, radix) <
@@ -414,7 +420,7 @@ bool mscclpp_coll_explain(const mscclpp_select_input_t *input, mscclpp_coll_t co
                           const mscclpp_coll_choice_t *choice, char *text, size_t size)
 {
     const mscclpp_cost_figures_t figures = mscclpp_between_figures(input);
-    const mscclpp_coll_algo_t other = other_tiles(coll);
+    const mscclpp_coll_algo_t other = other_tiles(input, coll);
     int used = snprintf(text, size, "%s of blocks of %llu bytes over %u nodes: %s; by the cost model ",
                         mscclpp_coll_name(coll), (unsigned long long)block_bytes, input->nodes,
                         mscclpp_coll_algo_name(choice->algo));

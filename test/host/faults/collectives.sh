@@ -44,6 +44,14 @@ plant coll-ring-sync collectives_ring "$ring" "$launcher" \
     's/^    ctx->failed = mscclpp_dev_block_sync_or\(ctx, ctx->failed\);//'
 plant coll-ring-few-sets collectives_ring "$coll/nodes_turn.h" "$launcher" 's/% MSCCLPP_DEV_NODES_SETS/% 2/'
 plant coll-ring-uncounted collectives_ring device/types/coll_nodes.h "$launcher" 's/\? \(nnodes_\)-1 /? 1 /'
+plant coll-merging-unawaited collectives_merging "$ring" "$launcher" \
+    's/^        ctx->failed = mscclpp_dev_block_sync_or\(ctx, ctx->failed\);//'
+plant coll-merging-early collectives_merging "$ring" "$launcher" 's/^        mscclpp_dev_block_sync\(ctx\);//'
+plant coll-merging-alone collectives_merging "$ring" "$launcher" \
+    's/for_node, nodes->exchange \+ arrived\);/for_node, NULL);/'
+plant coll-merging-other collectives_merging "$ring" "$launcher" \
+    's/NODES_BEHIND\(nodes->nnodes, source, 1\)/NODES_BEHIND(nodes->nnodes, source, 1 + (step == 2))/'
+plant coll-merging-few-sets collectives_merging "$coll/nodes_turn.h" "$launcher" 's/% MSCCLPP_DEV_NODES_SETS/% 2/'
 trees=$coll/nodes_trees.h
 plant coll-trees-credits collectives_trees "$trees" "$launcher" 's/turn->index - 3\)/0)/'
 plant coll-trees-two-roots collectives_ring "$trees" "$launcher" \

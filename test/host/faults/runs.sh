@@ -47,6 +47,10 @@ run_collectives_ring() {
     run test_coll_storm --timeout "$deadline" ring
 }
 
+run_collectives_merging() {
+    run test_coll_storm --timeout "$deadline" merging_ring
+}
+
 run_collectives_trees() {
     run test_coll_storm --timeout "$deadline" trees
 }

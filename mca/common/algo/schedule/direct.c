@@ -169,13 +169,15 @@ bool mscclpp_schedule_split(const mscclpp_schedule_t *schedule, uint32_t node, u
 
 /*
  * Finds a step of a ring. In an all-reduce, part p starts at node p, is combined on the way to node p - 1, and goes
- * around once more (device/kern/allreduce/allreduce_nodes_ring.h). An all-gather has only that second round.
+ * around once more (device/kern/allreduce/allreduce_nodes_ring.h). An all-gather has only that second round, and a
+ * reduce-scatter only the first: block d starts at node d + 1 and is combined on the way to node d.
  */
 bool mscclpp_schedule_ring(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
     const uint32_t nodes = schedule->nodes, next = MSCCLPP_DEV_NODES_AHEAD(nodes, node, 1);
     const uint32_t previous = MSCCLPP_DEV_NODES_BEHIND(nodes, node, 1);
-    const bool reduces = schedule->pattern == MSCCLPP_SCHEDULE_ALLREDUCE, sends = index % 2 == 0;
+    const bool scatters = schedule->pattern == MSCCLPP_DEV_REDUCE_SCATTER, sends = index % 2 == 0;
+    const bool reduces = scatters || schedule->pattern == MSCCLPP_SCHEDULE_ALLREDUCE;
     const uint64_t round = index / 2;
     const bool gathers = reduces && round >= nodes - 1;
     const uint32_t step = (uint32_t)(gathers ? round - (nodes - 1) : round) + (sends ? 0 : 1);
@@ -189,7 +191,7 @@ bool mscclpp_schedule_ring(const mscclpp_schedule_t *schedule, uint32_t node, ui
                                                  : MSCCLPP_STEP_STORE,
                            sends ? next : previous,
                            gathers ? MSCCLPP_DEV_NODES_RING_GATHERED(nodes, node, step)
-                                   : MSCCLPP_DEV_NODES_RING_REDUCED(nodes, node, step),
+                                   : MSCCLPP_DEV_NODES_RING_REDUCED(nodes, node, step + (scatters ? 1 : 0)),
                            1);
     return mscclpp_step_set_slot(step_p, (uint32_t)round, (uint32_t)round, true);
 }

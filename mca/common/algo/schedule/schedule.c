@@ -40,7 +40,8 @@ static bool supports(mscclpp_schedule_kind_t kind, int pattern)
     case MSCCLPP_SCHEDULE_DIRECT:
         return true;
     case MSCCLPP_SCHEDULE_RING:
-        return pattern == MSCCLPP_SCHEDULE_ALLREDUCE || pattern == MSCCLPP_DEV_ALLGATHER;
+        return pattern == MSCCLPP_SCHEDULE_ALLREDUCE || pattern == MSCCLPP_DEV_ALLGATHER ||
+               pattern == MSCCLPP_DEV_REDUCE_SCATTER;
     case MSCCLPP_SCHEDULE_TREE:
         return pattern == MSCCLPP_SCHEDULE_ALLREDUCE || pattern == MSCCLPP_DEV_BCAST || pattern == MSCCLPP_DEV_REDUCE ||
                pattern == MSCCLPP_DEV_GATHER || pattern == MSCCLPP_DEV_SCATTER;

@@ -1,0 +1,144 @@
+/*
+ * Partial results of nodes, for reduce and reduce-scatter: what an owner makes of its node's operands and sends, and
+ * how the rank that gets a result combines those of all nodes.
+ */
+#ifndef MSCCLPP_DEVICE_KERN_COLL_NODES_MERGE_H
+#define MSCCLPP_DEVICE_KERN_COLL_NODES_MERGE_H
+
+#include "device/kern/coll/nodes_turn.h"
+#include "device/lib/reduce.h"
+
+/*
+ * Combines one unit of this node's blocks for `receiver`, in rank order. This rank's operand is at `own_operand`. Those
+ * of other ranks are in rows of scratch: either they are for this rank, or this rank was given them to send on.
+ */
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cn_merge(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
+                                                   const mscclpp_dev_cn_turn_t *turn, uint32_t receiver,
+                                                   const char *own_operand, uint64_t unit, uint64_t bytes)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = state->args;
+    mscclpp_dev_acc_t acc;
+    mscclpp_dev_vec_t value;
+    const char *from;
+    const uint32_t begin = args->begin[args->nodes.node], end = args->begin[args->nodes.node + 1];
+    uint32_t i;
+
+    for (i = begin; i < end; ++i) {
+        const uint32_t rank = args->members[i];
+
+        from = own_operand;
+        if (rank != args->rank) {
+            from = mscclpp_dev_cn_row(ctx, state, turn, state->index,
+                                      receiver == args->rank ? rank : mscclpp_dev_cn_relay_row(state, rank, receiver)) +
+                   MSCCLPP_DEV_UNIT;
+        }
+        value = mscclpp_dev_ld_unit(from, unit, bytes);
+        if (i == begin) {
+            mscclpp_dev_acc_set(&acc, state->dtype, value);
+        } else {
+            mscclpp_dev_acc_add(&acc, false, state->dtype, state->op, value);
+        }
+    }
+    return mscclpp_dev_acc_get(&acc, state->dtype);
+}
+
+/*
+ * Stores this node's partial result for `receiver`, from this owner's rows, at `to`, in the exchange area. If
+ * `received` is not NULL, combines it with what other nodes have made of theirs, which is there. Sets *size_p to its
+ * size in bytes. Returns the place for the next one.
+ */
+MSCCLPP_DEV char *mscclpp_dev_cn_store_merged(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
+                                              const mscclpp_dev_cn_turn_t *turn, uint32_t receiver,
+                                              const char *received, uint32_t *size_p, char *to)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = state->args;
+    const mscclpp_dev_block_t part = mscclpp_dev_cn_cut(args, turn, mscclpp_dev_cn_send_block(args, receiver));
+    const char *own_operand = (const char *)args->nodes.common.in + part.offset;
+    uint64_t unit;
+
+    if (ctx->tid == 0) {
+        *size_p = (uint32_t)part.bytes;
+    }
+    for (unit = ctx->tid; unit < mscclpp_dev_units(part.bytes); unit += ctx->nthreads) {
+        mscclpp_dev_vec_t value = mscclpp_dev_cn_merge(ctx, state, turn, receiver, own_operand, unit, part.bytes);
+        mscclpp_dev_acc_t acc;
+
+        if (received != NULL) {
+            mscclpp_dev_acc_set(&acc, state->dtype, mscclpp_dev_ld_unit(received, unit, part.bytes));
+            mscclpp_dev_acc_add(&acc, false, state->dtype, state->op, value);
+            value = mscclpp_dev_acc_get(&acc, state->dtype);
+        }
+        mscclpp_dev_st_vec(to + unit * MSCCLPP_DEV_UNIT, value);
+    }
+    return to + mscclpp_dev_cn_padded(part.bytes);
+}
+
+/*
+ * Stores this owner's partial results for a node where they are sent from: their sizes, then one for each receiver. If
+ * `received` is not NULL, it is a slot with those of other nodes, which this node's are combined with.
+ */
+MSCCLPP_DEV void mscclpp_dev_cn_store_results(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
+                                              const mscclpp_dev_cn_turn_t *turn, uint32_t to_node, const char *received)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = state->args;
+    const uint32_t count = mscclpp_dev_cn_count(state, turn, args->nodes.node, state->index, to_node);
+    char *slot = args->nodes.exchange + mscclpp_dev_cn_outgoing(state, turn, to_node);
+    const char *from = received == NULL ? NULL : received + MSCCLPP_DEV_COLL_NODES_HEAD(count);
+    char *to = slot + MSCCLPP_DEV_COLL_NODES_HEAD(count), *next;
+    uint32_t *size_p = (uint32_t *)slot;
+    uint32_t i;
+
+    for (i = args->begin[to_node]; i < args->begin[to_node + 1]; ++i) {
+        if (mscclpp_dev_cn_merges_for(args, turn, state->index, args->members[i], to_node)) {
+            next = mscclpp_dev_cn_store_merged(ctx, state, turn, args->members[i], from, size_p++, to);
+            from = received == NULL ? NULL : from + (next - to);
+            to = next;
+        }
+    }
+}
+
+/*
+ * Combines all nodes' partial results of this turn in node order, into the output. In a ring, those of the other nodes
+ * are combined already, and are in the row of the next node, where they began.
+ */
+MSCCLPP_DEV void mscclpp_dev_cn_combine_nodes(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
+                                              const mscclpp_dev_cn_turn_t *turn)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = state->args;
+    const uint32_t nnodes = args->nodes.nnodes;
+    const bool in_ring = mscclpp_dev_cn_in_ring(state);
+    mscclpp_dev_block_t part = {0, 0}, own_operand;
+    mscclpp_dev_acc_t acc;
+    mscclpp_dev_vec_t value;
+    uint64_t unit;
+    uint32_t i;
+
+    part.bytes = mscclpp_dev_cn_result_bytes(args);
+    part = mscclpp_dev_cn_cut(args, turn, part);
+    own_operand = mscclpp_dev_cn_cut(args, turn, mscclpp_dev_cn_send_block(args, args->rank));
+    for (unit = ctx->tid; unit < mscclpp_dev_units(part.bytes); unit += ctx->nthreads) {
+        for (i = 0; i < (in_ring ? 2 : nnodes); ++i) {
+            const uint32_t node = in_ring ? MSCCLPP_DEV_NODES_AHEAD(nnodes, args->nodes.node, 1 - i) : i;
+
+            if (node == args->nodes.node) {
+                value =
+                    mscclpp_dev_cn_merge(ctx, state, turn, args->rank,
+                                         (const char *)args->nodes.common.in + own_operand.offset, unit, part.bytes);
+            } else {
+                value = mscclpp_dev_ld_unit(
+                    mscclpp_dev_cn_row(ctx, state, turn, state->index, mscclpp_dev_cn_first_of(args, node)) +
+                        MSCCLPP_DEV_UNIT,
+                    unit, part.bytes);
+            }
+            if (i == 0) {
+                mscclpp_dev_acc_set(&acc, state->dtype, value);
+            } else {
+                mscclpp_dev_acc_add(&acc, false, state->dtype, state->op, value);
+            }
+        }
+        mscclpp_dev_st_unit((char *)args->nodes.common.out + part.offset, unit, part.bytes,
+                            mscclpp_dev_acc_get(&acc, state->dtype), mscclpp_dev_unit_mask(state->dtype));
+    }
+}
+
+#endif
