@@ -142,8 +142,6 @@ cases_bench_modes() {
         --mode queued
     run_saying "bench:modes:who waited" '^# 0 calls of rank 0 were queued, and [1-9][0-9]* waited' 60 -n 2 \
         --mca coll_mscclpp_ranks_per_node 1 "${all[@]}" --mode queued --coll gatherv
-    run_saying "bench:modes:what is left out" '^# reduce_scatter in place cannot be captured in a graph; left out' 60 \
-        -n 2 "${all[@]}" --mode graph --coll reduce_scatter
     run_saying "bench:modes:what nodes leave out" '^# gatherv cannot be captured in a graph; left out' 60 -n 2 \
         --mca coll_mscclpp_ranks_per_node 1 "${all[@]}" --mode graph --coll gatherv,alltoall
     for kind in gatherv alltoallw alltoall; do

@@ -260,12 +260,28 @@ static void unsized_of(each_t *each, int block, MPI_Comm comm)
     free(types);
 }
 
-/* A graph of calls that work in place, which no memory of their own could serve. */
+/* The calls of in_place_graph: without memory of their own, and with it. */
+enum { ALLTOALL, SUMS, UNEQUAL_SUMS, IN_PLACE };
+
+static void queue_in_place(int kind, void *work, int block, const int *blocks, MPI_Comm comm, void *stream)
+{
+    if (ALLTOALL == kind) {
+        MT_MPI(MPIX_Mscclpp_alltoall_enqueue(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, work, block, MPI_INT, comm, stream));
+    } else if (SUMS == kind) {
+        MT_MPI(MPIX_Mscclpp_reduce_scatter_block_enqueue(MPI_IN_PLACE, work, block, MPI_INT, MPI_SUM, comm, stream));
+    } else {
+        MT_MPI(MPIX_Mscclpp_reduce_scatter_enqueue(MPI_IN_PLACE, work, blocks, MPI_INT, MPI_SUM, comm, stream));
+    }
+}
+
+/* Graphs of calls that work in place. */
 static void in_place_graph(void)
 {
     enum { TURNS = 4 };
-    static const int blocks[] = {5, 3000};
+    static const int sizes[] = {5, 3000};
+    const bool captures_unequal = mt_parameter_is("ranks_per_node", "0"); /* not between nodes */
     const size_t size = sizeof(int) * BLOCK_MAX * (size_t)mt_size;
+    int *const blocks = mt_host_alloc(sizeof(int) * (size_t)mt_size);
     mt_buffer_t work = mt_buffer_alloc(MT_DEVICE, size, 0);
     each_t each = {.stream = mq_stream_make(), .salt = 9000};
     MPI_Comm comm;
@@ -274,25 +290,36 @@ static void in_place_graph(void)
     each.in = mt_buffer_alloc(MT_DEVICE, size, 0);
     each.out = mt_buffer_alloc(MT_DEVICE, size, 0);
     each.host = mt_host_alloc(size);
-    for (size_t i = 0; i < 2 * sizeof(blocks) / sizeof(blocks[0]); ++i) {
-        const int block = blocks[i / 2], sums = i % 2;
+    for (size_t i = 0; i < IN_PLACE * sizeof(sizes) / sizeof(sizes[0]); ++i) {
+        const int block = sizes[i / IN_PLACE], kind = (int)(i % IN_PLACE);
+        int first = mt_rank * block, own = block;
         void *graph;
 
+        if (UNEQUAL_SUMS == kind) { /* even ranks have one element less */
+            if (!captures_unequal) {
+                continue;
+            }
+            first = 0;
+            for (int rank = 0; rank < mt_size; ++rank) {
+                blocks[rank] = block - 1 + rank % 2;
+                first += rank < mt_rank ? blocks[rank] : 0;
+            }
+            own = blocks[mt_rank];
+        }
         MT_MPI(MPIX_Mscclpp_allreduce_enqueue(MPI_IN_PLACE, work.data, 1, MPI_INT, MPI_MAX, comm, each.stream));
         mq_capture_begin(each.stream);
         mq_stream_copy(each.stream, work.data, each.in.data, sizeof(int) * (size_t)(mt_size * block));
-        MT_MPI(sums ? MPIX_Mscclpp_reduce_scatter_block_enqueue(MPI_IN_PLACE, work.data, block, MPI_INT, MPI_SUM, comm,
-                                                                each.stream)
-                    : MPIX_Mscclpp_alltoall_enqueue(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, work.data, block, MPI_INT, comm,
-                                                    each.stream));
+        queue_in_place(kind, work.data, block, blocks, comm, each.stream);
         mq_stream_copy(each.stream, each.out.data, work.data, sizeof(int) * (size_t)(mt_size * block));
         graph = mq_capture_end(each.stream);
         for (int turn = 0; turn < TURNS; ++turn) {
             each_fill(&each, mt_size, block);
             mq_graph_launch(graph, each.stream);
             each_get(&each, mt_size * block);
-            if (sums) {
-                each_sums(&each, block, 0, mt_size, mt_rank * block, "reduce_scatter_block in place, in a graph");
+            if (ALLTOALL != kind) {
+                each_sums(&each, own, 0, mt_size, first,
+                          SUMS == kind ? "reduce_scatter_block in place, in a graph"
+                                       : "reduce_scatter in place, in a graph");
                 continue;
             }
             --each.salt;
@@ -302,6 +329,7 @@ static void in_place_graph(void)
             ++each.salt;
         }
     }
+    free(blocks);
     mt_buffer_free(&work, "work");
     mt_buffer_free(&each.in, "in");
     mt_buffer_free(&each.out, "out");

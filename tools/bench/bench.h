@@ -360,8 +360,8 @@ bench_contender_t bench_contender_queued(bench_env_t *env, const bench_coll_t *c
 bench_contender_t bench_contender_graph(bench_env_t *env, bench_contender_t *inner, int batch);
 #define BENCH_GRAPH_BATCH 100 /* unless a round is to have fewer */
 
-/* Returns true if the collective can be captured: not if it takes memory, nor over nodes if blocks differ. */
-bool bench_queued_captures(const bench_env_t *env, const bench_coll_t *coll, bool in_place);
+/* Returns true if the collective can be captured: not over nodes if blocks differ. */
+bool bench_queued_captures(const bench_env_t *env, const bench_coll_t *coll);
 
 /*
  * Opens the stream of queued calls and makes the first one, which waits for all ranks. `captures`: fails, too, if no

@@ -156,11 +156,8 @@ static bool is_over_nodes(const bench_env_t *env)
     return env->nodes > 1 || (0 != imitated && imitated < env->size);
 }
 
-/*
- * Returns true if the collective can be captured. Unequal blocks cannot over nodes, and reduce_scatter in place cannot
- * at all, since it takes memory.
- */
-bool bench_queued_captures(const bench_env_t *env, const bench_coll_t *coll, bool in_place)
+/* Returns true if the collective can be captured. Unequal blocks and those of neighbours cannot over nodes. */
+bool bench_queued_captures(const bench_env_t *env, const bench_coll_t *coll)
 {
     switch (coll->coll) {
     case MSCCLPP_COLL_ALLGATHERV:
@@ -168,11 +165,10 @@ bool bench_queued_captures(const bench_env_t *env, const bench_coll_t *coll, boo
     case MSCCLPP_COLL_SCATTERV:
     case MSCCLPP_COLL_ALLTOALLV:
     case MSCCLPP_COLL_ALLTOALLW:
-        return !is_over_nodes(env);
     case MSCCLPP_COLL_REDUCE_SCATTER:
-        return !is_over_nodes(env) && !in_place;
+        return !is_over_nodes(env);
     default:
-        return true;
+        return !coll->is_of_neighbors || !is_over_nodes(env);
     }
 }
 

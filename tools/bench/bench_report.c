@@ -263,13 +263,13 @@ static void print_blocks(const bench_report_t *report)
 void bench_report_begin(bench_report_t *report, const bench_coll_t *coll, const bench_contender_t *rival)
 {
     const bench_options_t *options = report->options;
+    const bool is_left_out = BENCH_MODE_GRAPH == options->mode && !bench_queued_captures(report->env, coll);
 
     report->coll = coll;
     report->in_place = !coll->is_of_neighbors && (options->in_place || !coll->in_place);
     report->out_of_place = options->out_of_place && coll->in_place;
-    if (BENCH_MODE_GRAPH == options->mode) {
-        report->in_place = report->in_place && bench_queued_captures(report->env, coll, true);
-        report->out_of_place = report->out_of_place && bench_queued_captures(report->env, coll, false);
+    if (is_left_out) {
+        report->in_place = report->out_of_place = false;
     }
     report->calls = bench_queued_calls(report->env);
     if (0 != report->env->rank) {
@@ -278,12 +278,9 @@ void bench_report_begin(bench_report_t *report, const bench_coll_t *coll, const 
     if (options->ncolls > 1) {
         printf("#\n# %s: %s\n", coll->name, BENCH_MODE_BLOCKING == options->mode ? coll->function : coll->title);
     }
-    if (BENCH_MODE_GRAPH == options->mode && !bench_queued_captures(report->env, coll, true)) {
-        const bool has_out_of_place = report->out_of_place;
-        printf("# %s%s cannot be captured in a graph; left out\n", coll->name, has_out_of_place ? " in place" : "");
-        if (!has_out_of_place) {
-            return;
-        }
+    if (is_left_out) {
+        printf("# %s cannot be captured in a graph; left out\n", coll->name);
+        return;
     }
     printf("# size: %s", coll->whole);
     if (coll->has_root) {

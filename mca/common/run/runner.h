@@ -18,6 +18,8 @@ typedef struct {
     uint64_t launch;
 } mscclpp_runner_hold_t;
 
+typedef struct mscclpp_runner_stand_in mscclpp_runner_stand_in_t; /* defined in stand_ins.c */
+
 struct mscclpp_runner {
     mscclpp_group_t *group;
     const mscclpp_gpu_ops_t *gpu;
@@ -42,7 +44,8 @@ struct mscclpp_runner {
     uint64_t launches;                     /* operations started on the device; the mailbox counts ended ones */
     /* Operations in graphs that still exist, whose memory must stay. Read it by mscclpp_runner_is_captured. */
     uint64_t captured;
-    uint32_t reporting_blocks; /* blocks that report the end of the last operation in the mailbox */
+    mscclpp_runner_stand_in_t *stand_ins[2]; /* memory of operations in graphs, for outputs and for inputs */
+    uint32_t reporting_blocks;               /* blocks that report the end of the last operation in the mailbox */
     mscclpp_linger_t linger;
     mscclpp_repeats_t repeats;
     uint64_t epochs; /* epochs (packet flags) used since the scratch was last cleared */
@@ -102,6 +105,14 @@ static inline bool mscclpp_runner_is_captured(const mscclpp_runner_t *runner)
  * scratch and mailbox. No operation runs meanwhile.
  */
 mscclpp_status_t mscclpp_runner_disable(mscclpp_runner_t *runner);
+
+/*
+ * stand_ins.c: yields device memory of at least `bytes` bytes, which an operation in a graph uses in place of its input
+ * or its output. Operations of a runner follow one another, so all of them get the same memory. It must stay as long as
+ * the graphs. Then the second function frees all of it.
+ */
+mscclpp_status_t mscclpp_runner_stand_in(mscclpp_runner_t *runner, bool is_input, uint64_t bytes, void **memory_p);
+void mscclpp_runner_free_stand_ins(mscclpp_runner_t *runner);
 
 /* Counts an operation that was started. `blocks` blocks will report its end. */
 void mscclpp_runner_note_launch(mscclpp_runner_t *runner, uint32_t blocks);

@@ -27,11 +27,23 @@ static mscclpp_status_t await_output(const mscclpp_coll_task_t *task)
     return task->queued ? MSCCLPP_OK : mscclpp_runner_await_stream(&task->team->runner);
 }
 
-/* Allocates device memory in stream order; it takes a buffer's place until mscclpp_coll_restore_buffers frees it. */
-static mscclpp_status_t make_stand_in(mscclpp_coll_task_t *task, uint64_t bytes, void **stand_in_p)
+/* True if the call is recorded in a graph. Its stand-ins are needed again whenever that is launched. */
+static bool is_recorded(const mscclpp_coll_task_t *task)
+{
+    return task->queued && task->team->runner.is_recording;
+}
+
+/*
+ * Yields device memory that takes a buffer's place: allocated in stream order, until mscclpp_coll_restore_buffers frees
+ * it, or that of all calls in graphs.
+ */
+static mscclpp_status_t make_stand_in(mscclpp_coll_task_t *task, bool is_input, uint64_t bytes, void **stand_in_p)
 {
     mscclpp_status_t status = mscclpp_coll_ensure_stream(task);
 
+    if (is_recorded(task)) {
+        return mscclpp_runner_stand_in(&task->team->runner, is_input, bytes, stand_in_p);
+    }
     return status == MSCCLPP_OK ? task->team->runner.gpu->temp_alloc(task->stream, bytes, stand_in_p) : status;
 }
 
@@ -44,7 +56,7 @@ static mscclpp_status_t replace_input(mscclpp_coll_task_t *task)
     if (span == 0) {
         return MSCCLPP_OK;
     }
-    status = make_stand_in(task, span, &task->in_stand_in);
+    status = make_stand_in(task, true, span, &task->in_stand_in);
     if (status == MSCCLPP_OK && task->args->in_pack_count > 0) {
         status = mscclpp_coll_pack(task, task->args->in_packs, task->args->in_pack_count, task->in_stand_in, false,
                                    task->in_far);
@@ -67,7 +79,7 @@ static mscclpp_status_t replace_output(mscclpp_coll_task_t *task, uint64_t span)
     if (span == 0) {
         return MSCCLPP_OK;
     }
-    status = make_stand_in(task, span, &task->out_stand_in);
+    status = make_stand_in(task, false, span, &task->out_stand_in);
     if (status == MSCCLPP_OK && task->args->out_pack_count == 0) {
         status = copy(task, task->out_stand_in, task->out, span);
     }
@@ -160,6 +172,14 @@ static mscclpp_status_t copy_home(mscclpp_coll_task_t *task)
     return status == MSCCLPP_OK ? await_output(task) : status;
 }
 
+/* Frees the memory of make_stand_in, in stream order. That of calls in graphs stays. */
+static void free_stand_in(const mscclpp_coll_task_t *task, void *stand_in)
+{
+    if (!is_recorded(task)) {
+        task->team->runner.gpu->temp_free(task->stream, stand_in);
+    }
+}
+
 mscclpp_status_t mscclpp_coll_restore_buffers(mscclpp_coll_task_t *task, mscclpp_status_t status)
 {
     mscclpp_team_t *team = task->team;
@@ -171,10 +191,10 @@ mscclpp_status_t mscclpp_coll_restore_buffers(mscclpp_coll_task_t *task, mscclpp
         if (status == MSCCLPP_OK) {
             status = copy_home(task);
         }
-        team->runner.gpu->temp_free(task->stream, task->out_stand_in);
+        free_stand_in(task, task->out_stand_in);
     }
     if (task->in_stand_in != NULL) {
-        team->runner.gpu->temp_free(task->stream, task->in_stand_in);
+        free_stand_in(task, task->in_stand_in);
     }
     return status;
 }

@@ -472,12 +472,6 @@ mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_arg
     return serve_call(&task);
 }
 
-/* True if a queued call needs device memory in place of its output (mscclpp_coll_prepare_buffers). */
-static bool needs_stand_in(const mscclpp_coll_task_t *task)
-{
-    return task->args->in_place && task->pattern == MSCCLPP_DEV_REDUCE_SCATTER && task->args->varied;
-}
-
 /* Queues the call's kernel, between the copies to and from stand-ins if there are any. */
 static mscclpp_status_t enqueue(mscclpp_coll_task_t *task)
 {
@@ -514,18 +508,14 @@ static mscclpp_by_plan_t describe_queued_by_plan(const mscclpp_coll_task_t *task
 }
 
 /*
- * True if a call can be queued as far as its arguments tell. `is_recorded`: its stream is captured. Then the call must
- * not allocate memory, because the graph would repeat that. Copies of data in several allocations need the host.
+ * True if a call can be queued as far as its arguments tell. Copies of data in several allocations need the host, and
+ * lists of blocks would have to be kept between nodes.
  */
-static bool can_queue(const mscclpp_coll_task_t *task, bool is_recorded)
+static bool can_queue(const mscclpp_coll_task_t *task)
 {
     const mscclpp_coll_args_t *args = task->args;
-    const mscclpp_by_plan_t by_plan = describe_queued_by_plan(task);
-    const bool allocates = args->in_pack_count + args->out_pack_count > 0 ||
-                           (needs_stand_in(task) && !mscclpp_by_plan_can_enqueue(task->team, &by_plan));
 
     return !(args->varied && task->team->fabric != NULL) && !args->in_scattered && !args->out_scattered &&
-           !(is_recorded && allocates) &&
            (!MSCCLPP_DEV_COMBINES(task->pattern) ||
             mscclpp_dev_supports(args->dtype, args->op, task->team->group.on_twin));
 }
@@ -544,13 +534,13 @@ static mscclpp_status_t choose_queued(mscclpp_coll_task_t *task)
     return choose(task, &input, false);
 }
 
-bool mscclpp_collective_can_enqueue(mscclpp_team_t *team, const mscclpp_coll_args_t *args, bool is_recorded)
+bool mscclpp_collective_can_enqueue(mscclpp_team_t *team, const mscclpp_coll_args_t *args)
 {
     mscclpp_coll_task_t task;
 
     init_task(&task, team, args);
     task.queued = true;
-    return can_queue(&task, is_recorded) && choose_queued(&task) == MSCCLPP_OK;
+    return can_queue(&task) && choose_queued(&task) == MSCCLPP_OK;
 }
 
 mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_coll_args_t *args,
@@ -569,7 +559,7 @@ mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_
                       team->group.collective, (unsigned long long)args->call);
         return MSCCLPP_ERR_PEER;
     }
-    if (!can_queue(&task, team->runner.is_recording)) {
+    if (!can_queue(&task)) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     status = mscclpp_team_check_kernels(team);

@@ -22,14 +22,14 @@ mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_arg
 /*
  * Queues the call in `stream`, for a team that serves queued operations only (mca/common/team/queue.h), and never
  * waits. Kernels must be able to access the buffers. Returns MSCCLPP_ERR_NOT_SUPPORTED, with nothing queued, for data
- * in several allocations, and for blocks that differ on several nodes. Returns the same for a call under capture
- * that needs memory of its own: one with holes in its data, or a reduce-scatter in place of blocks that differ.
+ * in several allocations, and for blocks that differ on several nodes. In a captured stream, a call that needs memory
+ * of its own shares it with all such calls of the team, and the memory stays as long as the graphs.
  */
 mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_coll_args_t *args,
                                             mscclpp_gpu_stream_t *stream);
 
-/* True if mscclpp_collective_enqueue can queue such a call. `is_recorded`: its stream is captured. */
-bool mscclpp_collective_can_enqueue(mscclpp_team_t *team, const mscclpp_coll_args_t *args, bool is_recorded);
+/* True if mscclpp_collective_enqueue can queue such a call. */
+bool mscclpp_collective_can_enqueue(mscclpp_team_t *team, const mscclpp_coll_args_t *args);
 
 /* Like mscclpp_allreduce_prepare (mca/common/task/task.h). All ranks must know the size of the largest block. */
 mscclpp_status_t mscclpp_collective_prepare(mscclpp_team_t *team, const mscclpp_coll_args_t *args);

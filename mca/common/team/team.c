@@ -97,6 +97,7 @@ static bool free_ended_teams(bool at_exit)
     while ((ended = to_free) != NULL) {
         to_free = ended->next_ended;
         mscclpp_pool_free(ended->runner.gpu, ended->runner.device, ended->runner.scratch);
+        mscclpp_runner_free_stand_ins(&ended->runner);
         ended->runner.gpu->device_free(ended->runner.device, ended->engine_memory);
         mscclpp_pool_free(ended->runner.gpu, ended->runner.device, ended->given_up);
         if (ended->runner.mailbox != NULL) {

@@ -94,12 +94,6 @@ void mca_coll_mscclpp_native_recv_one(mca_coll_mscclpp_native_t *call, void *buf
 /* For calls whose blocks differ in size: drops a buffer whose blocks are all empty, as it may be any pointer. */
 void mca_coll_mscclpp_native_drop_empty(mca_coll_mscclpp_native_t *call);
 
-/*
- * neighbor.c: tells whether this rank has several edges to one rank, or from one. False without a topology, and without
- * memory, which is logged.
- */
-bool mca_coll_mscclpp_native_has_parallel_edges(mca_coll_mscclpp_module_t *module);
-
 /* Bytes of data in `count` elements. */
 size_t mca_coll_mscclpp_native_bytes(size_t count, const struct ompi_datatype_t *type);
 

@@ -111,43 +111,22 @@ static mca_coll_mscclpp_edges_t *find_edges(struct ompi_communicator_t *comm, bo
 }
 
 /*
- * Returns the edges out of this rank (`out`) or into it. They are found once, since a topology never changes. NULL
- * without memory, which is logged.
+ * Returns the edges out of this rank (`out`) or into it. They are found once, since a topology never changes. Without
+ * memory, which is logged, this becomes the call's error, and there are no edges.
  */
-static const mca_coll_mscclpp_edges_t *keep_edges(mca_coll_mscclpp_module_t *module, bool out)
-{
-    mca_coll_mscclpp_edges_t **kept = out ? &module->edges_out : &module->edges_in;
-
-    if (*kept == NULL) {
-        *kept = find_edges(module->comm, out);
-    }
-    return *kept;
-}
-
-/* Does the same for a call. Without memory this becomes the call's error, and there are no edges. */
 static const mca_coll_mscclpp_edges_t *ensure_edges(call_t *call, bool out)
 {
     static const mca_coll_mscclpp_edges_t none = {.count = 0};
-    const mca_coll_mscclpp_edges_t *edges = keep_edges(call->module, out);
+    mca_coll_mscclpp_edges_t **kept = out ? &call->module->edges_out : &call->module->edges_in;
 
-    if (edges == NULL) {
+    if (*kept == NULL) {
+        *kept = find_edges(call->module->comm, out);
+    }
+    if (*kept == NULL) {
         call->rc = MPI_ERR_NO_MEM;
         return &none;
     }
-    return edges;
-}
-
-bool mca_coll_mscclpp_native_has_parallel_edges(mca_coll_mscclpp_module_t *module)
-{
-    bool parallel = false;
-
-    for (int out = 0; out <= 1 && OMPI_COMM_IS_TOPO(module->comm); ++out) {
-        const mca_coll_mscclpp_edges_t *edges = keep_edges(module, 0 != out);
-
-        /* Without memory it may be so. The answer is agreed on once, and must hold for all later calls. */
-        parallel = parallel || edges == NULL || edges->parallel;
-    }
-    return parallel;
+    return *kept;
 }
 
 /*

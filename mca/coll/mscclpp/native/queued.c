@@ -61,11 +61,7 @@ static mscclpp_status_t open_queue(mscclpp_team_t *team, void *context)
  */
 static int ensure_queue(mca_coll_mscclpp_module_t *module, const void *const buffers[2], bool on_device)
 {
-    /*
-     * 1: this rank has several edges to one rank, whose blocks are packed. mca_coll_mscclpp_lane_make turns the value
-     * into the maximum of all ranks: whether some rank has.
-     */
-    uint64_t parallel;
+    uint64_t largest = 0; /* not needed */
     bool had_team = false;
     int rc;
 
@@ -73,9 +69,7 @@ static int ensure_queue(mca_coll_mscclpp_module_t *module, const void *const buf
         return OMPI_SUCCESS;
     }
     mca_coll_mscclpp_request_await(module);
-    parallel = mca_coll_mscclpp_native_has_parallel_edges(module);
-    rc = mca_coll_mscclpp_lane_make(module, buffers, on_device, &parallel, open_queue, &had_team, &module->queued);
-    module->parallel_edges = parallel != 0;
+    rc = mca_coll_mscclpp_lane_make(module, buffers, on_device, &largest, open_queue, &had_team, &module->queued);
     module->never_queued = module->queued == NULL && (had_team || module->no_lanes);
     return rc;
 }
@@ -322,15 +316,6 @@ static int is_capturing(void *stream)
     return answer;
 }
 
-/*
- * Tells whether a call must not be captured. Blocks of a rank with several edges to this one are packed, in memory that
- * a graph could not repeat. All ranks refuse the call then, as a rank does not know the others' edges.
- */
-static bool excludes_capture(const mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_native_t *native)
-{
-    return native->args.coll >= MSCCLPP_COLL_NEIGHBORS && module->parallel_edges;
-}
-
 /* Enqueues a call that has been described. */
 static outcome_t enqueue_described(mca_coll_mscclpp_module_t *module, const call_t *call,
                                    mca_coll_mscclpp_native_t *native, int *code_p)
@@ -358,7 +343,7 @@ static outcome_t enqueue_described(mca_coll_mscclpp_module_t *module, const call
         *code_p = native->rc;
         return MCA_COLL_MSCCLPP_QUEUE_ERROR;
     }
-    if (module->queued == NULL || !on_device || (excludes_capture(module, native) && is_capturing(call->stream))) {
+    if (module->queued == NULL || !on_device) {
         return MCA_COLL_MSCCLPP_NOT_QUEUED;
     }
     status = begin_call(module->queued, call->stream, &stream);
@@ -458,7 +443,7 @@ static int prepare_other(mca_coll_mscclpp_module_t *module, const call_t *call, 
         native.args.is_size_known = true; /* when the call is queued, all ranks know the largest block */
         *largest_p = native.args.largest_block;
         *can_queue_p = OMPI_SUCCESS == rc && OMPI_SUCCESS == native.rc && module->queued != NULL && on_device &&
-                       !native.staged && mscclpp_collective_can_enqueue(module->queued->team, &native.args, false);
+                       !native.staged && mscclpp_collective_can_enqueue(module->queued->team, &native.args);
     }
     mca_coll_mscclpp_native_end(&native);
     return rc;

@@ -189,7 +189,6 @@ typedef struct mca_coll_mscclpp_module_t {
     bool bound;                          /* MPI_Comm_free will free the team */
     mca_coll_mscclpp_edges_t *edges_in;  /* incoming edges of the topology; NULL: not looked up yet */
     mca_coll_mscclpp_edges_t *edges_out; /* outgoing edges; NULL: not looked up yet */
-    bool parallel_edges;                 /* some rank has several edges to one rank; known once `queued` is made */
     int in_host_call;      /* shared, atomic: not 0 while the previous component serves a call on host buffers */
     int watchers;          /* shared, atomic: not 0 while another thread may read the fields above */
     uint64_t suspect_call; /* the host call that native/mixture.c saw last */
