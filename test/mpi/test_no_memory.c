@@ -11,6 +11,8 @@
  *        test_no_memory gpu INTS [call|dup RANK|all NTH]: in place of these allocations, whatever is taken of the
  * device fails once: its memory and pinned memory, mappings, streams, events and prepared launches. Calls of so many
  * ints.
+ *        test_no_memory exchange [call|dup RANK|all NTH]: calls of MPI_Alltoallv, in which only the two ends of a pair
+ * know the size of its block, in place of MPI_Allreduce.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -44,7 +46,10 @@ static _Thread_local bool happened;
 /* What fails is what is taken of the device, and not the host's memory. */
 static bool of_device;
 
-/* Of each call, and the values that all ranks but one have. */
+/* Calls are of MPI_Alltoallv. */
+static bool exchanges;
+
+/* Of each call or, of an exchange, of each block at most; and the values that all ranks but one have. */
 static size_t ints = 1;
 static int *values;
 
@@ -138,10 +143,42 @@ typedef struct {
     double seconds;
 } outcome_t;
 
+/* Each block has one int fewer or not, as its sender and receiver say. */
+static void call_exchange(MPI_Comm comm, mt_buffer_t *send, mt_buffer_t *recv, int *code_p, bool *right_p)
+{
+    int kept = left, counts[64], places[64];
+
+    left = 0;
+    for (int peer = 0; peer < mt_size; ++peer) {
+        counts[peer] = (int)ints - (mt_rank + peer) % 2;
+        places[peer] = peer * (int)ints;
+        for (int i = 0; i < (int)ints; ++i) {
+            values[places[peer] + i] = 1000 * mt_rank + peer + i;
+        }
+    }
+    mt_buffer_put(send, values, sizeof(int) * ints * (size_t)mt_size);
+    left = kept;
+    *code_p = MPI_Alltoallv(send->data, counts, places, MPI_INT, recv->data, counts, places, MPI_INT, comm);
+    kept = left;
+    left = 0;
+    mt_buffer_get(recv, values, sizeof(int) * ints * (size_t)mt_size);
+    left = kept;
+    *right_p = true;
+    for (int peer = 0; peer < mt_size; ++peer) {
+        for (int i = 0; i < counts[peer]; ++i) {
+            *right_p = *right_p && values[places[peer] + i] == 1000 * peer + mt_rank + i;
+        }
+    }
+}
+
 static void call(MPI_Comm comm, mt_buffer_t *send, mt_buffer_t *recv, int *code_p, bool *right_p)
 {
     int kept = left;
 
+    if (exchanges) {
+        call_exchange(comm, send, recv, code_p, right_p);
+        return;
+    }
     left = 0;
     for (size_t i = 0; i < ints; ++i) {
         values[i] = mt_rank + 1 + (int)(i % 1000);
@@ -356,6 +393,12 @@ int main(int argc, char **argv)
         argc -= 2;
         argv += 2;
     }
+    if (argc >= 2 && 0 == strcmp(argv[1], "exchange")) {
+        exchanges = true;
+        ints = 3;
+        --argc;
+        ++argv;
+    }
     load_component();
     left = init && is_culprit(argv[2]) ? atoi(argv[3]) : 0;
     mt_init(&argc, &argv, MPI_THREAD_SINGLE);
@@ -366,9 +409,9 @@ int main(int argc, char **argv)
     }
     (void)dl_iterate_phdr(find_component, NULL);
     MT_CHECK(code_end > code_begin, "the component is not loaded");
-    values = mt_host_alloc(sizeof(int) * ints);
-    send = mt_buffer_alloc(MT_DEVICE, sizeof(int) * ints, 0);
-    recv = mt_buffer_alloc(MT_DEVICE, sizeof(int) * ints, 0);
+    values = mt_host_alloc(sizeof(int) * ints * (size_t)mt_size);
+    send = mt_buffer_alloc(MT_DEVICE, sizeof(int) * ints * (size_t)mt_size, 0);
+    recv = mt_buffer_alloc(MT_DEVICE, sizeof(int) * ints * (size_t)mt_size, 0);
     of_device = gpu;
     if (init) {
         int code;

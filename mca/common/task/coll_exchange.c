@@ -19,16 +19,16 @@ static mscclpp_status_t agree_between_nodes(mscclpp_coll_task_t *task)
 {
     const mscclpp_oob_t *oob = &task->team->group.oob;
     uint64_t *sizes = malloc((size_t)task->ranks * sizeof(*sizes)); /* each rank's largest block */
-    mscclpp_status_t status = MSCCLPP_ERR_NO_MEMORY;
+    mscclpp_status_t status;
     int rank;
 
     task->strided = false;
     if (sizes == NULL) {
         mscclpp_error("%s: no memory for the sizes of %d ranks", oob->label, task->ranks);
-        return status;
     }
+    /* A rank without memory takes part all the same, because the others wait for it. All ranks then get an error. */
     status = oob->allgather(oob->context, &task->args->largest_block, sizes, sizeof(*sizes));
-    for (rank = 0; rank < task->ranks && status == MSCCLPP_OK; ++rank) {
+    for (rank = 0; sizes != NULL && rank < task->ranks && status == MSCCLPP_OK; ++rank) {
         task->largest = sizes[rank] > task->largest ? sizes[rank] : task->largest;
     }
     free(sizes);

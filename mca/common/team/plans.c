@@ -438,22 +438,22 @@ static mscclpp_status_t exchange_room(mscclpp_team_t *team, mscclpp_team_plan_t 
     if (team->fabric != NULL) {
         attempt->step = attempt->own_status == MSCCLPP_OK ? "joining nodes" : attempt->step;
         status = join_nodes(team, plan, &attempt->room, &attempt->own_status);
-        if (status != MSCCLPP_OK) {
-            return status;
-        }
     }
-    if (attempt->own_status == MSCCLPP_OK) {
+    if (status == MSCCLPP_OK && attempt->own_status == MSCCLPP_OK) {
         attempt->step = "filling";
         attempt->room_owner = -1;
         replace_room(team, plan, &attempt->room, attempt->local_offset, &attempt->own_status);
         plan->given_up = attempt->room.base; /* whichever of the two rooms the plan does not keep */
     }
-    status = mscclpp_group_end_exchange(&team->group, "vote on memory of a plan", attempt->bytes,
-                                        attempt->own_status == MSCCLPP_OK, &attempt->all_succeeded);
+    if (status == MSCCLPP_OK) {
+        status = mscclpp_group_end_exchange(&team->group, "vote on memory of a plan", attempt->bytes,
+                                            attempt->own_status == MSCCLPP_OK, &attempt->all_succeeded);
+    }
     if (status == MSCCLPP_OK && team->fabric != NULL) {
         status = vote_of_nodes(team, attempt->own_status, &attempt->all_succeeded);
     }
     if (status != MSCCLPP_OK) {
+        leave_fabric(&attempt->room);
         close_peers(team, &attempt->room);
     }
     return status;

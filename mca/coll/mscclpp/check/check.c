@@ -7,6 +7,7 @@
 #include "mca/coll/mscclpp/check/check.h"
 
 #include <dlfcn.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,9 +38,13 @@ typedef struct check {
     double started;  /* time by mscclpp_now */
     bool warned;     /* a warning has named the missing ranks */
     bool posted;     /* this rank's arguments have been sent */
+    mca_coll_mscclpp_oob_message_t *messages; /* those that have brought the peers' signatures, linked by `next` */
     mca_coll_mscclpp_signature_t *own_signature;
     mca_coll_mscclpp_signature_t *signatures[]; /* by peer; NULL: not received yet */
 } check_t;
+
+_Static_assert(0 == offsetof(mca_coll_mscclpp_oob_message_t, data) % _Alignof(mca_coll_mscclpp_signature_t),
+               "signatures are read where they have been received");
 
 /*
  * Comparisons of nonblocking calls on all communicators. Such a call may be made within opal_progress while this thread
@@ -53,10 +58,11 @@ static check_t *arrived;
 /* Frees a check and the signatures that it holds. */
 static void free_check(check_t *check)
 {
-    for (int peer = 0; peer < check->peers; ++peer) {
-        if (peer != check->rank) {
-            free(check->signatures[peer]);
-        }
+    mca_coll_mscclpp_oob_message_t *message;
+
+    while ((message = check->messages) != NULL) {
+        check->messages = message->next;
+        free(message);
     }
     free(check->own_signature);
     free(check);
@@ -64,7 +70,7 @@ static void free_check(check_t *check)
 
 /*
  * Makes the check of one call, with this rank's arguments, and sends nothing yet. NULL if there is no memory. This
- * rank's entry of `signatures`, if it has one, is `own_signature` itself, which is freed once.
+ * rank's entry of `signatures`, if it has one, is `own_signature` itself.
  */
 static check_t *create_check(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_oob_t *oob,
                              const mca_coll_mscclpp_check_call_t *call)
@@ -96,45 +102,47 @@ static check_t *create_check(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp
 }
 
 /*
- * Starts to send this rank's arguments to all peers. A failure is logged. Called, like the next two functions, with the
- * oob's lock held.
+ * Starts to send this rank's arguments to all peers. On an intra-communicator, a rank without memory sends none: a peer
+ * that had the arguments of all ranks would begin the call. A failure is logged. Called, like the next two functions,
+ * with the oob's lock held.
  */
 static mscclpp_status_t send_arguments(check_t *check)
 {
+    const size_t size = mca_coll_mscclpp_signature_size(check->own_signature);
     mscclpp_status_t status = MSCCLPP_OK;
 
+    if (check->rank >= 0) {
+        return mca_coll_mscclpp_oob_post_among(check->oob, NULL, check->peers, MCA_COLL_MSCCLPP_OOB_CHECK,
+                                               check->number, check->module->calls, check->own_signature, size);
+    }
     for (int i = 1; i <= check->peers && MSCCLPP_OK == status; ++i) {
         const int peer = (ompi_comm_rank(check->module->comm) + i) % check->peers;
 
-        if (peer != check->rank) {
-            status = mca_coll_mscclpp_oob_post(check->oob, peer, MCA_COLL_MSCCLPP_OOB_CHECK, check->number,
-                                               check->module->calls, check->own_signature,
-                                               mca_coll_mscclpp_signature_size(check->own_signature));
-        }
+        status = mca_coll_mscclpp_oob_post(check->oob, peer, MCA_COLL_MSCCLPP_OOB_CHECK, check->number,
+                                           check->module->calls, check->own_signature, size);
     }
     return status;
 }
 
 /*
- * Keeps a copy of the signature that a rank sent. MSCCLPP_ERR_PEER, which is logged, if it is damaged or is a second
- * one; MSCCLPP_ERR_NO_MEMORY. The sender's rank is below `peers`: the message came over the communicator.
+ * Takes over a message with the signature of a rank. MSCCLPP_ERR_PEER, which is logged, if it is damaged or is a second
+ * one. The sender's rank is below `peers`: the message came over the communicator. Needs no memory, because the peers
+ * may already have the arguments of all ranks and have begun the call.
  */
-static mscclpp_status_t accept_signature(check_t *check, const mca_coll_mscclpp_oob_message_t *message)
+static mscclpp_status_t accept_signature(check_t *check, mca_coll_mscclpp_oob_message_t *message)
 {
     const size_t length = message->header.length;
-    mca_coll_mscclpp_signature_t *signature = malloc(length > sizeof(*signature) ? length : sizeof(*signature));
+    mca_coll_mscclpp_signature_t *signature = (void *)message->data;
 
-    if (signature == NULL) {
-        return MSCCLPP_ERR_NO_MEMORY;
-    }
-    memcpy(signature, message->data, length);
     if (length < sizeof(*signature) || length != mca_coll_mscclpp_signature_size(signature) ||
         check->signatures[message->peer] != NULL) {
         mscclpp_error("%s: rank %d sent %zu bytes of what it calls; do all ranks load the same version?",
                       check->oob->label, message->peer, length);
-        free(signature);
+        free(message);
         return MSCCLPP_ERR_PEER;
     }
+    message->next = check->messages;
+    check->messages = message;
     check->signatures[message->peer] = signature;
     --check->missing;
     return MSCCLPP_OK;
@@ -169,7 +177,6 @@ static mscclpp_status_t advance_check(check_t *check)
     while (MSCCLPP_OK == status &&
            (message = mca_coll_mscclpp_oob_take(check->oob, MCA_COLL_MSCCLPP_OOB_CHECK, check->number)) != NULL) {
         status = accept_signature(check, message);
-        free(message);
     }
     return MSCCLPP_OK == status && check->missing > 0 ? MSCCLPP_IN_PROGRESS : status;
 }
@@ -278,6 +285,9 @@ static mscclpp_status_t wait_for(check_t *check)
         if (mca_coll_mscclpp_comm_revoked(check->module->comm)) {
             return MSCCLPP_ERR_REVOKED;
         }
+        if (check->module->check_failed) {
+            return MSCCLPP_ERR_PEER; /* a rank has given up an earlier, nonblocking call, and does not come to this */
+        }
         status = check_clock(check);
         if (MSCCLPP_OK != status) {
             return status;
@@ -357,6 +367,7 @@ static int progress(void)
             report_mismatch(check, MSCCLPP_LOG_ERROR, text);
             end_job(check);
         }
+        check->module->check_failed = check->module->check_failed || MSCCLPP_ERR_PEER == status;
         free_check(check);
         ++ended;
     }
@@ -435,10 +446,15 @@ static void abandon_check(check_t *check, mscclpp_status_t status)
 {
     check->module->check_failed = true;
     if (MSCCLPP_ERR_PEER != status && check->rank >= 0) {
+        const int ranks = ompi_comm_size(check->module->comm);
+
         mca_coll_mscclpp_oob_lock(check->oob);
-        (void)mca_coll_mscclpp_oob_post_among(check->oob, NULL, ompi_comm_size(check->module->comm),
-                                              MCA_COLL_MSCCLPP_OOB_CHECK_FAILED, check->number, check->module->calls,
-                                              NULL, 0);
+        if (MSCCLPP_ERR_NO_MEMORY == mca_coll_mscclpp_oob_post_among(check->oob, NULL, ranks,
+                                                                     MCA_COLL_MSCCLPP_OOB_CHECK_FAILED, check->number,
+                                                                     check->module->calls, NULL, 0)) {
+            mca_coll_mscclpp_oob_send_empty(check->module, NULL, ranks, MCA_COLL_MSCCLPP_OOB_CHECK_FAILED,
+                                            check->number);
+        }
         pthread_mutex_unlock(&check->oob->lock);
     }
     mca_coll_mscclpp_oob_break_off(check->module);
@@ -517,11 +533,27 @@ bool mca_coll_mscclpp_check_wanted(const mca_coll_mscclpp_module_t *module, cons
     return is_mpi;
 }
 
-int mca_coll_mscclpp_check_without_memory(const mca_coll_mscclpp_module_t *module)
+/* On a rank that has no memory to compare a call that is counted: makes the other ranks fail this call, too. */
+static int give_up_without_memory(mca_coll_mscclpp_module_t *module)
 {
-    mscclpp_error("%s: no memory to compare a call with those of the other ranks, which wait for it",
-                  mca_coll_mscclpp_comm_name(module->comm));
+    mscclpp_error("%s: collective call %llu: no memory to compare it with the calls of the other ranks",
+                  mca_coll_mscclpp_comm_name(module->comm), (unsigned long long)module->checked);
+    module->check_failed = true;
+    if (!OMPI_COMM_IS_INTER(module->comm)) {
+        mca_coll_mscclpp_oob_send_empty(module, NULL, ompi_comm_size(module->comm), MCA_COLL_MSCCLPP_OOB_CHECK_FAILED,
+                                        module->checked);
+    }
+    mca_coll_mscclpp_oob_break_off(module);
     return MPI_ERR_NO_MEM;
+}
+
+int mca_coll_mscclpp_check_without_memory(mca_coll_mscclpp_module_t *module)
+{
+    if (module->check_failed) {
+        return MPI_ERR_OTHER;
+    }
+    ++module->checked;
+    return give_up_without_memory(module);
 }
 
 int mca_coll_mscclpp_check_call(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_check_call_t *call)
@@ -544,7 +576,7 @@ int mca_coll_mscclpp_check_call(mca_coll_mscclpp_module_t *module, const mca_col
     oob = mca_coll_mscclpp_oob_ensure(module);
     check = oob != NULL ? create_check(module, oob, call) : NULL;
     if (check == NULL) {
-        return mca_coll_mscclpp_check_without_memory(module);
+        return give_up_without_memory(module);
     }
     if (!is_blocking(call->function)) {
         push_arrived(check);

@@ -53,8 +53,11 @@ bool mca_coll_mscclpp_check_wanted(const mca_coll_mscclpp_module_t *module, cons
  */
 int mca_coll_mscclpp_check_call(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_check_call_t *call);
 
-/* Logs that a call cannot be compared for lack of memory, and returns the MPI error code. */
-int mca_coll_mscclpp_check_without_memory(const mca_coll_mscclpp_module_t *module);
+/*
+ * Called in place of mca_coll_mscclpp_check_call by a rank that has no memory to describe the call. Makes the other
+ * ranks fail it, too. Logs this, and returns the MPI error code.
+ */
+int mca_coll_mscclpp_check_without_memory(mca_coll_mscclpp_module_t *module);
 
 /* The number of ranks that a call exchanges bytes with. */
 static inline int mca_coll_mscclpp_check_peers(struct ompi_communicator_t *comm)

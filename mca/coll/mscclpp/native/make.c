@@ -80,8 +80,9 @@ mscclpp_status_t mca_coll_mscclpp_make_team(mca_coll_mscclpp_module_t *module, c
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     status = mscclpp_team_create(&params, team_p);
-    /* The oob stays if another team of the communicator uses it. */
-    if (MSCCLPP_OK != status && module->team == NULL && module->lanes == NULL) {
+    /* The oob stays if another team of the communicator uses it, or if comparisons of calls may be under way. */
+    if (MSCCLPP_OK != status && module->team == NULL && module->lanes == NULL &&
+        !mca_coll_mscclpp_state.config.check_calls) {
         mca_coll_mscclpp_oob_destroy(module);
     }
     return status;

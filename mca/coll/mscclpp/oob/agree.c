@@ -176,7 +176,7 @@ static mscclpp_status_t check_wait(wait_t *wait)
     wait->looked = now;
     oob = mca_coll_mscclpp_oob_ensure(wait->module);
     if (oob == NULL) {
-        return MSCCLPP_ERR_NO_MEMORY;
+        return MSCCLPP_OK; /* the all-reduce needs no messages and may still end, on the other ranks, too */
     }
     if (wait->present == NULL) {
         wait->present = calloc((size_t)ompi_comm_size(wait->module->comm), sizeof(*wait->present));
@@ -215,8 +215,8 @@ static void drop_messages(mca_coll_mscclpp_module_t *module)
 }
 
 /*
- * Waits for the all-reduce. Returns an error if this rank or another gives up, if the communicator is revoked, or if
- * there is no memory for messages. The all-reduce is then still under way.
+ * Waits for the all-reduce. Returns an error if this rank or another gives up, or if the communicator is revoked. The
+ * all-reduce is then still under way.
  */
 static mscclpp_status_t await(wait_t *wait, const numbers_t *numbers)
 {
@@ -231,6 +231,16 @@ static mscclpp_status_t await(wait_t *wait, const numbers_t *numbers)
     return status;
 }
 
+/*
+ * On a rank that cannot begin the all-reduce: makes the other ranks, which would wait for it, give up. Needs no memory.
+ */
+static void abstain(mca_coll_mscclpp_module_t *module)
+{
+    mca_coll_mscclpp_oob_send_empty(module, NULL, ompi_comm_size(module->comm), MCA_COLL_MSCCLPP_OOB_GIVES_UP,
+                                    module->current_call);
+    mca_coll_mscclpp_oob_break_off(module);
+}
+
 int mca_coll_mscclpp_agree(mca_coll_mscclpp_module_t *module, const char *collective, bool hurried, const uint64_t *own,
                            uint64_t *maxima, mscclpp_status_t *late_p)
 {
@@ -240,7 +250,10 @@ int mca_coll_mscclpp_agree(mca_coll_mscclpp_module_t *module, const char *collec
 
     *late_p = MSCCLPP_OK;
     if (numbers == NULL) {
-        mscclpp_error("%s: no memory to agree with the other ranks", mca_coll_mscclpp_comm_name(module->comm));
+        mscclpp_error("%s: %s call %llu: no memory to agree with the other ranks",
+                      mca_coll_mscclpp_comm_name(module->comm), collective, (unsigned long long)module->current_call);
+        abstain(module);
+        *late_p = MSCCLPP_ERR_NO_MEMORY;
         return MPI_ERR_NO_MEM;
     }
     memcpy(numbers->own, own, MCA_COLL_MSCCLPP_AGREED * sizeof(*own));
@@ -250,7 +263,12 @@ int mca_coll_mscclpp_agree(mca_coll_mscclpp_module_t *module, const char *collec
                                      &ompi_mpi_op_max.op, module->comm, &numbers->request,
                                      module->previous.iallreduce_module);
     if (OMPI_SUCCESS != rc) {
+        mscclpp_error("%s: %s call %llu: Open MPI cannot begin an agreement of all ranks (error %d)",
+                      mca_coll_mscclpp_comm_name(module->comm), collective, (unsigned long long)module->current_call,
+                      rc);
         free(numbers);
+        abstain(module);
+        *late_p = MSCCLPP_ERR_PEER;
         return rc;
     }
     *late_p = await(&wait, numbers);
