@@ -89,23 +89,21 @@ static ucs_status_t on_message(void *arg, const void *header, size_t header_leng
 {
     mscclpp_ctrl_ucx_message_t *message;
     mscclpp_ctrl_carrier_t *carrier;
-    mscclpp_ctrl_ucx_queue_t *queue = &ucx_orphans;
+    mscclpp_ctrl_ucx_queue_t *queue;
 
     (void)arg, (void)data, (void)length, (void)param;
     if (header_length != sizeof(message->frame)) {
         mscclpp_debug("a control message of %zu bytes is not ours", header_length);
         return UCS_OK;
     }
-    message = malloc(sizeof(*message));
+    message = mscclpp_ctrl_ucx_queue_new();
     if (message == NULL) {
         mscclpp_error("out of memory: a control message is lost");
         return UCS_OK;
     }
     memcpy(&message->frame, header, sizeof(message->frame));
     carrier = find_carrier(&message->frame);
-    if (carrier != NULL) {
-        queue = &carrier->received;
-    }
+    queue = carrier != NULL ? &carrier->received : &ucx_orphans;
     if (message->frame.length > MSCCLPP_CTRL_MESSAGE_MAX ||
         (carrier != NULL && message->frame.rank >= (uint32_t)carrier->size)) {
         mscclpp_debug("a control message of rank %u with %u bytes is not ours", message->frame.rank,
@@ -230,7 +228,7 @@ static mscclpp_status_t ucx_create(const mscclpp_oob_t *oob, mscclpp_ctrl_carrie
     carrier->rank = oob->rank;
     carrier->size = oob->size;
     pthread_mutex_lock(&ucx_lock);
-    is_usable = ensure_context();
+    is_usable = ensure_context() && mscclpp_ctrl_ucx_queue_reserve();
     /* If the limits refuse a worker now, there may be one for a later team. */
     if (is_usable && ucx_worker == NULL && !ucx_failed &&
         mscclpp_ucx_check_limits("control messages", (size_t)oob->size) == MSCCLPP_OK) {
@@ -570,6 +568,7 @@ static void ucx_finalize(void)
         (void)progress_worker();
     }
     mscclpp_ctrl_ucx_queue_clear(&ucx_orphans);
+    mscclpp_ctrl_ucx_queue_release();
     /*
      * UCX 1.13 aborts if a worker is destroyed while one of its connections is half made. A peer may have begun one and
      * ended since, which this side cannot see. So a worker that has met other processes stays, for later teams.

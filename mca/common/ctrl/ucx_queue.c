@@ -2,6 +2,35 @@
 
 #include <stdlib.h>
 
+static mscclpp_ctrl_ucx_message_t *spare; /* for a message that comes while there is no memory */
+
+bool mscclpp_ctrl_ucx_queue_reserve(void)
+{
+    if (spare == NULL) {
+        spare = malloc(sizeof(*spare));
+    }
+    return spare != NULL;
+}
+
+void mscclpp_ctrl_ucx_queue_release(void)
+{
+    free(spare);
+    spare = NULL;
+}
+
+mscclpp_ctrl_ucx_message_t *mscclpp_ctrl_ucx_queue_new(void)
+{
+    mscclpp_ctrl_ucx_message_t *message = malloc(sizeof(*message));
+
+    if (message == NULL) {
+        message = spare;
+        spare = NULL;
+    } else {
+        (void)mscclpp_ctrl_ucx_queue_reserve(); /* in place of one that was taken */
+    }
+    return message;
+}
+
 void mscclpp_ctrl_ucx_queue_push(mscclpp_ctrl_ucx_queue_t *queue, mscclpp_ctrl_ucx_message_t *message)
 {
     message->next = NULL;

@@ -2,6 +2,7 @@
 #ifndef MCA_COMMON_CTRL_UCX_QUEUE_H
 #define MCA_COMMON_CTRL_UCX_QUEUE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "mca/common/ctrl/ctrl.h"
@@ -26,9 +27,15 @@ typedef struct {
 } mscclpp_ctrl_ucx_queue_t;
 
 /*
- * Adds a message, and takes ownership of it; it must come from malloc. This function and the next two are not
- * thread-safe.
+ * Memory for one message, to be freed by free. Without memory, takes the one that `reserve` has set aside, so that a
+ * notice of a failure is not lost; NULL if that is in use, too. `reserve` returns false if there is none. `release`
+ * frees it. None of the functions below is thread-safe.
  */
+bool mscclpp_ctrl_ucx_queue_reserve(void);
+void mscclpp_ctrl_ucx_queue_release(void);
+mscclpp_ctrl_ucx_message_t *mscclpp_ctrl_ucx_queue_new(void);
+
+/* Adds a message, and takes ownership of it; it must come from malloc. */
 void mscclpp_ctrl_ucx_queue_push(mscclpp_ctrl_ucx_queue_t *queue, mscclpp_ctrl_ucx_message_t *message);
 
 /* Returns the oldest message, which the caller frees; NULL if there is none. */

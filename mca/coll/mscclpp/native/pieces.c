@@ -89,6 +89,9 @@ int mca_coll_mscclpp_pieces_get(const struct ompi_datatype_t *type, const mscclp
         rc = make_list(owner, &list);
         if (OMPI_SUCCESS == rc) {
             rc = ompi_attr_set_c(TYPE_ATTR, owner, &owner->d_keyhash, key, list, false);
+            if (OMPI_SUCCESS != rc) {
+                free(list);
+            }
         }
     }
     pthread_mutex_unlock(&lock);

@@ -143,10 +143,20 @@ void mca_coll_mscclpp_native_leave(mca_coll_mscclpp_module_t *module)
     __atomic_store_n(&module->in_host_call, 0, __ATOMIC_RELEASE);
 }
 
+/* Makes a call that could not be described fail on the team's other ranks, too. Returns its MPI error code. */
+static int fail_undescribed(mscclpp_team_t *team, const mca_coll_mscclpp_native_t *call)
+{
+    mscclpp_error("%s: %s call %llu: no memory for the description of its buffers", team->group.oob.label,
+                  mscclpp_coll_name(call->args.coll), (unsigned long long)call->args.call);
+    (void)mscclpp_team_fail(team, MSCCLPP_ERR_NO_MEMORY);
+    return call->rc;
+}
+
 /*
  * Serves a call on the device, with the team, which the first such call makes. True if the call is over, with its
  * result in *rc_p. False if all ranks stage the call: it is marked so, the ranks have agreed to do without a team or
- * MPI_Finalize has begun, or the team does not support the call. An error breaks the communicator.
+ * MPI_Finalize has begun, or the team does not support the call. An error breaks the communicator. A call that could
+ * not be described fails only once there is a team, by which the other ranks, which wait for this one, are told.
  */
 static bool serve_on_device(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, int *rc_p)
 {
@@ -160,6 +170,11 @@ static bool serve_on_device(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_
         return false;
     }
     if (mca_coll_mscclpp_ensure_team(module, call->buffers[0], call->buffers[1], &status)) {
+        if (OPAL_UNLIKELY(OMPI_SUCCESS != call->rc)) {
+            *rc_p = fail_undescribed(module->team, call);
+            module->team_state = MCA_COLL_MSCCLPP_TEAM_BROKEN;
+            return true;
+        }
         status = mscclpp_collective(module->team, &call->args);
         if (OPAL_LIKELY(MSCCLPP_OK == status)) {
             mca_coll_mscclpp_count_served(module, call->args.coll);
@@ -219,11 +234,6 @@ bool mca_coll_mscclpp_native_serve(mca_coll_mscclpp_module_t *module, mca_coll_m
         begin_host_call(module);
         return false;
     }
-    /* A call that cannot be described fails only here, after the decision that all ranks take together. */
-    if (OMPI_SUCCESS != call->rc) {
-        *rc_p = call->rc;
-        return true;
-    }
     return serve_on_device(module, call, rc_p);
 }
 
@@ -244,10 +254,6 @@ bool mca_coll_mscclpp_native_serve_later(mca_coll_mscclpp_module_t *module, mca_
     if (!on_device) {
         announce_host(module);
         return false;
-    }
-    if (OMPI_SUCCESS != call->rc) {
-        *rc_p = call->rc;
-        return true;
     }
     return serve_on_device(module, call, rc_p);
 }
@@ -298,8 +304,12 @@ int mca_coll_mscclpp_native_serve_again(mca_coll_mscclpp_request_t *request, mca
 
     /* A start that cannot be described is counted first, so that later starts have the same numbers on all ranks. */
     call->args.call = mca_coll_mscclpp_lane_begin(lane, mscclpp_coll_name(call->args.coll), &rc);
-    if (0 == call->args.call || OMPI_SUCCESS != rc) {
+    if (0 == call->args.call) {
         return rc;
+    }
+    if (OMPI_SUCCESS != rc) {
+        lane->broken = true;
+        return fail_undescribed(lane->team, call);
     }
     call->args.early = true;
     call->args.is_size_known = true;

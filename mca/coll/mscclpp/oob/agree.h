@@ -15,7 +15,7 @@
  * that kernels serve. The other ranks may be in a call on host memory, which has no deadline. They wait until a hurried
  * rank gives up.
  *
- * Returns an MPI error code. If this rank could not begin or has given up, the other ranks fail, too, and *late_p is the
+ * Returns an MPI error code. If this rank cannot begin or gives up, the other ranks fail, too, and *late_p is the
  * error, such as MSCCLPP_ERR_NO_MEMORY, MSCCLPP_ERR_TIMEOUT or MSCCLPP_ERR_PEER; else it is MSCCLPP_OK.
  */
 int mca_coll_mscclpp_agree(mca_coll_mscclpp_module_t *module, const char *collective, bool hurried, const uint64_t *own,
