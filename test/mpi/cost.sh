@@ -101,6 +101,13 @@ cases_counters() {
     run "counters:staged" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_algorithm stage "$bindir/test_counters" staged
     run_saying "counters:one staged" 'native: allreduce, allgather, .*; staged[a-zA-Z ]*: bcast$' 60 -n 3 \
         "${forced[@]}" --mca coll_mscclpp_bcast_algorithm stage --mca coll_mscclpp_verbose 2 "$bindir/test_basic" served
+    # Why calls are staged, in counters and in the line at the end of a communicator.
+    run_saying "counters:reasons" 'staged: 3 with an operation of the application, 20 with a type that' 60 -n 3 \
+        "${forced[@]}" --mca coll_mscclpp_verbose 2 "$bindir/test_reasons" calls
+    run "counters:reasons:stage" 60 -n 2 "${forced[@]}" --mca coll_mscclpp_algorithm stage \
+        "$bindir/test_reasons" stage
+    run "counters:reasons:mixed" 60 -n 2 "${forced[@]}" --mca coll_mscclpp_mixed_buffers 1 \
+        "$bindir/test_reasons" mixed
     [ "$MSCCLPP_TEST_DEVICE" != host ] || hidden=(--mca coll_mscclpp_twin_host_ranks '0,1,2')
     run "counters:passed" 60 -n 3 "${forced[@]}" ${hidden[@]+"${hidden[@]}"} "$bindir/test_counters" passed
 }

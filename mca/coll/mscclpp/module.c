@@ -183,8 +183,11 @@ static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator
     mca_coll_mscclpp_wait_for_watchers(module);
     mca_coll_mscclpp_module_release_team(module);
     if (0 != module->served || 0 != module->staged) {
-        mscclpp_info("%s: %llu calls served by kernels, %llu staged", mca_coll_mscclpp_comm_name(comm),
-                     (unsigned long long)module->served, (unsigned long long)module->staged);
+        char reasons[768];
+
+        mca_coll_mscclpp_describe_staged(module, reasons, sizeof(reasons));
+        mscclpp_info("%s: %llu calls served by kernels, %llu staged%s", mca_coll_mscclpp_comm_name(comm),
+                     (unsigned long long)module->served, (unsigned long long)module->staged, reasons);
     }
     if (is_spare(module)) {
         release_previous(module); /* their code may be unloaded before this spare is used again */

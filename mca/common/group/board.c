@@ -85,7 +85,8 @@ bool mscclpp_group_awaits_announcements(const mscclpp_group_t *group, uint64_t c
 
 /*
  * True if the word says that call `call` is on device buffers. A word of a later call means that some rank has left
- * this call without waiting for this rank, which is possible only on host buffers.
+ * this call without waiting for this rank, which is possible only on host buffers, or if that rank stages the call.
+ * Staging is local, so this rank may then take it for a call on host buffers.
  */
 static bool is_device_call(const mscclpp_group_t *group, uint64_t word, uint64_t call)
 {

@@ -39,7 +39,7 @@ static int call_on_host(mca_coll_mscclpp_module_t *module, const void *sendbuf, 
      * too.
      */
     __atomic_store_n(&module->in_host_call, 1, __ATOMIC_RELEASE);
-    mca_coll_mscclpp_count_passed(MCA_COLL_MSCCLPP_COUNTED_allreduce);
+    mca_coll_mscclpp_count_passed(module, MCA_COLL_MSCCLPP_COUNTED_allreduce);
     rc = call_previous(module, sendbuf, recvbuf, count, datatype, op);
     __atomic_store_n(&module->in_host_call, 0, __ATOMIC_RELEASE);
     return rc;
@@ -95,6 +95,7 @@ static bool serve_on_device(mca_coll_mscclpp_module_t *module, const void *sendb
     }
     /* Equal on all ranks, because MPI requires the same operation and the same types of elements from all of them. */
     if (MSCCLPP_DTYPE_LAST == args.dtype || MSCCLPP_OP_LAST == args.op) {
+        module->unserved = mca_coll_mscclpp_unknown(args.dtype, args.op);
         return false;
     }
     if (mca_coll_mscclpp_ensure_team(module, sendbuf, recvbuf, &status)) {
@@ -105,7 +106,11 @@ static bool serve_on_device(mca_coll_mscclpp_module_t *module, const void *sendb
             return true;
         }
         if (MSCCLPP_ERR_NOT_SUPPORTED == status) {
-            status = MSCCLPP_OK;
+            module->unserved = mca_coll_mscclpp_unknown(args.dtype, args.op);
+            if (MCA_COLL_MSCCLPP_REASON_NONE == module->unserved) {
+                module->unserved = MCA_COLL_MSCCLPP_REASON_ALGORITHM;
+            }
+            return false;
         }
     }
     if (MSCCLPP_OK != status) {
@@ -113,6 +118,7 @@ static bool serve_on_device(mca_coll_mscclpp_module_t *module, const void *sendb
         *rc_p = mca_coll_mscclpp_status_to_ompi(status);
         return true;
     }
+    module->unserved = MCA_COLL_MSCCLPP_REASON_COMMUNICATOR;
     return false;
 }
 
@@ -130,6 +136,7 @@ int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscc
     mca_coll_mscclpp_request_await(module);
     if (OPAL_UNLIKELY(!ompi_datatype_is_predefined(datatype))) {
         /* The data may lie elsewhere than the pointers. Staging examines the data, and passes host memory on. */
+        module->unserved = mca_coll_mscclpp_unknown(mca_coll_mscclpp_dtype(datatype), mca_coll_mscclpp_op(op));
         return stage_call(module, sendbuf, recvbuf, count, datatype, op);
     }
     on_device = mca_coll_mscclpp_is_device(recvbuf) || mca_coll_mscclpp_is_device(sendbuf);
@@ -154,7 +161,7 @@ static int other_iallreduce(const void *sbuf, void *rbuf, mca_coll_mscclpp_count
 {
     return mca_coll_mscclpp_state.stage_others
                ? mca_coll_mscclpp_stage_iallreduce(sbuf, rbuf, count, type, op, module->comm, request_p, &module->super)
-               : (mca_coll_mscclpp_count_passed(MCA_COLL_MSCCLPP_COUNTED_allreduce),
+               : (mca_coll_mscclpp_count_passed(module, MCA_COLL_MSCCLPP_COUNTED_allreduce),
                   module->previous.iallreduce(sbuf, rbuf, count, type, op, module->comm, request_p,
                                               module->previous.iallreduce_module));
 }
@@ -188,6 +195,22 @@ static bool is_from_application(const mca_coll_mscclpp_module_t *module, const v
            (!module->in_ompi_call && (module->comparing || mca_coll_mscclpp_check_wanted(module, caller)));
 }
 
+/* Notes why a nonblocking call is not for kernels, in case it is on device memory. */
+static void note_reason(mca_coll_mscclpp_module_t *module, struct ompi_datatype_t *type, struct ompi_op_t *op)
+{
+    module->unserved = !ompi_datatype_is_predefined(type)
+                           ? mca_coll_mscclpp_unknown(mca_coll_mscclpp_dtype(type), mca_coll_mscclpp_op(op))
+                       : mca_coll_mscclpp_state.config.mixed_buffers ? MCA_COLL_MSCCLPP_REASON_MIXED
+                                                                     : MCA_COLL_MSCCLPP_REASON_INTERNAL;
+}
+
+/* Hands over, in its turn, a nonblocking call that is not for kernels. */
+static int pass_later(mca_coll_mscclpp_request_t *request)
+{
+    note_reason(request->module, request->passed.type, request->passed.op);
+    return hand_over(request);
+}
+
 /*
  * MPI_Iallreduce. A call goes to kernels if the application made it with data of a predefined type in device memory.
  * With mixed_buffers none does, because ranks would have to agree on the kind of memory first. All other calls go to
@@ -206,9 +229,10 @@ static int start_nonblocking(const void *sbuf, void *rbuf, mca_coll_mscclpp_coun
 
     (void)comm;
     if (!on_device && mca_coll_mscclpp_request_is_idle(module)) {
+        note_reason(module, type, op);
         return other_iallreduce(sbuf, rbuf, count, type, op, module, request_p);
     }
-    request = mca_coll_mscclpp_request_new(module, on_device ? serve_later : hand_over, on_device);
+    request = mca_coll_mscclpp_request_new(module, on_device ? serve_later : pass_later, on_device);
     if (request == NULL) {
         return MPI_ERR_NO_MEM;
     }
@@ -261,13 +285,14 @@ static int make_lane(mca_coll_mscclpp_module_t *module, const void *sbuf, void *
 
     *lane_p = NULL;
     /* These values, and the next ones, are equal on all ranks. So no rank waits for an agreement that others skip. */
-    if (0 == count || !ompi_datatype_is_predefined(type) || ompi_comm_size(module->comm) > MSCCLPP_DEV_MAX_RANKS) {
+    if (0 == count || ompi_comm_size(module->comm) > MSCCLPP_DEV_MAX_RANKS) {
+        return OMPI_SUCCESS;
+    }
+    module->unserved = mca_coll_mscclpp_unknown(mca_coll_mscclpp_dtype(type), mca_coll_mscclpp_op(op));
+    if (MCA_COLL_MSCCLPP_REASON_NONE != module->unserved) {
         return OMPI_SUCCESS;
     }
     args = persistent_args(sbuf, rbuf, count, type, op);
-    if (MSCCLPP_DTYPE_LAST == args.dtype || MSCCLPP_OP_LAST == args.op) {
-        return OMPI_SUCCESS;
-    }
     return mca_coll_mscclpp_lane_make(module, buffers,
                                       mca_coll_mscclpp_is_device(sbuf) || mca_coll_mscclpp_is_device(rbuf),
                                       &largest_block, prepare_team, &args, lane_p);
@@ -294,7 +319,7 @@ static int make_persistent(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_
     if (lane == NULL) {
         return mca_coll_mscclpp_state.stage_others
                    ? mca_coll_mscclpp_stage_allreduce_init(sbuf, rbuf, count, type, op, comm, info, request_p, base)
-                   : (mca_coll_mscclpp_count_passed(MCA_COLL_MSCCLPP_COUNTED_allreduce),
+                   : (mca_coll_mscclpp_count_passed(module, MCA_COLL_MSCCLPP_COUNTED_allreduce),
                       module->previous.allreduce_init(sbuf, rbuf, count, type, op, comm, info, request_p,
                                                       module->previous.allreduce_init_module));
     }

@@ -7,6 +7,7 @@
  * alone handles them.
  */
 #include "mca/coll/mscclpp/native/define.h"
+#include "mca/coll/mscclpp/native/gate.h"
 
 /* The address of element `index` of a buffer. */
 static char *element_address(const void *buffer, ptrdiff_t index, type_t *type)
@@ -252,7 +253,7 @@ static void fill_reduction(call_t *call, const void *sbuf, void *rbuf, type_t *t
 {
     call->args.dtype = mca_coll_mscclpp_dtype(type);
     call->args.op = mca_coll_mscclpp_op(op);
-    call->staged = MSCCLPP_DTYPE_LAST == call->args.dtype || MSCCLPP_OP_LAST == call->args.op;
+    call->unserved = mca_coll_mscclpp_unknown(call->args.dtype, call->args.op);
     call->args.in_place = MPI_IN_PLACE == sbuf;
     call->args.said_in_place = call->args.in_place;
     call->args.in = MPI_IN_PLACE == sbuf ? NULL : sbuf;
@@ -326,7 +327,7 @@ static bool fill_reduce_scatter_block(call_t *call, int rank, const void *sbuf, 
 {
     fill_reduction(call, sbuf, rbuf, type, op);
     call->args.count = (uint64_t)rcount;
-    if (!call->staged &&
+    if (MCA_COLL_MSCCLPP_REASON_NONE == call->unserved &&
         mscclpp_dev_dtype_extent(call->args.dtype) != mscclpp_dev_dtype_true_extent(call->args.dtype)) {
         return fill_reduced_blocks(call, rank, same_count, &rcount);
     }
@@ -338,7 +339,7 @@ static bool fill_reduce_scatter(call_t *call, int rank, const void *sbuf, void *
                                 struct ompi_op_t *op)
 {
     fill_reduction(call, sbuf, rbuf, type, op);
-    return call->staged || fill_reduced_blocks(call, rank, count_at, &rcounts);
+    return MCA_COLL_MSCCLPP_REASON_NONE != call->unserved || fill_reduced_blocks(call, rank, count_at, &rcounts);
 }
 
 /* Describes MPI_Scan: rank r gets the combined operands of ranks 0 to r. */

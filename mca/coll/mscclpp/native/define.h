@@ -40,7 +40,7 @@ typedef struct ompi_datatype_t type_t;
         if (mca_coll_mscclpp_state.stage_others) {                                                                     \
             return mca_coll_mscclpp_stage_##name_(LIST args_, comm, &module->super);                                   \
         }                                                                                                              \
-        mca_coll_mscclpp_count_passed(MCA_COLL_MSCCLPP_COUNTED_##name_);                                               \
+        mca_coll_mscclpp_count_passed(module, MCA_COLL_MSCCLPP_COUNTED_##name_);                                       \
         return module->previous.name_(LIST args_, comm, module->previous.name_##_module);                              \
     }                                                                                                                  \
                                                                                                                        \
@@ -81,7 +81,7 @@ typedef struct ompi_datatype_t type_t;
     {                                                                                                                  \
         return mca_coll_mscclpp_state.stage_others                                                                     \
                    ? mca_coll_mscclpp_stage_i##name_(LIST args_, comm, request_p, &module->super)                      \
-                   : (mca_coll_mscclpp_count_passed(MCA_COLL_MSCCLPP_COUNTED_##name_),                                 \
+                   : (mca_coll_mscclpp_count_passed(module, MCA_COLL_MSCCLPP_COUNTED_##name_),                         \
                       module->previous.i##name_(LIST args_, comm, request_p, module->previous.i##name_##_module));     \
     }                                                                                                                  \
                                                                                                                        \
@@ -171,7 +171,7 @@ typedef struct ompi_datatype_t type_t;
         if (lane == NULL) {                                                                                            \
             return mca_coll_mscclpp_state.stage_others                                                                 \
                        ? mca_coll_mscclpp_stage_##name_##_init(LIST args_, comm, info, request_p, base)                \
-                       : (mca_coll_mscclpp_count_passed(MCA_COLL_MSCCLPP_COUNTED_##name_),                             \
+                       : (mca_coll_mscclpp_count_passed(module, MCA_COLL_MSCCLPP_COUNTED_##name_),                     \
                           module->previous.name_##_init(LIST args_, comm, info, request_p,                             \
                                                         module->previous.name_##_init_module));                        \
         }                                                                                                              \

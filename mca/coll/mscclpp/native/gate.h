@@ -5,6 +5,8 @@
 #include "mca/coll/mscclpp/oob/oob.h"
 #include "mca/coll/mscclpp/ompi/module.h"
 
+#include "device/launch/launch.h"
+
 /*
  * allreduce.c: with the parameter mixed_buffers, lets all ranks agree on the kind of memory. *on_device_p: first
  * whether this rank passes device memory, then whether any rank does. Waits for all ranks. Returns an MPI error code.
@@ -25,6 +27,16 @@ bool mca_coll_mscclpp_ensure_team(mca_coll_mscclpp_module_t *module, const void 
  */
 mscclpp_status_t mca_coll_mscclpp_make_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf,
                                             mca_coll_mscclpp_oob_port_t *port, mscclpp_team_t **team_p);
+
+/* Why kernels of this device do not combine data of this type with this operation; NONE: they do. */
+static inline mca_coll_mscclpp_reason_t mca_coll_mscclpp_unknown(mscclpp_dtype_t dtype, mscclpp_op_t op)
+{
+    if (MSCCLPP_OP_LAST == op) {
+        return MCA_COLL_MSCCLPP_REASON_OPERATION;
+    }
+    return mscclpp_dev_supports(dtype, op, mca_coll_mscclpp_state.gpu->twin) ? MCA_COLL_MSCCLPP_REASON_NONE
+                                                                             : MCA_COLL_MSCCLPP_REASON_TYPE;
+}
 
 /* Numbers a blocking call, which runs at once. */
 static inline void mca_coll_mscclpp_number_call(mca_coll_mscclpp_module_t *module)

@@ -56,6 +56,7 @@ int mca_coll_mscclpp_lane_make(mca_coll_mscclpp_module_t *module, const void *co
 
     *lane_p = NULL;
     if (module->no_lanes || mca_coll_mscclpp_state.finalizing) {
+        module->unserved = MCA_COLL_MSCCLPP_REASON_COMMUNICATOR;
         return OMPI_SUCCESS;
     }
     /* A rank without memory takes part in the agreement, too, so that no rank makes a lane. */
@@ -65,6 +66,7 @@ int mca_coll_mscclpp_lane_make(mca_coll_mscclpp_module_t *module, const void *co
     }
     rc = find_maxima(module, agreed);
     if (OMPI_SUCCESS != rc || 0 == agreed[PASSES_DEVICE] || 0 != agreed[HAS_NO_LANE]) {
+        module->unserved = MCA_COLL_MSCCLPP_REASON_REQUESTS;
         free(lane);
         return rc;
     }
@@ -73,8 +75,10 @@ int mca_coll_mscclpp_lane_make(mca_coll_mscclpp_module_t *module, const void *co
     lane->module = module;
     lane->port.number = ++module->lanes_made;
     status = mca_coll_mscclpp_make_team(module, buffers[0], buffers[1], &lane->port, &lane->team);
+    module->unserved = MCA_COLL_MSCCLPP_REASON_COMMUNICATOR;
     if (MSCCLPP_OK == status) {
         status = prepare(lane->team, context);
+        module->unserved = MCA_COLL_MSCCLPP_REASON_ALGORITHM;
     } else if (MSCCLPP_ERR_NOT_SUPPORTED == status) {
         module->no_lanes = true; /* if only `prepare` refuses, other requests may still get lanes */
     }
@@ -83,6 +87,7 @@ int mca_coll_mscclpp_lane_make(mca_coll_mscclpp_module_t *module, const void *co
         free(lane);
         return MSCCLPP_ERR_NOT_SUPPORTED == status ? OMPI_SUCCESS : mca_coll_mscclpp_status_to_ompi(status);
     }
+    module->unserved = MCA_COLL_MSCCLPP_REASON_NONE;
     lane->rung = mscclpp_team_lingered(lane->team);
     insert_lane(lane);
     *lane_p = lane;

@@ -44,7 +44,7 @@ int mca_coll_mscclpp_native_begin(mca_coll_mscclpp_native_t *call, mca_coll_mscc
     call->args.op = MSCCLPP_OP_SUM;
     call->buffers[0] = call->buffers[1] = NULL;
     call->touches = false;
-    call->staged = false;
+    call->unserved = MCA_COLL_MSCCLPP_REASON_NONE;
     call->rc = OMPI_SUCCESS;
     call->module = module;
     call->more_packs[0] = call->more_packs[1] = NULL;

@@ -26,12 +26,12 @@ typedef struct {
 typedef struct {
     mscclpp_coll_args_t args;
     mca_coll_mscclpp_module_t *module;
-    const void *buffers[2];    /* the send and the receive buffer that this rank passes; NULL: none, or MPI_IN_PLACE */
-    int ranks;                 /* number of ranks in the communicator */
-    bool touches;              /* this rank sends or receives something */
-    bool staged;               /* no kernel knows the type or the operation; equal on all ranks */
-    int rc;                    /* OMPI_SUCCESS, or the error for a call that cannot be described */
-    mscclpp_dev_block_t *send; /* this list and the next three are in `built_in` or in `allocated` */
+    const void *buffers[2]; /* the send and the receive buffer that this rank passes; NULL: none, or MPI_IN_PLACE */
+    int ranks;              /* number of ranks in the communicator */
+    bool touches;           /* this rank sends or receives something */
+    mca_coll_mscclpp_reason_t unserved; /* why no kernel serves the call; equal on all ranks. NONE: nothing is known */
+    int rc;                             /* OMPI_SUCCESS, or the error for a call that cannot be described */
+    mscclpp_dev_block_t *send;          /* this list and the next three are in `built_in` or in `allocated` */
     mscclpp_dev_block_t *recv;
     mscclpp_dev_runs_t *send_runs;
     mscclpp_dev_runs_t *recv_runs;

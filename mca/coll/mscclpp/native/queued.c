@@ -324,7 +324,7 @@ static outcome_t enqueue_described(mca_coll_mscclpp_module_t *module, const call
     mscclpp_gpu_stream_t *stream;
     mscclpp_status_t status;
 
-    if (native->staged) {
+    if (MCA_COLL_MSCCLPP_REASON_NONE != native->unserved) {
         return MCA_COLL_MSCCLPP_NOT_QUEUED;
     }
     /*
@@ -443,7 +443,8 @@ static int prepare_other(mca_coll_mscclpp_module_t *module, const call_t *call, 
         native.args.is_size_known = true; /* when the call is queued, all ranks know the largest block */
         *largest_p = native.args.largest_block;
         *can_queue_p = OMPI_SUCCESS == rc && OMPI_SUCCESS == native.rc && module->queued != NULL && on_device &&
-                       !native.staged && mscclpp_collective_can_enqueue(module->queued->team, &native.args);
+                       MCA_COLL_MSCCLPP_REASON_NONE == native.unserved &&
+                       mscclpp_collective_can_enqueue(module->queued->team, &native.args);
     }
     mca_coll_mscclpp_native_end(&native);
     return rc;

@@ -115,7 +115,7 @@ static bool decide_to_agree(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_
     if (module->undecided_calls <= AGREE_ALWAYS || 0 == module->undecided_calls % AGREE_EVERY) {
         return true;
     }
-    call->staged = true;
+    call->unserved = MCA_COLL_MSCCLPP_REASON_UNDECIDED;
     return false;
 }
 
@@ -166,7 +166,8 @@ static bool serve_on_device(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_
         *rc_p = mca_coll_mscclpp_refuse_broken(module, mscclpp_coll_name(call->args.coll));
         return true;
     }
-    if (call->staged) {
+    if (MCA_COLL_MSCCLPP_REASON_NONE != call->unserved) {
+        module->unserved = call->unserved;
         return false;
     }
     if (mca_coll_mscclpp_ensure_team(module, call->buffers[0], call->buffers[1], &status)) {
@@ -182,10 +183,12 @@ static bool serve_on_device(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_
             return true;
         }
         if (MSCCLPP_ERR_NOT_SUPPORTED == status) {
+            module->unserved = MCA_COLL_MSCCLPP_REASON_ALGORITHM;
             return false;
         }
     }
     if (MSCCLPP_OK == status) {
+        module->unserved = MCA_COLL_MSCCLPP_REASON_COMMUNICATOR;
         return false;
     }
     module->team_state = MCA_COLL_MSCCLPP_TEAM_BROKEN;
@@ -208,6 +211,21 @@ static bool decide_on_device(mca_coll_mscclpp_module_t *module, const mca_coll_m
                                       : follow_peers(module);
 }
 
+/*
+ * Serves a call that no kernel knows, which all ranks see alike: each stages it if it passes device memory, whatever
+ * the others pass. There is nothing to decide together, because staging is local. True if the communicator is broken,
+ * and so the call is over, with its error in *rc_p.
+ */
+static bool leave_to_staging(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_native_t *call, int *rc_p)
+{
+    if (MCA_COLL_MSCCLPP_TEAM_BROKEN == module->team_state && passes_device(call)) {
+        *rc_p = mca_coll_mscclpp_refuse_broken(module, mscclpp_coll_name(call->args.coll));
+        return true;
+    }
+    module->unserved = call->unserved;
+    return false;
+}
+
 bool mca_coll_mscclpp_native_serve(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, int *rc_p)
 {
     bool on_device;
@@ -215,6 +233,9 @@ bool mca_coll_mscclpp_native_serve(mca_coll_mscclpp_module_t *module, mca_coll_m
     mca_coll_mscclpp_request_await(module);
     mca_coll_mscclpp_number_call(module);
     call->args.call = module->current_call;
+    if (MCA_COLL_MSCCLPP_REASON_NONE != call->unserved) {
+        return leave_to_staging(module, call, rc_p);
+    }
     if (decide_to_agree(module, call)) {
         on_device = passes_device(call);
         *rc_p = agree_on_exchange(module, call, &on_device);
@@ -231,6 +252,7 @@ bool mca_coll_mscclpp_native_serve(mca_coll_mscclpp_module_t *module, mca_coll_m
         on_device = decide_on_device(module, call);
     }
     if (OPAL_LIKELY(!on_device)) {
+        module->unserved = MCA_COLL_MSCCLPP_REASON_MIXED; /* if this rank passes device memory nevertheless */
         begin_host_call(module);
         return false;
     }
@@ -243,6 +265,9 @@ bool mca_coll_mscclpp_native_serve_later(mca_coll_mscclpp_module_t *module, mca_
 
     call->args.call = module->current_call;
     call->args.early = true;
+    if (MCA_COLL_MSCCLPP_REASON_NONE != call->unserved) {
+        return leave_to_staging(module, call, rc_p);
+    }
     if (decide_to_agree(module, call)) {
         *rc_p = agree_on_exchange(module, call, &on_device);
         if (OMPI_SUCCESS != *rc_p) {
@@ -252,6 +277,7 @@ bool mca_coll_mscclpp_native_serve_later(mca_coll_mscclpp_module_t *module, mca_
         on_device = decide_on_device(module, call);
     }
     if (!on_device) {
+        module->unserved = MCA_COLL_MSCCLPP_REASON_MIXED; /* if this rank passes device memory nevertheless */
         announce_host(module);
         return false;
     }
@@ -288,7 +314,8 @@ int mca_coll_mscclpp_native_make_lane(mca_coll_mscclpp_module_t *module, mca_col
                                       mca_coll_mscclpp_lane_t **lane_p)
 {
     *lane_p = NULL;
-    if (call->staged) {
+    if (MCA_COLL_MSCCLPP_REASON_NONE != call->unserved) {
+        module->unserved = call->unserved;
         return OMPI_SUCCESS;
     }
     call->args.early = true;

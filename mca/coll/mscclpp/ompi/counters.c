@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "mca/common/base/log.h"
+
 #include "opal/mca/base/mca_base_pvar.h"
 
 /* The size of a plan's name in MPI's tool interface, including the terminating zero. */
@@ -33,6 +35,16 @@ static const char *const collectives[MCA_COLL_MSCCLPP_COUNTED_LAST] = {
 #undef NAME
 };
 
+/* The reasons as the variables' names and descriptions word them. */
+static const struct {
+    const char *name;
+    const char *words;
+} reasons[MCA_COLL_MSCCLPP_REASON_LAST] = {
+#define REASON(id_, name_, words_) [MCA_COLL_MSCCLPP_REASON_##id_] = {#name_, words_},
+    MCA_COLL_MSCCLPP_REASONS(REASON)
+#undef REASON
+};
+
 /* The counter of each collective of the host library. MSCCLPP_COLL_LAST stands for all-reduce. */
 static const mca_coll_mscclpp_counted_t counted_as[MSCCLPP_COLL_LAST + 1] = {
 #define AS(id_, name_, pattern_) [MSCCLPP_COLL_##id_] = MCA_COLL_MSCCLPP_COUNTED_##name_,
@@ -49,6 +61,7 @@ static pthread_mutex_t plan_lock = PTHREAD_MUTEX_INITIALIZER;
 /* The values of the counters, which are atomic. */
 static unsigned long long served_calls;
 static unsigned long long staged_calls;
+static unsigned long long staged_for[MCA_COLL_MSCCLPP_REASON_LAST];
 static unsigned long long rung_calls;
 static unsigned long long planned_calls;
 static unsigned long long calls[MCA_COLL_MSCCLPP_COUNTED_LAST][WAYS];
@@ -124,6 +137,12 @@ void mca_coll_mscclpp_register_counters(void)
                   "Name of the execution plan that served this process's last collective call on device buffers; empty "
                   "if none did",
                   plan_length, read_plan);
+    for (int i = MCA_COLL_MSCCLPP_REASON_NONE + 1; i < MCA_COLL_MSCCLPP_REASON_LAST; ++i) {
+        (void)snprintf(name, sizeof(name), "staged_%s", reasons[i].name);
+        (void)snprintf(description, sizeof(description), "Collective calls of this process that were staged: those %s",
+                       reasons[i].words);
+        register_counter(name, description, &staged_for[i]);
+    }
     for (int i = 0; i < MCA_COLL_MSCCLPP_COUNTED_LAST; ++i) {
         for (int way = 0; way < WAYS; ++way) {
             (void)snprintf(name, sizeof(name), "%s_%s", collectives[i], ways[way].name);
@@ -197,15 +216,54 @@ uint64_t mca_coll_mscclpp_served_calls(void)
     return __atomic_load_n(&served_calls, __ATOMIC_RELAXED);
 }
 
-void mca_coll_mscclpp_count_staged(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_counted_t counted)
+/* The reason for a call for which none was noted. */
+static mca_coll_mscclpp_reason_t usual_reason(const mca_coll_mscclpp_module_t *module)
 {
-    __atomic_fetch_add(&module->staged, 1, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&staged_calls, 1, __ATOMIC_RELAXED);
-    add_to_count(counted, STAGED, 1);
-    forget_plan();
+    return OMPI_COMM_IS_INTER(module->comm)                       ? MCA_COLL_MSCCLPP_REASON_INTER
+           : ompi_comm_size(module->comm) > MSCCLPP_DEV_MAX_RANKS ? MCA_COLL_MSCCLPP_REASON_RANKS
+           : mca_coll_mscclpp_state.config.mixed_buffers          ? MCA_COLL_MSCCLPP_REASON_MIXED
+                                                                  : MCA_COLL_MSCCLPP_REASON_OTHER;
 }
 
-void mca_coll_mscclpp_count_passed(mca_coll_mscclpp_counted_t counted)
+mca_coll_mscclpp_reason_t mca_coll_mscclpp_take_reason(mca_coll_mscclpp_module_t *module)
 {
+    const mca_coll_mscclpp_reason_t reason = module->unserved;
+
+    module->unserved = MCA_COLL_MSCCLPP_REASON_NONE;
+    return MCA_COLL_MSCCLPP_REASON_NONE == reason ? usual_reason(module) : reason;
+}
+
+void mca_coll_mscclpp_count_staged(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_counted_t counted,
+                                   mca_coll_mscclpp_reason_t reason)
+{
+    __atomic_fetch_add(&module->staged, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&module->staged_for[reason], 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&staged_calls, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&staged_for[reason], 1, __ATOMIC_RELAXED);
+    add_to_count(counted, STAGED, 1);
+    forget_plan();
+    mscclpp_debug("%s: %s staged: %s", mca_coll_mscclpp_comm_name(module->comm),
+                  counted < MCA_COLL_MSCCLPP_COUNTED_LAST ? collectives[counted] : "reduce_local",
+                  reasons[reason].words);
+}
+
+void mca_coll_mscclpp_describe_staged(const mca_coll_mscclpp_module_t *module, char *text, size_t size)
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (int i = 0; i < MCA_COLL_MSCCLPP_REASON_LAST && used < size; ++i) {
+        const uint64_t count = __atomic_load_n(&module->staged_for[i], __ATOMIC_RELAXED);
+
+        if (0 != count) {
+            used += (size_t)snprintf(text + used, size - used, "%s%llu %s", 0 == used ? ": " : ", ",
+                                     (unsigned long long)count, reasons[i].words);
+        }
+    }
+}
+
+void mca_coll_mscclpp_count_passed(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_counted_t counted)
+{
+    module->unserved = MCA_COLL_MSCCLPP_REASON_NONE;
     add_to_count(counted, PASSED, 1);
 }

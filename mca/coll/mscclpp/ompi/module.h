@@ -100,6 +100,32 @@
     X(ibarrier)                                                                                                        \
     X(barrier_init)
 
+/*
+ * Why a call is staged. X(id, name, words): the counter coll_mscclpp_staged_<name> counts such calls, and the words
+ * go on from "calls".
+ */
+#define MCA_COLL_MSCCLPP_REASONS(X)                                                                                    \
+    X(INTER, inter, "on an inter-communicator")                                                                        \
+    X(OPERATION, operation, "with an operation of the application")                                                    \
+    X(TYPE, type, "with a type that kernels cannot combine")                                                           \
+    X(LOCAL, local, "by MPI_Reduce_local")                                                                             \
+    X(INTERNAL, internal, "made by Open MPI itself")                                                                   \
+    X(COMMUNICATOR, communicator, "on a communicator that kernels do not serve")                                       \
+    X(ALGORITHM, algorithm, "without an algorithm that can serve them")                                                \
+    X(RANKS, ranks, "nonblocking or persistent on more ranks than a node may have")                                    \
+    X(MIXED, mixed, "where ranks may pass different kinds of memory")                                                  \
+    X(REQUESTS, requests, "of a persistent request without memory of its own")                                         \
+    X(UNDECIDED, undecided, "before ranks had agreed on the kind of memory")                                           \
+    X(OTHER, other, "for another reason")
+
+typedef enum {
+    MCA_COLL_MSCCLPP_REASON_NONE, /* nothing is known that prevents kernels */
+#define MCA_COLL_MSCCLPP_REASON(id_, name_, words_) MCA_COLL_MSCCLPP_REASON_##id_,
+    MCA_COLL_MSCCLPP_REASONS(MCA_COLL_MSCCLPP_REASON)
+#undef MCA_COLL_MSCCLPP_REASON
+        MCA_COLL_MSCCLPP_REASON_LAST
+} mca_coll_mscclpp_reason_t;
+
 /* The functions that were in the communicator's table before this module, and their modules, which are retained. */
 typedef struct {
 #define MCA_COLL_MSCCLPP_PREVIOUS(name_)                                                                               \
@@ -196,6 +222,8 @@ typedef struct mca_coll_mscclpp_module_t {
     uint64_t served;       /* device calls served by kernels or copy engines */
     uint64_t rung;         /* number of the team's calls without a launch that have been counted */
     uint64_t staged;       /* calls of any collective staged through host memory */
+    uint64_t staged_for[MCA_COLL_MSCCLPP_REASON_LAST]; /* the same calls, by reason */
+    mca_coll_mscclpp_reason_t unserved; /* why the call at hand is not served; NONE: not known, or no such call */
 } mca_coll_mscclpp_module_t;
 
 OBJ_CLASS_DECLARATION(mca_coll_mscclpp_module_t);
@@ -278,8 +306,9 @@ typedef enum {
 } mca_coll_mscclpp_counted_t;
 
 /*
- * counters.c: performance variables coll_mscclpp_served, _staged, _rung, _planned and _plan, and for each collective
- * coll_mscclpp_<collective>_kernels, _engines, _plans, _rung, _staged and _passed.
+ * counters.c: performance variables coll_mscclpp_served, _staged, _rung, _planned and _plan, for each reason
+ * coll_mscclpp_staged_<reason>, and for each collective coll_mscclpp_<collective>_kernels, _engines, _plans, _rung,
+ * _staged and _passed.
  */
 void mca_coll_mscclpp_register_counters(void);
 void mca_coll_mscclpp_count_anew(mca_coll_mscclpp_module_t *module); /* restarts counting, because the team may have
@@ -296,9 +325,18 @@ void mca_coll_mscclpp_count_queued(mscclpp_coll_t coll, const mscclpp_team_t *te
 /* Counts a plan that the program has run by its name. */
 void mca_coll_mscclpp_count_named(const mscclpp_team_t *team);
 uint64_t mca_coll_mscclpp_served_calls(void); /* number of calls that kernels have served in this process */
-void mca_coll_mscclpp_count_staged(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_counted_t counted);
-void mca_coll_mscclpp_count_passed(mca_coll_mscclpp_counted_t counted); /* counts a call that was left to the
-                                                                           previous component */
+
+/*
+ * Who finds that kernels do not serve a call notes why in module->unserved. Each such call is then either passed on, or
+ * staged: `take_reason` yields the reason and forgets it, and `count_staged` counts the call.
+ */
+mca_coll_mscclpp_reason_t mca_coll_mscclpp_take_reason(mca_coll_mscclpp_module_t *module);
+void mca_coll_mscclpp_count_staged(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_counted_t counted,
+                                   mca_coll_mscclpp_reason_t reason);
+/* Writes the reasons of a communicator's staged calls, with the number of calls, into `text`. */
+void mca_coll_mscclpp_describe_staged(const mca_coll_mscclpp_module_t *module, char *text, size_t size);
+/* Counts a call that was left to the previous component, and forgets the reason. */
+void mca_coll_mscclpp_count_passed(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_counted_t counted);
 
 /* convert.c: the kernels' type or operation. MSCCLPP_DTYPE_LAST or MSCCLPP_OP_LAST: they know none like it. */
 mscclpp_dtype_t mca_coll_mscclpp_dtype(const struct ompi_datatype_t *datatype);

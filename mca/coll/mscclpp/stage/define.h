@@ -105,9 +105,10 @@
         describe_##name_(&call, STAGE_LIST args_, comm);                                                               \
         call.counted = MCA_COLL_MSCCLPP_COUNTED_##name_;                                                               \
         if (!mca_coll_mscclpp_stage_needed(&call)) {                                                                   \
-            mca_coll_mscclpp_count_passed(call.counted);                                                               \
+            mca_coll_mscclpp_count_passed(module, call.counted);                                                       \
             return STAGE_PREVIOUS(name_, STAGE_LIST args_, comm);                                                      \
         }                                                                                                              \
+        call.reason = mca_coll_mscclpp_take_reason(module);                                                            \
         rc = mca_coll_mscclpp_stage_begin(&stage, &call, module);                                                      \
         if (OMPI_SUCCESS != rc) {                                                                                      \
             return rc;                                                                                                 \
@@ -127,9 +128,10 @@
         describe_##name_(&call, STAGE_LIST args_, comm);                                                               \
         call.counted = MCA_COLL_MSCCLPP_COUNTED_##name_;                                                               \
         if (!mca_coll_mscclpp_stage_needed(&call)) {                                                                   \
-            mca_coll_mscclpp_count_passed(call.counted);                                                               \
+            mca_coll_mscclpp_count_passed(module, call.counted);                                                       \
             return STAGE_PREVIOUS(i##name_, STAGE_LIST args_, comm, request);                                          \
         }                                                                                                              \
+        call.reason = mca_coll_mscclpp_take_reason(module);                                                            \
         rc = mca_coll_mscclpp_stage_request_new(&call, module, comm, false, &outer);                                   \
         if (OMPI_SUCCESS != rc) {                                                                                      \
             return rc;                                                                                                 \
@@ -150,9 +152,10 @@
         describe_##name_(&call, STAGE_LIST args_, comm);                                                               \
         call.counted = MCA_COLL_MSCCLPP_COUNTED_##name_;                                                               \
         if (!mca_coll_mscclpp_stage_needed(&call)) {                                                                   \
-            mca_coll_mscclpp_count_passed(call.counted);                                                               \
+            mca_coll_mscclpp_count_passed(module, call.counted);                                                       \
             return STAGE_PREVIOUS(name_##_init, STAGE_LIST args_, comm, info, request);                                \
         }                                                                                                              \
+        call.reason = mca_coll_mscclpp_take_reason(module);                                                            \
         rc = mca_coll_mscclpp_stage_request_new(&call, module, comm, true, &outer);                                    \
         if (OMPI_SUCCESS != rc) {                                                                                      \
             return rc;                                                                                                 \

@@ -156,7 +156,7 @@ static int start_requests(size_t count, ompi_request_t **outers)
         outers[index]->req_state = OMPI_REQUEST_ACTIVE;
         rc = mca_coll_mscclpp_stage_copy_in(&request->stage);
         if (OMPI_SUCCESS == rc) {
-            mca_coll_mscclpp_count_staged(request->module, request->counted);
+            mca_coll_mscclpp_count_staged(request->module, request->counted, request->reason);
             /* An inner request that has nothing to communicate has no start function and is always complete. */
             rc = inner->req_start == NULL ? OMPI_SUCCESS : inner->req_start(1, &request->inner);
         }
@@ -244,6 +244,7 @@ int mca_coll_mscclpp_stage_request_new(const mca_coll_mscclpp_stage_call_t *call
     if (persistent) {
         request->module = module;
         request->counted = call->counted;
+        request->reason = call->reason;
         OBJ_RETAIN(module);
     } else {
         outer->req_state = OMPI_REQUEST_ACTIVE;
@@ -251,7 +252,7 @@ int mca_coll_mscclpp_stage_request_new(const mca_coll_mscclpp_stage_call_t *call
         if (OMPI_SUCCESS != rc) {
             goto err_stage;
         }
-        mca_coll_mscclpp_count_staged(module, call->counted);
+        mca_coll_mscclpp_count_staged(module, call->counted, call->reason);
     }
     hold_communicator(request); /* last, so that no failure in here has to drop the reference */
     *request_p = request;

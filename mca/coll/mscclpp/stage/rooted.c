@@ -205,7 +205,10 @@ static int reduce_local(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t c
                         struct ompi_op_t *op, mca_coll_base_module_t *base)
 {
     mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;
-    call_t call = {.send = {.address = sbuf}, .recv = {.address = rbuf}, .counted = MCA_COLL_MSCCLPP_COUNTED_LAST};
+    call_t call = {.send = {.address = sbuf},
+                   .recv = {.address = rbuf},
+                   .counted = MCA_COLL_MSCCLPP_COUNTED_LAST,
+                   .reason = MCA_COLL_MSCCLPP_REASON_LOCAL};
     mca_coll_mscclpp_stage_t stage;
     int rc;
 

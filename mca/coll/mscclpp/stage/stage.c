@@ -384,7 +384,7 @@ int mca_coll_mscclpp_stage_begin(mca_coll_mscclpp_stage_t *stage, const mca_coll
         mca_coll_mscclpp_stage_release(stage);
         return rc;
     }
-    mca_coll_mscclpp_count_staged(module, call->counted);
+    mca_coll_mscclpp_count_staged(module, call->counted, call->reason);
     return OMPI_SUCCESS;
 }
 

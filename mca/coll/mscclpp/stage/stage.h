@@ -54,6 +54,7 @@ typedef struct {
     mca_coll_mscclpp_stage_argument_t send;
     mca_coll_mscclpp_stage_argument_t recv;
     mca_coll_mscclpp_counted_t counted; /* the counter of such calls */
+    mca_coll_mscclpp_reason_t reason;   /* why the call is staged */
 } mca_coll_mscclpp_stage_call_t;
 
 /*
@@ -231,6 +232,7 @@ typedef struct mca_coll_mscclpp_stage_request_t {
     ompi_request_t *inner;
     mca_coll_mscclpp_module_t *module;  /* retained if the operation is persistent; else NULL */
     mca_coll_mscclpp_counted_t counted; /* what the starts of a persistent operation are counted as */
+    mca_coll_mscclpp_reason_t reason;   /* why they are staged */
     struct mca_coll_mscclpp_stage_request_t *next;
     bool copying; /* the inner request has ended and the copy back is under way */
     int polls;    /* how often the copy back has been asked for its end */
