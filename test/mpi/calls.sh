@@ -49,6 +49,9 @@ cases_requests() {
         run "request:threads:$n" 240 -n "$n" --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_request" \
             --threads
     done
+    for n in 2 3; do
+        run "request:hidden:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_hidden"
+    done
     run "request:packets" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_oneshot_max 2k \
         --mca coll_mscclpp_twophase_max 16k "$bindir/test_request"
     run "request:renewal" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_oneshot_max 2k \
@@ -74,6 +77,8 @@ cases_requests() {
     [ "$MSCCLPP_TEST_DEVICE" = host ] || return 0
     run "persistent:alone" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_twin_threads 2 --mca coll_mscclpp_twin_blocks 2 \
         "$bindir/test_persistent"
+    run "request:hidden:alone" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_twin_threads 2 \
+        --mca coll_mscclpp_twin_blocks 2 "$bindir/test_hidden"
     run "request:alone" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_twin_threads 2 --mca coll_mscclpp_twin_blocks 2 \
         "$bindir/test_request"
     run "request:alone:linger" 240 -n 2 "${forced[@]}" --mca coll_mscclpp_twin_threads 2 --mca coll_mscclpp_linger on \

@@ -116,6 +116,70 @@ static void test_threads(void)
     }
 }
 
+/* A fiber that a thread apart may continue in a part of its way. */
+typedef struct {
+    mscclpp_fiber_t *fiber;
+    bool may_continue;
+    int steps;
+    bool was_apart; /* between open and close */
+    bool is_apart;  /* after close */
+} open_walk_t;
+
+static bool may_continue(const void *context)
+{
+    return ((const open_walk_t *)context)->may_continue;
+}
+
+static void walk_open(void *argument)
+{
+    open_walk_t *self = argument;
+
+    mscclpp_fiber_open(may_continue, self);
+    (void)mscclpp_fiber_yield();
+    self->was_apart = mscclpp_fiber_is_apart();
+    ++self->steps;
+    mscclpp_fiber_close();
+    self->is_apart = mscclpp_fiber_is_apart();
+    ++self->steps;
+}
+
+/* What a thread apart does. */
+static void *continue_apart(void *argument)
+{
+    open_walk_t *self = argument;
+
+    CHECK(mscclpp_fiber_is_open(self->fiber));
+    CHECK(!mscclpp_fiber_resume_apart(self->fiber));
+    CHECK_EQ(self->steps, 0);
+    self->may_continue = true;
+    CHECK(mscclpp_fiber_resume_apart(self->fiber));
+    CHECK_EQ(self->steps, 1);
+    CHECK(!mscclpp_fiber_is_open(self->fiber));
+    return NULL;
+}
+
+static void test_apart(void)
+{
+    open_walk_t self = {.steps = 0};
+    pthread_t thread;
+
+    self.fiber = mscclpp_fiber_create(walk_open, &self);
+    CHECK(!mscclpp_fiber_is_open(self.fiber));
+    CHECK(!mscclpp_fiber_resume(self.fiber));
+    CHECK_EQ(pthread_create(&thread, NULL, continue_apart, &self), 0);
+    pthread_join(thread, NULL);
+    CHECK(self.was_apart);
+    CHECK(mscclpp_fiber_resume(self.fiber));
+    CHECK_EQ(self.steps, 2);
+    CHECK(!self.is_apart);
+    /* A thread of the usual kind may be the one that continues an open fiber. */
+    self = (open_walk_t){.fiber = mscclpp_fiber_create(walk_open, &self)};
+    CHECK(!mscclpp_fiber_resume(self.fiber));
+    CHECK(mscclpp_fiber_resume(self.fiber));
+    CHECK(!self.was_apart);
+    CHECK_EQ(self.steps, 2);
+}
+
 int main(void)
 {
     unit_begin();
@@ -124,6 +188,7 @@ int main(void)
     test_many();
     test_many(); /* on stacks that have been used */
     test_threads();
+    test_apart();
     CHECK(!mscclpp_fiber_inside());
     mscclpp_fiber_drain();
     return unit_end();

@@ -63,6 +63,9 @@ struct mscclpp_fiber {
     char *stack;
     bool begun;    /* the stack is in use, perhaps only by run_functions, which waits for its next function */
     bool ended;    /* the function has returned */
+    bool is_apart; /* a thread apart has continued the fiber last */
+    bool (*may_continue)(const void *context); /* NULL: the fiber is not open */
+    const void *context;
     place_t inner; /* where the fiber continues */
     place_t outer; /* where the thread that runs it continues */
 #if defined(FIBER_TSAN)
@@ -244,6 +247,7 @@ mscclpp_fiber_t *mscclpp_fiber_create(void (*run)(void *argument), void *argumen
     fiber->run = run;
     fiber->argument = argument;
     fiber->ended = false;
+    fiber->may_continue = NULL;
     return fiber;
 }
 
@@ -255,6 +259,7 @@ bool mscclpp_fiber_resume(mscclpp_fiber_t *fiber)
 {
     bool is_kept;
 
+    fiber->is_apart = false;
     set_current(fiber);
     if (fiber->begun) {
         switch_to_fiber(fiber, NULL);
@@ -293,6 +298,54 @@ bool mscclpp_fiber_yield(void)
 bool mscclpp_fiber_inside(void)
 {
     return get_current() != NULL;
+}
+
+void mscclpp_fiber_open(bool (*may_continue)(const void *context), const void *context)
+{
+    mscclpp_fiber_t *fiber = get_current();
+
+    if (fiber != NULL) {
+        fiber->may_continue = may_continue;
+        fiber->context = context;
+    }
+}
+
+void mscclpp_fiber_close(void)
+{
+    mscclpp_fiber_t *fiber = get_current();
+
+    if (fiber == NULL) {
+        return;
+    }
+    fiber->may_continue = NULL;
+    while (fiber->is_apart) {
+        switch_to_thread(fiber);
+    }
+}
+
+bool mscclpp_fiber_is_apart(void)
+{
+    const mscclpp_fiber_t *fiber = get_current();
+
+    return fiber != NULL && fiber->is_apart;
+}
+
+bool mscclpp_fiber_is_open(const mscclpp_fiber_t *fiber)
+{
+    return fiber->may_continue != NULL;
+}
+
+/* The fiber cannot end here: mscclpp_fiber_close, which it has not reached yet, returns only in other threads. */
+bool mscclpp_fiber_resume_apart(mscclpp_fiber_t *fiber)
+{
+    if (!fiber->may_continue(fiber->context)) {
+        return false;
+    }
+    fiber->is_apart = true;
+    set_current(fiber);
+    switch_to_fiber(fiber, NULL);
+    set_current(NULL);
+    return true;
 }
 
 /* Frees the fibers that are kept. All of them have ended; others are left alone. */

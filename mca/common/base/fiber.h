@@ -32,6 +32,24 @@ bool mscclpp_fiber_yield(void);
 /* True if the caller is in a fiber. */
 bool mscclpp_fiber_inside(void);
 
+/*
+ * Some threads may not do all that a fiber does: here they are called threads apart. A fiber that is open may be
+ * continued by such a thread whenever may_continue(context) is true; any thread may call that. The fiber is open from
+ * mscclpp_fiber_open to mscclpp_fiber_close, and in between must do nothing that a thread apart may not. `close`
+ * returns once a thread of the usual kind continues the fiber. Outside a fiber both do nothing.
+ */
+void mscclpp_fiber_open(bool (*may_continue)(const void *context), const void *context);
+void mscclpp_fiber_close(void);
+
+/* True if the caller is in a fiber that a thread apart has continued. */
+bool mscclpp_fiber_is_apart(void);
+
+/* True if this fiber, which does not run, is open. */
+bool mscclpp_fiber_is_open(const mscclpp_fiber_t *fiber);
+
+/* For threads apart: runs an open fiber until it yields, if it may continue. False if it may not. */
+bool mscclpp_fiber_resume_apart(mscclpp_fiber_t *fiber);
+
 /* Frees the stacks that are kept for later fibers. */
 void mscclpp_fiber_drain(void);
 

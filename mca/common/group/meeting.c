@@ -6,6 +6,12 @@
 #include "mca/common/base/log.h"
 #include "mca/common/group/group.h"
 
+/*
+ * The size, in bytes, of the smallest message whose early kernel a thread apart may launch. For a smaller one, waking
+ * that thread would take longer than the call.
+ */
+#define APART_MIN ((uint64_t)1 << 20)
+
 /* While a rank waits for a slot: nanoseconds between two tries, and the most tries of one attempt. */
 #define RETRY_PAUSE_NS 20000
 #define RETRIES 32
@@ -204,6 +210,20 @@ static mscclpp_status_t await_arrivals(mscclpp_group_t *group, uint64_t bytes, c
     return status;
 }
 
+/* True if all ranks of the node have come to the meeting that this rank is in. */
+static bool have_all_arrived(const void *context)
+{
+    const mscclpp_group_t *group = context;
+    int rank;
+
+    for (rank = 0; rank < group->size; ++rank) {
+        if (mscclpp_board_load(&group->board[rank].arrived) < 2 * group->arrivals) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /*
  * Pledges the slot, meets the other ranks, and only without granted pledges competes for slots (take_slots). After a
  * failure before the pledges are redeemed, gives up its own.
@@ -222,6 +242,9 @@ mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool
     /* Pledges are decided on by a word that only the ranks of one node share. */
     pledged = needs_slot && !group->spans && mscclpp_admission_pledge(group->admission, decision, group->arrivals);
     mscclpp_board_store(word, 2 * group->arrivals + (pledged || !needs_slot));
+    if (early && !group->spans && bytes >= APART_MIN) {
+        mscclpp_fiber_open(have_all_arrived, group);
+    }
     status = await_arrivals(group, bytes, word, all_nodes);
     all_ready = status == MSCCLPP_OK && all_have_slots(group, word);
     if (all_ready && !group->spans && (early || group->threads)) {
@@ -239,6 +262,9 @@ mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool
      * thread or call, which itself waits for the slot. On several nodes, ranks always vote on slots, because a node
      * whose ranks all have what they need does not know of the others.
      */
+    if (!all_ready) {
+        mscclpp_fiber_close();
+    }
     if (status == MSCCLPP_OK && (group->spans ? all_nodes : !all_ready)) {
         status = take_slots(group, bytes, needs_slot);
     }
@@ -247,6 +273,7 @@ mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool
 
 void mscclpp_group_give_slot(mscclpp_group_t *group)
 {
+    mscclpp_fiber_close();
     if (group->has_slot) {
         mscclpp_admission_give_slot(group->admission);
         group->has_slot = false;

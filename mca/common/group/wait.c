@@ -411,6 +411,9 @@ mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait)
     double now;
 
     mscclpp_group_progress(group);
+    if (mscclpp_fiber_is_apart()) {
+        return MSCCLPP_OK; /* the checks below are for threads that may call the embedding runtime */
+    }
     if (++wait->turns % (group->on_twin ? TWIN_CLOCK_TURNS : CLOCK_TURNS) != 0 && !in_fiber) {
         return MSCCLPP_OK;
     }

@@ -5,6 +5,7 @@
 
 #include "mca/common/algo/coll.h"
 #include "mca/common/algo/select.h"
+#include "mca/common/base/fiber.h"
 #include "mca/common/base/log.h"
 #include "mca/common/task/by_plan.h"
 #include "mca/common/team/grow.h"
@@ -296,6 +297,8 @@ static mscclpp_status_t launch(task_t *task)
                   launch.kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE_LL128 ? ", LL128" : "");
     if (task->choice.algo->engines) {
         mscclpp_status_t status = MSCCLPP_OK;
+
+        mscclpp_fiber_close(); /* engines meet again, which takes the embedding runtime's progress */
 
         if (task->in_stand_in != NULL || task->out_stand_in != NULL) {
             status = mscclpp_runner_await_stream(&task->team->runner); /* engines have streams of their own */

@@ -1,7 +1,9 @@
 #include "mca/coll/mscclpp/native/request.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 
+#include "mca/coll/mscclpp/native/starter.h"
 #include "mca/common/base/log.h"
 
 /*
@@ -15,8 +17,9 @@ static bool is_ready; /* mca_coll_mscclpp_request_init has succeeded */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static mca_coll_mscclpp_queue_t *active_queues; /* the queues that hold calls */
 
-/* Held by the one thread that runs calls. It guards the list of requests that other components complete. */
-static atomic_flag busy = ATOMIC_FLAG_INIT;
+/* Which thread has the turn to run calls. The turn guards the list of requests that other components complete. */
+enum { NOBODY, THREAD_OF_MPI, STARTER };
+static atomic_int turn = NOBODY;
 static mca_coll_mscclpp_request_t *handed_over;
 
 static atomic_int under_way; /* number of requests that are queued, run, or have been handed over */
@@ -91,6 +94,81 @@ static void run_call(void *argument)
     request->result = request->serve(request);
 }
 
+/* Takes the turn to run calls, for `thread`. False if another thread has it. */
+static bool take_turn(int thread)
+{
+    int expected = NOBODY;
+
+    return atomic_compare_exchange_strong_explicit(&turn, &expected, thread, memory_order_acquire,
+                                                   memory_order_relaxed);
+}
+
+/* Takes the turn for a thread of MPI. False if another thread has it, or the code that resumed the caller's fiber. */
+static bool begin_turn(void)
+{
+    return !mscclpp_fiber_inside() && take_turn(THREAD_OF_MPI);
+}
+
+/* Does the same for a new call. Waits for the starter, which never has the turn for long. */
+static bool begin_turn_of_start(void)
+{
+    bool has_turn = begin_turn();
+
+    while (!has_turn && !mscclpp_fiber_inside() && THREAD_OF_MPI != atomic_load_explicit(&turn, memory_order_relaxed)) {
+        sched_yield();
+        has_turn = begin_turn();
+    }
+    return has_turn;
+}
+
+/* Gives the turn to run calls back. */
+static void end_turn(void)
+{
+    atomic_store_explicit(&turn, NOBODY, memory_order_release);
+}
+
+/* The queue after `queue`, or the first one for NULL. A queue leaves the list only while calls of it are run. */
+static mca_coll_mscclpp_queue_t *next_of(const mca_coll_mscclpp_queue_t *queue)
+{
+    mca_coll_mscclpp_queue_t *next;
+
+    pthread_mutex_lock(&lock);
+    next = queue == NULL ? active_queues : queue->next;
+    pthread_mutex_unlock(&lock);
+    return next;
+}
+
+/*
+ * Continues the calls whose kernels may start although no thread is in MPI: the starter's look (starter.h). Each queue
+ * has at most one such call, the oldest.
+ */
+static mca_coll_mscclpp_starter_look_t look_for_open_calls(void)
+{
+    mca_coll_mscclpp_starter_look_t found = MCA_COLL_MSCCLPP_STARTER_IDLE;
+    mca_coll_mscclpp_queue_t *queue;
+
+    if (0 == atomic_load_explicit(&under_way, memory_order_relaxed)) {
+        return MCA_COLL_MSCCLPP_STARTER_IDLE;
+    }
+    if (!take_turn(STARTER)) {
+        return MCA_COLL_MSCCLPP_STARTER_WAITING; /* a thread of MPI runs calls, and may leave one open */
+    }
+    for (queue = next_of(NULL); queue != NULL; queue = next_of(queue)) {
+        const mca_coll_mscclpp_request_t *request = first_of(queue);
+
+        if (request->fiber == NULL || !mscclpp_fiber_is_open(request->fiber)) {
+            continue;
+        }
+        if (mscclpp_fiber_resume_apart(request->fiber)) {
+            found = MCA_COLL_MSCCLPP_STARTER_BUSY;
+        } else if (MCA_COLL_MSCCLPP_STARTER_IDLE == found) {
+            found = MCA_COLL_MSCCLPP_STARTER_WAITING;
+        }
+    }
+    end_turn();
+    return found;
+}
+
 /*
  * Runs a call until it waits or ends. True if it waits. False if it is over, with its result set; without memory for a
  * fiber, that is MPI_ERR_NO_MEM.
@@ -104,7 +182,14 @@ static bool resume_call(mca_coll_mscclpp_request_t *request)
         request->result = MPI_ERR_NO_MEM;
         return false;
     }
-    return !mscclpp_fiber_resume(request->fiber);
+    if (mscclpp_fiber_resume(request->fiber)) {
+        return false;
+    }
+    if (mscclpp_fiber_is_open(request->fiber) && !request->told_starter) {
+        request->told_starter = true;
+        mca_coll_mscclpp_starter_wake(look_for_open_calls);
+    }
+    return true;
 }
 
 /*
@@ -151,29 +236,6 @@ static int advance_handed_over(void)
     return completed;
 }
 
-/* Takes the turn to run calls. False if another thread has it, or the code that resumed the fiber of the caller. */
-static bool begin_turn(void)
-{
-    return !mscclpp_fiber_inside() && !atomic_flag_test_and_set_explicit(&busy, memory_order_acquire);
-}
-
-/* Gives the turn to run calls back. */
-static void end_turn(void)
-{
-    atomic_flag_clear_explicit(&busy, memory_order_release);
-}
-
-/* The queue after `queue`, or the first one for NULL. A queue leaves the list only while calls of it are run. */
-static mca_coll_mscclpp_queue_t *next_of(const mca_coll_mscclpp_queue_t *queue)
-{
-    mca_coll_mscclpp_queue_t *next;
-
-    pthread_mutex_lock(&lock);
-    next = queue == NULL ? active_queues : queue->next;
-    pthread_mutex_unlock(&lock);
-    return next;
-}
-
 /* Advances all queues: the callback of opal_progress. Returns how many requests were completed. */
 static int progress(void)
 {
@@ -207,8 +269,9 @@ static void begin_request(mca_coll_mscclpp_request_t *request)
 
     request->fiber = NULL;
     request->inner = NULL;
+    request->told_starter = false;
     append_request(request);
-    if (begin_turn()) {
+    if (begin_turn_of_start()) {
         (void)advance_queue(queue);
         end_turn();
     }
@@ -350,6 +413,7 @@ void mca_coll_mscclpp_request_fini(void)
         return;
     }
     is_ready = false;
+    mca_coll_mscclpp_starter_fini();
     (void)opal_progress_unregister(progress);
     OBJ_DESTRUCT(&requests);
     mscclpp_fiber_drain();

@@ -1,0 +1,160 @@
+#include "mca/coll/mscclpp/native/starter.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/prctl.h>
+
+#include "mca/common/base/clock.h"
+#include "mca/common/base/log.h"
+
+/*
+ * The thread spins for SPIN_SECONDS after it has been woken or has continued a call. Then it naps each time for 1 /
+ * NAP_PART of the time since then, at most NAP_MAX seconds. So a kernel starts late only by a small part of the time
+ * that its rank has waited for the others.
+ */
+#define SPIN_SECONDS 200e-6
+#define NAP_PART 16
+#define NAP_MAX 1e-3
+
+#define NS_PER_SECOND 1000000000
+
+/* The slack of a nap, in nanoseconds; by default Linux adds 50 microseconds. */
+#define NAP_SLACK_NS 1000
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed; /* with the monotonic clock */
+static pthread_t thread;
+static bool has_thread;
+static bool closing;
+static atomic_bool was_made;  /* the thread has been made, or cannot be: nobody tries again */
+static atomic_bool is_asleep; /* the thread waits to be woken */
+static atomic_uint wakings;   /* how often it was to be woken */
+static mca_coll_mscclpp_starter_look_t (*look_for_calls)(void);
+
+/* Naps after `idle_seconds` without a call to continue. Call with the lock held. */
+static void nap(double idle_seconds)
+{
+    const double pause = idle_seconds / NAP_PART < NAP_MAX ? idle_seconds / NAP_PART : NAP_MAX;
+    struct timespec deadline;
+
+    clock_gettime(CLOCK_MONOTONIC, &deadline);
+    deadline.tv_nsec += (long)(pause * NS_PER_SECOND);
+    deadline.tv_sec += deadline.tv_nsec / NS_PER_SECOND;
+    deadline.tv_nsec %= NS_PER_SECOND;
+    (void)pthread_cond_timedwait(&changed, &lock, &deadline);
+}
+
+/*
+ * Sleeps until the thread is woken. `seen`: the number of wakings before the last look. Whoever wakes the thread counts
+ * that first and asks then whether it sleeps, and here it is the other way around. So no waking is lost. Call with the
+ * lock held.
+ */
+static void sleep_since(unsigned seen)
+{
+    atomic_store(&is_asleep, true);
+    while (!closing && atomic_load(&wakings) == seen) {
+        (void)pthread_cond_wait(&changed, &lock);
+    }
+    atomic_store(&is_asleep, false);
+}
+
+/* The thread's function. */
+static void *run(void *unused)
+{
+    double active_at = mscclpp_now();
+    unsigned seen = 0;
+
+    (void)unused;
+    (void)pthread_setname_np(pthread_self(), "mscclpp-starter");
+    (void)prctl(PR_SET_TIMERSLACK, NAP_SLACK_NS);
+    pthread_mutex_lock(&lock);
+    while (!closing) {
+        const unsigned before = atomic_load(&wakings);
+        mca_coll_mscclpp_starter_look_t found;
+        double now;
+
+        pthread_mutex_unlock(&lock);
+        found = look_for_calls();
+        now = mscclpp_now();
+        if (MCA_COLL_MSCCLPP_STARTER_BUSY == found || before != seen) {
+            active_at = now;
+        }
+        seen = before;
+        if (now - active_at < SPIN_SECONDS) {
+            sched_yield();
+            pthread_mutex_lock(&lock);
+            continue;
+        }
+        pthread_mutex_lock(&lock);
+        if (MCA_COLL_MSCCLPP_STARTER_IDLE == found) {
+            sleep_since(seen);
+        } else if (!closing) {
+            nap(now - active_at);
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return NULL;
+}
+
+/* Makes the thread, with all signals blocked: the application's signals are not for it. Call with the lock held. */
+static void make_thread(void)
+{
+    pthread_condattr_t attributes;
+    sigset_t all_signals, mask_before;
+    int error;
+
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    closing = false;
+    sigfillset(&all_signals);
+    error = pthread_sigmask(SIG_SETMASK, &all_signals, &mask_before);
+    if (0 == error) {
+        error = pthread_create(&thread, NULL, run, NULL);
+        (void)pthread_sigmask(SIG_SETMASK, &mask_before, NULL);
+    }
+    has_thread = 0 == error;
+    if (0 != error) {
+        errno = error;
+        mscclpp_info("no thread that starts the kernels of nonblocking calls (%m): they start in MPI calls only");
+        pthread_cond_destroy(&changed);
+    }
+}
+
+void mca_coll_mscclpp_starter_wake(mca_coll_mscclpp_starter_look_t (*look)(void))
+{
+    atomic_fetch_add(&wakings, 1);
+    if (atomic_load(&was_made) && !atomic_load(&is_asleep)) {
+        return;
+    }
+    pthread_mutex_lock(&lock);
+    if (has_thread) {
+        pthread_cond_signal(&changed);
+    } else if (!atomic_load(&was_made)) {
+        look_for_calls = look;
+        make_thread();
+        atomic_store(&was_made, true);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void mca_coll_mscclpp_starter_fini(void)
+{
+    pthread_mutex_lock(&lock);
+    if (!has_thread) {
+        pthread_mutex_unlock(&lock);
+        return;
+    }
+    closing = true;
+    pthread_cond_signal(&changed);
+    pthread_mutex_unlock(&lock);
+    (void)pthread_join(thread, NULL);
+    has_thread = false;
+    atomic_store(&was_made, false);
+    pthread_cond_destroy(&changed);
+}

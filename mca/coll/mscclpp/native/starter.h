@@ -1,0 +1,25 @@
+/*
+ * The starter: a thread that starts the kernels of nonblocking calls once all ranks have come to them, also while this
+ * rank makes no MPI call. It must not call MPI, which may serve one thread only. So it continues a call only where the
+ * call's fiber is open (mca/common/base/fiber.h).
+ */
+#ifndef MCA_COLL_MSCCLPP_NATIVE_STARTER_H
+#define MCA_COLL_MSCCLPP_NATIVE_STARTER_H
+
+typedef enum {
+    MCA_COLL_MSCCLPP_STARTER_IDLE,    /* no call is for the starter */
+    MCA_COLL_MSCCLPP_STARTER_WAITING, /* there are such calls, and ranks are missing */
+    MCA_COLL_MSCCLPP_STARTER_BUSY     /* a call was continued */
+} mca_coll_mscclpp_starter_look_t;
+
+/*
+ * Makes the starter look for calls by calling `look`, until it finds none; makes the thread first if there is none.
+ * Costs little while the thread is awake. `look` never changes. Call this after a fiber has been left open. If no
+ * thread can be made, that is logged, and MPI's progress starts the kernels.
+ */
+void mca_coll_mscclpp_starter_wake(mca_coll_mscclpp_starter_look_t (*look)(void));
+
+/* Ends the thread. No call is under way. */
+void mca_coll_mscclpp_starter_fini(void);
+
+#endif
