@@ -175,10 +175,11 @@ typedef struct {
 struct mscclpp_algo {
     const char *name; /* the value of the parameter `algorithm` that forces it */
     const char *description;
-    bool maps_buffers; /* the kernel accesses the user buffers of all ranks, so these must be mapped; where one
-                          cannot be, `fallback` runs */
-    bool spans_nodes;  /* for ranks on several nodes only; where this algorithm cannot run, `fallback` runs */
-    bool engines;      /* copy engines move the data (mca/common/engine/engine.h); where they cannot, `fallback` runs */
+    bool maps_buffers;  /* the kernel accesses the user buffers of all ranks, so these must be mapped; where one
+                           cannot be, `fallback` runs */
+    bool sends_packets; /* between nodes: data travel as packets, not as tiles with signals */
+    bool spans_nodes;   /* for ranks on several nodes only; where this algorithm cannot run, `fallback` runs */
+    bool engines; /* copy engines move the data (mca/common/engine/engine.h); where they cannot, `fallback` runs */
     const mscclpp_algo_t *fallback;
     uint32_t pattern; /* for ranks on several nodes: mscclpp_dev_nodes_pattern_t */
 

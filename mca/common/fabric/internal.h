@@ -152,13 +152,40 @@ mscclpp_status_t mscclpp_fabric_equip(mscclpp_fabric_t *fabric);
 /* fabric/equip.c: frees both, as far as they are there. */
 void mscclpp_fabric_unequip(mscclpp_fabric_t *fabric);
 
+/* What an owner tells one of another node: the key of its area, and the address of its end of the connection. */
+typedef struct {
+    uint32_t key_length; /* 0: its area cannot be reached */
+    uint32_t address_length;
+    unsigned char bytes[MSCCLPP_TRANSPORT_KEY_MAX + MSCCLPP_TRANSPORT_ADDRESS_MAX]; /* the key, then the address */
+} mscclpp_fabric_card_t;
+
+/* The nodes that are to be connected with. Arrays of `count` entries. */
+typedef struct {
+    int *nodes;
+    int *peers; /* the owners there, as ranks of the communicator */
+    int count;
+    size_t *lengths; /* bytes of the cards in `sent` */
+    mscclpp_fabric_card_t *sent;
+    mscclpp_fabric_card_t *received;
+} mscclpp_fabric_partners_t;
+
 /*
- * fabric/link.c: connects this rank with the nodes of such links that it is not connected with yet. Collective over all
- * ranks, each with its status so far in `own_status`. Returns an error only if the exchange itself fails; *vote_p tells
- * whether all ranks succeeded. All links are destroyed with the transport.
+ * fabric/link.c: connects this rank with the nodes of such links that it is not connected with yet, in two steps.
+ * Between them the ranks vote, because a rank that has failed may not know its partners, which would wait for it.
+ *
+ * link_open finds the partners, and makes this rank's ends of the connections. The caller frees the partners, also
+ * after an error. link_join, if all ranks have succeeded, exchanges and connects, and votes. It is collective over all
+ * ranks. It returns an error only if the exchange itself fails; *vote_p tells whether all ranks succeeded. All links
+ * are destroyed with the transport.
  */
-mscclpp_status_t mscclpp_fabric_link(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links,
-                                     mscclpp_status_t own_status, mscclpp_vote_t *vote_p);
+mscclpp_status_t mscclpp_fabric_link_open(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links,
+                                          mscclpp_fabric_partners_t *partners);
+mscclpp_status_t mscclpp_fabric_link_join(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links,
+                                          const mscclpp_fabric_partners_t *partners, mscclpp_vote_t *vote_p);
+void mscclpp_fabric_free_partners(mscclpp_fabric_partners_t *partners);
+
+/* Both steps, with the vote between them; else as link_join. */
+mscclpp_status_t mscclpp_fabric_link(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links, mscclpp_vote_t *vote_p);
 
 /* Returns the kind of links that an all-reduce uses. */
 mscclpp_fabric_links_t mscclpp_fabric_links_of(const mscclpp_algo_t *algo);

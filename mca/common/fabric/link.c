@@ -11,23 +11,6 @@
 #include "mca/common/oob/pairs.h"
 #include "mca/common/oob/vote.h"
 
-/* What an owner tells one of another node: the key of its area, and the address of its end of the connection. */
-typedef struct {
-    uint32_t key_length; /* 0: its area cannot be reached */
-    uint32_t address_length;
-    unsigned char bytes[MSCCLPP_TRANSPORT_KEY_MAX + MSCCLPP_TRANSPORT_ADDRESS_MAX]; /* the key, then the address */
-} card_t;
-
-/* The nodes that one call of mscclpp_fabric_link connects with. Arrays of `count` entries. */
-typedef struct {
-    int *nodes;
-    int *peers; /* the owners there, as ranks of the communicator */
-    int count;
-    size_t *lengths; /* bytes of the cards in `sent` */
-    card_t *sent;
-    card_t *received;
-} partners_t;
-
 /*
  * True if this node exchanges with `node` in rounds with this radix, in either direction: `node` is ahead or behind by
  * one of the distances j * radix^i of device/lib/nodes_rounds.h. The radix is 2 or more.
@@ -85,21 +68,22 @@ static bool needs_link(const mscclpp_fabric_t *fabric, mscclpp_fabric_links_t li
                                            : is_in_rounds(fabric, links, (uint32_t)node);
 }
 
-/* Frees what find_partners has allocated; also what is left of it after an error. */
-static void free_partners(partners_t *partners)
+/* Frees what find_partners has allocated; also what is left of it after an error. May be called again. */
+void mscclpp_fabric_free_partners(mscclpp_fabric_partners_t *partners)
 {
     free(partners->nodes);
     free(partners->lengths);
     free(partners->sent);
+    memset(partners, 0, sizeof(*partners));
 }
 
 /*
  * Lists the nodes that are to be connected, and allocates the zeroed cards. A rank that owns no shard connects with
  * none. If this rank lists another, that one lists this rank, too: links go both ways, and all ranks link the same
- * kinds in the same order. The caller calls free_partners, also after an error, which is logged.
+ * kinds in the same order. The caller calls mscclpp_fabric_free_partners, also after an error, which is logged.
  */
 static mscclpp_status_t find_partners(const mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links,
-                                      partners_t *partners)
+                                      mscclpp_fabric_partners_t *partners)
 {
     size_t count = 0;
     int node;
@@ -131,7 +115,7 @@ static mscclpp_status_t find_partners(const mscclpp_fabric_t *fabric, mscclpp_fa
  * at once. Ends that were made before an error are destroyed with the transport, as are those that the next functions
  * connect.
  */
-static mscclpp_status_t open_ends(mscclpp_fabric_t *fabric, partners_t *partners)
+static mscclpp_status_t open_ends(mscclpp_fabric_t *fabric, mscclpp_fabric_partners_t *partners)
 {
     const mscclpp_transport_ops_t *ops = fabric->ops;
     mscclpp_status_t status = MSCCLPP_OK;
@@ -140,7 +124,7 @@ static mscclpp_status_t open_ends(mscclpp_fabric_t *fabric, partners_t *partners
     for (i = 0; i < partners->count && status == MSCCLPP_OK; ++i) {
         mscclpp_fabric_node_t *node = &fabric->node[partners->nodes[i]];
         size_t key_length = MSCCLPP_TRANSPORT_KEY_MAX, address_length = MSCCLPP_TRANSPORT_ADDRESS_MAX;
-        card_t *card = &partners->sent[i];
+        mscclpp_fabric_card_t *card = &partners->sent[i];
 
         status = ops->conn_create(fabric->transport, partners->peers[i], &node->conn);
         if (status == MSCCLPP_OK) {
@@ -152,7 +136,7 @@ static mscclpp_status_t open_ends(mscclpp_fabric_t *fabric, partners_t *partners
         if (status == MSCCLPP_OK) {
             card->key_length = (uint32_t)key_length;
             card->address_length = (uint32_t)address_length;
-            partners->lengths[i] = offsetof(card_t, bytes) + key_length + address_length;
+            partners->lengths[i] = offsetof(mscclpp_fabric_card_t, bytes) + key_length + address_length;
         }
     }
     return status;
@@ -203,7 +187,7 @@ static mscclpp_status_t create_channels(mscclpp_fabric_t *fabric, uint32_t node)
  * other processes, so their lengths are checked before use. Returns MSCCLPP_ERR_PEER if one does not fit, as the zeroed
  * card of a peer that has sent none. After an error, ends and channels that were made go with the transport.
  */
-static mscclpp_status_t connect_ends(mscclpp_fabric_t *fabric, const partners_t *partners)
+static mscclpp_status_t connect_ends(mscclpp_fabric_t *fabric, const mscclpp_fabric_partners_t *partners)
 {
     const mscclpp_transport_ops_t *ops = fabric->ops;
     mscclpp_status_t status = partners->count > 0 ? mscclpp_runner_take_stream(fabric->runner) : MSCCLPP_OK;
@@ -211,7 +195,7 @@ static mscclpp_status_t connect_ends(mscclpp_fabric_t *fabric, const partners_t 
 
     for (i = 0; i < partners->count && status == MSCCLPP_OK; ++i) {
         mscclpp_fabric_node_t *node = &fabric->node[partners->nodes[i]];
-        const card_t *card = &partners->received[i];
+        const mscclpp_fabric_card_t *card = &partners->received[i];
 
         if (card->key_length == 0 || card->key_length > MSCCLPP_TRANSPORT_KEY_MAX ||
             card->address_length > MSCCLPP_TRANSPORT_ADDRESS_MAX) {
@@ -234,32 +218,24 @@ static bool has_links(const mscclpp_fabric_t *fabric, mscclpp_fabric_links_t lin
     return ((fabric->linked >> MSCCLPP_FABRIC_ALL | fabric->linked >> links) & 1) != 0;
 }
 
-mscclpp_status_t mscclpp_fabric_link(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links,
-                                     mscclpp_status_t own_status, mscclpp_vote_t *vote_p)
+mscclpp_status_t mscclpp_fabric_link_open(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links,
+                                          mscclpp_fabric_partners_t *partners)
+{
+    const mscclpp_status_t status = find_partners(fabric, links, partners);
+
+    return status == MSCCLPP_OK ? open_ends(fabric, partners) : status;
+}
+
+mscclpp_status_t mscclpp_fabric_link_join(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links,
+                                          const mscclpp_fabric_partners_t *partners, mscclpp_vote_t *vote_p)
 {
     const mscclpp_oob_t *oob = &fabric->group->oob;
-    mscclpp_status_t status;
-    partners_t partners;
+    mscclpp_status_t status, own_status;
 
-    memset(&partners, 0, sizeof(partners));
-    if (own_status == MSCCLPP_OK) {
-        own_status = find_partners(fabric, links, &partners);
-    }
-    if (own_status == MSCCLPP_OK) {
-        own_status = open_ends(fabric, &partners);
-    }
-    /*
-     * The first vote comes before the exchange, because a rank that has failed may not know its partners, which would
-     * wait for it. After the second one, all ranks know whether all are connected.
-     */
+    own_status = mscclpp_oob_exchange(oob, partners->peers, partners->count, partners->sent, partners->lengths,
+                                      partners->received, sizeof(mscclpp_fabric_card_t));
+    own_status = own_status == MSCCLPP_OK ? connect_ends(fabric, partners) : own_status;
     status = mscclpp_vote(oob, own_status, vote_p);
-    if (status == MSCCLPP_OK && vote_p->culprit < 0) {
-        own_status = mscclpp_oob_exchange(oob, partners.peers, partners.count, partners.sent, partners.lengths,
-                                          partners.received, sizeof(card_t));
-        own_status = own_status == MSCCLPP_OK ? connect_ends(fabric, &partners) : own_status;
-        status = mscclpp_vote(oob, own_status, vote_p);
-    }
-    free_partners(&partners);
     if (status == MSCCLPP_OK && vote_p->culprit < 0) {
         fabric->linked |= (uint64_t)1 << links;
         if (links == MSCCLPP_FABRIC_ALL) {
@@ -268,6 +244,19 @@ mscclpp_status_t mscclpp_fabric_link(mscclpp_fabric_t *fabric, mscclpp_fabric_li
             mscclpp_fabric_hide_memory(&fabric->area);
         }
     }
+    return status;
+}
+
+mscclpp_status_t mscclpp_fabric_link(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links, mscclpp_vote_t *vote_p)
+{
+    mscclpp_fabric_partners_t partners;
+    const mscclpp_status_t own_status = mscclpp_fabric_link_open(fabric, links, &partners);
+    mscclpp_status_t status = mscclpp_vote(&fabric->group->oob, own_status, vote_p);
+
+    if (status == MSCCLPP_OK && vote_p->culprit < 0) {
+        status = mscclpp_fabric_link_join(fabric, links, &partners, vote_p);
+    }
+    mscclpp_fabric_free_partners(&partners);
     return status;
 }
 
@@ -300,7 +289,7 @@ mscclpp_status_t mscclpp_fabric_link_for_call(mscclpp_fabric_t *fabric, mscclpp_
     if (mscclpp_linger_end(fabric->runner) != MSCCLPP_OK) {
         return MSCCLPP_ERR_DEVICE;
     }
-    status = mscclpp_fabric_link(fabric, links, MSCCLPP_OK, &vote);
+    status = mscclpp_fabric_link(fabric, links, &vote);
     if (status == MSCCLPP_OK && vote.culprit >= 0) {
         mscclpp_log(vote.culprit == fabric->group->oob.rank ? MSCCLPP_LOG_ERROR : MSCCLPP_LOG_INFO,
                     "%s: rank %d: connections to other nodes: %s", fabric->label, vote.culprit,

@@ -9,6 +9,9 @@
 #include "mca/common/base/log.h"
 #include "mca/common/oob/vote.h"
 
+/* What a rank must have before transports are tried, for messages. */
+#define WHAT_IS_NEEDED "control messages, or memory to join nodes"
+
 /* The alignment of slots in bytes, unless they are smaller. */
 #define SLOT_ALIGN ((uint64_t)256)
 
@@ -98,64 +101,21 @@ static void report_failure(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob, c
         fabric->lacks_descriptors || (vote->status == MSCCLPP_ERR_NO_DESCRIPTORS && vote->culprit == oob->rank);
 }
 
+/* Returns the number of the first transport from `next` on that the settings allow, or that of all transports. */
+static int find_allowed(const mscclpp_config_t *config, const mscclpp_nodes_t *nodes, int next)
+{
+    while (next < mscclpp_transport_count &&
+           !mscclpp_transport_may_take(mscclpp_transports[next], config, nodes->one_host)) {
+        ++next;
+    }
+    return next;
+}
+
 /* True if the user asks for one transport, or for a kind of memory that not all transports support. */
 static bool user_asks_for_transport(const mscclpp_fabric_t *fabric)
 {
     return (strcmp(fabric->config.transport, "auto") != 0 && strcmp(fabric->config.transport, "network") != 0) ||
            strcmp(fabric->config.exchange_memory, "auto") != 0;
-}
-
-/*
- * Opens the first transport, from number *next_p on, that all ranks can use, and sets *next_p to the number after it.
- * Collective. All ranks vote on each transport, also those that own no shard and open none, and also on a
- * transport that the settings exclude. So all go through the list in step. Returns MSCCLPP_ERR_NOT_SUPPORTED on all
- * ranks, after a message, if there is none, or the error of the exchange; in that case fabric->transport may still be
- * open.
- */
-static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, int *next_p)
-{
-    static bool has_warned;
-    const mscclpp_oob_t *oob = &fabric->group->oob;
-    mscclpp_vote_t vote;
-    bool warns;
-
-    while (*next_p < mscclpp_transport_count) {
-        const mscclpp_transport_ops_t *ops = mscclpp_transports[(*next_p)++];
-        mscclpp_status_t status = MSCCLPP_ERR_NOT_SUPPORTED;
-
-        if (mscclpp_transport_may_take(ops, &fabric->config, fabric->nodes.one_host) &&
-            !(ops->calls_driver && fabric->group->threads)) {
-            status = fabric->is_owner ? open_transport(fabric, ops) : MSCCLPP_OK;
-        }
-        status = mscclpp_vote_with(oob, status, fabric->has_packets || !fabric->is_owner, &vote);
-        if (status != MSCCLPP_OK) {
-            return status;
-        }
-        report_failure(fabric, oob, &vote, ops);
-        if (vote.culprit < 0) {
-            fabric->ops = ops;
-            fabric->has_packets = vote.all;
-            mscclpp_log(oob->rank == 0 ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_DEBUG,
-                        "%s: inter-node transport %s: %d nodes of %d to %d ranks, partial results in %s memory",
-                        oob->label, ops->name, fabric->nodes.count, fabric->nodes.shards,
-                        oob->size - (fabric->nodes.count - 1) * fabric->nodes.shards,
-                        fabric->tokens.on_device ? "device" : "pinned host");
-            return MSCCLPP_OK;
-        }
-        mscclpp_fabric_close_transport(fabric);
-    }
-    if (fabric->lacks_descriptors) {
-        mscclpp_warn("%s: rank %d: a transport between nodes: %s: device buffers are staged", oob->label, oob->rank,
-                     mscclpp_status_string(MSCCLPP_ERR_NO_DESCRIPTORS));
-    }
-    /* If the user has asked for it by name, warn, but only once per process. */
-    warns =
-        user_asks_for_transport(fabric) && oob->rank == 0 && !__atomic_exchange_n(&has_warned, true, __ATOMIC_RELAXED);
-    mscclpp_log(warns ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
-                "%s: no inter-node transport that all ranks have (coll_mscclpp_transport is %s, "
-                "coll_mscclpp_exchange_memory %s): device buffers are staged; coll_mscclpp_verbose 2 says why",
-                oob->label, fabric->config.transport, fabric->config.exchange_memory);
-    return MSCCLPP_ERR_NOT_SUPPORTED;
 }
 
 /*
@@ -170,6 +130,95 @@ static mscclpp_status_t prepare(mscclpp_fabric_t *fabric)
         status = fabric->ops->region_create(fabric->transport, fabric->area.host, fabric->area_size, &fabric->region);
     }
     return status == MSCCLPP_OK ? mscclpp_fabric_equip(fabric) : status;
+}
+
+/*
+ * The links that the set-up makes: few nodes are all connected with one another, many nodes only with those of their
+ * lists of steps, which the set-up itself uses. Others follow at the first call that needs them.
+ */
+static mscclpp_fabric_links_t first_links(const mscclpp_fabric_t *fabric)
+{
+    return fabric->nodes.count <= (int)MSCCLPP_DEV_NODES_MAPPED ? MSCCLPP_FABRIC_ALL : MSCCLPP_FABRIC_STEPS;
+}
+
+/*
+ * Opens a transport on this rank, and makes its ends of the first links. Ranks that own no shard open none. The lists
+ * by rank (places) do not depend on the transport, so they are made once.
+ */
+static mscclpp_status_t open_own_ends(mscclpp_fabric_t *fabric, const mscclpp_transport_ops_t *ops,
+                                      mscclpp_fabric_partners_t *partners)
+{
+    mscclpp_status_t status = ops->calls_driver && fabric->group->threads ? MSCCLPP_ERR_NOT_SUPPORTED : MSCCLPP_OK;
+
+    if (status == MSCCLPP_OK && fabric->is_owner) {
+        status = open_transport(fabric, ops);
+    }
+    if (status == MSCCLPP_OK && fabric->places == NULL) {
+        status = mscclpp_fabric_open_places(fabric);
+    }
+    if (status == MSCCLPP_OK && fabric->is_owner) {
+        status = prepare(fabric);
+    }
+    return status == MSCCLPP_OK ? mscclpp_fabric_link_open(fabric, first_links(fabric), partners) : status;
+}
+
+/*
+ * Opens the first transport, from number *next_p on, that all ranks can use, and makes their ends of the first links.
+ * Sets *next_p to the number after it. Collective: all ranks vote on each transport that the settings allow, which are
+ * equal on all of them, also those that own no shard. A rank whose `own_status` is an error gives up in the first vote.
+ * Returns MSCCLPP_ERR_NOT_SUPPORTED on all ranks, after a message, if there is no transport, or the error of the
+ * exchange; in that case fabric->transport may still be open. The caller frees the partners.
+ */
+static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, mscclpp_status_t own_status, int *next_p,
+                                         mscclpp_fabric_partners_t *partners)
+{
+    static bool has_warned;
+    const mscclpp_oob_t *oob = &fabric->group->oob;
+    mscclpp_vote_t vote;
+    bool warns;
+
+    while ((*next_p = find_allowed(&fabric->config, &fabric->nodes, *next_p)) < mscclpp_transport_count) {
+        const mscclpp_transport_ops_t *ops = mscclpp_transports[(*next_p)++];
+        mscclpp_status_t status;
+
+        if (own_status == MSCCLPP_OK) {
+            status = open_own_ends(fabric, ops, partners);
+            status = mscclpp_vote_with(oob, status, fabric->has_packets || !fabric->is_owner, &vote);
+        } else {
+            status = mscclpp_vote_give_up(oob, own_status, &vote);
+        }
+        if (status == MSCCLPP_OK && !vote.none_gave_up) {
+            status = mscclpp_vote_outcome(oob, NULL, &vote, WHAT_IS_NEEDED);
+        }
+        if (status != MSCCLPP_OK) {
+            return status;
+        }
+        report_failure(fabric, oob, &vote, ops);
+        if (vote.culprit < 0) {
+            fabric->ops = ops;
+            fabric->has_packets = vote.all;
+            mscclpp_log(oob->rank == 0 ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_DEBUG,
+                        "%s: inter-node transport %s: %d nodes of %d to %d ranks, partial results in %s memory",
+                        oob->label, ops->name, fabric->nodes.count, fabric->nodes.shards,
+                        oob->size - (fabric->nodes.count - 1) * fabric->nodes.shards,
+                        fabric->tokens.on_device ? "device" : "pinned host");
+            return MSCCLPP_OK;
+        }
+        mscclpp_fabric_free_partners(partners);
+        mscclpp_fabric_close_transport(fabric);
+    }
+    if (fabric->lacks_descriptors) {
+        mscclpp_warn("%s: rank %d: a transport between nodes: %s: device buffers are staged", oob->label, oob->rank,
+                     mscclpp_status_string(MSCCLPP_ERR_NO_DESCRIPTORS));
+    }
+    /* If the user has asked for it by name, warn, but only once per process. */
+    warns =
+        user_asks_for_transport(fabric) && oob->rank == 0 && !__atomic_exchange_n(&has_warned, true, __ATOMIC_RELAXED);
+    mscclpp_log(warns ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
+                "%s: no inter-node transport that all ranks have (coll_mscclpp_transport is %s, "
+                "coll_mscclpp_exchange_memory %s): device buffers are staged; coll_mscclpp_verbose 2 says why",
+                oob->label, fabric->config.transport, fabric->config.exchange_memory);
+    return MSCCLPP_ERR_NOT_SUPPORTED;
 }
 
 /*
@@ -213,22 +262,20 @@ static void choose_stores(mscclpp_fabric_t *fabric, bool is_info)
 }
 
 /*
- * Connects the nodes over the transport that was chosen: few nodes all with one another, many nodes only with those of
- * their lists of steps, which the set-up itself uses. Others follow at the first call that needs them. Without packets
- * all are connected at once, too. A rank that has failed votes in mscclpp_fabric_link all the same. Returns
- * MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if a rank fails; then another transport may be tried. Any other error is one
- * of the exchange. The lists by rank (places) do not depend on the transport, so they are made once.
+ * Connects the nodes over the transport that was chosen, those of the first links; without packets all of them, since
+ * other algorithms than those of the first links serve then. Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if a rank
+ * fails; then another transport may be tried. Any other error is one of the exchange.
  */
-static mscclpp_status_t connect_nodes(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob)
+static mscclpp_status_t connect_nodes(mscclpp_fabric_t *fabric, const mscclpp_fabric_partners_t *partners)
 {
-    const bool links_all = fabric->nodes.count <= (int)MSCCLPP_DEV_NODES_MAPPED || !fabric->has_packets;
-    mscclpp_status_t status = fabric->places == NULL ? mscclpp_fabric_open_places(fabric) : MSCCLPP_OK;
+    const mscclpp_oob_t *oob = &fabric->group->oob;
+    const mscclpp_fabric_links_t links = first_links(fabric);
     mscclpp_vote_t vote;
+    mscclpp_status_t status = mscclpp_fabric_link_join(fabric, links, partners, &vote);
 
-    if (status == MSCCLPP_OK && fabric->is_owner) {
-        status = prepare(fabric);
+    if (status == MSCCLPP_OK && vote.culprit < 0 && !fabric->has_packets && links != MSCCLPP_FABRIC_ALL) {
+        status = mscclpp_fabric_link(fabric, MSCCLPP_FABRIC_ALL, &vote);
     }
-    status = mscclpp_fabric_link(fabric, links_all ? MSCCLPP_FABRIC_ALL : MSCCLPP_FABRIC_STEPS, status, &vote);
     if (status == MSCCLPP_OK && vote.culprit >= 0) {
         report_failure(fabric, oob, &vote, fabric->ops);
         status = MSCCLPP_ERR_NOT_SUPPORTED;
@@ -241,21 +288,25 @@ static mscclpp_status_t connect_nodes(mscclpp_fabric_t *fabric, const mscclpp_oo
 
 /*
  * Chooses a transport and connects the nodes. If ranks cannot reach one another, tries the next transport. Collective,
- * with the same result on all ranks.
+ * with the same result on all ranks; `own_status` is whether this rank can go on.
  */
-static mscclpp_status_t open_and_connect(mscclpp_fabric_t *fabric)
+static mscclpp_status_t open_and_connect(mscclpp_fabric_t *fabric, mscclpp_status_t own_status)
 {
+    mscclpp_fabric_partners_t partners;
     mscclpp_status_t status;
     int next = 0;
 
-    while ((status = choose_transport(fabric, &next)) == MSCCLPP_OK) {
-        status = connect_nodes(fabric, &fabric->group->oob);
+    memset(&partners, 0, sizeof(partners));
+    while ((status = choose_transport(fabric, own_status, &next, &partners)) == MSCCLPP_OK) {
+        status = connect_nodes(fabric, &partners);
         if (status != MSCCLPP_ERR_NOT_SUPPORTED) {
             break;
         }
+        mscclpp_fabric_free_partners(&partners);
         mscclpp_info("%s: transport %s does not connect all nodes; others are tried", fabric->label, fabric->ops->name);
         mscclpp_fabric_close_transport(fabric);
     }
+    mscclpp_fabric_free_partners(&partners);
     return status;
 }
 
@@ -289,6 +340,19 @@ static uint64_t find_absent(void *context, bool may_ask)
     return mscclpp_fabric_absent(context, may_ask);
 }
 
+/* Takes part in the first vote without a fabric, for which there is no memory. All ranks give up then. */
+static mscclpp_status_t give_up(const mscclpp_oob_t *oob, const mscclpp_config_t *config, const mscclpp_nodes_t *nodes)
+{
+    mscclpp_vote_t vote;
+    mscclpp_status_t status = MSCCLPP_ERR_NOT_SUPPORTED;
+
+    if (find_allowed(config, nodes, 0) < mscclpp_transport_count) {
+        status = mscclpp_vote_give_up(oob, MSCCLPP_ERR_NO_MEMORY, &vote);
+        status = status == MSCCLPP_OK ? mscclpp_vote_outcome(oob, NULL, &vote, WHAT_IS_NEEDED) : status;
+    }
+    return status;
+}
+
 mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_config_t *config, mscclpp_nodes_t *nodes,
                                        mscclpp_status_t own_status, mscclpp_fabric_t **fabric_p)
 {
@@ -297,20 +361,15 @@ mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_c
     mscclpp_fabric_t *fabric = calloc(1, sizeof(*fabric) + (size_t)nodes->count * sizeof(*fabric->node));
     mscclpp_status_t status;
 
-    if (fabric == NULL) {
-        mscclpp_error("%s: no memory to join the nodes of %d ranks", oob->label, oob->size);
-        own_status = MSCCLPP_ERR_NO_MEMORY;
-    }
-    status = mscclpp_agree(oob, NULL, own_status, "control messages, or memory to join nodes");
-    if (status != MSCCLPP_OK) {
-        free(fabric);
-        return status;
-    }
     if ((uint32_t)nodes->count > MSCCLPP_DEV_NODES_MAX) {
         mscclpp_info("%s: %d nodes: device buffers are staged (port channels reach %u nodes)", oob->label, nodes->count,
                      MSCCLPP_DEV_NODES_MAX);
         free(fabric);
         return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    if (fabric == NULL) {
+        mscclpp_error("%s: no memory to join the nodes of %d ranks", oob->label, oob->size);
+        return give_up(oob, config, nodes);
     }
     fabric->node = (mscclpp_fabric_node_t *)(void *)(fabric + 1);
     fabric->runner = runner;
@@ -324,7 +383,7 @@ mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_c
     fabric->label = oob->label;
     divide_area(fabric);
     mscclpp_fabric_list_steps(fabric);
-    status = open_and_connect(fabric);
+    status = open_and_connect(fabric, own_status);
     if (status != MSCCLPP_OK) {
         mscclpp_fabric_destroy(fabric);
         return status;

@@ -58,7 +58,8 @@ static mscclpp_status_t allgather_among(void *context, const void *sendbuf, void
 
 /*
  * Gathers among the node's ranks, in as many rounds as its length takes, but at least one. MSCCLPP_ERR_PEER if a rank
- * of the node has finished; else fails as the round does. All ranks of the node return the same status.
+ * of the node has finished, or has no memory for what it receives; else fails as the round does. All ranks of the node
+ * return an error if one does.
  */
 static mscclpp_status_t allgather(void *context, const void *sendbuf, void *recvbuf, size_t length)
 {
@@ -66,6 +67,13 @@ static mscclpp_status_t allgather(void *context, const void *sendbuf, void *recv
     mscclpp_status_t status;
     size_t offset = 0, size;
     int i;
+
+    if (recvbuf == NULL) {
+        memset(&part->own, 0, sizeof(part->own));
+        part->own.is_done = 1;
+        status = run_round(part);
+        return status == MSCCLPP_OK ? MSCCLPP_ERR_NOT_SUPPORTED : status;
+    }
 
     do {
         size = length - offset < CHUNK_BYTES ? length - offset : CHUNK_BYTES;

@@ -8,42 +8,49 @@
 /* Ballots of up to this many ranks lie on the stack, so that a rank without memory can still vote. */
 #define STACK_BALLOTS 64
 
+#define FLAG_SET 1u      /* the rank's flag is set */
+#define FLAG_GIVES_UP 2u /* the rank cannot go on */
+
 typedef struct {
     int32_t status; /* mscclpp_status_t of the rank */
-    uint32_t flag;  /* the rank's flag: 0 or 1 */
+    uint32_t flags; /* FLAG_SET, FLAG_GIVES_UP */
 } ballot_t;
 
-/* Fills in the result of a vote from all ballots, which are equal on all ranks and in the order of ranks. */
+/*
+ * Fills in the result of a vote from all ballots, which are equal on all ranks and in the order of ranks. If ranks give
+ * up, one of these is the culprit.
+ */
 static void count_ballots(const ballot_t *ballots, int size, mscclpp_vote_t *vote_p)
 {
     int rank, culprit = -1;
 
-    vote_p->all = true;
+    vote_p->all = vote_p->none_gave_up = true;
     for (rank = 0; rank < size; ++rank) {
+        vote_p->none_gave_up = vote_p->none_gave_up && (ballots[rank].flags & FLAG_GIVES_UP) == 0;
+    }
+    for (rank = 0; rank < size; ++rank) {
+        const bool counts = vote_p->none_gave_up || (ballots[rank].flags & FLAG_GIVES_UP) != 0;
+
         /* MSCCLPP_ERR_PEER says that a rank failed because of another one, which is the culprit if there is one. */
-        if (ballots[rank].status != MSCCLPP_OK && (culprit < 0 || (ballots[culprit].status == MSCCLPP_ERR_PEER &&
-                                                                   ballots[rank].status != MSCCLPP_ERR_PEER))) {
+        if (counts && ballots[rank].status != MSCCLPP_OK &&
+            (culprit < 0 ||
+             (ballots[culprit].status == MSCCLPP_ERR_PEER && ballots[rank].status != MSCCLPP_ERR_PEER))) {
             culprit = rank;
         }
-        vote_p->all = vote_p->all && ballots[rank].flag != 0;
+        vote_p->all = vote_p->all && (ballots[rank].flags & FLAG_SET) != 0;
     }
     vote_p->culprit = culprit;
     vote_p->status = culprit < 0 ? MSCCLPP_OK : (mscclpp_status_t)ballots[culprit].status;
-}
-
-mscclpp_status_t mscclpp_vote(const mscclpp_oob_t *oob, mscclpp_status_t own_status, mscclpp_vote_t *vote_p)
-{
-    return mscclpp_vote_with(oob, own_status, true, vote_p);
 }
 
 /*
  * Collects the ballots of all ranks and counts them. Without memory for the ballots, takes part with NULL, and the
  * all-gather fails on all ranks. After a failure *vote_p is unchanged.
  */
-mscclpp_status_t mscclpp_vote_with(const mscclpp_oob_t *oob, mscclpp_status_t own_status, bool flag,
-                                   mscclpp_vote_t *vote_p)
+static mscclpp_status_t cast(const mscclpp_oob_t *oob, mscclpp_status_t own_status, uint32_t flags,
+                             mscclpp_vote_t *vote_p)
 {
-    ballot_t ballot = {(int32_t)own_status, flag}, on_stack[STACK_BALLOTS], *allocated = NULL, *ballots = on_stack;
+    ballot_t ballot = {(int32_t)own_status, flags}, on_stack[STACK_BALLOTS], *allocated = NULL, *ballots = on_stack;
     mscclpp_status_t status;
 
     if (oob->size > STACK_BALLOTS) {
@@ -57,20 +64,42 @@ mscclpp_status_t mscclpp_vote_with(const mscclpp_oob_t *oob, mscclpp_status_t ow
     return status;
 }
 
+mscclpp_status_t mscclpp_vote(const mscclpp_oob_t *oob, mscclpp_status_t own_status, mscclpp_vote_t *vote_p)
+{
+    return cast(oob, own_status, FLAG_SET, vote_p);
+}
+
+mscclpp_status_t mscclpp_vote_with(const mscclpp_oob_t *oob, mscclpp_status_t own_status, bool flag,
+                                   mscclpp_vote_t *vote_p)
+{
+    return cast(oob, own_status, flag ? FLAG_SET : 0, vote_p);
+}
+
+mscclpp_status_t mscclpp_vote_give_up(const mscclpp_oob_t *oob, mscclpp_status_t own_status, mscclpp_vote_t *vote_p)
+{
+    return cast(oob, own_status, FLAG_GIVES_UP, vote_p);
+}
+
+mscclpp_status_t mscclpp_vote_outcome(const mscclpp_oob_t *oob, const int *members, const mscclpp_vote_t *vote,
+                                      const char *step)
+{
+    if (vote->culprit < 0) {
+        return MSCCLPP_OK;
+    }
+    /* If more memory or file descriptors would help, the culprit says so once, as a warning. */
+    mscclpp_log(mscclpp_status_is_shortage(vote->status) && vote->culprit == oob->rank ? MSCCLPP_LOG_WARN
+                                                                                       : MSCCLPP_LOG_INFO,
+                "%s: rank %d: %s: %s: device buffers are staged", oob->label,
+                members != NULL ? members[vote->culprit] : vote->culprit, step, mscclpp_status_string(vote->status));
+    return MSCCLPP_ERR_NOT_SUPPORTED;
+}
+
 /* Votes on a step that needs all ranks. If the exchange fails, returns its error, which the exchange has reported. */
 mscclpp_status_t mscclpp_agree(const mscclpp_oob_t *oob, const int *members, mscclpp_status_t own_status,
                                const char *step)
 {
     mscclpp_vote_t vote;
-    mscclpp_status_t status = mscclpp_vote(oob, own_status, &vote);
+    const mscclpp_status_t status = mscclpp_vote(oob, own_status, &vote);
 
-    if (status == MSCCLPP_OK && vote.culprit >= 0) {
-        /* If more memory or file descriptors would help, the culprit says so once, as a warning. */
-        mscclpp_log(mscclpp_status_is_shortage(vote.status) && vote.culprit == oob->rank ? MSCCLPP_LOG_WARN
-                                                                                         : MSCCLPP_LOG_INFO,
-                    "%s: rank %d: %s: %s: device buffers are staged", oob->label,
-                    members != NULL ? members[vote.culprit] : vote.culprit, step, mscclpp_status_string(vote.status));
-        status = MSCCLPP_ERR_NOT_SUPPORTED;
-    }
-    return status;
+    return status == MSCCLPP_OK ? mscclpp_vote_outcome(oob, members, &vote, step) : status;
 }

@@ -12,6 +12,7 @@ typedef struct {
     int culprit;             /* the first rank that failed by itself, else the first that failed; -1 if none did */
     mscclpp_status_t status; /* status of the culprit; MSCCLPP_OK without one */
     bool all;                /* all ranks have the flag set */
+    bool none_gave_up;       /* no rank has said that it cannot go on, whatever is voted on */
 } mscclpp_vote_t;
 
 /*
@@ -24,6 +25,9 @@ mscclpp_status_t mscclpp_vote(const mscclpp_oob_t *oob, mscclpp_status_t own_sta
 mscclpp_status_t mscclpp_vote_with(const mscclpp_oob_t *oob, mscclpp_status_t own_status, bool flag,
                                    mscclpp_vote_t *vote_p);
 
+/* A vote in which this rank says that it cannot go on at all, as `own_status` tells. */
+mscclpp_status_t mscclpp_vote_give_up(const mscclpp_oob_t *oob, mscclpp_status_t own_status, mscclpp_vote_t *vote_p);
+
 /*
  * A vote on a step that needs all ranks: MSCCLPP_OK if it succeeded on all of them. Otherwise returns
  * MSCCLPP_ERR_NOT_SUPPORTED on all ranks, and each rank logs which rank failed in `step` and why. `members` numbers the
@@ -31,5 +35,9 @@ mscclpp_status_t mscclpp_vote_with(const mscclpp_oob_t *oob, mscclpp_status_t ow
  */
 mscclpp_status_t mscclpp_agree(const mscclpp_oob_t *oob, const int *members, mscclpp_status_t own_status,
                                const char *step);
+
+/* Does with the result of a vote what mscclpp_agree does, without an exchange. */
+mscclpp_status_t mscclpp_vote_outcome(const mscclpp_oob_t *oob, const int *members, const mscclpp_vote_t *vote,
+                                      const char *step);
 
 #endif

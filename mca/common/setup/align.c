@@ -9,6 +9,7 @@
 #include "mca/common/algo/rules.h"
 #include "mca/common/base/log.h"
 #include "mca/common/base/tool.h"
+#include "mca/common/setup/facts.h"
 #include "mca/common/setup/internal.h"
 
 /* Change this number whenever the data that ranks of different nodes exchange change. */
@@ -41,23 +42,6 @@ typedef struct {
     uint64_t address_length;               /* bytes of its address for control messages; 0: it has none */
     unsigned char address[ADDRESS_INLINE]; /* the address if it fits; else it takes an exchange of its own */
 } node_facts_t;
-
-/* The numbers of the digest FNV-1a for 64 bits. */
-#define FNV_BASIS UINT64_C(0xcbf29ce484222325)
-#define FNV_PRIME UINT64_C(0x100000001b3)
-
-/* Returns a digest of all bytes of a protocol. Padding counts, so digests of equal protocols may differ. */
-static uint64_t digest_of(const mscclpp_protocol_t *protocol)
-{
-    const unsigned char *bytes = (const unsigned char *)(const void *)protocol;
-    uint64_t digest = FNV_BASIS;
-    size_t i;
-
-    for (i = 0; i < sizeof(*protocol); ++i) {
-        digest = (digest ^ bytes[i]) * FNV_PRIME;
-    }
-    return digest;
-}
 
 /*
  * True if all ranks have a node's team. Otherwise logs the first rank that has none for a reason of its own, which the
@@ -224,32 +208,6 @@ static mscclpp_status_t connect_ctrl(mscclpp_team_t *team, const node_facts_t *f
 }
 
 /*
- * Gives the team rank 0's protocol, which is exchanged only if digests differ. *protocol: in, this rank's; out, rank
- * 0's. Without memory for the protocols (NULL), the exchange fails on all ranks.
- */
-static mscclpp_status_t agree_on_protocol(mscclpp_team_t *team, const node_facts_t *facts, mscclpp_protocol_t *protocol)
-{
-    const mscclpp_oob_t *oob = &team->group.oob;
-    mscclpp_status_t status = MSCCLPP_OK;
-    mscclpp_protocol_t *protocols; /* by rank */
-    int rank = 1;
-
-    while (rank < oob->size && facts[rank].protocol_digest == facts[0].protocol_digest) {
-        ++rank;
-    }
-    if (rank < oob->size) {
-        protocols = calloc((size_t)oob->size, sizeof(*protocols));
-        status = oob->allgather(oob->context, protocol, protocols, sizeof(*protocol));
-        if (status == MSCCLPP_OK && protocols != NULL) {
-            *protocol = protocols[0];
-        }
-        free(protocols);
-    }
-    team->protocol = *protocol;
-    return status;
-}
-
-/*
  * Fills in what this rank tells all others, and its address for control messages, which is in `address` as a whole even
  * if the facts hold only its beginning. Returns this rank's own status.
  */
@@ -276,7 +234,7 @@ static mscclpp_status_t fill_facts(mscclpp_team_t *team, const mscclpp_team_para
     memcpy(own_facts->uuid, team->uuid, sizeof(own_facts->uuid));
     own_facts->exchange_size = config->exchange_size;
     own_facts->scratch_size = protocol->scratch_size;
-    own_facts->protocol_digest = digest_of(protocol);
+    own_facts->protocol_digest = mscclpp_facts_digest(protocol);
     if (getrandom(&own_facts->team_id, sizeof(own_facts->team_id), 0) != (ssize_t)sizeof(own_facts->team_id)) {
         own_facts->team_id = (uint64_t)(uintptr_t)team;
     }
@@ -316,11 +274,12 @@ static mscclpp_status_t agree(mscclpp_team_t *team, const mscclpp_team_params_t 
         status = connect_ctrl(team, facts, address, own_status_p);
     }
     if (status == MSCCLPP_OK) {
-        status = agree_on_protocol(team, facts, &protocol);
+        status = mscclpp_facts_share_protocol(oob, &facts[0].protocol_digest, sizeof(*facts), &protocol);
     }
     if (status != MSCCLPP_OK) {
         return status;
     }
+    team->protocol = protocol;
     team->group.id = facts[0].team_id;
     config->exchange_size = facts[0].exchange_size;
     *has_plans_p = false;

@@ -314,17 +314,22 @@ static mscclpp_status_t probe(mscclpp_team_t *team, const mscclpp_algo_t *algo)
 }
 
 /*
- * Tries every algorithm that spans nodes and whose nodes are connected already, since each relies on the transport in
- * its own way. Stops at the first failure.
+ * Tries one algorithm that sends packets, if the transport carries them, and one that sends tiles with signals: these
+ * are the two ways in which algorithms rely on the transport. For each way, takes the first algorithm whose nodes are
+ * connected already. Stops at the first failure.
  */
-static mscclpp_status_t probe_all(mscclpp_team_t *team)
+static mscclpp_status_t probe_both(mscclpp_team_t *team)
 {
+    bool tried[2] = {false, false}; /* by whether the algorithm sends packets */
     mscclpp_status_t status = MSCCLPP_OK;
     int i;
 
     for (i = 0; i < mscclpp_algo_count && status == MSCCLPP_OK; ++i) {
-        if (mscclpp_algos[i]->spans_nodes && mscclpp_fabric_is_linked(team->fabric, mscclpp_algos[i])) {
-            status = probe(team, mscclpp_algos[i]);
+        const mscclpp_algo_t *algo = mscclpp_algos[i];
+
+        if (algo->spans_nodes && !tried[algo->sends_packets] && mscclpp_fabric_is_linked(team->fabric, algo)) {
+            tried[algo->sends_packets] = true;
+            status = probe(team, algo);
         }
     }
     return status;
@@ -383,7 +388,7 @@ static mscclpp_status_t join_nodes(const mscclpp_team_params_t *params, mscclpp_
         status = mscclpp_fabric_create(&team->runner, config, nodes, own_status, &team->fabric);
     }
     if (status == MSCCLPP_OK) {
-        status = mscclpp_agree(oob, NULL, probe_all(team), "the first all-reduce between nodes");
+        status = mscclpp_agree(oob, NULL, probe_both(team), "the first all-reduce between nodes");
         mscclpp_runner_give_stream(&team->runner);
     }
     if (status == MSCCLPP_OK) {

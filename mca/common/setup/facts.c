@@ -1,5 +1,6 @@
 #include "mca/common/setup/facts.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "mca/common/algo/coll.h"
@@ -49,13 +50,63 @@ void mscclpp_facts_fill_protocol(mscclpp_protocol_t *protocol, const mscclpp_con
     protocol->epoch_limit = config->epoch_limit;
 }
 
+/* The numbers of the digest FNV-1a for 64 bits. */
+#define FNV_BASIS UINT64_C(0xcbf29ce484222325)
+#define FNV_PRIME UINT64_C(0x100000001b3)
+
+uint64_t mscclpp_facts_digest(const mscclpp_protocol_t *protocol)
+{
+    const unsigned char *bytes = (const unsigned char *)(const void *)protocol;
+    uint64_t digest = FNV_BASIS;
+    size_t i;
+
+    for (i = 0; i < sizeof(*protocol); ++i) {
+        digest = (digest ^ bytes[i]) * FNV_PRIME;
+    }
+    return digest;
+}
+
+/* Without memory for the protocols of all ranks (NULL), the exchange fails on all of them. */
+mscclpp_status_t mscclpp_facts_share_protocol(const mscclpp_oob_t *oob, const uint64_t *digests, size_t stride,
+                                              mscclpp_protocol_t *protocol)
+{
+    mscclpp_status_t status = MSCCLPP_OK;
+    mscclpp_protocol_t *protocols; /* by rank */
+    int rank = 1;
+
+    while (rank < oob->size &&
+           *(const uint64_t *)(const void *)((const char *)digests + (size_t)rank * stride) == *digests) {
+        ++rank;
+    }
+    if (rank < oob->size) {
+        protocols = calloc((size_t)oob->size, sizeof(*protocols));
+        status = oob->allgather(oob->context, protocol, protocols, sizeof(*protocol));
+        if (status == MSCCLPP_OK && protocols != NULL) {
+            *protocol = protocols[0];
+        }
+        free(protocols);
+    }
+    return status;
+}
+
+void mscclpp_facts_compare_rules(const mscclpp_team_t *team, const mscclpp_protocol_t *own,
+                                 const mscclpp_protocol_t *common)
+{
+    if (memcmp(&own->rules, &common->rules, sizeof(own->rules)) != 0 ||
+        memcmp(&own->coll_rules, &common->coll_rules, sizeof(own->coll_rules)) != 0) {
+        mscclpp_warn("%s: coll_mscclpp_rules: the rules of rank %d for %d ranks differ from those of rank 0, which "
+                     "count on all ranks (%llu rules)",
+                     team->group.oob.label, team->group.members[team->group.rank], team->group.size,
+                     (unsigned long long)(common->rules.count + common->coll_rules.count));
+    }
+}
+
 /*
  * Checks the version, the runtime and the readiness of each rank. All ranks see the same facts, so they return the same
- * result. Rules that differ only cause a warning. `own_status` serves the message of a rank that is short of something.
+ * result. `own_status` serves the message of a rank that is short of something.
  */
 bool mscclpp_facts_check(const mscclpp_team_t *team, const mscclpp_facts_t *facts, mscclpp_status_t own_status)
 {
-    const mscclpp_protocol_t *own_protocol = &facts[team->group.rank].protocol, *protocol_of_0 = &facts[0].protocol;
     int rank;
 
     for (rank = 0; rank < team->group.size; ++rank) {
@@ -82,13 +133,6 @@ bool mscclpp_facts_check(const mscclpp_team_t *team, const mscclpp_facts_t *fact
                          team->group.oob.label, team->group.members[rank]);
             return false;
         }
-    }
-    if (memcmp(&own_protocol->rules, &protocol_of_0->rules, sizeof(own_protocol->rules)) != 0 ||
-        memcmp(&own_protocol->coll_rules, &protocol_of_0->coll_rules, sizeof(own_protocol->coll_rules)) != 0) {
-        mscclpp_warn("%s: coll_mscclpp_rules: the rules of rank %d for %d ranks differ from those of rank 0, which "
-                     "count on all ranks (%llu rules)",
-                     team->group.oob.label, team->group.members[team->group.rank], team->group.size,
-                     (unsigned long long)(protocol_of_0->rules.count + protocol_of_0->coll_rules.count));
     }
     return true;
 }

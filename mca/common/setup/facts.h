@@ -5,7 +5,7 @@
 #include "mca/common/team/parts.h"
 
 /* Change this number whenever the data that ranks exchange change, in memory or in messages. */
-#define MSCCLPP_FACTS_VERSION 14u
+#define MSCCLPP_FACTS_VERSION 15u
 
 /* What one rank sends. Plain bytes. */
 typedef struct {
@@ -23,7 +23,7 @@ typedef struct {
     uint32_t strangers;                /* how many of these processes use another server */
     uint32_t plans;                    /* the sender has been given execution plans */
     uint32_t reserved;                 /* always 0 */
-    mscclpp_protocol_t protocol;       /* rank 0's counts on all ranks */
+    uint64_t protocol_digest;          /* of the sender's protocol, which is larger than all of this */
     mscclpp_gpu_handle_t scratch;      /* the sender's scratch, for its peers to map */
     mscclpp_shmseg_descriptor_t board; /* only rank 0's is used */
     uint64_t address_length;           /* bytes of the address below; 0: the sender has no control messages */
@@ -32,6 +32,21 @@ typedef struct {
 
 /* Fills in the settings that all ranks take from rank 0, from this rank's configuration. */
 void mscclpp_facts_fill_protocol(mscclpp_protocol_t *protocol, const mscclpp_config_t *config);
+
+/* Returns a digest of all bytes of a protocol. Padding counts, so digests of equal protocols may differ. */
+uint64_t mscclpp_facts_digest(const mscclpp_protocol_t *protocol);
+
+/*
+ * Replaces a rank's protocol by rank 0's, which counts on all ranks. Protocols are exchanged only if digests differ.
+ * `digests`: the first rank's digest; those of the others follow, `stride` bytes apart. Collective; fails on all ranks
+ * as the exchange does.
+ */
+mscclpp_status_t mscclpp_facts_share_protocol(const mscclpp_oob_t *oob, const uint64_t *digests, size_t stride,
+                                              mscclpp_protocol_t *protocol);
+
+/* Warns if this rank's rules, in `own`, differ from those that count, in `common`. */
+void mscclpp_facts_compare_rules(const mscclpp_team_t *team, const mscclpp_protocol_t *own,
+                                 const mscclpp_protocol_t *common);
 
 /* In all functions below, `facts` has one entry for each rank of the team, so all ranks get the same answers. */
 

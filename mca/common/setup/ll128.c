@@ -11,10 +11,11 @@
 /*
  * Rounds of the trial. In each round, every warp sends four lines to each peer. On links that are worth LL128, the
  * trial sends tens of thousands of lines in less than a millisecond. If threads or kernels take turns, each round may
- * cost a time slice. Then there are only FEW_ROUNDS, which find only links that always tear lines.
+ * cost a time slice. Then there are only FEW_ROUNDS, one for each half of the packets' memory: they find only links
+ * that always tear lines.
  */
 #define ROUNDS 512u
-#define FEW_ROUNDS 8u
+#define FEW_ROUNDS 2u
 
 /* Threads of a warp, which sends a line together. */
 #define WARP 32u
@@ -71,7 +72,7 @@ static mscclpp_status_t run_trial(mscclpp_team_t *team, bool shared)
 
 /*
  * Tries packets of 128 bytes. They are used only if every rank has received all lines whole, and no promise is missing.
- * There are two votes: on errors, which end the set-up, and on whether such packets work, whose "no" is no failure.
+ * An error ends the set-up. That such packets do not work is no error, but the flag of the same vote.
  */
 mscclpp_status_t mscclpp_setup_ll128(mscclpp_team_t *team, const unsigned char *uuids, size_t stride, bool shared,
                                      mscclpp_status_t *own_status_p)
@@ -97,14 +98,14 @@ mscclpp_status_t mscclpp_setup_ll128(mscclpp_team_t *team, const unsigned char *
         own_status = MSCCLPP_ERR_NOT_SUPPORTED;
     }
     *own_status_p = own_status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_OK : own_status;
-    status = mscclpp_agree(&team->group.oob, team->group.members, *own_status_p, "trial of packets of 128 bytes");
+    status = mscclpp_vote_with(&team->group.oob, *own_status_p, own_status == MSCCLPP_OK, &vote);
     if (status == MSCCLPP_OK) {
-        status = mscclpp_vote(&team->group.oob, own_status, &vote);
+        status = mscclpp_vote_outcome(&team->group.oob, team->group.members, &vote, "trial of packets of 128 bytes");
     }
     if (status != MSCCLPP_OK) {
         return status;
     }
-    team->ll128 = vote.culprit < 0;
+    team->ll128 = vote.all;
     mscclpp_debug("%s: packets of 128 bytes %s", team->group.oob.label, team->ll128 ? "may be used" : "are not used");
     return MSCCLPP_OK;
 }

@@ -239,12 +239,15 @@ static mscclpp_status_t prepare_and_fill_facts(mscclpp_team_t *team, const msccl
     const mscclpp_status_t status = create_own_parts(team, params, is_whole, fact);
     const uint32_t size = (uint32_t)team->group.size;
 
-    mscclpp_facts_fill_protocol(&fact->protocol, params->config);
-    memcpy(fact->protocol.figures, mscclpp_rules_find_figures(params->rules), sizeof(fact->protocol.figures));
+    mscclpp_protocol_t *protocol = &team->protocol;
+
+    mscclpp_facts_fill_protocol(protocol, params->config);
+    memcpy(protocol->figures, mscclpp_rules_find_figures(params->rules), sizeof(protocol->figures));
     if (is_whole) {
-        fact->protocol.rules = *mscclpp_rules_find(params->rules, size, team->group.on_twin);
-        fact->protocol.coll_rules = *mscclpp_rules_find_coll(params->rules, size, team->group.on_twin);
+        protocol->rules = *mscclpp_rules_find(params->rules, size, team->group.on_twin);
+        protocol->coll_rules = *mscclpp_rules_find_coll(params->rules, size, team->group.on_twin);
     }
+    fact->protocol_digest = mscclpp_facts_digest(protocol);
     fact->version = MSCCLPP_FACTS_VERSION;
     fact->ready = status == MSCCLPP_OK;
     fact->on_twin = team->group.on_twin;
@@ -276,10 +279,22 @@ static bool must_meet_first(const mscclpp_team_t *team)
     return team->group.threads || team->runner.shares_gpu;
 }
 
-/* Sets the parts of the team that follow from the facts of all ranks. */
+/* Gives the team rank 0's protocol in place of this rank's own. Fails, on all ranks, as the exchange does. */
+static mscclpp_status_t share_protocol(mscclpp_team_t *team, const mscclpp_oob_t *oob, const mscclpp_facts_t *facts)
+{
+    const mscclpp_protocol_t own = team->protocol;
+    const mscclpp_status_t status =
+        mscclpp_facts_share_protocol(oob, &facts[0].protocol_digest, sizeof(*facts), &team->protocol);
+
+    if (status == MSCCLPP_OK) {
+        mscclpp_facts_compare_rules(team, &own, &team->protocol);
+    }
+    return status;
+}
+
+/* Sets the parts of the team that follow from the facts of all ranks, and from the protocol. */
 static void apply_facts(mscclpp_team_t *team, const mscclpp_facts_t *facts, bool is_whole)
 {
-    team->protocol = facts[0].protocol;
     mscclpp_team_note_choices(team);
     team->group.id = facts[0].team_id;
     team->group.concurrent = facts[team->group.rank].concurrent;
@@ -340,6 +355,18 @@ static void part_ranks(mscclpp_team_t *team, mscclpp_status_t status)
     team->group.board = NULL;
 }
 
+/* Takes part in the exchange of facts without memory for those of the others, so it fails on all ranks. */
+static mscclpp_status_t fail_for_memory(const mscclpp_oob_t *oob)
+{
+    mscclpp_facts_t none;
+    mscclpp_status_t status;
+
+    mscclpp_error("%s: no memory for a team of %d ranks", oob->label, oob->size);
+    memset(&none, 0, sizeof(none));
+    status = oob->allgather(oob->context, &none, NULL, sizeof(none));
+    return status == MSCCLPP_OK ? MSCCLPP_ERR_NO_MEMORY : status;
+}
+
 /*
  * Takes the steps at the top of this file. After a failure the team is destroyed, or kept for ever where peers may
  * still map its memory (part_ranks).
@@ -357,20 +384,18 @@ mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const m
 
     *own_status_p = team != NULL && facts != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
     if (*own_status_p != MSCCLPP_OK) {
-        mscclpp_error("%s: no memory for a team of %d ranks", oob->label, oob->size);
-    }
-    /* This vote comes first, because a rank without memory for the others' data could not take part in the exchange. */
-    status = mscclpp_agree(oob, is_whole ? NULL : nodes->members, *own_status_p, "memory for a team");
-    if (status != MSCCLPP_OK) {
         free(team);
         free(facts);
-        return status;
+        return fail_for_memory(oob);
     }
     init_team(team, params, oob, nodes);
     *own_status_p = prepare_and_fill_facts(team, params, is_whole, &facts[oob->size]);
     status = oob->allgather(oob->context, &facts[oob->size], facts, sizeof(*facts));
     if (status == MSCCLPP_OK && !mscclpp_facts_check(team, facts, *own_status_p)) {
         status = MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    if (status == MSCCLPP_OK) {
+        status = share_protocol(team, oob, facts);
     }
     if (status != MSCCLPP_OK) {
         goto err_destroy;

@@ -50,6 +50,7 @@ static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 const mscclpp_algo_t mscclpp_algo_allreduce_nodes_packets = {
     .name = "nodes_packets",
     .description = "shards combined within nodes and exchanged between nodes with packets alone",
+    .sends_packets = true,
     .spans_nodes = true,
     .fallback = &mscclpp_algo_allreduce_nodes,
     .shape = shape,
@@ -76,6 +77,7 @@ static bool shape_doubling(const mscclpp_select_input_t *input, mscclpp_choice_t
 const mscclpp_algo_t mscclpp_algo_allreduce_nodes_doubling = {
     .name = "nodes_doubling",
     .description = "the same, with one node after another, at twice the distance each time; not for 16-bit floats",
+    .sends_packets = true,
     .spans_nodes = true,
     .fallback = &mscclpp_algo_allreduce_nodes_packets,
     .pattern = MSCCLPP_DEV_NODES_DOUBLING,
