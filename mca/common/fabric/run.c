@@ -48,16 +48,13 @@ static void delist(mscclpp_fabric_t *fabric)
 /*
  * Makes progress on the notices of a failure that are not sent yet. Over UCX they are sent only while messages are
  * polled, and the failed team makes no more calls that poll. Peers may come to the failed call much later. Messages
- * over the embedding runtime need no help here: they progress with the runtime.
+ * over the embedding runtime need no help here: they progress with the runtime. What peers have sent is kept, because
+ * another thread may still wait for it (mscclpp_group_name_lost).
  */
 static void send_notices(mscclpp_fabric_t *fabric)
 {
-    unsigned char message[MSCCLPP_CTRL_MESSAGE_MAX];
-    size_t length = sizeof(message);
-    int peer;
-
     if (fabric->ctrl != NULL && strcmp(mscclpp_ctrl_name(fabric->ctrl), "ucx") == 0) {
-        (void)mscclpp_ctrl_poll(fabric->ctrl, &peer, message, &length); /* messages from peers come too late */
+        mscclpp_group_tend_notices(fabric->group);
     }
 }
 

@@ -163,6 +163,12 @@ void mscclpp_group_notices_init(mscclpp_group_t *group);
 void mscclpp_group_notices_fini(mscclpp_group_t *group);
 
 /*
+ * Receives and keeps pending notices, and sends what is left to send. For any thread, and at any time: does nothing
+ * while the notices are in use.
+ */
+void mscclpp_group_tend_notices(mscclpp_group_t *group);
+
+/*
  * Receives all pending notices. *failed_p is the first failure that a peer has told of, and *host_p the last call in
  * which a rank passed host buffers while others waited. `rank` is -1 where none is known.
  */

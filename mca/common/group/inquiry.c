@@ -12,8 +12,8 @@
  * the network. Rank 1 searches if rank 0 has named nobody by then: it may be the late one, or not in the call. The
  * other ranks follow, one after another.
  *
- * A connection may tell sooner that its peer is gone, on all ranks that have one at the same time. Then the one of them
- * that follows the lost rank in the numbering names it.
+ * A connection may tell sooner that its peer is gone, on all ranks that have one at the same time. These ranks are on
+ * other nodes, mostly one on each. The one on the node that follows the node of the lost rank names it.
  */
 #include "mca/common/group/group.h"
 
@@ -33,8 +33,9 @@
 #define TURN_SECONDS_MAX 1.0
 
 /*
- * Where a connection is lost, each rank waits so many seconds longer than the one before it, counted from the lost one
- * on and up to the maximum. It sleeps between looks for messages, since its call has failed and nobody needs it.
+ * Where a connection is lost, the ranks of each node wait so many seconds longer than those of the node before it,
+ * counted from the node of the lost rank on and up to the maximum. They sleep between looks for messages, since their
+ * call has failed and nobody needs them.
  */
 #define LOST_SECONDS 0.2
 #define LOST_SECONDS_MAX 4.0
@@ -171,12 +172,34 @@ mscclpp_inquiry_result_t mscclpp_group_inquire(mscclpp_group_t *group, bool at_d
     return result;
 }
 
+/*
+ * Returns the index of the node that a rank is on: the number of nodes whose first rank is not above it, minus one. If
+ * the ranks of a node do not follow one another, it may be another node, but it is the same for all ranks.
+ */
+static int index_of_node(const mscclpp_group_t *group, int rank)
+{
+    int i, index = group->members[0] <= rank ? 0 : -1;
+
+    for (i = 0; i < group->leader_count; ++i) {
+        index += group->leaders[i] <= rank;
+    }
+    return index;
+}
+
+/* Returns how many seconds this rank leaves it to others to name rank `lost`. Ranks of one node take turns, too. */
+static double lost_delay(const mscclpp_group_t *group, int lost)
+{
+    const int nodes = group->leader_count + 1;
+    const int distance = (index_of_node(group, group->members[0]) - index_of_node(group, lost) - 1 + nodes) % nodes;
+    const double turn = (distance + (double)group->rank / group->size) * LOST_SECONDS;
+
+    return turn < LOST_SECONDS_MAX ? turn : LOST_SECONDS_MAX;
+}
+
 /* Waits for its turn, which the notice of a rank before it ends. With no turn to wait for, logs `text` at once. */
 bool mscclpp_group_name_lost(mscclpp_group_t *group, int lost, const char *text)
 {
-    const int size = group->oob.size, place = (group->members[group->rank] - lost - 1 + size) % size;
-    const double turn = place * LOST_SECONDS < LOST_SECONDS_MAX ? place * LOST_SECONDS : LOST_SECONDS_MAX;
-    const double deadline = mscclpp_now() + (group->ctrl != NULL && !group->probing ? turn : 0);
+    const double deadline = mscclpp_now() + (group->ctrl != NULL && !group->probing ? lost_delay(group, lost) : 0);
     const struct timespec nap = {.tv_nsec = NAP_NANOSECONDS};
     mscclpp_group_notice_t failed = {.rank = -1}, host;
 

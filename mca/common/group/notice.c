@@ -204,6 +204,14 @@ void mscclpp_group_read_notices(mscclpp_group_t *group, mscclpp_group_notice_t *
     pthread_mutex_unlock(&group->notices.lock);
 }
 
+void mscclpp_group_tend_notices(mscclpp_group_t *group)
+{
+    if (pthread_mutex_trylock(&group->notices.lock) == 0) { /* else the holder does it */
+        read_all(group);
+        pthread_mutex_unlock(&group->notices.lock);
+    }
+}
+
 void mscclpp_group_note_host(mscclpp_group_t *group, int rank)
 {
     pthread_mutex_lock(&group->notices.lock);
