@@ -4,12 +4,14 @@
  * --late: a rank that does not come. --busy: two calls of one communicator at once. --without: there is no component,
  * so every call waits. --many: more communicators than there is room for. --threads: several threads queue.
  */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "mca/coll/mscclpp/native/api.h"
 #include "test/mpi/mpi_queued.h"
 
 static int class_of(int code)
@@ -33,6 +35,36 @@ static void add_integers(void *in, void *inout, int *count, MPI_Datatype *type)
     (void)type;
     for (int i = 0; i < *count; ++i) {
         ((int *)inout)[i] += ((const int *)in)[i];
+    }
+}
+
+/* The component's table, from the file that the launcher has named; NULL: there is no such file. */
+static const mca_coll_mscclpp_api_t *find_table(void)
+{
+    const char *folders = getenv("OMPI_MCA_mca_base_component_path");
+    char path[4096];
+    void *file;
+
+    snprintf(path, sizeof(path), "%.*s/mca_coll_mscclpp.so", folders != NULL ? (int)strcspn(folders, ":") : 0, folders);
+    file = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+    return file != NULL ? dlsym(file, MCA_COLL_MSCCLPP_API_NAME) : NULL;
+}
+
+/* A collective that the component does not know, as a newer library would ask for it, is not queued. */
+static void unknown(void *stream)
+{
+    const mca_coll_mscclpp_api_t *table = find_table();
+    const mca_coll_mscclpp_queue_call_t call = {
+        .size = sizeof(call), .coll = 1000000, .comm = MPI_COMM_WORLD, .stream = stream};
+    int code = MPI_ERR_OTHER, can_queue = 1;
+    uint64_t largest = 1;
+
+    MT_CHECK(table != NULL, "the component's table is not found");
+    if (table != NULL) {
+        MT_CHECK(MCA_COLL_MSCCLPP_NOT_QUEUED == table->enqueue(&call, &code) && MPI_SUCCESS == code,
+                 "an unknown collective is queued: error %d", code);
+        MT_CHECK(MPI_SUCCESS == table->prepare(&call, &can_queue, &largest) && 0 == can_queue,
+                 "an unknown collective is prepared");
     }
 }
 
@@ -84,6 +116,7 @@ static void refused(void)
     mt_buffer_free(&in, "in");
     mt_buffer_free(&out, "out");
     MT_MPI(MPI_Op_free(&add));
+    unknown(stream);
     mq_stream_free(stream);
 }
 

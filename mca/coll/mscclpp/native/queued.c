@@ -234,6 +234,12 @@ static bool fits_count(size_t count)
     return (size_t)(mca_coll_mscclpp_count_t)count == count && (mca_coll_mscclpp_count_t)count >= 0;
 }
 
+/* Tells whether this component knows the collective; the library of the MPIX functions may be newer. */
+static bool is_known(const call_t *call)
+{
+    return (size_t)call->coll < sizeof(collectives) / sizeof(collectives[0]);
+}
+
 /* Tells whether only the sender and the receiver of a block know its size. */
 static bool has_unknown_sizes(const mca_coll_mscclpp_native_t *native)
 {
@@ -367,8 +373,7 @@ static outcome_t enqueue_other(mca_coll_mscclpp_module_t *module, const call_t *
         *code_p = MPI_ERR_COUNT;
         return MCA_COLL_MSCCLPP_QUEUE_ERROR;
     }
-    if (ompi_comm_size(module->comm) > MSCCLPP_DEV_MAX_RANKS ||
-        (size_t)call->coll >= sizeof(collectives) / sizeof(collectives[0])) {
+    if (ompi_comm_size(module->comm) > MSCCLPP_DEV_MAX_RANKS || !is_known(call)) {
         return MCA_COLL_MSCCLPP_NOT_QUEUED;
     }
     if (describe(module, call, &native)) {
@@ -458,7 +463,7 @@ static int prepare(const call_t *call, int *can_queue_p, uint64_t *largest_p)
     *can_queue_p = 0;
     *largest_p = 0;
     if (module == NULL || mca_coll_mscclpp_state.gpu == NULL || mca_coll_mscclpp_state.finalizing ||
-        ompi_comm_size(module->comm) > MSCCLPP_DEV_MAX_RANKS || !fits_count(call->sendcount) ||
+        ompi_comm_size(module->comm) > MSCCLPP_DEV_MAX_RANKS || !is_known(call) || !fits_count(call->sendcount) ||
         !fits_count(call->recvcount)) {
         return OMPI_SUCCESS;
     }

@@ -315,7 +315,7 @@ static mscclpp_status_t end_copies(mca_coll_mscclpp_stage_buffer_t *buffer, bool
 
 /*
  * Waits for the copies of both buffers or, without `wait`, asks whether they have ended (*done_p). Returns an MPI error
- * code; after an error *done_p is not set.
+ * code. After an error *done_p is not set, and no copy is in progress, as the caller frees the memory.
  */
 static int end_both(mca_coll_mscclpp_stage_t *stage, bool to_device, bool wait, bool *done_p)
 {
@@ -323,6 +323,9 @@ static int end_both(mca_coll_mscclpp_stage_t *stage, bool to_device, bool wait, 
     mscclpp_status_t recv = end_copies(&stage->recv, to_device, wait);
 
     if (send < MSCCLPP_OK || recv < MSCCLPP_OK) {
+        if (MSCCLPP_IN_PROGRESS == send || MSCCLPP_IN_PROGRESS == recv) {
+            (void)end_copies(MSCCLPP_IN_PROGRESS == send ? &stage->send : &stage->recv, to_device, true);
+        }
         return to_mpi(send < MSCCLPP_OK ? send : recv);
     }
     *done_p = MSCCLPP_OK == send && MSCCLPP_OK == recv;
