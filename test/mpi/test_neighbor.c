@@ -9,19 +9,21 @@
 #include <string.h>
 
 #include "test/mpi/mpi_queued.h"
+#include "test/mpi/mpi_sums.h"
 
 #define EDGES_MAX 512
 #define ELEMENTS_MAX 6 /* of an edge */
 #define GAP 3          /* elements behind each block that nobody may write */
 #define UNTOUCHED (-7)
 #define ROUNDS 2
+#define RESTARTS 3 /* of a persistent request */
 
 typedef enum { ALLGATHER, ALLGATHERV, ALLTOALL, ALLTOALLV, ALLTOALLW, COLLECTIVES } collective_t;
 
 static const char *const names[COLLECTIVES] = {"Neighbor_allgather", "Neighbor_allgatherv", "Neighbor_alltoall",
                                                "Neighbor_alltoallv", "Neighbor_alltoallw"};
 
-typedef enum { BLOCKING, NONBLOCKING, VARIANTS, QUEUED } variant_t;
+typedef enum { BLOCKING, NONBLOCKING, PERSISTENT, VARIANTS, QUEUED } variant_t;
 
 typedef struct {
     int peer; /* MPI_PROC_NULL: none */
@@ -133,9 +135,10 @@ static int start(collective_t collective, variant_t variant, const topology_t *t
     MPI_Comm comm = topology->comm;
 
 #define CALL(name_, ...)                                                                                               \
-    (BLOCKING == variant ? MPI_N##name_(__VA_ARGS__, comm)                                                             \
-     : QUEUED == variant ? MPIX_Mscclpp_n##name_##_enqueue(__VA_ARGS__, comm, stream)                                  \
-                         : MPI_In##name_(__VA_ARGS__, comm, request))
+    (BLOCKING == variant     ? MPI_N##name_(__VA_ARGS__, comm)                                                         \
+     : QUEUED == variant     ? MPIX_Mscclpp_n##name_##_enqueue(__VA_ARGS__, comm, stream)                              \
+     : PERSISTENT == variant ? PERSISTENT_INIT(N##name_)(__VA_ARGS__, comm, MPI_INFO_NULL, request)                    \
+                             : MPI_In##name_(__VA_ARGS__, comm, request))
     switch (collective) {
     case ALLGATHER:
         return CALL(eighbor_allgather, sbuf, count, stype, rbuf, count, rtype);
@@ -207,8 +210,18 @@ static void run(collective_t collective, variant_t variant, const topology_t *to
 
     fill(collective, topology, send_step, recv_step, round);
     MT_MPI(start(collective, variant, topology, stype, rtype, &request));
-    MT_MPI(MPI_Wait(&request, MPI_STATUS_IGNORE));
-    check_both(collective, topology, recv_step, round);
+    for (int restart = 0; restart < RESTARTS && PERSISTENT == variant; ++restart) {
+        fill(collective, topology, send_step, recv_step, round + restart);
+        MT_MPI(MPI_Start(&request));
+        MT_MPI(MPI_Wait(&request, MPI_STATUS_IGNORE));
+        check_both(collective, topology, recv_step, round + restart);
+    }
+    if (PERSISTENT == variant) {
+        MT_MPI(MPI_Request_free(&request));
+    } else {
+        MT_MPI(MPI_Wait(&request, MPI_STATUS_IGNORE));
+        check_both(collective, topology, recv_step, round);
+    }
     if (touched(collective, topology) > 0) {
         MT_CHECK(staged == (mt_staged(topology->comm) > staged_before), "%s on %s: %s", names[collective],
                  topology->name, staged ? "not staged" : "staged");
@@ -272,7 +285,10 @@ static void run_all_queued(topology_t *topology)
 
 static void run_all(topology_t *topology)
 {
-    /* What Open MPI's nonblocking functions do with edges that two ranks share differs between its versions. */
+    /*
+     * What Open MPI's nonblocking and persistent functions do with edges that two ranks share differs between its
+     * versions.
+     */
     const int variants = host || staged ? 1 : VARIANTS;
 
     for (int round = 0; round < ROUNDS && !queued; ++round) {
