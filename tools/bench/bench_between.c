@@ -18,7 +18,7 @@ static struct {
 
 const char *bench_between_name(bench_kernel_kind_t kind)
 {
-    static const char *names[] = {"none", "waves", "full", "coop", "gemm"};
+    static const char *names[] = {"none", "waves", "full", "half", "coop", "gemm"};
 
     return names[kind];
 }
@@ -26,7 +26,8 @@ const char *bench_between_name(bench_kernel_kind_t kind)
 bool bench_between_possible(const bench_env_t *env, const bench_between_t *between)
 {
     if (env->on_twin && between->kind >= BENCH_KERNEL_COOP) {
-        return bench_refuse("--between", bench_between_name(between->kind), "none, waves or full on the host twin");
+        return bench_refuse("--between", bench_between_name(between->kind),
+                            "none, waves, full or half on the host twin");
     }
     return BENCH_KERNEL_GEMM != between->kind || bench_gemm_load(bench_speaks());
 }

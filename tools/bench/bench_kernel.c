@@ -125,8 +125,8 @@ static bool prepare_cooperative(int device)
 }
 
 /*
- * Loads the kernel, and chooses its grid, shared memory and launch by its kind: waves, full or coop. The grid of waves
- * fills the GPU with threads, without shared memory. Launches go to `stream`.
+ * Loads the kernel, and chooses its grid, shared memory and launch by its kind: waves, full, half or coop. The grid of
+ * waves fills the GPU with threads, without shared memory. Launches go to `stream`.
  */
 bool bench_kernel_open(bench_kernel_kind_t kind, int device, double microseconds, void *stream)
 {
@@ -142,6 +142,9 @@ bool bench_kernel_open(bench_kernel_kind_t kind, int device, double microseconds
     if (BENCH_KERNEL_WAVES == kind) {
         kernel.blocks = BLOCKS_PER_MULTIPROCESSOR * (unsigned)multiprocessors;
         return true;
+    }
+    if (BENCH_KERNEL_HALF == kind && multiprocessors > 1) {
+        multiprocessors /= 2;
     }
     return fill_multiprocessors(device, multiprocessors) && (BENCH_KERNEL_COOP != kind || prepare_cooperative(device));
 }

@@ -12,11 +12,13 @@ typedef enum {
     BENCH_KERNEL_NONE,
     BENCH_KERNEL_WAVES, /* as many threads as the GPU can hold at once */
     BENCH_KERNEL_FULL,  /* a block for each multiprocessor, with most of its shared memory */
-    BENCH_KERNEL_COOP,  /* the same, launched cooperatively */
+    BENCH_KERNEL_HALF,  /* the same for half of the multiprocessors, which leaves the others free */
+    BENCH_KERNEL_COOP,  /* as FULL, launched cooperatively */
     BENCH_KERNEL_GEMM   /* a product of square matrices by cuBLAS */
 } bench_kernel_kind_t;
 
-/* Loads a kernel of the kind waves, full or coop that spins for `microseconds`. Each launch queues it in `stream`. */
+/* Loads a kernel of the kind waves, full, half or coop that spins for `microseconds`. Each launch queues it in
+ * `stream`. */
 bool bench_kernel_open(bench_kernel_kind_t kind, int device, double microseconds, void *stream);
 bool bench_kernel_launch(void);
 void bench_kernel_close(void); /* also if no kernel is loaded */

@@ -195,8 +195,9 @@ static bool parse_transport(const char *name, bench_options_t *options)
  */
 static bool parse_between(const char *text, bench_between_t *between)
 {
-    static const char allowed[] = "KIND:MICROSECONDS or KIND:MICROSECONDS:CALLS, with none, waves, full, coop or gemm, "
-                                  "0 to 1000000 microseconds and 1 to 1000 calls";
+    static const char allowed[] =
+        "KIND:MICROSECONDS or KIND:MICROSECONDS:CALLS, with none, waves, full, half, coop or gemm, "
+        "0 to 1000000 microseconds and 1 to 1000 calls";
     size_t length = strcspn(text, ":");
     const char *next = text + length;
     char *end = NULL;
