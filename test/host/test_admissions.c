@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "mca/common/base/clock.h"
@@ -43,6 +44,7 @@ typedef struct {
 static process_t processes[RANKS];
 static _Thread_local process_t *mine;
 static int per_node; /* ranks of an imitated node; 0: there is one node */
+static bool engines; /* copy engines serve, where buffers can be mapped */
 
 /* Like a driver: no kernel starts while a thread waits for all kernels to end. */
 static void begin_kernel(process_t *process)
@@ -152,6 +154,15 @@ static void waiting_free(int device, void *address)
     mscclpp_gpu_twin_ops.device_free(device, address);
 }
 
+/* Copy engines take memory in the middle of a call, for which drivers may wait, too. */
+static mscclpp_status_t waiting_alloc(int device, size_t size, void **address_p)
+{
+    if (engines) {
+        wait_for_kernels(mine);
+    }
+    return mscclpp_gpu_twin_ops.device_alloc(device, size, address_p);
+}
+
 static mscclpp_gpu_ops_t counting_gpu;
 
 static void configure(mscclpp_config_t *config, double timeout)
@@ -164,6 +175,8 @@ static void configure(mscclpp_config_t *config, double timeout)
     config->ucx = false;
     config->ranks_per_node = per_node;
     config->transport = "shm";
+    config->engine_scratch = (size_t)1 << 20;
+    config->algorithm = engines ? "engines" : "auto";
 }
 
 /* Makes this thread a rank with the slots of its process. */
@@ -224,13 +237,16 @@ static void use_teams(rank_t *rank)
         traffic_t traffic;
 
         jitter_sleep(&own, 3000);
-        traffic_open(&traffic, create_team(rank), MAX_COUNT, *number % 2 == 0 ? USER_DEVICE : USER_EXACT);
+        traffic_open(&traffic, create_team(rank), MAX_COUNT, engines || *number % 2 == 0 ? USER_DEVICE : USER_EXACT);
         for (k = 0; k < 2 * options.scale && traffic.team != NULL; ++k) {
             bool right = false;
 
             jitter_sleep(&own, 1000);
             CHECK_EQ(traffic_call(&traffic, 1 + (uint64_t)(*number * 131 + k * 977) % MAX_COUNT, &right), MSCCLPP_OK);
             CHECK(right);
+            if (engines) {
+                CHECK(strcmp(mscclpp_team_last_algorithm(traffic.team), "engines") == 0);
+            }
         }
         run_ring(rank, per_node == 0 ? traffic.team : NULL);
         traffic_close(&traffic);
@@ -300,6 +316,14 @@ static void test_crowd(int scale)
         processes[i].frees = 0;
     }
     check_all_given_back();
+}
+
+/* The same with copy engines, whose kernels wait for no rank, and whose team has the slot during the call. */
+static void test_crowd_of_engines(int scale)
+{
+    engines = true;
+    test_crowd(scale);
+    engines = false;
 }
 
 /* The same on several nodes, of two ranks and of one. */
@@ -484,13 +508,10 @@ static void test_faults(int scale)
 }
 
 static const part_t parts[] = {
-    {"crowd", test_crowd},
-    {"nodes", test_nodes},
-    {"process", test_one_process},
-    {"patience", test_patience},
-    {"no_room", test_no_room},
-    {"faults", test_faults},
-    {NULL, NULL},
+    {"crowd", test_crowd},       {"engines", test_crowd_of_engines},
+    {"nodes", test_nodes},       {"process", test_one_process},
+    {"patience", test_patience}, {"no_room", test_no_room},
+    {"faults", test_faults},     {NULL, NULL},
 };
 
 int main(int argc, char **argv)
@@ -501,6 +522,7 @@ int main(int argc, char **argv)
     counting_gpu = mscclpp_gpu_twin_ops;
     counting_gpu.launch = counting_launch;
     counting_gpu.device_free = waiting_free;
+    counting_gpu.device_alloc = waiting_alloc;
     for (i = 0; i < RANKS; ++i) {
         mscclpp_admission_init(&processes[i].admission);
         pthread_mutex_init(&processes[i].driver, NULL);

@@ -25,6 +25,18 @@ cases_programs() {
         # Threads that Open MPI lets spin leave the others too little of the processors to meet often.
         run "threads:many:$n" 120 -n "$n" --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_threads" --many
     done
+    # Copy engines, for calls of several threads at a time.
+    local coll engines=(--mca coll_mscclpp_algorithm engines)
+    for coll in allgather alltoall bcast; do
+        engines+=(--mca "coll_mscclpp_${coll}_algorithm" engines)
+    done
+    [ "$MSCCLPP_TEST_DEVICE" != host ] || engines+=(--mca coll_mscclpp_twin_shared_only 1)
+    for n in 2 3; do
+        if [ "$(engines_for "$n")" = engines ]; then
+            run "threads:engines:$n" 240 -n "$n" --mca mpi_yield_when_idle 1 "${forced[@]}" "${engines[@]}" \
+                "$bindir/test_threads" --engines
+        fi
+    done
     if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
         # More than the twin's memory has file descriptors for.
         # shellcheck disable=SC2016 # each rank's own shell expands it

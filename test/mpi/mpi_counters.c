@@ -87,6 +87,28 @@ uint64_t mt_served(MPI_Comm comm)
     return read_counter(&served);
 }
 
+uint64_t mt_counter(const char *name)
+{
+    static counter_t counters[32];
+    static char names[32][64];
+    counter_t *counter = NULL;
+    char full[64];
+
+    snprintf(full, sizeof(full), "coll_mscclpp_%s", name);
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < 32 && counter == NULL; ++i) {
+        if (counters[i].name == NULL) {
+            memcpy(names[i], full, sizeof(full));
+            counters[i].name = names[i];
+            find(&counters[i]);
+        }
+        counter = 0 == strcmp(counters[i].name, full) ? &counters[i] : NULL;
+    }
+    pthread_mutex_unlock(&lock);
+    MT_CHECK(counter != NULL, "there is no room for counter %s", full);
+    return counter == NULL ? 0 : read_counter(counter);
+}
+
 uint64_t mt_staged(MPI_Comm comm)
 {
     (void)comm;

@@ -99,6 +99,8 @@ uint64_t mt_served(MPI_Comm comm);
 uint64_t mt_staged(MPI_Comm comm);
 uint64_t mt_rung(MPI_Comm comm);
 uint64_t mt_planned(MPI_Comm comm); /* calls of any collective that execution plans served */
+/* The counter coll_mscclpp_<name>, since this was first called for it. The test fails if there is none. */
+uint64_t mt_counter(const char *name);
 /* The name of the plan that served the last call on device buffers; "": none did. */
 void mt_plan(char *name, size_t size);
 

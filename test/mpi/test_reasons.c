@@ -36,30 +36,16 @@ enum {
 static const char *const reasons[LAST] = {"inter",     "operation", "type",  "local",    "internal",  "communicator",
                                           "algorithm", "ranks",     "mixed", "requests", "undecided", "other"};
 
-static MPI_T_pvar_session session;
-static MPI_T_pvar_handle handles[LAST];
 static mt_buffer_t in, out;
-
-/* Opens the counters of MPI's tool interface. */
-static void open_counters(void)
-{
-    MT_MPI(MPI_T_pvar_session_create(&session));
-    for (int i = 0; i < LAST; ++i) {
-        char name[128];
-        int index, count;
-
-        snprintf(name, sizeof(name), "coll_mscclpp_staged_%s", reasons[i]);
-        MT_CHECK(MPI_SUCCESS == MPI_T_pvar_get_index(name, MPI_T_PVAR_CLASS_COUNTER, &index) &&
-                     MPI_SUCCESS == MPI_T_pvar_handle_alloc(session, index, NULL, &handles[i], &count),
-                 "there is no counter %s", name);
-    }
-}
 
 /* Reads the counters. */
 static void read_counters(unsigned long long values[LAST])
 {
     for (int i = 0; i < LAST; ++i) {
-        MT_MPI(MPI_T_pvar_read(session, handles[i], &values[i]));
+        char name[64];
+
+        snprintf(name, sizeof(name), "staged_%s", reasons[i]);
+        values[i] = mt_counter(name);
     }
 }
 
@@ -198,7 +184,6 @@ int main(int argc, char **argv)
     out = mt_buffer_alloc(MT_DEVICE, ELEMENTS * sizeof(long double) * 2, 0);
     mt_buffer_set(&in, 0);
     mt_buffer_set(&out, 0);
-    open_counters();
     if (0 == strcmp(mode, "calls")) {
         usual(OTHER, 0, 0);
         own_operation();

@@ -1,6 +1,7 @@
 /*
  * MPI_THREAD_MULTIPLE: each thread calls all-reduce on a communicator of its own, all at the same time.
- * Usage: test_threads [--many], with more threads than a GPU has room for.
+ * Usage: test_threads [--many], with more threads than a GPU has room for, or test_threads --engines, with collectives
+ * that copy engines are asked for, which have to serve most of them.
  */
 #include <link.h>
 #include <pthread.h>
@@ -14,10 +15,76 @@
 #define MANY 20
 #define CALLS 60
 
+/* With engines: rounds of collectives, and the most integers of a block. */
+#define ROUNDS 12
+#define BLOCK_MAX 40000
+
 typedef struct {
     MPI_Comm comm;
     int number;
+    bool engines; /* calls what engines serve */
 } worker_t;
+
+/* The value that a rank sends, in a round, to another one at this index. */
+static int value(const worker_t *worker, int round, int from, int to, int index)
+{
+    return worker->number + 100 * (round + 100 * (from + 10 * to)) + index;
+}
+
+/* Sets the blocks that a rank sends: one for each rank, or `all` blocks alike. */
+static void put_blocks(const worker_t *worker, int round, mt_buffer_t *buffer, int *values, int block, bool all)
+{
+    int rank;
+
+    MPI_Comm_rank(worker->comm, &rank);
+    for (int i = 0; i < mt_size * block; ++i) {
+        values[i] = value(worker, round, rank, all ? 0 : i / block, i % block);
+    }
+    mt_buffer_put(buffer, values, (size_t)mt_size * (size_t)block * sizeof(int));
+}
+
+/* Checks the block that came from each rank. */
+static void check_blocks(const worker_t *worker, int round, const mt_buffer_t *buffer, int *values, int block, bool all)
+{
+    int rank, wrong = 0;
+
+    MPI_Comm_rank(worker->comm, &rank);
+    mt_buffer_get(buffer, values, (size_t)mt_size * (size_t)block * sizeof(int));
+    for (int i = 0; i < mt_size * block; ++i) {
+        wrong += values[i] != value(worker, round, i / block, all ? 0 : rank, i % block);
+    }
+    MT_CHECK(0 == wrong, "thread %d, round %d: %d of %d integers are wrong", worker->number, round, wrong,
+             mt_size * block);
+}
+
+/* Calls collectives that only move data. */
+static void move(const worker_t *worker)
+{
+    const size_t bytes = (size_t)mt_size * BLOCK_MAX * sizeof(int);
+    mt_buffer_t in = mt_buffer_alloc(MT_DEVICE, bytes, 0), out = mt_buffer_alloc(MT_DEVICE, bytes, 0);
+    int *values = mt_host_alloc(bytes);
+
+    for (int round = 0; round < ROUNDS; ++round) {
+        const int block = 0 == round % 3 ? BLOCK_MAX : 5000 * (round % 3) + worker->number;
+
+        put_blocks(worker, round, &in, values, block, false);
+        MT_MPI(MPI_Alltoall(in.data, block, MPI_INT, out.data, block, MPI_INT, worker->comm));
+        check_blocks(worker, round, &out, values, block, false);
+        put_blocks(worker, round, &in, values, block, true);
+        MT_MPI(MPI_Allgather(in.data, block, MPI_INT, out.data, block, MPI_INT, worker->comm));
+        check_blocks(worker, round, &out, values, block, true);
+        for (int root = 0; root < mt_size; ++root) {
+            put_blocks(worker, round, &in, values, block, true);
+            MT_MPI(MPI_Bcast(in.data, block, MPI_INT, root, worker->comm));
+            mt_buffer_get(&in, values, sizeof(values[0]));
+            MT_CHECK(values[0] == value(worker, round, root, 0, 0), "thread %d, round %d: a broadcast is wrong",
+                     worker->number, round);
+        }
+    }
+    free(values);
+    mt_buffer_free(&in, "input");
+    mt_buffer_free(&out, "output");
+}
 
 static void *work(void *argument)
 {
@@ -28,6 +95,9 @@ static void *work(void *argument)
         mt_call_t call = mt_call(worker->comm, counts[(i + worker->number) % 4], i * MANY + worker->number);
         call.in_place = 0 == i % 3;
         mt_verify(&call);
+        if (worker->engines && 10 == i) {
+            move(worker);
+        }
         if (20 == i) {
             /* Communicators come and go while the other threads are in their calls. */
             MPI_Comm duplicate;
@@ -58,7 +128,10 @@ static int count_ucx(void)
 
 int main(int argc, char **argv)
 {
+    static const char *const counters[] = {"allreduce_engines", "alltoall_engines", "allgather_engines",
+                                           "bcast_engines"};
     const bool many = argc > 1 && 0 == strcmp(argv[1], "--many");
+    const bool engines = argc > 1 && 0 == strcmp(argv[1], "--engines");
     const int count = many ? MANY : FEW;
     pthread_t threads[MANY];
     worker_t workers[MANY];
@@ -66,6 +139,9 @@ int main(int argc, char **argv)
     int ucx;
 
     mt_init(&argc, &argv, MPI_THREAD_MULTIPLE);
+    for (int i = 0; i < 4 && engines; ++i) {
+        (void)mt_counter(counters[i]); /* begins to count */
+    }
     ucx = count_ucx();
     /* Kernels of many threads and processes that take turns on one GPU wait for one another through the driver. */
     if (many && mt_too_crowded(1)) {
@@ -75,6 +151,7 @@ int main(int argc, char **argv)
     mt_type(MPI_INT); /* the table of types is made by one thread */
     for (int i = 0; i < count; ++i) {
         workers[i].number = i;
+        workers[i].engines = engines;
         MT_MPI(MPI_Comm_split(MPI_COMM_WORLD, 0, i % 2 ? mt_rank : -mt_rank, &workers[i].comm));
     }
     for (int i = 0; i < count; ++i) {
@@ -88,6 +165,16 @@ int main(int argc, char **argv)
     served = mt_served(MPI_COMM_WORLD);
     MT_CHECK(served >= (uint64_t)(count * CALLS), "kernels served %llu of %d calls", (unsigned long long)served,
              count * CALLS);
+    if (engines) {
+        const uint64_t moved = (uint64_t)count * ROUNDS;
+
+        for (int i = 0; i < 4; ++i) {
+            const uint64_t by_engines = mt_counter(counters[i]), wanted = 0 == i ? 1 : 3 == i ? moved * mt_size : moved;
+
+            MT_CHECK(by_engines >= wanted, "%s is %llu and not %llu or more", counters[i],
+                     (unsigned long long)by_engines, (unsigned long long)wanted);
+        }
+    }
     MT_CHECK(count_ucx() == ucx, "%d libraries of UCX were loaded beside running threads", count_ucx() - ucx);
     for (int i = 0; i < count; ++i) {
         MT_MPI(MPI_Comm_free(&workers[i].comm));

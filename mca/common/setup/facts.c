@@ -219,17 +219,6 @@ bool mscclpp_facts_any_concurrent(const mscclpp_team_t *team, const mscclpp_fact
     return concurrent;
 }
 
-bool mscclpp_facts_any_threads(const mscclpp_team_t *team, const mscclpp_facts_t *facts)
-{
-    bool threaded = false;
-    int rank;
-
-    for (rank = 0; rank < team->group.size; ++rank) {
-        threaded = threaded || facts[rank].threaded != 0;
-    }
-    return threaded;
-}
-
 bool mscclpp_facts_any_plans(const mscclpp_team_t *team, const mscclpp_facts_t *facts)
 {
     bool has_plans = false;

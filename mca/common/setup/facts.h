@@ -16,7 +16,6 @@ typedef struct {
     uint64_t server;                           /* MPS server of the sender's GPU, as in mscclpp_gpu_info_t */
     uint32_t on_twin;
     uint32_t concurrent;               /* other threads' kernels may wait for this team's, or keep them waiting */
-    uint32_t threaded;                 /* other threads may be in calls of other teams */
     uint32_t blocking;                 /* launches wait for kernels to end */
     uint32_t sm_count;                 /* multiprocessors of the GPU */
     uint32_t users;                    /* processes on the same GPU that the sender knows of, of any team */
@@ -75,9 +74,6 @@ uint32_t mscclpp_facts_block_limit(const mscclpp_team_t *team, const mscclpp_fac
 
 /* True if, on some rank, kernels of other threads may wait for those of the team, or keep them waiting. */
 bool mscclpp_facts_any_concurrent(const mscclpp_team_t *team, const mscclpp_facts_t *facts);
-
-/* True if, on some rank, other threads may be in calls of other teams. */
-bool mscclpp_facts_any_threads(const mscclpp_team_t *team, const mscclpp_facts_t *facts);
 
 /* True if some rank has been given execution plans. */
 bool mscclpp_facts_any_plans(const mscclpp_team_t *team, const mscclpp_facts_t *facts);

@@ -255,7 +255,6 @@ static mscclpp_status_t prepare_and_fill_facts(mscclpp_team_t *team, const msccl
      * Kernels of the twin run in their callers' threads and block nobody, so threads count only if a test asks for it.
      */
     fact->concurrent = params->concurrent && (!team->group.on_twin || params->admission != NULL);
-    fact->threaded = params->concurrent;
     fact->plans = params->plans != NULL;
     fact->blocking = !team->group.on_twin && mscclpp_tool_blocks_launches();
     if (getrandom(&fact->team_id, sizeof(fact->team_id), 0) != (ssize_t)sizeof(fact->team_id)) {
@@ -307,15 +306,15 @@ static void apply_facts(mscclpp_team_t *team, const mscclpp_facts_t *facts, bool
                     mscclpp_facts_ranks_on_gpu(team, facts, 0) == (uint32_t)team->group.size;
     /*
      * Conditions for copy engines, in the order of the terms below:
-     * - No meetings before launches: a call by engines launches a kernel for each chunk, without any.
-     * - No other threads: the engines' memory is allocated in the middle of a call, which may wait for kernels of
-     *   other threads.
      * - Several GPUs, none of them shared: within one GPU, kernels are faster.
      * - All ranks on one node: the engines reach no further.
      * - No launches that wait for their kernels: copies would wait for one another.
+     *
+     * Other threads are allowed. Neither the copies nor the kernels that reduce chunks wait for another rank on the
+     * GPU, so they end whatever other threads do. What waits for all kernels of the process, such as the allocation of
+     * the engines' memory, waits for one kernel of another team at most, of which all ranks have arrived.
      */
-    team->engines = !team->group.meet_first && !mscclpp_facts_any_threads(team, facts) && !team->runner.shares_gpu &&
-                    is_whole && !mscclpp_facts_any_blocking(team, facts);
+    team->engines = !team->runner.shares_gpu && is_whole && !mscclpp_facts_any_blocking(team, facts);
 }
 
 /*
