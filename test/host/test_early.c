@@ -2,7 +2,9 @@
  * Early kernels of several communicators, which every rank starts in an order of its own. Each kernel waits for the
  * same one of all ranks, as kernels on a GPU do, and amid them ranks free memory, which waits for all kernels of the
  * rank. A rank may never have more than one of them under way, and all come to their end however the orders differ.
+ * Large early all-reduces, whose kernels a thread apart launches while the rank's own thread stays away.
  */
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -157,12 +159,163 @@ static void run_turns(int turns)
     mscclpp_team_finalize(1.0);
 }
 
+/* Large enough that a thread apart may launch the kernel. */
+#define SUM_COUNT 300000
+#define SUMS 12
+
+/* An early all-reduce of one rank, and a thread apart that may continue it. Only the holder of the lock uses it. */
+typedef struct {
+    pthread_mutex_t lock;
+    mscclpp_fiber_t *fiber; /* NULL: none is under way */
+    mscclpp_team_t *team;
+    mscclpp_allreduce_args_t args;
+    mscclpp_status_t status;
+    int continued; /* times that the thread apart has continued a fiber */
+    bool ends;     /* the thread apart ends */
+} apart_t;
+
+static void reduce(void *argument)
+{
+    apart_t *apart = argument;
+
+    apart->status = mscclpp_allreduce(apart->team, &apart->args);
+}
+
+/* The thread apart. */
+static void *continue_open(void *argument)
+{
+    apart_t *apart = argument;
+    bool ends = false;
+
+    while (!ends) {
+        pthread_mutex_lock(&apart->lock);
+        if (apart->fiber != NULL && mscclpp_fiber_is_open(apart->fiber)) {
+            apart->continued += mscclpp_fiber_resume_apart(apart->fiber);
+        }
+        ends = apart->ends;
+        pthread_mutex_unlock(&apart->lock);
+        sched_yield();
+    }
+    return NULL;
+}
+
+/* Runs the fiber once more. True if it has ended. */
+static bool resume(apart_t *apart)
+{
+    bool ended;
+
+    pthread_mutex_lock(&apart->lock);
+    ended = mscclpp_fiber_resume(apart->fiber);
+    apart->fiber = ended ? NULL : apart->fiber;
+    pthread_mutex_unlock(&apart->lock);
+    return ended;
+}
+
+/* Waits until the kernel of the call has been launched and has ended, without running the fiber. False if it has not.
+ */
+static bool await_kernel(apart_t *apart, uint64_t launches)
+{
+    const double until = mscclpp_now() + options.timeout;
+    bool ended;
+
+    do {
+        sched_yield();
+        pthread_mutex_lock(&apart->lock);
+        ended = apart->team->runner.launches > launches && mscclpp_runner_has_ended(&apart->team->runner);
+        pthread_mutex_unlock(&apart->lock);
+    } while (!ended && mscclpp_now() < until);
+    return ended;
+}
+
+/* Starts the all-reduce, and lets the thread apart do the rest until its kernel has ended. */
+static void reduce_apart(rank_t *rank, apart_t *apart, int *in, int *out, int call)
+{
+    uint64_t launches;
+    int wrong = 0;
+
+    for (int i = 0; i < SUM_COUNT; ++i) {
+        in[i] = (i + call) * (rank->rank + 1);
+    }
+    if (call % RANKS == rank->rank) { /* another rank comes late in each call */
+        jitter_sleep(&(uint64_t){(uint64_t)call + 1}, 20000);
+    }
+    pthread_mutex_lock(&apart->lock);
+    launches = apart->team->runner.launches;
+    apart->args.call = (uint64_t)call;
+    apart->fiber = mscclpp_fiber_create(reduce, apart);
+    pthread_mutex_unlock(&apart->lock);
+    if (!resume(apart)) {
+        rank->failures += !await_kernel(apart, launches);
+        while (!resume(apart)) {
+            sched_yield();
+        }
+    }
+    CHECK_EQ(apart->status, MSCCLPP_OK);
+    for (int i = 0; i < SUM_COUNT; ++i) {
+        wrong += out[i] != (i + call) * (RANKS * (RANKS + 1) / 2);
+    }
+    CHECK_EQ(wrong, 0);
+}
+
+static void use_thread_apart(rank_t *rank)
+{
+    const int *calls = rank->argument;
+    int *in = calloc(SUM_COUNT, sizeof(*in)), *out = calloc(SUM_COUNT, sizeof(*out));
+    apart_t apart = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                     .args = {.sendbuf = in,
+                              .recvbuf = out,
+                              .count = SUM_COUNT,
+                              .dtype = MSCCLPP_DTYPE_INT32,
+                              .op = MSCCLPP_OP_SUM,
+                              .early = true}};
+    pthread_t thread;
+
+    rank->admission = &admissions[rank->rank];
+    apart.team = create_team(rank);
+    REQUIRE(apart.team != NULL && in != NULL && out != NULL);
+    /* The first call makes memory, for which ranks meet more than once. */
+    apart.args.call = 1;
+    apart.args.early = false;
+    CHECK_EQ(mscclpp_allreduce(apart.team, &apart.args), MSCCLPP_OK);
+    apart.args.early = true;
+    CHECK_EQ(pthread_create(&thread, NULL, continue_open, &apart), 0);
+    for (int call = 2; call < 2 + *calls && !meet_any(rank, rank->failures > 0); ++call) {
+        reduce_apart(rank, &apart, in, out, call);
+    }
+    pthread_mutex_lock(&apart.lock);
+    apart.ends = true;
+    pthread_mutex_unlock(&apart.lock);
+    pthread_join(thread, NULL);
+    CHECK(apart.continued > 0);
+    meet(rank);
+    mscclpp_team_destroy(apart.team);
+    free(in);
+    free(out);
+}
+
+/* Kernels that run in the thread that launches them, and kernels in threads of their own. */
+static void test_apart(int scale)
+{
+    for (int threads = 1; threads <= 2; ++threads) {
+        int calls = SUMS * scale;
+        mscclpp_config_t config;
+
+        mscclpp_config_init(&config);
+        config.twin_blocks = 1;
+        config.twin_threads = threads;
+        config.timeout = options.timeout;
+        config.ucx = false;
+        CHECK_EQ(run_ranks(RANKS, &config, use_thread_apart, &calls), 0);
+        mscclpp_team_finalize(1.0);
+    }
+}
+
 static void test_orders(int scale)
 {
     run_turns(TURNS * scale);
 }
 
-static const part_t parts[] = {{"orders", test_orders}, {NULL, NULL}};
+static const part_t parts[] = {{"orders", test_orders}, {"apart", test_apart}, {NULL, NULL}};
 
 int main(int argc, char **argv)
 {
