@@ -12,7 +12,7 @@ static bool is_refused(mscclpp_status_t status)
     return status != MSCCLPP_OK && status != MSCCLPP_IN_PROGRESS;
 }
 
-/* Addresses and keys are refused if they are truncated, too long, empty, or of another kind. */
+/* Addresses and keys are refused if they are truncated, too long, empty, or of another kind; so is a second connect. */
 void case_refusals(end_t *end)
 {
     unsigned char bytes[2 * MSCCLPP_TRANSPORT_ADDRESS_MAX], good[MSCCLPP_TRANSPORT_ADDRESS_MAX];
@@ -36,6 +36,9 @@ void case_refusals(end_t *end)
         END_CHECK(is_refused(end->ops->conn_connect(conn, bytes, length)));
         end->ops->conn_destroy(conn);
     }
+    /* A connection is made once. */
+    END_CHECK_EQ(end->ops->conn_address(pair.link.conn, good, &length), MSCCLPP_OK);
+    END_CHECK(is_refused(end->ops->conn_connect(pair.link.conn, good, length)));
     END_CHECK_EQ(end->ops->region_key(pair.target.region, good, &length), MSCCLPP_OK);
     END_CHECK(length > 0 && length <= MSCCLPP_TRANSPORT_KEY_MAX);
     for (k = 0; k < 4; ++k) {

@@ -265,7 +265,7 @@ EXPORTED int ibv_query_port(struct ibv_context *context, uint8_t port, struct _c
     attr->pkey_tbl_len = 4;
     attr->flags = (uint8_t)mock_verbs.port_flags[device];
     attr->lid = link_layer == IBV_LINK_LAYER_INFINIBAND ? (uint16_t)(device + 1) : 0;
-    attr->active_width = 2;
+    attr->active_width = (uint8_t)(mock_verbs.width[device] != 0 ? mock_verbs.width[device] : 2);
     attr->active_speed = (uint8_t)mock_verbs.rate[device];
     attr->link_layer = (uint8_t)link_layer;
     return 0;

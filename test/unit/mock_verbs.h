@@ -24,6 +24,7 @@ typedef struct {
     uint32_t max_inline;                 /* bytes; more is refused when a queue pair is made */
     uint32_t max_depth;                  /* work requests of a send queue, though the device says more; 0: as it says */
     int rate[MOCK_DEVICES_MAX];          /* code of the speed */
+    int width[MOCK_DEVICES_MAX];         /* code of the width; 0: that of 4 lanes */
     bool active[MOCK_DEVICES_MAX];
     union ibv_gid gids[4]; /* of every port; zero: none */
     int gid_types[4];

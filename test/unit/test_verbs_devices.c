@@ -21,6 +21,12 @@ static void test_choice(void)
     CHECK_EQ(create(&side, 1), MSCCLPP_OK);
     CHECK_TEXT(side.transport->rails[0].name, "mock3");
     destroy(&side);
+    /* A width without lanes in the table is one lane: at 50 Gbit/s it is faster than four at 10. */
+    mock->rate[0] = mock->rate[1] = 4;
+    mock->width[2] = mock->width[3] = 3;
+    CHECK_EQ(create(&side, 1), MSCCLPP_OK);
+    CHECK_TEXT(side.transport->rails[0].name, "mock3");
+    destroy(&side);
     mock->active[2] = mock->active[3] = false;
     CHECK_EQ(create(&side, 3), MSCCLPP_OK);
     CHECK_TEXT(side.transport->rails[0].name, "mock1");

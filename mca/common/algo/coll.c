@@ -39,9 +39,6 @@ _Static_assert(MSCCLPP_COLL_LAST <= MSCCLPP_PROTOCOL_COLLS, "rank 0's settings h
  */
 #define NODES_PACKETS_MAX (8 * KIB)
 
-/* The largest radix of rounds between nodes that is tried. Larger ones save few rounds, and send many messages. */
-#define ROUNDS_RADIX_MAX 8u
-
 /* On the twin, one thread block takes all tiles, as smaller tiles are not worth their barriers. */
 #define TWIN_TILE_BLOCKS 1u
 
@@ -358,7 +355,7 @@ static uint32_t best_radix(const mscclpp_select_input_t *input, mscclpp_coll_t c
     uint32_t best_so_far = 0, radix;
 
     /* Radices above the number of nodes all lead to the same rounds: one of them is tried if no smaller one serves. */
-    for (radix = 2; radix <= ROUNDS_RADIX_MAX && !would_round(input, coll); radix *= 2) {
+    for (radix = 2; radix <= MSCCLPP_COLL_RADIX_MAX && !would_round(input, coll); radix *= 2) {
         if (mscclpp_between_keeps_fanout(input, radix - 1) && (best_so_far == 0 || radix <= input->nodes) &&
             rounds_fit(input, patterns[coll], units_of(block_bytes), radix) &&
             (best_so_far == 0 || estimate_packets(input, coll, block_bytes, radix) <
@@ -434,8 +431,8 @@ bool mscclpp_coll_explain(const mscclpp_select_input_t *input, mscclpp_coll_t co
                          estimate_tiles(input, coll, block_bytes, MSCCLPP_COLL_BY_NODES) * 1e6,
                          mscclpp_coll_algo_name(other), estimate_tiles(input, coll, block_bytes, other) * 1e6);
     }
-    for (radix = 0;
-         radix <= ROUNDS_RADIX_MAX && choice->kernel != MSCCLPP_KERNEL_COLL_NODES && used >= 0 && (size_t)used < size;
+    for (radix = 0; radix <= MSCCLPP_COLL_RADIX_MAX && choice->kernel != MSCCLPP_KERNEL_COLL_NODES && used >= 0 &&
+                    (size_t)used < size;
          radix = radix == 0 ? 2 : 2 * radix) {
         used += snprintf(text + used, size - (size_t)used,
                          radix == 0 ? "nodes_packets %.1f us" : ", nodes_rounds %.1f us by %u",

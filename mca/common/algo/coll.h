@@ -119,6 +119,9 @@ int mscclpp_coll_algo_find(const char *name);
 /* Like mscclpp_coll_algo_find, and also finds algorithms between nodes, which parameters may name and rules may not. */
 int mscclpp_coll_algo_find_any(const char *name);
 
+/* The largest radix of rounds between nodes that is tried. Larger ones save few rounds, and send many messages. */
+#define MSCCLPP_COLL_RADIX_MAX 8u
+
 /* How kernels, or copy engines, serve one call. */
 typedef struct {
     mscclpp_coll_algo_t algo;

@@ -10,7 +10,11 @@
 
 #include "mca/common/fabric/internal.h"
 #include "mca/common/base/log.h"
+#include "mca/common/algo/coll.h"
 #include "mca/common/algo/select.h"
+
+_Static_assert(MSCCLPP_COLL_RADIX_MAX < MSCCLPP_FABRIC_RING && MSCCLPP_FABRIC_RING < 64,
+               "each kind of links, radices among them, is a bit of its own");
 
 /* The most seconds that data in flight get to arrive when a communicator ends. */
 #define DELIVERY_SECONDS 1.0

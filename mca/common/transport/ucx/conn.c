@@ -128,8 +128,8 @@ static bool is_sound(const mscclpp_conn_t *conn, size_t length)
 
 /*
  * Checks the peer's address, makes the memory for messages, and gets an endpoint. Both sides use the smaller of their
- * two sizes of bounce memory. MSCCLPP_ERR_INVALID, logged, for a wrong address; else fails as memory or the endpoint
- * does. After a failure the connection can only be destroyed.
+ * two sizes of bounce memory. MSCCLPP_ERR_INVALID, logged, for a wrong address or a second call; else fails as memory
+ * or the endpoint does. After a failure of the first call, the connection can only be destroyed.
  */
 mscclpp_status_t mscclpp_transport_ucx_conn_connect(mscclpp_conn_t *conn, const void *address, size_t length)
 {
@@ -137,6 +137,11 @@ mscclpp_status_t mscclpp_transport_ucx_conn_connect(mscclpp_conn_t *conn, const 
 
     if (status != MSCCLPP_OK) {
         return status;
+    }
+    if (conn->connected || conn->endpoint != NULL) {
+        mscclpp_error("%s: the ucx connection to rank %d is connected already", conn->transport->params.label,
+                      conn->peer);
+        return MSCCLPP_ERR_INVALID;
     }
     memcpy(&conn->peer_address, address, length < sizeof(conn->peer_address) ? length : sizeof(conn->peer_address));
     if (!is_sound(conn, length)) {

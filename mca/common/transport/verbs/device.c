@@ -37,7 +37,7 @@ static bool is_listed(const char *list, const char *name)
 
 /*
  * Returns a port's rate in Gbit/s, from the codes that the specification gives widths and speeds. A lane of unknown
- * speed counts as 2 Gbit/s. A width above those of the table counts as one lane.
+ * speed counts as 2 Gbit/s. A width that is not in the table counts as one lane.
  */
 static int rate_of(const struct ibv_port_attr *attr)
 {
@@ -48,8 +48,9 @@ static int rate_of(const struct ibv_port_attr *attr)
     } speeds[] = {{128, 100}, {64, 50}, {32, 25}, {16, 14}, {8, 10}, {4, 10}, {2, 5}};
     int lanes = attr->active_width < sizeof(lanes_of_width) / sizeof(lanes_of_width[0])
                     ? lanes_of_width[attr->active_width]
-                    : 1;
+                    : 0;
 
+    lanes = 0 == lanes ? 1 : lanes;
     for (size_t i = 0; i < sizeof(speeds) / sizeof(speeds[0]); ++i) {
         if (attr->active_speed >= speeds[i].code) {
             return lanes * speeds[i].rate;
