@@ -1,4 +1,7 @@
-/* Whose turn it is to name a rank whose connections are lost. No notice comes here, so each rank waits for its turn. */
+/*
+ * Whose turn it is to name a rank whose connections are lost. No notice comes here, so each rank waits for its turn.
+ * And that no rank is named as late without a reason.
+ */
 #include <string.h>
 
 #include "mca/common/base/clock.h"
@@ -57,6 +60,24 @@ static double seconds_until_named(int node, int rank, int lost)
     return started;
 }
 
+/* Without control messages nobody can be asked, so only a rank that this one is known to wait for is named. */
+static void test_nobody_to_ask(void)
+{
+    mscclpp_group_t group = {.size = 1, .call = 1, .asks_all = true};
+    int late = 0;
+
+    group.oob = (mscclpp_oob_t){.size = 2, .label = "test"};
+    mscclpp_group_notices_init(&group);
+    mscclpp_group_say_waiting(&group, -1);
+    CHECK_EQ(mscclpp_group_inquire(&group, true, mscclpp_now(), &late), MSCCLPP_INQUIRY_FOUND);
+    CHECK_EQ(late, -1);
+    group.call = 2;
+    mscclpp_group_say_waiting(&group, 1);
+    CHECK_EQ(mscclpp_group_inquire(&group, true, mscclpp_now(), &late), MSCCLPP_INQUIRY_FOUND);
+    CHECK_EQ(late, 1);
+    mscclpp_group_notices_fini(&group);
+}
+
 int main(void)
 {
     unit_begin();
@@ -70,5 +91,6 @@ int main(void)
     CHECK(seconds_until_named(3, 0, 0) > 0.35);
     CHECK(seconds_until_named(1, 8, 0) > 0.05);
     CHECK_EQ(named, 6);
+    test_nobody_to_ask();
     return unit_end();
 }

@@ -130,7 +130,7 @@ static mscclpp_inquiry_result_t search(mscclpp_group_t *group, bool at_deadline,
     }
     if (!inquiry->begun) {
         inquiry->begun = true;
-        ask(group, inquiry->waits_for >= 0 ? inquiry->waits_for : next_unknown(group), now);
+        ask(group, inquiry->waits_for >= 0 || group->ctrl == NULL ? inquiry->waits_for : next_unknown(group), now);
     }
     if (inquiry->asked_rank < 0 || group->ctrl == NULL) {
         *late_p = inquiry->asked_rank;
