@@ -18,15 +18,21 @@ cases_late() {
         run_saying "late:timeout:$when" "$named" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 2 \
             "$bindir/test_late" timeout 5 $when
     done
-    run_saying "late:warn:who waits" ': rank 0 has waited [0-9.]+ s; ranks that have not arrived: 2' 30 -n 3 \
+    run_saying "late:warn:who waits" ': rank [01] has waited [0-9.]+ s; ranks that have not arrived: 2' 30 -n 3 \
         "${forced[@]}" --mca coll_mscclpp_warn_after 1 "$bindir/test_late" warn 3 later
+    # One line for all, whether they warn or end at the deadline, and nothing of the calls that follow.
+    run_counting "late:warn:one line" 1 ' has waited ' 60 -n 6 "${forced[@]}" --mca coll_mscclpp_warn_after 1 \
+        "$bindir/test_late" warn 3 later
+    run_counting "late:timeout:one line" 1 'did not end on rank|failed in its call' 60 -n 6 "${forced[@]}" \
+        --mca coll_mscclpp_timeout 2 "$bindir/test_late" timeout 5 later
     # More ranks set up over a tree. One names the late rank, and ends the call for all.
     run_saying "late:warn:first:tree" 'rank 8 has waited [0-9.]+ s; ranks that have not arrived: 11$' 60 -n 12 \
         "${forced[@]}" --mca coll_mscclpp_warn_after 1 "$bindir/test_late" warn 4 first
     run_counting "late:timeout:first:tree" 1 'did not end on rank' 60 -n 12 "${forced[@]}" \
         --mca coll_mscclpp_timeout 2 "$bindir/test_late" timeout 9 first
-    # Each rank calls three times more. Names reach the terminal without the characters that it obeys.
-    run_counting "late:broken, said once" 3 ': an earlier call failed' 60 -n 3 "${forced[@]}" \
+    # Each rank calls three times more, and the one that has logged the failure says why. Names reach the terminal
+    # without the characters that it obeys.
+    run_counting "late:broken, said once" 1 ': an earlier call failed' 60 -n 3 "${forced[@]}" \
         --mca coll_mscclpp_timeout 2 "$bindir/test_late" timeout 5 later
     run_saying "late:name" '\?\[31mred\?: (all-reduce )?call' 60 -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 2 \
         "$bindir/test_late" timeout 5 first

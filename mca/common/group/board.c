@@ -101,6 +101,21 @@ bool mscclpp_group_is_decided(const mscclpp_group_t *group, uint64_t call, bool 
     return word / CALL_KINDS >= board_number(group, call);
 }
 
+/* The first rank that changes the word has the line. */
+bool mscclpp_group_claims_line(const mscclpp_group_t *group, bool at_deadline)
+{
+    uint64_t *word = &group->board[0].said[at_deadline];
+    const uint64_t number = board_number(group, group->call) + 1;
+    uint64_t seen = mscclpp_board_load(word);
+
+    while (seen < number) {
+        if (__atomic_compare_exchange_n(word, &seen, number, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Decides how a call is served: the first rank that changes the word decides, and the others return its decision. */
 bool mscclpp_group_decide(mscclpp_group_t *group, uint64_t call, bool device)
 {

@@ -1,8 +1,8 @@
 /*
  * A team's board: shared memory through which the hosts of a node's ranks communicate. Ranks announce their calls
  * there, exchange handles of user buffers, vote, report failures, and tell when they have closed their mappings. Each
- * rank has one line, and writes only that line, except for `decided` and `pledges`. Every word is stored with release
- * and loaded with acquire.
+ * rank has one line, and writes only that line, except for `decided`, `said` and `pledges`. Every word is stored with
+ * release and loaded with acquire.
  */
 #ifndef MCA_COMMON_GROUP_BOARD_H
 #define MCA_COMMON_GROUP_BOARD_H
@@ -78,6 +78,11 @@ typedef struct {
      * mscclpp_team_decide. Only the one in rank 0's line is used. Any rank writes it.
      */
     uint64_t decided;
+    /*
+     * 1 + the number of the last call of which a rank has logged that it waits, and that it has ended at the deadline
+     * (mscclpp_group_claims_line). Used in rank 0's line only, and written by any rank.
+     */
+    uint64_t said[2];
     uint64_t published; /* the last exchange whose handles are published */
     uint64_t voted;     /* 2 * the last exchange that this rank voted on, + 1 for yes */
     uint64_t failure;   /* 0, or MSCCLPP_BOARD_FAILURE_BASE * the number of the failed call + its negated status */

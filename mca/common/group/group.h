@@ -158,6 +158,12 @@ bool mscclpp_group_awaits_announcements(const mscclpp_group_t *group, uint64_t c
 bool mscclpp_group_decide(mscclpp_group_t *group, uint64_t call, bool device);
 bool mscclpp_group_is_decided(const mscclpp_group_t *group, uint64_t call, bool *device_p);
 
+/*
+ * On one node, true for the first rank that asks in the current call: it logs the line for all. There are two lines,
+ * the warning and the error `at_deadline`.
+ */
+bool mscclpp_group_claims_line(const mscclpp_group_t *group, bool at_deadline);
+
 /* notice.c: initializes and ends the notices and the inquiry of a group. */
 void mscclpp_group_notices_init(mscclpp_group_t *group);
 void mscclpp_group_notices_fini(mscclpp_group_t *group);

@@ -274,8 +274,8 @@ static mscclpp_status_t check_arguments(const mscclpp_group_wait_t *wait)
 static mscclpp_status_t report_peer_failure(const mscclpp_group_wait_t *wait, int rank, uint64_t call,
                                             mscclpp_status_t status)
 {
-    /* Between nodes there may be thousands of ranks, and the one that has failed first has said all. */
-    const bool is_error = !wait->group->spans || status == MSCCLPP_ERR_MIXED;
+    /* There may be thousands of ranks, and the one that has failed first has said all. */
+    const bool is_error = status == MSCCLPP_ERR_MIXED;
 
     wait->group->peer_failed = true;
     mscclpp_log(is_error ? MSCCLPP_LOG_ERROR : MSCCLPP_LOG_INFO,
@@ -311,10 +311,10 @@ static mscclpp_status_t check_failures(const mscclpp_group_wait_t *wait, const m
 }
 
 /*
- * Returns true if this rank is to name the late ranks now, and lists them in `text`. On one node it always names all of
- * them. Between nodes a search finds the one that all others wait for, over several calls of this function, and one
- * rank names it. `at_deadline`: for the message at the deadline; else for the warning. If the search finds nobody, that
- * rank lists those that it sees.
+ * Returns true if this rank is to name the late ranks now, and lists them in `text`. On one node it names all of them,
+ * but warns only if no other rank has done so in this call. Between nodes a search finds the one that all others wait
+ * for, over several calls of this function, and one rank names it. `at_deadline`: for the message at the deadline; else
+ * for the warning. If the search finds nobody, that rank lists those that it sees.
  */
 static bool may_name_late(mscclpp_group_wait_t *wait, bool at_deadline, double now, char *text, size_t size)
 {
@@ -322,7 +322,8 @@ static bool may_name_late(mscclpp_group_wait_t *wait, bool at_deadline, double n
 
     if (!wait->group->spans) {
         list_late(wait, text, size);
-        return true;
+        wait->warned = true;
+        return at_deadline || mscclpp_group_claims_line(wait->group, false);
     }
     switch (mscclpp_group_inquire(wait->group, at_deadline, now, &late)) {
     case MSCCLPP_INQUIRY_SEARCHING:
@@ -360,6 +361,11 @@ static mscclpp_status_t check_clock(mscclpp_group_wait_t *wait, double now)
             return MSCCLPP_OK;
         }
         describe_call(wait, true, call, sizeof(call));
+        if (!group->spans && !mscclpp_group_claims_line(group, true)) {
+            mscclpp_info("%s: %s did not end on rank %d, either", group->oob.label, call, group->members[group->rank]);
+            group->peer_failed = true; /* the rank that has the line tells all */
+            return MSCCLPP_ERR_TIMEOUT;
+        }
         mscclpp_report_deadline(group->oob.label, call, group->members[group->rank], group->timeout, late,
                                 group->checks_calls);
         return MSCCLPP_ERR_TIMEOUT;

@@ -267,7 +267,7 @@ int mscclpp_team_size(const mscclpp_team_t *team)
 
 bool mscclpp_team_peer_reports(const mscclpp_team_t *team)
 {
-    return team != NULL && team->group.spans && team->group.peer_failed;
+    return team != NULL && team->group.peer_failed;
 }
 
 bool mscclpp_team_spans_nodes(const mscclpp_team_t *team)

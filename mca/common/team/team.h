@@ -51,7 +51,7 @@ void mscclpp_team_destroy(mscclpp_team_t *team);
 /* Frees what destroyed teams still hold. Waits at most `seconds` for the peers. Must be the last call. */
 void mscclpp_team_finalize(double seconds);
 
-/* True if the team spans nodes and has failed because of another rank, which has logged it. False for NULL. */
+/* True if the team has failed because of another rank, which has logged it. False for NULL. */
 bool mscclpp_team_peer_reports(const mscclpp_team_t *team);
 
 /* True if the team's ranks are on several nodes. The caller then has to call mscclpp_team_progress_all regularly. */

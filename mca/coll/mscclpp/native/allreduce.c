@@ -60,7 +60,7 @@ int mca_coll_mscclpp_refuse_broken(mca_coll_mscclpp_module_t *module, const char
     if (!module->told_broken) {
         module->told_broken = true; /* reported once, because an application that goes on under MPI_ERRORS_RETURN may
                                        call often */
-        /* Between nodes there may be thousands of ranks; the one that has named the failure says this, too. */
+        /* There may be thousands of ranks; the one that has named the failure says this, too. */
         mscclpp_log(mscclpp_team_peer_reports(module->team) ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_ERROR,
                     "%s: %s call %llu: an earlier call failed, which broke the communicator for device buffers; this "
                     "and further calls on them return an error",
