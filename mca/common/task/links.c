@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "mca/common/base/log.h"
+#include "mca/common/team/grow.h"
 #include "mca/common/team/parts.h"
 
 /* Threads of a block on a GPU. */
@@ -26,6 +27,13 @@ mscclpp_status_t mscclpp_links_try(mscclpp_team_t *team, const void *in, void *o
 
     if (team->group.broken) {
         return MSCCLPP_ERR_PEER;
+    }
+    if (bytes > mscclpp_links_max(team) && team->full_size != 0) {
+        status = mscclpp_team_grow(team, bytes, true);
+        mscclpp_runner_give_stream(&team->runner);
+        if (status != MSCCLPP_OK) {
+            return status;
+        }
     }
     if (bytes > mscclpp_links_max(team)) {
         mscclpp_error("%s: ring of %llu bytes; at most %llu fit the scratch", team->group.oob.label,

@@ -10,13 +10,14 @@
  * previous rank's input, or with `get` the next rank's.
  *
  * Blocking and collective. All arguments except the buffers must be equal on all ranks. *seconds_p is the time from
- * before the ranks meet to the end of the kernel. Returns MSCCLPP_ERR_INVALID if `bytes` is more than
- * mscclpp_links_max. Any other error breaks the team.
+ * before the ranks meet to the end of the kernel. If the team's scratch is too small for the bytes, it first grows to
+ * its full size. Returns MSCCLPP_ERR_INVALID if they do not fit half of its bulk area even then. Any other error breaks
+ * the team.
  */
 mscclpp_status_t mscclpp_links_try(mscclpp_team_t *team, const void *in, void *out, uint64_t bytes, uint32_t rounds,
                                    bool get, double *seconds_p);
 
-/* Largest `bytes` of a ring: half of the team's bulk area. */
+/* Largest `bytes` of a ring with the scratch that the team has now: half of its bulk area. */
 uint64_t mscclpp_links_max(const mscclpp_team_t *team);
 
 #endif
