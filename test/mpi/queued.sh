@@ -12,8 +12,11 @@ cases_queued() {
     for n in 2 3 4; do
         run "queued:neighbors:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_neighbor" queued
     done
-    run "queued:neighbors:nodes" 120 -n 3 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 \
-        "$bindir/test_neighbor" waits
+    run_saying "queued:neighbors:nodes" \
+        'neighbor_.* cannot be captured in a graph: its blocks may differ in size, and its ranks are on sev' 120 -n 3 \
+        "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 "$bindir/test_neighbor" waits
+    run_saying "queued:refused:why" 'rank 1: all-reduce cannot be captured in a graph: no kernel knows its type or' 60 \
+        -n 2 "${forced[@]}" "$bindir/test_queued_errors"
     run "queued:packets" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_oneshot_max 2k \
         --mca coll_mscclpp_twophase_max 16k "$bindir/test_queued"
     # Flags that the device renews after every few operations.

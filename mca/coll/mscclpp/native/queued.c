@@ -130,10 +130,68 @@ static bool is_none_or_device(const void *buffer)
     return buffer == NULL || MPI_IN_PLACE == buffer || mca_coll_mscclpp_is_device(buffer);
 }
 
+/* Calls `use` with our stream for the application's, unless that is the twin's default stream, which is always idle. */
+static int with_stream(void *app_stream, mscclpp_status_t (*use)(mscclpp_gpu_stream_t *stream, int *answer_p),
+                       int *answer_p)
+{
+    const mscclpp_gpu_ops_t *gpu = mca_coll_mscclpp_state.gpu;
+    mscclpp_gpu_stream_t *stream;
+    mscclpp_status_t status;
+    int device;
+
+    if (gpu == NULL || (gpu->twin && app_stream == NULL)) {
+        return OMPI_SUCCESS;
+    }
+    status = gpu->current_device(&device);
+    if (MSCCLPP_OK == status) {
+        status = gpu->stream_wrap(device, app_stream, &stream);
+    }
+    if (MSCCLPP_OK == status) {
+        status = use(stream, answer_p);
+        gpu->stream_destroy(stream);
+    }
+    return MSCCLPP_OK == status ? OMPI_SUCCESS : mca_coll_mscclpp_status_to_ompi(status);
+}
+
+static mscclpp_status_t ask_capturing(mscclpp_gpu_stream_t *stream, int *answer_p)
+{
+    *answer_p = mca_coll_mscclpp_state.gpu->is_capturing(stream);
+    return MSCCLPP_OK;
+}
+
+/* Whether the application's stream is being captured; 0 also if this cannot be found out. */
+static int is_capturing(void *stream)
+{
+    int answer = 0;
+
+    (void)with_stream(stream, ask_capturing, &answer);
+    return answer;
+}
+
+/*
+ * Returns that a call cannot be queued. If its stream is captured, the application gets an error, so this logs
+ * `reason`, which continues "cannot be captured in a graph: ".
+ */
+static outcome_t refuse(const mca_coll_mscclpp_module_t *module, const call_t *call, const char *collective,
+                        const char *reason)
+{
+    if (is_capturing(call->stream)) {
+        mscclpp_error("%s: rank %d: %s cannot be captured in a graph: %s", mca_coll_mscclpp_comm_name(module->comm),
+                      ompi_comm_rank(module->comm), collective, reason);
+    }
+    return MCA_COLL_MSCCLPP_NOT_QUEUED;
+}
+
+/* The reasons for which calls of all collectives are refused. */
+static const char unknown_to_kernels[] = "no kernel knows its type or its operation";
+static const char no_queue[] = "no call of this communicator can be queued";
+static const char host_memory[] = "some of its data are in host memory";
+
 /* Enqueues an all-reduce. MCA_COLL_MSCCLPP_NOT_QUEUED for types, operations and memory that kernels do not know. */
 static outcome_t enqueue_allreduce(mca_coll_mscclpp_module_t *module, const call_t *call, int *code_p)
 {
     const void *const buffers[2] = {call->sendbuf, call->recvbuf};
+    const char *const name = mscclpp_coll_name(MSCCLPP_COLL_LAST);
     const bool on_device = mca_coll_mscclpp_is_device(call->recvbuf) && is_none_or_device(call->sendbuf);
     mscclpp_allreduce_args_t args = {
         .sendbuf = MPI_IN_PLACE == call->sendbuf ? call->recvbuf : call->sendbuf,
@@ -148,19 +206,19 @@ static outcome_t enqueue_allreduce(mca_coll_mscclpp_module_t *module, const call
         return MCA_COLL_MSCCLPP_QUEUED;
     }
     if (!ompi_datatype_is_predefined(call->recvtype)) {
-        return MCA_COLL_MSCCLPP_NOT_QUEUED;
+        return refuse(module, call, name, "its type is a derived one");
     }
     args.dtype = mca_coll_mscclpp_dtype(call->recvtype);
     args.op = mca_coll_mscclpp_op(call->op);
     if (MSCCLPP_DTYPE_LAST == args.dtype || MSCCLPP_OP_LAST == args.op) {
-        return MCA_COLL_MSCCLPP_NOT_QUEUED;
+        return refuse(module, call, name, unknown_to_kernels);
     }
     *code_p = ensure_queue(module, buffers, on_device);
     if (OMPI_SUCCESS != *code_p) {
         return MCA_COLL_MSCCLPP_QUEUE_ERROR;
     }
     if (module->queued == NULL || !on_device) {
-        return MCA_COLL_MSCCLPP_NOT_QUEUED;
+        return refuse(module, call, name, on_device ? no_queue : host_memory);
     }
     status = begin_call(module->queued, call->stream, &stream);
     if (MSCCLPP_OK == status) {
@@ -169,6 +227,8 @@ static outcome_t enqueue_allreduce(mca_coll_mscclpp_module_t *module, const call
     }
     if (MSCCLPP_OK == status) {
         mca_coll_mscclpp_count_queued(MSCCLPP_COLL_LAST, module->queued->team);
+    } else if (MSCCLPP_ERR_NOT_SUPPORTED == status) {
+        (void)refuse(module, call, name, unknown_to_kernels);
     }
     return outcome_from_status(status, code_p);
 }
@@ -284,54 +344,17 @@ static bool describe(mca_coll_mscclpp_module_t *module, const call_t *call, mca_
     return true;
 }
 
-/* Calls `use` with our stream for the application's, unless that is the twin's default stream, which is always idle. */
-static int with_stream(void *app_stream, mscclpp_status_t (*use)(mscclpp_gpu_stream_t *stream, int *answer_p),
-                       int *answer_p)
-{
-    const mscclpp_gpu_ops_t *gpu = mca_coll_mscclpp_state.gpu;
-    mscclpp_gpu_stream_t *stream;
-    mscclpp_status_t status;
-    int device;
-
-    if (gpu == NULL || (gpu->twin && app_stream == NULL)) {
-        return OMPI_SUCCESS;
-    }
-    status = gpu->current_device(&device);
-    if (MSCCLPP_OK == status) {
-        status = gpu->stream_wrap(device, app_stream, &stream);
-    }
-    if (MSCCLPP_OK == status) {
-        status = use(stream, answer_p);
-        gpu->stream_destroy(stream);
-    }
-    return MSCCLPP_OK == status ? OMPI_SUCCESS : mca_coll_mscclpp_status_to_ompi(status);
-}
-
-static mscclpp_status_t ask_capturing(mscclpp_gpu_stream_t *stream, int *answer_p)
-{
-    *answer_p = mca_coll_mscclpp_state.gpu->is_capturing(stream);
-    return MSCCLPP_OK;
-}
-
-/* Whether the application's stream is being captured; 0 also if this cannot be found out. */
-static int is_capturing(void *stream)
-{
-    int answer = 0;
-
-    (void)with_stream(stream, ask_capturing, &answer);
-    return answer;
-}
-
 /* Enqueues a call that has been described. */
 static outcome_t enqueue_described(mca_coll_mscclpp_module_t *module, const call_t *call,
                                    mca_coll_mscclpp_native_t *native, int *code_p)
 {
     const bool on_device = all_on_device(native, call);
+    const char *const name = mscclpp_coll_name(native->args.coll);
     mscclpp_gpu_stream_t *stream;
     mscclpp_status_t status;
 
     if (MCA_COLL_MSCCLPP_REASON_NONE != native->unserved) {
-        return MCA_COLL_MSCCLPP_NOT_QUEUED;
+        return refuse(module, call, name, unknown_to_kernels);
     }
     /*
      * All ranks come here, also one whose call could not be described, because the queue is made together. A rank that
@@ -350,7 +373,7 @@ static outcome_t enqueue_described(mca_coll_mscclpp_module_t *module, const call
         return MCA_COLL_MSCCLPP_QUEUE_ERROR;
     }
     if (module->queued == NULL || !on_device) {
-        return MCA_COLL_MSCCLPP_NOT_QUEUED;
+        return refuse(module, call, name, on_device ? no_queue : host_memory);
     }
     status = begin_call(module->queued, call->stream, &stream);
     if (MSCCLPP_OK == status) {
@@ -359,6 +382,11 @@ static outcome_t enqueue_described(mca_coll_mscclpp_module_t *module, const call
     }
     if (MSCCLPP_OK == status) {
         mca_coll_mscclpp_count_queued(native->args.coll, module->queued->team);
+    } else if (MSCCLPP_ERR_NOT_SUPPORTED == status) {
+        (void)refuse(module, call, name,
+                     native->args.in_scattered || native->args.out_scattered ? "its data lie in several allocations"
+                     : native->args.varied ? "its blocks may differ in size, and its ranks are on several nodes"
+                                           : unknown_to_kernels);
     }
     return outcome_from_status(status, code_p);
 }
