@@ -266,11 +266,54 @@ static void all_reduces(int number)
     synth_topology_free(topology);
 }
 
+/* The least rounds of a broadcast from rank 0, by cuts, must be 1 / `per_round`. Frees the topology. */
+static void has_bound(synth_topology_t *topology, int64_t per_round, const char *what)
+{
+    synth_bound_t bound = {{0, 1}, 0, NULL};
+
+    check(synth_bound_cut(topology, SYNTH_BROADCAST, 0, &bound) == MSCCLPP_OK &&
+              synth_compare(bound.ratio, synth_fraction(1, per_round)) == 0,
+          -1, what);
+    synth_topology_free(topology);
+}
+
+/* Three ranks that are all joined by links of this capacity. */
+static synth_topology_t *triangle(int capacity)
+{
+    synth_topology_t *topology = synth_topology_new("triangle", 3);
+
+    for (int from = 0; from < 3; ++from) {
+        for (int to = 0; to < 3; ++to) {
+            if (from != to) {
+                synth_topology_link(topology, from, to, capacity);
+            }
+        }
+    }
+    return topology;
+}
+
+/* A port of one link beside one of both; a group of one link that is in and out; several links of the most capacity. */
+static void known_bounds(void)
+{
+    synth_topology_t *topology = triangle(1);
+    int links[2] = {topology->link_between[0][1], topology->link_between[0][2]};
+
+    synth_topology_group(topology, "one", 1, links, 1);
+    synth_topology_group(topology, "both", 2, links, 2);
+    has_bound(topology, 2, "a bound where ports overlap");
+    topology = triangle(2);
+    synth_topology_group(topology, "both", 2, links, 2);
+    synth_topology_group(topology, "one", 1, links, 1);
+    has_bound(topology, 2, "a bound where a port holds another");
+    has_bound(triangle(SYNTH_MAX_CAPACITY), 2 * SYNTH_MAX_CAPACITY, "a bound of large capacities");
+}
+
 int main(int argc, char **argv)
 {
     int count = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 40;
 
     state = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    known_bounds();
     for (int i = 0; i < count; ++i) {
         against_bounds(i);
         against_brute_force(i);

@@ -179,10 +179,11 @@ static bool diff_head(const mscclpp_plan_t *a, const mscclpp_plan_t *b)
     /* If memory for the texts ran out, the plans count as different. */
     is_same = texts[0] != NULL && texts[1] != NULL && strcmp(texts[0], texts[1]) == 0;
     for (int i = 0; i < 2 && !is_same; ++i) {
-        for (char *line = texts[i], *line_end; line != NULL && *line != '\0'; line = line_end + 1) {
-            line_end = strchr(line, '\n');
-            *line_end = '\0';
-            printf("%c %s\n", i == 0 ? '-' : '+', line);
+        for (char *line = texts[i], *line_end; line != NULL && *line != '\0'; line = line_end) {
+            line_end =
+                line + strcspn(line, "\n"); /* a text that was cut for lack of memory has no newline at its end */
+            printf("%c %.*s\n", i == 0 ? '-' : '+', (int)(line_end - line), line);
+            line_end += *line_end == '\n';
         }
     }
     free(texts[0]);

@@ -199,5 +199,8 @@ mscclpp_status_t synth_allreduce_find(const synth_topology_t *topology, const sy
             point->label = SYNTH_PROVEN;
         }
     }
+    if (status != MSCCLPP_OK) {
+        synth_front_free(front);
+    }
     return status;
 }

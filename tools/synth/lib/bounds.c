@@ -7,7 +7,10 @@
 #include "tools/synth/lib/flow.h"
 #include "tools/synth/lib/slp.h"
 
-enum { MOST_NODES = 8 }; /* of up to so many nodes, all sets are looked at */
+enum {
+    MOST_NODES = 8,                                      /* of up to so many nodes, all sets are looked at */
+    MOST_CAPACITY = SYNTH_MAX_CAPACITY * SYNTH_MAX_RANKS /* no rank sends or receives more in a round */
+};
 
 int synth_bound_steps(const synth_topology_t *topology, synth_collective_t collective, int root)
 {
@@ -38,7 +41,8 @@ typedef struct {
 } network_t;
 
 /* Finds, for each link, the group that is a port of the rank that the link leaves (out_of[]) or enters (into[]): all
- * links of the group leave or enter this rank. -1: there is none. If there are several, the first one counts. */
+ * links of the group leave or enter this rank. A group of links between two ranks counts as a port of the first one
+ * alone. -1: there is none. If there are several, the first one counts. */
 static void find_ports(const synth_topology_t *topology, int *out_of, int *into)
 {
     for (int i = 0; i < topology->link_count; ++i) {
@@ -55,7 +59,7 @@ static void find_ports(const synth_topology_t *topology, int *out_of, int *into)
         }
         for (int j = 0; j < group->count; ++j) {
             out_of[group->links[j]] = is_out ? i : out_of[group->links[j]];
-            into[group->links[j]] = is_in ? i : into[group->links[j]];
+            into[group->links[j]] = is_in && !is_out ? i : into[group->links[j]];
         }
     }
 }
@@ -82,8 +86,12 @@ static bool build_network(network_t *network, const synth_topology_t *topology)
     for (int i = 0; i < topology->group_count; ++i) {
         const synth_group_t *group = &topology->groups[i];
         const synth_link_t *link = &topology->links[group->links[0]];
-        bool is_out = out_of[group->links[0]] == i, is_in = into[group->links[0]] == i;
+        bool is_out = false, is_in = false; /* a port of some of its links: others may have an earlier group */
 
+        for (int j = 0; j < group->count; ++j) {
+            is_out = is_out || out_of[group->links[j]] == i;
+            is_in = is_in || into[group->links[j]] == i;
+        }
         if (is_out || is_in) {
             network->capacity[network->arcs++] = group->capacity;
             synth_flow_arc(network->flow, is_out ? link->from : ranks + i, is_out ? ranks + i : link->to, 0);
@@ -92,7 +100,6 @@ static bool build_network(network_t *network, const synth_topology_t *topology)
     for (int i = 0; i < topology->link_count; ++i) {
         int out = out_of[i], in = into[i];
 
-        in = in == out ? -1 : in; /* a group of links between two ranks is passed once */
         network->capacity[network->arcs++] = topology->links[i].capacity;
         synth_flow_arc(network->flow, out >= 0 ? ranks + out : topology->links[i].from,
                        in >= 0 ? ranks + in : topology->links[i].to, 0);
@@ -160,7 +167,7 @@ static void tighten(network_t *network, uint64_t from, int sink, synth_rational_
  * Each sink is looked at by itself, and the least amount counts. A sink puts in nothing itself. */
 static void bound_by_shares(network_t *network, uint64_t from, uint64_t sinks, synth_bound_t *bound)
 {
-    synth_rational_t share = {SYNTH_MAX_CAPACITY, 1};
+    synth_rational_t share = {MOST_CAPACITY, 1};
 
     for (int sink = 0; sink < network->topology->ranks; ++sink) {
         if ((sinks >> sink & 1) != 0) {
@@ -364,7 +371,7 @@ static void raise_by_sends(const synth_topology_t *topology, const int *part, in
 /* Sets the bound by the narrowest cut of all. Rank 0 lies on one side of it, so flows from and to rank 0 find it. */
 static void bound_by_narrowest(network_t *network, synth_bound_t *bound)
 {
-    synth_rational_t share = {SYNTH_MAX_CAPACITY, 1};
+    synth_rational_t share = {MOST_CAPACITY, 1};
 
     for (int rank = 1; rank < network->topology->ranks; ++rank) {
         tighten(network, 1, rank, &share, &bound->set);

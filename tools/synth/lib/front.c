@@ -61,10 +61,8 @@ typedef struct {
     bool is_impossible; /* it is proven that no such schedule exists */
 } try_t;
 
-static void report(const search_t *search, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
 /* Passes a line about the progress to the caller's function, if there is one. */
-static void report(const search_t *search, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void report(const search_t *search, const char *format, ...)
 {
     char text[SYNTH_WHY];
     va_list arguments;
@@ -309,7 +307,8 @@ static void search_one(search_t *search, int steps, try_t *try, size_t pass)
                                       search->options->stop, &schedule);
             try->is_impossible = answer == SYNTH_SAT_NONE;
         }
-        has_full_time = answer == SYNTH_SAT_NONE || (has_full_time && !stop_if_over(search)); /* else it is repeated */
+        has_full_time = answer == SYNTH_SAT_NONE || /* else it is repeated */
+                        (has_full_time && answer != SYNTH_SAT_NO_MEMORY && !stop_if_over(search));
         try->passes = has_full_time ? (int)pass + 1 : try->passes;
         if (search->cache != NULL && has_full_time && answer != SYNTH_SAT_FOUND) {
             synth_cache_try(search->cache, steps, try->chunks, try->rounds, try->passes, try->is_impossible);

@@ -38,6 +38,7 @@ typedef struct {
     int distance[SYNTH_MAX_RANKS][SYNTH_MAX_RANKS]; /* in links */
     double deadline;                                /* by mscclpp_now */
     const volatile sig_atomic_t *stop;              /* NULL: never */
+    bool lacks_memory;                              /* encode has failed for lack of memory */
 } encoding_t;
 
 /* Values of `have` and `send` that are no variables. */
@@ -103,6 +104,7 @@ static bool classify(encoding_t *encoding)
     encoding->send_class = malloc(sizeof(int) * (size_t)count * links);
     encoding->is_first = malloc((size_t)count);
     if (encoding->have_class == NULL || encoding->send_class == NULL || encoding->is_first == NULL) {
+        encoding->lacks_memory = true;
         return false;
     }
     memset(encoding->have_class, -1, sizeof(int) * (size_t)count * ranks);
@@ -397,6 +399,7 @@ static bool encode(encoding_t *encoding)
     encoding->latest = malloc(sizeof(int) * count * ranks);
     if (encoding->have == NULL || encoding->send == NULL || encoding->extra == NULL || encoding->earliest == NULL ||
         encoding->latest == NULL) {
+        encoding->lacks_memory = true;
         return false;
     }
     synth_topology_distances(encoding->topology, encoding->distance);
@@ -457,7 +460,7 @@ synth_sat_answer_t synth_sat_search(const synth_topology_t *topology, const synt
     synth_sat_answer_t answer = SYNTH_SAT_UNKNOWN;
 
     if (encoding == NULL) {
-        return answer;
+        return SYNTH_SAT_NO_MEMORY;
     }
     encoding->topology = topology;
     encoding->demand = demand;
@@ -479,10 +482,12 @@ synth_sat_answer_t synth_sat_search(const synth_topology_t *topology, const synt
         answer = result == UNSATISFIABLE ? SYNTH_SAT_NONE : SYNTH_SAT_UNKNOWN;
         if (result == SATISFIABLE) {
             *schedule_p = decode(encoding);
-            answer = *schedule_p != NULL ? SYNTH_SAT_FOUND : SYNTH_SAT_UNKNOWN;
+            answer = *schedule_p != NULL ? SYNTH_SAT_FOUND : SYNTH_SAT_NO_MEMORY;
         }
     } else if (rounds < steps) {
         answer = SYNTH_SAT_NONE;
+    } else if (encoding->solver == NULL || encoding->lacks_memory) {
+        answer = SYNTH_SAT_NO_MEMORY;
     }
     if (encoding->solver != NULL) {
         ccadical_release(encoding->solver);

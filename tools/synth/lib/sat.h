@@ -8,10 +8,11 @@
 #include "tools/synth/lib/symmetry.h"
 
 typedef enum {
-    SYNTH_SAT_FOUND,   /* there is one: *schedule_p */
-    SYNTH_SAT_NONE,    /* there is none; with symmetries: none that has them */
-    SYNTH_SAT_UNKNOWN, /* out of time or memory, told to stop, or the instance is too large */
-    SYNTH_SAT_ABSENT   /* built without CaDiCaL */
+    SYNTH_SAT_FOUND,     /* there is one: *schedule_p */
+    SYNTH_SAT_NONE,      /* there is none; with symmetries: none that has them */
+    SYNTH_SAT_UNKNOWN,   /* out of time, told to stop, or the instance is too large */
+    SYNTH_SAT_NO_MEMORY, /* not tried, or not to the end */
+    SYNTH_SAT_ABSENT     /* built without CaDiCaL */
 } synth_sat_answer_t;
 
 /* Whether the tool was built with CaDiCaL. */
