@@ -83,6 +83,9 @@ def _take_along(first, second, most, gone):
         # The packets themselves can go on at once. Both steps stay.
         second.kind, second.sources = "pass", [first.sources[0]]
         return True
+    if any(other is not first and other.number > first.number for other in second.before):
+        return False
+    # From here on all that `second` waits for is there when `first` is done, too.
     packed = any(span.buffer == "p" for span in first.sources)
     if first.kind == "reduce" and second.kind in ("send", "pack") and packed and 1 + len(first.also) < most:
         if second.kind == "pack" and any(span.rank == first.rank for span in first.also):
@@ -91,9 +94,6 @@ def _take_along(first, second, most, gone):
         first.also = [second.target, *first.also] if second.kind == "pack" else [*first.also, second.target]
         gone.add(second)
         return True
-    if any(other is not first and other.number > first.number for other in second.before):
-        return False
-    # From here on all that `second` waits for is there when `first` is done, too.
     if first.kind == "reduce" and second.kind == "put" and not packed and 1 + len(first.also) < most:
         first.also.append(second.target)
     elif first.kind == "reduce" and second.kind == "reduce" and first.target == second.target and not first.also and \

@@ -166,6 +166,9 @@ mscclpp_status_t mscclpp_user_channels_create(mscclpp_user_memory_t *memory, msc
         free(channels);
         return MSCCLPP_ERR_REVOKED;
     }
+    if (channels == NULL) {
+        mscclpp_error("%s: no memory for channels", user->oob.label);
+    }
     /* A rank that has failed takes part in the exchange all the same, for the others wait for its card. */
     card.status = channels != NULL ? check_arguments(user, peer_count, peers, per_peer, &card) : MSCCLPP_ERR_NO_MEMORY;
     status = agree_on_peers(user, &card);
