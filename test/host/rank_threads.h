@@ -17,6 +17,7 @@ typedef struct {
     int device;
     bool concurrent;                /* as in mscclpp_team_params_t */
     mscclpp_admission_t *admission; /* as in mscclpp_team_params_t */
+    bool own_process;               /* the same */
     void *argument;
     int failures; /* counted by the body, summed by run_ranks */
 } rank_t;

@@ -39,12 +39,16 @@ typedef struct {
     int running; /* kernels that wait for others */
     int most;    /* such kernels at once so far */
     int frees;   /* frees of memory that found a kernel running */
+    int takes;   /* how often copy engines have taken memory */
 } process_t;
 
 static process_t processes[RANKS];
 static _Thread_local process_t *mine;
 static int per_node; /* ranks of an imitated node; 0: there is one node */
-static bool engines; /* copy engines serve, where buffers can be mapped */
+static bool engines; /* copy engines serve, and the teams of a process share their memory */
+
+/* Bytes of the memory of copy engines, unlike those of other memory. */
+#define ENGINE_BYTES (((size_t)1 << 20) + 8192)
 
 /* Like a driver: no kernel starts while a thread waits for all kernels to end. */
 static void begin_kernel(process_t *process)
@@ -159,8 +163,18 @@ static mscclpp_status_t waiting_alloc(int device, size_t size, void **address_p)
 {
     if (engines) {
         wait_for_kernels(mine);
+        mine->takes += size == ENGINE_BYTES; /* by one thread at a time, which has the slot */
     }
     return mscclpp_gpu_twin_ops.device_alloc(device, size, address_p);
+}
+
+/* Copies of engines begin late, so that calls of teams that may overlap do overlap. */
+static mscclpp_status_t late_put(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size)
+{
+    if (engines) {
+        nanosleep(&(struct timespec){.tv_nsec = 300000}, NULL);
+    }
+    return mscclpp_gpu_twin_ops.put(stream, to, from, size);
 }
 
 static mscclpp_gpu_ops_t counting_gpu;
@@ -175,8 +189,8 @@ static void configure(mscclpp_config_t *config, double timeout)
     config->ucx = false;
     config->ranks_per_node = per_node;
     config->transport = "shm";
-    config->engine_scratch = (size_t)1 << 20;
-    config->algorithm = engines ? "engines" : "auto";
+    config->engine_scratch = ENGINE_BYTES;
+    config->engine_min = engines ? 1 : 0;
 }
 
 /* Makes this thread a rank with the slots of its process. */
@@ -185,6 +199,7 @@ static void be_threaded(rank_t *rank)
     mine = &processes[rank->rank];
     rank->concurrent = true;
     rank->admission = &mine->admission;
+    rank->own_process = engines;
 }
 
 /* Takes the slot of a process; false if it was taken already. */
@@ -224,6 +239,8 @@ static void run_ring(rank_t *rank, mscclpp_team_t *team)
     }
 }
 
+static pthread_barrier_t all_made; /* met by all ranks of all teams */
+
 /* One thread of a rank: it creates its own team and makes a few calls, twice. */
 static void use_teams(rank_t *rank)
 {
@@ -238,11 +255,17 @@ static void use_teams(rank_t *rank)
 
         jitter_sleep(&own, 3000);
         traffic_open(&traffic, create_team(rank), MAX_COUNT, engines || *number % 2 == 0 ? USER_DEVICE : USER_EXACT);
+        if (engines && i == 0) {
+            pthread_barrier_wait(&all_made); /* then all teams set up their engines at the same time */
+        }
         for (k = 0; k < 2 * options.scale && traffic.team != NULL; ++k) {
+            const uint64_t draw = (uint64_t)(*number * 131 + k * 977);
             bool right = false;
 
             jitter_sleep(&own, 1000);
-            CHECK_EQ(traffic_call(&traffic, 1 + (uint64_t)(*number * 131 + k * 977) % MAX_COUNT, &right), MSCCLPP_OK);
+            /* Packets serve what is small. */
+            CHECK_EQ(traffic_call(&traffic, (engines ? 2500 : 1) + draw % (engines ? 500 : MAX_COUNT), &right),
+                     MSCCLPP_OK);
             CHECK(right);
             if (engines) {
                 CHECK(strcmp(mscclpp_team_last_algorithm(traffic.team), "engines") == 0);
@@ -267,6 +290,7 @@ static void run_teams(void)
     pthread_t threads[TEAMS];
     int numbers[TEAMS], i;
 
+    REQUIRE(pthread_barrier_init(&all_made, NULL, TEAMS * RANKS) == 0);
     for (i = 0; i < TEAMS; ++i) {
         numbers[i] = i;
         REQUIRE(pthread_create(&threads[i], NULL, team_main, &numbers[i]) == 0);
@@ -274,6 +298,7 @@ static void run_teams(void)
     for (i = 0; i < TEAMS; ++i) {
         pthread_join(threads[i], NULL);
     }
+    pthread_barrier_destroy(&all_made);
     await_watched();
     mscclpp_team_finalize(1.0);
 }
@@ -318,12 +343,21 @@ static void test_crowd(int scale)
     check_all_given_back();
 }
 
-/* The same with copy engines, whose kernels wait for no rank, and whose team has the slot during the call. */
+/*
+ * The same with copy engines, whose kernels wait for no rank. A team has the slot during its call, and while it sets up
+ * its engines, so all teams of a process share one memory.
+ */
 static void test_crowd_of_engines(int scale)
 {
+    int i;
+
     engines = true;
     test_crowd(scale);
     engines = false;
+    for (i = 0; i < RANKS; ++i) {
+        printf("process %d: engines of %d teams took memory %d times\n", i, 2 * TEAMS, processes[i].takes);
+        CHECK(processes[i].takes > 0 && processes[i].takes < TEAMS / 2);
+    }
 }
 
 /* The same on several nodes, of two ranks and of one. */
@@ -523,6 +557,7 @@ int main(int argc, char **argv)
     counting_gpu.launch = counting_launch;
     counting_gpu.device_free = waiting_free;
     counting_gpu.device_alloc = waiting_alloc;
+    counting_gpu.put = late_put;
     for (i = 0; i < RANKS; ++i) {
         mscclpp_admission_init(&processes[i].admission);
         pthread_mutex_init(&processes[i].driver, NULL);

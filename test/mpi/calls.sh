@@ -37,6 +37,14 @@ cases_programs() {
                 "$bindir/test_threads" --engines
         fi
     done
+    # Communicators of different ranks, whose engines share the memory of a process.
+    if [ "$(engines_for 3)" = engines ]; then
+        local shared=()
+        [ "$MSCCLPP_TEST_DEVICE" != host ] || shared=(--mca coll_mscclpp_twin_shared_only 1)
+        run_saying "comms:engines" 'bytes for copy engines, which communicators share' 120 -n 3 "${forced[@]}" \
+            ${shared[@]+"${shared[@]}"} --mca coll_mscclpp_engine_min 1 --mca coll_mscclpp_verbose 3 \
+            "$bindir/test_comms"
+    fi
     if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
         # More than the twin's memory has file descriptors for.
         # shellcheck disable=SC2016 # each rank's own shell expands it

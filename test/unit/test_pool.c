@@ -2,6 +2,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "mca/common/engine/memory.h"
 #include "mca/common/gpu/pool.h"
 #include "test/unit/unit.h"
 
@@ -208,6 +209,36 @@ static void threads_use_it_at_once(void)
     CHECK_EQ(held, 0);
 }
 
+/* The memory of copy engines: one for all teams of a process, until a call with it fails. */
+static void engines_share_memory(void)
+{
+    int process, other_process;
+    void *first, *second, *own, *other, *smaller, *next;
+
+    reset();
+    CHECK_EQ(mscclpp_engine_memory_take(&ops, 0, &process, 4096, &first), MSCCLPP_OK);
+    CHECK_EQ(mscclpp_engine_memory_take(&ops, 0, &process, 4096, &second), MSCCLPP_OK);
+    CHECK(first == second && allocations == 1);
+    CHECK_EQ(mscclpp_engine_memory_take(&ops, 0, NULL, 4096, &own), MSCCLPP_OK);
+    CHECK_EQ(mscclpp_engine_memory_take(&ops, 0, &other_process, 4096, &other), MSCCLPP_OK);
+    CHECK_EQ(mscclpp_engine_memory_take(&ops, 0, &process, 2048, &smaller), MSCCLPP_OK);
+    CHECK(own != first && other != first && other != own && smaller != first && allocations == 4);
+    CHECK(!mscclpp_engine_memory_is_spoiled(first) && !mscclpp_engine_memory_is_spoiled(NULL));
+    mscclpp_engine_memory_spoil(first);
+    CHECK(mscclpp_engine_memory_is_spoiled(first) && !mscclpp_engine_memory_is_spoiled(own));
+    CHECK_EQ(mscclpp_engine_memory_take(&ops, 0, &process, 4096, &next), MSCCLPP_OK);
+    CHECK(next != first && allocations == 5);
+    mscclpp_engine_memory_give(&ops, 0, first);
+    CHECK_EQ(allocations, 5); /* the other team still uses it */
+    mscclpp_engine_memory_give(&ops, 0, second);
+    mscclpp_engine_memory_give(&ops, 0, own);
+    mscclpp_engine_memory_give(&ops, 0, other);
+    mscclpp_engine_memory_give(&ops, 0, smaller);
+    mscclpp_engine_memory_give(&ops, 0, next);
+    mscclpp_engine_memory_give(&ops, 0, NULL);
+    CHECK_EQ(allocations, 0);
+}
+
 int main(void)
 {
     unit_begin();
@@ -217,5 +248,6 @@ int main(void)
     allocations_hold_pieces_of_one_kind();
     a_shortage_is_reported_and_passes();
     threads_use_it_at_once();
+    engines_share_memory();
     return unit_end();
 }

@@ -95,9 +95,10 @@ const mscclpp_param_t mscclpp_params[] = {
                 "Smallest all-reduce in bytes that is moved by copy engines; 0 takes the built-in table."),
     CONFIG_SIZE(engine_chunk, "0", 5, 0, GIB,
                 "Bytes of the pieces that copy engines move at once; 0 takes the built-in table."),
-    CONFIG_SIZE(engine_scratch, "192m", 5, 0, 16 * GIB,
-                "Most bytes of device memory that each rank sets aside for each communicator when copy engines first "
-                "serve it; 0 never uses them."),
+    CONFIG_SIZE(
+        engine_scratch, "192m", 5, 0, 16 * GIB,
+        "Most bytes of device memory that each rank sets aside when copy engines first serve an all-reduce; its "
+        "communicators share them, unless coll_mscclpp_algorithm is engines. 0 never uses engines."),
     CONFIG_INT(max_blocks, "0", 5, 0, MSCCLPP_DEV_MAX_BLOCKS,
                "Most thread blocks of a kernel; 0 takes the built-in table."),
     CONFIG_INT(max_threads, "0", 5, 0, MSCCLPP_DEV_MAX_THREADS, "Most threads of a block; 0 takes the built-in table."),

@@ -36,7 +36,7 @@ typedef struct {
     bool zerocopy;
     size_t engine_min;     /* bytes; 0: the built-in table */
     size_t engine_chunk;   /* bytes; 0: the built-in table */
-    size_t engine_scratch; /* bytes per rank and communicator; 0: no copy engines */
+    size_t engine_scratch; /* bytes per rank; 0: no copy engines for all-reduce */
     int max_blocks;        /* 0: the built-in table */
     int max_threads;       /* 0: the built-in table */
     size_t scratch_size;   /* bytes per rank and communicator */

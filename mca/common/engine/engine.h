@@ -49,6 +49,7 @@ typedef struct {
     mscclpp_runner_t *runner;
     mscclpp_group_t *group;                             /* same as the runner's group */
     const mscclpp_protocol_t *protocol;                 /* the team's; outlives this struct */
+    const void *process;                                /* whose teams share the memory; NULL: it is not shared */
     bool usable;                                        /* copy engines can be used; equal on all ranks */
     mscclpp_dev_engine_t *memory;                       /* this rank's engine memory; NULL: none */
     char *mapped[MSCCLPP_DEV_MAX_RANKS];                /* `memory` of all ranks, mapped; includes this rank's */
@@ -79,9 +80,18 @@ typedef struct {
  * Sets up the copy engines at the first call, when *engine_p is NULL: allocates their memory, maps it on all ranks and
  * tests the copies. Collective; only the first call blocks. *usable_p tells whether copy engines can serve: all ranks
  * agree on that, once for the team's life. *engine_p may exist even after a failure; mscclpp_engine_close frees it.
+ *
+ * `process`: what stands for this process, whose teams then share the memory; NULL: this team has memory of its own. A
+ * team that shares memory must have set it up, and must run its calls, while no other team of the process does.
  */
-mscclpp_status_t mscclpp_engine_open(mscclpp_runner_t *runner, const mscclpp_protocol_t *protocol,
+mscclpp_status_t mscclpp_engine_open(mscclpp_runner_t *runner, const mscclpp_protocol_t *protocol, const void *process,
                                      mscclpp_engine_t **engine_p, bool *usable_p);
+
+/*
+ * False if a call of a team that shares the memory has failed, so that engines must not serve here any more. This rank
+ * alone knows it, and has to tell the others. True for NULL.
+ */
+bool mscclpp_engine_is_sound(const mscclpp_engine_t *engine);
 
 /*
  * Closes the mappings of the peers' memory and frees the engine; NULL is allowed. Returns this rank's engine memory, or

@@ -4,6 +4,7 @@
  */
 #include "mca/common/base/clock.h"
 #include "mca/common/engine/engine.h"
+#include "mca/common/engine/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -410,6 +411,7 @@ mscclpp_status_t mscclpp_engine_run(mscclpp_engine_t *engine, const mscclpp_choi
         status = mscclpp_runner_check_mailbox(engine->runner, choice->algo->name);
     }
     if (status != MSCCLPP_OK) {
+        mscclpp_engine_memory_spoil(engine->memory);
         await_all_streams(engine);
     }
     mscclpp_runner_keep_mappings(engine->runner, engine->runner->stuck);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "mca/common/engine/engine.h"
+#include "mca/common/engine/memory.h"
 #include "mca/common/base/log.h"
 
 /*
@@ -56,22 +57,24 @@ static mscclpp_status_t allocate(mscclpp_engine_t *engine)
 {
     const uint64_t slots = (uint64_t)(engine->group->size - 1) * MSCCLPP_DEV_ENGINE_DEPTH;
     const uint64_t chunk = mscclpp_engine_chunk_max((uint32_t)engine->group->size, engine->protocol);
+    /* Of one size for any number of ranks, unless the user has set that of chunks, so that all teams can share it. */
+    const uint64_t bytes = engine->protocol->engine_chunk == 0 ? engine->protocol->engine_scratch
+                                                               : MSCCLPP_DEV_ENGINE_SLOTS + slots * chunk;
     void *memory;
     mscclpp_status_t status = create_events(engine);
 
     if (status != MSCCLPP_OK) {
         return status;
     }
-    status =
-        engine->runner->gpu->device_alloc(engine->runner->device, MSCCLPP_DEV_ENGINE_SLOTS + slots * chunk, &memory);
+    status = mscclpp_engine_memory_take(engine->runner->gpu, engine->runner->device, engine->process, bytes, &memory);
     if (status != MSCCLPP_OK) {
         return status;
     }
     engine->memory = memory;
     engine->mapped[engine->group->rank] = memory;
-    mscclpp_debug("%s: rank %d sets aside %llu bytes for copy engines: %llu slots of %llu bytes",
-                  engine->group->oob.label, engine->group->rank,
-                  (unsigned long long)(MSCCLPP_DEV_ENGINE_SLOTS + slots * chunk), (unsigned long long)slots,
+    mscclpp_debug("%s: rank %d has %llu bytes for copy engines%s: %llu slots of %llu bytes", engine->group->oob.label,
+                  engine->group->rank, (unsigned long long)bytes,
+                  engine->process != NULL ? ", which communicators share" : "", (unsigned long long)slots,
                   (unsigned long long)chunk);
     return MSCCLPP_OK;
 }
@@ -173,7 +176,7 @@ static mscclpp_status_t free_resources(mscclpp_engine_t *engine)
         status = mscclpp_group_end_exchange(engine->group, "end of copy engines", 0, true, &all_here);
     }
     if (status == MSCCLPP_OK && engine->memory != NULL) {
-        engine->runner->gpu->device_free(engine->runner->device, engine->memory);
+        mscclpp_engine_memory_give(engine->runner->gpu, engine->runner->device, engine->memory);
         engine->memory = NULL;
     }
     destroy_events(engine);
@@ -227,7 +230,7 @@ static mscclpp_status_t set_up(mscclpp_engine_t *engine)
  * Makes the engine and sets it up at the first call; later calls only tell whether it can be used. *usable_p is set
  * only with MSCCLPP_OK.
  */
-mscclpp_status_t mscclpp_engine_open(mscclpp_runner_t *runner, const mscclpp_protocol_t *protocol,
+mscclpp_status_t mscclpp_engine_open(mscclpp_runner_t *runner, const mscclpp_protocol_t *protocol, const void *process,
                                      mscclpp_engine_t **engine_p, bool *usable_p)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -242,6 +245,7 @@ mscclpp_status_t mscclpp_engine_open(mscclpp_runner_t *runner, const mscclpp_pro
         engine->runner = runner;
         engine->group = runner->group;
         engine->protocol = protocol;
+        engine->process = process;
         *engine_p = engine;
         status = set_up(engine);
     }
@@ -249,6 +253,11 @@ mscclpp_status_t mscclpp_engine_open(mscclpp_runner_t *runner, const mscclpp_pro
         *usable_p = (*engine_p)->usable;
     }
     return status;
+}
+
+bool mscclpp_engine_is_sound(const mscclpp_engine_t *engine)
+{
+    return engine == NULL || !mscclpp_engine_memory_is_spoiled(engine->memory);
 }
 
 /*

@@ -222,22 +222,39 @@ static mscclpp_status_t choose_without_engines(task_t *task, const mscclpp_selec
 }
 
 /*
+ * True if the team shares the memory of copy engines with other teams of its process. Not if the user asks for engines
+ * by name, as they then serve nonblocking calls, too, beside blocking calls of other teams.
+ */
+static bool shares_engine_memory(const mscclpp_team_t *team)
+{
+    return team->own_process && team->protocol.algorithm < 0;
+}
+
+/*
  * Maps the peers' outputs, and then opens the engines, which take memory. The inputs need no mapping, because each rank
  * reads its own operands. So the output is passed to the exchange as the input, too. If mapping or opening fails on any
  * rank, all choose another algorithm.
  */
 static mscclpp_status_t prepare_engines(task_t *task, const mscclpp_select_input_t *input)
 {
+    mscclpp_team_t *team = task->team;
+    const void *process = shares_engine_memory(team) ? team->group.admission : NULL;
     bool usable = false;
-    mscclpp_status_t status = mscclpp_runner_exchange(&task->team->runner, task->out, task->out, task->bytes, true,
-                                                      task->kernel_args.peer_in, task->kernel_args.peer_out, &usable);
+    mscclpp_status_t status =
+        mscclpp_runner_exchange(&team->runner, task->out, task->out, task->bytes, mscclpp_engine_is_sound(team->engine),
+                                task->kernel_args.peer_in, task->kernel_args.peer_out, &usable);
 
     if (status == MSCCLPP_OK && usable) {
         status = ensure_stream(task);
     }
-    if (status == MSCCLPP_OK && usable) {
-        status = mscclpp_engine_open(&task->team->runner, &task->team->protocol, &task->team->engine, &usable);
+    /* No other thread of a process may be in a call by engines, or set up its own, while these are set up. */
+    if (status == MSCCLPP_OK && usable && team->engine == NULL) {
+        status = mscclpp_group_meet(&team->group, task->bytes, false);
     }
+    if (status == MSCCLPP_OK && usable) {
+        status = mscclpp_engine_open(&team->runner, &team->protocol, process, &team->engine, &usable);
+    }
+    mscclpp_group_give_slot(&team->group);
     return status != MSCCLPP_OK || usable ? status : choose_without_engines(task, input);
 }
 

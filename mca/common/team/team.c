@@ -9,6 +9,7 @@
 #include "mca/common/gpu/pool.h"
 #include "mca/common/gpu/users.h"
 #include "mca/common/base/log.h"
+#include "mca/common/engine/memory.h"
 #include "mca/common/gpu/streams.h"
 #include "mca/common/team/park.h"
 #include "mca/common/team/parts.h"
@@ -98,7 +99,7 @@ static bool free_ended_teams(bool at_exit)
         to_free = ended->next_ended;
         mscclpp_pool_free(ended->runner.gpu, ended->runner.device, ended->runner.scratch);
         mscclpp_runner_free_stand_ins(&ended->runner);
-        ended->runner.gpu->device_free(ended->runner.device, ended->engine_memory);
+        mscclpp_engine_memory_give(ended->runner.gpu, ended->runner.device, ended->engine_memory);
         mscclpp_pool_free(ended->runner.gpu, ended->runner.device, ended->given_up);
         if (ended->runner.mailbox != NULL) {
             ended->runner.gpu->host_free(ended->runner.mailbox);

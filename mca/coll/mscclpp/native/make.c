@@ -64,6 +64,7 @@ mscclpp_status_t mca_coll_mscclpp_make_team(mca_coll_mscclpp_module_t *module, c
         .plans = state->plans,
         .gpu = state->gpu,
         .concurrent = ompi_mpi_thread_multiple,
+        .own_process = true,
         .reuse = state->config.reuse,
     };
     mscclpp_status_t status;

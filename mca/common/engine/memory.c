@@ -1,0 +1,128 @@
+#include "mca/common/engine/memory.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "mca/common/base/log.h"
+
+/* One allocation, and the teams that use it. */
+typedef struct allocation {
+    struct allocation *next;
+    const mscclpp_gpu_ops_t *gpu;
+    int device;
+    const void *process; /* NULL: for one team alone */
+    uint64_t size;       /* bytes */
+    void *base;
+    int users; /* number of teams */
+    bool spoiled;
+} allocation_t;
+
+/* The lock is never held while device memory is allocated or freed, which may wait for kernels. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static allocation_t *allocations;
+
+/* The allocation at an address; NULL: there is none. Call with the lock held. */
+static allocation_t *find(const void *memory)
+{
+    allocation_t *allocation = allocations;
+
+    while (allocation != NULL && allocation->base != memory) {
+        allocation = allocation->next;
+    }
+    return allocation;
+}
+
+/* Takes an allocation that teams of the process share; NULL: there is none like this. */
+static void *take_shared(const mscclpp_gpu_ops_t *gpu, int device, const void *process, uint64_t size)
+{
+    allocation_t *allocation;
+    void *base = NULL;
+
+    pthread_mutex_lock(&lock);
+    for (allocation = allocations; allocation != NULL && base == NULL; allocation = allocation->next) {
+        if (allocation->gpu == gpu && allocation->device == device && allocation->process == process &&
+            allocation->size == size && !allocation->spoiled) {
+            ++allocation->users;
+            base = allocation->base;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return base;
+}
+
+mscclpp_status_t mscclpp_engine_memory_take(const mscclpp_gpu_ops_t *gpu, int device, const void *process,
+                                            uint64_t size, void **memory_p)
+{
+    allocation_t *allocation;
+    mscclpp_status_t status;
+
+    *memory_p = process != NULL ? take_shared(gpu, device, process, size) : NULL;
+    if (*memory_p != NULL) {
+        return MSCCLPP_OK;
+    }
+    allocation = calloc(1, sizeof(*allocation));
+    if (allocation == NULL) {
+        mscclpp_error("out of memory for the description of the memory of copy engines");
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    status = gpu->device_alloc(device, size, memory_p);
+    if (status != MSCCLPP_OK) {
+        free(allocation);
+        *memory_p = NULL;
+        return status;
+    }
+    *allocation =
+        (allocation_t){.gpu = gpu, .device = device, .process = process, .size = size, .base = *memory_p, .users = 1};
+    pthread_mutex_lock(&lock);
+    /* Another thread may have made one meanwhile. Both are kept. */
+    allocation->next = allocations;
+    allocations = allocation;
+    pthread_mutex_unlock(&lock);
+    return MSCCLPP_OK;
+}
+
+void mscclpp_engine_memory_give(const mscclpp_gpu_ops_t *gpu, int device, void *memory)
+{
+    allocation_t **link = &allocations, *unused = NULL;
+
+    if (memory == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&lock);
+    while ((*link)->base != memory) { /* there is one, as the caller has taken it */
+        link = &(*link)->next;
+    }
+    if (--(*link)->users == 0) {
+        unused = *link;
+        *link = unused->next;
+    }
+    pthread_mutex_unlock(&lock);
+    if (unused != NULL) {
+        gpu->device_free(device, memory);
+        free(unused);
+    }
+}
+
+void mscclpp_engine_memory_spoil(const void *memory)
+{
+    allocation_t *allocation;
+
+    pthread_mutex_lock(&lock);
+    allocation = find(memory);
+    if (allocation != NULL) {
+        allocation->spoiled = true;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+bool mscclpp_engine_memory_is_spoiled(const void *memory)
+{
+    const allocation_t *allocation;
+    bool spoiled;
+
+    pthread_mutex_lock(&lock);
+    allocation = find(memory);
+    spoiled = allocation != NULL && allocation->spoiled;
+    pthread_mutex_unlock(&lock);
+    return spoiled;
+}

@@ -1,0 +1,32 @@
+/*
+ * Device memory for the slots of copy engines. The teams of a process share it, because one call of a process at a time
+ * uses copy engines for an all-reduce: each call ends before the next one begins, or it has the process's slot
+ * (mca/common/group/admission.h). A peer puts nothing there before this rank has come to the call. Thread-safe.
+ */
+#ifndef MCA_COMMON_ENGINE_MEMORY_H
+#define MCA_COMMON_ENGINE_MEMORY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "mca/common/base/status.h"
+#include "mca/common/gpu/gpu.h"
+
+/*
+ * Yields memory of `size` bytes of a device, which can be exported. Teams that pass the same `process` share it; NULL:
+ * it is for this team alone. May wait for kernels of the device.
+ */
+mscclpp_status_t mscclpp_engine_memory_take(const mscclpp_gpu_ops_t *gpu, int device, const void *process,
+                                            uint64_t size, void **memory_p);
+
+/* Gives memory back that no peer of the team maps any more. It is freed with its last user. NULL is allowed. */
+void mscclpp_engine_memory_give(const mscclpp_gpu_ops_t *gpu, int device, void *memory);
+
+/*
+ * After a call that has failed, copies of peers may still be on their way into the memory. `spoil` tells that; then no
+ * team uses the memory for calls any more, and none takes it. `is_spoiled` is false for NULL.
+ */
+void mscclpp_engine_memory_spoil(const void *memory);
+bool mscclpp_engine_memory_is_spoiled(const void *memory);
+
+#endif
