@@ -74,6 +74,7 @@ static void refused(void)
     void *stream = mq_stream_make(), *graph;
     mt_buffer_t in = mt_buffer_alloc(MT_DEVICE, 4096, 0), out = mt_buffer_alloc(MT_DEVICE, 4096, 0);
     int got = -1, own = mt_rank + 1, sum = 0;
+    MPI_Comm comm;
     MPI_Op add;
     const struct {
         const char *what;
@@ -104,10 +105,19 @@ static void refused(void)
     mt_buffer_get(&out, &sum, sizeof(sum));
     MT_CHECK(sum == mt_size * (mt_size + 1) / 2, "an all-reduce that waited brought %d", sum);
     MT_CHECK(mq_asked(MPI_COMM_WORLD, MPIX_MSCCLPP_QUERY_WAITED) == waited + 1, "an operation of our own was queued");
+    MT_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
     mq_capture_begin(stream);
     got = MPIX_Mscclpp_allreduce_enqueue(in.data, out.data, 1, MPI_INT, add, MPI_COMM_WORLD, stream);
     MT_CHECK(class_of(got) == own_class(MPIX_MSCCLPP_ERR_CAPTURE), "an operation of our own in a graph: error %d", got);
+    got = MPIX_Mscclpp_allreduce_enqueue(in.data, out.data, 1, MPI_INT, MPI_SUM, comm, stream);
+    MT_CHECK(class_of(got) == own_class(MPIX_MSCCLPP_ERR_CAPTURE), "a first call in a graph: error %d", got);
+    got = MPIX_Mscclpp_bcast_enqueue(in.data, 1, MPI_INT, 0, comm, stream);
+    MT_CHECK(class_of(got) == own_class(MPIX_MSCCLPP_ERR_CAPTURE), "a first bcast in a graph: error %d", got);
     graph = mq_capture_end(stream);
+    MT_MPI(MPIX_Mscclpp_allreduce_enqueue(in.data, out.data, 1, MPI_INT, MPI_SUM, comm, stream));
+    mq_stream_wait(stream);
+    MT_CHECK(mq_asked(comm, MPIX_MSCCLPP_QUERY_QUEUED) == 1, "the call after a refused one was not queued");
+    MT_MPI(MPI_Comm_free(&comm));
     mq_graph_launch(graph, stream);
     mq_stream_wait(stream);
     if (mt_twin) {

@@ -186,6 +186,13 @@ static outcome_t refuse(const mca_coll_mscclpp_module_t *module, const call_t *c
 static const char unknown_to_kernels[] = "no kernel knows its type or its operation";
 static const char no_queue[] = "no call of this communicator can be queued";
 static const char host_memory[] = "some of its data are in host memory";
+static const char is_first[] = "it is the communicator's first queued call, for which ranks wait for one another";
+
+/* True for a captured call that would have to make the communicator's queue. Equal on all ranks if all capture it. */
+static bool is_captured_first(const mca_coll_mscclpp_module_t *module, const call_t *call)
+{
+    return module->queued == NULL && !module->never_queued && is_capturing(call->stream);
+}
 
 /* Enqueues an all-reduce. MCA_COLL_MSCCLPP_NOT_QUEUED for types, operations and memory that kernels do not know. */
 static outcome_t enqueue_allreduce(mca_coll_mscclpp_module_t *module, const call_t *call, int *code_p)
@@ -212,6 +219,9 @@ static outcome_t enqueue_allreduce(mca_coll_mscclpp_module_t *module, const call
     args.op = mca_coll_mscclpp_op(call->op);
     if (MSCCLPP_DTYPE_LAST == args.dtype || MSCCLPP_OP_LAST == args.op) {
         return refuse(module, call, name, unknown_to_kernels);
+    }
+    if (is_captured_first(module, call)) {
+        return refuse(module, call, name, is_first);
     }
     *code_p = ensure_queue(module, buffers, on_device);
     if (OMPI_SUCCESS != *code_p) {
@@ -241,7 +251,7 @@ static outcome_t enqueue_barrier(mca_coll_mscclpp_module_t *module, const call_t
 
     /* A barrier has no buffers that could say whether the application uses devices, so it makes no queue. */
     if (module->queued == NULL) {
-        return MCA_COLL_MSCCLPP_NOT_QUEUED;
+        return refuse(module, call, "barrier", "no other call of the communicator was queued before");
     }
     status = begin_call(module->queued, call->stream, &stream);
     if (MSCCLPP_OK == status) {
@@ -355,6 +365,9 @@ static outcome_t enqueue_described(mca_coll_mscclpp_module_t *module, const call
 
     if (MCA_COLL_MSCCLPP_REASON_NONE != native->unserved) {
         return refuse(module, call, name, unknown_to_kernels);
+    }
+    if (is_captured_first(module, call)) {
+        return refuse(module, call, name, is_first);
     }
     /*
      * All ranks come here, also one whose call could not be described, because the queue is made together. A rank that
