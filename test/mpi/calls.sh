@@ -72,6 +72,7 @@ cases_requests() {
     for n in 2 3; do
         run "request:hidden:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_hidden"
     done
+    run "request:hidden:threads" 240 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_hidden" --threads
     run "request:packets" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_oneshot_max 2k \
         --mca coll_mscclpp_twophase_max 16k "$bindir/test_request"
     run "request:renewal" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_oneshot_max 2k \

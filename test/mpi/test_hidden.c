@@ -1,6 +1,7 @@
 /*
  * Large nonblocking and persistent calls go on while no rank calls MPI: each rank starts a call, then only looks at its
- * output, and finds the result there. In some rounds rank 0 starts before the others, in some after them.
+ * output, and finds the result there. In some rounds rank 0 starts before the others, in some after them. --threads:
+ * with MPI_THREAD_MULTIPLE.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +16,11 @@
 #define LATE_NS 50000000 /* how much later some ranks start */
 #define DEADLINE 30.0    /* seconds, for busy machines; a call takes some milliseconds */
 
-typedef enum { ALLREDUCE, ALLGATHER, ALLTOALL, BCAST, SUMS_OF_BLOCKS, PERSISTENT, KINDS } kind_t;
+typedef enum { ALLREDUCE, ALLGATHER, ALLTOALL, BCAST, SUMS_OF_BLOCKS, PERSISTENT, PERSISTENT_BLOCKS, KINDS } kind_t;
 
 static const char *const names[KINDS] = {
-    "Iallreduce", "Iallgather", "Ialltoall", "Ibcast", "Ireduce_scatter_block", "a started Allreduce"};
+    "Iallreduce",          "Iallgather",         "Ialltoall", "Ibcast", "Ireduce_scatter_block",
+    "a started Allreduce", "a started Alltoallv"};
 
 static mt_buffer_t in, out;
 static unsigned *expected, *seen;
@@ -30,7 +32,7 @@ static unsigned value(kind_t kind, int round, int rank, int index)
 
 static size_t out_elements(kind_t kind)
 {
-    return (ALLGATHER == kind || ALLTOALL == kind ? (size_t)mt_size : 1) * BLOCK;
+    return (ALLGATHER == kind || ALLTOALL == kind || PERSISTENT_BLOCKS == kind ? (size_t)mt_size : 1) * BLOCK;
 }
 
 /* Fills the input, and works out the result. */
@@ -48,8 +50,9 @@ static void prepare(kind_t kind, int round)
     for (int i = 0; i < (int)out_elements(kind); ++i) {
         expected[i] = BCAST == kind       ? value(kind, round, 0, i)
                       : ALLGATHER == kind ? value(kind, round, i / BLOCK, i % BLOCK)
-                      : ALLTOALL == kind  ? value(kind, round, i / BLOCK, mt_rank * BLOCK + i % BLOCK)
-                                          : 0;
+                      : ALLTOALL == kind || PERSISTENT_BLOCKS == kind
+                          ? value(kind, round, i / BLOCK, mt_rank * BLOCK + i % BLOCK)
+                          : 0;
         for (int rank = 0; rank < mt_size && sums; ++rank) {
             expected[i] += value(kind, round, rank, first + i);
         }
@@ -101,8 +104,18 @@ static bool see_result(kind_t kind)
 
 static void run(kind_t kind)
 {
+    int *const counts = mt_host_alloc(sizeof(int) * (size_t)mt_size);
+    int *const displs = mt_host_alloc(sizeof(int) * (size_t)mt_size);
     MPI_Request request = MPI_REQUEST_NULL;
 
+    for (int rank = 0; rank < mt_size; ++rank) {
+        counts[rank] = BLOCK;
+        displs[rank] = rank * BLOCK;
+    }
+    if (PERSISTENT_BLOCKS == kind) {
+        MT_MPI(PERSISTENT_INIT(Alltoallv)(in.data, counts, displs, MPI_UNSIGNED, out.data, counts, displs, MPI_UNSIGNED,
+                                          MPI_COMM_WORLD, MPI_INFO_NULL, &request));
+    }
     if (PERSISTENT == kind) {
         MT_MPI(PERSISTENT_INIT(Allreduce)(in.data, out.data, BLOCK, MPI_UNSIGNED, MPI_SUM, MPI_COMM_WORLD,
                                           MPI_INFO_NULL, &request));
@@ -124,16 +137,18 @@ static void run(kind_t kind)
         MT_CHECK(0 == memcmp(seen, expected, out_elements(kind) * sizeof(*seen)), "%s, round %d: wrong", names[kind],
                  round);
     }
-    if (PERSISTENT == kind) {
+    if (PERSISTENT <= kind) {
         MT_MPI(MPI_Request_free(&request));
     }
+    free(counts);
+    free(displs);
 }
 
 int main(int argc, char **argv)
 {
     counts_t before;
 
-    mt_init(&argc, &argv, MPI_THREAD_SINGLE);
+    mt_init(&argc, &argv, argc > 1 && 0 == strcmp(argv[1], "--threads") ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE);
     if (mt_too_small(2) || mt_too_crowded(1)) {
         return MT_SKIPPED;
     }
