@@ -151,6 +151,6 @@ def size_text(count):
 def bus_factor(data, row):
     """Returns the factor between bytes a second and bus bandwidth of a row's collective, as mscclpp_bench has it."""
     ranks, name = len(data["ranks"]), collective_of(row)
-    if name in ("bcast", "reduce", "scan", "exscan"):
+    if name in ("bcast", "reduce", "scan", "exscan") or name.startswith("neighbor_"):
         return 1
     return (2 if name == "allreduce" else 1) * (ranks - 1) / ranks

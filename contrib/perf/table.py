@@ -42,7 +42,7 @@ def print_added(data):
 
 # What the other side of --compare is called in the head of a table.
 RIVALS = {"nccl": "NCCL", "staged": "by hand", "launched": "launched", "copies": "copies", "kernel": "plain kernel",
-          "blocking": "blocking"}
+          "blocking": "blocking", "native": "native"}
 
 
 def place_ratio(row, place):

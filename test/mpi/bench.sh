@@ -47,6 +47,11 @@ cases_bench() {
         "${between[@]}" --between-ahead 3
     run_failing "bench:between:channels" "^mscclpp_bench: --mode: 'port' is not allowed; use blocking" 30 -n 2 \
         "$program" --mode port --between waves:20
+    # A rank that cannot begin ends all of them.
+    # shellcheck disable=SC2016 # the ranks' shells expand it
+    run_failing "bench:a bad parameter on rank 1" 'parameter timeout: "soon" is not allowed' 30 -n 2 sh -c \
+        '[ "$OMPI_COMM_WORLD_RANK" != 1 ] || export OMPI_MCA_coll_mscclpp_timeout=soon; exec "$@"' sh "${measure[@]}" \
+        --mode library --max 8
     run_failing "bench:launched in a stream" "^mscclpp_bench: --mode: 'stream' is not allowed; use library" 30 -n 2 \
         "${between[@]}" --mode stream --compare launched
     for where in heap stack large; do

@@ -146,7 +146,7 @@ static void study_places(bench_env_t *env)
  */
 bool bench_env_open(bench_env_t *env)
 {
-    bool on_cuda = !env->on_twin;
+    bool on_cuda = !env->on_twin, is_ready;
     uint64_t with_cuda;
 
     MPI_Comm_dup(MPI_COMM_WORLD, &env->comm);
@@ -163,8 +163,9 @@ bool bench_env_open(bench_env_t *env)
         return false;
     }
     env->places = calloc((size_t)env->size, sizeof(env->places[0]));
-    if (!bench_all(env->control,
-                   env->places != NULL && load_config(&env->config) && select_device(env) && create_stream(env))) {
+    is_ready = env->places != NULL && load_config(&env->config);
+    is_ready = select_device(env) && is_ready; /* all ranks call it, also one that has failed */
+    if (!bench_all(env->control, is_ready && create_stream(env))) {
         return false;
     }
     if (!bench_all(env->control, MSCCLPP_OK == env->gpu->preload(env->device))) {

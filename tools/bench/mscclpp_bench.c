@@ -196,14 +196,16 @@ static bool open_ours(bench_env_t *env, const bench_options_t *options)
 
 /*
  * Measures one size with one type and operation, in place and out of place, as far as the report has columns for that.
- * If MPI serves our calls, leaves out a size whose count does not fit into MPI's int: nothing in *row is then measured.
- * Returns false if a call or a copy failed.
+ * If MPI serves our calls or the rival's, leaves out a size whose count does not fit into MPI's int: nothing in *row is
+ * then measured. Returns false if a call or a copy failed.
  */
 static bool run_size(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers,
                      bench_contender_t *ours, bench_contender_t *rival, bench_report_t *report, bench_row_t *row)
 {
-    if (bench_mode_is_mpi(options->mode) && ours->team == NULL &&
-        !bench_layout_fits_int(row->layout, row->type->size)) {
+    const bool rival_is_mpi = BENCH_COMPARE_STAGED == options->compare || BENCH_COMPARE_BLOCKING == options->compare;
+    const bool is_mpi = bench_mode_is_mpi(options->mode) && ours->team == NULL;
+
+    if ((is_mpi || rival_is_mpi) && !bench_layout_fits_int(row->layout, row->type->size)) {
         if (0 == env->rank) {
             printf("# %zu elements: MPI's count is an int; left out\n", row->layout->count);
         }
