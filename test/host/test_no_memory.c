@@ -1,9 +1,7 @@
 /*
  * Ranks that run out of memory while a team is set up: each allocation of the library fails once. All ranks have to end
- * alike and at once, a message has to name the rank, and nothing may leak. The linker replaces the functions of the C
- * library by those below.
+ * alike and at once, a message has to name the rank, and nothing may leak.
  */
-#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +14,7 @@
 #include "test/host/log_record.h"
 #include "test/host/rank_threads.h"
 #include "test/host/traffic.h"
+#include "test/unit/shortage.h"
 #include "test/unit/unit.h"
 
 #define COUNT 3000u
@@ -23,78 +22,6 @@
 
 /* Seconds within which ranks have to end on a busy machine. This is less than any deadline that they could wait for. */
 #define PROMPT 8.0
-
-/* The nth allocation of this thread from now on fails. 0: none fails. */
-static _Thread_local int left;
-static _Thread_local bool happened;
-
-/* The number of allocations of all threads that are not freed. */
-static long held;
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *memory, size_t size);
-int __real_posix_memalign(void **memory_p, size_t alignment, size_t size);
-void __real_free(void *memory);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *memory, size_t size);
-int __wrap_posix_memalign(void **memory_p, size_t alignment, size_t size);
-void __wrap_free(void *memory);
-
-static bool is_due(void)
-{
-    if (left == 0 || --left != 0) {
-        return false;
-    }
-    happened = true;
-    errno = ENOMEM;
-    return true;
-}
-
-static void *count(void *memory)
-{
-    if (memory != NULL) {
-        __atomic_add_fetch(&held, 1, __ATOMIC_RELAXED);
-    }
-    return memory;
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return is_due() ? NULL : count(__real_malloc(size));
-}
-
-void *__wrap_calloc(size_t elements, size_t size)
-{
-    return is_due() ? NULL : count(__real_calloc(elements, size));
-}
-
-void *__wrap_realloc(void *memory, size_t size)
-{
-    if (is_due()) {
-        return NULL;
-    }
-    return memory == NULL ? count(__real_malloc(size)) : __real_realloc(memory, size);
-}
-
-int __wrap_posix_memalign(void **memory_p, size_t alignment, size_t size)
-{
-    int error = is_due() ? ENOMEM : __real_posix_memalign(memory_p, alignment, size);
-
-    if (error == 0) {
-        (void)count(*memory_p);
-    }
-    return error;
-}
-
-void __wrap_free(void *memory)
-{
-    if (memory != NULL) {
-        __atomic_sub_fetch(&held, 1, __ATOMIC_RELAXED);
-    }
-    __real_free(memory);
-}
 
 /* Counts the lines that name the rank as the reason why device buffers are staged. */
 static int count_blame(int rank)
@@ -127,12 +54,12 @@ static mscclpp_status_t (*post_message)(void *context, int peer, const void *mes
 
 static mscclpp_status_t post_unharmed(void *context, int peer, const void *message, size_t length)
 {
-    const int kept = left;
+    const long kept = shortage_left;
     mscclpp_status_t status;
 
-    left = 0;
+    shortage_left = 0;
     status = post_message(context, peer, message, length);
-    left = kept;
+    shortage_left = kept;
     return status;
 }
 
@@ -143,13 +70,13 @@ static mscclpp_status_t (*gather)(void *context, const void *sendbuf, void *recv
 
 static mscclpp_status_t gather_or_abstain(void *context, const void *sendbuf, void *recvbuf, size_t length)
 {
-    const int kept = left;
+    const long kept = shortage_left;
     int abstains = exchanges_left != 0 && --exchanges_left == 0, all[RANKS_MAX], i;
     mscclpp_status_t status;
 
     memset(all, 0, sizeof(all));
-    left = 0;
-    happened = happened || abstains != 0;
+    shortage_left = 0;
+    shortage_happened = shortage_happened || abstains != 0;
     status = gather(context, &abstains, all, sizeof(abstains));
     for (i = 0; i < RANKS_MAX; ++i) {
         status = all[i] != 0 ? MSCCLPP_ERR_NOT_SUPPORTED : status;
@@ -157,7 +84,7 @@ static mscclpp_status_t gather_or_abstain(void *context, const void *sendbuf, vo
     if (status == MSCCLPP_OK) {
         status = gather(context, sendbuf, recvbuf, length);
     }
-    left = kept;
+    shortage_left = kept;
     return status;
 }
 
@@ -174,14 +101,16 @@ static void set_up(rank_t *rank)
     rank->oob.allgather = gather_or_abstain;
     meet(rank);
     started = mscclpp_now();
-    happened = false;
+    shortage_happened = false;
     if (rank->rank == plan->culprit || rank->size == plan->culprit) {
-        *(plan->in_exchange ? &exchanges_left : &left) = plan->nth;
+        shortage_left = plan->in_exchange ? 0 : plan->nth;
+        exchanges_left = plan->in_exchange ? plan->nth : 0;
     }
     plan->created[rank->rank] = try_team(rank, rank->config, &team);
-    left = exchanges_left = 0;
+    shortage_left = 0;
+    exchanges_left = 0;
     plan->seconds[rank->rank] = mscclpp_now() - started;
-    if (happened) {
+    if (shortage_happened) {
         __atomic_store_n(&plan->reached, true, __ATOMIC_RELAXED);
     }
     /* A team that is created although memory was short has to work like any other. */
@@ -238,7 +167,7 @@ static bool fail_once(int ranks, const mscclpp_config_t *config, int culprit, in
         CHECK(count_blame(rank) >= ranks);
     }
     CHECK_EQ(faulty_held(), 0);
-    CHECK_EQ(__atomic_load_n(&held, __ATOMIC_RELAXED), held_before);
+    CHECK_EQ(__atomic_load_n(&shortage_held, __ATOMIC_RELAXED), held_before);
     if (unit_failed != failed_before) {
         fprintf(stderr, "in %s %d of rank %d of %d, ranks_per_node %d; logged:\n%s",
                 in_exchange ? "exchange" : "allocation", nth, culprit, ranks, config->ranks_per_node,
@@ -269,7 +198,7 @@ static void test_set_up(int ranks, int ranks_per_node, const char *transport, co
     run_plan(ranks, &config, &none);
     run_plan(ranks, &config, &none);
     CHECK_EQ(none.created[0], MSCCLPP_OK);
-    held_before = __atomic_load_n(&held, __ATOMIC_RELAXED);
+    held_before = __atomic_load_n(&shortage_held, __ATOMIC_RELAXED);
     for (culprit = 0; culprit <= ranks; ++culprit) {
         for (nth = 1; nth < NTH_MAX && fail_once(ranks, &config, culprit, nth, false, held_before); ++nth) {
         }

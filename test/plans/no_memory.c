@@ -8,53 +8,7 @@
 
 #include "mca/common/plan/check.h"
 #include "mca/common/plan/simulate.h"
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *memory, size_t size);
-void __real_free(void *memory);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *memory, size_t size);
-void __wrap_free(void *memory);
-
-static long left; /* allocations until one fails; 0: none does */
-static long held; /* allocations that are not freed */
-
-static bool is_due(void)
-{
-    return left > 0 && --left == 0;
-}
-
-static void *count(void *memory)
-{
-    held += memory != NULL;
-    return memory;
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return is_due() ? NULL : count(__real_malloc(size));
-}
-
-void *__wrap_calloc(size_t elements, size_t size)
-{
-    return is_due() ? NULL : count(__real_calloc(elements, size));
-}
-
-void *__wrap_realloc(void *memory, size_t size)
-{
-    if (is_due()) {
-        return NULL;
-    }
-    return memory == NULL ? count(__real_malloc(size)) : __real_realloc(memory, size);
-}
-
-void __wrap_free(void *memory)
-{
-    held -= memory != NULL;
-    __real_free(memory);
-}
+#include "test/unit/shortage.h"
 
 /* Proves a plan while allocation number `nth` fails. Returns whether that is told or, if none failed, it is proven. */
 static bool prove(const char *path, long nth, bool *reached_p)
@@ -67,15 +21,15 @@ static bool prove(const char *path, long nth, bool *reached_p)
     bool is_proven, says_so;
 
     mscclpp_plan_report_init(&report);
-    left = nth;
+    shortage_left = nth;
     status = mscclpp_plan_read(path, &report, &plan);
     is_proven = status == MSCCLPP_OK && mscclpp_plan_check(plan, &report) &&
                 mscclpp_plan_simulate(plan, &options, &report, &stats);
-    *reached_p = left == 0;
-    left = 0;
+    *reached_p = shortage_left == 0;
+    shortage_left = 0;
     says_so = report.no_memory || status == MSCCLPP_ERR_NO_MEMORY;
     for (int i = 0; i < report.count; ++i) {
-        held += report.finding[i].text != NULL; /* the C library has allocated it */
+        shortage_held += report.finding[i].text != NULL; /* the C library has allocated it */
     }
     mscclpp_plan_free(plan);
     mscclpp_plan_report_destroy(&report);
@@ -91,18 +45,18 @@ int main(int argc, char **argv)
         long before;
 
         (void)prove(argv[i], 0, &reached); /* what is allocated once and kept */
-        before = held;
+        before = shortage_held;
         reached = true;
         /* Each of the first ones, and then more and more seldom. */
         for (long nth = 1; reached && failures < 10; nth += 1 + nth / 100) {
             bool fine = prove(argv[i], nth, &reached);
 
             ++tries;
-            if (!fine || held != before) {
+            if (!fine || shortage_held != before) {
                 printf("FAIL  %s, allocation %ld: %s, %ld are held\n", argv[i], nth, fine ? "noticed" : "not noticed",
-                       held - before);
+                       shortage_held - before);
                 ++failures;
-                before = held;
+                before = shortage_held;
             }
         }
     }

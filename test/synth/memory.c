@@ -1,62 +1,15 @@
 /*
- * Lets one allocation of the library fail after the other: nothing is lost, and a message says that memory ran out. The
- * linker puts the functions below in place of the C library's.
+ * Lets one allocation of the library fail after the other: nothing is lost, and a message says that memory ran out.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "test/unit/shortage.h"
 #include "tools/synth/lib/free_roots.h"
 #include "tools/synth/lib/slp.h"
 
-static long left = -1; /* allocations until one fails; negative: none does */
-static long live;      /* blocks that are not freed */
 static int passed, failed;
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *block, size_t size);
-void __real_free(void *block);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *block, size_t size);
-void __wrap_free(void *block);
-
-/* Returns true for the one allocation that fails. */
-static bool fails(void)
-{
-    return left >= 0 && left-- == 0;
-}
-
-void *__wrap_malloc(size_t size)
-{
-    void *block = fails() ? NULL : __real_malloc(size);
-
-    live += block != NULL;
-    return block;
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    void *block = fails() ? NULL : __real_calloc(count, size);
-
-    live += block != NULL;
-    return block;
-}
-
-void *__wrap_realloc(void *block, size_t size)
-{
-    void *moved = fails() ? NULL : __real_realloc(block, size);
-
-    live += block == NULL && moved != NULL;
-    return moved;
-}
-
-void __wrap_free(void *block)
-{
-    live -= block != NULL;
-    __real_free(block);
-}
 
 /* Reads a dump of NCCL with two GPUs that share a PCIe switch, and frees the topology. */
 static mscclpp_status_t read_dump(const synth_topology_t *unused, char *why)
@@ -94,7 +47,7 @@ static mscclpp_status_t solve_steps(const synth_topology_t *topology, char *why)
 static void run(const char *what, mscclpp_status_t (*function)(const synth_topology_t *topology, char *why),
                 const synth_topology_t *topology)
 {
-    const long before = live;
+    const long before = shortage_held;
     mscclpp_status_t status = MSCCLPP_ERR_NO_MEMORY;
     bool has_failed = true;
     long n;
@@ -102,14 +55,15 @@ static void run(const char *what, mscclpp_status_t (*function)(const synth_topol
     for (n = 0; has_failed; ++n) {
         char why[SYNTH_WHY] = "no memory";
 
-        left = n;
+        shortage_left = n + 1;
         status = function(topology, why);
-        has_failed = left < 0;
-        left = -1;
-        if (live != before || (status != MSCCLPP_OK && strcmp(why, "no memory") != 0)) {
-            printf("FAIL  %s, without allocation %ld: %ld blocks lost, message \"%s\"\n", what, n, live - before, why);
+        has_failed = shortage_left == 0;
+        shortage_left = 0;
+        if (shortage_held != before || (status != MSCCLPP_OK && strcmp(why, "no memory") != 0)) {
+            printf("FAIL  %s, without allocation %ld: %ld blocks lost, message \"%s\"\n", what, n,
+                   shortage_held - before, why);
             ++failed;
-            live = before;
+            shortage_held = before;
         } else {
             ++passed;
         }
