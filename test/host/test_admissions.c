@@ -39,7 +39,7 @@ typedef struct {
     int running; /* kernels that wait for others */
     int most;    /* such kernels at once so far */
     int frees;   /* frees of memory that found a kernel running */
-    int takes;   /* how often copy engines have taken memory */
+    int takes;   /* how often copy engines have taken memory; atomic */
 } process_t;
 
 static process_t processes[RANKS];
@@ -163,7 +163,7 @@ static mscclpp_status_t waiting_alloc(int device, size_t size, void **address_p)
 {
     if (engines) {
         wait_for_kernels(mine);
-        mine->takes += size == ENGINE_BYTES; /* by one thread at a time, which has the slot */
+        (void)__atomic_add_fetch(&mine->takes, size == ENGINE_BYTES, __ATOMIC_RELAXED);
     }
     return mscclpp_gpu_twin_ops.device_alloc(device, size, address_p);
 }

@@ -167,6 +167,10 @@ run_room() {
     run test_admissions --quick --timeout "$deadline" crowd
 }
 
+run_shared() {
+    run test_admissions --quick --timeout "$deadline" engines
+}
+
 run_early() {
     run test_early --quick --timeout "$deadline" orders
 }

@@ -23,6 +23,8 @@ plant renewal-second-meeting renewal mca/common/team/renew.c mca/common/team/ren
     '/status = meet_ranks\(team\);/{x;s/^/x/;/^xx$/{x;s/status = meet_ranks.*//;b};x}'
 plant room-for-two room mca/common/group/admission.c mca/common/group/admission.c \
     's/may_take && !admission->slot_taken/may_take/'
+plant engines-without-slot shared mca/common/task/task.c mca/common/task/task.c \
+    's/(usable && team->engine == NULL)\)/\1 \&\& 0)/'
 plant early-without-slot early mca/common/group/meeting.c mca/common/group/meeting.c \
     's/needs_slot = early \|\| group->concurrent/needs_slot = group->concurrent/'
 plant early-grant-revoked early mca/common/group/admission.c mca/common/group/admission.c \
