@@ -18,7 +18,7 @@ cases_cost() {
             --mca coll_mscclpp_verbose 2 "$bindir/test_cost" dup 0
     done
     if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
-        run "cost:memory" 240 -n 2 "${forced[@]}" "$bindir/test_cost" memory 1000
+        run "cost:memory" 240 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_cost" memory 1000
     else
         skip "cost:memory" "counts the memory of the twin"
     fi
