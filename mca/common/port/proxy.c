@@ -3,15 +3,14 @@
 
 #include <errno.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <time.h>
 
 #include "mca/common/base/clock.h"
 #include "mca/common/base/log.h"
 #include "mca/common/base/mailbox.h"
+#include "mca/common/base/thread.h"
 #include "mca/common/port/internal.h"
 
 /* Returns the first failure, or MSCCLPP_OK. Needs no lock. */
@@ -34,9 +33,6 @@ _Static_assert(MSCCLPP_DEV_MAX_BLOCKS < LAUNCH_BLOCKS, "the number of blocks fit
 #define NAP_MAX 1e-3
 
 #define NS_PER_SECOND 1000000000
-
-/* The slack of a nap, in nanoseconds; by default Linux adds 50 microseconds. */
-#define NAP_SLACK_NS 1000
 
 /*
  * Records a failure, if it is the first, and tells the kernels to give up. The kernels are told first, so whoever sees
@@ -163,8 +159,6 @@ static void *thread_main(void *argument)
     mscclpp_proxy_t *proxy = argument;
     double idle_seconds;
 
-    (void)pthread_setname_np(pthread_self(), "mscclpp-proxy");
-    (void)prctl(PR_SET_TIMERSLACK, NAP_SLACK_NS);
     pthread_mutex_lock(&proxy->lock);
     while (!proxy->closing) {
         if (!has_work(proxy)) {
@@ -188,21 +182,11 @@ static void *thread_main(void *argument)
     return NULL;
 }
 
-/*
- * Starts the proxy's thread with all signals blocked: the application's signals are not for this thread.
- * MSCCLPP_ERR_SYSTEM, logged, if it cannot be started.
- */
+/* Starts the proxy's thread. MSCCLPP_ERR_SYSTEM, logged, if it cannot be started. */
 static mscclpp_status_t start_thread(mscclpp_proxy_t *proxy)
 {
-    sigset_t all_signals, mask_before;
-    int error;
+    const int error = mscclpp_thread_start(&proxy->thread, "mscclpp-proxy", thread_main, proxy);
 
-    sigfillset(&all_signals);
-    error = pthread_sigmask(SIG_SETMASK, &all_signals, &mask_before);
-    if (error == 0) {
-        error = pthread_create(&proxy->thread, NULL, thread_main, proxy);
-        (void)pthread_sigmask(SIG_SETMASK, &mask_before, NULL);
-    }
     if (error != 0) {
         errno = error;
         mscclpp_error("%s: cannot start the proxy's thread: %m", proxy->label);

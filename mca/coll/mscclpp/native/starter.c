@@ -3,13 +3,12 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <sys/prctl.h>
 
 #include "mca/common/base/clock.h"
 #include "mca/common/base/log.h"
+#include "mca/common/base/thread.h"
 
 /*
  * The thread spins for SPIN_SECONDS after it has been woken or has continued a call. Then it naps each time for 1 /
@@ -21,9 +20,6 @@
 #define NAP_MAX 1e-3
 
 #define NS_PER_SECOND 1000000000
-
-/* The slack of a nap, in nanoseconds; by default Linux adds 50 microseconds. */
-#define NAP_SLACK_NS 1000
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed; /* with the monotonic clock */
@@ -69,8 +65,6 @@ static void *run(void *unused)
     unsigned seen = 0;
 
     (void)unused;
-    (void)pthread_setname_np(pthread_self(), "mscclpp-starter");
-    (void)prctl(PR_SET_TIMERSLACK, NAP_SLACK_NS);
     pthread_mutex_lock(&lock);
     while (!closing) {
         const unsigned before = atomic_load(&wakings);
@@ -100,11 +94,10 @@ static void *run(void *unused)
     return NULL;
 }
 
-/* Makes the thread, with all signals blocked: the application's signals are not for it. Call with the lock held. */
+/* Makes the thread. Call with the lock held. */
 static void make_thread(void)
 {
     pthread_condattr_t attributes;
-    sigset_t all_signals, mask_before;
     int error;
 
     pthread_condattr_init(&attributes);
@@ -112,12 +105,7 @@ static void make_thread(void)
     pthread_cond_init(&changed, &attributes);
     pthread_condattr_destroy(&attributes);
     closing = false;
-    sigfillset(&all_signals);
-    error = pthread_sigmask(SIG_SETMASK, &all_signals, &mask_before);
-    if (0 == error) {
-        error = pthread_create(&thread, NULL, run, NULL);
-        (void)pthread_sigmask(SIG_SETMASK, &mask_before, NULL);
-    }
+    error = mscclpp_thread_start(&thread, "mscclpp-starter", run, NULL);
     has_thread = 0 == error;
     if (0 != error) {
         errno = error;
