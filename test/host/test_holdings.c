@@ -1,6 +1,7 @@
 /*
  * Counts what a rank of a communicator over several nodes holds: endpoints, device memory, pinned memory, and the
- * heap's bytes, for which the linker replaces the functions of the C library by those below.
+ * heap's bytes, for which the linker replaces the functions of the C library by those below. Also counts the
+ * all-gathers of its set-up, each of which takes as long as all ranks take to answer one another.
  *
  * Usage: test_holdings [--long] [PART]...; MSCCLPP_TEST_LONG=1 and --long add larger shapes.
  */
@@ -31,6 +32,7 @@ typedef struct {
     uint64_t device;
     uint64_t pinned;
     uint64_t heap;
+    uint64_t gathers; /* all-gathers of the set-up */
 } cost_t;
 
 static parts_options_t options;
@@ -136,12 +138,28 @@ static uint64_t count_endpoints(const mscclpp_team_t *team)
     return endpoints;
 }
 
+/* The embedding runtime's all-gather, with a counter for this rank. */
+static mscclpp_status_t (*allgather)(void *context, const void *sendbuf, void *recvbuf, size_t length);
+static _Thread_local uint64_t gathers;
+
+static mscclpp_status_t count_gather(void *context, const void *sendbuf, void *recvbuf, size_t length)
+{
+    ++gathers;
+    return allgather(context, sendbuf, recvbuf, length);
+}
+
 static void weigh_on(rank_t *rank)
 {
     cost_t *cost = rank->argument;
     mscclpp_team_t *team;
 
     rank->gpu = &counting;
+    if (rank->rank == 0) {
+        allgather = rank->oob.allgather;
+    }
+    rank->oob.allgather = count_gather;
+    meet(rank);
+    gathers = 0;
     device_bytes = pinned_bytes = 0;
     heap_bytes = 0;
     team = create_team(rank);
@@ -150,6 +168,7 @@ static void weigh_on(rank_t *rank)
         return;
     }
     raise_to(&cost->endpoints, count_endpoints(team));
+    raise_to(&cost->gathers, gathers);
     raise_to(&cost->device, device_bytes);
     raise_to(&cost->pinned, pinned_bytes);
     raise_to(&cost->heap, (uint64_t)heap_bytes);
@@ -191,6 +210,8 @@ static void weigh(const shape_t *shape)
     /* Of many nodes, the set-up connects the partners of recursive doubling alone. */
     CHECK(nodes <= MSCCLPP_DEV_NODES_MAPPED ? cost.endpoints == nodes - 1 : cost.endpoints <= log2 + 1);
     CHECK(cost.all_endpoints == 0 || cost.all_endpoints == nodes - 1);
+    /* Five of all ranks; three of those of a node and one for its end, which are of all ranks here, too. */
+    CHECK_EQ(cost.gathers, 9);
     CHECK(cost.device > 0 && cost.pinned >= config.exchange_size / 2);
     /* Lists by rank, and channels by node up to as many as there may be. */
     CHECK(cost.device <= ((uint64_t)1 << 21) + 64 * (uint64_t)shape->ranks + 2048 * nodes);
