@@ -74,11 +74,12 @@
 
 /*
  * True for patterns whose tiles can go around a ring of nodes, since each rank has one block for all others, or each
- * node one partial result for each other one; and over two trees, since one rank has a block for all.
+ * node one partial result for each other one; and over two trees, since one rank has a block for all, or each node one
+ * partial result for the same rank.
  */
 #define MSCCLPP_DEV_COLL_RINGS(pattern_)                                                                               \
     ((pattern_) == MSCCLPP_DEV_ALLGATHER || (pattern_) == MSCCLPP_DEV_REDUCE_SCATTER)
-#define MSCCLPP_DEV_COLL_TREES(pattern_) ((pattern_) == MSCCLPP_DEV_BCAST)
+#define MSCCLPP_DEV_COLL_TREES(pattern_) ((pattern_) == MSCCLPP_DEV_BCAST || (pattern_) == MSCCLPP_DEV_REDUCE)
 
 /* The sizes of the blocks, 32 bits each, precede the data. */
 #define MSCCLPP_DEV_COLL_NODES_HEAD(blocks_)                                                                           \

@@ -73,12 +73,22 @@ bool case_reduce_scatters(int coll)
     return coll == MSCCLPP_COLL_REDUCE_SCATTER || coll == MSCCLPP_COLL_REDUCE_SCATTER_BLOCK;
 }
 
-bool case_goes_in_ring(const case_t *c)
+/* True if the case asks for a ring or trees, and its data would not be rounded on the way. */
+static bool is_passed_on(const case_t *c)
 {
     const bool would_round = c->combines && (c->dtype == MSCCLPP_DTYPE_FLOAT16 || c->dtype == MSCCLPP_DTYPE_BFLOAT16);
 
-    return c->served == CASE_BY_NODES && c->choice.algo == CASE_RING && c->coll != CASE_ALLREDUCE &&
-           MSCCLPP_DEV_COLL_RINGS(mscclpp_coll_pattern(c->coll)) && !would_round;
+    return c->served == CASE_BY_NODES && c->choice.algo == CASE_RING && c->coll != CASE_ALLREDUCE && !would_round;
+}
+
+bool case_goes_in_ring(const case_t *c)
+{
+    return is_passed_on(c) && MSCCLPP_DEV_COLL_RINGS(mscclpp_coll_pattern(c->coll));
+}
+
+bool case_goes_over_trees(const case_t *c)
+{
+    return is_passed_on(c) && MSCCLPP_DEV_COLL_TREES(mscclpp_coll_pattern(c->coll));
 }
 
 /* True if `sender` has something for `receiver`, as MPI defines the collective; a broadcast's root needs nothing. */
@@ -549,52 +559,4 @@ void case_args(const case_t *c, int rank, const void *in, void *out, uint64_t ca
     args->op = c->op;
     args->root = c->root;
     args->call = call;
-}
-
-void case_describe(const case_t *c, int rank, char *text, size_t size)
-{
-    static const char *const places[] = {"out of place", "in place", "some in place"};
-    static const char *const layouts[] = {"even", "uneven", "gaps", "shuffled", "holes", "silent", "lone"};
-    const case_side_t *side = &c->side[rank];
-    char type[64] = "", root[32] = "";
-
-    if (c->combines) {
-        snprintf(type, sizeof(type), " %s %s", element_of(c->dtype)->name, element_op_name(c->op));
-    }
-    if (case_has_root(c->coll)) {
-        snprintf(root, sizeof(root), ", root %d", c->root);
-    }
-    snprintf(text, size,
-             "%s by %s, %d ranks, nodes %d, grid %dx%d,%s blocks of up to %llu bytes%s%s%s%s%s; rank %d: %sin %s + %u, "
-             "%zu bytes, "
-             "out %s + %u, %zu bytes",
-             mscclpp_coll_name(c->coll), case_algos[c->choice.algo], c->ranks, c->choice.nodes, c->choice.blocks,
-             c->choice.threads, type, (unsigned long long)c->most, root, c->choice.place >= 0 ? ", " : "",
-             c->choice.place >= 0 ? places[c->choice.place] : "", c->varied ? ", " : "",
-             c->varied ? layouts[c->choice.layout] : "", rank, side->in_place ? "in place, " : "",
-             side->has_in ? user_kind_name(side->in_kind) : "NULL", side->in_offset, side->in_bytes,
-             side->has_out ? user_kind_name(side->out_kind) : "NULL", side->out_offset, side->out_bytes);
-}
-
-#define CHOICES 15
-
-void case_write_choice(const case_choice_t *choice, char *text, size_t size)
-{
-    const case_choice_t *c = choice;
-
-    snprintf(text, size, "%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d", c->coll, c->algo, c->ranks, c->blocks,
-             c->threads, c->size, c->dtype, c->op, c->place, c->in_align, c->out_align, c->root, c->kind, c->layout,
-             c->nodes);
-}
-
-bool case_read_choice(const char *text, case_choice_t *choice)
-{
-    case_choice_t *c = choice;
-    char rest;
-
-    return sscanf(text, "%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d%c", &c->coll, &c->algo, &c->ranks, &c->blocks,
-                  &c->threads, &c->size, &c->dtype, &c->op, &c->place, &c->in_align, &c->out_align, &c->root, &c->kind,
-                  &c->layout, &c->nodes, &rest) == CHOICES &&
-           c->coll >= 0 && c->coll <= CASE_ALLREDUCE && c->algo >= 0 && c->algo <= CASE_RING && c->ranks >= 1 &&
-           c->ranks <= RANKS_MAX;
 }

@@ -116,8 +116,12 @@ bool case_combines(int coll);
 bool case_has_root(int coll);
 bool case_knows_in_place(int coll);
 
-/* True if the case asks for a ring of nodes and gets one. 16-bit floats that are combined would be rounded there. */
+/*
+ * True if the case asks for a ring of nodes, or trees, and gets one. 16-bit floats that are combined would be rounded
+ * there.
+ */
 bool case_goes_in_ring(const case_t *c);
+bool case_goes_over_trees(const case_t *c);
 
 /* A rank's blocks, sizes, and the lesser of two: what coll_case.c and coll_expect.c share. */
 bool case_scatters(int coll);

@@ -99,8 +99,7 @@ int coll_end_packets, coll_end_rounds;
 static bool check_name(const coll_end_t *end, const case_t *c, const char *before)
 {
     const char *name = mscclpp_team_last_algorithm(end->team);
-    const bool in_trees = c->choice.algo == CASE_RING && c->coll != CASE_ALLREDUCE &&
-                          MSCCLPP_DEV_COLL_TREES(mscclpp_coll_pattern(c->coll));
+    const bool in_trees = case_goes_over_trees(c);
     const bool in_ring = case_goes_in_ring(c);
     const bool chooses = !in_ring && !in_trees;
     const char *wanted = c->served == CASE_NOTHING    ? before
@@ -122,7 +121,7 @@ static bool check_name(const coll_end_t *end, const case_t *c, const char *befor
         __atomic_fetch_add(&coll_end_rounds, 1, __ATOMIC_RELAXED);
         return true;
     }
-    /* The cost model sends large broadcasts over trees. */
+    /* The cost model sends large broadcasts and reduces over trees. */
     if (c->served == CASE_BY_NODES && strcmp(name, "nodes_trees") == 0 && c->choice.algo == CASE_AUTO &&
         c->coll != CASE_ALLREDUCE && MSCCLPP_DEV_COLL_TREES(mscclpp_coll_pattern(c->coll))) {
         return true;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/lib/nodes_trees.h"
 #include "test/host/coll_case.h"
 #include "test/host/elements.h"
 #include "test/host/reference.h"
@@ -55,11 +56,51 @@ static bool merges(const case_t *c)
     return c->served == CASE_BY_NODES && (c->coll == MSCCLPP_COLL_REDUCE || case_reduce_scatters(c->coll));
 }
 
+static void *allocate(uint64_t count, size_t size)
+{
+    void *memory = calloc(count, size);
+
+    if (memory == NULL) {
+        perror("calloc");
+        exit(1);
+    }
+    return memory;
+}
+
 /*
- * Combines the operands of each node in rank order, and then combines the results of the nodes: in their order, or, in
- * a ring, in the order in which they come to the receiver's node, whose own is the last.
+ * Combines the results of nodes, in `partial`, as they are combined on the way through a tree to a node: those of the
+ * first child's branch, those of the second one's, and its own.
  */
-static void reduce_by_nodes(const case_t *c, int receiver, const void *const *operands, uint64_t count, void *result)
+static void reduce_over_tree(const case_t *c, mscclpp_dev_trees_t place, void *const *partial, uint64_t count,
+                             void *result)
+{
+    const void *parts[MSCCLPP_DEV_TREES_CHILDREN + 1];
+    void *branch[MSCCLPP_DEV_TREES_CHILDREN] = {NULL};
+    int used = 0;
+    uint32_t i;
+
+    for (i = 0; i < MSCCLPP_DEV_TREES_CHILDREN; ++i) {
+        mscclpp_dev_trees_t below = place;
+
+        below.node = mscclpp_dev_trees_child(&place, i);
+        if (below.node != MSCCLPP_DEV_TREES_NONE) {
+            branch[i] = allocate(count, c->extent);
+            reduce_over_tree(c, below, partial, count, branch[i]);
+            parts[used++] = branch[i];
+        }
+    }
+    parts[used++] = partial[place.node];
+    reference_reduce(c->dtype, c->op, parts, used, 0, count, result);
+    free(branch[0]);
+    free(branch[1]);
+}
+
+/*
+ * Combines the operands of each node in rank order, and then combines the results of the nodes: in their order; or, in
+ * a ring, in the order in which they come to the receiver's node, whose own is the last; or as tree number `tree` does.
+ */
+static void reduce_by_nodes(const case_t *c, int receiver, uint32_t tree, const void *const *operands, uint64_t count,
+                            void *result)
 {
     const int first = case_goes_in_ring(c) ? node_of(c, receiver) + 1 : 0;
     const void *of_node[RANKS_MAX], *partials[RANKS_MAX];
@@ -75,26 +116,31 @@ static void reduce_by_nodes(const case_t *c, int receiver, const void *const *op
         if (here == 0) {
             continue;
         }
-        partial[nodes] = calloc(count, c->extent);
-        if (partial[nodes] == NULL) {
-            perror("calloc");
-            exit(1);
-        }
+        partial[nodes] = allocate(count, c->extent);
         reference_reduce(c->dtype, c->op, of_node, here, 0, count, partial[nodes]);
         ++nodes;
     }
     for (node = 0; node < nodes; ++node) {
         partials[node] = partial[(first + node) % nodes];
     }
-    reference_reduce(c->dtype, c->op, partials, nodes, 0, count, result);
+    if (case_goes_over_trees(c)) {
+        const mscclpp_dev_trees_t place = {.nnodes = (uint32_t)nodes,
+                                           .node = (uint32_t)node_of(c, receiver),
+                                           .root = (uint32_t)node_of(c, receiver),
+                                           .tree = tree};
+
+        reduce_over_tree(c, place, partial, count, result);
+    } else {
+        reference_reduce(c->dtype, c->op, partials, nodes, 0, count, result);
+    }
     for (node = 0; node < nodes; ++node) {
         free(partial[node]);
     }
 }
 
-/* Computes the result of a reduction on a rank, in the order of the ranks. */
-static void expect_combined(const case_t *c, int rank, unsigned char *const *in, unsigned char *const *out,
-                            unsigned char *result)
+/* Computes the result of a reduction on a rank, in the order of the ranks. `tree`: as if this tree had all data. */
+static void expect_combined(const case_t *c, int rank, uint32_t tree, unsigned char *const *in,
+                            unsigned char *const *out, unsigned char *result)
 {
     const void *operands[RANKS_MAX];
     const uint64_t count = result_count(c, rank);
@@ -108,7 +154,7 @@ static void expect_combined(const case_t *c, int rank, unsigned char *const *in,
             input_of(c, sender, in, out) + (case_reduce_scatters(c->coll) ? case_send_of(c, sender, rank)->offset : 0);
     }
     if (merges(c)) {
-        reduce_by_nodes(c, rank, operands, count, result);
+        reduce_by_nodes(c, rank, tree, operands, count, result);
     } else {
         reference_reduce(c->dtype, c->op, operands, operand_count(c, rank), 0, count, result);
     }
@@ -125,9 +171,9 @@ static void print_bytes(char *text, size_t size, const unsigned char *bytes, siz
     }
 }
 
-/* Compares element by element. */
-static bool compare_combined(const case_t *c, int rank, const unsigned char *wanted, const unsigned char *got,
-                             char *what, size_t size)
+/* Compares element by element. Each may be as `wanted` or as `other` says, which are of the two trees. */
+static bool compare_combined(const case_t *c, int rank, const unsigned char *wanted, const unsigned char *other,
+                             const unsigned char *got, char *what, size_t size)
 {
     const uint64_t count = result_count(c, rank);
     const size_t bytes = (size_t)case_span(c, count);
@@ -137,11 +183,13 @@ static bool compare_combined(const case_t *c, int rank, const unsigned char *wan
 
     for (i = 0; i < count; ++i) {
         const size_t at = (size_t)(i * c->extent), length = (size_t)case_least(bytes - at, c->extent);
-        unsigned char mine[16] = {0}, theirs[16] = {0};
+        unsigned char mine[16] = {0}, theirs[16] = {0}, others[16] = {0};
 
         memcpy(mine, got + at, length);
         memcpy(theirs, wanted + at, length);
-        if (!reference_agrees(c->dtype, c->op, operand_count(c, rank), mine, theirs)) {
+        memcpy(others, other + at, length);
+        if (!reference_agrees(c->dtype, c->op, operand_count(c, rank), mine, theirs) &&
+            !reference_agrees(c->dtype, c->op, operand_count(c, rank), mine, others)) {
             print_bytes(a, sizeof(a), mine, length);
             print_bytes(b, sizeof(b), theirs, length);
             snprintf(what, size, "element %llu of %llu: got 0x%s, wanted 0x%s", (unsigned long long)i,
@@ -162,24 +210,22 @@ bool case_verify(const case_t *c, int rank, unsigned char *const *in, unsigned c
                  const unsigned char *got, char *what, size_t size)
 {
     const size_t bytes = c->side[rank].out_bytes;
-    unsigned char *wanted = malloc(bytes + 1);
+    unsigned char *wanted = allocate(2 * bytes + 1, 1), *other = wanted + bytes;
     bool right;
     size_t i = 0;
 
-    if (wanted == NULL) {
-        perror("malloc");
-        exit(1);
-    }
     memcpy(wanted, out[rank], bytes);
+    memcpy(other, out[rank], bytes);
     if (c->combines) {
-        expect_combined(c, rank, in, out, wanted);
+        expect_combined(c, rank, 0, in, out, wanted);
+        expect_combined(c, rank, 1, in, out, other);
     } else {
         expect_moved(c, rank, in, out, wanted);
     }
     right = memcmp(wanted, got, bytes) == 0;
     if (!right && c->combines) {
         i = (size_t)case_span(c, result_count(c, rank));
-        right = compare_combined(c, rank, wanted, got, what, size);
+        right = compare_combined(c, rank, wanted, other, got, what, size);
         if (!right || memcmp(wanted + i, got + i, bytes - i) == 0) {
             free(wanted);
             return right;

@@ -346,6 +346,15 @@ static void test_trees(int scale)
     CHECK(storm_in_trees > 0);
 }
 
+/* Reduces over trees: a node may not send a turn before its parent has done with an earlier one. */
+static void test_merging_trees(int scale)
+{
+    (void)scale;
+    run_storm_of(MSCCLPP_COLL_REDUCE);
+    printf("%d reduces over trees\n", storm_in_trees);
+    CHECK(storm_in_trees > 0);
+}
+
 /* Reduce-scatters in a ring: a node combines what it passes on, and may not send it before all of it is there. */
 static void test_merging_ring(int scale)
 {
@@ -386,6 +395,7 @@ static const part_t parts[] = {
     {"ring", test_ring},
     {"trees", test_trees},
     {"merging_ring", test_merging_ring},
+    {"merging_trees", test_merging_trees},
     {"rung", test_rung},
     {NULL, NULL},
 };

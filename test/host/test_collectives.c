@@ -32,8 +32,9 @@ static const int node_shapes[] = {1, 2, 3, 5, -2, -3};
 #define SHAPES ((int)(sizeof(node_shapes) / sizeof(node_shapes[0])))
 
 /* The collectives of the matrix of calls that nodes pass on: in a ring, or over trees. */
-static const mscclpp_coll_t ring_colls[] = {MSCCLPP_COLL_ALLGATHER, MSCCLPP_COLL_ALLGATHERV, MSCCLPP_COLL_BCAST,
-                                            MSCCLPP_COLL_REDUCE_SCATTER, MSCCLPP_COLL_REDUCE_SCATTER_BLOCK};
+static const mscclpp_coll_t ring_colls[] = {
+    MSCCLPP_COLL_ALLGATHER,      MSCCLPP_COLL_ALLGATHERV,           MSCCLPP_COLL_BCAST,
+    MSCCLPP_COLL_REDUCE_SCATTER, MSCCLPP_COLL_REDUCE_SCATTER_BLOCK, MSCCLPP_COLL_REDUCE};
 
 #define RING_COLLS ((int)(sizeof(ring_colls) / sizeof(ring_colls[0])))
 

@@ -195,6 +195,9 @@ cases_nodes_collectives() {
     run_saying "nodes:native:named trees" 'bcast call [0-9]+: nodes_trees, blocks' 120 -n 5 "${forced[@]}" \
         --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_bcast_algorithm nodes_trees "${kinds[@]}" \
         --mca coll_mscclpp_verbose 3 "$bindir/test_stage"
+    run_saying "nodes:native:named merging trees" 'reduce call [0-9]+: nodes_trees, blocks' 120 -n 5 "${forced[@]}" \
+        --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_reduce_algorithm nodes_trees "${kinds[@]}" \
+        --mca coll_mscclpp_verbose 3 "$bindir/test_stage"
     # Little room: many turns; and a grid of several blocks.
     nodes=("${forced[@]}" --mca coll_mscclpp_ranks_per_node 2)
     run_saying "nodes:native:small" 'of the other blocking collectives all are served between nodes' 120 -n 3 \

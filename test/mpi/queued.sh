@@ -35,7 +35,7 @@ cases_queued() {
     # In a ring and over trees, which the sizes here do not choose.
     run_saying "queued:nodes:passed on" '(allgather|bcast) call [0-9]+: nodes_(ring|trees), .*, queued' 120 -n 4 \
         "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_allgather_algorithm nodes_ring \
-        --mca coll_mscclpp_reduce_scatter_block_algorithm nodes_ring \
+        --mca coll_mscclpp_reduce_scatter_block_algorithm nodes_ring --mca coll_mscclpp_reduce_algorithm nodes_trees \
         --mca coll_mscclpp_bcast_algorithm nodes_trees --mca coll_mscclpp_verbose 3 "$bindir/test_queued_each"
     run "queued:nodes:many" 120 -n 3 "${nodes[@]}" "$bindir/test_queued_errors" --many
     run "queued:nodes:late" 120 -n 3 "${nodes[@]}" --mca coll_mscclpp_timeout 2 "$bindir/test_queued_errors" --late

@@ -162,7 +162,7 @@ MSCCLPP_DEV void mscclpp_dev_cn_store_for_node(const mscclpp_dev_ctx_t *ctx, con
     uint32_t i, j;
 
     if (state->merges) {
-        mscclpp_dev_cn_store_results(ctx, state, turn, to_node, NULL);
+        mscclpp_dev_cn_store_results(ctx, state, turn, to_node, NULL, NULL);
         return;
     }
     for (i = args->begin[args->nodes.node]; i < args->begin[args->nodes.node + 1]; ++i) {
@@ -252,7 +252,9 @@ MSCCLPP_DEV void mscclpp_dev_cn_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev_cn_stat
         mscclpp_dev_cn_store_for_node(ctx, state, turn, (nodes->node + i) % nodes->nnodes);
     }
     mscclpp_dev_block_sync(ctx);
-    if (mscclpp_dev_cn_in_trees(state) && ctx->tid == 0) {
+    if (mscclpp_dev_cn_in_trees(state) && ctx->tid == 0 && state->merges) {
+        mscclpp_dev_cn_trees_send_up(ctx, state, turn);
+    } else if (mscclpp_dev_cn_in_trees(state) && ctx->tid == 0) {
         mscclpp_dev_cn_trees_send(ctx, state, turn, mscclpp_dev_cn_outgoing(state, turn, 0));
     } else if (mscclpp_dev_cn_in_ring(state) && ctx->tid == 0) {
         mscclpp_dev_cn_ring_send(ctx, state, turn);
@@ -375,6 +377,22 @@ MSCCLPP_DEV void mscclpp_dev_cn_combine(const mscclpp_dev_ctx_t *ctx, const mscc
     }
 }
 
+/* For a reduce over trees: on the root's node, hands out what has come from its children. */
+MSCCLPP_DEV void mscclpp_dev_cn_hand_out_branches(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
+                                                  const mscclpp_dev_cn_turn_t *turn)
+{
+    const mscclpp_dev_trees_t place = mscclpp_dev_cn_tree(ctx, state);
+    uint32_t i;
+
+    for (i = 0; i < MSCCLPP_DEV_TREES_CHILDREN && place.node == place.root; ++i) {
+        const uint32_t child = mscclpp_dev_trees_child(&place, i);
+
+        if (child != MSCCLPP_DEV_TREES_NONE) {
+            mscclpp_dev_cn_hand_out(ctx, state, turn, child);
+        }
+    }
+}
+
 /* Waits for a turn's data from other nodes, passes them on if need be, and hands them out. Called by owners. */
 MSCCLPP_DEV void mscclpp_dev_cn_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                         const mscclpp_dev_cn_turn_t *turn)
@@ -383,6 +401,13 @@ MSCCLPP_DEV void mscclpp_dev_cn_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     const uint32_t nnodes = args->nodes.nnodes, root_node = args->place[args->root].node;
     uint32_t distance;
 
+    if (mscclpp_dev_cn_in_trees(state) && state->merges) {
+        if (mscclpp_dev_cn_trees_collect(ctx, state, turn)) {
+            mscclpp_dev_cn_hand_out_branches(ctx, state, turn);
+            mscclpp_dev_cn_trees_send_combined(ctx, state, turn);
+        }
+        return;
+    }
     if (mscclpp_dev_cn_in_trees(state) && args->nodes.node != root_node) {
         mscclpp_dev_cn_trees_pass_on(ctx, state, turn);
         if (!ctx->failed) {

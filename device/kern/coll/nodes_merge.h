@@ -43,13 +43,14 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cn_merge(const mscclpp_dev_ctx_t *ctx,
 }
 
 /*
- * Stores this node's partial result for `receiver`, from this owner's rows, at `to`, in the exchange area. If
- * `received` is not NULL, combines it with what other nodes have made of theirs, which is there. Sets *size_p to its
+ * Stores this node's partial result for `receiver`, from this owner's rows, at `to`, in the exchange area. If `first`
+ * is not NULL, there are other nodes' partial results, and if `second` is not NULL, there are more: combines the first
+ * ones, the second ones and its own. Sets *size_p to its
  * size in bytes. Returns the place for the next one.
  */
 MSCCLPP_DEV char *mscclpp_dev_cn_store_merged(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
-                                              const mscclpp_dev_cn_turn_t *turn, uint32_t receiver,
-                                              const char *received, uint32_t *size_p, char *to)
+                                              const mscclpp_dev_cn_turn_t *turn, uint32_t receiver, const char *first,
+                                              const char *second, uint32_t *size_p, char *to)
 {
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
     const mscclpp_dev_block_t part = mscclpp_dev_cn_cut(args, turn, mscclpp_dev_cn_send_block(args, receiver));
@@ -63,8 +64,12 @@ MSCCLPP_DEV char *mscclpp_dev_cn_store_merged(const mscclpp_dev_ctx_t *ctx, cons
         mscclpp_dev_vec_t value = mscclpp_dev_cn_merge(ctx, state, turn, receiver, own_operand, unit, part.bytes);
         mscclpp_dev_acc_t acc;
 
-        if (received != NULL) {
-            mscclpp_dev_acc_set(&acc, state->dtype, mscclpp_dev_ld_unit(received, unit, part.bytes));
+        if (first != NULL) {
+            mscclpp_dev_acc_set(&acc, state->dtype, mscclpp_dev_ld_unit(first, unit, part.bytes));
+            if (second != NULL) {
+                mscclpp_dev_acc_add(&acc, false, state->dtype, state->op,
+                                    mscclpp_dev_ld_unit(second, unit, part.bytes));
+            }
             mscclpp_dev_acc_add(&acc, false, state->dtype, state->op, value);
             value = mscclpp_dev_acc_get(&acc, state->dtype);
         }
@@ -74,39 +79,44 @@ MSCCLPP_DEV char *mscclpp_dev_cn_store_merged(const mscclpp_dev_ctx_t *ctx, cons
 }
 
 /*
- * Stores this owner's partial results for a node where they are sent from: their sizes, then one for each receiver. If
- * `received` is not NULL, it is a slot with those of other nodes, which this node's are combined with.
+ * Stores this owner's partial results for a node where they are sent from: their sizes, then one for each receiver.
+ * `first` and `second` are slots with those of other nodes, which this node's are combined with; NULL: there are none.
  */
 MSCCLPP_DEV void mscclpp_dev_cn_store_results(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
-                                              const mscclpp_dev_cn_turn_t *turn, uint32_t to_node, const char *received)
+                                              const mscclpp_dev_cn_turn_t *turn, uint32_t to_node, const char *first,
+                                              const char *second)
 {
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
     const uint32_t count = mscclpp_dev_cn_count(state, turn, args->nodes.node, state->index, to_node);
     char *slot = args->nodes.exchange + mscclpp_dev_cn_outgoing(state, turn, to_node);
-    const char *from = received == NULL ? NULL : received + MSCCLPP_DEV_COLL_NODES_HEAD(count);
-    char *to = slot + MSCCLPP_DEV_COLL_NODES_HEAD(count), *next;
+    uint64_t at = MSCCLPP_DEV_COLL_NODES_HEAD(count);
     uint32_t *size_p = (uint32_t *)slot;
     uint32_t i;
 
     for (i = args->begin[to_node]; i < args->begin[to_node + 1]; ++i) {
         if (mscclpp_dev_cn_merges_for(args, turn, state->index, args->members[i], to_node)) {
-            next = mscclpp_dev_cn_store_merged(ctx, state, turn, args->members[i], from, size_p++, to);
-            from = received == NULL ? NULL : from + (next - to);
-            to = next;
+            at = (uint64_t)(mscclpp_dev_cn_store_merged(ctx, state, turn, args->members[i],
+                                                        first == NULL ? NULL : first + at,
+                                                        second == NULL ? NULL : second + at, size_p++, slot + at) -
+                            slot);
         }
     }
 }
 
 /*
  * Combines all nodes' partial results of this turn in node order, into the output. In a ring, those of the other nodes
- * are combined already, and are in the row of the next node, where they began.
+ * are combined already, and are in the row of the next node, where they began. Over trees, those of each child's branch
+ * are, and are in the child's row.
  */
 MSCCLPP_DEV void mscclpp_dev_cn_combine_nodes(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                               const mscclpp_dev_cn_turn_t *turn)
 {
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
     const uint32_t nnodes = args->nodes.nnodes;
-    const bool in_ring = mscclpp_dev_cn_in_ring(state);
+    const bool in_ring = mscclpp_dev_cn_in_ring(state), in_trees = mscclpp_dev_cn_in_trees(state);
+    const mscclpp_dev_trees_t place = mscclpp_dev_cn_tree(ctx, state);
+    const uint32_t branches = mscclpp_dev_trees_child(&place, 1) != MSCCLPP_DEV_TREES_NONE ? 2 : 1;
+    const uint32_t count = in_ring ? 2 : in_trees ? branches + 1 : nnodes;
     mscclpp_dev_block_t part = {0, 0}, own_operand;
     mscclpp_dev_acc_t acc;
     mscclpp_dev_vec_t value;
@@ -117,8 +127,11 @@ MSCCLPP_DEV void mscclpp_dev_cn_combine_nodes(const mscclpp_dev_ctx_t *ctx, cons
     part = mscclpp_dev_cn_cut(args, turn, part);
     own_operand = mscclpp_dev_cn_cut(args, turn, mscclpp_dev_cn_send_block(args, args->rank));
     for (unit = ctx->tid; unit < mscclpp_dev_units(part.bytes); unit += ctx->nthreads) {
-        for (i = 0; i < (in_ring ? 2 : nnodes); ++i) {
-            const uint32_t node = in_ring ? MSCCLPP_DEV_NODES_AHEAD(nnodes, args->nodes.node, 1 - i) : i;
+        for (i = 0; i < count; ++i) {
+            const uint32_t node = in_ring         ? MSCCLPP_DEV_NODES_AHEAD(nnodes, args->nodes.node, 1 - i)
+                                  : !in_trees     ? i
+                                  : i == branches ? args->nodes.node
+                                                  : mscclpp_dev_trees_child(&place, i);
 
             if (node == args->nodes.node) {
                 value =

@@ -79,7 +79,7 @@ MSCCLPP_DEV void mscclpp_dev_cn_ring_pass_on(mscclpp_dev_ctx_t *ctx, const msccl
     if (goes_on && state->merges) {
         ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
         if (!ctx->failed) {
-            mscclpp_dev_cn_store_results(ctx, state, turn, for_node, nodes->exchange + arrived);
+            mscclpp_dev_cn_store_results(ctx, state, turn, for_node, nodes->exchange + arrived, NULL);
         }
         mscclpp_dev_block_sync(ctx);
     }

@@ -1,5 +1,6 @@
 /*
- * The exchange between nodes over two trees, for patterns in which one rank has a block of data for all. Blocks of the
+ * The exchange between nodes over two trees: of a broadcast, in which one rank has a block of data for all, and of a
+ * reduce, which goes the other way and is described at the end. Blocks of the
  * grid with even numbers use the first tree, the others the second (lib/nodes_trees.h). An owner on the root's node
  * sends a turn's data to its children in the tree; any other owner passes on what comes from its parent. Data arrive
  * where they would arrive from the root's node without trees, and are sent on from there. An owner that has no data to
@@ -13,32 +14,19 @@
  * The nodes meet before the first turn and after the last one, since a node of a tree hears from few others. Before
  * that, no node may use a place that another one may still need for an earlier operation; and all of them have taken
  * all turns when they leave. The signals of a meeting precede and follow the others from the same node.
+ *
+ * In a reduce, data go to the parents and credits to the children. An owner without children sends its node's partial
+ * results when it gives a turn. Any other one waits for those of its children when it takes the turn, combines the
+ * first child's, the second child's and its own, and sends that to its parent. On the root's node it hands them out
+ * instead. A node returns credit k + 1 to its children when it has taken turn k: it has done with their data, which
+ * have arrived, and so have left their source. Turn t uses the places of turn t - 5, so it is sent after credit t - 4.
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_NODES_TREES_H
 #define MSCCLPP_DEVICE_KERN_COLL_NODES_TREES_H
 
+#include "device/kern/coll/nodes_merge.h"
 #include "device/kern/coll/nodes_turn.h"
-#include "device/lib/nodes_trees.h"
 #include "device/lib/port_channel.h"
-
-/* True if the nodes exchange over trees. */
-MSCCLPP_DEV bool mscclpp_dev_cn_in_trees(const mscclpp_dev_cn_state_t *state)
-{
-    return state->args->nodes.pattern == MSCCLPP_DEV_NODES_TREES;
-}
-
-/* This node's place in the tree of this block of the grid. */
-MSCCLPP_DEV mscclpp_dev_trees_t mscclpp_dev_cn_tree(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state)
-{
-    const mscclpp_dev_coll_nodes_args_t *args = state->args;
-    mscclpp_dev_trees_t place;
-
-    place.nnodes = args->nodes.nnodes;
-    place.node = args->nodes.node;
-    place.root = args->place[args->root].node;
-    place.tree = ctx->block % 2;
-    return place;
-}
 
 /* Waits for signal `number` of this operation from a node, counted from 1. Called by one thread, as is the next. */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_cn_trees_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
@@ -69,6 +57,22 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_cn_trees_await_credits(mscclpp_dev_ctx_t *c
 }
 
 /*
+ * In a reduce: waits until the parent has returned so many credits. If it is one of the nodes that signal this one when
+ * the nodes meet, its first signal is that of the meeting. Does nothing at the root.
+ */
+MSCCLPP_DEV_OUTLINE void mscclpp_dev_cn_trees_await_parent(mscclpp_dev_ctx_t *ctx,
+                                                           const mscclpp_dev_nodes_args_t *nodes,
+                                                           const mscclpp_dev_trees_t *place, uint64_t credits)
+{
+    const uint32_t parent = mscclpp_dev_trees_parent(place);
+
+    if (parent != MSCCLPP_DEV_TREES_NONE) {
+        mscclpp_dev_cn_trees_await(ctx, nodes, parent,
+                                   (mscclpp_dev_trees_meets(nodes->nnodes, parent, nodes->node) ? 1 : 0) + credits);
+    }
+}
+
+/*
  * Meets all other nodes: nobody leaves before all have come. Each step exchanges signals with the nodes at one
  * distance, and passes on what the steps before have told. `is_end`: after the last turn. Of the signals that come from
  * such a node in the operation, the first is that of the meeting at the beginning, and the last that of the meeting at
@@ -82,7 +86,9 @@ MSCCLPP_DEV void mscclpp_dev_cn_trees_meet(mscclpp_dev_ctx_t *ctx, const mscclpp
     uint32_t distance;
 
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
-    if (is_end && ctx->tid == 0) {
+    if (is_end && ctx->tid == 0 && state->merges) {
+        mscclpp_dev_cn_trees_await_parent(ctx, nodes, &place, state->turns);
+    } else if (is_end && ctx->tid == 0) {
         mscclpp_dev_cn_trees_await_credits(ctx, nodes, &place, state->turns);
     }
     for (distance = 1; distance < nodes->nnodes && ctx->tid == 0 && !ctx->failed; distance *= 2) {
@@ -98,18 +104,20 @@ MSCCLPP_DEV void mscclpp_dev_cn_trees_meet(mscclpp_dev_ctx_t *ctx, const mscclpp
 }
 
 /*
- * Waits until the places of a turn may be used again, here and on the children. Returns false if this node has nothing
- * to give, as it is not the root's. Called by all threads.
+ * Waits until the places of a turn may be used again, here and where its data go. Returns false if this node has
+ * nothing to give: in a broadcast as it is not the root's, in a reduce as it has children. Called by all threads.
  */
 MSCCLPP_DEV bool mscclpp_dev_cn_trees_open(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                            const mscclpp_dev_cn_turn_t *turn)
 {
     const mscclpp_dev_trees_t place = mscclpp_dev_cn_tree(ctx, state);
 
-    if (place.node != place.root) {
+    if (state->merges ? mscclpp_dev_trees_child(&place, 0) != MSCCLPP_DEV_TREES_NONE : place.node != place.root) {
         return false;
     }
-    if (turn->index >= MSCCLPP_DEV_NODES_SETS && ctx->tid == 0) {
+    if (turn->index >= MSCCLPP_DEV_NODES_SETS && ctx->tid == 0 && state->merges) {
+        mscclpp_dev_cn_trees_await_parent(ctx, &state->args->nodes, &place, turn->index - 4);
+    } else if (turn->index >= MSCCLPP_DEV_NODES_SETS && ctx->tid == 0) {
         mscclpp_dev_cn_trees_await_credits(ctx, &state->args->nodes, &place, turn->index - 3);
     }
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
@@ -181,6 +189,82 @@ MSCCLPP_DEV void mscclpp_dev_cn_trees_credit(mscclpp_dev_ctx_t *ctx, const msccl
         if (!ctx->failed) {
             mscclpp_dev_port_signal(ctx, &nodes->common,
                                     &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, parent)]);
+        }
+    }
+    ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
+}
+
+/* ---- Reduce ---- */
+
+/*
+ * Sends this node's partial results of a turn, which are stored, to the parent, with a signal alone if there are none.
+ * The place there must be free. Called by one thread.
+ */
+MSCCLPP_DEV void mscclpp_dev_cn_trees_send_up(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
+                                              const mscclpp_dev_cn_turn_t *turn)
+{
+    const mscclpp_dev_nodes_args_t *nodes = &state->args->nodes;
+    const mscclpp_dev_trees_t place = mscclpp_dev_cn_tree(ctx, state);
+    const uint32_t parent = mscclpp_dev_trees_parent(&place);
+    const uint64_t slot = mscclpp_dev_cn_outgoing(state, turn, place.root);
+
+    mscclpp_dev_port_put_with_signal(ctx, &nodes->common,
+                                     &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, parent)],
+                                     mscclpp_dev_cn_incoming(state, turn, place.node), slot,
+                                     mscclpp_dev_cn_slot_bytes(state, turn, slot, place.node, place.root));
+}
+
+/*
+ * Waits for a turn's data from the children, and until the places of this node's own may be used again. Returns false
+ * if a wait fails, and sets ctx->failed in all threads, which call this; or if there are no children.
+ */
+MSCCLPP_DEV bool mscclpp_dev_cn_trees_collect(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
+                                              const mscclpp_dev_cn_turn_t *turn)
+{
+    const mscclpp_dev_nodes_args_t *nodes = &state->args->nodes;
+    const mscclpp_dev_trees_t place = mscclpp_dev_cn_tree(ctx, state);
+
+    if (mscclpp_dev_trees_child(&place, 0) == MSCCLPP_DEV_TREES_NONE) {
+        return false;
+    }
+    if (ctx->tid == 0) {
+        mscclpp_dev_cn_trees_await_credits(ctx, nodes, &place, turn->index + 1); /* a child's signals are its data */
+        if (turn->index >= MSCCLPP_DEV_NODES_SETS && !ctx->failed) {
+            mscclpp_dev_cn_trees_await_parent(ctx, nodes, &place, turn->index - 4);
+        }
+    }
+    ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
+    return !ctx->failed;
+}
+
+/*
+ * Combines a turn's data of the children with this node's own and sends the result to the parent, except on the root's
+ * node, where they must be handed out already. Then returns the turn's credit to the children. Called by all threads of
+ * owners with children.
+ */
+MSCCLPP_DEV void mscclpp_dev_cn_trees_send_combined(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
+                                                    const mscclpp_dev_cn_turn_t *turn)
+{
+    const mscclpp_dev_nodes_args_t *nodes = &state->args->nodes;
+    const mscclpp_dev_trees_t place = mscclpp_dev_cn_tree(ctx, state);
+    const uint32_t first = mscclpp_dev_trees_child(&place, 0), second = mscclpp_dev_trees_child(&place, 1);
+    uint32_t i;
+
+    if (place.node != place.root) {
+        mscclpp_dev_cn_store_results(
+            ctx, state, turn, place.root, nodes->exchange + mscclpp_dev_cn_incoming(state, turn, first),
+            second == MSCCLPP_DEV_TREES_NONE ? NULL : nodes->exchange + mscclpp_dev_cn_incoming(state, turn, second));
+    }
+    mscclpp_dev_block_sync(ctx);
+    if (ctx->tid == 0 && place.node != place.root) {
+        mscclpp_dev_cn_trees_send_up(ctx, state, turn);
+    }
+    for (i = 0; i < MSCCLPP_DEV_TREES_CHILDREN && ctx->tid == 0 && !ctx->failed; ++i) {
+        const uint32_t child = mscclpp_dev_trees_child(&place, i);
+
+        if (child != MSCCLPP_DEV_TREES_NONE) {
+            mscclpp_dev_port_signal(ctx, &nodes->common,
+                                    &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, child)]);
         }
     }
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);

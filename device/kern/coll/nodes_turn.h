@@ -9,6 +9,7 @@
 #define MSCCLPP_DEVICE_KERN_COLL_NODES_TURN_H
 
 #include "device/kern/coll/blocks.h"
+#include "device/lib/nodes_trees.h"
 #include "device/types/coll_nodes.h"
 
 /* What a block of the grid knows of the call, and how far it has come. */
@@ -78,6 +79,25 @@ MSCCLPP_DEV void mscclpp_dev_cn_begin(mscclpp_dev_cn_state_t *state, const msccl
 MSCCLPP_DEV bool mscclpp_dev_cn_in_ring(const mscclpp_dev_cn_state_t *state)
 {
     return state->args->nodes.pattern == MSCCLPP_DEV_NODES_RING;
+}
+
+/* True if the nodes exchange over trees. */
+MSCCLPP_DEV bool mscclpp_dev_cn_in_trees(const mscclpp_dev_cn_state_t *state)
+{
+    return state->args->nodes.pattern == MSCCLPP_DEV_NODES_TREES;
+}
+
+/* This node's place in the tree of this block of the grid. */
+MSCCLPP_DEV mscclpp_dev_trees_t mscclpp_dev_cn_tree(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = state->args;
+    mscclpp_dev_trees_t place;
+
+    place.nnodes = args->nodes.nnodes;
+    place.node = args->nodes.node;
+    place.root = args->place[args->root].node;
+    place.tree = ctx->block % 2;
+    return place;
 }
 
 /* ---- Which bytes ---- */

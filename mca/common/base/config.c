@@ -55,8 +55,9 @@ const mscclpp_param_t mscclpp_params[] = {
                   ": auto (by size and number of ranks); on one node packets (for blocks that a slot of the scratch "  \
                   "holds), zerocopy (mapped buffers), engines (copy engines on mapped buffers, where nothing is "      \
                   "reduced) or scratch; on several nodes nodes (tiles), nodes_ring (tiles in a ring; allgather, "      \
-                  "allgatherv, reduce_scatter and reduce_scatter_block), nodes_trees (tiles over two trees; bcast), "  \
-                  "or for small blocks nodes_packets or nodes_rounds; or stage (copy through host memory).")           \
+                  "allgatherv, reduce_scatter and reduce_scatter_block), nodes_trees (tiles over two trees; bcast "    \
+                  "and reduce), or for small blocks nodes_packets or nodes_rounds; or stage (copy through host "       \
+                  "memory).")                                                                                          \
     ,
     MSCCLPP_COLLS(CONFIG_COLL)
 #undef CONFIG_COLL

@@ -48,16 +48,22 @@ plant coll-merging-unawaited collectives_merging "$ring" "$launcher" \
     's/^        ctx->failed = mscclpp_dev_block_sync_or\(ctx, ctx->failed\);//'
 plant coll-merging-early collectives_merging "$ring" "$launcher" 's/^        mscclpp_dev_block_sync\(ctx\);//'
 plant coll-merging-alone collectives_merging "$ring" "$launcher" \
-    's/for_node, nodes->exchange \+ arrived\);/for_node, NULL);/'
+    's/nodes->exchange \+ arrived, NULL\)/NULL, NULL)/'
 plant coll-merging-other collectives_merging "$ring" "$launcher" \
     's/NODES_BEHIND\(nodes->nnodes, source, 1\)/NODES_BEHIND(nodes->nnodes, source, 1 + (step == 2))/'
 plant coll-merging-few-sets collectives_merging "$coll/nodes_turn.h" "$launcher" 's/% MSCCLPP_DEV_NODES_SETS/% 2/'
 trees=$coll/nodes_trees.h
 plant coll-trees-credits collectives_trees "$trees" "$launcher" 's/turn->index - 3\)/0)/'
-plant coll-trees-two-roots collectives_ring "$trees" "$launcher" \
+plant coll-trees-two-roots collectives_ring "$coll/nodes_turn.h" "$launcher" \
     's/place\.root = .*/place.root = args->nodes.node == 2 ? 2 : args->place[args->root].node;/'
 plant coll-trees-partner collectives_ring device/lib/nodes_trees.h "$launcher" \
     's/: number \+ distance;/: number + distance + (number == 2);/'
+plant coll-reduce-credits collectives_reduce "$trees" "$launcher" 's/turn->index - 4\)/0)/'
+plant coll-reduce-early collectives_reduce "$trees" "$launcher" \
+    '/trees_send_combined\(/,/^}/s/^    mscclpp_dev_block_sync\(ctx\);//'
+plant coll-reduce-unawaited collectives_reduce "$trees" "$launcher" \
+    '/trees_collect\(/,/^}/s/^    ctx->failed = mscclpp_dev_block_sync_or\(ctx, ctx->failed\);//'
+plant coll-reduce-one-branch collectives_reduce "$trees" "$launcher" 's/second == MSCCLPP_DEV_TREES_NONE \?/true ?/'
 plant coll-packets-silent collectives "$coll/packets.h" "$launcher" 's/units == 0 \&\& packets->lane == 0/false/'
 plant coll-strided-end strided "$coll/direct.h" "$launcher" \
     's/^    mscclpp_dev_barrier\(ctx, args, barriers_before \+ 2\);//'

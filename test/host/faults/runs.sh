@@ -51,6 +51,10 @@ run_collectives_merging() {
     run test_coll_storm --timeout "$deadline" merging_ring
 }
 
+run_collectives_reduce() {
+    run test_coll_storm --timeout "$deadline" merging_trees
+}
+
 run_collectives_trees() {
     run test_coll_storm --timeout "$deadline" trees
 }

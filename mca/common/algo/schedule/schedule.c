@@ -49,7 +49,7 @@ static bool supports(mscclpp_schedule_kind_t kind, int pattern)
         return pattern == MSCCLPP_DEV_ALLGATHER || pattern == MSCCLPP_DEV_ALLTOALL ||
                pattern == MSCCLPP_DEV_REDUCE_SCATTER;
     case MSCCLPP_SCHEDULE_TREES:
-        return pattern == MSCCLPP_DEV_BCAST;
+        return pattern == MSCCLPP_DEV_BCAST || pattern == MSCCLPP_DEV_REDUCE;
     default:
         return pattern == MSCCLPP_SCHEDULE_ALLREDUCE;
     }
@@ -96,7 +96,7 @@ static void count_rounds(mscclpp_schedule_t *schedule)
         return;
     case MSCCLPP_SCHEDULE_TREES:
         schedule->rounds = 2;
-        schedule->slots = 2;
+        schedule->slots = schedule->pattern == MSCCLPP_DEV_REDUCE ? 4 : 2; /* one for each tree, or for each child */
         return;
     case MSCCLPP_SCHEDULE_TREE:
     case MSCCLPP_SCHEDULE_BRUCK:

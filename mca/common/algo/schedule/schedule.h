@@ -39,7 +39,7 @@ typedef enum {
     MSCCLPP_SCHEDULE_HALVING,  /* all-reduce: a half with a partner, at half the distance in each step, and back */
     MSCCLPP_SCHEDULE_TREE,     /* over a k-nomial tree; except for an all-reduce, with the empty messages of rounds */
     MSCCLPP_SCHEDULE_BRUCK,    /* all-gather and so on: in rounds (device/lib/nodes_rounds.h) */
-    MSCCLPP_SCHEDULE_TREES,    /* broadcast: a half over each of two trees (device/lib/nodes_trees.h) */
+    MSCCLPP_SCHEDULE_TREES,    /* broadcast, reduce: a half over each of two trees (device/lib/nodes_trees.h) */
     MSCCLPP_SCHEDULE_LAST
 } mscclpp_schedule_kind_t;
 
