@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "mca/common/base/clock.h"
+#include "mca/common/task/collective.h"
 #include "test/host/faulty_gpu.h"
 #include "test/host/log_record.h"
 #include "test/host/rank_threads.h"
@@ -18,6 +19,7 @@
 #include "test/unit/unit.h"
 
 #define COUNT 3000u
+#define RANKS_EXCHANGING 3
 #define NTH_MAX 1000
 
 /* Seconds within which ranks have to end on a busy machine. This is less than any deadline that they could wait for. */
@@ -125,6 +127,70 @@ static void set_up(rank_t *rank)
     }
 }
 
+/*
+ * An all-to-all between nodes in which only the two ends of a pair know the size of its block: without memory for all
+ * sizes, no rank may be left waiting for this one.
+ */
+static void exchange_sizes(rank_t *rank)
+{
+    plan_t *plan = rank->argument;
+    mscclpp_dev_block_t blocks[RANKS_EXCHANGING];
+    int32_t in[RANKS_EXCHANGING] = {1, 2, 3}, out[RANKS_EXCHANGING] = {0};
+    const mscclpp_coll_args_t args = {.coll = MSCCLPP_COLL_ALLTOALLV,
+                                      .in = in,
+                                      .out = out,
+                                      .send = blocks,
+                                      .recv = blocks,
+                                      .varied = true,
+                                      .largest_block = sizeof(in[0]),
+                                      .dtype = MSCCLPP_DTYPE_UINT8,
+                                      .op = MSCCLPP_OP_SUM,
+                                      .call = 1};
+    mscclpp_team_t *team = create_team(rank);
+    double started;
+    int i;
+
+    for (i = 0; i < RANKS_EXCHANGING; ++i) {
+        blocks[i] = (mscclpp_dev_block_t){(uint64_t)i * sizeof(in[0]), sizeof(in[0])};
+    }
+    meet(rank);
+    started = mscclpp_now();
+    shortage_left = rank->rank == plan->culprit ? plan->nth : 0;
+    plan->created[rank->rank] = mscclpp_collective(team, &args);
+    shortage_left = 0;
+    plan->seconds[rank->rank] = mscclpp_now() - started;
+    if (plan->created[rank->rank] == MSCCLPP_OK) {
+        CHECK(out[0] == rank->rank + 1 && out[1] == rank->rank + 1 && out[2] == rank->rank + 1);
+    }
+    meet(rank);
+    mscclpp_team_destroy(team);
+}
+
+static void test_sizes(void)
+{
+    mscclpp_config_t config;
+    plan_t plan;
+    int rank, nth;
+
+    mscclpp_config_init(&config);
+    config.scratch_size = (size_t)1 << 20;
+    config.timeout = 60;
+    config.ucx = false;
+    config.ranks_per_node = 2;
+    config.transport = "shm";
+    for (nth = 0; nth < 2; ++nth) { /* the first allocation of the call is that for the sizes */
+        memset(&plan, 0, sizeof(plan));
+        plan.culprit = 1;
+        plan.nth = nth;
+        CHECK_EQ(run_ranks(RANKS_EXCHANGING, &config, exchange_sizes, &plan), 0);
+        for (rank = 0; rank < RANKS_EXCHANGING; ++rank) {
+            CHECK_EQ(plan.created[rank] == MSCCLPP_OK, nth == 0);
+            CHECK(plan.seconds[rank] < PROMPT);
+        }
+    }
+    mscclpp_team_finalize(1.0);
+}
+
 static void keep_functions(rank_t *rank)
 {
     if (rank->rank == 0) {
@@ -223,6 +289,7 @@ int main(void)
     mscclpp_config_init(&config);
     CHECK_EQ(run_ranks(1, &config, keep_functions, NULL), 0);
     mscclpp_log_set(log_record_sink, NULL, MSCCLPP_LOG_INFO);
+    test_sizes();
     test_set_up(3, 0, "auto", "auto", "progress", 8);
     test_set_up(3, 2, "shm", "auto", "progress", 8);
     test_set_up(2, 1, "shm", "device", "thread", 15);
