@@ -219,39 +219,29 @@ cases_plans_between() {
     job=(-n 4 "${forced[@]}" "${plan_nodes[@]}" --mca coll_mscclpp_ranks_per_node 2 --mca coll_mscclpp_plans)
     for name in allreduce_hierarchical allreduce_hierarchical_packets alltoall_twostep alltoall_twostep_packets \
         alltoall_port allgather_portpackets; do
+        [ "$MSCCLPP_TEST_DEVICE" = host ] || [[ $name != *packets ]] || continue
         run "plans:nodes:$name" 120 "${job[@]}" "$folder/4/nodes/$name.json" "$bindir/test_plans" "$(kind_of "$name")" \
             planned any 5000 blocking "$name"
         run "plans:nodes:after:$name" 120 "${job[@]}" "$folder/4/nodes/$name.json" "$bindir/test_plans" \
             "$(kind_of "$name")" planned any 1000 after "$name"
         for way in nonblocking queued; do
+            if [ $way = queued ] && [ $name = alltoall_twostep ] && [ "$MSCCLPP_TEST_DEVICE" = cuda ] &&
+                [ "$gpus" -lt 4 ]; then
+                skip "plans:nodes:$way:$name" "on a GPU that ranks share, queued calls get too few blocks for it"
+                continue
+            fi
             run "plans:nodes:$way:$name" 120 "${job[@]}" "$folder/4/nodes/$name.json" "$bindir/test_plans" \
                 "$(kind_of "$name")" planned any 1000 "$way" "$name"
         done
         run "plans:nodes:persistent:$name" 120 "${job[@]}" "$folder/4/nodes/$name.json" "$bindir/test_plans" \
             "$(kind_of "$name")" planned any 1000 persistent "$name"
     done
-    run "plans:nodes:two ranks" 120 -n 2 "${forced[@]}" "${plan_nodes[@]}" --mca coll_mscclpp_ranks_per_node 1 \
-        --mca coll_mscclpp_plans "$folder/2/nodes/allgather_portpackets.json" \
-        "$bindir/test_plans" allgather planned any 5000
-    for name in allreduce_hierarchical_packets alltoall_twostep_packets; do
-        run "plans:nodes:queued:renewal:$name" 120 "${job[@]}" "$folder/4/nodes/$name.json" --mca \
-            coll_mscclpp_epoch_limit 16 "$bindir/test_plans" "$(kind_of "$name")" planned any 1000 queued "$name"
-    done
+    cases_plans_port_packets "$folder" "${job[@]}"
     # Memory that grows, of a message that no proxy's piece holds.
     run "plans:nodes:large" 240 "${job[@]}" "$folder/4/nodes/allreduce_hierarchical.json" "$bindir/test_plans" \
         allreduce planned sum 600000
     run "plans:nodes:uneven" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 --mca coll_mscclpp_plans \
         "$folder/3" "$bindir/test_plans" allreduce unplanned sum 1000
-    if [ "${patterns[0]:-}" != --list ]; then
-        cat >"$scratch/nodes.rules" <<-EOF
-	ranks=4 device=$MSCCLPP_TEST_DEVICE bytes<=1g algorithm=oneshot
-	ranks=4 device=$MSCCLPP_TEST_DEVICE bytes<=1g nodes=4 algorithm=plan:nowhere
-	ranks=4 device=$MSCCLPP_TEST_DEVICE bytes<=1g in_place=yes nodes=2 algorithm=plan:allreduce_hierarchical_packets
-	ranks=4 device=$MSCCLPP_TEST_DEVICE bytes<=1g in_place=no nodes=2 algorithm=plan:nowhere_either
-	EOF
-    fi
-    run "plans:nodes:rules" 120 "${job[@]}" "$folder/4/nodes" --mca coll_mscclpp_rules "$scratch/nodes.rules" \
-        "$bindir/test_plans" allreduce in-place sum 1000 blocking allreduce_hierarchical_packets
     run_saying "plans:nodes:out of reach" 'memory channel joins ranks of two nodes.*: not used' 60 "${job[@]}" \
         "$folder/4/allreduce_ring.json" --mca coll_mscclpp_verbose 2 "$bindir/test_plans" allreduce unplanned sum 1000
     run_failing "plans:nodes:hangs" 'alltoall call 1 .*plan:alltoall_port.* did not end on rank' 60 "${job[@]}" \
@@ -265,6 +255,33 @@ cases_plans_between() {
                 "$bindir/test_plans" "$(kind_of "$name")" planned any 5000
         done
     fi
+}
+
+# The same for plans with packets in ports.
+cases_plans_port_packets() {
+    local folder=$1 name
+    shift
+    if [ "$MSCCLPP_TEST_DEVICE" = cuda ]; then
+        skip "plans:nodes:packets" "copies between GPUs do not keep the words of packets whole"
+        return 0
+    fi
+    run "plans:nodes:two ranks" 120 -n 2 "${forced[@]}" "${plan_nodes[@]}" --mca coll_mscclpp_ranks_per_node 1 \
+        --mca coll_mscclpp_plans "$folder/2/nodes/allgather_portpackets.json" \
+        "$bindir/test_plans" allgather planned any 5000
+    for name in allreduce_hierarchical_packets alltoall_twostep_packets; do
+        run "plans:nodes:queued:renewal:$name" 120 "$@" "$folder/4/nodes/$name.json" --mca \
+            coll_mscclpp_epoch_limit 16 "$bindir/test_plans" "$(kind_of "$name")" planned any 1000 queued "$name"
+    done
+    if [ "${patterns[0]:-}" != --list ]; then
+        cat >"$scratch/nodes.rules" <<-EOF
+	ranks=4 device=$MSCCLPP_TEST_DEVICE bytes<=1g algorithm=oneshot
+	ranks=4 device=$MSCCLPP_TEST_DEVICE bytes<=1g nodes=4 algorithm=plan:nowhere
+	ranks=4 device=$MSCCLPP_TEST_DEVICE bytes<=1g in_place=yes nodes=2 algorithm=plan:allreduce_hierarchical_packets
+	ranks=4 device=$MSCCLPP_TEST_DEVICE bytes<=1g in_place=no nodes=2 algorithm=plan:nowhere_either
+	EOF
+    fi
+    run "plans:nodes:rules" 120 "$@" "$folder/4/nodes" --mca coll_mscclpp_rules "$scratch/nodes.rules" \
+        "$bindir/test_plans" allreduce in-place sum 1000 blocking allreduce_hierarchical_packets
 }
 
 # Which plan serves a call.
