@@ -79,7 +79,7 @@ typedef struct {
      */
     uint64_t decided;
     /*
-     * 1 + the number of the last call of which a rank has logged that it waits, and that it has ended at the deadline
+     * 1 + the number of the last call of which a rank has logged that it waits, and that it has failed
      * (mscclpp_group_claims_line). Used in rank 0's line only, and written by any rank.
      */
     uint64_t said[2];

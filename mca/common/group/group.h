@@ -160,7 +160,7 @@ bool mscclpp_group_is_decided(const mscclpp_group_t *group, uint64_t call, bool 
 
 /*
  * On one node, true for the first rank that asks in the current call: it logs the line for all. There are two lines,
- * the warning and the error `at_deadline`.
+ * the warning, and the error `at_deadline` or after another rank's failure.
  */
 bool mscclpp_group_claims_line(const mscclpp_group_t *group, bool at_deadline);
 

@@ -274,8 +274,9 @@ static mscclpp_status_t check_arguments(const mscclpp_group_wait_t *wait)
 static mscclpp_status_t report_peer_failure(const mscclpp_group_wait_t *wait, int rank, uint64_t call,
                                             mscclpp_status_t status)
 {
-    /* There may be thousands of ranks, and the one that has failed first has said all. */
-    const bool is_error = status == MSCCLPP_ERR_MIXED;
+    /* There may be thousands of ranks, and the one that has failed first has said why. On a node one other adds who. */
+    const bool is_error =
+        status == MSCCLPP_ERR_MIXED || (!wait->group->spans && mscclpp_group_claims_line(wait->group, true));
 
     wait->group->peer_failed = true;
     mscclpp_log(is_error ? MSCCLPP_LOG_ERROR : MSCCLPP_LOG_INFO,
