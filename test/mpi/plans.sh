@@ -157,10 +157,10 @@ cases_plans_synthesised() {
                 "$bindir/test_plans" "$kind" planned any 5000
         done
         if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
+            [ "${patterns[0]:-}" = --list ] || { mkdir -p "$folder/other" && rm -f "$folder/other"/*; }
             run "plans:synth:parts:$kind" 120 -n 2 "${forced[@]}" --mca coll_mscclpp_plans "$folder/parts" \
                 "$bindir/test_plans" "$kind" planned any 5000
-            rm -rf "$folder/other" && mkdir "$folder/other" && grep -l 0000:07 "$folder"/parts/*.json |
-                xargs -I{} cp {} "$folder/other"
+            [ "${patterns[0]:-}" = --list ] || grep -l 0000:07 "$folder"/parts/*.json | xargs -I{} cp {} "$folder/other"
             run "plans:synth:other GPUs:$kind" 120 -n 2 "${forced[@]}" --mca coll_mscclpp_plans "$folder/other" \
                 "$bindir/test_plans" "$kind" unplanned sum 1000
         fi
