@@ -169,7 +169,7 @@ cases_nodes_collectives() {
         [[ $shape == @(4/3/ucx|5/-3/ucx) ]] || continue
         run "nodes:native_layout:$shape" 120 "${nodes[@]}" "$bindir/test_stage_layout"
         run "nodes:native_silent:$shape" 120 "${nodes[@]}" "$bindir/test_silent"
-        run "nodes:neighbor:$shape" 120 "${nodes[@]}" "$bindir/test_neighbor"
+        run "nodes:neighbor:$shape" 240 "${nodes[@]}" "$bindir/test_neighbor"
     done
     # Packets and tiles by turns, as the size has it; none at all where the transport does not carry them.
     run_saying "nodes:native:packets" ': nodes_packets, blocks' 120 -n 3 "${forced[@]}" \
