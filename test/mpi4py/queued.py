@@ -190,9 +190,12 @@ def graphs(comm, stream):
     same(value, [(2 * SIZE) ** 3, 2 * (2 * SIZE) ** 3], "a graph")
     graph.destroy()
     refused(ValueError, "a destroyed graph", graph.launch, stream)
+    parts = numpy.arange(1, SIZE + 1)
     with stream.capture() as graph:
-        refused(MPI.Exception, "Reduce_scatter in place in a graph", comm.Reduce_scatter, MPI.IN_PLACE,
-                numpy.zeros(SIZE, value.dtype), [1] * SIZE, MPI.SUM, stream=stream)
+        comm.Reduce_scatter(MPI.IN_PLACE, parts, [1] * SIZE, MPI.SUM, stream=stream)
+    graph.launch(stream)
+    stream.synchronize()
+    same(parts[:1], [SIZE * (RANK + 1)], "Reduce_scatter in place in a graph")
     graph.destroy()
     # Nobody but the stream has these arrays.
     total = numpy.zeros(1 << 16)
