@@ -35,9 +35,15 @@ typedef struct {
     void (*body)(rank_t *rank);
 } thread_t;
 
+/* How often a rank that waits for others yields before it naps. */
+#define YIELDS 20
+
 /* Waits for all ranks. Returns whether any of them passed true. */
 static bool world_barrier(world_t *world, bool flag)
 {
+    /* There are more ranks than processors, so a rank that waits must leave them to the others, the more the longer. */
+    const long longest_nap = 20000L * world->size;
+    long nap = 50000;
     unsigned generation = __atomic_load_n(&world->generation, __ATOMIC_ACQUIRE), turns = 0;
     unsigned *any = &world->any[generation % 2];
 
@@ -50,11 +56,11 @@ static bool world_barrier(world_t *world, bool flag)
         __atomic_store_n(&world->generation, generation + 1, __ATOMIC_RELEASE);
     }
     while (__atomic_load_n(&world->generation, __ATOMIC_ACQUIRE) == generation) {
-        if (++turns < 200) {
+        if (++turns < YIELDS) {
             sched_yield();
         } else {
-            /* There are more ranks than processors, so a rank that waits must leave them to the others. */
-            nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+            nanosleep(&(struct timespec){.tv_nsec = nap}, NULL);
+            nap = 2 * nap < longest_nap ? 2 * nap : nap;
         }
     }
     return __atomic_load_n(any, __ATOMIC_RELAXED) != 0;

@@ -1,6 +1,9 @@
 /*
  * What communicators cost: the time of MPI_Comm_dup, of the first two all-reduces of a device buffer and of
  * MPI_Comm_free, and what the process holds besides while they are there. Usage: time_comms [COUNT], 8 by default.
+ *
+ * Where ranks outnumber the processors, or share them with other jobs, the processors' time tells more than the time
+ * that passes: it is what all ranks take together, waits included.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -9,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "tools/bench/bench_cuda.h"
 #include "test/mpi/mpi_test.h"
@@ -62,13 +66,63 @@ static usage_t measure(void)
     return usage;
 }
 
-/* Milliseconds of the slowest rank. */
-static double slowest(double seconds)
-{
-    double worst;
+/* Milliseconds: of the slowest rank, and of a processor for each rank on average. */
+typedef struct {
+    double slowest;
+    double processor;
+} spent_t;
 
-    MT_MPI(MPI_Reduce(&seconds, &worst, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD));
-    return 1e3 * worst;
+static double processor_time(void)
+{
+    struct timespec time;
+
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* Begins to measure: *started becomes what spent_since starts from. */
+static void begin(spent_t *started)
+{
+    mt_barrier(MPI_COMM_WORLD);
+    started->slowest = mt_now();
+    started->processor = processor_time();
+}
+
+/* What a phase has taken since `started`. Significant on rank 0. */
+static spent_t spent_since(const spent_t *started)
+{
+    const spent_t own = {1e3 * (mt_now() - started->slowest), 1e3 * (processor_time() - started->processor)};
+    spent_t all = {0, 0};
+
+    MT_MPI(MPI_Reduce(&own.slowest, &all.slowest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD));
+    MT_MPI(MPI_Reduce(&own.processor, &all.processor, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD));
+    all.processor /= mt_size;
+    return all;
+}
+
+/* Adds 1 / count of what has been spent. */
+static void add(spent_t *sum_p, const spent_t *spent, long count)
+{
+    sum_p->slowest += spent->slowest / (double)count;
+    sum_p->processor += spent->processor / (double)count;
+}
+
+/* One line of the table for the first communicator, and one for the others. */
+static void print(const char *title, const spent_t *first, const spent_t *rest, bool processor)
+{
+    const spent_t *const rows[] = {first, rest};
+    static const char *const names[] = {"first communicator", "the others"};
+
+    printf("%-24s     dup   first call   second call   free   first call / dup\n", title);
+    for (int i = 0; i < 2; ++i) {
+        double value[PHASES];
+
+        for (int phase = DUP; phase < PHASES; ++phase) {
+            value[phase] = processor ? rows[i][phase].processor : rows[i][phase].slowest;
+        }
+        printf("%-20s   %9.2f   %10.2f   %11.3f   %6.2f   %16.1f\n", names[i], value[DUP], value[FIRST], value[SECOND],
+               value[FREE], value[FIRST] / value[DUP]);
+    }
 }
 
 static void sum(MPI_Comm comm, mt_buffer_t *buffer)
@@ -84,7 +138,7 @@ static void sum(MPI_Comm comm, mt_buffer_t *buffer)
 int main(int argc, char **argv)
 {
     static MPI_Comm comms[COUNT_MAX];
-    double took[PHASES], first[PHASES], rest[PHASES] = {0}, start;
+    spent_t took[PHASES], first[PHASES], rest[PHASES] = {{0, 0}}, start;
     mt_buffer_t buffer;
     usage_t before, after;
     long count = 8;
@@ -102,19 +156,20 @@ int main(int argc, char **argv)
     buffer = mt_buffer_alloc(MT_DEVICE, sizeof(double), 0);
     before = measure();
     for (long i = 0; i < count; ++i) {
-        mt_barrier(MPI_COMM_WORLD);
-        start = mt_now();
+        begin(&start);
         MT_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]));
-        took[DUP] = slowest(mt_now() - start);
+        took[DUP] = spent_since(&start);
         for (int phase = FIRST; phase <= SECOND; ++phase) {
-            mt_barrier(MPI_COMM_WORLD);
-            start = mt_now();
+            begin(&start);
             sum(comms[i], &buffer);
-            took[phase] = slowest(mt_now() - start);
+            took[phase] = spent_since(&start);
         }
         for (int phase = DUP; phase <= SECOND; ++phase) {
-            first[phase] = i == 0 ? took[phase] : first[phase];
-            rest[phase] += i == 0 ? 0 : took[phase] / (double)(count - 1);
+            if (i == 0) {
+                first[phase] = took[phase];
+            } else {
+                add(&rest[phase], &took[phase], count - 1);
+            }
         }
         if (i == 0) {
             after = measure();
@@ -128,23 +183,22 @@ int main(int argc, char **argv)
     }
     after = measure();
     for (long i = 0; i < count; ++i) {
-        mt_barrier(MPI_COMM_WORLD);
-        start = mt_now();
+        begin(&start);
         MT_MPI(MPI_Comm_free(&comms[i]));
-        took[FREE] = slowest(mt_now() - start);
-        first[FREE] = i == 0 ? took[FREE] : first[FREE];
-        rest[FREE] += i == 0 ? 0 : took[FREE] / (double)(count - 1);
+        took[FREE] = spent_since(&start);
+        if (i == 0) {
+            first[FREE] = took[FREE];
+        } else {
+            add(&rest[FREE], &took[FREE], count - 1);
+        }
     }
     if (mt_rank == 0) {
         printf("each further one: %.1f descriptors, %.0f KiB resident, %.0f KiB of the device\n",
                (double)(after.descriptors - before.descriptors) / (double)(count - 1),
                (double)(after.kib - before.kib) / (double)(count - 1),
                (double)(after.device_kib - before.device_kib) / (double)(count - 1));
-        printf("ms of the slowest rank    dup   first call   second call   free\n");
-        printf("first communicator   %8.2f   %10.2f   %11.3f   %6.2f\n", first[DUP], first[FIRST], first[SECOND],
-               first[FREE]);
-        printf("the others           %8.2f   %10.2f   %11.3f   %6.2f\n", rest[DUP], rest[FIRST], rest[SECOND],
-               rest[FREE]);
+        print("ms of the slowest rank", first, rest, false);
+        print("ms of a processor a rank", first, rest, true);
     }
     MT_CHECK(mt_served(MPI_COMM_WORLD) > 0, "kernels served no call");
     mt_buffer_free(&buffer, "time_comms");
