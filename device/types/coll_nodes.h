@@ -64,18 +64,22 @@
 
 /*
  * Signals that node `to_` receives from node `from_` in each turn of tiles. `exchange_` is MSCCLPP_DEV_NODES_DIRECT or,
- * where MSCCLPP_DEV_COLL_RINGS holds, MSCCLPP_DEV_NODES_RING.
+ * where MSCCLPP_DEV_COLL_RINGS holds, MSCCLPP_DEV_NODES_RING or MSCCLPP_DEV_NODES_HALVING. By halving, a node hears
+ * from those that are a power of 2 before it.
  */
+#define MSCCLPP_DEV_COLL_NODES_BY_POWER(distance_) (((distance_) & ((distance_)-1)) == 0)
 #define MSCCLPP_DEV_COLL_NODES_SIGNALS(exchange_, nnodes_, to_, from_)                                                 \
-    ((uint64_t)((from_) == (to_)                                       ? 0                                             \
+    ((uint64_t)((from_) == (to_) ? 0                                                                                   \
+                : (exchange_) == MSCCLPP_DEV_NODES_HALVING                                                             \
+                    ? MSCCLPP_DEV_COLL_NODES_BY_POWER(MSCCLPP_DEV_NODES_BEHIND(nnodes_, to_, from_))                   \
                 : (exchange_) != MSCCLPP_DEV_NODES_RING                ? 1                                             \
                 : (from_) == MSCCLPP_DEV_NODES_BEHIND(nnodes_, to_, 1) ? (nnodes_)-1                                   \
                                                                        : 0))
 
 /*
- * True for patterns whose tiles can go around a ring of nodes, since each rank has one block for all others, or each
- * node one partial result for each other one; and over two trees, since one rank has a block for all, or each node one
- * partial result for the same rank.
+ * True for patterns whose tiles can go around a ring of nodes, or by halving or doubling, since each rank has one block
+ * for all others, or each node one partial result for each other one; and over two trees, since one rank has a block
+ * for all, or each node one partial result for the same rank.
  */
 #define MSCCLPP_DEV_COLL_RINGS(pattern_)                                                                               \
     ((pattern_) == MSCCLPP_DEV_ALLGATHER || (pattern_) == MSCCLPP_DEV_REDUCE_SCATTER)
@@ -102,8 +106,9 @@ typedef struct {
 /*
  * Arguments of the kernels of these collectives. In `nodes.common`, rank and nranks count only the ranks of this rank's
  * node, and bytes is the size of one block if all have the same size. `nodes.pattern` says how tiles go from node to
- * node: MSCCLPP_DEV_NODES_DIRECT, MSCCLPP_DEV_NODES_RING or MSCCLPP_DEV_NODES_TREES. All other ranks here are numbered
- * as in the communicator. The lists are in device memory, since a communicator may have any number of ranks.
+ * node: MSCCLPP_DEV_NODES_DIRECT, MSCCLPP_DEV_NODES_RING, MSCCLPP_DEV_NODES_HALVING or MSCCLPP_DEV_NODES_TREES. All
+ * other ranks here are numbered as in the communicator. The lists are in device memory, since a communicator may have
+ * any number of ranks.
  */
 typedef struct {
     mscclpp_dev_nodes_args_t nodes;

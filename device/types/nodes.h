@@ -47,7 +47,8 @@ typedef enum {
     MSCCLPP_DEV_NODES_SPLIT,    /* to each other node the part that it combines; it sends the result back */
     MSCCLPP_DEV_NODES_RING,     /* from each node to the next one */
     MSCCLPP_DEV_NODES_DOUBLING, /* packets: with one partner after another, as the list of steps says */
-    MSCCLPP_DEV_NODES_HALVING,  /* tiles: with one partner after another, as another list of steps says */
+    MSCCLPP_DEV_NODES_HALVING,  /* tiles: with one partner after another, as another list of steps says; in other
+                                   collectives, in rounds (device/kern/coll/nodes_halving.h) */
     MSCCLPP_DEV_NODES_TREES     /* no all-reduce: from a root over two trees (device/lib/nodes_trees.h) */
 } mscclpp_dev_nodes_pattern_t;
 

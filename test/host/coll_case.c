@@ -8,13 +8,14 @@
 #include "test/host/elements.h"
 #include "test/host/reference.h"
 
-const char *const case_algos[CASE_RING + 1] = {
+const char *const case_algos[CASE_HALVING + 1] = {
     [MSCCLPP_COLL_BY_PACKETS] = "packets",
     [MSCCLPP_COLL_BY_ZEROCOPY] = "zerocopy",
     [MSCCLPP_COLL_BY_ENGINES] = "engines",
     [MSCCLPP_COLL_BY_SCRATCH] = "scratch",
     [CASE_AUTO] = "auto",
     [CASE_RING] = "nodes_ring",
+    [CASE_HALVING] = "nodes_halving",
 };
 
 /* The selector's limits for packets on the twin, in bytes that a rank sends to all others together. */
@@ -73,22 +74,27 @@ bool case_reduce_scatters(int coll)
     return coll == MSCCLPP_COLL_REDUCE_SCATTER || coll == MSCCLPP_COLL_REDUCE_SCATTER_BLOCK;
 }
 
-/* True if the case asks for a ring or trees, and its data would not be rounded on the way. */
-static bool is_passed_on(const case_t *c)
+/* True if the case asks for `algo`, by which nodes pass data on, and its data would not be rounded on the way. */
+static bool is_passed_on(const case_t *c, int algo)
 {
     const bool would_round = c->combines && (c->dtype == MSCCLPP_DTYPE_FLOAT16 || c->dtype == MSCCLPP_DTYPE_BFLOAT16);
 
-    return c->served == CASE_BY_NODES && c->choice.algo == CASE_RING && c->coll != CASE_ALLREDUCE && !would_round;
+    return c->served == CASE_BY_NODES && c->choice.algo == algo && c->coll != CASE_ALLREDUCE && !would_round;
 }
 
 bool case_goes_in_ring(const case_t *c)
 {
-    return is_passed_on(c) && MSCCLPP_DEV_COLL_RINGS(mscclpp_coll_pattern(c->coll));
+    return is_passed_on(c, CASE_RING) && MSCCLPP_DEV_COLL_RINGS(mscclpp_coll_pattern(c->coll));
+}
+
+bool case_goes_by_halving(const case_t *c)
+{
+    return is_passed_on(c, CASE_HALVING) && MSCCLPP_DEV_COLL_RINGS(mscclpp_coll_pattern(c->coll));
 }
 
 bool case_goes_over_trees(const case_t *c)
 {
-    return is_passed_on(c) && MSCCLPP_DEV_COLL_TREES(mscclpp_coll_pattern(c->coll));
+    return is_passed_on(c, CASE_RING) && MSCCLPP_DEV_COLL_TREES(mscclpp_coll_pattern(c->coll));
 }
 
 /* True if `sender` has something for `receiver`, as MPI defines the collective; a broadcast's root needs nothing. */
@@ -442,7 +448,7 @@ static int find_served(const case_t *c, size_t scratch_size)
     if (c->choice.nodes < 0 ? n > 1 : c->choice.nodes > 0 && n > (uint64_t)c->choice.nodes) {
         return CASE_BY_NODES;
     }
-    if (algo == CASE_AUTO || algo == CASE_RING) {
+    if (algo == CASE_AUTO || algo == CASE_RING || algo == CASE_HALVING) {
         algo = c->most * (n > 1 ? n - 1 : 1) <= (n <= 2 ? AUTO_TWO : AUTO_MORE) ? MSCCLPP_COLL_BY_PACKETS
                                                                                 : MSCCLPP_COLL_BY_ZEROCOPY;
     }

@@ -51,11 +51,13 @@ typedef enum { KIND_DEVICE, KIND_EXACT, KIND_HOST, KIND_MIXED, KINDS } case_kind
 /* Values of the parameter <name>_algorithm, and what then serves the call. */
 #define CASE_AUTO MSCCLPP_COLL_BY_LAST
 #define CASE_ALGOS (MSCCLPP_COLL_BY_LAST + 1)
-#define CASE_RING CASE_ALGOS              /* nodes_ring or nodes_trees; on one node the same as CASE_AUTO */
+/* The next two are for several nodes. On one node they are the same as CASE_AUTO. */
+#define CASE_RING CASE_ALGOS              /* nodes_ring or nodes_trees */
+#define CASE_HALVING (CASE_ALGOS + 1)     /* nodes_halving */
 #define CASE_NOTHING MSCCLPP_COLL_BY_LAST /* served: there is nothing to do, or one rank does it alone */
 #define CASE_BY_NODES (CASE_NOTHING + 1)  /* served: by what serves ranks on several nodes */
 
-extern const char *const case_algos[CASE_RING + 1];
+extern const char *const case_algos[CASE_HALVING + 1];
 
 /* The choices. A choice that has no part in a case is -1. */
 typedef struct {
@@ -121,6 +123,7 @@ bool case_knows_in_place(int coll);
  * there.
  */
 bool case_goes_in_ring(const case_t *c);
+bool case_goes_by_halving(const case_t *c);
 bool case_goes_over_trees(const case_t *c);
 
 /* A rank's blocks, sizes, and the lesser of two: what coll_case.c and coll_expect.c share. */

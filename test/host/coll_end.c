@@ -101,11 +101,13 @@ static bool check_name(const coll_end_t *end, const case_t *c, const char *befor
     const char *name = mscclpp_team_last_algorithm(end->team);
     const bool in_trees = case_goes_over_trees(c);
     const bool in_ring = case_goes_in_ring(c);
-    const bool chooses = !in_ring && !in_trees;
+    const bool by_halving = case_goes_by_halving(c);
+    const bool chooses = !in_ring && !in_trees && !by_halving;
     const char *wanted = c->served == CASE_NOTHING    ? before
                          : c->served != CASE_BY_NODES ? case_algos[c->served]
                          : in_trees                   ? "nodes_trees"
                          : in_ring                    ? "nodes_ring"
+                         : by_halving                 ? "nodes_halving"
                                                       : "nodes";
     char what[128];
 

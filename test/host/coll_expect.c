@@ -96,8 +96,69 @@ static void reduce_over_tree(const case_t *c, mscclpp_dev_trees_t place, void *c
 }
 
 /*
+ * What a node has for the node `position` after it before round `rounds` of halving: its own partial result, combined
+ * with what it received in the rounds before. At position 0 its own is left out. Returns false if there is nothing.
+ */
+static bool reduce_in_rounds(const case_t *c, uint32_t nodes, uint32_t node, uint32_t position, uint32_t rounds,
+                             void *const *partial, uint64_t count, void *result)
+{
+    bool has_any = position > 0;
+    uint32_t distance = 1, round;
+
+    if (has_any) {
+        memcpy(result, partial[node], count * c->extent);
+    }
+    while (2 * distance < nodes) {
+        distance *= 2;
+    }
+    for (round = 0; round < rounds; ++round, distance /= 2) {
+        void *received = allocate(count, c->extent);
+
+        if (position < distance && position + distance < nodes &&
+            reduce_in_rounds(c, nodes, (node + nodes - distance) % nodes, position + distance, round, partial, count,
+                             received)) {
+            const void *parts[2] = {result, received};
+
+            if (has_any) {
+                void *sum = allocate(count, c->extent);
+
+                reference_reduce(c->dtype, c->op, parts, 2, 0, count, sum);
+                memcpy(result, sum, count * c->extent);
+                free(sum);
+            } else {
+                memcpy(result, received, count * c->extent);
+            }
+            has_any = true;
+        }
+        free(received);
+    }
+    return has_any;
+}
+
+/* Combines the results of the nodes as halving does: those of the other nodes first, then the receiver's own. */
+static void reduce_by_halving(const case_t *c, uint32_t nodes, uint32_t node, void *const *partial, uint64_t count,
+                              void *result)
+{
+    const void *parts[2];
+    void *others = allocate(count, c->extent);
+    uint32_t rounds = 0, power;
+    int used = 0;
+
+    for (power = 1; power < nodes; power *= 2) {
+        ++rounds;
+    }
+    if (reduce_in_rounds(c, nodes, node, 0, rounds, partial, count, others)) {
+        parts[used++] = others;
+    }
+    parts[used++] = partial[node];
+    reference_reduce(c->dtype, c->op, parts, used, 0, count, result);
+    free(others);
+}
+
+/*
  * Combines the operands of each node in rank order, and then combines the results of the nodes: in their order; or, in
- * a ring, in the order in which they come to the receiver's node, whose own is the last; or as tree number `tree` does.
+ * a ring, in the order in which they come to the receiver's node, whose own is the last; or as halving does, or as tree
+ * number `tree` does.
  */
 static void reduce_by_nodes(const case_t *c, int receiver, uint32_t tree, const void *const *operands, uint64_t count,
                             void *result)
@@ -130,6 +191,8 @@ static void reduce_by_nodes(const case_t *c, int receiver, uint32_t tree, const 
                                            .tree = tree};
 
         reduce_over_tree(c, place, partial, count, result);
+    } else if (case_goes_by_halving(c)) {
+        reduce_by_halving(c, (uint32_t)nodes, (uint32_t)node_of(c, receiver), partial, count, result);
     } else {
         reference_reduce(c->dtype, c->op, partials, nodes, 0, count, result);
     }

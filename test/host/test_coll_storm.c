@@ -219,6 +219,7 @@ static bool call_storm(storm_t *storm)
 static int storm_calls = STORM_CALLS; /* of each rank */
 static int storm_rounds;              /* calls that went in rounds, of all ranks */
 static int storm_in_ring;             /* the same in a ring of nodes */
+static int storm_in_halving;          /* the same by halving */
 static int storm_in_trees;            /* the same over trees of nodes */
 
 static void run_storm_on(rank_t *rank)
@@ -248,6 +249,9 @@ static void run_storm_on(rank_t *rank)
         }
         if (strcmp(mscclpp_team_last_algorithm(storm.end.team), "nodes_ring") == 0) {
             __atomic_fetch_add(&storm_in_ring, 1, __ATOMIC_RELAXED);
+        }
+        if (strcmp(mscclpp_team_last_algorithm(storm.end.team), "nodes_halving") == 0) {
+            __atomic_fetch_add(&storm_in_halving, 1, __ATOMIC_RELAXED);
         }
         if (strcmp(mscclpp_team_last_algorithm(storm.end.team), "nodes_trees") == 0) {
             __atomic_fetch_add(&storm_in_trees, 1, __ATOMIC_RELAXED);
@@ -320,17 +324,17 @@ static void test_ring(int scale)
 }
 
 /* Calls of one collective, with blocks that go in many turns, while threads fall behind. */
-static void run_storm_of(mscclpp_coll_t coll)
+static void run_storm_of(mscclpp_coll_t coll, int algo)
 {
     static const int ranks[] = {4, 7, 8}, shapes[] = {1, 1, 2};
     size_t i;
 
     storm_calls = 12;
     storm_of = coll;
-    storm_in_trees = storm_in_ring = 0;
+    storm_in_trees = storm_in_ring = storm_in_halving = 0;
     jitter_set(100, 300);
     for (i = 0; i < sizeof(ranks) / sizeof(ranks[0]); ++i) {
-        run_storm(CASE_RING, ranks[i], shapes[i], 64, i % 2 == 0, true);
+        run_storm(algo, ranks[i], shapes[i], 64, i % 2 == 0, true);
     }
     jitter_set(0, 0);
     storm_of = MSCCLPP_COLL_LAST;
@@ -341,7 +345,7 @@ static void run_storm_of(mscclpp_coll_t coll)
 static void test_trees(int scale)
 {
     (void)scale;
-    run_storm_of(MSCCLPP_COLL_BCAST);
+    run_storm_of(MSCCLPP_COLL_BCAST, CASE_RING);
     printf("%d calls over trees\n", storm_in_trees);
     CHECK(storm_in_trees > 0);
 }
@@ -350,7 +354,7 @@ static void test_trees(int scale)
 static void test_merging_trees(int scale)
 {
     (void)scale;
-    run_storm_of(MSCCLPP_COLL_REDUCE);
+    run_storm_of(MSCCLPP_COLL_REDUCE, CASE_RING);
     printf("%d reduces over trees\n", storm_in_trees);
     CHECK(storm_in_trees > 0);
 }
@@ -359,9 +363,21 @@ static void test_merging_trees(int scale)
 static void test_merging_ring(int scale)
 {
     (void)scale;
-    run_storm_of(MSCCLPP_COLL_REDUCE_SCATTER_BLOCK);
+    run_storm_of(MSCCLPP_COLL_REDUCE_SCATTER_BLOCK, CASE_RING);
     printf("%d reduce-scatters in a ring\n", storm_in_ring);
     CHECK(storm_in_ring > 0);
+}
+
+/* By halving: a node may not send what it has not combined yet, nor use places again that others still need. */
+static void test_halving(int scale)
+{
+    (void)scale;
+    run_storm_of(MSCCLPP_COLL_REDUCE_SCATTER_BLOCK, CASE_HALVING);
+    printf("%d reduce-scatters by halving\n", storm_in_halving);
+    CHECK(storm_in_halving > 0);
+    run_storm_of(MSCCLPP_COLL_ALLGATHER, CASE_HALVING);
+    printf("%d all-gathers by doubling\n", storm_in_halving);
+    CHECK(storm_in_halving > 0);
 }
 
 /* The same on one node, where the blocks of many calls differ in size, by kernels that stay and are rung for. */
@@ -396,6 +412,7 @@ static const part_t parts[] = {
     {"trees", test_trees},
     {"merging_ring", test_merging_ring},
     {"merging_trees", test_merging_trees},
+    {"halving", test_halving},
     {"rung", test_rung},
     {NULL, NULL},
 };

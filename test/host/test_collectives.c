@@ -31,15 +31,23 @@ static const int node_shapes[] = {1, 2, 3, 5, -2, -3};
 
 #define SHAPES ((int)(sizeof(node_shapes) / sizeof(node_shapes[0])))
 
-/* The collectives of the matrix of calls that nodes pass on: in a ring, or over trees. */
+/* The collectives of the matrices of calls that nodes pass on: in a ring or by halving, or over trees. */
 static const mscclpp_coll_t ring_colls[] = {
-    MSCCLPP_COLL_ALLGATHER,      MSCCLPP_COLL_ALLGATHERV,           MSCCLPP_COLL_BCAST,
-    MSCCLPP_COLL_REDUCE_SCATTER, MSCCLPP_COLL_REDUCE_SCATTER_BLOCK, MSCCLPP_COLL_REDUCE};
+    MSCCLPP_COLL_ALLGATHER,
+    MSCCLPP_COLL_ALLGATHERV,
+    MSCCLPP_COLL_REDUCE_SCATTER,
+    MSCCLPP_COLL_REDUCE_SCATTER_BLOCK,
+    /* over trees */
+    MSCCLPP_COLL_BCAST,
+    MSCCLPP_COLL_REDUCE,
+};
 
 #define RING_COLLS ((int)(sizeof(ring_colls) / sizeof(ring_colls[0])))
+#define HALVING_COLLS (RING_COLLS - 2)
 
 static bool over_nodes; /* the current matrix is one of several nodes */
-static bool in_ring;    /* it is that of calls that nodes pass on */
+static bool in_ring;    /* it is one of calls that nodes pass on */
+static bool in_halving; /* it is that of calls by halving */
 
 static parts_options_t options;
 static uint64_t base_seed = 1;
@@ -74,7 +82,7 @@ static int coll_of(const int *row)
 static void choice_of(const int *row, case_choice_t *choice)
 {
     choice->coll = coll_of(row);
-    choice->algo = in_ring ? CASE_RING : over_nodes ? CASE_AUTO : row[BY_ALGO];
+    choice->algo = in_halving ? CASE_HALVING : in_ring ? CASE_RING : over_nodes ? CASE_AUTO : row[BY_ALGO];
     choice->nodes = over_nodes ? node_shapes[row[BY_ALGO]] : 0;
     choice->ranks = row[BY_RANKS] + 1;
     choice->blocks = grids[row[BY_GRID]].blocks;
@@ -143,6 +151,13 @@ static const covering_t nodes_matrix = {
 static const covering_t ring_matrix = {
     .dims = DIMS,
     .values = {RING_COLLS, SHAPES, MOST_IN_RING, GRIDS, SIZES, MSCCLPP_DTYPE_LAST, MSCCLPP_OP_LAST, PLACES, ALIGNS,
+               ALIGNS, ROOTS, KINDS, LAYOUTS, CASE_BY_NODES + 1},
+    .settle = settle,
+};
+
+static const covering_t halving_matrix = {
+    .dims = DIMS,
+    .values = {HALVING_COLLS, SHAPES, MOST_IN_RING, GRIDS, SIZES, MSCCLPP_DTYPE_LAST, MSCCLPP_OP_LAST, PLACES, ALIGNS,
                ALIGNS, ROOTS, KINDS, LAYOUTS, CASE_BY_NODES + 1},
     .settle = settle,
 };
@@ -240,7 +255,8 @@ static void run_matrix(const covering_t *covering)
     const double started = mscclpp_now();
     covering_result_t result;
 
-    in_ring = covering == &ring_matrix;
+    in_halving = covering == &halving_matrix;
+    in_ring = in_halving || covering == &ring_matrix;
     over_nodes = in_ring || covering == &nodes_matrix;
     covering_build(covering, base_seed, &result);
     printf("%d cases cover %d pairs, %d others cannot be; %.1f s\n", result.count, result.pairs, result.impossible,
@@ -270,11 +286,14 @@ static void test_ring(int scale)
     run_matrix(&ring_matrix);
 }
 
+static void test_halving(int scale)
+{
+    (void)scale;
+    run_matrix(&halving_matrix);
+}
+
 static const part_t parts[] = {
-    {"matrix", test_matrix},
-    {"nodes", test_nodes},
-    {"ring", test_ring},
-    {NULL, NULL},
+    {"matrix", test_matrix}, {"nodes", test_nodes}, {"ring", test_ring}, {"halving", test_halving}, {NULL, NULL},
 };
 
 /* Takes --seed N and --case NUMBERS out of the arguments. */

@@ -192,6 +192,13 @@ cases_nodes_collectives() {
         "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 --mca coll_mscclpp_reduce_scatter_algorithm nodes_ring \
         --mca coll_mscclpp_reduce_scatter_block_algorithm nodes_ring "${kinds[@]}" --mca coll_mscclpp_verbose 3 \
         "$bindir/test_stage"
+    run_saying "nodes:native:named halving" \
+        '(allgatherv?|reduce_scatter(_block)?) call [0-9]+: nodes_halving, blocks' 120 -n 7 "${forced[@]}" \
+        --mca coll_mscclpp_ranks_per_node -3 --mca coll_mscclpp_allgather_algorithm nodes_halving \
+        --mca coll_mscclpp_allgatherv_algorithm nodes_halving \
+        --mca coll_mscclpp_reduce_scatter_algorithm nodes_halving \
+        --mca coll_mscclpp_reduce_scatter_block_algorithm nodes_halving "${kinds[@]}" --mca coll_mscclpp_verbose 3 \
+        "$bindir/test_stage"
     run_saying "nodes:native:named trees" 'bcast call [0-9]+: nodes_trees, blocks' 120 -n 5 "${forced[@]}" \
         --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_bcast_algorithm nodes_trees "${kinds[@]}" \
         --mca coll_mscclpp_verbose 3 "$bindir/test_stage"

@@ -294,22 +294,50 @@ static void test_ring(void)
     protocol.figures[mscclpp_cost_transport("verbs")].is_given = 0;
 }
 
-/* A name chooses among the three where they are possible; on one node it chooses nothing. */
+/* Tiles of middle size go by halving between many nodes, where the cost model says so, which then explains that. */
+static void test_halving(void)
+{
+    mscclpp_select_input_t input = many_nodes(256);
+    mscclpp_coll_choice_t choice;
+    char text[512];
+
+    protocol.nodes_packets_max = 1;
+    CHECK_EQ(choose(&input, MSCCLPP_COLL_REDUCE_SCATTER, 4 * KIB, true), MSCCLPP_COLL_BY_NODES_HALVING);
+    CHECK_EQ(choose(&input, MSCCLPP_COLL_REDUCE_SCATTER_BLOCK, 4 * KIB, true), MSCCLPP_COLL_BY_NODES_HALVING);
+    CHECK_EQ(choose(&input, MSCCLPP_COLL_ALLGATHERV, 4 * KIB, true), MSCCLPP_COLL_BY_NODES_HALVING);
+    REQUIRE(mscclpp_coll_select(&input, MSCCLPP_COLL_ALLGATHER, 4 * KIB, false, true, &choice) == MSCCLPP_OK);
+    CHECK_EQ(choice.algo, MSCCLPP_COLL_BY_NODES_HALVING);
+    CHECK_EQ(choice.exchange, MSCCLPP_DEV_NODES_HALVING);
+    CHECK_EQ(choice.kernel, MSCCLPP_KERNEL_COLL_NODES);
+    CHECK(mscclpp_coll_explain(&input, MSCCLPP_COLL_ALLGATHER, 4 * KIB, &choice, text, sizeof(text)));
+    CHECK(strstr(text, "over 256 nodes: nodes_halving; by the cost model nodes ") != NULL);
+    CHECK(strstr(text, " us, nodes_halving ") != NULL);
+    CHECK(choose(&input, MSCCLPP_COLL_ALLTOALL, 4 * KIB, true) != MSCCLPP_COLL_BY_NODES_HALVING);
+    CHECK_EQ(choose(&input, MSCCLPP_COLL_ALLGATHER, 64 * KIB, true), MSCCLPP_COLL_BY_NODES);
+    input.dtype = MSCCLPP_DTYPE_BFLOAT16; /* would be rounded in each round */
+    CHECK_EQ(choose(&input, MSCCLPP_COLL_REDUCE_SCATTER, 4 * KIB, true), MSCCLPP_COLL_BY_NODES);
+    protocol.coll_algorithm[MSCCLPP_COLL_REDUCE_SCATTER] = MSCCLPP_COLL_BY_NODES_HALVING;
+    CHECK_EQ(choose(&input, MSCCLPP_COLL_REDUCE_SCATTER, 4 * KIB, true), MSCCLPP_COLL_BY_NODES);
+    protocol.coll_algorithm[MSCCLPP_COLL_REDUCE_SCATTER] = MSCCLPP_COLL_AUTO;
+    protocol.nodes_packets_max = 0;
+}
+
+/* A name chooses where it is possible; on one node it chooses nothing. */
 static void test_named(void)
 {
     for (int coll = 0; coll < MSCCLPP_COLL_LAST; ++coll) {
         const mscclpp_dev_pattern_t pattern = mscclpp_coll_pattern((mscclpp_coll_t)coll);
 
-        for (int algo = MSCCLPP_COLL_BY_NODES; algo <= MSCCLPP_COLL_BY_NODES_TREES; ++algo) {
+        for (int algo = MSCCLPP_COLL_BY_NODES; algo < MSCCLPP_COLL_BY_END; ++algo) {
             const char *name = mscclpp_coll_algo_name((mscclpp_coll_algo_t)algo);
             mscclpp_select_input_t input = many_nodes(5);
 
             protocol.coll_algorithm[coll] = mscclpp_coll_algo_find_any(name);
             CHECK_EQ(protocol.coll_algorithm[coll], algo);
             CHECK(mscclpp_coll_algo_find(name) == MSCCLPP_COLL_AUTO); /* no name for rules */
-            if (algo == MSCCLPP_COLL_BY_NODES_RING || algo == MSCCLPP_COLL_BY_NODES_TREES) {
+            if (algo >= MSCCLPP_COLL_BY_NODES_RING) {
                 const bool possible = MSCCLPP_DEV_COLL_RINGS(pattern)
-                                          ? algo == MSCCLPP_COLL_BY_NODES_RING
+                                          ? algo != MSCCLPP_COLL_BY_NODES_TREES
                                           : MSCCLPP_DEV_COLL_TREES(pattern) && algo == MSCCLPP_COLL_BY_NODES_TREES;
 
                 /* Where it is not possible, the name changes nothing. */
@@ -373,6 +401,7 @@ int main(void)
     test_grids();
     test_nodes();
     test_ring();
+    test_halving();
     test_named();
     test_rounds();
     return unit_end();

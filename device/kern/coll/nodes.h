@@ -17,7 +17,8 @@
  * travel in the type of the elements; 16-bit floats are rounded to it in between.
  *
  * Each owner signals each other node in each turn, even if it has sent nothing; in a ring (nodes_ring.h) it signals
- * only the next one, and over trees (nodes_trees.h) its parent and its children. So a turn is an exchange like those of
+ * only the next one, by halving (nodes_halving.h) one node in each round, and over trees (nodes_trees.h) its parent and
+ * its children. So a turn is an exchange like those of
  * an all-reduce, and both use the same sets of slots in turn. They are enough for the same reasons
  * (kern/allreduce/allreduce_nodes.h): between give e and give e + 5, a block takes e + 3, and the sender of e + 3 gave
  * it after it had taken e + 1 at least.
@@ -32,6 +33,7 @@
 #ifndef MSCCLPP_DEVICE_KERN_COLL_NODES_H
 #define MSCCLPP_DEVICE_KERN_COLL_NODES_H
 
+#include "device/kern/coll/nodes_halving.h"
 #include "device/kern/coll/nodes_merge.h"
 #include "device/kern/coll/nodes_ring.h"
 #include "device/kern/coll/nodes_trees.h"
@@ -252,14 +254,18 @@ MSCCLPP_DEV void mscclpp_dev_cn_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev_cn_stat
         mscclpp_dev_cn_store_for_node(ctx, state, turn, (nodes->node + i) % nodes->nnodes);
     }
     mscclpp_dev_block_sync(ctx);
-    if (mscclpp_dev_cn_in_trees(state) && ctx->tid == 0 && state->merges) {
-        mscclpp_dev_cn_trees_send_up(ctx, state, turn);
-    } else if (mscclpp_dev_cn_in_trees(state) && ctx->tid == 0) {
-        mscclpp_dev_cn_trees_send(ctx, state, turn, mscclpp_dev_cn_outgoing(state, turn, 0));
-    } else if (mscclpp_dev_cn_in_ring(state) && ctx->tid == 0) {
-        mscclpp_dev_cn_ring_send(ctx, state, turn);
-    } else if (!mscclpp_dev_cn_in_trees(state) && !mscclpp_dev_cn_in_ring(state)) {
+    if (nodes->pattern == MSCCLPP_DEV_NODES_DIRECT) {
         mscclpp_dev_cn_send(ctx, state, turn);
+    } else if (ctx->tid != 0) {
+        return; /* the first thread sends all other messages */
+    } else if (mscclpp_dev_cn_in_ring(state)) {
+        mscclpp_dev_cn_ring_send(ctx, state, turn);
+    } else if (mscclpp_dev_cn_in_halving(state)) {
+        mscclpp_dev_ch_send(ctx, state, turn, 0);
+    } else if (state->merges) {
+        mscclpp_dev_cn_trees_send_up(ctx, state, turn);
+    } else {
+        mscclpp_dev_cn_trees_send(ctx, state, turn, mscclpp_dev_cn_outgoing(state, turn, 0));
     }
 }
 
@@ -393,6 +399,29 @@ MSCCLPP_DEV void mscclpp_dev_cn_hand_out_branches(const mscclpp_dev_ctx_t *ctx, 
     }
 }
 
+/*
+ * By halving or doubling: carries out the rounds of a turn, and hands out what comes in each of them; partial results
+ * at the end, when all are combined.
+ */
+MSCCLPP_DEV void mscclpp_dev_cn_receive_in_rounds(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
+                                                  const mscclpp_dev_cn_turn_t *turn)
+{
+    const uint32_t nnodes = state->args->nodes.nnodes, node = state->args->nodes.node;
+    const uint32_t rounds = mscclpp_dev_rounds_count(nnodes, 2);
+    uint32_t round, begin, distance;
+
+    for (round = 0, begin = 1; round < rounds && !ctx->failed; ++round, begin *= 2) {
+        mscclpp_dev_ch_round(ctx, state, turn, round);
+        for (distance = begin; distance < 2 * begin && distance < nnodes && !ctx->failed && !state->merges;
+             ++distance) {
+            mscclpp_dev_cn_hand_out(ctx, state, turn, MSCCLPP_DEV_NODES_BEHIND(nnodes, node, distance));
+        }
+    }
+    if (!ctx->failed && state->merges) {
+        mscclpp_dev_cn_hand_out(ctx, state, turn, MSCCLPP_DEV_NODES_AHEAD(nnodes, node, 1));
+    }
+}
+
 /* Waits for a turn's data from other nodes, passes them on if need be, and hands them out. Called by owners. */
 MSCCLPP_DEV void mscclpp_dev_cn_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                         const mscclpp_dev_cn_turn_t *turn)
@@ -415,7 +444,10 @@ MSCCLPP_DEV void mscclpp_dev_cn_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_de
             mscclpp_dev_cn_trees_credit(ctx, state, turn);
         }
     }
-    if (mscclpp_dev_cn_in_trees(state)) {
+    if (mscclpp_dev_cn_in_halving(state)) {
+        mscclpp_dev_cn_receive_in_rounds(ctx, state, turn);
+    }
+    if (mscclpp_dev_cn_in_trees(state) || mscclpp_dev_cn_in_halving(state)) {
         return;
     }
     if (!mscclpp_dev_cn_in_ring(state)) {

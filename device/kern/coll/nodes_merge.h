@@ -104,8 +104,8 @@ MSCCLPP_DEV void mscclpp_dev_cn_store_results(const mscclpp_dev_ctx_t *ctx, cons
 }
 
 /*
- * Combines all nodes' partial results of this turn in node order, into the output. In a ring, those of the other nodes
- * are combined already, and are in the row of the next node, where they began. Over trees, those of each child's branch
+ * Combines all nodes' partial results of this turn in node order, into the output. In a ring and by halving, those of
+ * the other nodes are combined already, and are in the row of the next node. Over trees, those of each child's branch
  * are, and are in the child's row.
  */
 MSCCLPP_DEV void mscclpp_dev_cn_combine_nodes(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
@@ -113,10 +113,11 @@ MSCCLPP_DEV void mscclpp_dev_cn_combine_nodes(const mscclpp_dev_ctx_t *ctx, cons
 {
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
     const uint32_t nnodes = args->nodes.nnodes;
-    const bool in_ring = mscclpp_dev_cn_in_ring(state), in_trees = mscclpp_dev_cn_in_trees(state);
+    const bool are_combined = mscclpp_dev_cn_in_ring(state) || mscclpp_dev_cn_in_halving(state);
+    const bool in_trees = mscclpp_dev_cn_in_trees(state);
     const mscclpp_dev_trees_t place = mscclpp_dev_cn_tree(ctx, state);
     const uint32_t branches = mscclpp_dev_trees_child(&place, 1) != MSCCLPP_DEV_TREES_NONE ? 2 : 1;
-    const uint32_t count = in_ring ? 2 : in_trees ? branches + 1 : nnodes;
+    const uint32_t count = are_combined ? 2 : in_trees ? branches + 1 : nnodes;
     mscclpp_dev_block_t part = {0, 0}, own_operand;
     mscclpp_dev_acc_t acc;
     mscclpp_dev_vec_t value;
@@ -128,7 +129,7 @@ MSCCLPP_DEV void mscclpp_dev_cn_combine_nodes(const mscclpp_dev_ctx_t *ctx, cons
     own_operand = mscclpp_dev_cn_cut(args, turn, mscclpp_dev_cn_send_block(args, args->rank));
     for (unit = ctx->tid; unit < mscclpp_dev_units(part.bytes); unit += ctx->nthreads) {
         for (i = 0; i < count; ++i) {
-            const uint32_t node = in_ring         ? MSCCLPP_DEV_NODES_AHEAD(nnodes, args->nodes.node, 1 - i)
+            const uint32_t node = are_combined    ? MSCCLPP_DEV_NODES_AHEAD(nnodes, args->nodes.node, 1 - i)
                                   : !in_trees     ? i
                                   : i == branches ? args->nodes.node
                                                   : mscclpp_dev_trees_child(&place, i);

@@ -3,12 +3,14 @@
  * they lie on the way. nodes.h describes the steps of a turn.
  *
  * In names, cn stands for these collectives between nodes, cp for those of small blocks as packets (nodes_packets.h),
- * and cr for the rounds of these (nodes_rounds.h).
+ * cr for the rounds of these (nodes_rounds.h), and ch
+ * for tiles that are exchanged in rounds (nodes_halving.h).
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_NODES_TURN_H
 #define MSCCLPP_DEVICE_KERN_COLL_NODES_TURN_H
 
 #include "device/kern/coll/blocks.h"
+#include "device/lib/nodes_rounds.h"
 #include "device/lib/nodes_trees.h"
 #include "device/types/coll_nodes.h"
 
@@ -85,6 +87,12 @@ MSCCLPP_DEV bool mscclpp_dev_cn_in_ring(const mscclpp_dev_cn_state_t *state)
 MSCCLPP_DEV bool mscclpp_dev_cn_in_trees(const mscclpp_dev_cn_state_t *state)
 {
     return state->args->nodes.pattern == MSCCLPP_DEV_NODES_TREES;
+}
+
+/* True if the nodes exchange by recursive halving or doubling. */
+MSCCLPP_DEV bool mscclpp_dev_cn_in_halving(const mscclpp_dev_cn_state_t *state)
+{
+    return state->args->nodes.pattern == MSCCLPP_DEV_NODES_HALVING;
 }
 
 /* This node's place in the tree of this block of the grid. */
@@ -312,24 +320,55 @@ MSCCLPP_DEV bool mscclpp_dev_cn_flows(const mscclpp_dev_cn_state_t *state, const
     return is_found;
 }
 
-/* Where data for a node are sent from, as an offset in the exchange area. */
-MSCCLPP_DEV uint64_t mscclpp_dev_cn_outgoing(const mscclpp_dev_cn_state_t *state, const mscclpp_dev_cn_turn_t *turn,
-                                             uint32_t to_node)
-{
-    return turn->set + (state->sends_many ? to_node * state->node_bytes : 0);
-}
-
-/* Where data from a node arrive, as an offset in the exchange area. */
-MSCCLPP_DEV uint64_t mscclpp_dev_cn_incoming(const mscclpp_dev_cn_state_t *state, const mscclpp_dev_cn_turn_t *turn,
-                                             uint32_t from_node)
-{
-    return turn->set + ((state->sends_many ? state->args->nodes.nnodes : 1) + (uint64_t)from_node) * state->node_bytes;
-}
-
 /* A size, rounded up to whole units. */
 MSCCLPP_DEV uint64_t mscclpp_dev_cn_padded(uint64_t bytes)
 {
     return (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT * MSCCLPP_DEV_UNIT;
+}
+
+/*
+ * By halving or doubling: bytes from one place of a set to the next. A place has room for what any owner has for any
+ * node in this turn.
+ */
+MSCCLPP_DEV uint64_t mscclpp_dev_cn_pitch(const mscclpp_dev_cn_state_t *state, const mscclpp_dev_cn_turn_t *turn)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = state->args;
+    const uint64_t blocks = MSCCLPP_DEV_COLL_NODES_BLOCKS(args->pattern, args->nodes.largest_node, args->nodes.shards);
+    const uint64_t bytes_left = args->most - turn->begin;
+
+    return MSCCLPP_DEV_COLL_NODES_HEAD(blocks) +
+           blocks * mscclpp_dev_cn_padded(bytes_left < args->tile ? bytes_left : args->tile);
+}
+
+/* Where data for a node are sent from, as an offset in the exchange area. */
+MSCCLPP_DEV uint64_t mscclpp_dev_cn_outgoing(const mscclpp_dev_cn_state_t *state, const mscclpp_dev_cn_turn_t *turn,
+                                             uint32_t to_node)
+{
+    const mscclpp_dev_nodes_args_t *nodes = &state->args->nodes;
+
+    if (mscclpp_dev_cn_in_halving(state)) {
+        const uint32_t position = state->sends_many ? MSCCLPP_DEV_NODES_BEHIND(nodes->nnodes, to_node, nodes->node) : 0;
+
+        return turn->set + position * mscclpp_dev_cn_pitch(state, turn);
+    }
+    return turn->set + (state->sends_many ? to_node * state->node_bytes : 0);
+}
+
+/*
+ * Where data from a node are once they have come, as an offset in the exchange area. By halving, what all other nodes
+ * have for this one comes together at position 0.
+ */
+MSCCLPP_DEV uint64_t mscclpp_dev_cn_incoming(const mscclpp_dev_cn_state_t *state, const mscclpp_dev_cn_turn_t *turn,
+                                             uint32_t from_node)
+{
+    const mscclpp_dev_nodes_args_t *nodes = &state->args->nodes;
+
+    if (mscclpp_dev_cn_in_halving(state)) {
+        const uint32_t position = state->merges ? 0 : MSCCLPP_DEV_NODES_BEHIND(nodes->nnodes, nodes->node, from_node);
+
+        return turn->set + position * mscclpp_dev_cn_pitch(state, turn);
+    }
+    return turn->set + ((state->sends_many ? state->args->nodes.nnodes : 1) + (uint64_t)from_node) * state->node_bytes;
 }
 
 /*

@@ -112,6 +112,7 @@ const char *mscclpp_coll_algo_name(mscclpp_coll_algo_t algo)
            : algo == MSCCLPP_COLL_BY_NODES_ROUNDS  ? "nodes_rounds"
            : algo == MSCCLPP_COLL_BY_NODES_RING    ? "nodes_ring"
            : algo == MSCCLPP_COLL_BY_NODES_TREES   ? "nodes_trees"
+           : algo == MSCCLPP_COLL_BY_NODES_HALVING ? "nodes_halving"
                                                    : algo_names[algo];
 }
 
@@ -131,7 +132,7 @@ int mscclpp_coll_algo_find_any(const char *name)
 {
     int i;
 
-    for (i = MSCCLPP_COLL_BY_NODES; i <= MSCCLPP_COLL_BY_NODES_TREES; ++i) {
+    for (i = MSCCLPP_COLL_BY_NODES; i < MSCCLPP_COLL_BY_END; ++i) {
         if (strcmp(name, mscclpp_coll_algo_name((mscclpp_coll_algo_t)i)) == 0) {
             return i;
         }
@@ -262,15 +263,28 @@ static double estimate_cost(const mscclpp_select_input_t *input, mscclpp_schedul
     return mscclpp_cost_estimate(&figures, &schedule, input->shards, block_bytes);
 }
 
+/* An algorithm with tiles: how these go between nodes, and the schedule that the cost model takes for it. */
+typedef struct {
+    mscclpp_coll_algo_t algo;
+    mscclpp_dev_nodes_pattern_t exchange;
+    mscclpp_schedule_kind_t kind;
+} tiles_t;
+
+/* The first one serves every call. The others are preferred in this order where the cost model gives them equal times.
+ */
+static const tiles_t tile_algos[] = {
+    {MSCCLPP_COLL_BY_NODES, MSCCLPP_DEV_NODES_DIRECT, MSCCLPP_SCHEDULE_DIRECT},
+    {MSCCLPP_COLL_BY_NODES_RING, MSCCLPP_DEV_NODES_RING, MSCCLPP_SCHEDULE_RING},
+    {MSCCLPP_COLL_BY_NODES_HALVING, MSCCLPP_DEV_NODES_HALVING, MSCCLPP_SCHEDULE_HALVING},
+    {MSCCLPP_COLL_BY_NODES_TREES, MSCCLPP_DEV_NODES_TREES, MSCCLPP_SCHEDULE_TREES},
+};
+#define TILE_ALGOS (sizeof(tile_algos) / sizeof(tile_algos[0]))
+
 /* Returns the seconds that tiles take by the cost model. */
 static double estimate_tiles(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
-                             mscclpp_coll_algo_t algo)
+                             const tiles_t *tiles)
 {
-    return estimate_cost(input,
-                         algo == MSCCLPP_COLL_BY_NODES_RING    ? MSCCLPP_SCHEDULE_RING
-                         : algo == MSCCLPP_COLL_BY_NODES_TREES ? MSCCLPP_SCHEDULE_TREES
-                                                               : MSCCLPP_SCHEDULE_DIRECT,
-                         patterns[coll], block_bytes, 0);
+    return estimate_cost(input, tiles->kind, patterns[coll], block_bytes, 0);
 }
 
 /* True for 16-bit floats that nodes combine: they would be rounded at each node on the way of a partial result. */
@@ -280,37 +294,58 @@ static bool would_round(const mscclpp_select_input_t *input, mscclpp_coll_t coll
            MSCCLPP_DEV_COLL_MERGES(patterns[coll]);
 }
 
-/*
- * Returns how tiles can go between nodes instead of from each node to all others at once: in a ring, or over two trees.
- * Returns MSCCLPP_COLL_BY_NODES for calls that have neither.
- */
-static mscclpp_coll_algo_t other_tiles(const mscclpp_select_input_t *input, mscclpp_coll_t coll)
+/* True if tiles of this call can go between nodes in this way. */
+static bool can_go(const mscclpp_select_input_t *input, mscclpp_coll_t coll, const tiles_t *tiles)
 {
-    return would_round(input, coll)                 ? MSCCLPP_COLL_BY_NODES
-           : MSCCLPP_DEV_COLL_RINGS(patterns[coll]) ? MSCCLPP_COLL_BY_NODES_RING
-           : MSCCLPP_DEV_COLL_TREES(patterns[coll]) ? MSCCLPP_COLL_BY_NODES_TREES
-                                                    : MSCCLPP_COLL_BY_NODES;
+    switch (tiles->algo) {
+    case MSCCLPP_COLL_BY_NODES_RING:
+    case MSCCLPP_COLL_BY_NODES_HALVING:
+        return MSCCLPP_DEV_COLL_RINGS(patterns[coll]) && !would_round(input, coll);
+    case MSCCLPP_COLL_BY_NODES_TREES:
+        return MSCCLPP_DEV_COLL_TREES(patterns[coll]) && !would_round(input, coll);
+    default:
+        return true;
+    }
 }
 
 /*
- * Lets the choice for tiles go in a ring or over trees, if a parameter or the cost model asks for that. `forced` is the
- * algorithm that the parameter asks for. On one host, where nodes share no links, the cost model has no reason to ask
- * for a ring. Trees, in which a node sends to its children at once, are not chosen if that is more than nodes_fanout.
+ * True if the cost model may choose this way by itself. On one host, where nodes share no links, it has no reason to
+ * ask for a ring. Trees, in which a node sends to its children at once, are not chosen if that is more than
+ * nodes_fanout.
+ */
+static bool may_choose(const mscclpp_select_input_t *input, const tiles_t *tiles)
+{
+    return !(tiles->algo == MSCCLPP_COLL_BY_NODES_RING && input->is_one_host) &&
+           (tiles->algo != MSCCLPP_COLL_BY_NODES_TREES ||
+            mscclpp_between_keeps_fanout(input, MSCCLPP_DEV_TREES_CHILDREN));
+}
+
+/*
+ * Chooses how tiles go between nodes: as `forced` asks, an algorithm that a parameter names, or else as the cost model
+ * does. The choice must be that for tiles to all other nodes.
  */
 static void choose_exchange(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes, int forced,
                             mscclpp_coll_choice_t *choice)
 {
-    const mscclpp_coll_algo_t other = other_tiles(input, coll);
-    const bool pays =
-        !(other == MSCCLPP_COLL_BY_NODES_RING && input->is_one_host) &&
-        (other != MSCCLPP_COLL_BY_NODES_TREES || mscclpp_between_keeps_fanout(input, MSCCLPP_DEV_TREES_CHILDREN)) &&
-        estimate_tiles(input, coll, block_bytes, other) <
-            estimate_tiles(input, coll, block_bytes, MSCCLPP_COLL_BY_NODES);
+    const tiles_t *best = &tile_algos[0];
+    double least = estimate_tiles(input, coll, block_bytes, best);
+    size_t i;
 
-    if (other != MSCCLPP_COLL_BY_NODES && (forced == (int)other || (forced != MSCCLPP_COLL_BY_NODES && pays))) {
-        choice->algo = other;
-        choice->exchange = other == MSCCLPP_COLL_BY_NODES_RING ? MSCCLPP_DEV_NODES_RING : MSCCLPP_DEV_NODES_TREES;
+    for (i = 0; i < TILE_ALGOS; ++i) {
+        const tiles_t *tiles = &tile_algos[i];
+
+        if (forced == (int)tiles->algo && can_go(input, coll, tiles)) {
+            best = tiles;
+            break;
+        }
+        if (can_go(input, coll, tiles) && may_choose(input, tiles) &&
+            estimate_tiles(input, coll, block_bytes, tiles) < least) {
+            best = tiles;
+            least = estimate_tiles(input, coll, block_bytes, tiles);
+        }
     }
+    choice->algo = best->algo;
+    choice->exchange = best->exchange;
 }
 
 /*
@@ -417,19 +452,22 @@ bool mscclpp_coll_explain(const mscclpp_select_input_t *input, mscclpp_coll_t co
                           const mscclpp_coll_choice_t *choice, char *text, size_t size)
 {
     const mscclpp_cost_figures_t figures = mscclpp_between_figures(input);
-    const mscclpp_coll_algo_t other = other_tiles(input, coll);
     int used = snprintf(text, size, "%s of blocks of %llu bytes over %u nodes: %s; by the cost model ",
                         mscclpp_coll_name(coll), (unsigned long long)block_bytes, input->nodes,
                         mscclpp_coll_algo_name(choice->algo));
-    uint32_t radix;
+    uint32_t radix, ways = 0;
+    size_t i;
 
-    if (choice->kernel == MSCCLPP_KERNEL_COLL_NODES && other == MSCCLPP_COLL_BY_NODES) {
-        return false; /* there is nothing to compare */
+    for (i = 0; i < TILE_ALGOS && choice->kernel == MSCCLPP_KERNEL_COLL_NODES && used >= 0 && (size_t)used < size;
+         ++i) {
+        if (can_go(input, coll, &tile_algos[i])) {
+            used += snprintf(text + used, size - (size_t)used, "%s%s %.1f us", ways++ == 0 ? "" : ", ",
+                             mscclpp_coll_algo_name(tile_algos[i].algo),
+                             estimate_tiles(input, coll, block_bytes, &tile_algos[i]) * 1e6);
+        }
     }
-    if (choice->kernel == MSCCLPP_KERNEL_COLL_NODES && used >= 0 && (size_t)used < size) {
-        used += snprintf(text + used, size - (size_t)used, "nodes %.1f us, %s %.1f us",
-                         estimate_tiles(input, coll, block_bytes, MSCCLPP_COLL_BY_NODES) * 1e6,
-                         mscclpp_coll_algo_name(other), estimate_tiles(input, coll, block_bytes, other) * 1e6);
+    if (choice->kernel == MSCCLPP_KERNEL_COLL_NODES && ways == 1) {
+        return false; /* there is nothing to compare */
     }
     for (radix = 0; radix <= MSCCLPP_COLL_RADIX_MAX && choice->kernel != MSCCLPP_KERNEL_COLL_NODES && used >= 0 &&
                     (size_t)used < size;

@@ -102,7 +102,9 @@ typedef enum {
     MSCCLPP_COLL_BY_NODES_PACKETS,                /* packets, from each node to all others at once */
     MSCCLPP_COLL_BY_NODES_ROUNDS,                 /* packets, in rounds (device/lib/nodes_rounds.h) */
     MSCCLPP_COLL_BY_NODES_RING,                   /* tiles, each node passing on what it has received */
-    MSCCLPP_COLL_BY_NODES_TREES                   /* tiles, over two trees (device/lib/nodes_trees.h) */
+    MSCCLPP_COLL_BY_NODES_TREES,                  /* tiles, over two trees (device/lib/nodes_trees.h) */
+    MSCCLPP_COLL_BY_NODES_HALVING,                /* tiles, in rounds (device/kern/coll/nodes_halving.h) */
+    MSCCLPP_COLL_BY_END
 } mscclpp_coll_algo_t;
 
 /* Returns the algorithm's name, as parameters (<name>_algorithm) have it, and rules for algorithms within a node. */
@@ -131,7 +133,7 @@ typedef struct {
     uint64_t epochs; /* epochs (packet flags) that the kernel uses */
     uint64_t tile;   /* between nodes, without packets: bytes of a tile (mscclpp_dev_coll_nodes_args_t) */
     uint32_t radix;  /* of rounds between nodes; 0: the call does not go in rounds */
-    mscclpp_dev_nodes_pattern_t exchange; /* how tiles go between nodes: DIRECT, RING or TREES */
+    mscclpp_dev_nodes_pattern_t exchange; /* how tiles go between nodes: DIRECT, RING, HALVING, TREES */
 } mscclpp_coll_choice_t;
 
 /*

@@ -390,13 +390,14 @@ mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_gpu_s
 {
     const mscclpp_dev_args_t common = args->nodes.common;
     /*
-     * A radix is a kind of links. It is 0 for calls without rounds. Neighbours in the trees are powers of 2 apart, as
-     * are partners in rounds with radix 2.
+     * A radix is a kind of links. It is 0 for calls without rounds of packets. Neighbours in the trees and partners in
+     * halving are powers of 2 apart, as are partners in rounds with radix 2.
      */
-    const mscclpp_fabric_links_t links = args->nodes.pattern == MSCCLPP_DEV_NODES_RING    ? MSCCLPP_FABRIC_RING
-                                         : args->nodes.pattern == MSCCLPP_DEV_NODES_TREES ? 2
-                                         : args->radix != 0                               ? args->radix
-                                                                                          : MSCCLPP_FABRIC_ALL;
+    const mscclpp_fabric_links_t links = args->nodes.pattern == MSCCLPP_DEV_NODES_RING      ? MSCCLPP_FABRIC_RING
+                                         : args->nodes.pattern == MSCCLPP_DEV_NODES_TREES   ? 2
+                                         : args->nodes.pattern == MSCCLPP_DEV_NODES_HALVING ? 2
+                                         : args->radix != 0                                 ? args->radix
+                                                                                            : MSCCLPP_FABRIC_ALL;
     mscclpp_status_t status = mscclpp_fabric_link_for_call(fabric, links);
     uint32_t node;
 

@@ -220,6 +220,28 @@ static uint64_t find_in_ring(const mscclpp_fabric_t *fabric, const uint64_t *tok
     return owes(fabric, tokens, previous) ? mscclpp_board_add_absent(0, fabric->nodes.owners[previous]) : 0;
 }
 
+/*
+ * For a call by halving that is no all-reduce: returns the sender of the first round that has not sent all of its
+ * signals yet. That node may itself be waiting for another. 0: all have sent all.
+ */
+static uint64_t find_in_halving(const mscclpp_fabric_t *fabric, const uint64_t *tokens)
+{
+    const mscclpp_dev_rounds_t rounds = {.nnodes = (uint32_t)fabric->nodes.count,
+                                         .radix = 2,
+                                         .node = (uint32_t)fabric->nodes.node,
+                                         .pattern = fabric->rounds.pattern,
+                                         .rounds = mscclpp_dev_rounds_count((uint32_t)fabric->nodes.count, 2)};
+    uint32_t round, sender;
+
+    for (round = 0; round < rounds.rounds; ++round) {
+        sender = mscclpp_dev_rounds_before(&rounds, mscclpp_dev_rounds_worth(&rounds, round));
+        if (owes(fabric, tokens, sender)) {
+            return mscclpp_board_add_absent(0, fabric->nodes.owners[sender]);
+        }
+    }
+    return 0;
+}
+
 uint64_t mscclpp_fabric_absent(mscclpp_fabric_t *fabric, bool may_ask)
 {
     const bool uses_packets = fabric->first_flag != 0;
@@ -241,6 +263,9 @@ uint64_t mscclpp_fabric_absent(mscclpp_fabric_t *fabric, bool may_ask)
     }
     if (fabric->coll_tiles > 0 && fabric->pattern == MSCCLPP_DEV_NODES_RING) {
         return find_in_ring(fabric, tokens);
+    }
+    if (fabric->coll_tiles > 0 && fabric->pattern == MSCCLPP_DEV_NODES_HALVING) {
+        return find_in_halving(fabric, tokens);
     }
     if (fabric->pattern == MSCCLPP_DEV_NODES_TREES) {
         return find_in_trees(fabric, tokens);

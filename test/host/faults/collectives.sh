@@ -52,6 +52,16 @@ plant coll-merging-alone collectives_merging "$ring" "$launcher" \
 plant coll-merging-other collectives_merging "$ring" "$launcher" \
     's/NODES_BEHIND\(nodes->nnodes, source, 1\)/NODES_BEHIND(nodes->nnodes, source, 1 + (step == 2))/'
 plant coll-merging-few-sets collectives_merging "$coll/nodes_turn.h" "$launcher" 's/% MSCCLPP_DEV_NODES_SETS/% 2/'
+halving=$coll/nodes_halving.h
+plant coll-halving-partner collectives_halving "$halving" "$launcher" \
+    's/rounds_behind\(&scheme, message\.distance\)/rounds_behind(\&scheme, message.distance + (round == 1))/'
+plant coll-halving-unawaited collectives_halving "$halving" "$launcher" \
+    's/^    ctx->failed = mscclpp_dev_block_sync_or\(ctx, ctx->failed\);//'
+plant coll-halving-early collectives_halving "$halving" "$launcher" 's/^        mscclpp_dev_block_sync\(ctx\);//'
+plant coll-halving-alone collectives_halving "$halving" "$launcher" \
+    's/if \(!is_bare\)/if (!is_bare \&\& position == 0)/'
+plant coll-halving-uncounted collectives_halving device/types/coll_nodes.h "$launcher" \
+    's/\(\(distance_\)-1\)\) == 0\)/((distance_)-1)) == 0 ? 2 : 0)/'
 trees=$coll/nodes_trees.h
 plant coll-trees-credits collectives_trees "$trees" "$launcher" 's/turn->index - 3\)/0)/'
 plant coll-trees-two-roots collectives_ring "$coll/nodes_turn.h" "$launcher" \

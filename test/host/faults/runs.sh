@@ -51,6 +51,10 @@ run_collectives_merging() {
     run test_coll_storm --timeout "$deadline" merging_ring
 }
 
+run_collectives_halving() {
+    run test_coll_storm --timeout "$deadline" halving
+}
+
 run_collectives_reduce() {
     run test_coll_storm --timeout "$deadline" merging_trees
 }

@@ -134,6 +134,9 @@ static critical_path_t find_critical_path(const mscclpp_schedule_t *schedule, do
         bytes = (log2 + pair_steps) * block;
         return (critical_path_t){log2 + pair_steps, log2 + pair_steps, bytes, bytes};
     case MSCCLPP_SCHEDULE_HALVING: /* halves of what is not combined yet, and back; pairs send whole blocks */
+        if (!reduces) {
+            return (critical_path_t){digits, digits, (nodes - 1) * block, (nodes - 1) * block};
+        }
         bytes = 2 * (power - 1) * part_bytes + pair_steps * block;
         return (critical_path_t){2 * log2 + pair_steps, 2 * log2 + pair_steps, bytes, bytes};
     case MSCCLPP_SCHEDULE_BRUCK:
@@ -178,8 +181,10 @@ double mscclpp_cost_estimate(const mscclpp_cost_figures_t *figures, const mscclp
     const double hops = path.hops * (figures->latency + figures->overhead);
     /* The time in which a processor posts the messages that need not wait for one another. Transfers hide it. */
     const double posting = (path.messages - path.hops) * post_time * tiles;
+    /* By halving, tiles that are in different rounds come from different nodes. */
     const bool crosses = schedule->nodes >= CROSSING_NODES &&
-                         (schedule->kind == MSCCLPP_SCHEDULE_DIRECT || schedule->kind == MSCCLPP_SCHEDULE_SPLIT);
+                         (schedule->kind == MSCCLPP_SCHEDULE_DIRECT || schedule->kind == MSCCLPP_SCHEDULE_SPLIT ||
+                          (schedule->kind == MSCCLPP_SCHEDULE_HALVING && pattern != MSCCLPP_SCHEDULE_ALLREDUCE));
     const double carried = larger(path.carried / rate * (crosses ? 1 + figures->crossing : 1), posting);
     const double serial = larger(path.serial / rate, posting) - carried;
     const double handing_on = ranks > 1 ? load.sent_per_byte * path.carried / node_rate : 0;

@@ -110,15 +110,16 @@ static uint32_t first_kept_block(const role_t *role, uint32_t number, uint32_t s
 }
 
 /*
- * Finds a step of halving (R. Rabenseifner, Optimization of Collective Reduction Operations, ICCS 2004). In step i,
- * participants at the distance 2^i exchange and combine half of what they still have. Then they return the results,
- * with the distances in reverse order. So neighbours exchange most, and blocks are combined along the same tree as by
- * doubling.
+ * Finds a step of halving of an all-reduce (R. Rabenseifner, Optimization of Collective Reduction Operations, ICCS
+ * 2004). In step i, participants at the distance 2^i exchange and combine half of what they still have. Then they
+ * return the results, with the distances in reverse order. So neighbours exchange most, and blocks are combined along
+ * the same tree as by doubling.
  *
  * What is to be combined arrives behind the node's own blocks, larger messages first. What the other node of a pair
  * gives arrives behind all of these. Results arrive in place.
  */
-bool mscclpp_schedule_halving(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
+static bool find_step_of_allreduce(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index,
+                                   mscclpp_step_t *step_p)
 {
     const role_t role = role_of(schedule->nodes, node);
     const uint32_t log2 = mscclpp_log2(role.power);
@@ -146,6 +147,13 @@ bool mscclpp_schedule_halving(const mscclpp_schedule_t *schedule, uint32_t node,
     step_p->place = is_halving ? 2 * (role.power - count) : step_p->first;
     round += role.pairs > 0 ? 1 : 0;
     return mscclpp_step_set_slot(step_p, round, round, true);
+}
+
+/* Finds a step of halving. An all-gather and a reduce-scatter go in rounds with radix 2, for any number of nodes. */
+bool mscclpp_schedule_halving(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
+{
+    return schedule->pattern == MSCCLPP_SCHEDULE_ALLREDUCE ? find_step_of_allreduce(schedule, node, index, step_p)
+                                                           : mscclpp_schedule_rounds(schedule, node, index, step_p);
 }
 
 /*

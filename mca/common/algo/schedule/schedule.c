@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "device/types/coll_nodes.h"
 #include "mca/common/algo/schedule/kinds.h"
 
 static const struct {
@@ -40,8 +41,8 @@ static bool supports(mscclpp_schedule_kind_t kind, int pattern)
     case MSCCLPP_SCHEDULE_DIRECT:
         return true;
     case MSCCLPP_SCHEDULE_RING:
-        return pattern == MSCCLPP_SCHEDULE_ALLREDUCE || pattern == MSCCLPP_DEV_ALLGATHER ||
-               pattern == MSCCLPP_DEV_REDUCE_SCATTER;
+    case MSCCLPP_SCHEDULE_HALVING:
+        return pattern == MSCCLPP_SCHEDULE_ALLREDUCE || MSCCLPP_DEV_COLL_RINGS(pattern);
     case MSCCLPP_SCHEDULE_TREE:
         return pattern == MSCCLPP_SCHEDULE_ALLREDUCE || pattern == MSCCLPP_DEV_BCAST || pattern == MSCCLPP_DEV_REDUCE ||
                pattern == MSCCLPP_DEV_GATHER || pattern == MSCCLPP_DEV_SCATTER;
@@ -91,8 +92,8 @@ static void count_rounds(mscclpp_schedule_t *schedule)
         schedule->rounds = schedule->slots = log2 + pair_steps;
         return;
     case MSCCLPP_SCHEDULE_HALVING:
-        schedule->rounds = schedule->slots = 2 * log2 + pair_steps;
-        schedule->places = (pair_steps > 0 ? 3 : 2) * schedule->blocks;
+        schedule->rounds = schedule->slots = reduces ? 2 * log2 + pair_steps : digits;
+        schedule->places = reduces ? (pair_steps > 0 ? 3 : 2) * schedule->blocks : 0;
         return;
     case MSCCLPP_SCHEDULE_TREES:
         schedule->rounds = 2;
@@ -124,7 +125,7 @@ bool mscclpp_schedule_init(mscclpp_schedule_t *schedule, mscclpp_schedule_kind_t
                                      .nodes = nodes,
                                      .root = root,
                                      .fanout = fanout,
-                                     .radix = radix == 0 ? 2 : radix,
+                                     .radix = radix == 0 || kind == MSCCLPP_SCHEDULE_HALVING ? 2 : radix,
                                      .blocks = count_blocks(kind, pattern, nodes)};
     count_rounds(schedule);
     return true;

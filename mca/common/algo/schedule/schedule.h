@@ -36,7 +36,9 @@ typedef enum {
     MSCCLPP_SCHEDULE_SPLIT,    /* all-reduce: each node combines one part and sends all others the result */
     MSCCLPP_SCHEDULE_RING,     /* from each node to the next one */
     MSCCLPP_SCHEDULE_DOUBLING, /* all-reduce: everything with a partner, at twice the distance in each step */
-    MSCCLPP_SCHEDULE_HALVING,  /* all-reduce: a half with a partner, at half the distance in each step, and back */
+    MSCCLPP_SCHEDULE_HALVING,  /* all-reduce: a half with a partner, at half the distance in each step, and back;
+                                  all-gather, reduce-scatter: one way alone, as BRUCK with radix 2, for tiles
+                                  (device/kern/coll/nodes_halving.h) */
     MSCCLPP_SCHEDULE_TREE,     /* over a k-nomial tree; except for an all-reduce, with the empty messages of rounds */
     MSCCLPP_SCHEDULE_BRUCK,    /* all-gather and so on: in rounds (device/lib/nodes_rounds.h) */
     MSCCLPP_SCHEDULE_TREES,    /* broadcast, reduce: a half over each of two trees (device/lib/nodes_trees.h) */
@@ -73,7 +75,7 @@ typedef struct {
     uint32_t radix;  /* TREE, BRUCK: base of the numbers of nodes */
     uint32_t blocks; /* number of blocks that steps refer to */
     uint32_t slots;  /* number of slots that is enough for any node */
-    uint32_t places; /* HALVING: blocks that a node needs room for, those of messages included; else 0 */
+    uint32_t places; /* HALVING, all-reduce: blocks that a node needs room for, those of messages included; else 0 */
     uint32_t rounds; /* the largest number of rounds of any node */
 } mscclpp_schedule_t;
 

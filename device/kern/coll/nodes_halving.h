@@ -1,0 +1,132 @@
+/*
+ * The exchange between nodes by recursive halving, of a reduce-scatter, and by recursive doubling, of an all-gather: in
+ * rounds with radix 2 (lib/nodes_rounds.h), for any number of nodes. A turn has one message to another node in each
+ * round, and as many rounds as log2 of the number of nodes, rounded up. The message of round 0 is sent when the turn is
+ * given, those of the other rounds when it is taken.
+ *
+ * All-gather: a message has the blocks of this node and of nodes before it, twice as many in each round.
+ *
+ * Reduce-scatter: a message has the partial results for the nodes from its receiver on, half as many in each round.
+ * They are combined with those that the receiver has for the same nodes, received ones last. What is for the receiver
+ * itself is only collected: the rank that gets the result combines it with its own node's. The order depends on the
+ * number of nodes alone.
+ *
+ * A set has a place for each position, so that a message is a run of places, and all nodes know how long it is. Behind
+ * these, a reduce-scatter has as many places for what arrives.
+ *
+ * A node hears once in each turn from each node that is a power of 2 before it, always in the same round. So the
+ * signals from a node have the numbers of the turns. Whoever has ended the last round of a turn has heard from all
+ * nodes, directly or through others, so sets of slots are used as in nodes.h: once a node has taken e + 3, all nodes
+ * have given e + 3, so they have taken e + 1 and e, and all that was put in e has arrived and has left its source.
+ */
+#ifndef MSCCLPP_DEVICE_KERN_COLL_NODES_HALVING_H
+#define MSCCLPP_DEVICE_KERN_COLL_NODES_HALVING_H
+
+#include "device/kern/coll/nodes_merge.h"
+#include "device/kern/coll/nodes_turn.h"
+#include "device/lib/port_channel.h"
+
+/* The rounds of this call, as this node sees them. */
+MSCCLPP_DEV mscclpp_dev_rounds_t mscclpp_dev_ch_rounds(const mscclpp_dev_cn_state_t *state)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = state->args;
+    mscclpp_dev_rounds_t scheme;
+
+    scheme.nnodes = args->nodes.nnodes;
+    scheme.radix = 2;
+    scheme.node = args->nodes.node;
+    scheme.root = 0;
+    scheme.pattern = args->pattern;
+    scheme.rounds = mscclpp_dev_rounds_count(args->nodes.nnodes, 2);
+    return scheme;
+}
+
+/*
+ * Sends the message of a round to the node whose distance the round has. What it carries must lie in its places, and
+ * the block must have synchronised since. Called by one thread.
+ */
+MSCCLPP_DEV_OUTLINE void mscclpp_dev_ch_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
+                                             const mscclpp_dev_cn_turn_t *turn, uint32_t round)
+{
+    const mscclpp_dev_nodes_args_t *nodes = &state->args->nodes;
+    const mscclpp_dev_rounds_t scheme = mscclpp_dev_ch_rounds(state);
+    const mscclpp_dev_rounds_message_t message = mscclpp_dev_rounds_message(&scheme, scheme.node, round, 1);
+    const uint32_t to_node = mscclpp_dev_rounds_behind(&scheme, message.distance);
+    const uint64_t pitch = mscclpp_dev_cn_pitch(state, turn);
+
+    mscclpp_dev_port_put_with_signal(
+        ctx, &nodes->common, &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, to_node)],
+        turn->set + mscclpp_dev_rounds_arrival(&scheme, message, round, 1) * pitch,
+        turn->set + mscclpp_dev_rounds_departure(&scheme, message, round, 1) * pitch, message.count * pitch);
+}
+
+/*
+ * Combines the partial results that have arrived in a round with those at the same positions. In round 0 position 0 has
+ * none yet: there they are stored, with their sizes. Called by all threads, which divide the units among themselves.
+ */
+MSCCLPP_DEV void mscclpp_dev_ch_combine(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
+                                        const mscclpp_dev_cn_turn_t *turn, const mscclpp_dev_rounds_t *scheme,
+                                        uint32_t round)
+{
+    const mscclpp_dev_rounds_message_t message = mscclpp_dev_rounds_message(scheme, scheme->node, round, 1);
+    const uint64_t pitch = mscclpp_dev_cn_pitch(state, turn);
+    uint64_t place = turn->set, arrived = turn->set + mscclpp_dev_rounds_arrival(scheme, message, round, 1) * pitch;
+    uint32_t position;
+
+    for (position = 0; position < message.count; ++position, place += pitch, arrived += pitch) {
+        const uint32_t for_node = mscclpp_dev_rounds_behind(scheme, position);
+        const bool is_bare = round == 0 && position == 0;
+        const uint64_t end = mscclpp_dev_cn_slot_bytes(state, turn, arrived, scheme->node, for_node);
+        const uint64_t begin =
+            is_bare
+                ? 0
+                : MSCCLPP_DEV_COLL_NODES_HEAD(mscclpp_dev_cn_count(state, turn, scheme->node, state->index, for_node));
+        char *own = state->args->nodes.exchange + place;
+        const char *received = state->args->nodes.exchange + arrived;
+        uint64_t at;
+
+        for (at = begin + ctx->tid * MSCCLPP_DEV_UNIT; at < end; at += ctx->nthreads * MSCCLPP_DEV_UNIT) {
+            mscclpp_dev_vec_t value = mscclpp_dev_ld_vec(received + at);
+            mscclpp_dev_acc_t acc;
+
+            if (!is_bare) {
+                mscclpp_dev_acc_set(&acc, state->dtype, mscclpp_dev_ld_vec(own + at));
+                mscclpp_dev_acc_add(&acc, false, state->dtype, state->op, value);
+                value = mscclpp_dev_acc_get(&acc, state->dtype);
+            }
+            mscclpp_dev_st_vec(own + at, value);
+        }
+    }
+}
+
+/*
+ * A round of taking a turn: waits for its message, combines what it carries if the pattern does, and sends the message
+ * of the next round. If the wait fails, sets ctx->failed in all threads, which call this together, and nothing is sent.
+ */
+MSCCLPP_DEV void mscclpp_dev_ch_round(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
+                                      const mscclpp_dev_cn_turn_t *turn, uint32_t round)
+{
+    const mscclpp_dev_nodes_args_t *nodes = &state->args->nodes;
+    const mscclpp_dev_rounds_t scheme = mscclpp_dev_ch_rounds(state);
+    const uint32_t distance = mscclpp_dev_rounds_worth(&scheme, round);
+    const uint32_t from_node = mscclpp_dev_rounds_before(&scheme, distance);
+
+    if (ctx->tid == 0) {
+        mscclpp_dev_port_wait_ahead(ctx, &nodes->common,
+                                    &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, from_node)],
+                                    turn->index + 1);
+    }
+    ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
+    if (ctx->failed) {
+        return;
+    }
+    if (state->merges) {
+        mscclpp_dev_ch_combine(ctx, state, turn, &scheme, round);
+        mscclpp_dev_block_sync(ctx);
+    }
+    if (ctx->tid == 0 && round + 1 < scheme.rounds) {
+        mscclpp_dev_ch_send(ctx, state, turn, round + 1);
+    }
+}
+
+#endif
