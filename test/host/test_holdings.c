@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "mca/common/fabric/internal.h"
+#include "mca/common/port/internal.h"
 #include "mca/common/team/parts.h"
 #include "test/host/parts.h"
 #include "test/host/rank_threads.h"
@@ -148,6 +149,38 @@ static mscclpp_status_t count_gather(void *context, const void *sendbuf, void *r
     return allgather(context, sendbuf, recvbuf, length);
 }
 
+/* Rounds of proxies, counted by a transport's progress. */
+static mscclpp_transport_ops_t counting_transport;
+static uint64_t rounds;
+
+static mscclpp_status_t count_round(mscclpp_transport_t *transport)
+{
+    (void)transport;
+    __atomic_fetch_add(&rounds, 1, __ATOMIC_RELAXED);
+    return MSCCLPP_OK;
+}
+
+/* Between calls, the progress of a communicator over shm runs no rounds, once what calls have left is done. */
+static void rest(rank_t *rank, mscclpp_team_t *team)
+{
+    int i;
+
+    meet(rank);
+    if (team->fabric->proxy != NULL && team->fabric->proxy->transport_count == 1) {
+        team->fabric->proxy->transports[0].ops = &counting_transport;
+    }
+    meet(rank);
+    if (rank->rank == 0) {
+        mscclpp_fabric_progress_all();
+        __atomic_store_n(&rounds, 0, __ATOMIC_RELAXED);
+        for (i = 0; i < 10; ++i) {
+            mscclpp_fabric_progress_all();
+        }
+        CHECK_EQ(__atomic_load_n(&rounds, __ATOMIC_RELAXED), 0);
+    }
+    meet(rank);
+}
+
 static void weigh_on(rank_t *rank)
 {
     cost_t *cost = rank->argument;
@@ -177,7 +210,7 @@ static void weigh_on(rank_t *rank)
         raise_to(&cost->all_endpoints, count_endpoints(team));
         mscclpp_runner_give_stream(&team->runner);
     }
-    meet(rank);
+    rest(rank, team);
     mscclpp_team_destroy(team);
 }
 
@@ -261,6 +294,8 @@ int main(int argc, char **argv)
 {
     unit_begin();
     mscclpp_gpu_twin_set_filter(user_is_host);
+    counting_transport = *mscclpp_transport_find("shm");
+    counting_transport.progress = count_round;
     counting = mscclpp_gpu_twin_ops;
     counting.device_alloc = device_alloc;
     counting.host_alloc = host_alloc;

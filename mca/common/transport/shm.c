@@ -444,6 +444,7 @@ const mscclpp_transport_ops_t mscclpp_transport_shm = {
     .name = "shm",
     .place = MSCCLPP_PLACE_SHARED,
     .within_host = true,
+    .at_once = true,
     .create = shm_create,
     .destroy = shm_destroy,
     .progress = shm_progress,

@@ -92,6 +92,9 @@ typedef struct {
     /* "auto" may pick it between imitated nodes, whose ranks all run on one host. */
     bool within_host;
 
+    /* Operations are carried out at once. So nobody needs progress of this rank while it has nothing to carry out. */
+    bool at_once;
+
     /*
      * It moves bytes by calls of the GPU's driver, on the twin too. Another thread that frees device memory may hold
      * these up until kernels end, which may wait for those bytes.
