@@ -205,6 +205,15 @@ cases_nodes_collectives() {
     run_saying "nodes:native:named merging trees" 'reduce call [0-9]+: nodes_trees, blocks' 120 -n 5 "${forced[@]}" \
         --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_reduce_algorithm nodes_trees "${kinds[@]}" \
         --mca coll_mscclpp_verbose 3 "$bindir/test_stage"
+    # By a rules file, which may be for more ranks than a node can have.
+    cat >"$scratch/between.rules" <<-EOF
+	collective=allgather ranks=5 nodes=5 device=$MSCCLPP_TEST_DEVICE bytes<=1g algorithm=nodes_halving
+	collective=reduce_scatter ranks=512 nodes=64 device=$MSCCLPP_TEST_DEVICE bytes<=1g algorithm=nodes_halving
+	ranks=5 nodes=5 device=$MSCCLPP_TEST_DEVICE bytes<=1g algorithm=nodes_ring
+	EOF
+    run_saying "nodes:native:rules" 'allgather call [0-9]+: nodes_halving, blocks' 120 -n 5 "${forced[@]}" \
+        --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_rules "$scratch/between.rules" "${kinds[@]}" \
+        --mca coll_mscclpp_verbose 3 "$bindir/test_stage"
     # Little room: many turns; and a grid of several blocks.
     nodes=("${forced[@]}" --mca coll_mscclpp_ranks_per_node 2)
     run_saying "nodes:native:small" 'of the other blocking collectives all are served between nodes' 120 -n 3 \

@@ -2,6 +2,7 @@
 #include "mca/common/algo/coll.h"
 #include "device/types/coll_nodes.h"
 #include "mca/common/algo/schedule/cost.h"
+#include "mca/common/algo/select.h"
 #include "test/unit/select_input.h"
 #include "test/unit/unit.h"
 
@@ -334,7 +335,7 @@ static void test_named(void)
 
             protocol.coll_algorithm[coll] = mscclpp_coll_algo_find_any(name);
             CHECK_EQ(protocol.coll_algorithm[coll], algo);
-            CHECK(mscclpp_coll_algo_find(name) == MSCCLPP_COLL_AUTO); /* no name for rules */
+            CHECK(mscclpp_coll_algo_find(name) == MSCCLPP_COLL_AUTO); /* it is not within a node */
             if (algo >= MSCCLPP_COLL_BY_NODES_RING) {
                 const bool possible = MSCCLPP_DEV_COLL_RINGS(pattern)
                                           ? algo != MSCCLPP_COLL_BY_NODES_TREES
@@ -392,6 +393,52 @@ static void test_rounds(void)
     }
 }
 
+/* Between nodes a rule decides, if no parameter does; where it cannot serve a call, what the cost model says. */
+static void test_rules_between(void)
+{
+    mscclpp_select_input_t input = many_nodes(8);
+    mscclpp_coll_choice_t choice;
+    mscclpp_choice_t reduced;
+
+    input.dtype = MSCCLPP_DTYPE_FLOAT32;
+    protocol.algorithm = -1;
+    protocol.coll_rules.count = 3;
+    protocol.coll_rules.rule[0] = (mscclpp_coll_rule_t){8, MSCCLPP_COLL_ALLGATHER, MSCCLPP_COLL_BY_NODES_ROUNDS, 0, 8};
+    protocol.coll_rules.rule[1] =
+        (mscclpp_coll_rule_t){1000, MSCCLPP_COLL_ALLGATHER, MSCCLPP_COLL_BY_NODES_HALVING, 0, 8};
+    protocol.coll_rules.rule[2] = (mscclpp_coll_rule_t){2000, MSCCLPP_COLL_ALLGATHER, MSCCLPP_COLL_BY_NODES_RING, 0, 8};
+    CHECK_EQ(mscclpp_coll_select(&input, MSCCLPP_COLL_ALLGATHER, 8, false, true, &choice), MSCCLPP_OK);
+    CHECK_EQ(choice.algo, MSCCLPP_COLL_BY_NODES_ROUNDS);
+    CHECK_EQ(mscclpp_coll_select(&input, MSCCLPP_COLL_ALLGATHER, 1000, false, true, &choice), MSCCLPP_OK);
+    CHECK_EQ(choice.algo, MSCCLPP_COLL_BY_NODES_HALVING);
+    CHECK_EQ(mscclpp_coll_select(&input, MSCCLPP_COLL_ALLGATHER, 1001, false, true, &choice), MSCCLPP_OK);
+    CHECK_EQ(choice.algo, MSCCLPP_COLL_BY_NODES_RING);
+    protocol.coll_algorithm[MSCCLPP_COLL_ALLGATHER] = MSCCLPP_COLL_BY_NODES;
+    CHECK_EQ(mscclpp_coll_select(&input, MSCCLPP_COLL_ALLGATHER, 1001, false, true, &choice), MSCCLPP_OK);
+    CHECK_EQ(choice.algo, MSCCLPP_COLL_BY_NODES);
+
+    protocol.rules.count = 1;
+    protocol.rules.rule[0] = (mscclpp_rule_t){1 << 20, mscclpp_algo_find("nodes_ring"), 0, 8};
+    input.bytes = 1 << 20;
+    REQUIRE(mscclpp_select_allreduce(&input, &reduced) == MSCCLPP_OK);
+    CHECK_TEXT(reduced.algo->name, "nodes_ring");
+    input.dtype = MSCCLPP_DTYPE_FLOAT16; /* a ring would round it at each node */
+    REQUIRE(mscclpp_select_allreduce(&input, &reduced) == MSCCLPP_OK);
+    CHECK_TEXT(reduced.algo->name, "nodes_split");
+    input.dtype = MSCCLPP_DTYPE_FLOAT32;
+    input.bytes = 8;
+    protocol.rules.rule[0].algorithm = mscclpp_algo_find("nodes_split");
+    REQUIRE(mscclpp_select_allreduce(&input, &reduced) == MSCCLPP_OK);
+    CHECK_TEXT(reduced.algo->name, "nodes_split");
+    protocol.nodes_packets_max = 64; /* a size that a parameter sets stands against rules */
+    REQUIRE(mscclpp_select_allreduce(&input, &reduced) == MSCCLPP_OK);
+    CHECK_TEXT(reduced.algo->name, "nodes_packets");
+    protocol.nodes_packets_max = 0;
+    input.nodes = 4; /* the rule is for another number of nodes */
+    REQUIRE(mscclpp_select_allreduce(&input, &reduced) == MSCCLPP_OK);
+    CHECK_TEXT(reduced.algo->name, "nodes_packets");
+}
+
 int main(void)
 {
     unit_begin();
@@ -402,6 +449,7 @@ int main(void)
     test_nodes();
     test_ring();
     test_halving();
+    test_rules_between();
     test_named();
     test_rounds();
     return unit_end();

@@ -283,13 +283,17 @@ static void test_places(void)
            3, "\"2048\"", "more than the 4096 of a rule");
 }
 
-/* Rules for several nodes, which only plans serve. */
+/* Rules for several nodes name algorithms between nodes, or plans, for any number of ranks. */
 static void test_nodes(void)
 {
     static const char text[] = "ranks=4 device=host bytes<=1024 algorithm=oneshot\n"
                                "ranks=4 device=host bytes<=1024 nodes=2 algorithm=plan:ring\n"
                                "ranks=4 device=host bytes<=1024 in_place=no nodes=4 algorithm=plan:tree\n"
-                               "collective=allgather ranks=4 device=host bytes<=64 nodes=2 algorithm=plan:ring\n";
+                               "collective=allgather ranks=4 device=host bytes<=64 nodes=2 algorithm=plan:ring\n"
+                               "collective=bcast ranks=4 device=host bytes<=64 nodes=4 algorithm=nodes_trees\n"
+                               "ranks=131072 device=host bytes<=64 nodes=16384 algorithm=nodes_doubling\n"
+                               "collective=reduce_scatter ranks=131072 device=host bytes<=64 nodes=2 "
+                               "algorithm=nodes_halving\n";
     mscclpp_rules_t *rules = accept(text);
     const int64_t ring = mscclpp_rule_by_plan("ring"), tree = mscclpp_rule_by_plan("tree");
     const struct {
@@ -303,7 +307,8 @@ static void test_nodes(void)
                  {MSCCLPP_COLL_LAST, false, 4, tree},
                  {MSCCLPP_COLL_LAST, true, 4, -1},
                  {MSCCLPP_COLL_ALLGATHER, true, 1, -1},
-                 {MSCCLPP_COLL_ALLGATHER, true, 2, ring}};
+                 {MSCCLPP_COLL_ALLGATHER, true, 2, ring},
+                 {MSCCLPP_COLL_BCAST, true, 4, MSCCLPP_COLL_BY_NODES_TREES}};
     static mscclpp_protocol_t protocol;
     char read_back[sizeof(text) + 100] = "";
     mscclpp_rule_set_t set;
@@ -336,8 +341,19 @@ static void test_nodes(void)
     CHECK_EQ(mscclpp_rules_find(rules, 4, true)->count, MSCCLPP_RULES_MAX);
     mscclpp_rules_destroy(rules);
 
-    refuse("ranks=4 device=host bytes<=4k nodes=0 algorithm=plan:ring\n", 1, "\"0\"", "from 1 to 64");
-    refuse("ranks=4 device=host bytes<=4k nodes=2 algorithm=oneshot\n", 1, "\"oneshot\"", "plan:NAME");
+    refuse("ranks=4 device=host bytes<=4k nodes=0 algorithm=plan:ring\n", 1, "\"0\"", "from 1 to 16384");
+    refuse("ranks=4 device=host bytes<=4k nodes=8 algorithm=nodes\n", 1, "\"8\"", "at most as many nodes as ranks");
+    refuse("ranks=65 device=host bytes<=4k nodes=1 algorithm=oneshot\n", 1, "\"65\"", "from 2 to 64, or with nodes=");
+    refuse("ranks=131073 device=host bytes<=4k nodes=2 algorithm=nodes\n", 1, "\"131073\"", "to 131072");
+    refuse("ranks=4 device=host bytes<=4k nodes=2 algorithm=oneshot\n", 1, "\"oneshot\"",
+           "nodes|nodes_split|nodes_ring|");
+    refuse("ranks=4 device=host bytes<=4k nodes=2 algorithm=nodes_trees\n", 1, "\"nodes_trees\"", "plan:NAME");
+    refuse("collective=bcast ranks=4 device=host bytes<=4k nodes=2 algorithm=nodes_halving\n", 1, "\"nodes_halving\"",
+           "nodes|nodes_packets|nodes_rounds|nodes_trees|plan:NAME");
+    refuse("collective=scan ranks=4 device=host bytes<=4k nodes=2 algorithm=packets\n", 1, "\"packets\"",
+           "nodes|nodes_packets|nodes_rounds|plan:NAME");
+    refuse("collective=bcast ranks=4 device=host bytes<=4k algorithm=nodes_trees\n", 1, "\"nodes_trees\"",
+           "packets|zerocopy|engines|scratch|plan:NAME");
     refuse("ranks=4 device=host bytes<=4k nodes=2 algorithm=plan:ring\n"
            "ranks=4 device=host bytes<=2k nodes=2 algorithm=plan:tree\n",
            2, "\"2048\"", "more than the 4096");
@@ -484,8 +500,8 @@ static void test_replaced(void)
                               .rule = {{10, MSCCLPP_COLL_BY_PACKETS, 0, 0}, {20, MSCCLPP_COLL_BY_SCRATCH, 0, 0}}};
 
     REQUIRE(rules != NULL);
-    all = mscclpp_rules_find_coll(rules, 4, true);
     CHECK(mscclpp_rules_replace_coll(rules, MSCCLPP_COLL_BCAST, 4, true, &set));
+    all = mscclpp_rules_find_coll(rules, 4, true);
     CHECK(mscclpp_rules_replace_coll(rules, MSCCLPP_COLL_SCAN, 4, true, &set));
     set.count = 1;
     set.rule[0].bytes = 5;

@@ -97,7 +97,7 @@ typedef enum {
     MSCCLPP_COLL_BY_ENGINES,  /* copy engines on mapped user buffers, and no kernel */
     MSCCLPP_COLL_BY_SCRATCH,  /* tiles through the scratch, for buffers that cannot be mapped */
     MSCCLPP_COLL_BY_LAST,
-    /* Algorithms between nodes. Parameters may ask for them, but no rule does. */
+    /* Algorithms between nodes, which rules for several nodes name. */
     MSCCLPP_COLL_BY_NODES = MSCCLPP_COLL_BY_LAST, /* tiles */
     MSCCLPP_COLL_BY_NODES_PACKETS,                /* packets, from each node to all others at once */
     MSCCLPP_COLL_BY_NODES_ROUNDS,                 /* packets, in rounds (device/lib/nodes_rounds.h) */
@@ -107,18 +107,18 @@ typedef enum {
     MSCCLPP_COLL_BY_END
 } mscclpp_coll_algo_t;
 
-/* Returns the algorithm's name, as parameters (<name>_algorithm) have it, and rules for algorithms within a node. */
+/* Returns the algorithm's name, as parameters (<name>_algorithm) and rules have it. */
 const char *mscclpp_coll_algo_name(mscclpp_coll_algo_t algo);
 
 /*
- * Returns the algorithm within a node that a rule or a parameter names. For "stage", returns MSCCLPP_COLL_STAGE; for
- * any other text, MSCCLPP_COLL_AUTO.
+ * Returns the algorithm within a node that has this name. For "stage", returns MSCCLPP_COLL_STAGE; for any other text,
+ * MSCCLPP_COLL_AUTO.
  */
 #define MSCCLPP_COLL_AUTO (-1)
 #define MSCCLPP_COLL_STAGE (-2)
 int mscclpp_coll_algo_find(const char *name);
 
-/* Like mscclpp_coll_algo_find, and also finds algorithms between nodes, which parameters may name and rules may not. */
+/* Like mscclpp_coll_algo_find, and also finds algorithms between nodes. */
 int mscclpp_coll_algo_find_any(const char *name);
 
 /* The largest radix of rounds between nodes that is tried. Larger ones save few rounds, and send many messages. */

@@ -10,6 +10,8 @@
 #include "mca/common/algo/algo.h"
 #include "mca/common/algo/coll.h"
 #include "mca/common/algo/rule_figures.h"
+#include "mca/common/algo/rule_names.h"
+#include "mca/common/algo/rule_sets.h"
 #include "mca/common/base/config.h"
 #include "mca/common/base/file.h"
 #include "mca/common/base/log.h"
@@ -20,18 +22,16 @@
 /* The largest size that a rule may give, in bytes. */
 #define BYTES_MAX ((uint64_t)1 << 40)
 
-/* The most names of plans in a file. */
-#define PLANS_MAX 256
+/*
+ * The most ranks and nodes that a rule may be for. More ranks than a node can have need nodes=. Their number is that of
+ * MSCCLPP_DEV_MAX_RANKS.
+ */
+#define RANKS_MAX 131072
+#define NODES_MAX 16384
+#define RANKS_ALLOWED "a whole number from 2 to 64, or with nodes=2 or more to 131072"
+_Static_assert(MSCCLPP_DEV_MAX_RANKS == 64, "the text above says how many ranks a node can have");
 
 #define PLAN_PREFIX "plan:"
-#define PLAN_NAME_MAX 128
-
-struct mscclpp_rules {
-    char plan[PLANS_MAX][PLAN_NAME_MAX];                  /* the names of plans in rules; an empty name ends the list */
-    mscclpp_rule_set_t set[2][MSCCLPP_DEV_MAX_RANKS + 1]; /* [1 for the twin, 0 for CUDA][number of ranks] */
-    mscclpp_coll_rule_set_t coll_set[2][MSCCLPP_DEV_MAX_RANKS + 1];
-    mscclpp_rule_figures_t figures[MSCCLPP_RULE_TRANSPORTS];
-};
 
 /* Where the line that is being read comes from, for messages. */
 typedef struct {
@@ -65,21 +65,6 @@ typedef struct {
     mscclpp_rule_t rule;
 } line_t;
 
-mscclpp_rules_t *mscclpp_rules_create(void)
-{
-    mscclpp_rules_t *rules = calloc(1, sizeof(*rules));
-
-    if (rules == NULL) {
-        mscclpp_error("no memory for rules");
-    }
-    return rules;
-}
-
-void mscclpp_rules_destroy(mscclpp_rules_t *rules)
-{
-    free(rules);
-}
-
 /*
  * Logs that a value is not allowed. A character that cannot be printed is shown as "?". Always returns false, as do all
  * functions below that parse or add something which is not allowed.
@@ -104,36 +89,6 @@ static bool refuse_line(const source_t *source, const char *fault, const char *a
     return false;
 }
 
-/* True if a rule may name the algorithm. Such rules are for ranks on one node. */
-static bool is_choosable(const mscclpp_algo_t *algo)
-{
-    return !algo->spans_nodes;
-}
-
-int64_t mscclpp_rule_by_plan(const char *name)
-{
-    uint64_t digest = UINT64_C(0xcbf29ce484222325); /* this and the factor below are those of FNV-1a for 64 bits */
-
-    for (; '\0' != *name; ++name) {
-        digest = (digest ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
-    }
-    return MSCCLPP_RULE_PLANS | (int64_t)((digest ^ digest >> 2) & (uint64_t)(MSCCLPP_RULE_PLANS - 1));
-}
-
-bool mscclpp_rules_name_plan(mscclpp_rules_t *rules, const char *name)
-{
-    int i;
-
-    /* Ends at the name, if it is known, or at the first free place. */
-    for (i = 0; i < PLANS_MAX && '\0' != rules->plan[i][0] && 0 != strcmp(rules->plan[i], name); ++i) {
-    }
-    if ('\0' == *name || strlen(name) >= PLAN_NAME_MAX || i == PLANS_MAX) {
-        return false;
-    }
-    (void)snprintf(rules->plan[i], sizeof(rules->plan[i]), "%s", name);
-    return true;
-}
-
 /*
  * Parses an algorithm of the form "plan:NAME". Returns false if the text has another form. Otherwise returns true, and
  * sets *accepted_p to false, logged, if the name is too long or there are too many names.
@@ -146,7 +101,7 @@ static bool parse_plan(const source_t *source, const char *text, mscclpp_rules_t
     if (0 != strncmp(text, PLAN_PREFIX, strlen(PLAN_PREFIX))) {
         return false;
     }
-    *accepted_p = '\0' != *name && strlen(name) < PLAN_NAME_MAX;
+    *accepted_p = '\0' != *name && strlen(name) < MSCCLPP_RULE_PLAN_NAME_MAX;
     if (!*accepted_p) {
         (void)refuse(source, "algorithm", text, "plan: and a plan's name of 1 to 127 characters");
         return true;
@@ -165,50 +120,12 @@ static const char *plan_name(const mscclpp_rules_t *rules, int64_t algorithm)
 {
     int i;
 
-    for (i = 0; i < PLANS_MAX && '\0' != rules->plan[i][0]; ++i) {
+    for (i = 0; i < MSCCLPP_RULE_PLANS_MAX && '\0' != rules->plan[i][0]; ++i) {
         if (mscclpp_rule_by_plan(rules->plan[i]) == algorithm) {
             return rules->plan[i];
         }
     }
     return "?";
-}
-
-/* Parses the algorithm of an all-reduce rule into rule->algorithm. False, which is logged: no rule may name it. */
-static bool parse_algorithm(const source_t *source, const char *text, mscclpp_rule_t *rule)
-{
-    char allowed[256] = "";
-    int i;
-
-    rule->algorithm = mscclpp_algo_find(text);
-    if (rule->algorithm >= 0 && is_choosable(mscclpp_algos[rule->algorithm])) {
-        return true;
-    }
-    for (i = 0; i < mscclpp_algo_count; ++i) {
-        if (is_choosable(mscclpp_algos[i])) {
-            size_t length = strlen(allowed);
-            (void)snprintf(allowed + length, sizeof(allowed) - length, "%s%s", 0 == length ? "one of " : "|",
-                           mscclpp_algos[i]->name);
-        }
-    }
-    (void)strncat(allowed, "|plan:NAME", sizeof(allowed) - strlen(allowed) - 1);
-    return refuse(source, "algorithm", text, allowed);
-}
-
-/*
- * Parses the algorithm of another collective's rule. False, which is logged, if it is not one of this collective's:
- * copy engines cannot reduce, so only collectives that move data have them.
- */
-static bool parse_coll_algorithm(const source_t *source, const char *text, mscclpp_coll_t coll, mscclpp_rule_t *rule)
-{
-    const bool moves = !MSCCLPP_DEV_COMBINES(mscclpp_coll_pattern(coll));
-
-    rule->algorithm = mscclpp_coll_algo_find(text);
-    if (rule->algorithm >= 0 && (moves || rule->algorithm != MSCCLPP_COLL_BY_ENGINES)) {
-        return true;
-    }
-    return refuse(source, "algorithm", text,
-                  moves ? "one of packets|zerocopy|engines|scratch|plan:NAME"
-                        : "one of packets|zerocopy|scratch|plan:NAME");
 }
 
 /* Parses the name of a collective; *coll_p is MSCCLPP_COLL_LAST for all-reduce. False, which is logged: not a name. */
@@ -237,9 +154,8 @@ static bool parse_value(const source_t *source, rule_key_t key, const char *text
 
     switch (key) {
     case KEY_RANKS:
-        if (!mscclpp_config_parse_int(text, &nranks) || nranks < 2 || nranks > MSCCLPP_DEV_MAX_RANKS) {
-            (void)snprintf(allowed, sizeof(allowed), "a whole number from 2 to %d", MSCCLPP_DEV_MAX_RANKS);
-            return refuse(source, "ranks", text, allowed);
+        if (!mscclpp_config_parse_int(text, &nranks) || nranks < 2 || nranks > RANKS_MAX) {
+            return refuse(source, "ranks", text, RANKS_ALLOWED);
         }
         line->nranks = (uint32_t)nranks;
         return true;
@@ -259,8 +175,8 @@ static bool parse_value(const source_t *source, rule_key_t key, const char *text
         return MSCCLPP_RULE_IN_PLACE == line->rule.place || 0 == strcmp(text, "no") ||
                refuse(source, "in_place", text, "one of yes|no");
     case KEY_NODES:
-        if (!mscclpp_config_parse_int(text, &nodes) || nodes < 1 || nodes > MSCCLPP_DEV_MAX_RANKS) {
-            (void)snprintf(allowed, sizeof(allowed), "a whole number from 1 to %d", MSCCLPP_DEV_MAX_RANKS);
+        if (!mscclpp_config_parse_int(text, &nodes) || nodes < 1 || nodes > NODES_MAX) {
+            (void)snprintf(allowed, sizeof(allowed), "a whole number from 1 to %d", NODES_MAX);
             return refuse(source, "nodes", text, allowed);
         }
         line->rule.nodes = nodes > 1 ? (uint64_t)nodes : 0;
@@ -308,11 +224,12 @@ static bool takes_all_calls_of(uint64_t bytes, uint64_t place, uint64_t nodes, c
 /* Adds a rule of the other collectives. Refuses it if one earlier rule takes all its calls, or if there is no room. */
 static bool add_coll(const source_t *source, const line_t *line, mscclpp_rules_t *rules)
 {
-    mscclpp_coll_rule_set_t *set = &rules->coll_set[line->on_twin][line->nranks];
+    mscclpp_rule_sets_t *sets = mscclpp_rules_have_sets(rules, line->nranks, line->on_twin);
+    mscclpp_coll_rule_set_t *set = sets != NULL ? &sets->colls : NULL;
     char value[48], allowed[64];
     uint64_t i;
 
-    for (i = 0; i < set->count; ++i) {
+    for (i = 0; set != NULL && i < set->count; ++i) {
         if (set->rule[i].coll == (int64_t)line->coll &&
             takes_all_calls_of(set->rule[i].bytes, set->rule[i].place, set->rule[i].nodes, &line->rule)) {
             (void)snprintf(value, sizeof(value), "%" PRIu64, line->rule.bytes);
@@ -320,6 +237,9 @@ static bool add_coll(const source_t *source, const line_t *line, mscclpp_rules_t
                            set->rule[i].bytes);
             return refuse(source, "bytes", value, allowed);
         }
+    }
+    if (set == NULL) {
+        return false;
     }
     if (MSCCLPP_COLL_RULES_MAX == set->count) {
         (void)snprintf(value, sizeof(value), "one more rule for ranks=%u device=%s", line->nranks,
@@ -338,17 +258,21 @@ static bool add_coll(const source_t *source, const line_t *line, mscclpp_rules_t
 /* Does the same for a rule of all-reduce. */
 static bool add_allreduce(const source_t *source, const line_t *line, mscclpp_rules_t *rules)
 {
-    mscclpp_rule_set_t *set = &rules->set[line->on_twin][line->nranks];
+    mscclpp_rule_sets_t *sets = mscclpp_rules_have_sets(rules, line->nranks, line->on_twin);
+    mscclpp_rule_set_t *set = sets != NULL ? &sets->allreduce : NULL;
     char value[48], allowed[64];
     uint64_t i;
 
-    for (i = set->count; i > 0; --i) {
+    for (i = set == NULL ? 0 : set->count; i > 0; --i) {
         if (takes_all_calls_of(set->rule[i - 1].bytes, set->rule[i - 1].place, set->rule[i - 1].nodes, &line->rule)) {
             (void)snprintf(value, sizeof(value), "%" PRIu64, line->rule.bytes);
             (void)snprintf(allowed, sizeof(allowed), "more than the %" PRIu64 " of %s before it",
                            set->rule[i - 1].bytes, i == set->count ? "the rule" : "a rule");
             return refuse(source, "bytes", value, allowed);
         }
+    }
+    if (set == NULL) {
+        return false;
     }
     if (MSCCLPP_RULES_MAX == set->count) {
         (void)snprintf(value, sizeof(value), "one more rule for ranks=%u device=%s", line->nranks,
@@ -386,7 +310,7 @@ static bool parse_line(const source_t *source, char *text, mscclpp_rules_t *rule
 {
     line_t line;
     char *remaining = NULL, *word;
-    char fault[32];
+    char fault[32], allowed[256];
     bool has_words = false, is_accepted = true;
     int key;
 
@@ -415,18 +339,24 @@ static bool parse_line(const source_t *source, char *text, mscclpp_rules_t *rule
         return refuse_line(source, "in_place= is of a collective with a root, where it may differ between ranks",
                            "it with other collectives");
     }
+    if (line.nranks > (line.rule.nodes != 0 ? RANKS_MAX : MSCCLPP_DEV_MAX_RANKS)) {
+        (void)snprintf(fault, sizeof(fault), "%u", line.nranks);
+        return refuse(source, "ranks", fault, RANKS_ALLOWED);
+    }
+    if (line.rule.nodes > line.nranks) {
+        (void)snprintf(fault, sizeof(fault), "%" PRIu64, line.rule.nodes);
+        return refuse(source, "nodes", fault, "at most as many nodes as ranks");
+    }
     /* Which algorithms are allowed depends on the other words, so this comes last. Plans are for any of these. */
     if (parse_plan(source, line.algorithm, rules, &line.rule, &is_accepted)) {
         return is_accepted &&
                (line.coll != MSCCLPP_COLL_LAST ? add_coll(source, &line, rules) : add_allreduce(source, &line, rules));
     }
-    if (line.rule.nodes != 0) {
-        return refuse(source, "algorithm", line.algorithm, "plan:NAME with nodes=2 or more");
+    if (!mscclpp_rule_find_name(line.coll, line.rule.nodes != 0, line.algorithm, &line.rule.algorithm, allowed,
+                                sizeof(allowed))) {
+        return refuse(source, "algorithm", line.algorithm, allowed);
     }
-    if (line.coll != MSCCLPP_COLL_LAST) {
-        return parse_coll_algorithm(source, line.algorithm, line.coll, &line.rule) && add_coll(source, &line, rules);
-    }
-    return parse_algorithm(source, line.algorithm, &line.rule) && add_allreduce(source, &line, rules);
+    return line.coll != MSCCLPP_COLL_LAST ? add_coll(source, &line, rules) : add_allreduce(source, &line, rules);
 }
 
 /* Parses the lines of a file. False if one has a fault, which is logged; later lines are not read then. */
@@ -481,119 +411,44 @@ mscclpp_status_t mscclpp_rules_read(const char *path, mscclpp_rules_t **rules_p)
     return MSCCLPP_OK;
 }
 
-const mscclpp_rule_set_t *mscclpp_rules_find(const mscclpp_rules_t *rules, uint32_t nranks, bool on_twin)
+/* Writes the keys in_place= and nodes= of a rule, if it has them, and its algorithm. */
+static void write_rest(const mscclpp_rules_t *rules, mscclpp_coll_t coll, const mscclpp_rule_t *rule, FILE *file)
 {
-    static const mscclpp_rule_set_t empty;
+    const bool is_plan = rule->algorithm >= MSCCLPP_RULE_PLANS;
 
-    return rules == NULL || nranks > MSCCLPP_DEV_MAX_RANKS ? &empty : &rules->set[on_twin][nranks];
-}
-
-const mscclpp_coll_rule_set_t *mscclpp_rules_find_coll(const mscclpp_rules_t *rules, uint32_t nranks, bool on_twin)
-{
-    static const mscclpp_coll_rule_set_t empty;
-
-    return rules == NULL || nranks > MSCCLPP_DEV_MAX_RANKS ? &empty : &rules->coll_set[on_twin][nranks];
-}
-
-const mscclpp_rule_figures_t *mscclpp_rules_find_figures(const mscclpp_rules_t *rules)
-{
-    static const mscclpp_rule_figures_t none[MSCCLPP_RULE_TRANSPORTS];
-
-    return rules == NULL ? none : rules->figures;
-}
-
-void mscclpp_rules_replace_figures(mscclpp_rules_t *rules, int transport, const mscclpp_rule_figures_t *figures)
-{
-    rules->figures[transport] = *figures;
-}
-
-bool mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, bool on_twin, const mscclpp_rule_set_t *set)
-{
-    mscclpp_rule_set_t merged = *set;
-    const mscclpp_rule_set_t *old = &rules->set[on_twin][nranks];
-    uint64_t i;
-
-    /* A call takes only rules for its own number of nodes, so those for several may follow the others. */
-    for (i = 0; i < old->count; ++i) {
-        if (old->rule[i].nodes != 0) {
-            if (MSCCLPP_RULES_MAX == merged.count) {
-                return false;
-            }
-            merged.rule[merged.count++] = old->rule[i];
-        }
+    if (MSCCLPP_RULE_ANY_PLACE != rule->place) {
+        (void)fprintf(file, "in_place=%s ", MSCCLPP_RULE_IN_PLACE == rule->place ? "yes" : "no");
     }
-    rules->set[on_twin][nranks] = merged;
-    return true;
-}
-
-bool mscclpp_rules_replace_coll(mscclpp_rules_t *rules, mscclpp_coll_t coll, uint32_t nranks, bool on_twin,
-                                const mscclpp_rule_set_t *set)
-{
-    mscclpp_coll_rule_set_t *old = &rules->coll_set[on_twin][nranks], kept = {0};
-    uint64_t i;
-
-    for (i = 0; i < old->count; ++i) {
-        if (old->rule[i].coll != (int64_t)coll || old->rule[i].nodes != 0) {
-            kept.rule[kept.count++] = old->rule[i];
-        }
+    if (rule->nodes != 0) {
+        (void)fprintf(file, "nodes=%" PRIu64 " ", rule->nodes);
     }
-    if (set->count > MSCCLPP_COLL_RULES_MAX - kept.count) {
-        return false;
-    }
-    for (i = 0; i < set->count; ++i) {
-        kept.rule[kept.count++] = (mscclpp_coll_rule_t){.bytes = set->rule[i].bytes,
-                                                        .coll = (int64_t)coll,
-                                                        .algorithm = set->rule[i].algorithm,
-                                                        .place = set->rule[i].place};
-    }
-    *old = kept;
-    return true;
-}
-
-/* Writes the keys in_place= and nodes= of a rule, if it has them. */
-static void write_optional_keys(uint64_t place, uint64_t nodes, FILE *file)
-{
-    if (MSCCLPP_RULE_ANY_PLACE != place) {
-        (void)fprintf(file, "in_place=%s ", MSCCLPP_RULE_IN_PLACE == place ? "yes" : "no");
-    }
-    if (nodes != 0) {
-        (void)fprintf(file, "nodes=%" PRIu64 " ", nodes);
-    }
+    (void)fprintf(file, "algorithm=%s%s\n", is_plan ? PLAN_PREFIX : "",
+                  is_plan ? plan_name(rules, rule->algorithm) : mscclpp_rule_name(coll, rule->algorithm));
 }
 
 void mscclpp_rules_write(const mscclpp_rules_t *rules, FILE *file)
 {
-    uint32_t nranks;
+    const mscclpp_rule_sets_t *sets;
     uint64_t i;
-    int on_twin;
 
     mscclpp_figures_write(rules->figures, file);
-    for (on_twin = 0; on_twin < 2; ++on_twin) {
-        for (nranks = 2; nranks <= MSCCLPP_DEV_MAX_RANKS; ++nranks) {
-            const mscclpp_rule_set_t *set = &rules->set[on_twin][nranks];
-            const mscclpp_coll_rule_set_t *colls = &rules->coll_set[on_twin][nranks];
+    for (sets = rules->first; sets != NULL; sets = sets->next) {
+        for (i = 0; i < sets->allreduce.count; ++i) {
+            const mscclpp_rule_t *rule = &sets->allreduce.rule[i];
 
-            for (i = 0; i < set->count; ++i) {
-                const bool is_plan = set->rule[i].algorithm >= MSCCLPP_RULE_PLANS;
+            (void)fprintf(file, "ranks=%u device=%s bytes<=%" PRIu64 " ", sets->nranks, sets->on_twin ? "host" : "cuda",
+                          rule->bytes);
+            write_rest(rules, MSCCLPP_COLL_LAST, rule, file);
+        }
+        for (i = 0; i < sets->colls.count; ++i) {
+            const mscclpp_coll_rule_t *of_coll = &sets->colls.rule[i];
+            const mscclpp_coll_t coll = (mscclpp_coll_t)of_coll->coll;
+            const mscclpp_rule_t rule = {
+                .algorithm = of_coll->algorithm, .place = of_coll->place, .nodes = of_coll->nodes};
 
-                (void)fprintf(file, "ranks=%u device=%s bytes<=%" PRIu64 " ", nranks, on_twin ? "host" : "cuda",
-                              set->rule[i].bytes);
-                write_optional_keys(set->rule[i].place, set->rule[i].nodes, file);
-                (void)fprintf(file, "algorithm=%s%s\n", is_plan ? PLAN_PREFIX : "",
-                              is_plan ? plan_name(rules, set->rule[i].algorithm)
-                                      : mscclpp_algos[set->rule[i].algorithm]->name);
-            }
-            for (i = 0; i < colls->count; ++i) {
-                const bool is_plan = colls->rule[i].algorithm >= MSCCLPP_RULE_PLANS;
-
-                (void)fprintf(file, "collective=%s ranks=%u device=%s bytes<=%" PRIu64 " ",
-                              mscclpp_coll_name((mscclpp_coll_t)colls->rule[i].coll), nranks, on_twin ? "host" : "cuda",
-                              colls->rule[i].bytes);
-                write_optional_keys(colls->rule[i].place, colls->rule[i].nodes, file);
-                (void)fprintf(file, "algorithm=%s%s\n", is_plan ? PLAN_PREFIX : "",
-                              is_plan ? plan_name(rules, colls->rule[i].algorithm)
-                                      : mscclpp_coll_algo_name((mscclpp_coll_algo_t)colls->rule[i].algorithm));
-            }
+            (void)fprintf(file, "collective=%s ranks=%u device=%s bytes<=%" PRIu64 " ", mscclpp_coll_name(coll),
+                          sets->nranks, sets->on_twin ? "host" : "cuda", of_coll->bytes);
+            write_rest(rules, coll, &rule, file);
         }
     }
 }

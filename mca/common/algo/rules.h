@@ -7,6 +7,7 @@
  *     collective=allgather ranks=4 device=cuda bytes<=1m algorithm=plan:my_ring
  *     ranks=4 device=cuda bytes<=1m in_place=yes algorithm=plan:my_two_steps
  *     ranks=16 nodes=2 device=cuda bytes<=64k algorithm=plan:my_hierarchy
+ *     ranks=512 nodes=64 device=cuda bytes<=1m algorithm=nodes_halving
  *
  * A rule without a collective is for all-reduce. Its `bytes` limit the message. For other collectives they limit the
  * largest block: what a rank has for one other rank, or the whole message of a broadcast, a reduction or a scan.
@@ -14,7 +15,8 @@
  * The rules of one collective, number of ranks and kind of device are tried in order. The first one that fits the call
  * is used. A rule fits if its size is at least the message's, if it is for as many nodes, and if it is for calls in
  * place or not, as this one is. If no rule fits, the built-in thresholds decide. A rule that could never be used,
- * because earlier ones take all its calls, is an error. Rules for several nodes can only name plans.
+ * because earlier ones take all its calls, is an error. Rules for several nodes name the algorithms between nodes, or
+ * plans.
  *
  *     transport=ucx latency=2.8 overhead=0.4 gap=0.1 bandwidth=23.5
  *
@@ -75,13 +77,15 @@ int64_t mscclpp_rule_by_plan(const char *name);
 
 /*
  * Replaces the all-reduce rules for `nranks` ranks of one node, which must be 2 to MSCCLPP_DEV_MAX_RANKS. The sizes of
- * `set` must ascend. Rules for several nodes stay. Returns false, and changes nothing, if both together are too many.
+ * `set` must ascend. Rules for several nodes stay. Returns false, and changes nothing, if both together are too many,
+ * or if there is no memory.
  */
 bool mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, bool on_twin, const mscclpp_rule_set_t *set);
 
 /*
  * Replaces the rules of another collective for `nranks` ranks of one node, whose sizes are those of the largest block.
- * Rules for several nodes stay. Returns false, and changes nothing, if there is no room beside the rules of the others.
+ * Rules for several nodes stay. Returns false, and changes nothing, if there is no room beside the rules of the others,
+ * or no memory.
  */
 bool mscclpp_rules_replace_coll(mscclpp_rules_t *rules, mscclpp_coll_t coll, uint32_t nranks, bool on_twin,
                                 const mscclpp_rule_set_t *set);

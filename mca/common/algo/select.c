@@ -44,6 +44,23 @@ mscclpp_status_t mscclpp_select_shape(const mscclpp_select_input_t *input, const
 }
 
 /*
+ * Returns the algorithm between nodes that the rules file names for this call, or NULL. The rules do not count if the
+ * user sets one of the sizes between nodes by a parameter, as in find_by_rules.
+ */
+static const mscclpp_algo_t *find_spanning_by_rules(const mscclpp_select_input_t *input)
+{
+    const mscclpp_protocol_t *protocol = input->protocol;
+    int64_t algorithm;
+
+    if (protocol->nodes_packets_max != 0 || protocol->nodes_split_min != 0 || protocol->nodes_ring_min != 0 ||
+        !mscclpp_rule_match(protocol, MSCCLPP_COLL_LAST, input->bytes, input->in_place, input->nodes, &algorithm) ||
+        algorithm >= MSCCLPP_RULE_PLANS) {
+        return NULL;
+    }
+    return mscclpp_algos[algorithm];
+}
+
+/*
  * Chooses an algorithm between nodes. A user who forces an algorithm cannot know which communicators span nodes, so the
  * forced algorithm is used here only if it spans nodes. If the choice cannot serve the call, `fallback` does: some
  * transports carry no packets, and some patterns do not serve 16-bit floats.
@@ -51,10 +68,12 @@ mscclpp_status_t mscclpp_select_shape(const mscclpp_select_input_t *input, const
 static mscclpp_status_t select_spanning(const mscclpp_select_input_t *input, mscclpp_choice_t *choice_p)
 {
     const mscclpp_protocol_t *protocol = input->protocol;
-    const mscclpp_algo_t *algo = &mscclpp_algo_allreduce_nodes;
+    const mscclpp_algo_t *ruled = find_spanning_by_rules(input), *algo = &mscclpp_algo_allreduce_nodes;
 
     if (protocol->algorithm >= 0 && mscclpp_algos[protocol->algorithm]->spans_nodes) {
         algo = mscclpp_algos[protocol->algorithm];
+    } else if (ruled != NULL) {
+        algo = ruled;
     } else if (mscclpp_worth_packets(input)) {
         algo = mscclpp_worth_doubling(input) ? &mscclpp_algo_allreduce_nodes_doubling
                                              : &mscclpp_algo_allreduce_nodes_packets;

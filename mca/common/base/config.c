@@ -64,8 +64,8 @@ const mscclpp_param_t mscclpp_params[] = {
 #undef CONFIG_COLL
         CONFIG_STRING(
             rules, "", 3, NULL,
-            "File of rules, as mscclpp_tune writes it, that choose the algorithm for ranks on one node, and plans on "
-            "any number of nodes. It takes "
+            "File of rules, as mscclpp_tune writes it, that choose the algorithm or a plan, on one node or several. It "
+            "takes "
             "precedence over the built-in table; the parameters for algorithms and sizes take precedence over it. A "
             "file with an error is refused as a whole. All ranks use rank 0's file."),
     CONFIG_STRING(plans, "", 3, NULL,

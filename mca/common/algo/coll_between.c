@@ -1,0 +1,331 @@
+#include "mca/common/algo/coll_between.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "device/lib/nodes_rounds.h"
+#include "device/lib/nodes_trees.h"
+#include "device/types/coll_nodes.h"
+#include "mca/common/algo/allreduce/between.h"
+
+#define KIB ((uint64_t)1024)
+
+/*
+ * Between nodes, a grid has one block for this many bytes of a rank's block of data. With smaller parts, the proxies'
+ * work in each turn, some microseconds, would dominate.
+ */
+#define NODES_BLOCK_MIN (64 * KIB)
+
+/*
+ * Between nodes, the most bytes of data that a rank sends to another node as packets. Packets are twice as long as
+ * their data, so larger messages go without them.
+ */
+#define NODES_PACKETS_MAX (8 * KIB)
+
+/* Returns the number of units that hold `bytes` bytes. */
+static uint64_t units_of(uint64_t bytes)
+{
+    return (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
+}
+
+/*
+ * Fills in the choice for tiles between nodes. False if even one thread block has no room for a tile, so whether tiles
+ * fit does not depend on the message size.
+ *
+ * Two things limit a tile: what an owner can put to another node at once (`put_tile`), and a row of the scratch
+ * (`row_pitch`, whose first unit is not for data). The number of thread blocks is halved until a row has room.
+ */
+static bool shape_nodes_tiles(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
+                              mscclpp_coll_choice_t *choice)
+{
+    const mscclpp_dev_pattern_t pattern = mscclpp_coll_pattern(coll);
+    const uint64_t data_blocks = MSCCLPP_DEV_COLL_NODES_BLOCKS(pattern, input->max_node_ranks, input->shards);
+    const uint64_t rows =
+        MSCCLPP_DEV_COLL_NODES_ROWS(pattern, input->all_ranks, input->nodes, input->max_node_ranks, input->shards);
+    const uint64_t put_bytes = MSCCLPP_DEV_COLL_NODES_ROOM(pattern, input->nodes, input->slot_size);
+    const uint64_t header_bytes = MSCCLPP_DEV_COLL_NODES_HEAD(data_blocks);
+    const uint64_t put_tile =
+        put_bytes > header_bytes ? (put_bytes - header_bytes) / data_blocks / MSCCLPP_DEV_UNIT * MSCCLPP_DEV_UNIT : 0;
+    const uint32_t max_blocks = MSCCLPP_DEV_NODES_BLOCKS_OF(input->nodes);
+    uint64_t wanted_blocks = input->on_twin ? max_blocks : block_bytes / NODES_BLOCK_MIN;
+    uint64_t row_pitch;
+    mscclpp_choice_t grid;
+
+    wanted_blocks = wanted_blocks == 0 ? 1 : wanted_blocks > max_blocks ? max_blocks : wanted_blocks;
+    if (!mscclpp_algo_grid(input, units_of(block_bytes), (uint32_t)wanted_blocks, 0, false, &grid)) {
+        return false;
+    }
+    grid.nblocks = grid.nblocks > wanted_blocks ? (uint32_t)wanted_blocks : grid.nblocks;
+    while ((row_pitch = MSCCLPP_DEV_COLL_NODES_PITCH(input->layout->bulk_size, grid.nblocks, rows)) <=
+               MSCCLPP_DEV_UNIT &&
+           grid.nblocks > 1) {
+        grid.nblocks /= 2;
+    }
+    choice->algo = MSCCLPP_COLL_BY_NODES;
+    choice->exchange = MSCCLPP_DEV_NODES_DIRECT;
+    choice->kernel = MSCCLPP_KERNEL_COLL_NODES;
+    choice->nblocks = grid.nblocks;
+    choice->nthreads = grid.nthreads;
+    choice->epochs = 0;
+    choice->radix = 0;
+    choice->tile = row_pitch <= MSCCLPP_DEV_UNIT             ? 0
+                   : row_pitch - MSCCLPP_DEV_UNIT < put_tile ? row_pitch - MSCCLPP_DEV_UNIT
+                                                             : put_tile;
+    return choice->tile != 0;
+}
+
+/* Returns the seconds that a schedule takes by the cost model, or HUGE_VAL if there is no such schedule. */
+static double estimate_cost(const mscclpp_select_input_t *input, mscclpp_schedule_kind_t kind, int pattern,
+                            uint64_t block_bytes, uint32_t radix)
+{
+    const mscclpp_cost_figures_t figures = mscclpp_between_figures(input);
+    mscclpp_schedule_t schedule;
+
+    if (!mscclpp_schedule_init(&schedule, kind, pattern, input->nodes, 0, 0, radix)) {
+        return HUGE_VAL;
+    }
+    return mscclpp_cost_estimate(&figures, &schedule, input->shards, block_bytes);
+}
+
+/* An algorithm with tiles: how these go between nodes, and the schedule that the cost model takes for it. */
+typedef struct {
+    mscclpp_coll_algo_t algo;
+    mscclpp_dev_nodes_pattern_t exchange;
+    mscclpp_schedule_kind_t kind;
+} tiles_t;
+
+/* The first one serves every call. The others are preferred in this order where the cost model gives them equal times.
+ */
+static const tiles_t tile_algos[] = {
+    {MSCCLPP_COLL_BY_NODES, MSCCLPP_DEV_NODES_DIRECT, MSCCLPP_SCHEDULE_DIRECT},
+    {MSCCLPP_COLL_BY_NODES_RING, MSCCLPP_DEV_NODES_RING, MSCCLPP_SCHEDULE_RING},
+    {MSCCLPP_COLL_BY_NODES_HALVING, MSCCLPP_DEV_NODES_HALVING, MSCCLPP_SCHEDULE_HALVING},
+    {MSCCLPP_COLL_BY_NODES_TREES, MSCCLPP_DEV_NODES_TREES, MSCCLPP_SCHEDULE_TREES},
+};
+#define TILE_ALGOS (sizeof(tile_algos) / sizeof(tile_algos[0]))
+
+/* Returns the seconds that tiles take by the cost model. */
+static double estimate_tiles(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
+                             const tiles_t *tiles)
+{
+    return estimate_cost(input, tiles->kind, mscclpp_coll_pattern(coll), block_bytes, 0);
+}
+
+/* True for 16-bit floats that nodes combine: they would be rounded at each node on the way of a partial result. */
+static bool would_round(const mscclpp_select_input_t *input, mscclpp_coll_t coll)
+{
+    return (input->dtype == MSCCLPP_DTYPE_FLOAT16 || input->dtype == MSCCLPP_DTYPE_BFLOAT16) &&
+           MSCCLPP_DEV_COLL_MERGES(mscclpp_coll_pattern(coll));
+}
+
+/* True if tiles of this call can go between nodes in this way. */
+static bool can_go(const mscclpp_select_input_t *input, mscclpp_coll_t coll, const tiles_t *tiles)
+{
+    switch (tiles->algo) {
+    case MSCCLPP_COLL_BY_NODES_RING:
+    case MSCCLPP_COLL_BY_NODES_HALVING:
+        return MSCCLPP_DEV_COLL_RINGS(mscclpp_coll_pattern(coll)) && !would_round(input, coll);
+    case MSCCLPP_COLL_BY_NODES_TREES:
+        return MSCCLPP_DEV_COLL_TREES(mscclpp_coll_pattern(coll)) && !would_round(input, coll);
+    default:
+        return true;
+    }
+}
+
+/*
+ * True if the cost model may choose this way by itself. On one host, where nodes share no links, it has no reason to
+ * ask for a ring. Trees, in which a node sends to its children at once, are not chosen if that is more than
+ * nodes_fanout.
+ */
+static bool may_choose(const mscclpp_select_input_t *input, const tiles_t *tiles)
+{
+    return !(tiles->algo == MSCCLPP_COLL_BY_NODES_RING && input->is_one_host) &&
+           (tiles->algo != MSCCLPP_COLL_BY_NODES_TREES ||
+            mscclpp_between_keeps_fanout(input, MSCCLPP_DEV_TREES_CHILDREN));
+}
+
+/*
+ * Chooses how tiles go between nodes: as `forced` asks, an algorithm that a parameter names, or else as the cost model
+ * does. The choice must be that for tiles to all other nodes.
+ */
+static void choose_exchange(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes, int forced,
+                            mscclpp_coll_choice_t *choice)
+{
+    const tiles_t *best = &tile_algos[0];
+    double least = estimate_tiles(input, coll, block_bytes, best);
+    size_t i;
+
+    for (i = 0; i < TILE_ALGOS; ++i) {
+        const tiles_t *tiles = &tile_algos[i];
+
+        if (forced == (int)tiles->algo && can_go(input, coll, tiles)) {
+            best = tiles;
+            break;
+        }
+        if (can_go(input, coll, tiles) && may_choose(input, tiles) &&
+            estimate_tiles(input, coll, block_bytes, tiles) < least) {
+            best = tiles;
+            least = estimate_tiles(input, coll, block_bytes, tiles);
+        }
+    }
+    choice->algo = best->algo;
+    choice->exchange = best->exchange;
+}
+
+/*
+ * Returns the seconds that packets take by the cost model: in rounds with this radix, or, for radix 0, from each node
+ * to all others at once. What an owner has for a node counts as the block of one rank. Returns HUGE_VAL if there is no
+ * such schedule.
+ */
+static double estimate_packets(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
+                               uint32_t radix)
+{
+    const bool scans =
+        mscclpp_coll_pattern(coll) == MSCCLPP_DEV_SCAN || mscclpp_coll_pattern(coll) == MSCCLPP_DEV_EXSCAN;
+    /* In rounds the operands of a scan go everywhere, as an all-gather's blocks do. */
+    const mscclpp_dev_pattern_t pattern = scans && radix != 0 ? MSCCLPP_DEV_ALLGATHER : mscclpp_coll_pattern(coll);
+    const mscclpp_schedule_kind_t kind = radix == 0                         ? MSCCLPP_SCHEDULE_DIRECT
+                                         : MSCCLPP_DEV_COLL_ROOTED(pattern) ? MSCCLPP_SCHEDULE_TREE
+                                                                            : MSCCLPP_SCHEDULE_BRUCK;
+
+    return estimate_cost(input, kind, (int)pattern, block_bytes, radix);
+}
+
+/* True if an owner's data, of `units` units for each block, fit in a set of packet slots, in rounds with this radix. */
+static bool rounds_fit(const mscclpp_select_input_t *input, mscclpp_dev_pattern_t pattern, uint64_t units,
+                       uint32_t radix)
+{
+    const mscclpp_dev_rounds_t rounds = {.nnodes = input->nodes,
+                                         .radix = radix,
+                                         .pattern = (uint32_t)pattern,
+                                         .rounds = mscclpp_dev_rounds_count(input->nodes, radix)};
+    const uint64_t place_units = units * MSCCLPP_DEV_COLL_NODES_BLOCKS(pattern, input->max_node_ranks, input->shards);
+
+    return mscclpp_dev_rounds_places(&rounds) * place_units + mscclpp_dev_rounds_messages(&rounds) + 1 <=
+           ((uint64_t)input->nodes + 1) * input->packet_units;
+}
+
+/*
+ * Returns the radix of rounds that the cost model prefers. Returns 0 if none fits or keeps to the bound on how many
+ * nodes a rank sends to at a time. Also returns 0 for 16-bit floats that are combined between nodes, because rounds
+ * would round partial results on the way.
+ */
+static uint32_t best_radix(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes)
+{
+    uint32_t best_so_far = 0, radix;
+
+    /* Radices above the number of nodes all lead to the same rounds: one of them is tried if no smaller one serves. */
+    for (radix = 2; radix <= MSCCLPP_COLL_RADIX_MAX && !would_round(input, coll); radix *= 2) {
+        if (mscclpp_between_keeps_fanout(input, radix - 1) && (best_so_far == 0 || radix <= input->nodes) &&
+            rounds_fit(input, mscclpp_coll_pattern(coll), units_of(block_bytes), radix) &&
+            (best_so_far == 0 || estimate_packets(input, coll, block_bytes, radix) <
+                                     estimate_packets(input, coll, block_bytes, best_so_far))) {
+            best_so_far = radix;
+        }
+    }
+    return best_so_far;
+}
+
+/*
+ * Fills in the choice for packets between nodes. They serve only blocks of one size, and only if each owner sends
+ * little to another node. Returns false, and leaves *choice unchanged, for other calls or if the packet area is too
+ * small. `forced` is the algorithm that a parameter asks for; where it is not possible, another one with packets
+ * serves.
+ */
+static bool shape_nodes_packets(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
+                                bool varied, int forced, mscclpp_coll_choice_t *choice)
+{
+    const mscclpp_dev_pattern_t pattern = mscclpp_coll_pattern(coll);
+    const uint64_t data_blocks = MSCCLPP_DEV_COLL_NODES_BLOCKS(pattern, input->max_node_ranks, input->shards);
+    const uint64_t rows =
+        MSCCLPP_DEV_COLL_NODES_ROWS(pattern, input->all_ranks, input->nodes, input->max_node_ranks, input->shards);
+    const uint64_t slot_units = MSCCLPP_DEV_COLL_NODES_PACKET_ROOM(pattern, input->nodes, input->packet_units);
+    const uint64_t user_limit = input->protocol->nodes_packets_max,
+                   max_bytes = user_limit != 0 ? user_limit : NODES_PACKETS_MAX;
+    const uint64_t units = units_of(block_bytes);
+    /* A slot needs one unit more than the data, because a packet without data takes one, too. */
+    const bool fits_directly =
+        data_blocks * units + 1 <= slot_units && mscclpp_between_keeps_fanout(input, input->nodes - 1);
+    mscclpp_choice_t grid;
+    uint32_t radix;
+
+    if (varied || input->packet_units == 0 || block_bytes > max_bytes / data_blocks ||
+        units > MSCCLPP_DEV_COLL_NODES_CAPACITY(input->layout->packet_half, rows) ||
+        !mscclpp_algo_grid(input, units, 1, 0, true, &grid)) {
+        return false;
+    }
+    radix = fits_directly && forced == MSCCLPP_COLL_BY_NODES_PACKETS ? 0 : best_radix(input, coll, block_bytes);
+    if (!fits_directly && radix == 0) {
+        return false;
+    }
+    if (fits_directly && radix != 0 && forced != MSCCLPP_COLL_BY_NODES_ROUNDS &&
+        estimate_packets(input, coll, block_bytes, 0) <= estimate_packets(input, coll, block_bytes, radix)) {
+        radix = 0;
+    }
+    choice->algo = radix != 0 ? MSCCLPP_COLL_BY_NODES_ROUNDS : MSCCLPP_COLL_BY_NODES_PACKETS;
+    choice->exchange = MSCCLPP_DEV_NODES_DIRECT;
+    choice->kernel = MSCCLPP_KERNEL_COLL_NODES_PACKETS;
+    choice->nblocks = 1;
+    choice->nthreads = grid.nthreads;
+    choice->epochs = 1;
+    choice->tile = 0;
+    choice->radix = radix;
+    return true;
+}
+
+bool mscclpp_coll_explain(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
+                          const mscclpp_coll_choice_t *choice, char *text, size_t size)
+{
+    const mscclpp_cost_figures_t figures = mscclpp_between_figures(input);
+    int used = snprintf(text, size, "%s of blocks of %llu bytes over %u nodes: %s; by the cost model ",
+                        mscclpp_coll_name(coll), (unsigned long long)block_bytes, input->nodes,
+                        mscclpp_coll_algo_name(choice->algo));
+    uint32_t radix, ways = 0;
+    size_t i;
+
+    for (i = 0; i < TILE_ALGOS && choice->kernel == MSCCLPP_KERNEL_COLL_NODES && used >= 0 && (size_t)used < size;
+         ++i) {
+        if (can_go(input, coll, &tile_algos[i])) {
+            used += snprintf(text + used, size - (size_t)used, "%s%s %.1f us", ways++ == 0 ? "" : ", ",
+                             mscclpp_coll_algo_name(tile_algos[i].algo),
+                             estimate_tiles(input, coll, block_bytes, &tile_algos[i]) * 1e6);
+        }
+    }
+    if (choice->kernel == MSCCLPP_KERNEL_COLL_NODES && ways == 1) {
+        return false; /* there is nothing to compare */
+    }
+    for (radix = 0; radix <= MSCCLPP_COLL_RADIX_MAX && choice->kernel != MSCCLPP_KERNEL_COLL_NODES && used >= 0 &&
+                    (size_t)used < size;
+         radix = radix == 0 ? 2 : 2 * radix) {
+        used += snprintf(text + used, size - (size_t)used,
+                         radix == 0 ? "nodes_packets %.1f us" : ", nodes_rounds %.1f us by %u",
+                         estimate_packets(input, coll, block_bytes, radix) * 1e6, radix);
+    }
+    if (used >= 0 && (size_t)used < size) {
+        mscclpp_between_print_figures(input, &figures, text + used, size - (size_t)used);
+    }
+    return true;
+}
+
+/*
+ * Tiles serve if packets cannot. They fit for every message size or for none, so that comes first. Queued kernels that
+ * a graph may repeat cannot renew the flags of packets from other nodes, so they use tiles. So do calls for which tiles
+ * are asked for.
+ */
+mscclpp_status_t mscclpp_coll_select_between(const mscclpp_select_input_t *input, mscclpp_coll_t coll,
+                                             uint64_t block_bytes, bool varied, int asked,
+                                             mscclpp_coll_choice_t *choice_p)
+{
+    mscclpp_coll_choice_t choice;
+
+    if (!shape_nodes_tiles(input, coll, block_bytes, &choice)) {
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    choose_exchange(input, coll, block_bytes, asked, &choice);
+    if (!input->replayed && asked != MSCCLPP_COLL_BY_NODES &&
+        !(choice.algo != MSCCLPP_COLL_BY_NODES && asked == (int)choice.algo)) {
+        (void)shape_nodes_packets(input, coll, block_bytes, varied, asked, &choice);
+    }
+    *choice_p = choice;
+    return MSCCLPP_OK;
+}

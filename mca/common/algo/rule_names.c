@@ -1,0 +1,56 @@
+#include "mca/common/algo/rule_names.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "device/types/coll_nodes.h"
+#include "mca/common/algo/algo.h"
+#include "mca/common/algo/coll.h"
+
+/*
+ * True if rules of a collective other than all-reduce may name this algorithm. Copy engines cannot reduce. Between
+ * nodes, tiles go in a ring, by halving or over trees only where blocks are passed on.
+ */
+static bool is_of_coll(mscclpp_coll_t coll, bool spans, int algorithm)
+{
+    const mscclpp_dev_pattern_t pattern = mscclpp_coll_pattern(coll);
+
+    if (algorithm == MSCCLPP_COLL_BY_ENGINES && MSCCLPP_DEV_COMBINES(pattern)) {
+        return false;
+    }
+    if (algorithm == MSCCLPP_COLL_BY_NODES_RING || algorithm == MSCCLPP_COLL_BY_NODES_HALVING) {
+        return spans && MSCCLPP_DEV_COLL_RINGS(pattern);
+    }
+    if (algorithm == MSCCLPP_COLL_BY_NODES_TREES) {
+        return spans && MSCCLPP_DEV_COLL_TREES(pattern);
+    }
+    return spans == (algorithm >= MSCCLPP_COLL_BY_NODES);
+}
+
+const char *mscclpp_rule_name(mscclpp_coll_t coll, int64_t algorithm)
+{
+    return coll == MSCCLPP_COLL_LAST ? mscclpp_algos[algorithm]->name
+                                     : mscclpp_coll_algo_name((mscclpp_coll_algo_t)algorithm);
+}
+
+bool mscclpp_rule_find_name(mscclpp_coll_t coll, bool spans, const char *name, int64_t *algorithm_p, char *allowed,
+                            size_t size)
+{
+    const int count = coll == MSCCLPP_COLL_LAST ? mscclpp_algo_count : MSCCLPP_COLL_BY_END;
+    size_t used = (size_t)snprintf(allowed, size, "one of ");
+    int i;
+
+    for (i = 0; i < count; ++i) {
+        if (coll == MSCCLPP_COLL_LAST ? mscclpp_algos[i]->spans_nodes != spans : !is_of_coll(coll, spans, i)) {
+            continue;
+        }
+        if (strcmp(name, mscclpp_rule_name(coll, i)) == 0) {
+            *algorithm_p = i;
+            return true;
+        }
+        used += (size_t)snprintf(allowed + used, size - used, "%s|", mscclpp_rule_name(coll, i));
+        used = used < size ? used : size - 1;
+    }
+    (void)snprintf(allowed + used, size - used, "plan:NAME");
+    return false;
+}
