@@ -83,7 +83,7 @@ check_edit() {
 
 plant_faults() {
     local subject
-    for subject in allreduce engines nodes collectives linger start user ports; do
+    for subject in allreduce engines nodes collectives linger start leases user ports; do
         # shellcheck source=/dev/null
         . "$here/faults/$subject.sh"
     done

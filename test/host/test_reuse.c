@@ -167,6 +167,7 @@ static void test_lives(int ranks)
     plan_t plan;
 
     configure(&config);
+    config.zerocopy = false; /* where buffers are mapped, the scratch does not grow */
     memset(&plan, 0, sizeof(plan));
     log_record_clear();
     CHECK_EQ(run_ranks(ranks, &config, live, &plan), 0);
@@ -199,6 +200,10 @@ static void test_no_growth(int ranks)
     configure(&config);
     config.zerocopy = false; /* zero-copy has imports and exports of its own */
     for (i = 0; i < sizeof(functions) / sizeof(functions[0]); ++i) {
+        /* Ranks are threads here, and share mappings. Of two, each maps the other's memory itself. */
+        if (ranks > 2 && functions[i] == FAULTY_IMPORT) {
+            continue;
+        }
         memset(&plan, 0, sizeof(plan));
         plan.function = functions[i];
         plan.nth = 1;

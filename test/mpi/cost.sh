@@ -19,8 +19,10 @@ cases_cost() {
     done
     if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
         run "cost:memory" 240 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_cost" memory 1000
+        run "cost:large" 120 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_cost" large 64
+        run "cost:large:3" 120 -n 3 --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_cost" large 12
     else
-        skip "cost:memory" "counts the memory of the twin"
+        skip "cost:memory, cost:large" "counts the memory of the twin"
     fi
     # Over nodes, what travels between them is besides.
     run "cost:space:named algorithm" 60 -n 4 "${forced[@]}" --mca coll_mscclpp_algorithm oneshot \

@@ -1,11 +1,13 @@
 /*
  * What communicators cost. Usage:
  *   test_cost space KIB    so many KiB of address space at most for each of 20 live duplicates that all-reduce 1 KiB
- *   test_cost memory N     at most 200 MiB of device memory a thousand for N live duplicates that all-reduce 1 KiB, and
- * as much as one communicator takes besides once one of them sends large messages; the twin test_cost dup US       so
- * many microseconds at most for MPI_Comm_dup, an all-reduce of 1 KiB and MPI_Comm_free test_cost threads MS   so many
- * milliseconds at most for the calls of four threads on four communicators Each prints what it has measured; a limit of
- * 0 asks for no more than that.
+ *   test_cost memory N     at most 200 MiB of device memory a thousand for N live duplicates that all-reduce 1 KiB;
+ * large messages in mapped buffers take none besides, and others on one communicator as much as one communicator takes;
+ * the twin test_cost large N      N live duplicates that all send large messages through the scratch take as much as
+ * five that do, and their small scratch; the twin test_cost dup US       so many microseconds at most for MPI_Comm_dup,
+ * an all-reduce of 1 KiB and MPI_Comm_free test_cost first US     so many microseconds at most for MPI_Comm_dup and an
+ * all-reduce of 1 KiB, with 20 live test_cost threads MS   so many milliseconds at most for the calls of four threads
+ * on four communicators Each prints what it has measured; a limit of 0 asks for no more than that.
  */
 #include <dirent.h>
 #include <pthread.h>
@@ -86,6 +88,15 @@ static double device_memory(void)
     return sum / MIB;
 }
 
+/* Nonblocking calls go through the scratch, as the buffers of late ranks are not known yet. */
+static void send_large(MPI_Comm comm, mt_buffer_t *in, mt_buffer_t *out)
+{
+    MPI_Request request;
+
+    MT_MPI(MPI_Iallreduce(in->data, out->data, LARGE_INTS, MPI_INT, MPI_SUM, comm, &request));
+    MT_MPI(MPI_Wait(&request, MPI_STATUS_IGNORE));
+}
+
 /* All are given back in the end, so that `before` counts the buffers of this program. */
 static void memory(int count, mt_buffer_t *in, mt_buffer_t *out)
 {
@@ -98,7 +109,7 @@ static void memory(int count, mt_buffer_t *in, mt_buffer_t *out)
         reduce(comms[i], in, out);
     }
     small = device_memory() - before;
-    MT_MPI(MPI_Allreduce(in->data, out->data, LARGE_INTS, MPI_INT, MPI_SUM, comms[count / 2]));
+    send_large(comms[count / 2], in, out);
     reduce(comms[0], in, out);
     all = device_memory() - before;
     if (0 == mt_rank) {
@@ -117,6 +128,90 @@ static void memory(int count, mt_buffer_t *in, mt_buffer_t *out)
     all = device_memory() - before;
     MT_CHECK(all <= 33, "%.1f MiB are left after the end of all of them", all);
     free(comms);
+}
+
+/* Each call has another sum, of which only the ends are looked at. */
+static void send_and_verify(MPI_Comm comm, int number, mt_buffer_t *in, mt_buffer_t *out)
+{
+    const int sum = mt_size * number + mt_size * (mt_size - 1) / 2;
+    int *operands = (int *)(void *)in->data, *results = (int *)(void *)out->data;
+
+    operands[0] = operands[LARGE_INTS - 1] = number + mt_rank;
+    results[0] = results[LARGE_INTS - 1] = -1;
+    if (number % 4 != 3) {
+        send_large(comm, in, out);
+        MT_CHECK(sum == results[LARGE_INTS - 1], "call %d: %d, not %d", number, results[LARGE_INTS - 1], sum);
+    } else {
+        reduce(comm, in, out);
+    }
+    MT_CHECK(sum == results[0], "call %d: %d, not %d", number, results[0], sum);
+}
+
+/* Each call may take over the scratch of another communicator. Then all call at once. */
+static void large(int count, mt_buffer_t *in, mt_buffer_t *out)
+{
+    const double before = device_memory(), allowed = 5 * 36.3 + 2 * 0.2 * count + 1;
+    MPI_Comm *comms = calloc((size_t)count, sizeof(*comms));
+    MPI_Request requests[2];
+    uint64_t staged;
+    double all;
+
+    for (int i = 0; i < count; ++i) {
+        MT_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]));
+        send_and_verify(comms[i], 4 * i, in, out);
+    }
+    staged = mt_staged(MPI_COMM_WORLD); /* of MPI_Comm_dup's own calls */
+    for (int i = 0; i < 3 * count; ++i) {
+        send_and_verify(comms[i * 5 % count], i, in, out);
+    }
+    all = device_memory() - before;
+    if (0 == mt_rank) {
+        printf("%d ranks: %.1f MiB of device memory for %d communicators that send large messages\n", mt_size, all,
+               count);
+    }
+    MT_CHECK(all <= allowed, "%.1f MiB for %d communicators are more than %.1f", all, count, allowed);
+    MT_CHECK(all > 36, "large messages took no larger scratch");
+    for (int i = 0; i + 1 < count; i += 2) {
+        for (int k = 0; k < 2; ++k) {
+            MT_MPI(MPI_Iallreduce(in->data, out->data + (size_t)k * LARGE_INTS * sizeof(int) / 2, LARGE_INTS / 2,
+                                  MPI_INT, MPI_SUM, comms[i + k], &requests[k]));
+        }
+        MT_MPI(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE));
+    }
+    MT_CHECK(staged == mt_staged(MPI_COMM_WORLD), "calls were staged");
+    for (int i = 0; i < count; ++i) {
+        MT_MPI(MPI_Comm_free(&comms[(i * 7 + 3) % count]));
+    }
+    mt_barrier(MPI_COMM_WORLD);
+    reduce(MPI_COMM_WORLD, in, out);
+    all = device_memory() - before;
+    MT_CHECK(all <= 5, "%.1f MiB are left after the end of all of them", all);
+    free(comms);
+}
+
+/* The first calls of duplicates, of which no ended one has left anything. */
+static void first(double limit, mt_buffer_t *in, mt_buffer_t *out)
+{
+    double best = 1e9;
+    MPI_Comm comms[LIVE];
+
+    reduce(MPI_COMM_WORLD, in, out);
+    for (int i = 0; i < LIVE; ++i) {
+        const double started = mt_now();
+        double took;
+
+        MT_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]));
+        reduce(comms[i], in, out);
+        took = (mt_now() - started) * 1e6;
+        best = took < best ? took : best;
+    }
+    if (0 == mt_rank) {
+        printf("%d ranks: %.1f us at best to duplicate and all-reduce for the first time\n", mt_size, best);
+    }
+    MT_CHECK(limit <= 0 || best <= limit, "%.1f us are more than %.1f", best, limit);
+    for (int i = 0; i < LIVE; ++i) {
+        MT_MPI(MPI_Comm_free(&comms[i]));
+    }
 }
 
 static void duplicate(double limit, mt_buffer_t *in, mt_buffer_t *out)
@@ -200,12 +295,17 @@ int main(int argc, char **argv)
         space(limit, &in, &out);
     } else if (0 == strcmp(what, "memory")) {
         memory((int)limit, &in, &out);
+    } else if (0 == strcmp(what, "large")) {
+        large((int)limit, &in, &out);
+    } else if (0 == strcmp(what, "first")) {
+        first(limit, &in, &out);
     } else if (0 == strcmp(what, "dup")) {
         duplicate(limit, &in, &out);
     } else if (0 == strcmp(what, "threads")) {
         threads(limit);
     } else {
-        fprintf(stderr, "test_cost: '%s' is not allowed; use space, memory, dup or threads, and a limit\n", what);
+        fprintf(stderr,
+                "test_cost: '%s' is not allowed; use space, memory, large, dup, first or threads, and a limit\n", what);
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     mt_buffer_free(&in, "input");

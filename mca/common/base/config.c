@@ -106,9 +106,11 @@ const mscclpp_param_t mscclpp_params[] = {
     CONFIG_INT(max_threads, "0", 5, 0, MSCCLPP_DEV_MAX_THREADS, "Most threads of a block; 0 takes the built-in table."),
     CONFIG_SIZE(
         scratch_size, "16m", 5, MIB, GIB,
-        "Bytes of device memory that each rank sets aside for a communicator once a message has more than a few KiB; "
-        "puts take as much again, and packets of 128 bytes a quarter as much. Until then it is less than 1 MiB in "
-        "all, unless a parameter names an algorithm or its sizes."),
+        "Bytes of device memory (scratch) for messages of more than a few KiB that do not go from buffer to buffer; "
+        "puts "
+        "take as much again, and packets of 128 bytes a quarter as much. Of communicators on one node, each process "
+        "makes four such pieces, and more only while more calls are under way. Until a communicator needs one, it has "
+        "less than 1 MiB, unless a parameter names an algorithm or its sizes."),
     CONFIG_BOOL(
         reuse, "1", 6,
         "Keep the scratch, mappings and connections of a few ended communicators, for communicators of the same ranks, "

@@ -1,8 +1,8 @@
 /*
  * A team's board: shared memory through which the hosts of a node's ranks communicate. Ranks announce their calls
  * there, exchange handles of user buffers, vote, report failures, and tell when they have closed their mappings. Each
- * rank has one line, and writes only that line, except for `decided`, `said` and `pledges`. Every word is stored with
- * release and loaded with acquire.
+ * rank has one line, and writes only that line, except for `decided`, `said`, `pledges` and `recall`. Every word is
+ * stored with release and loaded with acquire.
  */
 #ifndef MCA_COMMON_GROUP_BOARD_H
 #define MCA_COMMON_GROUP_BOARD_H
@@ -54,6 +54,7 @@ typedef struct {
     uint32_t has_out;    /* the same for `out` */
     uint64_t most;       /* bytes of the largest block that the rank sends or receives */
     uint32_t strided;    /* MSCCLPP_CONTROL_NO_RUNS and so on */
+    uint64_t epochs;     /* of a larger scratch: flags of packets in it are at most this */
 } mscclpp_board_buffers_t;
 
 /* The base of the word that reports a failed call; above every negated status. */
@@ -95,6 +96,9 @@ typedef struct {
     uint64_t met;          /* the last meeting of the hosts that this rank has come to */
     uint64_t node_vote;    /* rank 0's line: 2 * the last vote of all nodes, + 1 if all said yes; see group/meeting.c */
     uint64_t absent; /* ranks of other nodes that have sent nothing in the current call: mscclpp_board_add_absent */
+    uint64_t recall; /* used in rank 0's line only, and written by any rank: see mca/common/team/lease.h */
+    uint64_t lease_begun; /* the last use of leased scratch that this rank has begun, and has ended */
+    uint64_t lease_ended;
     /* Chunks of all calls by copy engines so far; see mca/common/engine/engine.h. */
     struct {
         uint64_t sent;     /* operand chunks that this rank's engines have delivered to all peers */

@@ -128,12 +128,7 @@ void mscclpp_runner_close_peers(mscclpp_runner_t *runner)
     int rank;
 
     for (rank = 0; rank < runner->group->size; ++rank) {
-        if (runner->peer_mapping[rank] != NULL) {
-            mscclpp_mapping_put(runner->peer_mapping[rank]);
-        } else if (rank != runner->group->rank && runner->peer_scratch[rank] != NULL) { /* mapped by its handle */
-            runner->gpu->close_memory(runner->device, &runner->peer_handle[rank],
-                                      runner->peer_scratch[rank] - runner->peer_handle[rank].offset);
-        }
+        mscclpp_mapping_put(runner->peer_mapping[rank]);
         runner->peer_mapping[rank] = NULL;
         runner->peer_scratch[rank] = NULL;
     }

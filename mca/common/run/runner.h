@@ -33,15 +33,13 @@ struct mscclpp_runner {
     bool serves_queue;     /* the team serves queued operations only: team/queue.h */
     bool is_recording;     /* operations are being recorded in a graph, and do not start now */
     uint32_t queue_blocks; /* the most blocks of a queued operation; 0: no limit */
-    mscclpp_gpu_stream_t *stream;              /* the current task's, from the pool; NULL between tasks */
-    char *scratch;                             /* this rank's scratch, in device memory */
-    char *peer_scratch[MSCCLPP_DEV_MAX_RANKS]; /* all ranks' scratch, as this rank's kernels see it */
-    /* The mappings of `peer_scratch`; NULL: it is mapped by the handle below. */
-    mscclpp_mapping_t *peer_mapping[MSCCLPP_DEV_MAX_RANKS];
-    mscclpp_gpu_handle_t peer_handle[MSCCLPP_DEV_MAX_RANKS];
-    mscclpp_dev_mailbox_t *mailbox;        /* address for the host */
-    mscclpp_dev_mailbox_t *device_mailbox; /* address for kernels */
-    uint64_t launches;                     /* operations started on the device; the mailbox counts ended ones */
+    mscclpp_gpu_stream_t *stream;                           /* the current task's, from the pool; NULL between tasks */
+    char *scratch;                                          /* this rank's scratch, in device memory */
+    char *peer_scratch[MSCCLPP_DEV_MAX_RANKS];              /* all ranks' scratch, as this rank's kernels see it */
+    mscclpp_mapping_t *peer_mapping[MSCCLPP_DEV_MAX_RANKS]; /* of `peer_scratch`; NULL for this rank */
+    mscclpp_dev_mailbox_t *mailbox;                         /* address for the host */
+    mscclpp_dev_mailbox_t *device_mailbox;                  /* address for kernels */
+    uint64_t launches; /* operations started on the device; the mailbox counts ended ones */
     /* Operations in graphs that still exist, whose memory must stay. Read it by mscclpp_runner_is_captured. */
     uint64_t captured;
     mscclpp_runner_stand_in_t *stand_ins[2]; /* memory of operations in graphs, for outputs and for inputs */

@@ -2,6 +2,7 @@
 
 #include "mca/common/base/log.h"
 #include "mca/common/task/by_plan.h"
+#include "mca/common/team/grow.h"
 #include "mca/common/team/plans.h"
 #include "mca/common/team/queue.h"
 
@@ -60,9 +61,11 @@ mscclpp_status_t mscclpp_by_name(mscclpp_team_t *team, const mscclpp_by_name_arg
     team->group.asked = mscclpp_board_ask(MSCCLPP_COLL_LAST, 0, call.bytes, args->dtype, args->op);
     mscclpp_team_announce(team, args->call, MSCCLPP_CALL_DEVICE);
     mscclpp_runner_release_mappings(&team->runner, false);
-    if (args->count > 0) {
+    status = mscclpp_team_enter(team);
+    if (status == MSCCLPP_OK && args->count > 0) {
         status = mscclpp_by_plan(team, &call, &served);
     }
+    mscclpp_team_leave(team);
     mscclpp_runner_release_mappings(&team->runner, false);
     mscclpp_runner_give_stream(&team->runner);
     /* Peers may have started, so the call can no longer be refused. */

@@ -6,6 +6,7 @@
 #include "mca/common/base/log.h"
 #include "mca/common/task/by_plan.h"
 #include "mca/common/task/coll_task.h"
+#include "mca/common/task/report.h"
 #include "mca/common/team/grow.h"
 #include "mca/common/team/queue.h"
 #include "mca/common/team/plans.h"
@@ -219,25 +220,10 @@ static mscclpp_status_t try_plan(const mscclpp_coll_task_t *task, bool *served_p
     return mscclpp_by_plan(task->team, &call, served_p);
 }
 
-/* Logs what the cost model says of a call between nodes: on rank 0, once from each power of two to the next. */
-static void log_cost_estimates(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input)
-{
-    mscclpp_team_t *team = task->team;
-    const uint64_t size_class = (uint64_t)1 << (63 - __builtin_clzll(task->largest | 1));
-    uint64_t *logged = &team->logged_costs[task->args->coll];
-    char text[512];
-
-    if (task->choice.algo >= MSCCLPP_COLL_BY_NODES && (*logged & size_class) == 0 && team->group.oob.rank == 0) {
-        *logged |= size_class;
-        if (mscclpp_coll_explain(input, task->args->coll, task->largest, &task->choice, text, sizeof(text))) {
-            mscclpp_info("%s: %s", team->group.oob.label, text);
-        }
-    }
-}
-
 /*
  * Carries out the chosen algorithm, or a plan in its place, in this order: exchange buffers, reserve epochs, meet,
- * launch. If buffers cannot be mapped, chooses another algorithm. Any error breaks the team: peers may have started.
+ * launch. If buffers cannot be mapped, chooses another algorithm, for which the scratch may have to grow. Any error
+ * breaks the team: peers may have started.
  */
 static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input)
 {
@@ -258,6 +244,9 @@ static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_selec
     if (status == MSCCLPP_OK && needs_mapping(task)) {
         status = mscclpp_coll_exchange(task, &mapped);
     }
+    if (status == MSCCLPP_OK && !mapped && mscclpp_team_wants_more(team, task->largest, false)) {
+        status = mscclpp_team_grow(team, task->largest, false);
+    }
     if (status == MSCCLPP_OK && !mapped) {
         status = choose(task, input, false);
     }
@@ -268,7 +257,7 @@ static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_selec
     team->last_algorithm = mscclpp_coll_algo_name(task->choice.algo);
     mscclpp_debug("%s: %s call %llu: %s, blocks of up to %llu bytes", team->group.oob.label, team->group.collective,
                   (unsigned long long)team->group.call, team->last_algorithm, (unsigned long long)task->largest);
-    log_cost_estimates(task, input);
+    mscclpp_report_coll_costs(team, task->args->coll, task->largest, input, &task->choice);
     if (status == MSCCLPP_OK && task->choice.algo == MSCCLPP_COLL_BY_ENGINES) {
         return mscclpp_coll_run_engines(task);
     }
@@ -309,10 +298,27 @@ static mscclpp_status_t copy_alone(mscclpp_coll_task_t *task)
 }
 
 /*
+ * True if the call is worth a larger scratch: if it would not map buffers even with that. The scratch limits what
+ * packets can serve.
+ */
+static bool wants_scratch(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input)
+{
+    mscclpp_select_input_t later = *input;
+    mscclpp_coll_task_t tried = *task;
+    mscclpp_layout_t layout;
+
+    if (!mscclpp_team_wants_more(task->team, task->largest, false)) {
+        return false;
+    }
+    mscclpp_team_grown_layout(task->team, task->largest, &layout);
+    later.layout = &layout;
+    return choose(&tried, &later, true) != MSCCLPP_OK || !needs_mapping(&tried);
+}
+
+/*
  * Agrees on the size of the largest block if not all ranks know it, lets the scratch grow, and chooses the algorithm.
- * The scratch grows first because it limits what packets can serve. Blocks with holes are moved without packing if the
- * choice is an algorithm that maps buffers, and then not by engines, which cannot do that; small blocks are packed, as
- * packets are better for them.
+ * Blocks with holes are moved without packing if the choice is an algorithm that maps buffers, and then not by engines,
+ * which cannot do that; small blocks are packed, as packets are better for them.
  */
 static mscclpp_status_t grow_and_choose(mscclpp_coll_task_t *task, mscclpp_select_input_t *input)
 {
@@ -321,7 +327,7 @@ static mscclpp_status_t grow_and_choose(mscclpp_coll_task_t *task, mscclpp_selec
     if (!task->args->is_size_known) {
         status = mscclpp_coll_agree_size(task); /* only the two ends of a pair know the size of its block */
     }
-    if (status == MSCCLPP_OK && mscclpp_team_wants_more(task->team, task->largest, false)) {
+    if (status == MSCCLPP_OK && wants_scratch(task, input)) {
         status = mscclpp_team_grow(task->team, task->largest, false);
     }
     if (status == MSCCLPP_OK) {
@@ -433,8 +439,9 @@ mscclpp_status_t mscclpp_collective_prepare(mscclpp_team_t *team, const mscclpp_
     }
     describe_call(&task, &input);
     status = choose(&task, &input, true);
-    if (status == MSCCLPP_OK && mscclpp_team_wants_more(team, task.largest, false)) {
+    if (status == MSCCLPP_OK && wants_scratch(&task, &input)) {
         status = mscclpp_team_grow(team, task.largest, false);
+        mscclpp_team_leave(team);
         mscclpp_runner_give_stream(&team->runner);
     }
     if (status == MSCCLPP_OK && task.largest > 0) {
@@ -469,7 +476,10 @@ mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_arg
         team->last_algorithm = "none";
         return MSCCLPP_OK;
     }
-    return serve_call(&task);
+    status = mscclpp_team_enter(team);
+    status = status == MSCCLPP_OK ? serve_call(&task) : mscclpp_team_fail(team, status);
+    mscclpp_team_leave(team);
+    return status;
 }
 
 /* Queues the call's kernel, between the copies to and from stand-ins if there are any. */

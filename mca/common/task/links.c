@@ -28,12 +28,13 @@ mscclpp_status_t mscclpp_links_try(mscclpp_team_t *team, const void *in, void *o
     if (team->group.broken) {
         return MSCCLPP_ERR_PEER;
     }
-    if (bytes > mscclpp_links_max(team) && team->full_size != 0) {
+    status = mscclpp_team_enter(team);
+    if (status == MSCCLPP_OK && bytes > mscclpp_links_max(team) && team->full_size != 0) {
         status = mscclpp_team_grow(team, bytes, true);
         mscclpp_runner_give_stream(&team->runner);
-        if (status != MSCCLPP_OK) {
-            return status;
-        }
+    }
+    if (status != MSCCLPP_OK) {
+        return mscclpp_team_fail(team, status);
     }
     if (bytes > mscclpp_links_max(team)) {
         mscclpp_error("%s: ring of %llu bytes; at most %llu fit the scratch", team->group.oob.label,
@@ -63,6 +64,7 @@ mscclpp_status_t mscclpp_links_try(mscclpp_team_t *team, const void *in, void *o
         status = mscclpp_runner_launch(&team->runner, NULL, &launch, "ring");
     }
     mscclpp_group_give_slot(&team->group);
+    mscclpp_team_leave(team);
     mscclpp_runner_give_stream(&team->runner);
     if (status == MSCCLPP_OK) {
         *seconds_p = mscclpp_now() - started;

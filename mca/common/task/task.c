@@ -8,6 +8,7 @@
 #include "mca/common/base/fiber.h"
 #include "mca/common/base/log.h"
 #include "mca/common/task/by_plan.h"
+#include "mca/common/task/report.h"
 #include "mca/common/team/grow.h"
 #include "mca/common/team/queue.h"
 #include "mca/common/team/parts.h"
@@ -153,24 +154,6 @@ static mscclpp_status_t restore_buffers(task_t *task, mscclpp_status_t status)
 }
 
 /*
- * Logs what the cost model says of the choice between nodes: on rank 0, once for sizes up to the next power of two. The
- * message must not be empty, or its logarithm would be undefined.
- */
-static void log_cost_estimates(const task_t *task, const mscclpp_select_input_t *input)
-{
-    mscclpp_team_t *team = task->team;
-    const uint64_t size_class = (uint64_t)1 << (63 - __builtin_clzll(input->bytes));
-    char text[512];
-
-    if ((team->logged_costs[MSCCLPP_COLL_LAST] & size_class) == 0 && team->group.rank == 0 &&
-        team->group.members[0] == 0 && !team->group.probing) {
-        team->logged_costs[MSCCLPP_COLL_LAST] |= size_class;
-        mscclpp_select_explain(input, &task->choice, text, sizeof(text));
-        mscclpp_info("%s: %s", team->group.oob.label, text);
-    }
-}
-
-/*
  * Fills in `input`, as far as the choice of an all-reduce reads it, and chooses the algorithm. Returns
  * MSCCLPP_ERR_NOT_SUPPORTED, equally on all ranks, if the call must be staged; then nothing has happened yet.
  */
@@ -207,7 +190,7 @@ static mscclpp_status_t choose(task_t *task, mscclpp_select_input_t *input)
     input->layout = &team->runner.layout;
     status = mscclpp_select_allreduce(input, &task->choice);
     if (status == MSCCLPP_OK && input->nodes > 1 && mscclpp_log_level >= MSCCLPP_LOG_INFO) {
-        log_cost_estimates(task, input);
+        mscclpp_report_costs(task->team, input, &task->choice);
     }
     return status;
 }
@@ -282,6 +265,30 @@ static mscclpp_status_t exchange(task_t *task, const mscclpp_select_input_t *inp
 }
 
 /*
+ * True if the call is worth a larger scratch. Algorithms that map buffers use none, unless a user has chosen an
+ * algorithm that the scratch has no room for yet.
+ */
+static bool wants_scratch(const task_t *task)
+{
+    return mscclpp_team_wants_more(task->team, task->bytes, task->app_stream != NULL) &&
+           (task->team->lacks_puts || task->app_stream != NULL || !task->choice.algo->maps_buffers);
+}
+
+/* Maps the peers' buffers, or grows the scratch if the call turns out to go through it. May change the choice. */
+static mscclpp_status_t exchange_or_grow(task_t *task, const mscclpp_select_input_t *input)
+{
+    mscclpp_status_t status = exchange(task, input);
+
+    if (status == MSCCLPP_OK && task->app_stream == NULL && wants_scratch(task)) {
+        status = mscclpp_team_grow(task->team, task->bytes, false);
+        if (status == MSCCLPP_OK) {
+            status = mscclpp_select_shape(input, task->choice.algo, &task->choice);
+        }
+    }
+    return status;
+}
+
+/*
  * Carries out the choice: by copy engines, by the fabric, or by a kernel of this node. Returns when the output is
  * complete or, in a queued call, when the work is queued.
  */
@@ -346,22 +353,6 @@ static mscclpp_status_t copy_alone(task_t *task)
     return status == MSCCLPP_OK ? mscclpp_runner_await_stream(&task->team->runner) : status;
 }
 
-/* Warns, once in a process for each algorithm, if the one that the user asked for does not serve the call. */
-static void report_choice(const task_t *task, const char *served_by)
-{
-    const mscclpp_team_t *team = task->team;
-    static bool warned[64]; /* by number of the algorithm; more than there are */
-    const int32_t asked = team->protocol.algorithm;
-
-    if (asked >= 0 && team->group.rank == 0 && team->group.members[0] == 0 && team->group.oob.size > 1 &&
-        !team->group.probing && strcmp(mscclpp_algos[asked]->name, served_by) != 0 &&
-        !__atomic_exchange_n(&warned[(size_t)asked % (sizeof(warned) / sizeof(warned[0]))], true, __ATOMIC_RELAXED)) {
-        mscclpp_warn("%s: coll_mscclpp_algorithm is %s, which cannot serve all-reduce call %llu: %s does",
-                     team->group.oob.label, mscclpp_algos[asked]->name, (unsigned long long)task->args->call,
-                     served_by);
-    }
-}
-
 /* Describes the call for an execution plan. In the result, `plan` is NULL if no plan serves the call. */
 static mscclpp_by_plan_t describe_by_plan(const task_t *task)
 {
@@ -404,9 +395,9 @@ static mscclpp_status_t try_plan(task_t *task, bool *served_p)
 
 /*
  * Carries out the call after the choice, in this order: grow the scratch, which may change the choice; replace buffers,
- * since plans and peers get the stand-ins; try a plan; exchange buffers, which may change the choice again; reserve the
- * epochs of the final choice; meet; launch; copy back. A queued call skips what needs the host to wait. Any error
- * breaks the team, since peers may have started.
+ * since plans and peers get the stand-ins; try a plan; exchange buffers, which may change the choice again, and make
+ * the scratch grow; reserve the epochs of the final choice; meet; launch; copy back. A queued call skips what needs the
+ * host to wait. Any error breaks the team, since peers may have started.
  */
 static mscclpp_status_t serve_after_choice(task_t *task, mscclpp_select_input_t *input)
 {
@@ -431,7 +422,7 @@ static mscclpp_status_t serve_after_choice(task_t *task, mscclpp_select_input_t 
     mscclpp_team_announce(team, team->group.call, MSCCLPP_CALL_DEVICE);
     mscclpp_runner_release_mappings(&team->runner, false);
     status = MSCCLPP_OK;
-    if (mscclpp_team_wants_more(team, task->bytes, !host_waits)) {
+    if (wants_scratch(task)) {
         status = mscclpp_team_grow(team, task->bytes, !host_waits);
         if (status == MSCCLPP_OK) {
             status = choose(task, input); /* the new scratch allows pieces of other sizes */
@@ -449,11 +440,11 @@ static mscclpp_status_t serve_after_choice(task_t *task, mscclpp_select_input_t 
         return status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status;
     }
     if (status == MSCCLPP_OK) {
-        status = exchange(task, input);
+        status = exchange_or_grow(task, input);
     }
     needs_epochs = task->choice.epochs != 0 && !team->runner.serves_queue;
     team->last_algorithm = task->choice.algo->name;
-    report_choice(task, task->choice.algo->name);
+    mscclpp_report_choice(team, task->args->call, task->choice.algo->name);
     if (status == MSCCLPP_OK && needs_epochs && !meets_to_renew) {
         status = mscclpp_team_reserve_epochs(team, task->app_stream, task->choice.epochs);
     }
@@ -475,11 +466,42 @@ static mscclpp_status_t serve_after_choice(task_t *task, mscclpp_select_input_t 
     return status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status;
 }
 
-/* Serves one call: chooses, examines the buffers, carries out. Any error after the choice breaks the team. */
-static mscclpp_status_t serve_call(task_t *task)
+/*
+ * Serves a call that is not empty: chooses, examines the buffers, carries out. Any error after the choice breaks the
+ * team.
+ */
+static mscclpp_status_t serve(task_t *task)
 {
     mscclpp_team_t *team = task->team;
     mscclpp_select_input_t input;
+    mscclpp_status_t status;
+
+    status = choose(task, &input);
+    if (status != MSCCLPP_OK) {
+        if (mscclpp_dev_supports(task->args->dtype, task->args->op, team->group.on_twin)) {
+            mscclpp_report_choice(team, task->args->call, "staging");
+        }
+        return status;
+    }
+    /* A queued operation comes after the work in its stream, and waits for no other. */
+    status = team->runner.serves_queue ? MSCCLPP_OK : examine_buffers(task);
+    if (status != MSCCLPP_OK) {
+        return mscclpp_team_fail(team, status);
+    }
+    /* A copy is only for types without padding, which it would overwrite. A queued call gets a kernel in its stream. */
+    if (team->group.size == 1 && team->fabric == NULL && task->app_stream == NULL && is_dense(task->args->dtype)) {
+        status = copy_alone(task);
+    } else {
+        status = serve_after_choice(task, &input);
+    }
+    mscclpp_runner_give_stream(&team->runner);
+    return status == MSCCLPP_OK ? status : mscclpp_team_fail(team, status);
+}
+
+/* Serves one call, unless the team has failed. */
+static mscclpp_status_t serve_call(task_t *task)
+{
+    mscclpp_team_t *team = task->team;
     mscclpp_status_t status;
 
     team->group.collective = mscclpp_coll_name(MSCCLPP_COLL_LAST);
@@ -501,26 +523,10 @@ static mscclpp_status_t serve_call(task_t *task)
         team->last_algorithm = "none";
         return MSCCLPP_OK;
     }
-    status = choose(task, &input);
-    if (status != MSCCLPP_OK) {
-        if (mscclpp_dev_supports(task->args->dtype, task->args->op, team->group.on_twin)) {
-            report_choice(task, "staging");
-        }
-        return status;
-    }
-    /* A queued operation comes after the work in its stream, and waits for no other. */
-    status = team->runner.serves_queue ? MSCCLPP_OK : examine_buffers(task);
-    if (status != MSCCLPP_OK) {
-        return mscclpp_team_fail(team, status);
-    }
-    /* A copy is only for types without padding, which it would overwrite. A queued call gets a kernel in its stream. */
-    if (team->group.size == 1 && team->fabric == NULL && task->app_stream == NULL && is_dense(task->args->dtype)) {
-        status = copy_alone(task);
-    } else {
-        status = serve_after_choice(task, &input);
-    }
-    mscclpp_runner_give_stream(&team->runner);
-    return status == MSCCLPP_OK ? status : mscclpp_team_fail(team, status);
+    status = mscclpp_team_enter(team);
+    status = status == MSCCLPP_OK ? serve(task) : mscclpp_team_fail(team, status);
+    mscclpp_team_leave(team);
+    return status;
 }
 
 mscclpp_status_t mscclpp_allreduce(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args)
@@ -546,8 +552,9 @@ mscclpp_status_t mscclpp_allreduce_prepare(mscclpp_team_t *team, const mscclpp_a
     mscclpp_by_plan_t call;
 
     team->group.collective = mscclpp_coll_name(MSCCLPP_COLL_LAST);
-    if (status == MSCCLPP_OK && mscclpp_team_wants_more(team, task.bytes, false)) {
+    if (status == MSCCLPP_OK && wants_scratch(&task)) {
         status = mscclpp_team_grow(team, task.bytes, false);
+        mscclpp_team_leave(team);
         mscclpp_runner_give_stream(&team->runner);
     }
     if (status == MSCCLPP_OK) {

@@ -1,10 +1,12 @@
 #include "mca/common/team/grow.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "mca/common/base/log.h"
 #include "mca/common/gpu/pool.h"
 #include "mca/common/oob/vote.h"
+#include "mca/common/team/lease.h"
 
 #define KIB ((uint64_t)1024)
 
@@ -62,6 +64,17 @@ bool mscclpp_team_wants_more(const mscclpp_team_t *team, uint64_t bytes, bool qu
     return team->full_size != 0 && (bytes > team->small_max || queued || team->lacks_puts);
 }
 
+/* True if the middle size is enough for the growth. */
+static bool is_middle_enough(const mscclpp_team_t *team, uint64_t bytes, bool queued)
+{
+    return team->middle_max != 0 && bytes <= team->middle_max && !queued;
+}
+
+void mscclpp_team_grown_layout(const mscclpp_team_t *team, uint64_t bytes, mscclpp_layout_t *layout)
+{
+    mscclpp_layout_init(layout, is_middle_enough(team, bytes, false) ? MIDDLE_SIZE : team->full_size);
+}
+
 /* Waits until all ranks of this node have closed their mappings of the memory that is given up. */
 static mscclpp_status_t await_closing(mscclpp_team_t *team, uint64_t bytes)
 {
@@ -71,73 +84,112 @@ static mscclpp_status_t await_closing(mscclpp_team_t *team, uint64_t bytes)
     return mscclpp_group_wait_words(&team->group, "larger scratch, given up by all", bytes, mine, team->group.meetings);
 }
 
-/*
- * Allocates the new scratch. Its counters of operations go on from those of the old one. After an error, *scratch_p may
- * still be memory that is to be freed.
- */
-static mscclpp_status_t allocate(mscclpp_team_t *team, const mscclpp_layout_t *layout, char **scratch_p)
+/* A scratch that is to replace that of a team. */
+typedef struct {
+    mscclpp_layout_t layout;
+    bool leased;     /* it is a chunk of team/lease.h */
+    char *own;       /* this rank's; NULL: it has none */
+    uint64_t epochs; /* flags of packets in the scratch of any rank are at most this */
+    char *scratch[MSCCLPP_DEV_MAX_RANKS];
+    mscclpp_mapping_t *mapping[MSCCLPP_DEV_MAX_RANKS];
+} larger_t;
+
+/* Sets the counters of a scratch to what the runner has counted. */
+static mscclpp_status_t write_progress(mscclpp_runner_t *runner, char *scratch, const mscclpp_layout_t *layout,
+                                       uint64_t epochs)
 {
+    mscclpp_dev_state_t *state = (mscclpp_dev_state_t *)(void *)(scratch + layout->state_offset);
     mscclpp_dev_progress_t progress[MSCCLPP_DEV_MAX_BLOCKS];
-    mscclpp_dev_state_t *state;
-    mscclpp_status_t status = team->runner.gpu->device_alloc(team->runner.device, layout->total, (void **)scratch_p);
+    mscclpp_status_t status = mscclpp_runner_take_stream(runner);
     int block;
 
-    if (status != MSCCLPP_OK) {
-        *scratch_p = NULL;
-        return status;
-    }
     memset(progress, 0, sizeof(progress));
     for (block = 0; block < MSCCLPP_DEV_MAX_BLOCKS; ++block) {
-        progress[block].launches = team->runner.launches;
+        progress[block].launches = runner->launches;
         /* Packets from other nodes are not cleared, so their flags go on. */
-        progress[block].epoch = (uint32_t)team->runner.epochs;
+        progress[block].epoch = (uint32_t)epochs;
     }
-    state = (mscclpp_dev_state_t *)(void *)(*scratch_p + layout->state_offset);
-    status = mscclpp_runner_take_stream(&team->runner);
     if (status == MSCCLPP_OK) {
-        status = team->runner.gpu->copy(team->runner.stream, state->progress, progress, sizeof(progress));
+        status = runner->gpu->copy(runner->stream, state->progress, progress, sizeof(progress));
     }
-    return status == MSCCLPP_OK ? team->runner.gpu->stream_sync(team->runner.stream) : status;
+    return status == MSCCLPP_OK ? runner->gpu->stream_sync(runner->stream) : status;
+}
+
+/* Clears what another team may have counted in a chunk: its words of barriers, and the kernels' state. */
+static mscclpp_status_t clear_words(mscclpp_runner_t *runner, char *scratch, const mscclpp_layout_t *layout)
+{
+    const uint64_t head = MSCCLPP_DEV_PACKET_OFFSET, state = sizeof(mscclpp_dev_state_t);
+    void *zeros = calloc(1, head > state ? head : state);
+    mscclpp_status_t status = zeros == NULL ? MSCCLPP_ERR_NO_MEMORY : mscclpp_runner_take_stream(runner);
+
+    if (status == MSCCLPP_OK) {
+        status = runner->gpu->copy(runner->stream, scratch, zeros, head);
+    }
+    if (status == MSCCLPP_OK) {
+        status = runner->gpu->copy(runner->stream, scratch + layout->state_offset, zeros, state);
+    }
+    if (status == MSCCLPP_OK) {
+        status = runner->gpu->stream_sync(runner->stream);
+    }
+    free(zeros);
+    return status;
+}
+
+/* Allocates this rank's part. After an error, it may still have memory that is to be freed. */
+static mscclpp_status_t allocate(mscclpp_team_t *team, larger_t *larger)
+{
+    mscclpp_runner_t *runner = &team->runner;
+    mscclpp_status_t status;
+    uint64_t epochs = 0;
+    void *memory;
+
+    if (!larger->leased) {
+        status = runner->gpu->device_alloc(runner->device, larger->layout.total, &memory);
+        larger->own = status == MSCCLPP_OK ? memory : NULL;
+        return status;
+    }
+    if (team->kept == NULL && (team->kept = calloc(1, sizeof(*team->kept))) == NULL) {
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    status = mscclpp_lease_take(team, larger->layout.total, &larger->own, &epochs);
+    larger->epochs = epochs > larger->epochs ? epochs : larger->epochs;
+    return status == MSCCLPP_OK ? clear_words(runner, larger->own, &larger->layout) : status;
 }
 
 /* Closes the mappings of the peers' new scratch, as far as there are any. */
-static void close_new_mappings(const mscclpp_team_t *team, char **scratch, mscclpp_gpu_handle_t *handles)
+static void close_new_mappings(larger_t *larger)
 {
     int rank;
 
-    for (rank = 0; rank < team->group.size; ++rank) {
-        if (rank != team->group.rank && scratch[rank] != NULL) {
-            team->runner.gpu->close_memory(team->runner.device, &handles[rank], scratch[rank] - handles[rank].offset);
-            scratch[rank] = NULL;
-        }
+    for (rank = 0; rank < MSCCLPP_DEV_MAX_RANKS; ++rank) {
+        mscclpp_mapping_put(larger->mapping[rank]);
+        larger->mapping[rank] = NULL;
     }
 }
 
 /*
- * Maps the new scratch of all ranks of this node, which they have exchanged. Stops at the first failure; the caller
- * then closes the mappings made so far.
+ * Maps the new scratch of all ranks of this node, which they have exchanged, and sets this rank's counters. Stops at
+ * the first failure; the caller then closes the mappings made so far.
  */
-static mscclpp_status_t map_peers(mscclpp_team_t *team, char *own_scratch, char **scratch,
-                                  mscclpp_gpu_handle_t *handles)
+static mscclpp_status_t map_peers(mscclpp_team_t *team, larger_t *larger)
 {
     mscclpp_status_t status = MSCCLPP_OK;
-    void *base;
     int rank;
 
     for (rank = 0; rank < team->group.size && status == MSCCLPP_OK; ++rank) {
         const mscclpp_board_buffers_t *theirs = mscclpp_group_exchanged(&team->group, rank);
 
+        larger->epochs = theirs->epochs > larger->epochs ? theirs->epochs : larger->epochs;
         if (theirs->exportable == 0) {
             status = MSCCLPP_ERR_PEER;
         } else if (rank == team->group.rank) {
-            scratch[rank] = own_scratch;
-        } else if ((status = mscclpp_mapping_import(team->runner.gpu, team->runner.device, &theirs->out, &base)) ==
-                   MSCCLPP_OK) {
-            handles[rank] = theirs->out;
-            scratch[rank] = (char *)base + theirs->out.offset;
+            larger->scratch[rank] = larger->own;
+        } else if ((status = mscclpp_mapping_share(team->runner.gpu, team->runner.device, &theirs->out,
+                                                   &larger->mapping[rank])) == MSCCLPP_OK) {
+            larger->scratch[rank] = (char *)mscclpp_mapping_base(larger->mapping[rank]) + theirs->out.offset;
         }
     }
-    return status;
+    return status == MSCCLPP_OK ? write_progress(&team->runner, larger->own, &larger->layout, larger->epochs) : status;
 }
 
 /*
@@ -162,20 +214,33 @@ static mscclpp_status_t agree_with_nodes(mscclpp_team_t *team, mscclpp_status_t 
 }
 
 /*
- * Replaces the team's scratch by a larger one, which all ranks have mapped. Returns the old one, still allocated. This
- * rank's own entry of `handles` is not set, and never read.
+ * Replaces the team's scratch by a larger one, which all ranks have mapped. Returns the old one, still allocated, or
+ * NULL if the team keeps it with its mappings.
  */
-static char *replace_scratch(mscclpp_team_t *team, const mscclpp_layout_t *layout, char *const *scratch,
-                             const mscclpp_gpu_handle_t *handles)
+static char *replace_scratch(mscclpp_team_t *team, const larger_t *larger)
 {
-    char *old = team->runner.scratch;
+    mscclpp_runner_t *runner = &team->runner;
+    mscclpp_team_kept_t *kept = team->kept;
+    char *old = runner->scratch;
 
-    mscclpp_runner_close_peers(&team->runner);
-    team->runner.scratch = scratch[team->group.rank];
-    memcpy(team->runner.peer_scratch, scratch, sizeof(team->runner.peer_scratch));
-    memcpy(team->runner.peer_handle, handles, sizeof(team->runner.peer_handle));
-    team->runner.layout = *layout;
-    mscclpp_repeats_clear(&team->runner.repeats, team->runner.gpu);
+    if (larger->leased) {
+        kept->scratch = old;
+        memcpy(kept->peer_scratch, runner->peer_scratch, sizeof(kept->peer_scratch));
+        memcpy(kept->peer_mapping, runner->peer_mapping, sizeof(kept->peer_mapping));
+        kept->layout = runner->layout;
+        kept->full_size = team->full_size;
+        kept->small_max = team->small_max;
+        kept->middle_max = team->middle_max;
+        old = NULL;
+    } else {
+        mscclpp_runner_close_peers(runner);
+    }
+    runner->scratch = larger->own;
+    memcpy(runner->peer_scratch, larger->scratch, sizeof(runner->peer_scratch));
+    memcpy(runner->peer_mapping, larger->mapping, sizeof(runner->peer_mapping));
+    runner->layout = larger->layout;
+    runner->epochs = larger->epochs;
+    mscclpp_repeats_clear(&runner->repeats, runner->gpu);
     return old;
 }
 
@@ -191,70 +256,178 @@ static void note_growth(mscclpp_team_t *team, bool can_grow_further)
     team->middle_max = 0;
 }
 
-mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool queued)
+/* Frees scratch of any kind that no peer maps any more. NULL is allowed. */
+static void free_scratch(mscclpp_team_t *team, void *memory)
 {
-    const bool to_middle = team->middle_max != 0 && bytes <= team->middle_max && !queued;
-    mscclpp_gpu_handle_t handles[MSCCLPP_DEV_MAX_RANKS];
-    char *scratch[MSCCLPP_DEV_MAX_RANKS], *grown = NULL, *given_up;
-    mscclpp_board_buffers_t *mine;
-    mscclpp_status_t status, own_status;
-    mscclpp_layout_t layout;
-    bool all_succeeded = false;
-
-    memset(scratch, 0, sizeof(scratch));
-    /* Ends the lingering kernel, which would go on using the old scratch. */
-    if (mscclpp_linger_end(&team->runner) != MSCCLPP_OK) {
-        return MSCCLPP_ERR_DEVICE;
+    if (!mscclpp_lease_give(team, memory)) {
+        mscclpp_pool_free(team->runner.gpu, team->runner.device, memory);
     }
-    mscclpp_layout_init(&layout, to_middle ? MIDDLE_SIZE : team->full_size);
-    own_status = allocate(team, &layout, &grown);
-    /* All ranks of the node exchange handles, map the new scratch of their peers, and vote. */
-    mine = mscclpp_group_begin_exchange(&team->group);
+}
+
+/* Begins to count the team's uses of leased scratch, with the current call. */
+static void count_uses(mscclpp_team_t *team)
+{
+    team->counts_uses = true;
+    if (!team->in_use) {
+        (void)mscclpp_lease_begin(team);
+        team->in_use = true;
+    }
+}
+
+/* All ranks of the node exchange handles, map the new scratch of their peers, and vote. */
+static mscclpp_status_t exchange_and_map(mscclpp_team_t *team, uint64_t bytes, larger_t *larger,
+                                         mscclpp_status_t *own_status_p, bool *all_p)
+{
+    mscclpp_board_buffers_t *mine = mscclpp_group_begin_exchange(&team->group);
+    mscclpp_status_t status;
+
     mine->asked = team->group.asked;
     mine->in_place = 0;
-    if (own_status == MSCCLPP_OK) {
-        own_status = team->runner.gpu->export_memory(grown, &mine->out);
+    mine->epochs = larger->epochs;
+    if (*own_status_p == MSCCLPP_OK) {
+        *own_status_p = team->runner.gpu->export_memory(larger->own, &mine->out);
     }
-    mine->exportable = own_status == MSCCLPP_OK;
-    team->given_up = grown; /* kept, because peers may still map it after an error */
+    mine->exportable = *own_status_p == MSCCLPP_OK;
     status = mscclpp_group_meet_exchange(&team->group, "larger scratch", bytes);
     if (status != MSCCLPP_OK) {
         return status;
     }
-    if (own_status == MSCCLPP_OK) {
-        own_status = map_peers(team, grown, scratch, handles);
+    /* All ranks have come here after they lost their chunks, whose mappings they have closed then. */
+    (void)mscclpp_lease_give(team, team->let_go);
+    team->let_go = NULL;
+    if (*own_status_p == MSCCLPP_OK) {
+        *own_status_p = map_peers(team, larger);
     }
-    status = mscclpp_group_end_exchange(&team->group, "vote on a larger scratch", bytes, own_status == MSCCLPP_OK,
-                                        &all_succeeded);
-    if (status == MSCCLPP_OK) {
-        status = agree_with_nodes(team, own_status, &all_succeeded);
+    status =
+        mscclpp_group_end_exchange(&team->group, "vote on a larger scratch", bytes, *own_status_p == MSCCLPP_OK, all_p);
+    return status == MSCCLPP_OK ? agree_with_nodes(team, *own_status_p, all_p) : status;
+}
+
+mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool queued)
+{
+    const bool to_middle = is_middle_enough(team, bytes, queued);
+    larger_t larger = {.leased = !to_middle && !queued && team->fabric == NULL && !team->runner.serves_queue,
+                       .epochs = team->runner.epochs};
+    mscclpp_status_t status, own_status;
+    bool all_succeeded = false;
+
+    /* Ends the lingering kernel, which would go on using the old scratch. */
+    if (mscclpp_linger_end(&team->runner) != MSCCLPP_OK) {
+        return MSCCLPP_ERR_DEVICE;
     }
+    if (larger.leased) {
+        count_uses(team);
+    }
+    mscclpp_layout_init(&larger.layout, to_middle ? MIDDLE_SIZE : team->full_size);
+    own_status = allocate(team, &larger);
+    team->given_up = larger.own; /* kept, because peers may still map it after an error */
+    status = exchange_and_map(team, bytes, &larger, &own_status, &all_succeeded);
     if (status == MSCCLPP_OK && all_succeeded) {
-        given_up = replace_scratch(team, &layout, scratch, handles);
+        team->given_up = replace_scratch(team, &larger);
     } else {
-        close_new_mappings(team, scratch, handles);
-        given_up = grown;
+        close_new_mappings(&larger);
     }
-    team->given_up = given_up;
-    note_growth(team, to_middle && status == MSCCLPP_OK && all_succeeded);
     if (status == MSCCLPP_OK) {
+        note_growth(team, to_middle && all_succeeded);
         status = await_closing(team, bytes);
     }
     if (status != MSCCLPP_OK) {
         return status;
     }
+    if (larger.leased && !all_succeeded) {
+        mscclpp_lease_leave(team);
+    }
     /*
      * Freed at once unless the team serves queued operations: the runtime would wait here for kernels of other queues.
      */
     if (!team->runner.serves_queue) {
-        mscclpp_pool_free(team->runner.gpu, team->runner.device, given_up);
+        free_scratch(team, team->given_up);
         team->given_up = NULL;
     }
     if (!all_succeeded) {
         mscclpp_log(mscclpp_status_is_shortage(own_status) ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
                     "%s: rank %d: %llu bytes of scratch for large messages: %s: these take many steps",
-                    team->group.oob.label, team->group.members[team->group.rank], (unsigned long long)layout.total,
+                    team->group.oob.label, team->group.members[team->group.rank],
+                    (unsigned long long)larger.layout.total,
                     own_status != MSCCLPP_OK ? mscclpp_status_string(own_status) : "a peer has none");
     }
     return MSCCLPP_OK;
+}
+
+/* True if the team uses leased scratch now. */
+static bool is_leased(const mscclpp_team_t *team)
+{
+    return team->kept != NULL && team->kept->scratch != NULL;
+}
+
+/* Puts the small scratch back in the place of the leased one. All ranks do this before the same operation. */
+static mscclpp_status_t return_to_small(mscclpp_team_t *team)
+{
+    mscclpp_runner_t *runner = &team->runner;
+    mscclpp_team_kept_t *kept = team->kept;
+    mscclpp_status_t status;
+
+    mscclpp_lease_leave(team);
+    if (mscclpp_linger_end(runner) != MSCCLPP_OK) {
+        return MSCCLPP_ERR_DEVICE;
+    }
+    mscclpp_runner_close_peers(runner);
+    team->let_go = runner->scratch;
+    runner->scratch = kept->scratch;
+    memcpy(runner->peer_scratch, kept->peer_scratch, sizeof(kept->peer_scratch));
+    memcpy(runner->peer_mapping, kept->peer_mapping, sizeof(kept->peer_mapping));
+    runner->layout = kept->layout;
+    team->full_size = kept->full_size;
+    team->small_max = kept->small_max;
+    team->middle_max = kept->middle_max;
+    memset(kept, 0, sizeof(*kept));
+    mscclpp_team_note_choices(team);
+    mscclpp_repeats_clear(&runner->repeats, runner->gpu);
+    status = write_progress(runner, runner->scratch, &runner->layout, runner->epochs);
+    mscclpp_runner_give_stream(runner);
+    mscclpp_debug("%s: another communicator of the process has the scratch for large messages", team->group.oob.label);
+    return status;
+}
+
+mscclpp_status_t mscclpp_team_enter(mscclpp_team_t *team)
+{
+    if (!team->counts_uses) {
+        return MSCCLPP_OK;
+    }
+    team->in_use = true;
+    return mscclpp_lease_begin(team) && is_leased(team) ? return_to_small(team) : MSCCLPP_OK;
+}
+
+void mscclpp_team_leave(mscclpp_team_t *team)
+{
+    const mscclpp_runner_t *runner = &team->runner;
+
+    /* After a failure, or while an operation is under way in a stream, the chunk stays with the team. */
+    if (team->in_use && !team->group.broken && !runner->stuck &&
+        (runner->launches == 0 || mscclpp_runner_has_ended(runner))) {
+        mscclpp_lease_end(team);
+    }
+    team->in_use = false;
+}
+
+void mscclpp_team_close_kept(mscclpp_team_t *team)
+{
+    int rank;
+
+    for (rank = 0; team->kept != NULL && rank < team->group.size; ++rank) {
+        mscclpp_mapping_put(team->kept->peer_mapping[rank]);
+        team->kept->peer_mapping[rank] = NULL;
+    }
+}
+
+void mscclpp_team_free_scratch(mscclpp_team_t *team)
+{
+    mscclpp_lease_leave(team);
+    free_scratch(team, team->runner.scratch);
+    free_scratch(team, team->given_up);
+    free_scratch(team, team->let_go);
+    if (team->kept != NULL) {
+        free_scratch(team, team->kept->scratch);
+    }
+    free(team->kept);
 }

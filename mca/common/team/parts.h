@@ -15,6 +15,15 @@
 typedef struct mscclpp_team_stream mscclpp_team_stream_t; /* defined in queue.c */
 typedef struct mscclpp_team_plan mscclpp_team_plan_t;
 
+/* The small scratch of a team that has a leased one (team/lease.h), and its sizes (team/grow.h). */
+typedef struct {
+    char *scratch;
+    char *peer_scratch[MSCCLPP_DEV_MAX_RANKS];
+    mscclpp_mapping_t *peer_mapping[MSCCLPP_DEV_MAX_RANKS];
+    mscclpp_layout_t layout;
+    uint64_t full_size, small_max, middle_max;
+} mscclpp_team_kept_t;
+
 struct mscclpp_team {
     mscclpp_group_t group;
     mscclpp_runner_t runner;
@@ -27,9 +36,14 @@ struct mscclpp_team {
     bool one_gpu;                              /* there are several ranks, all on one GPU; equal on all ranks */
     uint64_t full_size;                        /* the scratch_size to grow to; 0: the scratch does not grow any more */
     uint64_t small_max;                        /* the largest message that does not make the scratch grow */
-    bool lacks_puts;     /* a user asks for puts, or for any algorithm, and the scratch has no room for puts */
-    uint64_t middle_max; /* the largest message for which the scratch does not grow to its full size; 0: there is
-                            no such size */
+    bool lacks_puts;           /* a user asks for puts, or for any algorithm, and the scratch has no room for puts */
+    uint64_t middle_max;       /* the largest message for which the scratch does not grow to its full size; 0: there is
+                                  no such size */
+    mscclpp_team_kept_t *kept; /* NULL: the team has no leased scratch */
+    bool counts_uses;          /* it has had one; equal on all ranks */
+    bool in_use;               /* a use is under way */
+    uint64_t uses;             /* uses so far; equal on all ranks */
+    void *let_go;              /* a chunk that the team has lost, while peers may still map it; NULL: none */
 
     mscclpp_fabric_t *fabric; /* NULL: all ranks are on one node */
 

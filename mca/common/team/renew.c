@@ -51,6 +51,11 @@ mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_s
     if (status == MSCCLPP_OK) {
         status = team->runner.gpu->copy(stream, team->runner.scratch + MSCCLPP_DEV_PACKET_OFFSET, zeros, size);
     }
+    /* The small scratch, to which the team may return. */
+    if (status == MSCCLPP_OK && team->kept != NULL && team->kept->scratch != NULL) {
+        status = team->runner.gpu->copy(stream, team->kept->scratch + MSCCLPP_DEV_PACKET_OFFSET, zeros,
+                                        3 * team->kept->layout.packet_half);
+    }
     /* Only the epoch begins again. The number of operations, by which the host sees them end, goes on. */
     if (status == MSCCLPP_OK) {
         for (block = 0; block < MSCCLPP_DEV_MAX_BLOCKS; ++block) {

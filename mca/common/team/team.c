@@ -6,11 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/common/gpu/pool.h"
 #include "mca/common/gpu/users.h"
 #include "mca/common/base/log.h"
 #include "mca/common/engine/memory.h"
 #include "mca/common/gpu/streams.h"
+#include "mca/common/team/grow.h"
+#include "mca/common/team/lease.h"
 #include "mca/common/team/park.h"
 #include "mca/common/team/parts.h"
 #include "mca/common/team/queue.h"
@@ -97,10 +98,9 @@ static bool free_ended_teams(bool at_exit)
     /* Outside the lock, since freeing device memory may wait for kernels of other teams. */
     while ((ended = to_free) != NULL) {
         to_free = ended->next_ended;
-        mscclpp_pool_free(ended->runner.gpu, ended->runner.device, ended->runner.scratch);
+        mscclpp_team_free_scratch(ended);
         mscclpp_runner_free_stand_ins(&ended->runner);
         mscclpp_engine_memory_give(ended->runner.gpu, ended->runner.device, ended->engine_memory);
-        mscclpp_pool_free(ended->runner.gpu, ended->runner.device, ended->given_up);
         if (ended->runner.mailbox != NULL) {
             ended->runner.gpu->host_free(ended->runner.mailbox);
         }
@@ -166,6 +166,7 @@ static void destroy(mscclpp_team_t *team)
 {
     bool in_graphs;
 
+    mscclpp_lease_retire(team);
     if (mscclpp_linger_end(&team->runner) != MSCCLPP_OK) {
         team->runner.stuck = true;
     }
@@ -194,6 +195,7 @@ static void destroy(mscclpp_team_t *team)
     mscclpp_ctrl_destroy(team->group.ctrl);
     mscclpp_group_notices_fini(&team->group);
     mscclpp_runner_close_peers(&team->runner);
+    mscclpp_team_close_kept(team);
     mscclpp_plans_close(team);
     team->engine_memory = mscclpp_engine_close(team->engine);
     /* This rank uses no memory of its peers any more, and tells them so. They may free it from now on. */
@@ -208,7 +210,7 @@ static void destroy(mscclpp_team_t *team)
         keep_until_closed(team);
     } else {
         /* Bring-up has failed, and no peer maps the scratch any more. */
-        mscclpp_pool_free(team->runner.gpu, team->runner.device, team->runner.scratch);
+        mscclpp_team_free_scratch(team);
         mscclpp_plans_free(team);
         mscclpp_shmseg_detach(team->group.board_segment);
         free(team);

@@ -71,6 +71,18 @@ run_collectives_rung() {
     run test_coll_storm --timeout "$deadline" rung
 }
 
+run_leases() {
+    run test_leases --timeout "$deadline" many
+}
+
+run_leases_packets() {
+    run test_leases --timeout "$deadline" packets
+}
+
+run_leases_together() {
+    run test_leases --timeout "$deadline" together
+}
+
 run_stream() {
     run test_enqueue --quick --timeout "$deadline" nodes
 }

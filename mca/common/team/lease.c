@@ -1,0 +1,241 @@
+#include "mca/common/team/lease.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "mca/common/base/log.h"
+#include "mca/common/run/linger.h"
+
+/* The word `recall` of the board: the number of a use times 4, and what is said of it. */
+enum { PROPOSED, GRANTED, REFUSED };
+#define RECALL(use_, state_) ((use_)*4 + (state_))
+#define USE_OF(word_) ((word_) / 4)
+#define STATE_OF(word_) ((word_) % 4)
+
+typedef struct chunk {
+    struct chunk *next;
+    const mscclpp_gpu_ops_t *gpu;
+    int device;
+    uint64_t size; /* bytes */
+    char *base;
+    mscclpp_team_t *holder; /* NULL: the chunk is free */
+    bool is_retired;        /* the holder ends */
+    uint64_t since;         /* the holder's use in which it has got the chunk */
+    int users;              /* teams whose peers may map the chunk, the holder included */
+    uint64_t epochs;        /* flags of packets that are in the chunk are at most this */
+} chunk_t;
+
+/* The lock is never held while device memory is allocated or freed, which may wait for kernels of other ranks. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static chunk_t *chunks; /* the one that was taken last is the last one */
+
+/* The word by which the ranks of a team agree on recalls. */
+static uint64_t *recall_word(const mscclpp_team_t *team)
+{
+    return &team->group.board[0].recall;
+}
+
+/* True if all ranks have ended use `use`, and have begun no later one. */
+static bool is_at_rest(const mscclpp_team_t *team, uint64_t use)
+{
+    const mscclpp_board_line_t *board = team->group.board;
+    int rank;
+
+    for (rank = 0; rank < team->group.size; ++rank) {
+        if (__atomic_load_n(&board[rank].lease_ended, __ATOMIC_SEQ_CST) != use ||
+            __atomic_load_n(&board[rank].lease_begun, __ATOMIC_SEQ_CST) != use) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/*
+ * Tries to recall a team's chunks. True if its use of the chunk has ended on all ranks, and it begins no other; then
+ * its kernels, on this rank, have left, too. Call with the lock held, which the team takes before it changes anything.
+ */
+static bool recall(const chunk_t *chunk)
+{
+    mscclpp_team_t *team = chunk->holder;
+    uint64_t *word = recall_word(team);
+    uint64_t before = __atomic_load_n(word, __ATOMIC_SEQ_CST), proposal;
+    const uint64_t use = __atomic_load_n(&team->group.board[team->group.rank].lease_ended, __ATOMIC_SEQ_CST);
+    bool granted = STATE_OF(before) == GRANTED && USE_OF(before) > chunk->since;
+
+    if (!granted) {
+        proposal = RECALL(use + 1, PROPOSED);
+        if (!is_at_rest(team, use) ||
+            !__atomic_compare_exchange_n(word, &before, proposal, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+            return false;
+        }
+        granted = is_at_rest(team, use);
+        if (!__atomic_compare_exchange_n(word, &proposal, RECALL(use + 1, granted ? GRANTED : REFUSED), false,
+                                         __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+            granted = STATE_OF(proposal) == GRANTED;
+        }
+    }
+    return granted && mscclpp_linger_end(&team->runner) == MSCCLPP_OK;
+}
+
+/* Makes the team the holder of a chunk, which comes last in the list. Call with the lock held. */
+static void hold(chunk_t **link, mscclpp_team_t *team)
+{
+    chunk_t *chunk = *link;
+
+    chunk->holder = team;
+    chunk->since = team->uses;
+    ++chunk->users;
+    *link = chunk->next;
+    chunk->next = NULL;
+    for (link = &chunks; *link != NULL; link = &(*link)->next) {
+    }
+    *link = chunk;
+}
+
+/*
+ * Finds a chunk for the team: one that is free or, if `may_recall`, that of a team at rest. NULL: there is none. Of
+ * several, takes the one that was taken first. *count_p is the number of such chunks. Call with the lock held.
+ */
+static chunk_t *find(mscclpp_team_t *team, uint64_t size, bool may_recall, int *count_p)
+{
+    const mscclpp_runner_t *runner = &team->runner;
+    chunk_t **link, *chunk;
+
+    *count_p = 0;
+    for (link = &chunks; (chunk = *link) != NULL; link = &chunk->next) {
+        if (chunk->gpu != runner->gpu || chunk->device != runner->device || chunk->size != size) {
+            continue;
+        }
+        ++*count_p;
+        if (chunk->holder != NULL && (!may_recall || chunk->is_retired || !recall(chunk))) {
+            continue;
+        }
+        if (chunk->holder != NULL && chunk->holder->runner.epochs > chunk->epochs) {
+            chunk->epochs = chunk->holder->runner.epochs;
+        }
+        hold(link, team);
+        return chunk;
+    }
+    return NULL;
+}
+
+/* Makes a chunk that the team holds. */
+static mscclpp_status_t make(mscclpp_team_t *team, uint64_t size, chunk_t **chunk_p)
+{
+    chunk_t *chunk = calloc(1, sizeof(*chunk)), **link;
+    mscclpp_status_t status;
+    void *base;
+
+    if (chunk == NULL) {
+        mscclpp_error("%s: no memory for the description of scratch", team->group.oob.label);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    status = team->runner.gpu->device_alloc(team->runner.device, size, &base);
+    if (status != MSCCLPP_OK) {
+        free(chunk);
+        return status;
+    }
+    *chunk = (chunk_t){.gpu = team->runner.gpu, .device = team->runner.device, .size = size, .base = base};
+    pthread_mutex_lock(&lock);
+    chunk->next = chunks;
+    chunks = chunk;
+    link = &chunks;
+    hold(link, team);
+    pthread_mutex_unlock(&lock);
+    *chunk_p = chunk;
+    return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_lease_take(mscclpp_team_t *team, uint64_t size, char **memory_p, uint64_t *epochs_p)
+{
+    mscclpp_status_t status = MSCCLPP_OK;
+    chunk_t *chunk;
+    int count;
+
+    pthread_mutex_lock(&lock);
+    chunk = find(team, size, false, &count);
+    if (chunk == NULL && count >= MSCCLPP_LEASE_CHUNKS) {
+        chunk = find(team, size, true, &count);
+    }
+    pthread_mutex_unlock(&lock);
+    if (chunk == NULL) {
+        status = make(team, size, &chunk);
+    }
+    /* Without memory, a chunk of another team does as well. */
+    if (status != MSCCLPP_OK) {
+        pthread_mutex_lock(&lock);
+        chunk = find(team, size, true, &count);
+        pthread_mutex_unlock(&lock);
+    }
+    if (chunk == NULL) {
+        return status;
+    }
+    *memory_p = chunk->base;
+    *epochs_p = chunk->epochs;
+    return MSCCLPP_OK;
+}
+
+void mscclpp_lease_leave(mscclpp_team_t *team)
+{
+    chunk_t *chunk;
+
+    pthread_mutex_lock(&lock);
+    for (chunk = chunks; chunk != NULL; chunk = chunk->next) {
+        if (chunk->holder == team) {
+            chunk->epochs = team->runner.epochs > chunk->epochs ? team->runner.epochs : chunk->epochs;
+            chunk->holder = NULL;
+            chunk->is_retired = false;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void mscclpp_lease_retire(const mscclpp_team_t *team)
+{
+    chunk_t *chunk;
+
+    pthread_mutex_lock(&lock);
+    for (chunk = chunks; chunk != NULL; chunk = chunk->next) {
+        chunk->is_retired = chunk->is_retired || chunk->holder == team;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+bool mscclpp_lease_give(const mscclpp_team_t *team, void *memory)
+{
+    chunk_t **link = &chunks, *chunk, *unused = NULL;
+
+    pthread_mutex_lock(&lock);
+    while ((chunk = *link) != NULL && (chunk->base != memory || chunk->gpu != team->runner.gpu)) {
+        link = &chunk->next;
+    }
+    if (chunk != NULL && --chunk->users == 0) {
+        unused = chunk;
+        *link = chunk->next;
+    }
+    pthread_mutex_unlock(&lock);
+    if (unused != NULL) {
+        unused->gpu->device_free(unused->device, unused->base);
+        free(unused);
+    }
+    return chunk != NULL;
+}
+
+bool mscclpp_lease_begin(mscclpp_team_t *team)
+{
+    uint64_t *word = recall_word(team), state;
+
+    (void)__atomic_exchange_n(&team->group.board[team->group.rank].lease_begun, ++team->uses, __ATOMIC_SEQ_CST);
+    state = __atomic_load_n(word, __ATOMIC_SEQ_CST);
+    if (state == RECALL(team->uses, PROPOSED) &&
+        __atomic_compare_exchange_n(word, &state, RECALL(team->uses, REFUSED), false, __ATOMIC_SEQ_CST,
+                                    __ATOMIC_SEQ_CST)) {
+        return false;
+    }
+    return state == RECALL(team->uses, GRANTED);
+}
+
+void mscclpp_lease_end(mscclpp_team_t *team)
+{
+    __atomic_store_n(&team->group.board[team->group.rank].lease_ended, team->uses, __ATOMIC_SEQ_CST);
+}

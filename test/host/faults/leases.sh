@@ -1,0 +1,18 @@
+# shellcheck shell=bash
+# Faults in how the teams of a process take over one another's scratch for large messages.
+
+lease=mca/common/team/lease.c
+# A pause lets others begin a use where it matters.
+pause='nanosleep(\&(struct timespec){.tv_nsec = 500000}, NULL)'
+plant lease-flags leases_packets "$lease" "$lease" 's/\*epochs_p = chunk->epochs/*epochs_p = 0/'
+plant lease-words leases mca/common/team/grow.c mca/common/team/grow.c 's/scratch, zeros, head\)/scratch, zeros, 0)/'
+plant lease-small-scratch-flags leases_packets mca/common/team/renew.c mca/common/team/renew.c \
+    's/team->kept->scratch != NULL\)/0)/'
+plant lease-rest leases_together "$lease" "$lease" \
+    's/!is_at_rest\(team, use\)/(!is_at_rest(team, use) \&\& 0)/;s/granted = is_at_rest\(team, use\);/granted = true;/'
+plant lease-rest-once leases_together "$lease" "$lease" \
+    "s/#include <stdlib.h>/&\n#include <time.h>/;s/if \(!is_at_rest\(team, use\)/& || $pause != 0/
+        s/granted = is_at_rest\(team, use\);/granted = true;/"
+plant lease-not-refused leases_together "$lease" "$lease" \
+    "s/#include <stdlib.h>/&\n#include <time.h>/;s/granted = is_at_rest\(team, use\);/& $pause;/
+        s/RECALL\(team->uses, REFUSED\)/RECALL(team->uses, PROPOSED)/"

@@ -1,0 +1,295 @@
+/*
+ * Scratch for large messages, which the teams of a process take over from one another (mca/common/team/lease.h). Ranks
+ * are threads of one process here, so even the ranks of one team compete for the chunks.
+ *
+ * Usage: test_leases [--long] [--timeout SECONDS] [PART]...
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "mca/common/task/collective.h"
+#include "mca/common/team/lease.h"
+#include "test/host/jitter.h"
+#include "test/host/parts.h"
+#include "test/host/process_state.h"
+#include "test/host/rank_threads.h"
+#include "test/host/traffic.h"
+#include "test/unit/unit.h"
+
+#define SCRATCH_SIZE ((size_t)2 << 20)
+#define LARGE 20000u
+#define SMALL 60u
+#define TEAMS 24 /* of one world, which makes them live at the same time */
+#define WORLDS 3
+#define PAIRS 3 /* teams of each of several worlds */
+
+static parts_options_t options;
+static mscclpp_gpu_ops_t counting;
+static int64_t large_held, large_most, large_made; /* chunks of device memory */
+
+/* A chunk has three halves of packets, the bulk area, the put area, and what counts. */
+static bool is_chunk(size_t size)
+{
+    return size > 2 * SCRATCH_SIZE;
+}
+
+static struct {
+    void *address;
+} known[256];
+
+static mscclpp_status_t count_alloc(int device, size_t size, void **address_p)
+{
+    const mscclpp_status_t status = mscclpp_gpu_twin_ops.device_alloc(device, size, address_p);
+    size_t i;
+
+    if (status != MSCCLPP_OK || !is_chunk(size)) {
+        return status;
+    }
+    for (i = 0; i < sizeof(known) / sizeof(known[0]); ++i) {
+        void *none = NULL;
+
+        if (__atomic_compare_exchange_n(&known[i].address, &none, *address_p, false, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_RELAXED)) {
+            break;
+        }
+    }
+    (void)__atomic_add_fetch(&large_made, 1, __ATOMIC_RELAXED);
+    if (__atomic_add_fetch(&large_held, 1, __ATOMIC_RELAXED) > __atomic_load_n(&large_most, __ATOMIC_RELAXED)) {
+        __atomic_store_n(&large_most, __atomic_load_n(&large_held, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+    }
+    return status;
+}
+
+static void count_free(int device, void *address)
+{
+    size_t i;
+
+    for (i = 0; i < sizeof(known) / sizeof(known[0]) && address != NULL; ++i) {
+        void *mine = address;
+
+        if (__atomic_compare_exchange_n(&known[i].address, &mine, NULL, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+            (void)__atomic_sub_fetch(&large_held, 1, __ATOMIC_RELAXED);
+            break;
+        }
+    }
+    mscclpp_gpu_twin_ops.device_free(device, address);
+}
+
+static void begin(void)
+{
+    counting = mscclpp_gpu_twin_ops;
+    counting.device_alloc = count_alloc;
+    counting.device_free = count_free;
+    large_held = large_most = large_made = 0;
+}
+
+static void configure(mscclpp_config_t *config, const char *algorithm, size_t epoch_limit)
+{
+    mscclpp_config_init(config);
+    config->scratch_size = SCRATCH_SIZE;
+    config->zerocopy = false; /* then large messages go through the scratch */
+    config->algorithm = algorithm;
+    config->epoch_limit = epoch_limit != 0 ? epoch_limit : config->epoch_limit;
+    config->twin_blocks = 2;
+    config->twin_threads = 1;
+    config->timeout = options.timeout;
+    config->warn_after = 0;
+    config->ucx = false;
+}
+
+static bool call(rank_t *rank, traffic_t *traffic, uint64_t count)
+{
+    bool right = false;
+    const mscclpp_status_t status = traffic_call(traffic, count, &right);
+
+    rank->failures += status != MSCCLPP_OK || !right;
+    return status == MSCCLPP_OK && right;
+}
+
+static uint64_t draw(uint64_t *state)
+{
+    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return *state >> 33;
+}
+
+/* Many communicators of the same ranks, of which each sends large messages now and then. */
+static void use_many(rank_t *rank)
+{
+    static const uint64_t counts[] = {LARGE, SMALL, LARGE / 7, 1, LARGE / 2, LARGE};
+    traffic_t traffic[TEAMS];
+    uint64_t common = 1;
+    int i, k;
+
+    rank->gpu = &counting;
+    for (i = 0; i < TEAMS; ++i) {
+        traffic_open(&traffic[i], create_team(rank), LARGE, USER_DEVICE);
+    }
+    for (i = 0; i < TEAMS && rank->failures == 0; ++i) {
+        (void)call(rank, &traffic[i], LARGE);
+    }
+    for (k = 0; k < 60 * options.scale && rank->failures == 0; ++k) {
+        const uint64_t team = draw(&common) % TEAMS, times = 1 + draw(&common) % 3;
+        const uint64_t count = counts[draw(&common) % (sizeof(counts) / sizeof(counts[0]))];
+        uint64_t i_call;
+
+        for (i_call = 0; i_call < times && rank->failures == 0; ++i_call) {
+            (void)call(rank, &traffic[team], count > times ? count - i_call : count);
+        }
+    }
+    meet_any(rank, false);
+    for (i = 0; i < TEAMS; ++i) {
+        traffic_close(&traffic[i]);
+    }
+}
+
+/* `ranks` ranks with memory for a few communicators only; all is given back. */
+static void test_many_of(int ranks, const char *algorithm, size_t epoch_limit)
+{
+    mscclpp_config_t config;
+
+    begin();
+    configure(&config, algorithm, epoch_limit);
+    CHECK_EQ(run_ranks(ranks, &config, use_many, NULL), 0);
+    mscclpp_team_finalize(1.0);
+    printf("%d ranks, %s: %d chunks at most for %d communicators\n", ranks, algorithm, (int)large_most, ranks * TEAMS);
+    /* A rank may be in the next call while others are in the last one, and holds the chunks of both. */
+    CHECK(large_most >= ranks && large_most <= MSCCLPP_LEASE_CHUNKS + 2 * ranks);
+    CHECK_EQ(large_held, 0);
+}
+
+static void test_many(int scale)
+{
+    (void)scale;
+    test_many_of(2, "auto", 0);
+    test_many_of(3, "auto", 0);
+}
+
+/* Packets that other teams have left in a chunk, also when flags begin again. */
+static void test_packets(int scale)
+{
+    (void)scale;
+    test_many_of(2, "twophase", 0);
+    test_many_of(2, "oneshot", 40);
+    test_many_of(3, "twophase", 24);
+    test_many_of(2, "oneshot_put", 0);
+}
+
+/* Some communicators of each of several worlds, whose ranks call at any time. */
+static void use_some(rank_t *rank)
+{
+    const int *number = rank->argument;
+    uint64_t common = (uint64_t)*number + 7, own = common * 100 + (uint64_t)rank->rank;
+    traffic_t traffic[PAIRS];
+    int i, k;
+
+    rank->gpu = &counting;
+    for (i = 0; i < PAIRS; ++i) {
+        traffic_open(&traffic[i], create_team(rank), LARGE, USER_DEVICE);
+    }
+    for (k = 0; k < 60 * options.scale && rank->failures == 0; ++k) {
+        jitter_sleep(&own, 200);
+        i = (int)(draw(&common) % PAIRS);
+        (void)call(rank, &traffic[i], draw(&common) % 3 == 0 ? SMALL : LARGE - draw(&common) % 100);
+        /* One of them ends now and then, and another begins. */
+        if (k % 20 == 19) {
+            traffic_close(&traffic[i]);
+            traffic_open(&traffic[i], create_team(rank), LARGE, USER_DEVICE);
+        }
+    }
+    meet_any(rank, false);
+    for (i = 0; i < PAIRS; ++i) {
+        traffic_close(&traffic[i]);
+    }
+}
+
+static const char *linger, *algorithm_of_all;
+
+static void *world_main(void *argument)
+{
+    const int *number = argument;
+    mscclpp_config_t config;
+
+    configure(&config, algorithm_of_all, 0);
+    config.linger = linger;
+    config.linger_window = 3000;
+    CHECK_EQ(run_ranks(2 + *number % 2, &config, use_some, argument), 0);
+    return NULL;
+}
+
+/* Threads of one process that call in different communicators at the same time. */
+static void run_worlds(const char *algorithm, const char *lingers)
+{
+    pthread_t threads[WORLDS];
+    int numbers[WORLDS], i;
+
+    begin();
+    algorithm_of_all = algorithm;
+    linger = lingers;
+    jitter_set(5, 300);
+    for (i = 0; i < WORLDS; ++i) {
+        numbers[i] = i;
+        REQUIRE(pthread_create(&threads[i], NULL, world_main, &numbers[i]) == 0);
+    }
+    for (i = 0; i < WORLDS; ++i) {
+        pthread_join(threads[i], NULL);
+    }
+    jitter_set(0, 0);
+    mscclpp_team_finalize(1.0);
+    printf("%d worlds, %s, linger %s: %d chunks at most, of %d made\n", WORLDS, algorithm, lingers, (int)large_most,
+           (int)large_made);
+    CHECK_EQ(large_held, 0);
+}
+
+static void test_together(int scale)
+{
+    (void)scale;
+    run_worlds("auto", "off");
+    run_worlds("twophase", "on");
+}
+
+/* Large messages from buffer to buffer, by an all-reduce and by a broadcast. */
+static void use_mapped(rank_t *rank)
+{
+    mscclpp_coll_args_t bcast = {
+        .coll = MSCCLPP_COLL_BCAST, .count = LARGE, .dtype = MSCCLPP_DTYPE_INT32, .is_size_known = true, .call = 2};
+    traffic_t traffic;
+
+    rank->gpu = &counting;
+    traffic_open(&traffic, create_team(rank), LARGE, USER_DEVICE);
+    (void)call(rank, &traffic, LARGE);
+    traffic.out[LARGE - 1] = rank->rank == 0 ? 5 : 6;
+    bcast.in = rank->rank == 0 ? traffic.out : NULL;
+    bcast.out = rank->rank == 0 ? NULL : traffic.out;
+    CHECK_EQ(mscclpp_collective(traffic.team, &bcast), MSCCLPP_OK);
+    CHECK_EQ(traffic.out[LARGE - 1], 5);
+    CHECK(strcmp(mscclpp_team_last_algorithm(traffic.team), "zerocopy") == 0);
+    meet_any(rank, false);
+    CHECK(traffic.team->full_size != 0);
+    traffic_close(&traffic);
+}
+
+/* They need no larger scratch. */
+static void test_mapped(int scale)
+{
+    mscclpp_config_t config;
+
+    (void)scale;
+    begin();
+    configure(&config, "auto", 0);
+    config.zerocopy = true;
+    CHECK_EQ(run_ranks(3, &config, use_mapped, NULL), 0);
+    mscclpp_team_finalize(1.0);
+    CHECK_EQ(large_made, 0);
+}
+
+static const part_t parts[] = {
+    {"many", test_many}, {"packets", test_packets}, {"together", test_together}, {"mapped", test_mapped}, {NULL, NULL},
+};
+
+int main(int argc, char **argv)
+{
+    unit_begin();
+    mscclpp_linger_share_devices(true);
+    return parts_run(parts, argc, argv, &options) != 0 ? 2 : unit_end();
+}
