@@ -21,6 +21,20 @@ aside() {
     set +m
 }
 
+# in_gaps COMMAND...: in an aside, runs a command, which may compute but has no deadlines, only while nothing else wants
+# the processors. Ranks that wait for one another lose a time slice to a program of their own priority at each turn.
+in_gaps() {
+    [ "$BASHPID" = $$ ] || chrt --idle --pid 0 "$BASHPID" 2>/dev/null || renice -n 19 -p "$BASHPID" >/dev/null 2>&1
+    "$@"
+}
+
+# ended NAME: waits until this aside has ended, but prints and counts nothing yet.
+ended() {
+    while [ ! -e "$top/build/log/$1.aside.counts" ] && kill -0 "${asides[$1]}" 2>/dev/null; do
+        sleep 0.2
+    done
+}
+
 # begin_asides COMMAND NAME...: runs COMMAND with all the names in the background; it calls in_aside for each of them.
 begin_asides() {
     local name
@@ -70,9 +84,7 @@ read_used() {
 # Returns the status of its command; 1, after a failure that is counted, if it did not come to its end.
 joined() {
     local place=$top/build/log/$1.aside counts pid=${asides[$1]}
-    while [ ! -e "$place.counts" ] && kill -0 "$pid" 2>/dev/null; do
-        sleep 0.2
-    done
+    ended "$1"
     unset "asides[$1]"
     # With the last aside of a lane the lane's process ends, and read_used then counts what it has used.
     [[ $pid -eq 0 || " ${asides[*]} " == *" $pid "* ]] || wait "$pid" 2>/dev/null

@@ -46,11 +46,21 @@ bool process_state_slow(void)
     return process_state_sanitized() || getenv("MSCCLPP_TEST_SLOW") != NULL;
 }
 
-bool process_state_long(void)
+static bool long_wanted(void)
 {
     const char *value = getenv("MSCCLPP_TEST_LONG");
 
-    return value != NULL && strcmp(value, "1") == 0 && !process_state_slow();
+    return value != NULL && strcmp(value, "1") == 0;
+}
+
+bool process_state_long(void)
+{
+    return long_wanted() && !process_state_slow();
+}
+
+int process_state_calls(int calls)
+{
+    return process_state_sanitized() && !process_state_tsan() && !long_wanted() ? (calls + 3) / 4 : calls;
 }
 
 /* The number of entries of a folder. */

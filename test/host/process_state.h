@@ -19,6 +19,12 @@ bool process_state_slow(void);
 /* True if MSCCLPP_TEST_LONG=1 asks for several times as many calls as by default, and tests are not slow. */
 bool process_state_long(void);
 
+/*
+ * How many of so many calls to make. Under AddressSanitizer a quarter, unless MSCCLPP_TEST_LONG=1 asks for all: whether
+ * an access is right does not depend on chance, as the order of threads does.
+ */
+int process_state_calls(int calls);
+
 /* True under ThreadSanitizer, which finds only races of threads in one process. */
 bool process_state_tsan(void);
 

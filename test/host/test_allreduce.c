@@ -252,7 +252,11 @@ int main(int argc, char **argv)
     signal(SIGALRM, hung);
     matrix_init();
     printf("seed %llu\n", (unsigned long long)options.group.seed);
-    cases = options.slow ? 400 : options.quick ? 12 : process_state_slow() ? 10 : process_state_long() ? 60 : 20;
+    cases = options.slow           ? 400
+            : options.quick        ? 12
+            : process_state_slow() ? 4 + process_state_calls(6)
+            : process_state_long() ? 60
+                                   : 20;
     for (algo = 0; algo < matrix_algo_count; ++algo) {
         const matrix_algo_t *a = &matrix_algos[algo];
 

@@ -96,7 +96,8 @@ static void run_train(rank_t *rank)
     CHECK_EQ(gpu->stream_create(0, &stream), MSCCLPP_OK);
     in = address;
     out = in + CARS * room;
-    for (round = 0; round < train->rounds && team != NULL && in != NULL && stream != NULL; ++round) {
+    for (round = 0; round < process_state_calls(train->rounds) && team != NULL && in != NULL && stream != NULL;
+         ++round) {
         bool right;
 
         for (i = 0; i < CARS; ++i) {
@@ -211,7 +212,7 @@ static void run_chain(rank_t *rank)
     a = address;
     b = a + ALL;
     c = b + ALL;
-    for (round = 0; round < *rounds && team != NULL && a != NULL && stream != NULL; ++round) {
+    for (round = 0; round < process_state_calls(*rounds) && team != NULL && a != NULL && stream != NULL; ++round) {
         uint64_t call = (uint64_t)round * 5;
         int wrong = 0;
 
@@ -323,6 +324,15 @@ static void stay_away(rank_t *rank)
     mscclpp_team_destroy(team);
 }
 
+/*
+ * True if case `i` of those that wait for deadlines is to run: under AddressSanitizer, each third of them, unless all
+ * calls are asked for.
+ */
+static bool takes_deadline(size_t i)
+{
+    return i % 3 == 0 || process_state_calls(4) == 4;
+}
+
 /* Over several nodes only the proxy's thread executes the requests of queued kernels. */
 static void test_nodes(int scale)
 {
@@ -347,6 +357,9 @@ static void test_nodes(int scale)
         CHECK_EQ(run_ranks(cases[i].ranks, &config, run_chain, &rounds), 0);
         jitter_set(0, 0);
         CHECK_EQ(run_ranks(cases[i].ranks, &config, rest, NULL), 0);
+        if (!takes_deadline(i)) {
+            continue;
+        }
         config.timeout = process_state_slow() ? 2 : 0.5;
         lines = 0;
         mscclpp_log_set(count_line, &lines, MSCCLPP_LOG_ERROR);
@@ -436,6 +449,9 @@ static void test_late(int scale)
     (void)scale;
     mscclpp_log_set(count_line, &lines, MSCCLPP_LOG_ERROR);
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
+        if (!takes_deadline(i)) {
+            continue;
+        }
         configure(&config, 1, 2, (size_t)1 << 31);
         config.algorithm = cases[i].algorithm;
         config.ranks_per_node = cases[i].ranks_per_node;

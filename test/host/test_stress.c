@@ -64,6 +64,7 @@ static void storm(rank_t *rank)
 {
     const storm_t *plan = rank->argument;
     const mscclpp_config_t *shared_config = rank->config;
+    const int calls = process_state_calls(plan->calls);
     mscclpp_config_t config = *shared_config;
     uint64_t shared = 42, own = (uint64_t)rank->rank + 1;
     traffic_t traffic;
@@ -73,7 +74,7 @@ static void storm(rank_t *rank)
     config.exchange_stores = rank->rank % 2 == 0;
     rank->config = &config;
     traffic_open(&traffic, create_team(rank), MAX_COUNT, plan->kind);
-    for (i = 0; i < plan->calls && traffic.team != NULL; ++i) {
+    for (i = 0; i < calls && traffic.team != NULL; ++i) {
         uint64_t count = draw_count(&shared);
         bool right = false;
         mscclpp_status_t status;
@@ -313,7 +314,7 @@ static void enqueue_in_any_order(rank_t *rank)
 static void test_teams(int scale)
 {
     mscclpp_config_t config;
-    int calls = 150 * scale, rounds = 20 * scale;
+    int calls = process_state_calls(150 * scale), rounds = process_state_calls(20 * scale);
 
     configure(&config, 1, 1, (size_t)1 << 31);
     CHECK_EQ(run_ranks(3, &config, interleave, &calls), 0);

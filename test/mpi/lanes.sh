@@ -44,3 +44,18 @@ run_lanes() {
     done
     wait
 }
+
+# run_groups NAME...: groups, in lanes if there are several and no list is asked for.
+run_groups() {
+    local name
+    if [ "${lanes:?}" -eq 1 ] || [ "${patterns[0]:-}" = --list ]; then
+        for name in "$@"; do
+            "cases_$name"
+        done
+        return
+    fi
+    run_lanes "$lanes" "$@"
+    for name in "$@"; do
+        tell "$name"
+    done
+}

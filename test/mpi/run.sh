@@ -12,6 +12,8 @@
 #                           rounds of copies without a stream, and all counts and numbers of ranks where few stand for
 #                           them
 #   MSCCLPP_TEST_LANES      1 (default) to 4: so many groups of cases at once, but for those that measure times
+#   MSCCLPP_TEST_PART       shared: what can share the processors with other programs; alone: the rest, which measures
+#                           times or has many ranks; all (default)
 #   MSCCLPP_TEST_PLANS      folder of MSCCL++'s execution plans; the right ones have to serve calls (default: none)
 #   MPIRUN                  (default: mpirun)
 set -u
@@ -22,6 +24,7 @@ mpirun=${MPIRUN:-mpirun}
 long=${MSCCLPP_TEST_LONG:-0}
 mps=${MSCCLPP_TEST_MPS:-0}
 lanes=${MSCCLPP_TEST_LANES:-1}
+part=${MSCCLPP_TEST_PART:-all}
 patterns=("$@")
 passed=0
 failed=0
@@ -98,6 +101,11 @@ esac
     exit 1
 }
 
+[[ $part == @(all|shared|alone) ]] || {
+    echo "run.sh: MSCCLPP_TEST_PART='$part' is not allowed; use all, shared or alone" >&2
+    exit 1
+}
+
 # What every job gets. Open MPI's vector code saturates sums of 8 and 16 bits and so is no oracle. A component path
 # replaces Open MPI's own folder, which has to be named again.
 ompi_info=$(dirname "$(command -v "$mpirun")")/ompi_info
@@ -126,27 +134,20 @@ if [ "$MSCCLPP_TEST_DEVICE" = cuda ]; then
     [ "$long" = 1 ] || [ "$gpus" -eq 0 ] || most_ranks=$(((mps == 1 ? 8 : 4) * gpus))
 fi
 
-groups=(programs requests queued channels stages algorithms ports nodes nodes_algorithms nodes_collectives nodes_late
-    mixed differs check said no_memory descriptors late idle init rules plans tune bench selection sync_copies counters)
-if [ "$lanes" -eq 1 ] || [ "${patterns[0]:-}" = --list ]; then
-    for name in "${groups[@]}"; do
+# Groups that run side by side. The longest first, so that the lanes end together.
+groups=(algorithms nodes_collectives plans nodes nodes_algorithms requests queued programs tune nodes_late bench stages
+    late no_memory sync_copies check idle channels selection mixed descriptors init rules ports said differs counters)
+# Groups that run alone: with so many processes nothing else keeps its deadlines; 16 ranks whose lines are counted; what
+# is about how long calls take; ranks that are killed.
+alone=(many nodes_named cost linger killed)
+if [ "$part" != alone ]; then
+    run_groups "${groups[@]}"
+fi
+if [ "$part" != shared ]; then
+    for name in "${alone[@]}"; do
         "cases_$name"
     done
-    cases_many
-else
-    # The longest first, so that the lanes end together.
-    run_lanes "$lanes" nodes programs tune idle nodes_algorithms nodes_collectives algorithms requests queued channels \
-        stages nodes_late late mixed selection differs check said bench ports rules plans init no_memory descriptors \
-        sync_copies counters
-    for name in "${groups[@]}"; do
-        tell "$name"
-    done
-    cases_many # by itself: with so many processes nothing else keeps its deadlines
 fi
-cases_nodes_named # 16 ranks, whose lines are counted
-cases_cost
-cases_linger # how long calls take is what it is about
-cases_killed
 [ "${patterns[0]:-}" = --list ] && exit 0
 echo "$passed passed, $failed failed, $skipped skipped ($MSCCLPP_TEST_DEVICE)"
 [ $failed -eq 0 ] || exit 1
