@@ -14,6 +14,8 @@ cases_cost() {
         # Of each rank's scratch every rank maps less than 1 MiB.
         run "cost:space:$n" 60 -n "$n" "${forced[@]}" "$bindir/test_cost" space $((n * 1024))
         run "cost:dup:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_cost" dup "$limit"
+        # Of the first calls of live duplicates the quickest counts.
+        [ "$n" -gt "$(nproc)" ] || run "cost:first:$n" 60 -n "$n" "${forced[@]}" "$bindir/test_cost" first 1000
         run_saying "cost:reuse:$n" 'ready with what an ended communicator has left' 120 -n "$n" "${forced[@]}" \
             --mca coll_mscclpp_verbose 2 "$bindir/test_cost" dup 0
     done
