@@ -185,16 +185,18 @@ engines_for() {
 
 # Every algorithm by name with several numbers of ranks. Parameters that ranks must have in common come from rank 0.
 cases_algorithms() {
-    local algorithm n by job most
+    local algorithm n by job most quick
     for algorithm in oneshot twophase oneshot_put zerocopy engines scratch stage; do
         by=$algorithm
         most=3
+        quick=()
         job=("${forced[@]}" --mca coll_mscclpp_algorithm "$algorithm")
         case $MSCCLPP_TEST_DEVICE:$algorithm in
         # So that ranks can map one another's buffers. Each call looks through all mappings of its process then.
         host:zerocopy | host:engines)
             job+=(--mca coll_mscclpp_twin_shared_only 1)
             most=2
+            [ "$long" = 1 ] || quick=(quick)
             ;;
         esac
         for n in 1 2 3 4 5 8; do
@@ -209,7 +211,10 @@ cases_algorithms() {
         done
         [ "$algorithm" != engines ] || [ "$gpus" -ne 1 ] || skip "algorithm:engines:by engines" \
             "needs 2 GPUs, since engines serve only ranks with a GPU of their own; zerocopy has taken their place"
-        run "algorithm:$algorithm:types_ops" 240 -n $most "${job[@]}" "$bindir/test_types_ops"
+        run "algorithm:$algorithm:types_ops" 240 -n $most "${job[@]}" "$bindir/test_types_ops" \
+            ${quick[@]+"${quick[@]}"}
+        [ ${#quick[@]} -eq 0 ] || skip "algorithm:$algorithm:types_ops, all counts" \
+            "one stands for them; set MSCCLPP_TEST_LONG=1"
         run "algorithm:$algorithm:bitwise" 120 -n 4 "${job[@]}" "$bindir/test_bitwise"
     done
     for n in 1 2 3 5 8; do

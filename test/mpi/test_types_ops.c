@@ -1,6 +1,7 @@
 /*
  * Every predefined type with every operation that MPI allows for it: compared with results computed here, and with
  * those of the component that served before (MPI_Reduce and MPI_Bcast of host copies go through it).
+ * Usage: test_types_ops [quick], with one count in place of three.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@ static int combinations;
 static int refused;
 static int mistaken;
 static bool forced_stage;
+static bool quick;
 
 /* What the previous component makes of the same operands. */
 static void previous(const mt_type_t *type, mt_op_t op, int count, int seed, char *result)
@@ -113,7 +115,7 @@ static void run_all(const mt_type_t *type, mt_op_t op)
             printf("this Open MPI combines %s with %s wrongly; either result passes\n", type->name, mt_op_name(op));
         }
     }
-    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); ++i) {
+    for (size_t i = quick ? 2 : 0; i < sizeof(counts) / sizeof(counts[0]); ++i) {
         int count = counts[i], seed = (int)i, wrong;
         size_t bytes = (size_t)count * type->layout->extent;
         char *expected = mt_host_alloc(bytes), *oracle = mt_host_alloc(bytes);
@@ -135,6 +137,7 @@ int main(int argc, char **argv)
     int count;
 
     mt_init(&argc, &argv, MPI_THREAD_SINGLE);
+    quick = argc > 1 && 0 == strcmp(argv[1], "quick");
     forced_stage = mt_parameter_is("algorithm", "stage");
     count = mt_types(&types);
     for (int i = 0; i < count; ++i) {
