@@ -40,6 +40,8 @@ static void try_kind(mscclpp_schedule_kind_t kind, int pattern, uint32_t nodes)
                 return;
             }
             expect_sound(&schedule);
+            schedule.tree = 1;
+            expect_sound(&schedule);
         }
     }
     for (node = 0; node < nodes; ++node) {
@@ -178,6 +180,7 @@ static void test_planted(void)
     for (kind = 0; kind < MSCCLPP_SCHEDULE_LAST; ++kind) {
         for (i = 0; i < sizeof(patterns) / sizeof(patterns[0]); ++i) {
             if (mscclpp_schedule_init(&schedule, (mscclpp_schedule_kind_t)kind, patterns[i], 8, 0, 0, 0)) {
+                schedule.tree = i % 2;
                 CHECK(schedule_fault(&schedule, partner_off_by_one, 1) != NULL);
                 CHECK(schedule_fault(&schedule, one_step_less, 1) != NULL);
                 CHECK(schedule.slots == 1 || schedule_fault(&schedule, wrong_slot, 1) != NULL);

@@ -23,7 +23,7 @@ static const char help[] =
     "      --radix N             of tree and bruck, 2 to 64 (default 2)\n"
     "      --fanout N            messages that a node sends ahead of those it has received (direct, split); 0: any\n"
     "                            number (default)\n"
-    "      --tile SIZE           bytes of a block that travel at once (default 4m)\n"
+    "      --tile SIZE           bytes of a block that travel at once (default 4m; trees at most 256k)\n"
     "      --lanes N             tiles that a rank has under way, 1 to 16 (default 4)\n"
     "\n"
     "  -w, --network NAME        full (default), fat-tree or dragonfly\n"
@@ -135,6 +135,10 @@ static int add_row(const sim_arguments_t *arguments, mscclpp_schedule_kind_t kin
     if (!mscclpp_schedule_init(&row->run.schedule, kind, arguments->pattern, nodes, arguments->root, arguments->fanout,
                                arguments->radix)) {
         return 0;
+    }
+    if (kind == MSCCLPP_SCHEDULE_TREES && (double)row->run.tile > MSCCLPP_COST_TREES_TILE &&
+        block / MSCCLPP_COST_TREES_TILE < UINT16_MAX) {
+        row->run.tile = (uint64_t)MSCCLPP_COST_TREES_TILE;
     }
     /* The simulation counts the messages of a slot, one for each tile, in 16 bits. */
     if (block / (double)row->run.tile >= UINT16_MAX + 1) {

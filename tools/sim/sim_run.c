@@ -73,6 +73,16 @@ typedef struct {
     bool is_out_of_memory;
 } plane_t;
 
+/* Returns the schedule of a lane's tiles. Over trees, every other lane takes the second tree, as blocks of a kernel do.
+ */
+static mscclpp_schedule_t schedule_of(const plane_t *plane, uint32_t lane_number)
+{
+    mscclpp_schedule_t schedule = plane->run->schedule;
+
+    schedule.tree = lane_number % plane->run->lanes % 2;
+    return schedule;
+}
+
 /* Returns the later of two times. */
 static double later(double a, double b)
 {
@@ -258,6 +268,7 @@ static void run_lane(plane_t *plane, uint32_t lane_number, double now)
 {
     lane_t *lane = &plane->lanes[lane_number];
     mscclpp_cost_load_t load;
+    mscclpp_schedule_t schedule;
     mscclpp_step_t step;
 
     for (;;) {
@@ -270,7 +281,8 @@ static void run_lane(plane_t *plane, uint32_t lane_number, double now)
             next = send_within_node(plane, lane_number, tile_share(plane, lane, &load, load.sent_before), now);
             break;
         case LANE_STEPS:
-            if (mscclpp_schedule_step(&plane->run->schedule, node_of(plane, lane_number), lane->step, &step)) {
+            schedule = schedule_of(plane, lane_number);
+            if (mscclpp_schedule_step(&schedule, node_of(plane, lane_number), lane->step, &step)) {
                 next = run_step(plane, lane_number, &step, now);
             } else {
                 load = load_of(plane, lane_number);

@@ -135,13 +135,13 @@ static bool can_go(const mscclpp_select_input_t *input, mscclpp_coll_t coll, con
 /*
  * True if the cost model may choose this way by itself. On one host, where nodes share no links, it has no reason to
  * ask for a ring. Trees, in which a node sends to its children at once, are not chosen if that is more than
- * nodes_fanout.
+ * nodes_fanout, nor for two nodes, between which data go the same way without trees.
  */
 static bool may_choose(const mscclpp_select_input_t *input, const tiles_t *tiles)
 {
     return !(tiles->algo == MSCCLPP_COLL_BY_NODES_RING && input->is_one_host) &&
            (tiles->algo != MSCCLPP_COLL_BY_NODES_TREES ||
-            mscclpp_between_keeps_fanout(input, MSCCLPP_DEV_TREES_CHILDREN));
+            (input->nodes > 2 && mscclpp_between_keeps_fanout(input, MSCCLPP_DEV_TREES_CHILDREN)));
 }
 
 /*

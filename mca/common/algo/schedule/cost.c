@@ -74,7 +74,7 @@ mscclpp_cost_load_t mscclpp_cost_load(int pattern, uint32_t nodes, uint32_t rank
     case MSCCLPP_DEV_REDUCE:
         load.block = (double)(mscclpp_schedule_part(bytes, ranks, 0, 1));
         load.sent_before = other_ranks * load.block;
-        load.sent_after = at_root ? other_ranks * load.block : 0;
+        load.sent_after = at_root ? other_ranks / ranks * load.block : 0; /* each owner sends the root its shard */
         return load;
     case MSCCLPP_DEV_BCAST:
         load.block = (double)(mscclpp_schedule_part(bytes, ranks, 0, 1));
@@ -146,9 +146,9 @@ static critical_path_t find_critical_path(const mscclpp_schedule_t *schedule, do
                     : (nodes - 1) * block;
         return (critical_path_t){digits, children, bytes, bytes};
     case MSCCLPP_SCHEDULE_TREES:
-        /* A node passes on half of the block to two others, of which the second one waits for the first. */
+        /* A node passes on every other tile to two others, of which the second one waits for the first. */
         depth = log2 + (schedule->nodes > 2 ? 1 : 0);
-        return (critical_path_t){depth, depth + 1, depth * block, block};
+        return (critical_path_t){depth, depth + 1, (2 * depth - 1) * block, block};
     case MSCCLPP_SCHEDULE_TREE:
         if (schedule->blocks > 1) {
             return (critical_path_t){digits, children, (nodes - 1) * block, (nodes - 1) * block};
@@ -176,7 +176,9 @@ double mscclpp_cost_estimate(const mscclpp_cost_figures_t *figures, const mscclp
     const critical_path_t path = find_critical_path(schedule, load.block);
     const bool receives = pattern == MSCCLPP_DEV_GATHER || pattern == MSCCLPP_DEV_REDUCE;
     const double post_time = receives ? figures->gap : larger(figures->overhead, figures->gap);
-    const double tiles = load.block > figures->tile ? load.block / figures->tile : 1;
+    const bool over_trees = schedule->kind == MSCCLPP_SCHEDULE_TREES;
+    const double tile = over_trees && figures->tile > MSCCLPP_COST_TREES_TILE ? MSCCLPP_COST_TREES_TILE : figures->tile;
+    const double tiles = load.block > tile ? load.block / tile : 1;
     const double rate = mscclpp_cost_rate(figures, ranks), node_rate = figures->node_bandwidth;
     const double hops = path.hops * (figures->latency + figures->overhead);
     /* The time in which a processor posts the messages that need not wait for one another. Transfers hide it. */
@@ -195,8 +197,8 @@ double mscclpp_cost_estimate(const mscclpp_cost_figures_t *figures, const mscclp
      */
     const double longest_stage = larger(larger(carried, handing_on), within);
     const double other_stages = serial + larger(carried, handing_on) + within - longest_stage;
-    /* A lane takes the next tile once the last one has gone its whole way. */
-    const double lane_time = (hops + path.serial / rate / tiles) * (tiles / figures->lanes - 1);
+    /* A lane takes the next tile once the last one has gone its whole way; over trees, once it has passed it on. */
+    const double lane_time = over_trees ? 0 : (hops + path.serial / rate / tiles) * (tiles / figures->lanes - 1);
 
     if (schedule->nodes < 2) {
         return ranks > 1 ? 2 * figures->node_latency + within : 0;

@@ -22,6 +22,9 @@ typedef struct {
     uint32_t rails;        /* rails of a node; 0: as many as ranks */
 } mscclpp_cost_figures_t;
 
+/* Over trees, tiles have at most so many bytes: each level of a tree passes a tile on once it has come as a whole. */
+#define MSCCLPP_COST_TREES_TILE (256.0 * 1024)
+
 #define MSCCLPP_COST_TRANSPORTS 4
 
 /* Returns the index of a transport's figures, from 0 on, or -1 if no transport with figures has this name. */

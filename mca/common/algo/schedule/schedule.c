@@ -64,9 +64,6 @@ static uint32_t count_blocks(mscclpp_schedule_kind_t kind, int pattern, uint32_t
                : kind == MSCCLPP_SCHEDULE_SPLIT || kind == MSCCLPP_SCHEDULE_RING ? nodes
                                                                                  : 1;
     }
-    if (kind == MSCCLPP_SCHEDULE_TREES) {
-        return 2;
-    }
     return pattern == MSCCLPP_DEV_BCAST || pattern == MSCCLPP_DEV_REDUCE || pattern == MSCCLPP_DEV_SCAN ||
                    pattern == MSCCLPP_DEV_EXSCAN
                ? 1
@@ -97,7 +94,7 @@ static void count_rounds(mscclpp_schedule_t *schedule)
         return;
     case MSCCLPP_SCHEDULE_TREES:
         schedule->rounds = 2;
-        schedule->slots = schedule->pattern == MSCCLPP_DEV_REDUCE ? 4 : 2; /* one for each tree, or for each child */
+        schedule->slots = schedule->pattern == MSCCLPP_DEV_REDUCE ? 2 : 1; /* one for each child, or for the parent */
         return;
     case MSCCLPP_SCHEDULE_TREE:
     case MSCCLPP_SCHEDULE_BRUCK:
@@ -163,7 +160,7 @@ uint64_t mscclpp_schedule_bytes(const mscclpp_schedule_t *schedule, const mscclp
 {
     uint32_t before_wrap;
 
-    if (schedule->pattern != MSCCLPP_SCHEDULE_ALLREDUCE && schedule->kind != MSCCLPP_SCHEDULE_TREES) {
+    if (schedule->pattern != MSCCLPP_SCHEDULE_ALLREDUCE) {
         return step->count * bytes;
     }
     before_wrap = schedule->blocks - step->first < step->count ? schedule->blocks - step->first : step->count;

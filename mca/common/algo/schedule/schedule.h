@@ -11,7 +11,7 @@
  * Steps refer to blocks by number:
  * - In an all-reduce, a block is a part of the shard. In all other collectives, it is what one node has for another
  *   node, or for all.
- * - A broadcast, a reduce and a scan have block 0 alone. TREES cuts it into two halves, blocks 0 and 1.
+ * - A broadcast, a reduce and a scan have block 0 alone.
  * - In an all-gather and a gather, a block has the number of the node that it comes from; in a scatter and a
  *   reduce-scatter, that of the node that it goes to.
  * - In an all-to-all, a block has the number of the peer, on both sides. Messages of BRUCK contain blocks of several
@@ -41,7 +41,8 @@ typedef enum {
                                   (device/kern/coll/nodes_halving.h) */
     MSCCLPP_SCHEDULE_TREE,     /* over a k-nomial tree; except for an all-reduce, with the empty messages of rounds */
     MSCCLPP_SCHEDULE_BRUCK,    /* all-gather and so on: in rounds (device/lib/nodes_rounds.h) */
-    MSCCLPP_SCHEDULE_TREES,    /* broadcast, reduce: a half over each of two trees (device/lib/nodes_trees.h) */
+    MSCCLPP_SCHEDULE_TREES,    /* broadcast, reduce: over one of two trees, of which each carries every other tile
+                                  (device/lib/nodes_trees.h) */
     MSCCLPP_SCHEDULE_LAST
 } mscclpp_schedule_kind_t;
 
@@ -73,6 +74,7 @@ typedef struct {
     uint32_t root;   /* node of the root */
     uint32_t fanout; /* DIRECT, SPLIT: sends that a node may be ahead of its receptions; 0: any number */
     uint32_t radix;  /* TREE, BRUCK: base of the numbers of nodes */
+    uint32_t tree;   /* TREES: 0 or 1; mscclpp_schedule_init sets it to 0, and its caller may change it */
     uint32_t blocks; /* number of blocks that steps refer to */
     uint32_t slots;  /* number of slots that is enough for any node */
     uint32_t places; /* HALVING, all-reduce: blocks that a node needs room for, those of messages included; else 0 */
