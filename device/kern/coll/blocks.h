@@ -3,6 +3,7 @@
 #define MSCCLPP_DEVICE_KERN_COLL_BLOCKS_H
 
 #include "device/types/coll.h"
+#include "device/lib/row.h"
 #include "device/lib/unit.h"
 
 /* True if, by the pattern, `sender` has a block for `receiver`. */
@@ -82,17 +83,25 @@ MSCCLPP_DEV uint32_t mscclpp_dev_coll_previous(const mscclpp_dev_args_t *args, u
 }
 
 /*
- * Copies units `first`, `first` + `step` and so on of a block of `bytes` bytes. It moves whole units if both sides are
- * aligned, else words or bytes.
+ * Copies one of `step` parts, number `first`, of a block of `bytes` bytes: units `first`, `first` + `step` and so on.
+ * It moves whole units if both sides are aligned, else words or bytes. The twin copies adjacent units, all at once.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_copy(char *to, const char *from, uint64_t bytes, uint64_t first, uint64_t step)
 {
     const uint64_t units = mscclpp_dev_units(bytes);
+#if MSCCLPP_DEV_ROWS
+    const uint64_t part = (units + step - 1) / step * MSCCLPP_DEV_UNIT, begin = first * part;
+
+    if (begin < bytes) {
+        memmove(to + begin, from + begin, bytes - begin < part ? bytes - begin : part);
+    }
+#else
     uint64_t unit;
 
     for (unit = first; unit < units; unit += step) {
         mscclpp_dev_st_unit(to, unit, bytes, mscclpp_dev_ld_unit(from, unit, bytes), MSCCLPP_DEV_WHOLE_UNIT);
     }
+#endif
 }
 
 /* Copies this rank's own block, unless the output already has it. Called by all threads of the grid. */
