@@ -340,7 +340,7 @@ MSCCLPP_DEV void mscclpp_dev_linger(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_li
                               (const char *)args->plan + sizeof(block_state->plan.common),
                               sizeof(block_state->plan) - sizeof(block_state->plan.common));
         if (ctx->block < args->plan_blocks) {
-            (void)mscclpp_dev_plan_load_program(ctx, args->plan, &block_state->plan_copy, false);
+            mscclpp_dev_plan_load_program(ctx, args->plan, &block_state->plan_copy);
         }
     }
     /*

@@ -269,8 +269,7 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_plan(mscclpp_dev_ctx_t ctx, mscclpp_
     const mscclpp_dev_plan_args_t *args = &block_state->plan;
 
     ctx.lingers = true;
-    mscclpp_dev_plan_run(&ctx, args, mscclpp_dev_plan_load_program(&ctx, args, &block_state->plan_copy, true), false,
-                         (int)args->common.dtype, (int)args->common.op);
+    mscclpp_dev_plan_run(&ctx, args, &block_state->plan_copy, false, (int)args->common.dtype, (int)args->common.op);
     return ctx.failed;
 }
 

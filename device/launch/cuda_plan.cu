@@ -9,14 +9,12 @@
 static __global__ void __launch_bounds__(MSCCLPP_DEV_MAX_THREADS, 1)
     plan_kernel(const __grid_constant__ mscclpp_dev_plan_args_t args)
 {
-    __shared__ mscclpp_dev_plan_code_copy_t code_copy;
-    mscclpp_dev_plan_program_t program;
+    __shared__ mscclpp_dev_plan_copy_t code_copy;
     mscclpp_dev_ctx_t ctx;
 
     mscclpp_dev_ctx_init(&ctx);
-    program = mscclpp_dev_plan_load_program(&ctx, &args, &code_copy, false);
-    mscclpp_dev_block_sync(&ctx);
-    mscclpp_dev_plan_run(&ctx, &args, program, true, (int)args.common.dtype, (int)args.common.op);
+    mscclpp_dev_plan_load_program(&ctx, &args, &code_copy);
+    mscclpp_dev_plan_run(&ctx, &args, &code_copy, true, (int)args.common.dtype, (int)args.common.op);
 }
 
 const void *mscclpp_dev_cuda_plan_kernel(void)

@@ -146,7 +146,8 @@ static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const 
         mscclpp_dev_coll_nodes_packets(ctx, args, dtype, op);
         break;
     case MSCCLPP_KERNEL_PLAN:
-        mscclpp_dev_plan_run(ctx, args, mscclpp_dev_plan_load_program(ctx, args, NULL, false), true, dtype, op);
+        mscclpp_dev_plan_load_program(ctx, args, &linger->plan_copy);
+        mscclpp_dev_plan_run(ctx, args, &linger->plan_copy, true, dtype, op);
         break;
     case MSCCLPP_KERNEL_LAST:
         break;

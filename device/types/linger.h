@@ -110,7 +110,7 @@ typedef struct {
         mscclpp_dev_blocks_args_t blocks; /* begins with `coll` */
     };
     mscclpp_dev_plan_args_t plan; /* if the kernel has one: the arguments of operations by it */
-    mscclpp_dev_plan_code_copy_t plan_copy;
+    mscclpp_dev_plan_copy_t plan_copy;
     uint64_t started_ns; /* when the kernel began, by mscclpp_dev_now_ns */
     uint64_t last_wide;  /* in the first block: number of the last operation for several blocks; 0: none */
     uint32_t place;      /* in the other blocks: place of the last operation that came through the relay */

@@ -21,11 +21,14 @@ typedef enum {
     MSCCLPP_DEV_PLAN_PORT_FLUSH,  /* likewise */
     MSCCLPP_DEV_PLAN_DATA,        /* combines all sources and writes the result to all targets */
     MSCCLPP_DEV_PLAN_LOOP,        /* each turn handles `unit` bytes of `size` chunks */
-    MSCCLPP_DEV_PLAN_AGAIN,       /* the end of a loop; `items`: position of its LOOP */
+    MSCCLPP_DEV_PLAN_AGAIN,       /* the end of a loop; `items`: position of its LOOP in the block's program */
     MSCCLPP_DEV_PLAN_END
 } mscclpp_dev_plan_code_t;
 
-/* A step of a program. Which fields it uses depends on its code, as listed above. */
+/*
+ * A step of a program. Which fields it uses depends on its code, as listed above. Positions count from the block's
+ * first step, item or link.
+ */
 typedef struct {
     uint32_t code;             /* mscclpp_dev_plan_code_t */
     uint32_t items;            /* position of the first source; the targets follow the sources */
@@ -36,7 +39,7 @@ typedef struct {
     uint64_t unit;             /* bytes that a turn of a loop handles */
 } mscclpp_dev_plan_step_t;
 
-/* Where a block's code begins: its first step, and the first item and link that its steps use. */
+/* Where a block's program begins: its first step, and the first item and link that its steps use. */
 typedef struct {
     uint32_t step, item, link;
 } mscclpp_dev_plan_start_t;
@@ -59,11 +62,25 @@ typedef struct {
 
 /*
  * One end of a channel. To signal: the peer, and which of the peer's counters to raise. To wait: this rank's own
- * counter. Of a port: the peer, on another node, and the port's number.
+ * counter. Of a port: the peer, on another node, and the port's number. Of a semaphore: its number as `slot`.
  */
 typedef struct {
+    uint64_t *counter; /* of signals received, in the memory of the rank that waits; NULL for ports and semaphores */
     uint32_t peer, slot;
 } mscclpp_dev_plan_link_t;
+
+/* The bytes of a step's chunks that its block handles: `bytes` bytes from `first_byte` on. */
+typedef struct {
+    uint64_t first_byte, bytes;
+} mscclpp_dev_plan_slice_t;
+
+/* Where an item's data lie in one launch. */
+typedef struct {
+    char *address;
+    uint64_t bytes;   /* bytes from `address` to the end of the accessible memory */
+    uint32_t rank;    /* whose memory it is, by its number in the plan */
+    uint32_t packets; /* as in mscclpp_dev_plan_item_t */
+} mscclpp_dev_plan_span_t;
 
 /*
  * A counter of tickets, for a semaphore or a barrier. To acquire or to arrive, a block draws a ticket (`drawn` counts
@@ -77,11 +94,14 @@ typedef struct {
 /* Bytes of a block whose end is not looked at. */
 #define MSCCLPP_DEV_PLAN_NO_END (UINT64_MAX / 2)
 
-/* A rank's own state, in its device memory. It is zeroed once, before the first launch. */
+/*
+ * A block's own state, in this rank's device memory. It is zeroed once, before the first launch. All blocks have the
+ * same contents between launches. Each has a copy, so that none needs to know when the others have read theirs.
+ */
 typedef struct {
-    uint32_t epoch;   /* flag of the packets of the last launch */
-    uint32_t leavers; /* blocks that have ended the current launch */
-    uint64_t chunk;   /* of the last launch, bytes */
+    uint32_t epoch; /* flag of the packets of the last launch */
+    uint32_t reserved;
+    uint64_t chunk; /* of the last launch, bytes */
 } mscclpp_dev_plan_state_t;
 
 /*
@@ -95,17 +115,18 @@ typedef struct mscclpp_dev_plan_args mscclpp_dev_plan_args_t;
 /* The arguments of the plan's kernel. */
 struct mscclpp_dev_plan_args {
     mscclpp_dev_args_t common; /* `in`, `out` and the team's scratch are not used: `bases` has their places */
-    const mscclpp_dev_plan_step_t *steps;
+    const void *programs;      /* as mscclpp_dev_plan_copy_t says; NULL: some block's program is too long for that */
+    uint64_t program_bytes;    /* from the beginning of one block's program there to the next one's */
+    const mscclpp_dev_plan_step_t *steps; /* these four are used without `programs`: of all blocks */
     const mscclpp_dev_plan_item_t *items;
     const mscclpp_dev_plan_link_t *links;
-    const mscclpp_dev_plan_start_t *starts; /* of each block, and the end of the last one */
+    const mscclpp_dev_plan_start_t *starts; /* of each block */
     char *bases[MSCCLPP_DEV_PLAN_BUFFERS *
-                MSCCLPP_DEV_MAX_RANKS];     /* of ranks on other nodes the offsets from the start of their memory */
-    uint64_t *const *arrived;               /* of every rank: signals received over each channel */
-    uint64_t *expected;                     /* this rank's: signals waited for */
-    mscclpp_dev_plan_counter_t *semaphores; /* this rank's; `given` begins with the initial value */
-    mscclpp_dev_plan_counter_t *barriers;   /* this rank's */
-    mscclpp_dev_plan_state_t *plan_state;
+                MSCCLPP_DEV_MAX_RANKS];      /* of ranks on other nodes the offsets from the start of their memory */
+    uint64_t *expected;                      /* this rank's: signals waited for */
+    mscclpp_dev_plan_counter_t *semaphores;  /* this rank's; `given` begins with the initial value */
+    mscclpp_dev_plan_counter_t *barriers;    /* this rank's */
+    mscclpp_dev_plan_state_t *plan_state;    /* of each block */
     const mscclpp_dev_port_channel_t *ports; /* to ranks of other nodes, which only a proxy reaches */
     char *room;                              /* start of this rank's memory, which ports put from */
     uint64_t chunk;                          /* bytes, a multiple of MSCCLPP_DEV_UNIT */
@@ -113,6 +134,7 @@ struct mscclpp_dev_plan_args {
     uint64_t stride;      /* bytes from one such block to the next */
     uint64_t half;        /* bytes from one half of the scratch to the other; 0: it has none */
     uint64_t scratch_bytes;
+    uint32_t most_steps, most_items;      /* of any block, with `programs` */
     uint32_t ready;                       /* MSCCLPP_DEV_PLAN_READIES_ITSELF and so on; for queued launches */
     uint32_t mixes;                       /* not 0: the scratch holds packets and other data */
     uint32_t orders;                      /* not 0: packets have to order what their senders did before them */
@@ -128,15 +150,27 @@ struct mscclpp_dev_plan_args {
     const mscclpp_dev_plan_args_t *lasting;
 };
 
-/* The most steps, items and links that fit a block's own memory. A longer program stays in device memory. */
+/* The most steps, items and links of a program that fits a block's own memory. */
 enum { MSCCLPP_DEV_PLAN_STEPS = 64, MSCCLPP_DEV_PLAN_ITEMS = 192, MSCCLPP_DEV_PLAN_LINKS = 128 };
 
-/* A copy of a block's program in the block's own memory. */
+/* Words of a program with so many steps, items and links. */
+#define MSCCLPP_DEV_PLAN_WORDS(steps_, items_, links_)                                                                 \
+    (((steps_) * sizeof(mscclpp_dev_plan_step_t) + (items_) * sizeof(mscclpp_dev_plan_item_t) +                        \
+      (links_) * sizeof(mscclpp_dev_plan_link_t)) /                                                                    \
+     sizeof(uint32_t))
+
+/*
+ * A copy of a block's program in the block's own memory, and what follows from it for one launch. The program is one
+ * piece of memory: args->most_steps steps, args->most_items items, and the links.
+ */
 typedef struct {
-    mscclpp_dev_plan_step_t steps[MSCCLPP_DEV_PLAN_STEPS];
-    mscclpp_dev_plan_item_t items[MSCCLPP_DEV_PLAN_ITEMS];
-    mscclpp_dev_plan_link_t links[MSCCLPP_DEV_PLAN_LINKS];
-} mscclpp_dev_plan_code_copy_t;
+    union {
+        uint32_t words[MSCCLPP_DEV_PLAN_WORDS(MSCCLPP_DEV_PLAN_STEPS, MSCCLPP_DEV_PLAN_ITEMS, MSCCLPP_DEV_PLAN_LINKS)];
+        mscclpp_dev_plan_step_t steps[MSCCLPP_DEV_PLAN_STEPS]; /* the beginning */
+    };
+    mscclpp_dev_plan_slice_t slices[MSCCLPP_DEV_PLAN_STEPS]; /* of each step, where it is in no loop */
+    mscclpp_dev_plan_span_t spans[MSCCLPP_DEV_PLAN_ITEMS];   /* of each item, from the first byte of its chunks on */
+} mscclpp_dev_plan_copy_t;
 
 /* Bytes of a chunk, for blocks that are `stride_` bytes apart. */
 #define MSCCLPP_DEV_PLAN_CHUNK(args_, stride_)                                                                         \

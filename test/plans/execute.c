@@ -46,7 +46,8 @@ typedef struct {
     char *scratch;
     uint64_t *arrived, *expected;
     mscclpp_dev_plan_counter_t *semaphores, *barriers;
-    mscclpp_dev_plan_state_t state;
+    mscclpp_dev_plan_state_t states[MSCCLPP_DEV_MAX_BLOCKS];
+    void *packed; /* the program, as blocks copy it to their own memory; NULL: it is too long */
     mscclpp_dev_state_t *team_state;
     mscclpp_dev_mailbox_t *mailbox;
     mscclpp_plan_program_t program;
@@ -193,8 +194,8 @@ static int64_t expected(const job_t *job, uint32_t rank, uint64_t index, uint32_
     }
 }
 
-/* Launches the kernel of a rank. */
-static bool launch_rank(rank_t *rank)
+/* Launches the kernel of a rank. Every other launch has the program in the form that blocks copy, if it fits. */
+static bool launch_rank(rank_t *rank, uint32_t number)
 {
     const job_t *job = rank->job;
     mscclpp_dev_plan_args_t args;
@@ -208,16 +209,20 @@ static bool launch_rank(rank_t *rank)
     args.common.timeout_ns = 120000000000u;
     args.common.mailbox = rank->mailbox;
     args.common.state = rank->team_state;
-    args.steps = rank->program.steps;
-    args.items = rank->program.items;
-    args.links = rank->program.links;
-    args.starts = rank->program.starts;
+    if (rank->packed != NULL && number % 2 == 1) {
+        (void)mscclpp_plan_program_measure(&rank->program, &args);
+        args.programs = rank->packed;
+    } else {
+        args.steps = rank->program.steps;
+        args.items = rank->program.items;
+        args.links = rank->program.links;
+        args.starts = rank->program.starts;
+    }
     memcpy(args.bases, job->bases, 3 * job->plan->rank_count * sizeof(args.bases[0]));
-    args.arrived = job->arrived;
     args.expected = rank->expected;
     args.semaphores = rank->semaphores;
     args.barriers = rank->barriers;
-    args.plan_state = &rank->state;
+    args.plan_state = rank->states;
     args.chunk = job->chunk;
     args.block_bytes = job->chunk * mscclpp_plan_block_chunks(job->plan) == job->block_bytes ? MSCCLPP_DEV_PLAN_NO_END
                                                                                              : job->block_bytes;
@@ -278,7 +283,7 @@ static void *run_rank(void *context)
         for (uint64_t i = 0; i < rank->in_bytes / kind->size; ++i) {
             put_element(kind, rank->in + i * kind->size, input(rank->rank, i, launch));
         }
-        if (!launch_rank(rank)) {
+        if (!launch_rank(rank, launch)) {
             snprintf(rank->why, sizeof(rank->why), "rank %u cannot be launched", rank->rank);
             rank->failed = true;
         }
@@ -332,7 +337,7 @@ static const char *set_up(job_t *job, rank_t *rank)
     const mscclpp_plan_rank_t *code = &plan->ranks[rank->rank];
     const char *why = "no memory";
 
-    if (mscclpp_plan_lower(plan, rank->rank, NULL, &rank->program, &why) != MSCCLPP_OK) {
+    if (mscclpp_plan_lower(plan, rank->rank, NULL, job->orders, &rank->program, &why) != MSCCLPP_OK) {
         return why;
     }
     place_buffers(job, rank);
@@ -353,6 +358,19 @@ static const char *set_up(job_t *job, rank_t *rank)
     return mscclpp_dev_twin_queue_create(&rank->queue) == 0 ? NULL : "no queue";
 }
 
+/* Makes the program's form for the memory of blocks, if it fits there. All ranks have been set up. */
+static void pack(const job_t *job, rank_t *rank)
+{
+    mscclpp_dev_plan_args_t args;
+    const uint64_t bytes = mscclpp_plan_program_measure(&rank->program, &args);
+
+    mscclpp_plan_program_resolve(&rank->program, rank->rank, job->arrived);
+    if (bytes > 0) {
+        rank->packed = zeroed(bytes);
+        mscclpp_plan_program_pack(&rank->program, &args, rank->packed);
+    }
+}
+
 static void tear_down(rank_t *rank)
 {
     mscclpp_dev_twin_queue_destroy(rank->queue);
@@ -365,6 +383,7 @@ static void tear_down(rank_t *rank)
     free(rank->barriers);
     free(rank->mailbox);
     free(rank->team_state);
+    free(rank->packed);
 }
 
 /* Runs a plan with one size and one kind of element. Returns 0 if it is right, 1 if it is wrong, or SKIPPED. */
@@ -382,6 +401,9 @@ static int run_job(job_t *job, const char *path)
         job->ranks[r].job = job;
         job->ranks[r].rank = r;
         why = set_up(job, &job->ranks[r]);
+    }
+    for (uint32_t r = 0; r < n && why == NULL; ++r) {
+        pack(job, &job->ranks[r]);
     }
     if (why != NULL) {
         printf("%s: skipped: %s\n", path, why);

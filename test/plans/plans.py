@@ -68,6 +68,28 @@ def allreduce_oneshot(n=2, halves=True):
     return assemble("allreduce_oneshot", "allreduce", ranks, "LL", True, use_double_scratch_buffer=halves)
 
 
+def allreduce_copied(n=2, turned=False):
+    """
+    The same out of place: a rank first copies its input to the output. With `turned`, it sums two parts of other sizes
+    than it copies, so that threads need what others have copied.
+    """
+    ranks = [Rank(r, 2, 2, 2 * n) for r in range(n)]
+    for r, rank in enumerate(ranks):
+        block = rank.block()
+        for p in peers_of(r, n):
+            rank.channel("memory", p)
+        block.move("copy", [local("i", 0, 2)], [local("o", 0, 2)])
+        block.move("ppkt", [local("i", 0, 2)] * (n - 1),
+                   [block.remote("memory", p, "s", 2 * r, 2) for p in peers_of(r, n)], "memory")
+        block.nop()
+        for first, size in ((0, 1), (1, 1)) if turned else ((0, 2),):
+            block.move("repkt", [local("o", first, size)] + [local("s", 2 * p + first, size) for p in peers_of(r, n)],
+                       [local("o", first, size)], reduce_op="sum")
+            if turned and first == 0:
+                block.nop()
+    return assemble("allreduce_copied", "allreduce", ranks, "LL", False, use_double_scratch_buffer=True)
+
+
 def allreduce_oneshot_uneven():
     """The same with scratches of different sizes: a rank must not look for a peer's half where its own lies."""
     plan_ = allreduce_oneshot(4)
@@ -220,6 +242,7 @@ def all_plans():
             "allreduce_rres_2_groups": allreduce_rres(2, 3), "allreduce_oneshot_2": allreduce_oneshot(2),
             "allreduce_oneshot_4": allreduce_oneshot(4),
             "allreduce_oneshot_uneven": allreduce_oneshot_uneven(),
+            "allreduce_copied_2": allreduce_copied(2), "allreduce_copied_4_turned": allreduce_copied(4, True),
             "reducescatter_barrier_3": reducescatter_barrier(3), "allreduce_relayed_2": allreduce_relayed(),
             "allgather_get_3": allgather_get(3), "allgather_two_sources_3": allgather_two_sources(3),
             "alltoall_port_3": alltoall_port(3), "allreduce_pipeline": allreduce_pipeline(),

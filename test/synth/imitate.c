@@ -151,12 +151,11 @@ static void move_data(block_t *block, mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
                       const mscclpp_dev_plan_run_t *now)
 {
     const rank_t *rank = block->rank;
-    uint64_t from, bytes;
+    const uint64_t bytes = mscclpp_dev_plan_slice(&rank->args, step, now).bytes;
     int hops;
 
-    mscclpp_dev_plan_slice(&rank->args, step, now, &from, &bytes);
     for (uint32_t i = 0; i < step->sources + step->targets && bytes > 0; ++i) {
-        const mscclpp_dev_plan_item_t *item = &rank->args.items[step->items + i];
+        const mscclpp_dev_plan_item_t *item = &now->program.items[step->items + i];
         uint32_t peer = item->base / 3;
 
         if (item->packets != 0 && i < step->sources) {
@@ -190,7 +189,7 @@ static void signal_or_wait(block_t *block, mscclpp_dev_ctx_t *ctx, const mscclpp
     run_t *run = rank->run;
 
     for (uint32_t i = 0; i < step->count && step->code == MSCCLPP_DEV_PLAN_SIGNAL; ++i) {
-        const mscclpp_dev_plan_link_t *link = &rank->args.links[step->links + i];
+        const mscclpp_dev_plan_link_t *link = &now->program.links[step->links + i];
         int hops = block->hops[link->peer] > 1 ? block->hops[link->peer] : 1;
         uint32_t *count = &run->given[link->peer][link->slot];
 
@@ -199,7 +198,7 @@ static void signal_or_wait(block_t *block, mscclpp_dev_ctx_t *ctx, const mscclpp
     }
     mscclpp_dev_plan_sync(ctx, &rank->args, step, now);
     for (uint32_t i = 0; i < step->count && step->code == MSCCLPP_DEV_PLAN_WAIT; ++i) {
-        const mscclpp_dev_plan_link_t *link = &rank->args.links[step->links + i];
+        const mscclpp_dev_plan_link_t *link = &now->program.links[step->links + i];
         uint64_t signal = rank->args.expected[link->slot] - 1;
 
         block->clock = later(block->clock, run->stamp[rank->rank][link->slot][signal % MOST_SIGNALS]);
@@ -212,7 +211,9 @@ static void *run_block(void *context)
     rank_t *rank = block->rank;
     mscclpp_dev_twin_block_t meeting;
     mscclpp_dev_ctx_t ctx;
-    mscclpp_dev_plan_run_t now = {.program = {rank->args.steps, rank->args.items, rank->args.links, {0, 0, 0}},
+    const mscclpp_dev_plan_start_t first = rank->args.starts[block->block];
+    mscclpp_dev_plan_run_t now = {.program = {rank->args.steps + first.step, rank->args.items + first.item,
+                                              rank->args.links + first.link, NULL, NULL},
                                   .flag = 1};
 
     memset(&meeting, 0, sizeof(meeting));
@@ -222,8 +223,8 @@ static void *run_block(void *context)
     ctx.nblocks = rank->program.block_count;
     ctx.meeting = &meeting;
     ctx.cluster = 1;
-    for (uint32_t at = rank->args.starts[block->block].step; !ctx.failed && !block->failed; ++at) {
-        const mscclpp_dev_plan_step_t *step = &rank->args.steps[at];
+    for (uint32_t at = 0; !ctx.failed && !block->failed; ++at) {
+        const mscclpp_dev_plan_step_t *step = &now.program.steps[at];
 
         if (step->code == MSCCLPP_DEV_PLAN_END) {
             break;
@@ -289,7 +290,7 @@ static bool set_up(run_t *run, uint64_t block_bytes, uint64_t chunk)
     for (uint32_t r = 0; r < n; ++r) {
         rank_t *rank = &run->ranks[r];
 
-        if (mscclpp_plan_lower(run->plan, r, NULL, &rank->program, &why) != MSCCLPP_OK) {
+        if (mscclpp_plan_lower(run->plan, r, NULL, true, &rank->program, &why) != MSCCLPP_OK) {
             fprintf(stderr, "imitate: %s\n", why);
             return false;
         }
@@ -332,7 +333,7 @@ static bool set_up(run_t *run, uint64_t block_bytes, uint64_t chunk)
         args->items = rank->program.items;
         args->links = rank->program.links;
         args->starts = rank->program.starts;
-        args->arrived = arrived;
+        mscclpp_plan_program_resolve(&rank->program, r, arrived);
         args->expected = zeroed(rank->program.channels * sizeof(uint64_t));
         args->plan_state = &rank->state;
         args->chunk = chunk;

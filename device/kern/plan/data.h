@@ -2,6 +2,10 @@
  * The steps of an execution plan that move data: sources are combined, and the result goes to all targets. In the
  * functions below, `first_byte` and `bytes` say which bytes of a step's chunks a block handles
  * (mscclpp_dev_plan_slice).
+ *
+ * What a launch's arguments say of steps and items is computed once, by all threads of the block together, where the
+ * program fits the block's own memory (mscclpp_dev_plan_prepare). In small messages, this arithmetic would take longer
+ * than the data.
  */
 #ifndef MSCCLPP_DEVICE_KERN_PLAN_DATA_H
 #define MSCCLPP_DEVICE_KERN_PLAN_DATA_H
@@ -11,20 +15,13 @@
 #include "device/types/hot.h"
 #include "device/types/plan.h"
 
-/* The part of one item that a step works on. */
-typedef struct {
-    char *address;
-    uint64_t bytes;   /* bytes from `address` to the end of the accessible memory */
-    uint32_t rank;    /* whose memory it is, by its number in the plan */
-    bool has_packets; /* it holds packets */
-} mscclpp_dev_plan_span_t;
-
-/* A block's program. `steps`, `items` and `links` begin with the block's first ones, whose numbers are in `first`. */
+/* A block's program. */
 typedef struct {
     const mscclpp_dev_plan_step_t *steps;
     const mscclpp_dev_plan_item_t *items;
     const mscclpp_dev_plan_link_t *links;
-    mscclpp_dev_plan_start_t first;
+    const mscclpp_dev_plan_slice_t *slices; /* of each step, where it is in no loop; NULL: computed at each use */
+    const mscclpp_dev_plan_span_t *spans;   /* of each item; NULL with `slices` */
 } mscclpp_dev_plan_program_t;
 
 /* How far a block has come in its program. */
@@ -35,63 +32,63 @@ typedef struct {
     uint32_t flag;        /* of the packets of this launch */
 } mscclpp_dev_plan_run_t;
 
-/* The items of a step: its sources, and then its targets. */
-MSCCLPP_DEV const mscclpp_dev_plan_item_t *mscclpp_dev_plan_items(const mscclpp_dev_plan_run_t *run,
-                                                                  const mscclpp_dev_plan_step_t *step)
-{
-    return &run->program.items[step->items - run->program.first.item];
-}
-
-/* Link number `i` of a step. */
-MSCCLPP_DEV mscclpp_dev_plan_link_t mscclpp_dev_plan_link(const mscclpp_dev_plan_run_t *run,
-                                                          const mscclpp_dev_plan_step_t *step, uint32_t i)
-{
-    return run->program.links[step->links + i - run->program.first.link];
-}
-
 /*
- * Sets the range of bytes of a step that this block handles now: *bytes bytes from *first_byte on, counted from the
- * beginning of the step's chunks. That is the current turn's part in a loop, else the block's part in a group of
- * blocks, else everything. Chunks are multiples of the alignment, so parts of a group leave no bytes over; the first
+ * Sets the range of bytes of a step that this block handles, for a step that is in no loop: the block's part in a group
+ * of blocks, else everything. Chunks are multiples of the alignment, so parts of a group leave no bytes over; the first
  * ones are longer by one alignment if the chunks do not divide evenly. The range may be empty.
  */
-MSCCLPP_DEV void mscclpp_dev_plan_slice(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_step_t *step,
-                                        const mscclpp_dev_plan_run_t *run, uint64_t *first_byte, uint64_t *bytes)
+MSCCLPP_DEV mscclpp_dev_plan_slice_t mscclpp_dev_plan_slice_apart(const mscclpp_dev_plan_args_t *args,
+                                                                  const mscclpp_dev_plan_step_t *step)
 {
     const uint64_t total = step->size * args->chunk;
+    mscclpp_dev_plan_slice_t slice = {0, total};
 
-    *first_byte = 0;
-    *bytes = total;
-    if (run->turns > 0) {
-        *first_byte = run->turn * run->unit;
-        *bytes = *first_byte >= total ? 0 : total - *first_byte < run->unit ? total - *first_byte : run->unit;
-    } else if (step->parts > 0) {
+    if (step->parts > 0) {
         const uint64_t units = total / args->alignment;
         const uint64_t units_each = units / step->parts;
         const uint64_t longer_parts = units % step->parts;
 
-        *first_byte =
+        slice.first_byte =
             (step->part * units_each + (step->part < longer_parts ? step->part : longer_parts)) * args->alignment;
-        *bytes = (units_each + (step->part < longer_parts)) * args->alignment;
+        slice.bytes = (units_each + (step->part < longer_parts)) * args->alignment;
     }
+    return slice;
+}
+
+/* The range of bytes of a step that this block handles now: the current turn's part in a loop, else as above. */
+MSCCLPP_DEV mscclpp_dev_plan_slice_t mscclpp_dev_plan_slice(const mscclpp_dev_plan_args_t *args,
+                                                            const mscclpp_dev_plan_step_t *step,
+                                                            const mscclpp_dev_plan_run_t *run)
+{
+    const uint64_t total = step->size * args->chunk;
+    mscclpp_dev_plan_slice_t slice;
+
+    if (run->turns == 0) {
+        return run->program.slices != NULL ? run->program.slices[step - run->program.steps]
+                                           : mscclpp_dev_plan_slice_apart(args, step);
+    }
+    slice.first_byte = run->turn * run->unit;
+    slice.bytes = slice.first_byte >= total              ? 0
+                  : total - slice.first_byte < run->unit ? total - slice.first_byte
+                                                         : run->unit;
+    return slice;
 }
 
 /*
- * Where an item's data lie, from byte `first_byte` of its chunks on. `flag` selects the half of a scratch. For a rank
- * on another node, the address is an offset from the start of that rank's memory, for the proxy.
+ * Where an item's data lie, from the first byte of its chunks on. `flag` selects the half of a scratch. For a rank on
+ * another node, the address is an offset from the start of that rank's memory, for the proxy.
  */
-MSCCLPP_DEV mscclpp_dev_plan_span_t mscclpp_dev_plan_span(const mscclpp_dev_plan_args_t *args,
-                                                          const mscclpp_dev_plan_item_t *item, uint64_t first_byte,
-                                                          uint32_t flag)
+MSCCLPP_DEV mscclpp_dev_plan_span_t mscclpp_dev_plan_span_of(const mscclpp_dev_plan_args_t *args,
+                                                             const mscclpp_dev_plan_item_t *item, uint32_t flag)
 {
+    const uint64_t offset = item->chunk * args->chunk;
     mscclpp_dev_plan_span_t span;
-    const uint64_t offset = item->chunk * args->chunk + first_byte;
 
     span.rank = item->base / MSCCLPP_DEV_PLAN_BUFFERS;
-    span.has_packets = item->packets != 0;
+    span.packets = item->packets;
     span.address = args->bases[item->base];
     if (item->base % MSCCLPP_DEV_PLAN_BUFFERS == MSCCLPP_DEV_PLAN_SCRATCH) {
-        span.address += (flag % 2 == 0 ? args->half : 0) + (span.has_packets ? 2 : 1) * offset;
+        span.address += (flag % 2 == 0 ? args->half : 0) + (item->packets != 0 ? 2 : 1) * offset;
         span.bytes = MSCCLPP_DEV_PLAN_NO_END;
     } else {
         /* Bytes behind the end of a rank's block read as 0 and are not written. */
@@ -101,29 +98,54 @@ MSCCLPP_DEV mscclpp_dev_plan_span_t mscclpp_dev_plan_span(const mscclpp_dev_plan
     return span;
 }
 
-/*
- * Loads a unit of a span. If the span holds packets, waits for those of the unit. If the wait fails, sets ctx->failed,
- * and the value is undefined.
- */
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_plan_load(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
-                                                    const mscclpp_dev_plan_span_t *span, uint64_t unit, uint32_t flag)
+/* Where the data of item number `item` of the block's program lie, from byte `first_byte` of its chunks on. */
+MSCCLPP_DEV mscclpp_dev_plan_span_t mscclpp_dev_plan_span(const mscclpp_dev_plan_args_t *args,
+                                                          const mscclpp_dev_plan_run_t *run, uint32_t item,
+                                                          uint64_t first_byte)
 {
-    mscclpp_dev_vec_t value = mscclpp_dev_vec_zero();
+    mscclpp_dev_plan_span_t span = run->program.spans != NULL
+                                       ? run->program.spans[item]
+                                       : mscclpp_dev_plan_span_of(args, &run->program.items[item], run->flag);
 
-    if (!span->has_packets) {
-        return mscclpp_dev_ld_unit(span->address, unit, span->bytes);
+    span.address += span.packets != 0 ? 2 * first_byte : first_byte;
+    span.bytes = first_byte < span.bytes ? span.bytes - first_byte : 0;
+    return span;
+}
+
+/*
+ * Loads a unit of a span into *value. Returns false, with *value undefined, if the span holds packets and those of the
+ * unit have not arrived. Never waits.
+ */
+MSCCLPP_DEV bool mscclpp_dev_plan_try_load(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_span_t *span,
+                                           uint64_t unit, uint32_t flag, mscclpp_dev_vec_t *value)
+{
+    if (span->packets == 0) {
+        *value = mscclpp_dev_ld_unit(span->address, unit, span->bytes);
+        return true;
     }
-    mscclpp_dev_get_unit(ctx, &args->common, span->address + unit * MSCCLPP_DEV_PACKET_UNIT, MSCCLPP_DEV_PACKET_STEP,
-                         &value, flag, (int)args->width, args->names[span->rank]);
+    if (!mscclpp_dev_poll_unit(span->address + unit * MSCCLPP_DEV_PACKET_UNIT, MSCCLPP_DEV_PACKET_STEP, value, flag,
+                               (int)args->width)) {
+        return false;
+    }
     MSCCLPP_DEV_SAW_PACKET(span->address + unit * MSCCLPP_DEV_PACKET_UNIT);
-    return value;
+    return true;
+}
+
+/* Waits for a unit of a span that holds packets, and loads it. If the wait fails, sets ctx->failed. */
+MSCCLPP_DEV void mscclpp_dev_plan_await_unit(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
+                                             const mscclpp_dev_plan_span_t *span, uint64_t unit, uint32_t flag,
+                                             mscclpp_dev_vec_t *value)
+{
+    mscclpp_dev_get_unit(ctx, &args->common, span->address + unit * MSCCLPP_DEV_PACKET_UNIT, MSCCLPP_DEV_PACKET_STEP,
+                         value, flag, (int)args->width, args->names[span->rank]);
+    MSCCLPP_DEV_SAW_PACKET(span->address + unit * MSCCLPP_DEV_PACKET_UNIT);
 }
 
 /* Stores a unit of a span, as a packet if the span holds packets. */
 MSCCLPP_DEV void mscclpp_dev_plan_store(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_span_t *span,
                                         uint64_t unit, uint32_t flag, mscclpp_dev_vec_t value, uint32_t mask)
 {
-    if (span->has_packets) {
+    if (span->packets != 0) {
         MSCCLPP_DEV_SENDS_PACKET(span->address + unit * MSCCLPP_DEV_PACKET_UNIT);
         mscclpp_dev_put_unit(span->address + unit * MSCCLPP_DEV_PACKET_UNIT, MSCCLPP_DEV_PACKET_STEP, value, flag,
                              (int)args->width);
@@ -136,19 +158,19 @@ MSCCLPP_DEV void mscclpp_dev_plan_store(const mscclpp_dev_plan_args_t *args, con
 #define MSCCLPP_DEV_PLAN_BATCH 4u
 
 /*
- * True if the `count` items consist of whole units at multiples of the units' size, none is cut off by the end of its
+ * True if the step's items consist of whole units at multiples of the units' size, none is cut off by the end of its
  * block, and none holds packets.
  */
-MSCCLPP_DEV bool mscclpp_dev_plan_is_whole(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_item_t *items,
-                                           uint32_t count, uint64_t first_byte, uint64_t bytes, uint32_t flag)
+MSCCLPP_DEV bool mscclpp_dev_plan_is_whole(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_step_t *step,
+                                           const mscclpp_dev_plan_run_t *run, mscclpp_dev_plan_slice_t slice)
 {
-    uintptr_t all_bits = bytes;
+    uintptr_t all_bits = slice.bytes;
     uint32_t i;
 
-    for (i = 0; i < count; ++i) {
-        const mscclpp_dev_plan_span_t span = mscclpp_dev_plan_span(args, &items[i], first_byte, flag);
+    for (i = 0; i < step->sources + step->targets; ++i) {
+        const mscclpp_dev_plan_span_t span = mscclpp_dev_plan_span(args, run, step->items + i, slice.first_byte);
 
-        if (span.has_packets || span.bytes < bytes) {
+        if (span.packets != 0 || span.bytes < slice.bytes) {
             return false;
         }
         all_bits |= (uintptr_t)span.address;
@@ -156,12 +178,9 @@ MSCCLPP_DEV bool mscclpp_dev_plan_is_whole(const mscclpp_dev_plan_args_t *args, 
     return all_bits % MSCCLPP_DEV_UNIT == 0;
 }
 
-/* Loads a batch of an item's units: number `unit`, and the further ones `stride` units apart. */
-MSCCLPP_DEV void mscclpp_dev_plan_load_batch(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_item_t *item,
-                                             uint64_t first_byte, uint32_t flag, uint64_t unit, uint64_t stride,
-                                             mscclpp_dev_vec_t *values)
+/* Loads a batch of units from `first`, `stride` units apart. */
+MSCCLPP_DEV void mscclpp_dev_plan_load_batch(const char *first, uint64_t stride, mscclpp_dev_vec_t *values)
 {
-    const char *first = mscclpp_dev_plan_span(args, item, first_byte, flag).address + unit * MSCCLPP_DEV_UNIT;
     uint32_t i;
 
     MSCCLPP_DEV_UNROLL
@@ -170,17 +189,23 @@ MSCCLPP_DEV void mscclpp_dev_plan_load_batch(const mscclpp_dev_plan_args_t *args
     }
 }
 
+/* The address of a unit of an item, counted from byte `first_byte` of its chunks. */
+MSCCLPP_DEV char *mscclpp_dev_plan_unit(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_run_t *run,
+                                        uint32_t item, uint64_t first_byte, uint64_t unit)
+{
+    return mscclpp_dev_plan_span(args, run, item, first_byte).address + unit * MSCCLPP_DEV_UNIT;
+}
+
 /*
  * Executes a step on whole units, batch by batch, as long as this thread has whole batches. The step's items must be
  * whole (mscclpp_dev_plan_is_whole), so that no unit is waited for or cut off. Returns the first unit that is left for
  * this thread. The thread loads its units of the next operand while it combines those of the one before.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_plan_batches(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
-                                              const mscclpp_dev_plan_step_t *step, const mscclpp_dev_plan_item_t *items,
-                                              uint64_t first_byte, uint32_t flag, uint64_t units, bool hot, int dtype,
-                                              int op)
+                                              const mscclpp_dev_plan_step_t *step, const mscclpp_dev_plan_run_t *run,
+                                              mscclpp_dev_plan_slice_t slice, bool hot, int dtype, int op)
 {
-    const uint64_t stride = ctx->nthreads;
+    const uint64_t stride = ctx->nthreads, units = slice.bytes / MSCCLPP_DEV_UNIT;
     mscclpp_dev_vec_t values[MSCCLPP_DEV_PLAN_BATCH], next[MSCCLPP_DEV_PLAN_BATCH];
     mscclpp_dev_acc_t acc[MSCCLPP_DEV_PLAN_BATCH];
     uint64_t unit;
@@ -188,9 +213,11 @@ MSCCLPP_DEV uint64_t mscclpp_dev_plan_batches(const mscclpp_dev_ctx_t *ctx, cons
 
     for (unit = ctx->tid; unit + (MSCCLPP_DEV_PLAN_BATCH - 1) * stride < units;
          unit += MSCCLPP_DEV_PLAN_BATCH * stride) {
-        mscclpp_dev_plan_load_batch(args, &items[0], first_byte, flag, unit, stride, values);
+        mscclpp_dev_plan_load_batch(mscclpp_dev_plan_unit(args, run, step->items, slice.first_byte, unit), stride,
+                                    values);
         if (step->sources > 1) {
-            mscclpp_dev_plan_load_batch(args, &items[1], first_byte, flag, unit, stride, next);
+            mscclpp_dev_plan_load_batch(mscclpp_dev_plan_unit(args, run, step->items + 1, slice.first_byte, unit),
+                                        stride, next);
             MSCCLPP_DEV_UNROLL
             for (j = 0; j < MSCCLPP_DEV_PLAN_BATCH; ++j) {
                 mscclpp_dev_acc_set(&acc[j], dtype, values[j]);
@@ -202,7 +229,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_plan_batches(const mscclpp_dev_ctx_t *ctx, cons
                 }
                 /* The next source's units are under way while this one's are combined. */
                 if (i + 1 < step->sources) {
-                    mscclpp_dev_plan_load_batch(args, &items[i + 1], first_byte, flag, unit, stride, next);
+                    mscclpp_dev_plan_load_batch(
+                        mscclpp_dev_plan_unit(args, run, step->items + i + 1, slice.first_byte, unit), stride, next);
                 }
                 MSCCLPP_DEV_UNROLL
                 for (j = 0; j < MSCCLPP_DEV_PLAN_BATCH; ++j) {
@@ -215,8 +243,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_plan_batches(const mscclpp_dev_ctx_t *ctx, cons
             }
         }
         for (i = 0; i < step->targets; ++i) {
-            char *first = mscclpp_dev_plan_span(args, &items[step->sources + i], first_byte, flag).address +
-                          unit * MSCCLPP_DEV_UNIT;
+            char *first = mscclpp_dev_plan_unit(args, run, step->items + step->sources + i, slice.first_byte, unit);
 
             MSCCLPP_DEV_UNROLL
             for (j = 0; j < MSCCLPP_DEV_PLAN_BATCH; ++j) {
@@ -233,10 +260,10 @@ MSCCLPP_DEV uint64_t mscclpp_dev_plan_batches(const mscclpp_dev_ctx_t *ctx, cons
  */
 MSCCLPP_DEV_OUTLINE uint64_t mscclpp_dev_plan_batches_any(mscclpp_dev_ctx_t ctx, const mscclpp_dev_plan_args_t *args,
                                                           const mscclpp_dev_plan_step_t *step,
-                                                          const mscclpp_dev_plan_item_t *items, uint64_t first_byte,
-                                                          uint32_t flag, uint64_t units, int dtype, int op)
+                                                          const mscclpp_dev_plan_run_t *run,
+                                                          mscclpp_dev_plan_slice_t slice, int dtype, int op)
 {
-    return mscclpp_dev_plan_batches(&ctx, args, step, items, first_byte, flag, units, false, dtype, op);
+    return mscclpp_dev_plan_batches(&ctx, args, step, run, slice, false, dtype, op);
 }
 
 /*
@@ -246,23 +273,21 @@ MSCCLPP_DEV_OUTLINE uint64_t mscclpp_dev_plan_batches_any(mscclpp_dev_ctx_t ctx,
  */
 MSCCLPP_DEV_OUTLINE uint64_t mscclpp_dev_plan_bulk(mscclpp_dev_ctx_t ctx, const mscclpp_dev_plan_args_t *args,
                                                    const mscclpp_dev_plan_step_t *step,
-                                                   const mscclpp_dev_plan_item_t *items, uint64_t first_byte,
-                                                   uint64_t bytes, uint32_t flag, int dtype, int op)
+                                                   const mscclpp_dev_plan_run_t *run, mscclpp_dev_plan_slice_t slice,
+                                                   int dtype, int op)
 {
     const int hot_dtype = MSCCLPP_DEV_HOT_DTYPE(dtype);
-    const uint64_t units = bytes / MSCCLPP_DEV_UNIT;
 
-    if (!mscclpp_dev_plan_is_whole(args, items, step->sources + step->targets, first_byte, bytes, flag)) {
+    if (!mscclpp_dev_plan_is_whole(args, step, run, slice)) {
         return ctx.tid;
     }
 #define MSCCLPP_DEV_PLAN_MATCH(dtype_, op_)                                                                            \
     if (MSCCLPP_DEV_FOLDS && hot_dtype == (int)(dtype_) && op == (int)(op_)) {                                         \
-        return mscclpp_dev_plan_batches(&ctx, args, step, items, first_byte, flag, units, true, (int)(dtype_),         \
-                                        (int)(op_));                                                                   \
+        return mscclpp_dev_plan_batches(&ctx, args, step, run, slice, true, (int)(dtype_), (int)(op_));                \
     }
     MSCCLPP_DEV_HOT(MSCCLPP_DEV_PLAN_MATCH)
 #undef MSCCLPP_DEV_PLAN_MATCH
-    return mscclpp_dev_plan_batches_any(ctx, args, step, items, first_byte, flag, units, dtype, op);
+    return mscclpp_dev_plan_batches_any(ctx, args, step, run, slice, dtype, op);
 }
 
 /*
@@ -271,23 +296,69 @@ MSCCLPP_DEV_OUTLINE uint64_t mscclpp_dev_plan_bulk(mscclpp_dev_ctx_t ctx, const 
  * sources afterwards for that reason. If a wait fails, sets ctx->failed.
  */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_plan_after_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
-                                                        const mscclpp_dev_plan_item_t *items, uint32_t sources,
-                                                        uint64_t first_byte, uint64_t unit, uint32_t flag)
+                                                        const mscclpp_dev_plan_step_t *step,
+                                                        const mscclpp_dev_plan_run_t *run, uint64_t first_byte,
+                                                        uint64_t unit)
 {
     bool has_packets = false;
     uint32_t i;
 
-    for (i = 0; i < sources && !ctx->failed; ++i) {
-        const mscclpp_dev_plan_span_t span = mscclpp_dev_plan_span(args, &items[i], first_byte, flag);
+    for (i = 0; i < step->sources && !ctx->failed; ++i) {
+        const mscclpp_dev_plan_span_t span = mscclpp_dev_plan_span(args, run, step->items + i, first_byte);
 
-        if (span.has_packets) {
-            (void)mscclpp_dev_plan_load(ctx, args, &span, unit, flag);
+        if (span.packets != 0) {
+            mscclpp_dev_vec_t value;
+
+            mscclpp_dev_plan_await_unit(ctx, args, &span, unit, run->flag, &value);
             has_packets = true;
         }
     }
     if (has_packets) {
         mscclpp_dev_fence_acq_rel_sys();
     }
+}
+
+/*
+ * Combines a unit of all sources of a step. Loads several before it waits for the first. If a wait fails, sets
+ * ctx->failed, and the value is arbitrary.
+ */
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_plan_combine(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
+                                                       const mscclpp_dev_plan_step_t *step,
+                                                       const mscclpp_dev_plan_run_t *run, uint64_t first_byte,
+                                                       uint64_t unit, int dtype, int op)
+{
+    mscclpp_dev_vec_t values[MSCCLPP_DEV_PLAN_BATCH];
+    bool are_here[MSCCLPP_DEV_PLAN_BATCH];
+    mscclpp_dev_plan_span_t span;
+    mscclpp_dev_acc_t acc;
+    uint32_t i, j;
+
+    for (i = 0; i < step->sources; i += MSCCLPP_DEV_PLAN_BATCH) {
+        MSCCLPP_DEV_UNROLL
+        for (j = 0; j < MSCCLPP_DEV_PLAN_BATCH; ++j) {
+            are_here[j] = true;
+            if (i + j < step->sources) {
+                span = mscclpp_dev_plan_span(args, run, step->items + i + j, first_byte);
+                are_here[j] = mscclpp_dev_plan_try_load(args, &span, unit, run->flag, &values[j]);
+            }
+        }
+        MSCCLPP_DEV_UNROLL
+        for (j = 0; j < MSCCLPP_DEV_PLAN_BATCH; ++j) {
+            if (!are_here[j]) {
+                span = mscclpp_dev_plan_span(args, run, step->items + i + j, first_byte);
+                mscclpp_dev_plan_await_unit(ctx, args, &span, unit, run->flag, &values[j]);
+            }
+            if (step->sources == 1) {
+                break;
+            }
+            if (i + j == 0) {
+                mscclpp_dev_acc_set(&acc, dtype, values[j]);
+            } else if (i + j < step->sources) {
+                mscclpp_dev_acc_add(&acc, false, dtype, op, values[j]);
+            }
+        }
+    }
+    return step->sources > 1 ? mscclpp_dev_acc_get(&acc, dtype) : values[0];
 }
 
 /*
@@ -299,47 +370,31 @@ MSCCLPP_DEV void mscclpp_dev_plan_data(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
                                        const mscclpp_dev_plan_step_t *step, const mscclpp_dev_plan_run_t *run,
                                        bool in_bulk, int dtype, int op)
 {
-    const mscclpp_dev_plan_item_t *items = mscclpp_dev_plan_items(run, step);
+    const mscclpp_dev_plan_slice_t slice = mscclpp_dev_plan_slice(args, step, run);
+    const uint64_t units = mscclpp_dev_units(slice.bytes);
     const uint32_t mask = mscclpp_dev_unit_mask(dtype);
-    uint64_t first_byte, bytes, units, unit = ctx->tid;
+    uint64_t unit = ctx->tid;
     mscclpp_dev_plan_span_t span;
     mscclpp_dev_vec_t value;
-    mscclpp_dev_acc_t acc;
     uint32_t i;
 
-    mscclpp_dev_plan_slice(args, step, run, &first_byte, &bytes);
-    units = mscclpp_dev_units(bytes);
     if (in_bulk && units >= (uint64_t)MSCCLPP_DEV_PLAN_BATCH * ctx->nthreads && mask == MSCCLPP_DEV_WHOLE_UNIT) {
-        unit = mscclpp_dev_plan_bulk(*ctx, args, step, items, first_byte, bytes, run->flag, dtype, op);
+        unit = mscclpp_dev_plan_bulk(*ctx, args, step, run, slice, dtype, op);
     }
     for (; unit < units; unit += ctx->nthreads) {
         bool is_first_packet = true;
 
         if (args->orders != 0) {
-            mscclpp_dev_plan_after_packets(ctx, args, items, step->sources, first_byte, unit, run->flag);
+            mscclpp_dev_plan_after_packets(ctx, args, step, run, slice.first_byte, unit);
         }
-        for (i = 0; i < step->sources; ++i) {
-            span = mscclpp_dev_plan_span(args, &items[i], first_byte, run->flag);
-            value = mscclpp_dev_plan_load(ctx, args, &span, unit, run->flag);
-            if (step->sources == 1) {
-                break;
-            }
-            if (i == 0) {
-                mscclpp_dev_acc_set(&acc, dtype, value);
-            } else {
-                mscclpp_dev_acc_add(&acc, false, dtype, op, value);
-            }
-        }
-        if (step->sources > 1) {
-            value = mscclpp_dev_acc_get(&acc, dtype);
-        }
+        value = mscclpp_dev_plan_combine(ctx, args, step, run, slice.first_byte, unit, dtype, op);
         if (ctx->failed) {
             return;
         }
         for (i = 0; i < step->targets; ++i) {
-            span = mscclpp_dev_plan_span(args, &items[step->sources + i], first_byte, run->flag);
+            span = mscclpp_dev_plan_span(args, run, step->items + step->sources + i, slice.first_byte);
             /* The packets tell of all that this thread has read and stored so far. */
-            if (args->orders != 0 && span.has_packets && is_first_packet) {
+            if (args->orders != 0 && span.packets != 0 && is_first_packet) {
                 mscclpp_dev_fence_acq_rel_sys();
                 is_first_packet = false;
             }

@@ -18,18 +18,16 @@
 MSCCLPP_DEV void mscclpp_dev_plan_port_put(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                            const mscclpp_dev_plan_step_t *step, const mscclpp_dev_plan_run_t *run)
 {
-    const mscclpp_dev_plan_item_t *items = mscclpp_dev_plan_items(run, step);
+    const mscclpp_dev_plan_slice_t slice = mscclpp_dev_plan_slice(args, step, run);
     mscclpp_dev_plan_span_t source, target;
-    uint64_t first_byte, bytes;
     uint32_t i;
 
-    mscclpp_dev_plan_slice(args, step, run, &first_byte, &bytes);
-    for (i = ctx->tid; i < step->count && bytes > 0 && !ctx->failed; i += ctx->nthreads) {
-        source = mscclpp_dev_plan_span(args, &items[2 * i], first_byte, run->flag);
-        target = mscclpp_dev_plan_span(args, &items[2 * i + 1], first_byte, run->flag);
-        mscclpp_dev_port_put(ctx, &args->common, &args->ports[mscclpp_dev_plan_link(run, step, i).slot],
+    for (i = ctx->tid; i < step->count && slice.bytes > 0 && !ctx->failed; i += ctx->nthreads) {
+        source = mscclpp_dev_plan_span(args, run, step->items + 2 * i, slice.first_byte);
+        target = mscclpp_dev_plan_span(args, run, step->items + 2 * i + 1, slice.first_byte);
+        mscclpp_dev_port_put(ctx, &args->common, &args->ports[run->program.links[step->links + i].slot],
                              (uint64_t)(uintptr_t)target.address, (uint64_t)(source.address - args->room),
-                             source.has_packets ? 2 * bytes : bytes);
+                             source.packets != 0 ? 2 * slice.bytes : slice.bytes);
     }
 }
 
@@ -61,15 +59,14 @@ MSCCLPP_DEV void mscclpp_dev_plan_sync(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
     uint32_t i;
 
     for (i = ctx->tid; i < step->count && !ctx->failed; i += ctx->nthreads) {
-        const mscclpp_dev_plan_link_t link = mscclpp_dev_plan_link(run, step, i);
+        const mscclpp_dev_plan_link_t link = run->program.links[step->links + i];
 
         switch (step->code) {
         case MSCCLPP_DEV_PLAN_SIGNAL:
-            mscclpp_dev_red_release_sys_add_u64(&args->arrived[link.peer][link.slot], 1);
+            mscclpp_dev_red_release_sys_add_u64(link.counter, 1);
             break;
         case MSCCLPP_DEV_PLAN_WAIT:
-            mscclpp_dev_plan_await(ctx, args, &args->arrived[args->rank][link.slot], ++args->expected[link.slot],
-                                   link.peer);
+            mscclpp_dev_plan_await(ctx, args, link.counter, ++args->expected[link.slot], link.peer);
             break;
         case MSCCLPP_DEV_PLAN_ACQUIRE:
             mscclpp_dev_plan_await(ctx, args, &args->semaphores[link.slot].given,
@@ -140,7 +137,8 @@ MSCCLPP_DEV void mscclpp_dev_plan_clear(const mscclpp_dev_ctx_t *ctx, const mscc
 }
 
 /*
- * Returns the flag of this launch's packets, and makes the scratch safe for them.
+ * Makes the scratch safe for the packets of this launch, and returns their flag; `flag` is the next one by the count so
+ * far.
  *
  * For launches that the host waits for, the host has done that. For queued launches the device does it here, since the
  * host does not know what runs before them. If chunks have another size than in the last launch, all ranks meet first:
@@ -149,16 +147,11 @@ MSCCLPP_DEV void mscclpp_dev_plan_clear(const mscclpp_dev_ctx_t *ctx, const mscc
  *
  * Ranks of several nodes cannot meet within this kernel, so other kernels have done this before.
  */
-MSCCLPP_DEV_OUTLINE uint32_t mscclpp_dev_plan_begin(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args)
+MSCCLPP_DEV_OUTLINE uint32_t mscclpp_dev_plan_renew(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
+                                                    uint32_t flag)
 {
-    const uint32_t limit = args->common.epoch_limit, flag = args->plan_state->epoch + 1;
-    const bool is_resized = args->plan_state->chunk != args->chunk;
-
-    if (limit == 0 || args->ready == MSCCLPP_DEV_PLAN_IS_READY || (flag <= limit && !is_resized)) {
-        return flag;
-    }
     mscclpp_dev_plan_meet(ctx, &args->common);
-    if (flag <= limit && args->mixes == 0) {
+    if (flag <= args->common.epoch_limit && args->mixes == 0) {
         return flag;
     }
     mscclpp_dev_plan_clear(ctx, args);
@@ -166,19 +159,28 @@ MSCCLPP_DEV_OUTLINE uint32_t mscclpp_dev_plan_begin(mscclpp_dev_ctx_t *ctx, cons
     return 1;
 }
 
-/*
- * Leaves the plan. Called by all threads of all blocks. The last block to do so stores the state for the next launch:
- * `flag` and the size of chunks. All blocks have read the old state before.
- */
-MSCCLPP_DEV void mscclpp_dev_plan_leave(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args, uint32_t flag)
+/* Returns the flag of this launch's packets. The scratch is safe for them afterwards (mscclpp_dev_plan_renew). */
+MSCCLPP_DEV uint32_t mscclpp_dev_plan_begin(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args)
 {
-    mscclpp_dev_plan_state_t *state = args->plan_state;
+    const mscclpp_dev_plan_state_t *last = &args->plan_state[ctx->block];
+    const uint32_t limit = args->common.epoch_limit, flag = last->epoch + 1;
 
-    mscclpp_dev_block_sync(ctx);
-    if (ctx->tid == 0 && mscclpp_dev_atom_acq_rel_gpu_add_u32(&state->leavers, 1) + 1 == ctx->nblocks) {
-        state->leavers = 0;
-        state->epoch = flag;
-        state->chunk = args->chunk;
+    if (limit == 0 || args->ready == MSCCLPP_DEV_PLAN_IS_READY || (flag <= limit && last->chunk == args->chunk)) {
+        return flag;
+    }
+    return mscclpp_dev_plan_renew(ctx, args, flag);
+}
+
+/*
+ * Leaves the plan: stores the block's state for the next launch, `flag` and the size of chunks. The block's threads
+ * must have met since they read the old state.
+ */
+MSCCLPP_DEV void mscclpp_dev_plan_leave(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
+                                        uint32_t flag)
+{
+    if (ctx->tid == 0) {
+        args->plan_state[ctx->block].epoch = flag;
+        args->plan_state[ctx->block].chunk = args->chunk;
     }
 }
 
@@ -188,66 +190,106 @@ MSCCLPP_DEV void mscclpp_dev_plan_leave(mscclpp_dev_ctx_t *ctx, const mscclpp_de
  */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_plan_only_clear(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args)
 {
-    const mscclpp_dev_plan_state_t *state = args->plan_state;
-    const uint32_t epoch = state->epoch;
-    const bool clears = epoch >= args->common.epoch_limit || (args->mixes != 0 && state->chunk != args->chunk);
+    const mscclpp_dev_plan_state_t *last = &args->plan_state[ctx->block];
+    const uint32_t epoch = last->epoch;
+    const bool clears = epoch >= args->common.epoch_limit || (args->mixes != 0 && last->chunk != args->chunk);
 
     if (clears) {
         mscclpp_dev_plan_clear(ctx, args);
     }
+    mscclpp_dev_block_sync(ctx);
     mscclpp_dev_plan_leave(ctx, args, clears ? 0 : epoch);
 }
 
-/* Copies memory, with all threads of the block. Addresses and sizes are multiples of a word. */
+/* Words that a thread loads before it stores the first. */
+#define MSCCLPP_DEV_PLAN_COPY_BATCH 4u
+
+/*
+ * Copies memory, with all threads of the block. Addresses and sizes are multiples of a word. Several words of a thread
+ * are under way at once.
+ */
 MSCCLPP_DEV void mscclpp_dev_plan_copy(const mscclpp_dev_ctx_t *ctx, void *to, const void *from, uint64_t bytes)
 {
-    uint64_t i;
+    const uint32_t words = (uint32_t)(bytes / sizeof(mscclpp_dev_word_t));
+    mscclpp_dev_word_t values[MSCCLPP_DEV_PLAN_COPY_BATCH];
+    uint32_t i, j;
 
-    for (i = ctx->tid; i < bytes / sizeof(mscclpp_dev_word_t); i += ctx->nthreads) {
-        ((mscclpp_dev_word_t *)to)[i] = ((const mscclpp_dev_word_t *)from)[i];
+    for (i = ctx->tid; i < words; i += MSCCLPP_DEV_PLAN_COPY_BATCH * ctx->nthreads) {
+        MSCCLPP_DEV_UNROLL
+        for (j = 0; j < MSCCLPP_DEV_PLAN_COPY_BATCH; ++j) {
+            const uint32_t word = i + j * ctx->nthreads;
+
+            values[j] = word < words ? ((const mscclpp_dev_word_t *)from)[word] : 0;
+        }
+        MSCCLPP_DEV_UNROLL
+        for (j = 0; j < MSCCLPP_DEV_PLAN_COPY_BATCH; ++j) {
+            const uint32_t word = i + j * ctx->nthreads;
+
+            if (word < words) {
+                ((mscclpp_dev_word_t *)to)[word] = values[j];
+            }
+        }
+    }
+}
+
+/* Copies the block's program to the block's own memory, if it fits. Threads must meet before they use the copy. */
+MSCCLPP_DEV void mscclpp_dev_plan_load_program(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
+                                               mscclpp_dev_plan_copy_t *copy)
+{
+    if (args->programs != NULL) {
+        mscclpp_dev_plan_copy(ctx, copy->words, (const char *)args->programs + ctx->block * args->program_bytes,
+                              args->program_bytes);
     }
 }
 
 /*
- * Returns where the block's program is, after copying it to `copy` in the block's own memory. Steps there need not wait
- * for device memory. A program that is too long for `copy` stays where it is; so does any if `copy` is NULL. With
- * `is_copied` set, an earlier call has copied it. All threads must synchronise before they use the program.
+ * Returns the block's program. If it fits the block's own memory, it must be in `copy` already, and what this launch's
+ * arguments say of it is computed there. All threads must meet before and after this.
  */
-MSCCLPP_DEV mscclpp_dev_plan_program_t mscclpp_dev_plan_load_program(const mscclpp_dev_ctx_t *ctx,
-                                                                     const mscclpp_dev_plan_args_t *args,
-                                                                     mscclpp_dev_plan_code_copy_t *copy, bool is_copied)
+MSCCLPP_DEV mscclpp_dev_plan_program_t mscclpp_dev_plan_prepare(const mscclpp_dev_ctx_t *ctx,
+                                                                const mscclpp_dev_plan_args_t *args,
+                                                                mscclpp_dev_plan_copy_t *copy, uint32_t flag)
 {
-    const mscclpp_dev_plan_start_t first = args->starts[ctx->block], end = args->starts[ctx->block + 1];
-    mscclpp_dev_plan_program_t program = {args->steps + first.step, args->items + first.item, args->links + first.link,
-                                          first};
+    mscclpp_dev_plan_program_t program;
+    uint32_t i;
 
-    if (copy == NULL || end.step - first.step > MSCCLPP_DEV_PLAN_STEPS ||
-        end.item - first.item > MSCCLPP_DEV_PLAN_ITEMS || end.link - first.link > MSCCLPP_DEV_PLAN_LINKS) {
+    if (args->programs == NULL) {
+        const mscclpp_dev_plan_start_t first = args->starts[ctx->block];
+
+        program.steps = args->steps + first.step;
+        program.items = args->items + first.item;
+        program.links = args->links + first.link;
+        program.slices = NULL;
+        program.spans = NULL;
         return program;
     }
-    if (!is_copied) {
-        mscclpp_dev_plan_copy(ctx, copy->steps, program.steps, (end.step - first.step) * sizeof(copy->steps[0]));
-        mscclpp_dev_plan_copy(ctx, copy->items, program.items, (end.item - first.item) * sizeof(copy->items[0]));
-        mscclpp_dev_plan_copy(ctx, copy->links, program.links, (end.link - first.link) * sizeof(copy->links[0]));
-    }
     program.steps = copy->steps;
-    program.items = copy->items;
-    program.links = copy->links;
+    program.items = (const mscclpp_dev_plan_item_t *)(const void *)(program.steps + args->most_steps);
+    program.links = (const mscclpp_dev_plan_link_t *)(const void *)(program.items + args->most_items);
+    program.slices = copy->slices;
+    program.spans = copy->spans;
+    for (i = ctx->tid; i < args->most_items; i += ctx->nthreads) {
+        copy->spans[i] = mscclpp_dev_plan_span_of(args, &program.items[i], flag);
+    }
+    /* From the last thread on, which has no item if the program is short. */
+    for (i = ctx->nthreads - 1 - ctx->tid; i < args->most_steps; i += ctx->nthreads) {
+        copy->slices[i] = mscclpp_dev_plan_slice_apart(args, &program.steps[i]);
+    }
     return program;
 }
 
 /*
- * The kernel's body: executes this block's program, which all threads must be able to read. `in_bulk` is a constant, as
- * in mscclpp_dev_plan_data. After a failure the remaining steps are still gone through, but they signal nobody. Every
- * program ends with END.
+ * The kernel's body: executes this block's program. `copy` is the block's own memory, which must hold the program if it
+ * fits (mscclpp_dev_plan_load_program). `in_bulk` is a constant, as in mscclpp_dev_plan_data. After a failure the
+ * remaining steps are still gone through, but they signal nobody. Every program ends with END.
  */
 MSCCLPP_DEV void mscclpp_dev_plan_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
-                                      mscclpp_dev_plan_program_t program, bool in_bulk, int dtype, int op)
+                                      mscclpp_dev_plan_copy_t *copy, bool in_bulk, int dtype, int op)
 {
-    mscclpp_dev_plan_run_t run = {program, 0, 0, 0, 0};
+    mscclpp_dev_plan_run_t run;
     const uint64_t launches = mscclpp_dev_last_launch(ctx, &args->common);
     const uint32_t epoch = mscclpp_dev_last_epoch(ctx, &args->common);
-    uint32_t position = program.first.step;
+    uint32_t position;
 
     mscclpp_dev_enter(ctx, &args->common);
     if (args->ready == MSCCLPP_DEV_PLAN_ONLY_CLEARS) {
@@ -256,8 +298,12 @@ MSCCLPP_DEV void mscclpp_dev_plan_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
         return;
     }
     run.flag = mscclpp_dev_plan_begin(ctx, args);
-    for (;; ++position) {
-        const mscclpp_dev_plan_step_t *step = &program.steps[position - program.first.step];
+    run.turn = run.turns = run.unit = 0;
+    mscclpp_dev_block_sync(ctx);
+    run.program = mscclpp_dev_plan_prepare(ctx, args, copy, run.flag);
+    mscclpp_dev_block_sync(ctx);
+    for (position = 0;; ++position) {
+        const mscclpp_dev_plan_step_t *step = &run.program.steps[position];
 
         switch (step->code) {
         case MSCCLPP_DEV_PLAN_NOP:

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mca/common/plan/fuse.h"
 #include "mca/common/plan/visit.h"
 #include "mca/common/plan/words.h"
 
@@ -12,7 +13,7 @@ typedef struct {
     uint32_t rank;
     const bool *far_ranks; /* by rank: it is on another node; NULL: no rank is */
     mscclpp_plan_program_t *program;
-    uint32_t block_start;                                 /* first step of the block that is being lowered */
+    mscclpp_dev_plan_start_t block_start;                 /* of the block that is being lowered */
     uint32_t step_capacity, item_capacity, link_capacity; /* entries allocated for the program's lists */
     bool no_memory;  /* there was none for some entry; no more blocks are lowered */
     const char *why; /* why the plan cannot be lowered; NULL: it can */
@@ -58,8 +59,8 @@ static mscclpp_dev_plan_step_t *add_step(lowering_t *state, uint32_t step_code)
     step = &program->steps[program->step_count++];
     memset(step, 0, sizeof(*step));
     step->code = step_code;
-    step->items = program->item_count;
-    step->links = program->link_count;
+    step->items = program->item_count - state->block_start.item;
+    step->links = program->link_count - state->block_start.link;
     return step;
 }
 
@@ -69,7 +70,7 @@ static void add_link(lowering_t *state, uint32_t peer, uint32_t slot)
     mscclpp_plan_program_t *program = state->program;
 
     if (reserve_entry(state, &program->links, program->link_count, &state->link_capacity, sizeof(*program->links))) {
-        program->links[program->link_count++] = (mscclpp_dev_plan_link_t){peer, slot};
+        program->links[program->link_count++] = (mscclpp_dev_plan_link_t){NULL, peer, slot};
     }
 }
 
@@ -325,7 +326,7 @@ static void add_nop(lowering_t *state)
 {
     const mscclpp_plan_program_t *program = state->program;
 
-    if (program->step_count == state->block_start ||
+    if (program->step_count == state->block_start.step ||
         program->steps[program->step_count - 1].code != MSCCLPP_DEV_PLAN_NOP) {
         add_step(state, MSCCLPP_DEV_PLAN_NOP);
     }
@@ -422,7 +423,7 @@ static void lower_block(lowering_t *state, const mscclpp_plan_block_t *block)
             lower_op(state, op);
             continue;
         }
-        loop_position = state->program->step_count;
+        loop_position = state->program->step_count - state->block_start.step;
         step = add_step(state, MSCCLPP_DEV_PLAN_LOOP);
         if (step == NULL) {
             return;
@@ -447,7 +448,18 @@ static mscclpp_dev_plan_start_t current_position(const mscclpp_plan_program_t *p
     return (mscclpp_dev_plan_start_t){program->step_count, program->item_count, program->link_count};
 }
 
-mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, const bool *far_ranks,
+/* Returns the most chunks that a step of the program moves. */
+static uint32_t find_most_chunks(const mscclpp_plan_program_t *program)
+{
+    uint32_t most = 0;
+
+    for (uint32_t i = 0; i < program->step_count; ++i) {
+        most = program->steps[i].size > most ? program->steps[i].size : most;
+    }
+    return most;
+}
+
+mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, const bool *far_ranks, bool orders,
                                     mscclpp_plan_program_t *program, const char **why_p)
 {
     lowering_t state = {.plan = plan, .rank = rank, .far_ranks = far_ranks, .program = program};
@@ -463,9 +475,11 @@ mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, c
     }
     for (uint32_t block_index = 0; block_index < plan_rank->block_count && !state.no_memory && state.why == NULL;
          ++block_index) {
-        program->starts[block_index] = current_position(program);
-        state.block_start = program->step_count;
+        program->starts[block_index] = state.block_start = current_position(program);
         lower_block(&state, &plan_rank->blocks[block_index]);
+        if (!orders && !state.no_memory) {
+            mscclpp_plan_fuse(plan, rank, program, state.block_start);
+        }
     }
     if (plan_rank->block_count == 0 && !state.no_memory) {
         add_step(&state, MSCCLPP_DEV_PLAN_END);
@@ -478,16 +492,9 @@ mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, c
         *why_p = state.why;
         return state.no_memory ? MSCCLPP_ERR_NO_MEMORY : MSCCLPP_ERR_NOT_SUPPORTED;
     }
+    program->most_chunks = find_most_chunks(program);
+    program->works_in_place = mscclpp_plan_works_in_place(plan, rank, program);
     return MSCCLPP_OK;
-}
-
-void mscclpp_plan_program_destroy(mscclpp_plan_program_t *program)
-{
-    free(program->steps);
-    free(program->items);
-    free(program->links);
-    free(program->starts);
-    memset(program, 0, sizeof(*program));
 }
 
 /* What a visit of all operations has found about accesses between nodes. */

@@ -2,20 +2,8 @@
 #ifndef MCA_COMMON_PLAN_LOWER_H
 #define MCA_COMMON_PLAN_LOWER_H
 
-#include "device/types/plan.h"
 #include "mca/common/plan/plan.h"
-
-/* The program of one rank. */
-typedef struct {
-    mscclpp_dev_plan_step_t *steps;
-    mscclpp_dev_plan_item_t *items;
-    mscclpp_dev_plan_link_t *links;
-    mscclpp_dev_plan_start_t *starts; /* of each block, and the end of the last one */
-    uint32_t step_count, item_count, link_count;
-    uint32_t block_count; /* at least 1; the only block of a rank without any does nothing */
-    uint32_t channels;    /* memory and port channels, which signals arrive over */
-    uint32_t barriers;    /* one more than the largest number of a barrier; 0: no barrier */
-} mscclpp_plan_program_t;
+#include "mca/common/plan/program.h"
 
 /*
  * Makes the program of one rank from a plan without faults: its numbers are used as indices without further checks.
@@ -23,14 +11,14 @@ typedef struct {
  * far_ranks[r] says that rank r is on another node, so its memory is out of reach; NULL: no rank is. Channels to such
  * ranks must be port channels. Between ranks of one node, blocks do the work that the plan gives to a proxy.
  *
- * Returns MSCCLPP_ERR_NOT_SUPPORTED, with a constant text in *why_p, if the plan exceeds what kernels can run, or
- * MSCCLPP_ERR_NO_MEMORY. After a failure there is nothing to destroy.
+ * orders: packets have to order other stores, as the plan's simulation notes by `packet-order`. Else steps that change
+ * no result are left out (mscclpp_plan_fuse).
  *
- * If the plan's simulation notes `packet-order`, the caller has to set `orders` in the kernel's arguments.
+ * Returns MSCCLPP_ERR_NOT_SUPPORTED, with a constant text in *why_p, if the plan exceeds what kernels can run, or
+ * MSCCLPP_ERR_NO_MEMORY. After a failure there is nothing to destroy; else mscclpp_plan_program_destroy.
  */
-mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, const bool *far_ranks,
+mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, const bool *far_ranks, bool orders,
                                     mscclpp_plan_program_t *program, const char **why_p);
-void mscclpp_plan_program_destroy(mscclpp_plan_program_t *program);
 
 /* Returns the signal slot of a rank's channel: its number among the memory and port channels of the rank together. */
 uint32_t mscclpp_plan_slot(const mscclpp_plan_t *plan, uint32_t rank, mscclpp_plan_channel_type_t type,

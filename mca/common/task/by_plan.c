@@ -16,6 +16,11 @@
 #include "mca/common/base/log.h"
 #include "mca/common/team/plans.h"
 
+/* The fewest threads of a block, unless the plan asks for fewer: they read the program, too. */
+#define FEWEST_THREADS 128
+
+#define WARP 32 /* threads; a block has whole warps */
+
 /* One call, as a plan serves it. */
 typedef struct {
     mscclpp_team_t *team;
@@ -132,6 +137,23 @@ static mscclpp_status_t launch_on_nodes(const plan_run_t *run, const mscclpp_dev
 }
 
 /*
+ * Returns the number of threads of a block: the plan's or, if none of its steps has so much to do, as few whole warps
+ * as suffice. Fewer threads start and meet sooner.
+ */
+static uint32_t count_threads(const plan_run_t *run)
+{
+    const mscclpp_team_plan_t *plan = run->plan;
+    const uint32_t threads = plan->file->plan->threads;
+    const uint32_t most = threads < MSCCLPP_DEV_MAX_THREADS ? threads : MSCCLPP_DEV_MAX_THREADS;
+    const uint64_t units = run->chunk * plan->program.most_chunks / MSCCLPP_DEV_UNIT;
+    const uint64_t enough = (units > FEWEST_THREADS ? units : FEWEST_THREADS) + WARP - 1;
+
+    return run->team->group.on_twin ? run->team->protocol.twin_threads
+           : enough < most          ? (uint32_t)(enough / WARP * WARP)
+                                    : most;
+}
+
+/*
  * Launches the plan's kernel on the buffers in `run`, whose blocks have `bytes` bytes of data and lie `stride` bytes
  * apart. Waits for its end unless the call is queued.
  */
@@ -139,7 +161,6 @@ static mscclpp_status_t launch(plan_run_t *run, uint64_t stride, uint64_t bytes)
 {
     mscclpp_team_plan_t *plan = run->plan;
     mscclpp_team_t *team = run->team;
-    const mscclpp_plan_t *definition = plan->file->plan;
     mscclpp_dev_plan_args_t *args = &plan->args;
     mscclpp_dev_launch_t launch = {MSCCLPP_KERNEL_PLAN, plan->program.block_count, 0, args};
 
@@ -158,9 +179,7 @@ static mscclpp_status_t launch(plan_run_t *run, uint64_t stride, uint64_t bytes)
     args->stride = stride;
     /* A lingering kernel gets only this rank's buffers anew, so it serves no plan that works on other memory. */
     args->lasting = plan->file->shares || run->apart ? NULL : plan->lasting;
-    launch.nthreads = team->group.on_twin                             ? team->protocol.twin_threads
-                      : definition->threads < MSCCLPP_DEV_MAX_THREADS ? definition->threads
-                                                                      : MSCCLPP_DEV_MAX_THREADS;
+    launch.nthreads = count_threads(run);
     if (run->app_stream != NULL) {
         args->common.release = MSCCLPP_DEV_RELEASE_DEVICE;
         args->common.epoch_limit = (uint32_t)mscclpp_plans_epoch_limit(team);
@@ -252,6 +271,14 @@ static mscclpp_status_t serve_apart(plan_run_t *run, bool *served_p)
     return status == MSCCLPP_OK && *served_p ? run_apart(run) : status;
 }
 
+/* Tells whether the plan is out of place, but serves calls in place all the same. Ranks may differ in this. */
+static bool works_in_place(const plan_run_t *run)
+{
+    const mscclpp_plan_file_t *file = run->plan->file;
+
+    return run->plan->program.works_in_place && !file->writes_input && !file->shares;
+}
+
 /*
  * Sets `in` and `out` for the direct way, and copies the input if the plan needs that. *cannot_share_p becomes true if
  * peers must not use this rank's buffers. Ranks may differ in this, so they vote on the way after it.
@@ -273,7 +300,7 @@ static mscclpp_status_t find_buffers(plan_run_t *run, bool *cannot_share_p)
         status = ensure_stream(run);
         return status == MSCCLPP_OK ? copy(run, run->in, call->in, input_bytes) : status;
     }
-    if (!file->plan->in_place && (is_in_place(run) || file->writes_input)) {
+    if (!file->plan->in_place && (is_in_place(run) || file->writes_input) && !works_in_place(run)) {
         /* The plan would change its input, or read what it wrote. It needs a copy, which peers cannot share. */
         if (file->shares) {
             *cannot_share_p = true;
@@ -387,7 +414,7 @@ static bool is_queued_directly(const plan_run_t *run)
     const mscclpp_plan_file_t *file = run->plan->file;
 
     return !file->shares && !is_always_apart(run) &&
-           (file->plan->in_place || (!is_in_place(run) && !file->writes_input));
+           (file->plan->in_place || (!is_in_place(run) && !file->writes_input) || works_in_place(run));
 }
 
 bool mscclpp_by_plan_can_enqueue(mscclpp_team_t *team, const mscclpp_by_plan_t *call)

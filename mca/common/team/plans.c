@@ -6,6 +6,7 @@
 
 #include "mca/common/base/log.h"
 #include "mca/common/oob/vote.h"
+#include "mca/common/team/plans_image.h"
 
 /* Rooms for chunks up to this size are made for a rounded size. Larger ones are only as large as they have to be. */
 #define ROUND_MAX ((uint64_t)1 << 20)
@@ -14,7 +15,6 @@
 #define QUEUED_MAX ((uint64_t)1 << 20)
 #define QUEUED_ROOMS ((uint64_t)64 << 20)
 #define AREA_ALIGNMENT 256 /* of parts of a room that peers use, bytes */
-#define IMAGE_ALIGNMENT 64 /* of parts that only this rank uses, bytes */
 
 /* Returns the most blocks that any buffer of any rank has. */
 static uint64_t most_blocks(const mscclpp_plan_file_t *file)
@@ -66,114 +66,12 @@ static void lay_out(const mscclpp_team_plan_t *plan, mscclpp_plan_room_t *room, 
     *local_offset_p = room->out + area;
 }
 
-/* What only this rank uses of a room, as it is copied to the device. */
-typedef struct {
-    char *bytes;   /* NULL: only the size is counted */
-    uint64_t size; /* bytes appended so far */
-} image_t;
-
-/* Appends bytes to an image, and returns their offset. NULL `from`: zeroed bytes. */
-static uint64_t append_bytes(image_t *image, const void *from, uint64_t size)
-{
-    const uint64_t offset = image->size;
-
-    if (image->bytes != NULL && size > 0 && from != NULL) {
-        memcpy(image->bytes + offset, from, size);
-    }
-    image->size = round_up(offset + size, IMAGE_ALIGNMENT);
-    return offset;
-}
-
-/* Returns the address at an offset from `base`, which may be NULL. */
-static void *address_in(char *base, uint64_t offset)
-{
-    return (void *)((uintptr_t)base + offset);
-}
-
 /* Tells whether a rank of the communicator is on this rank's node. */
 static bool is_near(const mscclpp_team_t *team, int rank)
 {
     const mscclpp_nodes_t *nodes = team->fabric != NULL ? mscclpp_fabric_nodes(team->fabric) : NULL;
 
     return nodes == NULL || nodes->node_of[rank] == nodes->node;
-}
-
-/*
- * Fills in plan->args, the kernel's arguments that do not depend on the call. Also makes the image of what they point
- * to, as it is to lie at `base` on the device. If image->bytes is NULL, only counts the size of the image.
- */
-static void fill_image(mscclpp_team_plan_t *plan, const mscclpp_team_t *team, image_t *image, char *base)
-{
-    const mscclpp_plan_program_t *program = &plan->program;
-    const mscclpp_plan_rank_t *this_rank = &plan->file->plan->ranks[team->group.oob.rank];
-    const uint32_t ports = this_rank->channel_count[MSCCLPP_PLAN_PORT];
-    uint64_t *arrived[MSCCLPP_DEV_MAX_RANKS];
-    mscclpp_dev_plan_args_t *args = &plan->args;
-    uint64_t offset;
-
-    for (int rank = 0; rank < team->group.oob.size; ++rank) {
-        arrived[rank] = (uint64_t *)(void *)plan->room.peers[rank];
-        args->names[rank] = (uint8_t)(MSCCLPP_DEV_MAX_RANKS + rank); /* how failures name a rank on another node */
-    }
-    for (int i = 0; i < team->group.size; ++i) {
-        args->names[team->group.members[i]] = (uint8_t)i;
-    }
-    args->rank = (uint32_t)team->group.oob.rank;
-    args->room = plan->room.base;
-    args->arrived = address_in(base, append_bytes(image, arrived, (uint64_t)team->group.oob.size * sizeof(arrived[0])));
-    args->ports = address_in(base, append_bytes(image, plan->room.ports, ports * sizeof(*args->ports)));
-    args->plan_state = address_in(base, append_bytes(image, NULL, sizeof(*args->plan_state)));
-    args->expected = address_in(base, append_bytes(image, NULL, program->channels * sizeof(*args->expected)));
-    args->barriers = address_in(base, append_bytes(image, NULL, program->barriers * sizeof(*args->barriers)));
-    offset = append_bytes(image, NULL, this_rank->semaphore_count * sizeof(*args->semaphores));
-    args->semaphores = address_in(base, offset);
-    for (uint32_t i = 0; i < this_rank->semaphore_count && image->bytes != NULL; ++i) {
-        const mscclpp_dev_plan_counter_t first = {0, this_rank->semaphores[i]};
-
-        memcpy(image->bytes + offset + i * sizeof(first), &first, sizeof(first));
-    }
-    args->steps = address_in(base, append_bytes(image, program->steps, program->step_count * sizeof(*program->steps)));
-    args->items = address_in(base, append_bytes(image, program->items, program->item_count * sizeof(*program->items)));
-    args->links = address_in(base, append_bytes(image, program->links, program->link_count * sizeof(*program->links)));
-    args->starts =
-        address_in(base, append_bytes(image, program->starts, (program->block_count + 1) * sizeof(*program->starts)));
-    for (int rank = 0; rank < team->group.oob.size; ++rank) {
-        args->bases[MSCCLPP_DEV_PLAN_BUFFERS * rank + MSCCLPP_DEV_PLAN_SCRATCH] =
-            mscclpp_plans_place(&plan->room, rank, plan->room.scratch);
-    }
-    args->half = plan->room.half;
-    args->scratch_bytes = plan->room.in - plan->room.scratch;
-    args->mixes = plan->file->mixes;
-    args->orders = plan->orders;
-    args->chunks = plan->file->chunks;
-    args->alignment = plan->file->unit;
-    args->width = MSCCLPP_DEV_LL16;
-    args->lasting = NULL;
-    plan->lasting = address_in(base, append_bytes(image, args, sizeof(*args)));
-}
-
-/* Copies what only this rank uses to `local_offset` in the room at `base`: also addresses in the peers' rooms. */
-static mscclpp_status_t upload(mscclpp_team_t *team, mscclpp_team_plan_t *plan, char *base, uint64_t local_offset)
-{
-    image_t image = {NULL, 0};
-    mscclpp_status_t status;
-
-    fill_image(plan, team, &image, base + local_offset); /* counts the size only */
-    image.bytes = calloc(1, image.size + 1);
-    if (image.bytes == NULL) {
-        return MSCCLPP_ERR_NO_MEMORY;
-    }
-    image.size = 0;
-    fill_image(plan, team, &image, base + local_offset);
-    status = mscclpp_runner_take_stream(&team->runner);
-    if (status == MSCCLPP_OK) {
-        status = team->runner.gpu->copy(team->runner.stream, base + local_offset, image.bytes, image.size);
-    }
-    if (status == MSCCLPP_OK) {
-        status = team->runner.gpu->stream_sync(team->runner.stream);
-    }
-    free(image.bytes);
-    return status;
 }
 
 /* Lowers the plan for this rank, if that was not done yet, and allocates a room. After an error its `base` is NULL. */
@@ -183,14 +81,13 @@ static mscclpp_status_t allocate(mscclpp_team_t *team, mscclpp_team_plan_t *plan
     const char *why = NULL;
     const uint32_t rank = (uint32_t)team->group.oob.rank;
     bool is_far[MSCCLPP_DEV_MAX_RANKS];
-    image_t image = {NULL, 0};
     mscclpp_status_t status = MSCCLPP_OK;
 
     for (int i = 0; i < team->group.oob.size; ++i) {
         is_far[i] = !is_near(team, i);
     }
     if (plan->program.starts == NULL) {
-        status = mscclpp_plan_lower(plan->file->plan, rank, is_far, &plan->program, &why);
+        status = mscclpp_plan_lower(plan->file->plan, rank, is_far, plan->orders, &plan->program, &why);
     }
     if (why != NULL) {
         mscclpp_info("%s: rank %d: kernels cannot run %s: %s", team->group.oob.label, (int)rank, plan->file->label,
@@ -199,9 +96,8 @@ static mscclpp_status_t allocate(mscclpp_team_t *team, mscclpp_team_plan_t *plan
     if (status != MSCCLPP_OK) {
         return status;
     }
-    fill_image(plan, team, &image, NULL); /* counts the size only */
     lay_out(plan, room, local_offset_p);
-    room->bytes = *local_offset_p + image.size;
+    room->bytes = *local_offset_p + mscclpp_plans_image_bytes(team, plan);
     status = team->runner.gpu->device_alloc(team->runner.device, room->bytes, (void **)&room->base);
     if (status != MSCCLPP_OK) {
         room->base = NULL;
@@ -327,7 +223,7 @@ static void replace_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, mscclp
     mscclpp_plan_room_t old = plan->room;
 
     plan->room = *room;
-    *own_status_p = upload(team, plan, plan->room.base, local_offset);
+    *own_status_p = mscclpp_plans_upload(team, plan, plan->room.base + local_offset);
     if (*own_status_p == MSCCLPP_OK) {
         *room = old;
         plan->launches = 0;

@@ -1,0 +1,516 @@
+#include "mca/common/plan/fuse.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/plan/lower.h"
+
+/* The most steps between two that are no data and no nops. Longer runs stay as they are, since time is their square. */
+#define RUN_MAX 256
+
+/* The most chunks of a buffer for which it is found out whether a plan works in place. */
+#define CHUNKS_MAX 65536
+
+/* Chunks in a rank's memory: `count` chunks from `first` on. Buffers that are one in a call in place are one here. */
+typedef struct {
+    uint32_t buffer; /* in the table of buffers, as in mscclpp_dev_plan_item_t */
+    uint64_t first;
+    uint32_t count;
+} range_t;
+
+/* The block whose program is shortened. */
+typedef struct {
+    const mscclpp_plan_t *plan;
+    uint32_t block_chunks;          /* chunks in a rank's block of input and output */
+    mscclpp_dev_plan_step_t *steps; /* the block's; changed in place */
+    mscclpp_dev_plan_item_t *items; /* a copy of the block's */
+    uint32_t step_count;
+    bool *is_dead;   /* by item: a target that is not stored */
+    bool *is_gone;   /* by step: it is left out */
+    bool *is_joined; /* by step: its targets go to the step before it that is not gone */
+} fusion_t;
+
+/* Returns the chunks of an item that a step of `size` chunks uses. `in_place`: input and output are one buffer. */
+static range_t range_of(const mscclpp_plan_t *plan, uint32_t block_chunks, bool in_place,
+                        const mscclpp_dev_plan_item_t *item, uint32_t size)
+{
+    const uint32_t rank = item->base / MSCCLPP_DEV_PLAN_BUFFERS, type = item->base % MSCCLPP_DEV_PLAN_BUFFERS;
+    const uint64_t own_block = (uint64_t)rank * block_chunks;
+    range_t range = {item->base, (uint64_t)item->block * block_chunks + item->chunk, size};
+
+    if (type == MSCCLPP_DEV_PLAN_SCRATCH) {
+        /* Packets take twice the bytes of their data. */
+        range.first = item->packets != 0 ? 2 * (uint64_t)item->chunk : item->chunk;
+        range.count = item->packets != 0 ? 2 * size : size;
+    } else if (in_place) {
+        /* The smaller buffer is the rank's own block of the larger one. */
+        range.buffer = MSCCLPP_DEV_PLAN_BUFFERS * rank + MSCCLPP_DEV_PLAN_OUTPUT;
+        if ((plan->collective == MSCCLPP_PLAN_ALLGATHER && type == MSCCLPP_DEV_PLAN_INPUT) ||
+            (plan->collective == MSCCLPP_PLAN_REDUCESCATTER && type == MSCCLPP_DEV_PLAN_OUTPUT)) {
+            range.first += own_block;
+        }
+    }
+    return range;
+}
+
+/* Returns the chunks of an item of a step. */
+static range_t range_in(const fusion_t *fusion, const mscclpp_dev_plan_step_t *step, uint32_t item)
+{
+    return range_of(fusion->plan, fusion->block_chunks, fusion->plan->in_place, &fusion->items[item], step->size);
+}
+
+/* Tells whether two ranges have a chunk in common. */
+static bool overlap(range_t one, range_t other)
+{
+    return one.buffer == other.buffer && one.first < other.first + other.count && other.first < one.first + one.count;
+}
+
+/* Tells whether two ranges are the same. */
+static bool are_equal(range_t one, range_t other)
+{
+    return one.buffer == other.buffer && one.first == other.first && one.count == other.count;
+}
+
+/* Tells whether two steps divide the same chunks among threads in the same way. */
+static bool divide_alike(const mscclpp_dev_plan_step_t *one, const mscclpp_dev_plan_step_t *other)
+{
+    return one->size == other->size && one->part == other->part && one->parts == other->parts;
+}
+
+/* Tells whether a step moves data, and is not left out. */
+static bool moves_data(const fusion_t *fusion, uint32_t step)
+{
+    return !fusion->is_gone[step] && fusion->steps[step].code == MSCCLPP_DEV_PLAN_DATA;
+}
+
+/* Tells whether some target of a step, dead ones left out, overlaps a range. */
+static bool writes(const fusion_t *fusion, uint32_t step_number, range_t range)
+{
+    const mscclpp_dev_plan_step_t *step = &fusion->steps[step_number];
+
+    for (uint32_t i = step->items + step->sources; i < step->items + step->sources + step->targets; ++i) {
+        if (!fusion->is_dead[i] && overlap(range_in(fusion, step, i), range)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Tells whether some source of a step overlaps a range. */
+static bool reads(const fusion_t *fusion, uint32_t step_number, range_t range)
+{
+    const mscclpp_dev_plan_step_t *step = &fusion->steps[step_number];
+
+    for (uint32_t i = step->items; i < step->items + step->sources; ++i) {
+        if (overlap(range_in(fusion, step, i), range)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Tells whether an item is plain data in memory of this rank. */
+static bool is_own(const fusion_t *fusion, uint32_t item, uint32_t rank)
+{
+    return fusion->items[item].base / MSCCLPP_DEV_PLAN_BUFFERS == rank && fusion->items[item].packets == 0;
+}
+
+/*
+ * Lets steps from `copy` + 1 to `end` - 1 read the source of step `copy` instead of its target number `target`, as long
+ * as neither is overwritten.
+ */
+static void read_original(fusion_t *fusion, uint32_t copy, uint32_t target, uint32_t end)
+{
+    const mscclpp_dev_plan_step_t *first = &fusion->steps[copy];
+    const range_t original = range_in(fusion, first, first->items), copied = range_in(fusion, first, target);
+
+    for (uint32_t j = copy + 1; j < end; ++j) {
+        const mscclpp_dev_plan_step_t *step = &fusion->steps[j];
+
+        if (!moves_data(fusion, j)) {
+            continue;
+        }
+        for (uint32_t i = step->items; i < step->items + step->sources && divide_alike(first, step); ++i) {
+            if (fusion->items[i].packets == 0 && are_equal(range_in(fusion, step, i), copied)) {
+                fusion->items[i] = fusion->items[first->items];
+            }
+        }
+        if (writes(fusion, j, original) || writes(fusion, j, copied)) {
+            return;
+        }
+    }
+}
+
+/* Tells whether a later step of the run stores to target `target` of step `store` before any step reads it. */
+static bool is_overwritten(const fusion_t *fusion, uint32_t store, uint32_t target, uint32_t end)
+{
+    const mscclpp_dev_plan_step_t *first = &fusion->steps[store];
+    const range_t range = range_in(fusion, first, target);
+
+    for (uint32_t j = store + 1; j < end; ++j) {
+        const mscclpp_dev_plan_step_t *step = &fusion->steps[j];
+
+        if (!moves_data(fusion, j)) {
+            continue;
+        }
+        if (reads(fusion, j, range)) {
+            return false;
+        }
+        for (uint32_t i = step->items + step->sources; i < step->items + step->sources + step->targets; ++i) {
+            if (!fusion->is_dead[i] && fusion->items[i].packets == 0 && divide_alike(first, step) &&
+                are_equal(range_in(fusion, step, i), range)) {
+                return true;
+            }
+        }
+        if (writes(fusion, j, range)) {
+            return false;
+        }
+    }
+    return false;
+}
+
+/* Handles the copies of a run of steps: `begin` to `end` - 1, all of them data or nops. */
+static void drop_copies(fusion_t *fusion, uint32_t rank, uint32_t begin, uint32_t end)
+{
+    for (uint32_t i = begin; i < end; ++i) {
+        const mscclpp_dev_plan_step_t *step = &fusion->steps[i];
+        const uint32_t targets = step->items + step->sources;
+
+        for (uint32_t j = targets; moves_data(fusion, i) && step->sources == 1 && j < targets + step->targets; ++j) {
+            if (is_own(fusion, step->items, rank) && is_own(fusion, j, rank)) {
+                read_original(fusion, i, j, end);
+            }
+        }
+    }
+    for (uint32_t i = begin; i < end; ++i) {
+        const mscclpp_dev_plan_step_t *step = &fusion->steps[i];
+        const uint32_t targets = step->items + step->sources;
+        bool is_useful = !moves_data(fusion, i) || step->targets == 0;
+
+        for (uint32_t j = targets; moves_data(fusion, i) && j < targets + step->targets; ++j) {
+            fusion->is_dead[j] = is_own(fusion, j, rank) && is_overwritten(fusion, i, j, end);
+            is_useful = is_useful || !fusion->is_dead[j];
+        }
+        for (uint32_t j = step->items; moves_data(fusion, i) && j < targets; ++j) {
+            is_useful = is_useful || fusion->items[j].packets != 0; /* the step also waits for them */
+        }
+        fusion->is_gone[i] = !is_useful;
+    }
+}
+
+/* Tells whether threads may execute two steps in any order but their own. */
+static bool need_no_meeting(const fusion_t *fusion, uint32_t before, uint32_t after)
+{
+    const mscclpp_dev_plan_step_t *one = &fusion->steps[before], *other = &fusion->steps[after];
+
+    for (uint32_t i = one->items; i < one->items + one->sources + one->targets; ++i) {
+        for (uint32_t j = other->items; j < other->items + other->sources + other->targets; ++j) {
+            const bool one_reads = i < one->items + one->sources, other_reads = j < other->items + other->sources;
+            const range_t range = range_in(fusion, one, i), other_range = range_in(fusion, other, j);
+
+            if ((one_reads && other_reads) || !overlap(range, other_range)) {
+                continue;
+            }
+            /* Each thread keeps its own order on its own units, whose packets have other places than plain data. */
+            if (!divide_alike(one, other) || !are_equal(range, other_range) ||
+                fusion->items[i].packets != fusion->items[j].packets) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* Tells whether step `nop` of a run may be left out. `since` is the first step after the last meeting before it. */
+static bool is_needless(const fusion_t *fusion, uint32_t since, uint32_t nop, uint32_t end)
+{
+    bool has_data = false;
+
+    for (uint32_t after = nop + 1; after < end && fusion->steps[after].code != MSCCLPP_DEV_PLAN_NOP; ++after) {
+        for (uint32_t before = since; before < nop; ++before) {
+            if (moves_data(fusion, before) && moves_data(fusion, after) && !need_no_meeting(fusion, before, after)) {
+                return false;
+            }
+        }
+        has_data = true;
+    }
+    return has_data;
+}
+
+/*
+ * Leaves out meetings of a run. `is_clean`: the threads have met just before the run, or it begins the program. What
+ * follows the run must not rely on a meeting within it: it is the block's end, or the threads meet there.
+ */
+static void drop_meetings(fusion_t *fusion, uint32_t begin, uint32_t end, bool is_clean, bool is_followed)
+{
+    uint32_t since = begin;
+
+    for (uint32_t i = begin; i < end; ++i) {
+        uint32_t next = i + 1;
+
+        if (fusion->steps[i].code != MSCCLPP_DEV_PLAN_NOP) {
+            continue;
+        }
+        while (next < end && fusion->steps[next].code != MSCCLPP_DEV_PLAN_NOP) {
+            ++next;
+        }
+        /* The last stretch of the run ends where something else begins, which may tell peers of all before it. */
+        if (is_clean && (next < end || !is_followed) && is_needless(fusion, since, i, end)) {
+            fusion->is_gone[i] = true;
+        } else {
+            is_clean = true;
+            since = i + 1;
+        }
+    }
+}
+
+/* Tells whether step `after` copies the same data as step `before`, and both may become one step. */
+static bool can_join(const fusion_t *fusion, uint32_t before, uint32_t after)
+{
+    const mscclpp_dev_plan_step_t *one = &fusion->steps[before], *other = &fusion->steps[after];
+    const mscclpp_dev_plan_item_t *source = &fusion->items[one->items], *other_source = &fusion->items[other->items];
+
+    return moves_data(fusion, before) && moves_data(fusion, after) && one->sources == 1 && other->sources == 1 &&
+           divide_alike(one, other) && source->packets == 0 && memcmp(source, other_source, sizeof(*source)) == 0 &&
+           !writes(fusion, before, range_in(fusion, one, one->items)) &&
+           !writes(fusion, after, range_in(fusion, one, one->items));
+}
+
+/* Joins neighbouring copies of a run. */
+static void join_copies(fusion_t *fusion, uint32_t begin, uint32_t end)
+{
+    uint32_t head = end; /* the step that others may join; `end`: none */
+
+    for (uint32_t i = begin; i < end; ++i) {
+        if (fusion->is_gone[i]) {
+            continue;
+        }
+        fusion->is_joined[i] = head != end && can_join(fusion, head, i);
+        head = fusion->is_joined[i] ? head : i;
+    }
+}
+
+/* Appends the targets of a step that hold packets, or those that do not. Returns how many. */
+static uint32_t put_targets(const fusion_t *fusion, uint32_t step_number, bool packets, mscclpp_dev_plan_item_t *to)
+{
+    const mscclpp_dev_plan_step_t *step = &fusion->steps[step_number];
+    uint32_t count = 0;
+
+    for (uint32_t i = step->items + step->sources; i < step->items + step->sources + step->targets; ++i) {
+        if (!fusion->is_dead[i] && (fusion->items[i].packets != 0) == packets) {
+            to[count++] = fusion->items[i];
+        }
+    }
+    return count;
+}
+
+/* Writes what is left of a step, and of those that joined it, to `items`. Returns how many items. */
+static uint32_t put_data(const fusion_t *fusion, uint32_t step_number, mscclpp_dev_plan_step_t *step,
+                         mscclpp_dev_plan_item_t *items)
+{
+    uint32_t count = step->sources;
+
+    memcpy(items, &fusion->items[step->items], count * sizeof(*items));
+    for (int packets = 0; packets < 2; ++packets) {
+        count += put_targets(fusion, step_number, packets != 0, items + count);
+        for (uint32_t i = step_number + 1; i < fusion->step_count && (fusion->is_gone[i] || fusion->is_joined[i]);
+             ++i) {
+            count += fusion->is_joined[i] ? put_targets(fusion, i, packets != 0, items + count) : 0;
+        }
+    }
+    step->targets = count - step->sources;
+    return count;
+}
+
+/* Writes the shortened program where the block's program was. */
+static void write_back(const fusion_t *fusion, mscclpp_plan_program_t *program, mscclpp_dev_plan_start_t first,
+                       uint32_t *positions)
+{
+    mscclpp_dev_plan_item_t *items = program->items + first.item;
+    uint32_t step_count = 0, item_count = 0;
+
+    for (uint32_t i = 0; i < fusion->step_count; ++i) {
+        mscclpp_dev_plan_step_t step = fusion->steps[i];
+
+        positions[i] = step_count;
+        if (fusion->is_gone[i] || fusion->is_joined[i]) {
+            continue;
+        }
+        if (step.code == MSCCLPP_DEV_PLAN_DATA) {
+            const uint32_t count = put_data(fusion, i, &step, items + item_count);
+
+            step.items = item_count;
+            item_count += count;
+        } else if (step.code == MSCCLPP_DEV_PLAN_PORT_PUT) {
+            memcpy(items + item_count, &fusion->items[step.items], 2 * step.count * sizeof(*items));
+            step.items = item_count;
+            item_count += 2 * step.count;
+        } else if (step.code == MSCCLPP_DEV_PLAN_AGAIN) {
+            step.items = positions[step.items];
+        }
+        program->steps[first.step + step_count++] = step;
+    }
+    program->step_count = first.step + step_count;
+    program->item_count = first.item + item_count;
+}
+
+/* Handles all runs of data and nops that lie in no loop. */
+static void fuse_runs(fusion_t *fusion, uint32_t rank)
+{
+    bool is_clean = true; /* the threads have met since the last step that was neither data nor a nop */
+    bool in_loop = false;
+
+    for (uint32_t begin = 0, end; begin < fusion->step_count; begin = end) {
+        const uint32_t code = fusion->steps[begin].code;
+
+        for (end = begin; end < fusion->step_count && (fusion->steps[end].code == MSCCLPP_DEV_PLAN_DATA ||
+                                                       fusion->steps[end].code == MSCCLPP_DEV_PLAN_NOP);
+             ++end) {
+        }
+        if (end == begin) {
+            in_loop = code == MSCCLPP_DEV_PLAN_LOOP || (in_loop && code != MSCCLPP_DEV_PLAN_AGAIN);
+            is_clean = code == MSCCLPP_DEV_PLAN_BARRIER;
+            end = begin + 1;
+        } else if (!in_loop && end - begin <= RUN_MAX) {
+            const uint32_t next = fusion->steps[end].code; /* every program ends with END */
+
+            drop_copies(fusion, rank, begin, end);
+            drop_meetings(fusion, begin, end, is_clean,
+                          next != MSCCLPP_DEV_PLAN_END && next != MSCCLPP_DEV_PLAN_BARRIER);
+            join_copies(fusion, begin, end);
+        }
+    }
+}
+
+/* Returns zeroed memory for `count` entries, at least one. */
+static void *zeroed(uint32_t count, size_t size)
+{
+    return calloc((size_t)count + 1, size);
+}
+
+void mscclpp_plan_fuse(const mscclpp_plan_t *plan, uint32_t rank, mscclpp_plan_program_t *program,
+                       mscclpp_dev_plan_start_t first)
+{
+    const uint32_t step_count = program->step_count - first.step, item_count = program->item_count - first.item;
+    fusion_t fusion = {.plan = plan,
+                       .block_chunks = mscclpp_plan_block_chunks(plan),
+                       .steps = zeroed(step_count, sizeof(*fusion.steps)),
+                       .items = zeroed(item_count, sizeof(*fusion.items)),
+                       .step_count = step_count,
+                       .is_dead = zeroed(item_count, sizeof(*fusion.is_dead)),
+                       .is_gone = zeroed(step_count, sizeof(*fusion.is_gone)),
+                       .is_joined = zeroed(step_count, sizeof(*fusion.is_joined))};
+    uint32_t *positions = zeroed(step_count, sizeof(*positions));
+
+    if (fusion.steps != NULL && fusion.items != NULL && fusion.is_dead != NULL && fusion.is_gone != NULL &&
+        fusion.is_joined != NULL && positions != NULL && item_count > 0) {
+        memcpy(fusion.steps, program->steps + first.step, step_count * sizeof(*fusion.steps));
+        memcpy(fusion.items, program->items + first.item, item_count * sizeof(*fusion.items));
+        fuse_runs(&fusion, rank);
+        write_back(&fusion, program, first, positions);
+    }
+    free(fusion.steps);
+    free(fusion.items);
+    free(fusion.is_dead);
+    free(fusion.is_gone);
+    free(fusion.is_joined);
+    free(positions);
+}
+
+/* What has been seen of one chunk of the buffer that a call in place has. Steps are numbered through all blocks. */
+typedef struct {
+    uint32_t block, step; /* of the first use, with its number plus 1; 0: no step uses the chunk */
+    range_t range;        /* of the first use */
+    uint32_t last_read;   /* number of the last step that reads it as input, plus 1 */
+    uint32_t first_write; /* number of the first step that writes it as output, plus 1; 0: none */
+    bool is_shared;       /* not always the same thread uses the same part */
+} chunk_use_t;
+
+/* A rank's program, while it is found out whether it works in place. */
+typedef struct {
+    const mscclpp_plan_t *plan;
+    const mscclpp_plan_program_t *program;
+    uint32_t rank, block_chunks;
+    chunk_use_t *uses; /* by chunk */
+    uint64_t count;    /* chunks */
+} alias_t;
+
+/* Notes that a step reads an item as input, or writes it as output. Other items do not matter. */
+static void note_use(alias_t *alias, uint32_t block, uint32_t step_number, const mscclpp_dev_plan_item_t *item,
+                     bool is_write)
+{
+    const mscclpp_dev_plan_step_t *step = &alias->program->steps[step_number];
+    const range_t range = range_of(alias->plan, alias->block_chunks, true, item, step->size);
+
+    if (item->base !=
+        MSCCLPP_DEV_PLAN_BUFFERS * alias->rank + (is_write ? MSCCLPP_DEV_PLAN_OUTPUT : MSCCLPP_DEV_PLAN_INPUT)) {
+        return;
+    }
+    for (uint64_t chunk = range.first; chunk < range.first + range.count && chunk < alias->count; ++chunk) {
+        chunk_use_t *use = &alias->uses[chunk];
+
+        if (use->step == 0) {
+            use->step = step_number + 1;
+            use->block = block;
+            use->range = range;
+        }
+        use->is_shared = use->is_shared || use->block != block || !are_equal(use->range, range) ||
+                         !divide_alike(&alias->program->steps[use->step - 1], step) ||
+                         step->code != MSCCLPP_DEV_PLAN_DATA;
+        if (!is_write) {
+            use->last_read = step_number + 1;
+        } else if (use->first_write == 0) {
+            use->first_write = step_number + 1;
+        }
+    }
+}
+
+/* Notes what a step does. In a loop, threads have other parts in each turn than in other steps. */
+static void note_step(alias_t *alias, uint32_t block, uint32_t step_number, bool in_loop)
+{
+    const mscclpp_dev_plan_step_t *step = &alias->program->steps[step_number];
+    const mscclpp_dev_plan_item_t *items = &alias->program->items[alias->program->starts[block].item + step->items];
+    const uint32_t count = step->code == MSCCLPP_DEV_PLAN_DATA       ? step->sources + step->targets
+                           : step->code == MSCCLPP_DEV_PLAN_PORT_PUT ? 2 * step->count
+                                                                     : 0;
+
+    for (uint32_t i = 0; i < count; ++i) {
+        const bool is_write = step->code == MSCCLPP_DEV_PLAN_DATA && i >= step->sources;
+        const range_t range = range_of(alias->plan, alias->block_chunks, true, &items[i], step->size);
+        const range_t source = range_of(alias->plan, alias->block_chunks, true, &items[0], step->size);
+
+        /* A copy onto itself changes nothing. */
+        if (!is_write || step->sources != 1 || items[0].packets != 0 || !are_equal(range, source)) {
+            note_use(alias, block, step_number, &items[i], is_write);
+        }
+        for (uint64_t chunk = range.first; in_loop && chunk < range.first + range.count && chunk < alias->count;
+             ++chunk) {
+            alias->uses[chunk].is_shared = true;
+        }
+    }
+}
+
+bool mscclpp_plan_works_in_place(const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_program_t *program)
+{
+    const mscclpp_plan_rank_t *plan_rank = &plan->ranks[rank];
+    const uint32_t in = plan_rank->chunks[MSCCLPP_PLAN_INPUT], out = plan_rank->chunks[MSCCLPP_PLAN_OUTPUT];
+    alias_t alias = {plan, program, rank, mscclpp_plan_block_chunks(plan), NULL, in > out ? in : out};
+    bool works = alias.count <= CHUNKS_MAX, in_loop = false;
+
+    alias.uses = works ? calloc(alias.count + 1, sizeof(*alias.uses)) : NULL;
+    for (uint32_t block = 0; block < program->block_count && alias.uses != NULL; ++block) {
+        for (uint32_t i = program->starts[block].step; i < program->starts[block + 1].step; ++i) {
+            in_loop = program->steps[i].code == MSCCLPP_DEV_PLAN_LOOP ||
+                      (in_loop && program->steps[i].code != MSCCLPP_DEV_PLAN_AGAIN);
+            note_step(&alias, block, i, in_loop);
+        }
+    }
+    works = works && alias.uses != NULL;
+    for (uint64_t i = 0; i < alias.count && works; ++i) {
+        const chunk_use_t *use = &alias.uses[i];
+
+        works = use->last_read == 0 || use->first_write == 0 || (!use->is_shared && use->last_read <= use->first_write);
+    }
+    free(alias.uses);
+    return works;
+}

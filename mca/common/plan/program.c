@@ -1,0 +1,77 @@
+#include "mca/common/plan/program.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void mscclpp_plan_program_destroy(mscclpp_plan_program_t *program)
+{
+    free(program->steps);
+    free(program->items);
+    free(program->links);
+    free(program->starts);
+    memset(program, 0, sizeof(*program));
+}
+
+void mscclpp_plan_program_resolve(mscclpp_plan_program_t *program, uint32_t rank, uint64_t *const *counters)
+{
+    for (uint32_t block = 0; block < program->block_count; ++block) {
+        const mscclpp_dev_plan_start_t first = program->starts[block], end = program->starts[block + 1];
+
+        for (uint32_t i = first.step; i < end.step; ++i) {
+            const mscclpp_dev_plan_step_t *step = &program->steps[i];
+            const bool signals = step->code == MSCCLPP_DEV_PLAN_SIGNAL;
+
+            for (uint32_t j = 0; (signals || step->code == MSCCLPP_DEV_PLAN_WAIT) && j < step->count; ++j) {
+                mscclpp_dev_plan_link_t *link = &program->links[first.link + step->links + j];
+
+                link->counter = counters[signals ? link->peer : rank] + link->slot;
+            }
+        }
+    }
+}
+
+/* The larger of two numbers. */
+static uint32_t larger(uint32_t one, uint32_t other)
+{
+    return one > other ? one : other;
+}
+
+uint64_t mscclpp_plan_program_measure(const mscclpp_plan_program_t *program, mscclpp_dev_plan_args_t *args)
+{
+    uint32_t most_links = 0;
+
+    args->most_steps = args->most_items = 0;
+    for (uint32_t block = 0; block < program->block_count; ++block) {
+        const mscclpp_dev_plan_start_t first = program->starts[block], end = program->starts[block + 1];
+
+        args->most_steps = larger(args->most_steps, end.step - first.step);
+        args->most_items = larger(args->most_items, end.item - first.item);
+        most_links = larger(most_links, end.link - first.link);
+    }
+    args->program_bytes = MSCCLPP_DEV_PLAN_WORDS(args->most_steps, args->most_items, most_links) * sizeof(uint32_t);
+    return args->most_steps <= MSCCLPP_DEV_PLAN_STEPS && args->most_items <= MSCCLPP_DEV_PLAN_ITEMS &&
+                   most_links <= MSCCLPP_DEV_PLAN_LINKS
+               ? program->block_count * args->program_bytes
+               : 0;
+}
+
+void mscclpp_plan_program_pack(const mscclpp_plan_program_t *program, const mscclpp_dev_plan_args_t *args, void *to)
+{
+    memset(to, 0, program->block_count * args->program_bytes);
+    for (uint32_t block = 0; block < program->block_count; ++block) {
+        const mscclpp_dev_plan_start_t first = program->starts[block], end = program->starts[block + 1];
+        char *steps = (char *)to + block * args->program_bytes;
+        char *items = steps + args->most_steps * sizeof(*program->steps);
+        char *links = items + args->most_items * sizeof(*program->items);
+
+        if (end.step > first.step) {
+            memcpy(steps, program->steps + first.step, (end.step - first.step) * sizeof(*program->steps));
+        }
+        if (end.item > first.item) {
+            memcpy(items, program->items + first.item, (end.item - first.item) * sizeof(*program->items));
+        }
+        if (end.link > first.link) {
+            memcpy(links, program->links + first.link, (end.link - first.link) * sizeof(*program->links));
+        }
+    }
+}

@@ -1,0 +1,40 @@
+/* The flat program of one rank, as kernels run it (device/types/plan.h): its memory, and its form for a block's own. */
+#ifndef MCA_COMMON_PLAN_PROGRAM_H
+#define MCA_COMMON_PLAN_PROGRAM_H
+
+#include <stdbool.h>
+
+#include "device/types/plan.h"
+
+/* The program of one rank. */
+typedef struct {
+    mscclpp_dev_plan_step_t *steps;
+    mscclpp_dev_plan_item_t *items;
+    mscclpp_dev_plan_link_t *links;
+    mscclpp_dev_plan_start_t *starts; /* of each block, and the end of the last one */
+    uint32_t step_count, item_count, link_count;
+    uint32_t block_count; /* at least 1; the only block of a rank without any does nothing */
+    uint32_t channels;    /* memory and port channels, which signals arrive over */
+    uint32_t barriers;    /* one more than the largest number of a barrier; 0: no barrier */
+    uint32_t most_chunks; /* that one step moves */
+    bool works_in_place;  /* it also serves calls in place, as mscclpp_plan_works_in_place says */
+} mscclpp_plan_program_t;
+
+void mscclpp_plan_program_destroy(mscclpp_plan_program_t *program);
+
+/*
+ * Sets the addresses of the counters that the program's links raise or wait for. counters[r] are the counters of rank
+ * r, one for each of its channels, as this rank's kernels reach them.
+ */
+void mscclpp_plan_program_resolve(mscclpp_plan_program_t *program, uint32_t rank, uint64_t *const *counters);
+
+/*
+ * Sets most_steps, most_items and program_bytes of `args`, and returns the bytes of the programs of all blocks in the
+ * form that blocks copy to their own memory (args->programs); 0: some block's program is too long for that.
+ */
+uint64_t mscclpp_plan_program_measure(const mscclpp_plan_program_t *program, mscclpp_dev_plan_args_t *args);
+
+/* Writes the programs of all blocks in that form. `args` is as mscclpp_plan_program_measure has left it. */
+void mscclpp_plan_program_pack(const mscclpp_plan_program_t *program, const mscclpp_dev_plan_args_t *args, void *to);
+
+#endif

@@ -1,0 +1,146 @@
+#include "mca/common/team/plans_image.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define IMAGE_ALIGNMENT 64 /* of its parts, bytes */
+
+/* What only this rank uses of a room, as it is copied to the device. */
+typedef struct {
+    char *bytes;   /* NULL: only the size is counted */
+    uint64_t size; /* bytes appended so far */
+} image_t;
+
+/* Appends bytes to an image, and returns their offset. NULL `from`: zeroed bytes. */
+static uint64_t append_bytes(image_t *image, const void *from, uint64_t size)
+{
+    const uint64_t offset = image->size;
+
+    if (image->bytes != NULL && size > 0 && from != NULL) {
+        memcpy(image->bytes + offset, from, size);
+    }
+    image->size = (offset + size + IMAGE_ALIGNMENT - 1) / IMAGE_ALIGNMENT * IMAGE_ALIGNMENT;
+    return offset;
+}
+
+/* Returns the address at an offset from `base`, which may be NULL. */
+static void *address_in(char *base, uint64_t offset)
+{
+    return (void *)((uintptr_t)base + offset);
+}
+
+/* Tells the program's links where the counters of signals are, at the beginning of each rank's room. */
+static void resolve_links(mscclpp_team_plan_t *plan, const mscclpp_team_t *team)
+{
+    uint64_t *counters[MSCCLPP_DEV_MAX_RANKS];
+
+    for (int rank = 0; rank < team->group.oob.size; ++rank) {
+        counters[rank] = (uint64_t *)(void *)plan->room.peers[rank];
+    }
+    mscclpp_plan_program_resolve(&plan->program, (uint32_t)team->group.oob.rank, counters);
+}
+
+/*
+ * Appends the program: as blocks copy it to their own memory if it fits there, else as it is. Fills in the arguments
+ * that say where it is.
+ */
+static void append_program(mscclpp_team_plan_t *plan, const mscclpp_team_t *team, image_t *image, char *base)
+{
+    mscclpp_plan_program_t *program = &plan->program;
+    mscclpp_dev_plan_args_t *args = &plan->args;
+    const uint64_t bytes = mscclpp_plan_program_measure(program, args);
+    uint64_t offset;
+
+    if (image->bytes != NULL) {
+        resolve_links(plan, team);
+    }
+    args->programs = NULL;
+    if (bytes > 0) {
+        offset = append_bytes(image, NULL, bytes);
+        args->programs = address_in(base, offset);
+        if (image->bytes != NULL) {
+            mscclpp_plan_program_pack(program, args, image->bytes + offset);
+        }
+        return;
+    }
+    args->steps = address_in(base, append_bytes(image, program->steps, program->step_count * sizeof(*program->steps)));
+    args->items = address_in(base, append_bytes(image, program->items, program->item_count * sizeof(*program->items)));
+    args->links = address_in(base, append_bytes(image, program->links, program->link_count * sizeof(*program->links)));
+    args->starts =
+        address_in(base, append_bytes(image, program->starts, (program->block_count + 1) * sizeof(*program->starts)));
+}
+
+/*
+ * Fills in plan->args, the kernel's arguments that do not depend on the call. Also makes the image of what they point
+ * to, as it is to lie at `base` on the device. If image->bytes is NULL, only counts the size of the image.
+ */
+static void fill_image(mscclpp_team_plan_t *plan, const mscclpp_team_t *team, image_t *image, char *base)
+{
+    const mscclpp_plan_program_t *program = &plan->program;
+    const mscclpp_plan_rank_t *this_rank = &plan->file->plan->ranks[team->group.oob.rank];
+    const uint32_t ports = this_rank->channel_count[MSCCLPP_PLAN_PORT];
+    mscclpp_dev_plan_args_t *args = &plan->args;
+    uint64_t offset;
+
+    for (int rank = 0; rank < team->group.oob.size; ++rank) {
+        args->names[rank] = (uint8_t)(MSCCLPP_DEV_MAX_RANKS + rank); /* how failures name a rank on another node */
+    }
+    for (int i = 0; i < team->group.size; ++i) {
+        args->names[team->group.members[i]] = (uint8_t)i;
+    }
+    args->rank = (uint32_t)team->group.oob.rank;
+    args->room = plan->room.base;
+    args->ports = address_in(base, append_bytes(image, plan->room.ports, ports * sizeof(*args->ports)));
+    args->plan_state = address_in(base, append_bytes(image, NULL, program->block_count * sizeof(*args->plan_state)));
+    args->expected = address_in(base, append_bytes(image, NULL, program->channels * sizeof(*args->expected)));
+    args->barriers = address_in(base, append_bytes(image, NULL, program->barriers * sizeof(*args->barriers)));
+    offset = append_bytes(image, NULL, this_rank->semaphore_count * sizeof(*args->semaphores));
+    args->semaphores = address_in(base, offset);
+    for (uint32_t i = 0; i < this_rank->semaphore_count && image->bytes != NULL; ++i) {
+        const mscclpp_dev_plan_counter_t first = {0, this_rank->semaphores[i]};
+
+        memcpy(image->bytes + offset + i * sizeof(first), &first, sizeof(first));
+    }
+    append_program(plan, team, image, base);
+    for (int rank = 0; rank < team->group.oob.size; ++rank) {
+        args->bases[MSCCLPP_DEV_PLAN_BUFFERS * rank + MSCCLPP_DEV_PLAN_SCRATCH] =
+            mscclpp_plans_place(&plan->room, rank, plan->room.scratch);
+    }
+    args->half = plan->room.half;
+    args->scratch_bytes = plan->room.in - plan->room.scratch;
+    args->mixes = plan->file->mixes;
+    args->orders = plan->orders;
+    args->chunks = plan->file->chunks;
+    args->alignment = plan->file->unit;
+    args->width = MSCCLPP_DEV_LL16;
+    args->lasting = NULL;
+    plan->lasting = address_in(base, append_bytes(image, args, sizeof(*args)));
+}
+
+uint64_t mscclpp_plans_image_bytes(const mscclpp_team_t *team, mscclpp_team_plan_t *plan)
+{
+    image_t image = {NULL, 0};
+
+    fill_image(plan, team, &image, NULL);
+    return image.size;
+}
+
+mscclpp_status_t mscclpp_plans_upload(mscclpp_team_t *team, mscclpp_team_plan_t *plan, char *base)
+{
+    image_t image = {calloc(1, mscclpp_plans_image_bytes(team, plan) + 1), 0};
+    mscclpp_status_t status;
+
+    if (image.bytes == NULL) {
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    fill_image(plan, team, &image, base);
+    status = mscclpp_runner_take_stream(&team->runner);
+    if (status == MSCCLPP_OK) {
+        status = team->runner.gpu->copy(team->runner.stream, base, image.bytes, image.size);
+    }
+    if (status == MSCCLPP_OK) {
+        status = team->runner.gpu->stream_sync(team->runner.stream);
+    }
+    free(image.bytes);
+    return status;
+}

@@ -1,0 +1,16 @@
+/* The part of a plan's room that only its own rank uses: the program, counters, and what else kernels read there. */
+#ifndef MCA_COMMON_TEAM_PLANS_IMAGE_H
+#define MCA_COMMON_TEAM_PLANS_IMAGE_H
+
+#include "mca/common/team/plans.h"
+
+/* Returns the bytes of this part. The plan's program must have been lowered. */
+uint64_t mscclpp_plans_image_bytes(const mscclpp_team_t *team, mscclpp_team_plan_t *plan);
+
+/*
+ * Fills this part, which begins at `base` in device memory, and plan->args, the kernel's arguments that do not depend
+ * on the call. The plan's room must be mapped on all ranks of the node: the part has addresses in the peers' rooms.
+ */
+mscclpp_status_t mscclpp_plans_upload(mscclpp_team_t *team, mscclpp_team_plan_t *plan, char *base);
+
+#endif
