@@ -137,21 +137,25 @@ MSCCLPP_DEV void mscclpp_dev_plan_clear(const mscclpp_dev_ctx_t *ctx, const mscc
 }
 
 /*
- * Makes the scratch safe for the packets of this launch, and returns their flag; `flag` is the next one by the count so
- * far.
+ * Returns the flag of a queued launch's packets, and makes the scratch safe for them.
  *
- * For launches that the host waits for, the host has done that. For queued launches the device does it here, since the
- * host does not know what runs before them. If chunks have another size than in the last launch, all ranks meet first:
+ * For launches that the host waits for, the host has done that. For queued launches the device does it, since the host
+ * does not know what runs before them. If chunks have another size than in the last launch, all ranks meet first:
  * the scratch is divided anew, so no peer may still be in an earlier launch. If data could be taken for packets, or if
  * flags are used up, the scratch is cleared, too.
  *
  * Ranks of several nodes cannot meet within this kernel, so other kernels have done this before.
  */
-MSCCLPP_DEV_OUTLINE uint32_t mscclpp_dev_plan_renew(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
-                                                    uint32_t flag)
+MSCCLPP_DEV_OUTLINE uint32_t mscclpp_dev_plan_begin_queued(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args)
 {
+    const mscclpp_dev_plan_state_t *last = &args->plan_state[ctx->block];
+    const uint32_t limit = args->common.epoch_limit, flag = last->epoch + 1;
+
+    if (args->ready == MSCCLPP_DEV_PLAN_IS_READY || (flag <= limit && last->chunk == args->chunk)) {
+        return flag;
+    }
     mscclpp_dev_plan_meet(ctx, &args->common);
-    if (flag <= args->common.epoch_limit && args->mixes == 0) {
+    if (flag <= limit && args->mixes == 0) {
         return flag;
     }
     mscclpp_dev_plan_clear(ctx, args);
@@ -159,16 +163,11 @@ MSCCLPP_DEV_OUTLINE uint32_t mscclpp_dev_plan_renew(mscclpp_dev_ctx_t *ctx, cons
     return 1;
 }
 
-/* Returns the flag of this launch's packets. The scratch is safe for them afterwards (mscclpp_dev_plan_renew). */
+/* Returns the flag of this launch's packets. The scratch is safe for them afterwards. */
 MSCCLPP_DEV uint32_t mscclpp_dev_plan_begin(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args)
 {
-    const mscclpp_dev_plan_state_t *last = &args->plan_state[ctx->block];
-    const uint32_t limit = args->common.epoch_limit, flag = last->epoch + 1;
-
-    if (limit == 0 || args->ready == MSCCLPP_DEV_PLAN_IS_READY || (flag <= limit && last->chunk == args->chunk)) {
-        return flag;
-    }
-    return mscclpp_dev_plan_renew(ctx, args, flag);
+    return args->common.epoch_limit == 0 ? args->plan_state[ctx->block].epoch + 1
+                                         : mscclpp_dev_plan_begin_queued(ctx, args);
 }
 
 /*
