@@ -269,7 +269,17 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_plan(mscclpp_dev_ctx_t ctx, mscclpp_
     const mscclpp_dev_plan_args_t *args = &block_state->plan;
 
     ctx.lingers = true;
-    mscclpp_dev_plan_run(&ctx, args, &block_state->plan_copy, false, (int)args->common.dtype, (int)args->common.op);
+    mscclpp_dev_plan_run(&ctx, args, &block_state->plan_copy, false, false, (int)args->common.dtype,
+                         (int)args->common.op);
+    return ctx.failed;
+}
+
+/* The same for sums of floats. */
+MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_plan_float(mscclpp_dev_ctx_t ctx, mscclpp_dev_linger_block_t *block_state)
+{
+    ctx.lingers = true;
+    mscclpp_dev_plan_run(&ctx, &block_state->plan, &block_state->plan_copy, false, true, (int)MSCCLPP_DTYPE_FLOAT32,
+                         (int)MSCCLPP_OP_SUM);
     return ctx.failed;
 }
 
@@ -301,7 +311,9 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_plan(mscclpp_dev_ctx_t *ctx, mscclpp_d
         plan->block_bytes = MSCCLPP_DEV_PLAN_BLOCK_BYTES(plan, stride, block_state->args.bytes);
     }
     mscclpp_dev_block_sync(ctx);
-    return mscclpp_dev_linger_plan(*ctx, block_state);
+    return MSCCLPP_DEV_FOLDS && plan->common.dtype == MSCCLPP_DTYPE_FLOAT32 && plan->common.op == MSCCLPP_OP_SUM
+               ? mscclpp_dev_linger_plan_float(*ctx, block_state)
+               : mscclpp_dev_linger_plan(*ctx, block_state);
 }
 
 /* True for kernels whose packets take one epoch, which a lingering kernel has to count. */

@@ -232,7 +232,7 @@ template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t
     case MSCCLPP_KERNEL_COLL_NODES_PACKETS:
         return mscclpp_dev_cuda_coll_kernel(kernel, DTYPE, OP);
     case MSCCLPP_KERNEL_PLAN:
-        return mscclpp_dev_cuda_plan_kernel();
+        return mscclpp_dev_cuda_plan_kernel(DTYPE, OP);
     default:
         return (const void *)barrier_kernel;
     }

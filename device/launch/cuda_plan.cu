@@ -1,23 +1,33 @@
-/* The CUDA kernel that runs execution plans: a wrapper around the body in device/kern/plan. */
+/* The CUDA kernels that run execution plans: wrappers around the body in device/kern/plan. */
 #include "device/launch/cuda_plan.h"
 
 #include "device/kern/plan/run.h"
 
 #include <cuda_runtime.h>
 
-/* The kernel looks up type and operation at run time, because a plan's steps are not known before. */
+#define ANY (-1)
+
+/* DTYPE and OP: what a plan's reductions have, or ANY: looked up at run time. */
+template <int DTYPE, int OP>
 static __global__ void __launch_bounds__(MSCCLPP_DEV_MAX_THREADS, 1)
     plan_kernel(const __grid_constant__ mscclpp_dev_plan_args_t args)
 {
-    __shared__ mscclpp_dev_plan_copy_t code_copy;
+    __shared__ mscclpp_dev_plan_copy_t copy;
     mscclpp_dev_ctx_t ctx;
 
     mscclpp_dev_ctx_init(&ctx);
-    mscclpp_dev_plan_load_program(&ctx, &args, &code_copy);
-    mscclpp_dev_plan_run(&ctx, &args, &code_copy, true, (int)args.common.dtype, (int)args.common.op);
+    mscclpp_dev_plan_load_program(&ctx, &args, &copy);
+    mscclpp_dev_plan_run(&ctx, &args, &copy, true, DTYPE != ANY, DTYPE != ANY ? DTYPE : (int)args.common.dtype,
+                         DTYPE != ANY ? OP : (int)args.common.op);
 }
 
-const void *mscclpp_dev_cuda_plan_kernel(void)
+const void *mscclpp_dev_cuda_plan_kernel(int dtype, int op)
 {
-    return (const void *)plan_kernel;
+#define MATCH(dtype_, op_)                                                                                             \
+    if (dtype == (int)dtype_ && op == (int)op_) {                                                                      \
+        return (const void *)plan_kernel<(int)dtype_, (int)op_>;                                                       \
+    }
+    MSCCLPP_DEV_HOT(MATCH)
+#undef MATCH
+    return (const void *)plan_kernel<ANY, ANY>;
 }

@@ -2,7 +2,10 @@
 #ifndef MSCCLPP_DEVICE_LAUNCH_CUDA_PLAN_H
 #define MSCCLPP_DEVICE_LAUNCH_CUDA_PLAN_H
 
-/* The kernel, in the form that the CUDA runtime's functions take. */
-const void *mscclpp_dev_cuda_plan_kernel(void);
+/*
+ * The kernel for a hot combination of type and operation (types/hot.h), or for all others if it is not hot. In the form
+ * that the CUDA runtime's functions take.
+ */
+const void *mscclpp_dev_cuda_plan_kernel(int dtype, int op);
 
 #endif

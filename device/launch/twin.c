@@ -147,7 +147,7 @@ static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const 
         break;
     case MSCCLPP_KERNEL_PLAN:
         mscclpp_dev_plan_load_program(ctx, args, &linger->plan_copy);
-        mscclpp_dev_plan_run(ctx, args, &linger->plan_copy, true, dtype, op);
+        mscclpp_dev_plan_run(ctx, args, &linger->plan_copy, true, false, dtype, op);
         break;
     case MSCCLPP_KERNEL_LAST:
         break;

@@ -178,7 +178,7 @@ static void move_data(block_t *block, mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
             block->hops[peer] = hops;
         }
     }
-    mscclpp_dev_plan_data(ctx, &rank->args, step, now, false, MSCCLPP_DTYPE_FLOAT32, MSCCLPP_OP_SUM);
+    mscclpp_dev_plan_data(ctx, &rank->args, step, now, false, false, MSCCLPP_DTYPE_FLOAT32, MSCCLPP_OP_SUM);
 }
 
 /* A signal comes behind the data that were put before it; a relayed one takes a step's cost for each link. */

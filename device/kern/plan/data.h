@@ -112,6 +112,35 @@ MSCCLPP_DEV mscclpp_dev_plan_span_t mscclpp_dev_plan_span(const mscclpp_dev_plan
     return span;
 }
 
+/* Parts of units, units at other addresses, and packets of 8 bytes: out of line, since other data are much more common.
+ */
+MSCCLPP_DEV_OUTLINE mscclpp_dev_vec_t mscclpp_dev_plan_load_part(const char *address, uint64_t unit, uint64_t bytes)
+{
+    return mscclpp_dev_ld_unit(address, unit, bytes);
+}
+
+MSCCLPP_DEV_OUTLINE void mscclpp_dev_plan_store_part(char *address, uint64_t unit, uint64_t bytes,
+                                                     mscclpp_dev_vec_t value, uint32_t mask)
+{
+    mscclpp_dev_st_unit(address, unit, bytes, value, mask);
+}
+
+MSCCLPP_DEV_OUTLINE bool mscclpp_dev_plan_poll8(const char *slot, mscclpp_dev_vec_t *value, uint32_t flag)
+{
+    return mscclpp_dev_poll_unit(slot, MSCCLPP_DEV_PACKET_STEP, value, flag, MSCCLPP_DEV_LL8);
+}
+
+MSCCLPP_DEV_OUTLINE void mscclpp_dev_plan_put8(char *slot, mscclpp_dev_vec_t value, uint32_t flag)
+{
+    mscclpp_dev_put_unit(slot, MSCCLPP_DEV_PACKET_STEP, value, flag, MSCCLPP_DEV_LL8);
+}
+
+/* True if a unit of a span is whole, and lies at a multiple of its size. */
+MSCCLPP_DEV bool mscclpp_dev_plan_is_plain(const mscclpp_dev_plan_span_t *span, uint64_t unit)
+{
+    return (unit + 1) * MSCCLPP_DEV_UNIT <= span->bytes && (uintptr_t)span->address % MSCCLPP_DEV_UNIT == 0;
+}
+
 /*
  * Loads a unit of a span into *value. Returns false, with *value undefined, if the span holds packets and those of the
  * unit have not arrived. Never waits.
@@ -119,16 +148,21 @@ MSCCLPP_DEV mscclpp_dev_plan_span_t mscclpp_dev_plan_span(const mscclpp_dev_plan
 MSCCLPP_DEV bool mscclpp_dev_plan_try_load(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_span_t *span,
                                            uint64_t unit, uint32_t flag, mscclpp_dev_vec_t *value)
 {
+    const char *slot = span->address + unit * MSCCLPP_DEV_PACKET_UNIT;
+    bool has_arrived;
+
     if (span->packets == 0) {
-        *value = mscclpp_dev_ld_unit(span->address, unit, span->bytes);
+        *value = mscclpp_dev_plan_is_plain(span, unit) ? mscclpp_dev_ld_vec(span->address + unit * MSCCLPP_DEV_UNIT)
+                                                       : mscclpp_dev_plan_load_part(span->address, unit, span->bytes);
         return true;
     }
-    if (!mscclpp_dev_poll_unit(span->address + unit * MSCCLPP_DEV_PACKET_UNIT, MSCCLPP_DEV_PACKET_STEP, value, flag,
-                               (int)args->width)) {
-        return false;
+    has_arrived = args->width == MSCCLPP_DEV_LL8
+                      ? mscclpp_dev_plan_poll8(slot, value, flag)
+                      : mscclpp_dev_poll_unit(slot, MSCCLPP_DEV_PACKET_STEP, value, flag, MSCCLPP_DEV_LL16);
+    if (has_arrived) {
+        MSCCLPP_DEV_SAW_PACKET(slot);
     }
-    MSCCLPP_DEV_SAW_PACKET(span->address + unit * MSCCLPP_DEV_PACKET_UNIT);
-    return true;
+    return has_arrived;
 }
 
 /* Waits for a unit of a span that holds packets, and loads it. If the wait fails, sets ctx->failed. */
@@ -136,21 +170,34 @@ MSCCLPP_DEV void mscclpp_dev_plan_await_unit(mscclpp_dev_ctx_t *ctx, const msccl
                                              const mscclpp_dev_plan_span_t *span, uint64_t unit, uint32_t flag,
                                              mscclpp_dev_vec_t *value)
 {
-    mscclpp_dev_get_unit(ctx, &args->common, span->address + unit * MSCCLPP_DEV_PACKET_UNIT, MSCCLPP_DEV_PACKET_STEP,
-                         value, flag, (int)args->width, args->names[span->rank]);
-    MSCCLPP_DEV_SAW_PACKET(span->address + unit * MSCCLPP_DEV_PACKET_UNIT);
+    mscclpp_dev_wait_t wait = {0, 0};
+
+    while (!mscclpp_dev_plan_try_load(args, span, unit, flag, value)) {
+        if (!mscclpp_dev_wait_turn(ctx, &args->common, &wait, args->names[span->rank])) {
+            return;
+        }
+    }
 }
 
 /* Stores a unit of a span, as a packet if the span holds packets. */
 MSCCLPP_DEV void mscclpp_dev_plan_store(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_span_t *span,
                                         uint64_t unit, uint32_t flag, mscclpp_dev_vec_t value, uint32_t mask)
 {
-    if (span->packets != 0) {
-        MSCCLPP_DEV_SENDS_PACKET(span->address + unit * MSCCLPP_DEV_PACKET_UNIT);
-        mscclpp_dev_put_unit(span->address + unit * MSCCLPP_DEV_PACKET_UNIT, MSCCLPP_DEV_PACKET_STEP, value, flag,
-                             (int)args->width);
+    char *slot = span->address + unit * MSCCLPP_DEV_PACKET_UNIT;
+
+    if (span->packets == 0) {
+        if (mscclpp_dev_plan_is_plain(span, unit) && mask == MSCCLPP_DEV_WHOLE_UNIT) {
+            mscclpp_dev_st_vec(span->address + unit * MSCCLPP_DEV_UNIT, value);
+        } else {
+            mscclpp_dev_plan_store_part(span->address, unit, span->bytes, value, mask);
+        }
+        return;
+    }
+    MSCCLPP_DEV_SENDS_PACKET(slot);
+    if (args->width == MSCCLPP_DEV_LL8) {
+        mscclpp_dev_plan_put8(slot, value, flag);
     } else {
-        mscclpp_dev_st_unit(span->address, unit, span->bytes, value, mask);
+        mscclpp_dev_put_unit(slot, MSCCLPP_DEV_PACKET_STEP, value, flag, MSCCLPP_DEV_LL16);
     }
 }
 
@@ -319,56 +366,74 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_plan_after_packets(mscclpp_dev_ctx_t *ctx, 
 }
 
 /*
- * Combines a unit of all sources of a step. Loads several before it waits for the first. If a wait fails, sets
- * ctx->failed, and the value is arbitrary.
+ * Combines a unit of all sources of a step. Looks at several sources before it waits for the first. If a wait fails,
+ * sets ctx->failed, and the value is arbitrary.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_plan_combine(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                                        const mscclpp_dev_plan_step_t *step,
                                                        const mscclpp_dev_plan_run_t *run, uint64_t first_byte,
-                                                       uint64_t unit, int dtype, int op)
+                                                       uint64_t unit, bool hot, int dtype, int op)
 {
     mscclpp_dev_vec_t values[MSCCLPP_DEV_PLAN_BATCH];
-    bool are_here[MSCCLPP_DEV_PLAN_BATCH];
     mscclpp_dev_plan_span_t span;
     mscclpp_dev_acc_t acc;
     uint32_t i, j;
 
     for (i = 0; i < step->sources; i += MSCCLPP_DEV_PLAN_BATCH) {
+        const uint32_t count = step->sources - i < MSCCLPP_DEV_PLAN_BATCH ? step->sources - i : MSCCLPP_DEV_PLAN_BATCH;
+        mscclpp_dev_wait_t wait = {0, 0};
+        uint32_t missing = (1u << count) - 1, late = 0;
+
+        do {
+            MSCCLPP_DEV_UNROLL
+            for (j = 0; j < MSCCLPP_DEV_PLAN_BATCH; ++j) {
+                if ((missing >> j & 1) != 0) {
+                    span = mscclpp_dev_plan_span(args, run, step->items + i + j, first_byte);
+                    if (mscclpp_dev_plan_try_load(args, &span, unit, run->flag, &values[j])) {
+                        missing &= ~(1u << j);
+                    } else {
+                        late = span.rank;
+                    }
+                }
+            }
+        } while (missing != 0 && mscclpp_dev_wait_turn(ctx, &args->common, &wait, args->names[late]));
         MSCCLPP_DEV_UNROLL
         for (j = 0; j < MSCCLPP_DEV_PLAN_BATCH; ++j) {
-            are_here[j] = true;
-            if (i + j < step->sources) {
-                span = mscclpp_dev_plan_span(args, run, step->items + i + j, first_byte);
-                are_here[j] = mscclpp_dev_plan_try_load(args, &span, unit, run->flag, &values[j]);
-            }
-        }
-        MSCCLPP_DEV_UNROLL
-        for (j = 0; j < MSCCLPP_DEV_PLAN_BATCH; ++j) {
-            if (!are_here[j]) {
-                span = mscclpp_dev_plan_span(args, run, step->items + i + j, first_byte);
-                mscclpp_dev_plan_await_unit(ctx, args, &span, unit, run->flag, &values[j]);
-            }
-            if (step->sources == 1) {
-                break;
-            }
             if (i + j == 0) {
-                mscclpp_dev_acc_set(&acc, dtype, values[j]);
-            } else if (i + j < step->sources) {
-                mscclpp_dev_acc_add(&acc, false, dtype, op, values[j]);
+                mscclpp_dev_acc_set(&acc, dtype, values[0]);
+            } else if (j < count) {
+                mscclpp_dev_acc_add(&acc, hot, dtype, op, values[j]);
             }
         }
     }
-    return step->sources > 1 ? mscclpp_dev_acc_get(&acc, dtype) : values[0];
+    return mscclpp_dev_acc_get(&acc, dtype);
+}
+
+/* The value of a unit that a step stores: of its only source, or combined of all. Fails like the functions above. */
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_plan_value(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
+                                                     const mscclpp_dev_plan_step_t *step,
+                                                     const mscclpp_dev_plan_run_t *run, uint64_t first_byte,
+                                                     uint64_t unit, bool hot, int dtype, int op)
+{
+    mscclpp_dev_vec_t value = mscclpp_dev_vec_zero();
+
+    if (step->sources == 1) {
+        const mscclpp_dev_plan_span_t span = mscclpp_dev_plan_span(args, run, step->items, first_byte);
+
+        mscclpp_dev_plan_await_unit(ctx, args, &span, unit, run->flag, &value);
+        return value;
+    }
+    return mscclpp_dev_plan_combine(ctx, args, step, run, first_byte, unit, hot, dtype, op);
 }
 
 /*
  * Executes a step that moves data: combines all sources, unit by unit, and stores the result to all targets, of which
  * those that hold packets are the last. If a wait for packets fails, the thread stores nothing more in this step.
- * `in_bulk` is a constant: whether code for many units is compiled in.
+ * `in_bulk` is a constant: whether code for many units is compiled in. `hot` says that `dtype` and `op` are constants.
  */
 MSCCLPP_DEV void mscclpp_dev_plan_data(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                        const mscclpp_dev_plan_step_t *step, const mscclpp_dev_plan_run_t *run,
-                                       bool in_bulk, int dtype, int op)
+                                       bool in_bulk, bool hot, int dtype, int op)
 {
     const mscclpp_dev_plan_slice_t slice = mscclpp_dev_plan_slice(args, step, run);
     const uint64_t units = mscclpp_dev_units(slice.bytes);
@@ -387,7 +452,7 @@ MSCCLPP_DEV void mscclpp_dev_plan_data(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
         if (args->orders != 0) {
             mscclpp_dev_plan_after_packets(ctx, args, step, run, slice.first_byte, unit);
         }
-        value = mscclpp_dev_plan_combine(ctx, args, step, run, slice.first_byte, unit, dtype, op);
+        value = mscclpp_dev_plan_value(ctx, args, step, run, slice.first_byte, unit, hot, dtype, op);
         if (ctx->failed) {
             return;
         }
