@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/common/plan/lower.h"
-
 /* The most steps between two that are no data and no nops. Longer runs stay as they are, since time is their square. */
 #define RUN_MAX 256
 
@@ -388,12 +386,12 @@ static void *zeroed(uint32_t count, size_t size)
     return calloc((size_t)count + 1, size);
 }
 
-void mscclpp_plan_fuse(const mscclpp_plan_t *plan, uint32_t rank, mscclpp_plan_program_t *program,
-                       mscclpp_dev_plan_start_t first)
+void mscclpp_plan_fuse(const mscclpp_plan_t *plan, uint32_t rank, uint32_t block_chunks,
+                       mscclpp_plan_program_t *program, mscclpp_dev_plan_start_t first)
 {
     const uint32_t step_count = program->step_count - first.step, item_count = program->item_count - first.item;
     fusion_t fusion = {.plan = plan,
-                       .block_chunks = mscclpp_plan_block_chunks(plan),
+                       .block_chunks = block_chunks,
                        .steps = zeroed(step_count, sizeof(*fusion.steps)),
                        .items = zeroed(item_count, sizeof(*fusion.items)),
                        .step_count = step_count,
@@ -490,11 +488,12 @@ static void note_step(alias_t *alias, uint32_t block, uint32_t step_number, bool
     }
 }
 
-bool mscclpp_plan_works_in_place(const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_program_t *program)
+bool mscclpp_plan_works_in_place(const mscclpp_plan_t *plan, uint32_t rank, uint32_t block_chunks,
+                                 const mscclpp_plan_program_t *program)
 {
     const mscclpp_plan_rank_t *plan_rank = &plan->ranks[rank];
     const uint32_t in = plan_rank->chunks[MSCCLPP_PLAN_INPUT], out = plan_rank->chunks[MSCCLPP_PLAN_OUTPUT];
-    alias_t alias = {plan, program, rank, mscclpp_plan_block_chunks(plan), NULL, in > out ? in : out};
+    alias_t alias = {plan, program, rank, block_chunks, NULL, in > out ? in : out};
     bool works = alias.count <= CHUNKS_MAX, in_loop = false;
 
     alias.uses = works ? calloc(alias.count + 1, sizeof(*alias.uses)) : NULL;

@@ -8,20 +8,22 @@
 /*
  * Shortens a rank's program of the block that begins at `first` and ends the program so far. Its results stay the same,
  * as long as packets of the plan order nothing but themselves. Without memory, leaves the program as it is.
+ * `block_chunks` is the number of chunks in a rank's block of input or output (mscclpp_plan_block_chunks).
  *
  * - A step that reads what an earlier step has copied reads the original.
  * - What a later step overwrites before anyone can read it is not stored.
  * - Threads do not meet between steps if each thread reads and writes only what is its own in both.
  * - Neighbouring copies of the same data become one.
  */
-void mscclpp_plan_fuse(const mscclpp_plan_t *plan, uint32_t rank, mscclpp_plan_program_t *program,
-                       mscclpp_dev_plan_start_t first);
+void mscclpp_plan_fuse(const mscclpp_plan_t *plan, uint32_t rank, uint32_t block_chunks,
+                       mscclpp_plan_program_t *program, mscclpp_dev_plan_start_t first);
 
 /*
  * Tells whether a rank's program of a plan that is out of place also serves a call in place: whether each thread reads
  * its part of the input before it overwrites the same part of the output, and no other thread does either. Does not
  * look at what peers do with the two buffers. False without memory.
  */
-bool mscclpp_plan_works_in_place(const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_program_t *program);
+bool mscclpp_plan_works_in_place(const mscclpp_plan_t *plan, uint32_t rank, uint32_t block_chunks,
+                                 const mscclpp_plan_program_t *program);
 
 #endif

@@ -478,7 +478,7 @@ mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, c
         program->starts[block_index] = state.block_start = current_position(program);
         lower_block(&state, &plan_rank->blocks[block_index]);
         if (!orders && !state.no_memory) {
-            mscclpp_plan_fuse(plan, rank, program, state.block_start);
+            mscclpp_plan_fuse(plan, rank, mscclpp_plan_block_chunks(plan), program, state.block_start);
         }
     }
     if (plan_rank->block_count == 0 && !state.no_memory) {
@@ -493,7 +493,7 @@ mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, c
         return state.no_memory ? MSCCLPP_ERR_NO_MEMORY : MSCCLPP_ERR_NOT_SUPPORTED;
     }
     program->most_chunks = find_most_chunks(program);
-    program->works_in_place = mscclpp_plan_works_in_place(plan, rank, program);
+    program->works_in_place = mscclpp_plan_works_in_place(plan, rank, mscclpp_plan_block_chunks(plan), program);
     return MSCCLPP_OK;
 }
 

@@ -104,7 +104,7 @@ static void fill_image(mscclpp_team_plan_t *plan, const mscclpp_team_t *team, im
     append_program(plan, team, image, base);
     for (int rank = 0; rank < team->group.oob.size; ++rank) {
         args->bases[MSCCLPP_DEV_PLAN_BUFFERS * rank + MSCCLPP_DEV_PLAN_SCRATCH] =
-            mscclpp_plans_place(&plan->room, rank, plan->room.scratch);
+            address_in(plan->room.peers[rank], plan->room.scratch);
     }
     args->half = plan->room.half;
     args->scratch_bytes = plan->room.in - plan->room.scratch;
