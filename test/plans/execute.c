@@ -18,6 +18,7 @@
 #include "mca/common/plan/lower.h"
 #include "mca/common/plan/simulate.h"
 #include "mca/common/plan/visit.h"
+#include "test/plans/packed.h"
 
 enum { LAUNCHES = 4, GUARD = 64, SKIPPED = 2, LARGE = 64 << 20 };
 
@@ -358,19 +359,6 @@ static const char *set_up(job_t *job, rank_t *rank)
     return mscclpp_dev_twin_queue_create(&rank->queue) == 0 ? NULL : "no queue";
 }
 
-/* Makes the program's form for the memory of blocks, if it fits there. All ranks have been set up. */
-static void pack(const job_t *job, rank_t *rank)
-{
-    mscclpp_dev_plan_args_t args;
-    const uint64_t bytes = mscclpp_plan_program_measure(&rank->program, &args);
-
-    mscclpp_plan_program_resolve(&rank->program, rank->rank, job->arrived);
-    if (bytes > 0) {
-        rank->packed = zeroed(bytes);
-        mscclpp_plan_program_pack(&rank->program, &args, rank->packed);
-    }
-}
-
 static void tear_down(rank_t *rank)
 {
     mscclpp_dev_twin_queue_destroy(rank->queue);
@@ -403,7 +391,7 @@ static int run_job(job_t *job, const char *path)
         why = set_up(job, &job->ranks[r]);
     }
     for (uint32_t r = 0; r < n && why == NULL; ++r) {
-        pack(job, &job->ranks[r]);
+        job->ranks[r].packed = packed_program(&job->ranks[r].program, r, job->arrived);
     }
     if (why != NULL) {
         printf("%s: skipped: %s\n", path, why);

@@ -11,8 +11,8 @@
 /* Prints one step: its code's name, and for data "sources>targets", with a p for each target that holds packets. */
 static void print_step(const mscclpp_dev_plan_step_t *step, const mscclpp_dev_plan_item_t *items)
 {
-    static const char *const names[] = {"nop",  "barrier",     "signal",     "wait", "acquire", "release", "put",
-                                        "port_signal", "port_flush", "data", "loop",    "again",   "end"};
+    static const char *const names[] = {"nop",         "barrier",    "signal", "wait", "acquire", "release", "put",
+                                        "port_signal", "port_flush", "data",   "loop", "again",   "end"};
 
     printf(" %s", names[step->code]);
     if (step->code == MSCCLPP_DEV_PLAN_DATA) {

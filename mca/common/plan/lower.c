@@ -448,17 +448,6 @@ static mscclpp_dev_plan_start_t current_position(const mscclpp_plan_program_t *p
     return (mscclpp_dev_plan_start_t){program->step_count, program->item_count, program->link_count};
 }
 
-/* Returns the most chunks that a step of the program moves. */
-static uint32_t find_most_chunks(const mscclpp_plan_program_t *program)
-{
-    uint32_t most = 0;
-
-    for (uint32_t i = 0; i < program->step_count; ++i) {
-        most = program->steps[i].size > most ? program->steps[i].size : most;
-    }
-    return most;
-}
-
 mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, const bool *far_ranks, bool orders,
                                     mscclpp_plan_program_t *program, const char **why_p)
 {
@@ -492,7 +481,7 @@ mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, c
         *why_p = state.why;
         return state.no_memory ? MSCCLPP_ERR_NO_MEMORY : MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    program->most_chunks = find_most_chunks(program);
+    program->most_chunks = mscclpp_plan_program_most_chunks(program);
     program->works_in_place = mscclpp_plan_works_in_place(plan, rank, mscclpp_plan_block_chunks(plan), program);
     return MSCCLPP_OK;
 }

@@ -12,6 +12,16 @@ void mscclpp_plan_program_destroy(mscclpp_plan_program_t *program)
     memset(program, 0, sizeof(*program));
 }
 
+uint32_t mscclpp_plan_program_most_chunks(const mscclpp_plan_program_t *program)
+{
+    uint32_t most = 0;
+
+    for (uint32_t i = 0; i < program->step_count; ++i) {
+        most = program->steps[i].size > most ? program->steps[i].size : most;
+    }
+    return most;
+}
+
 void mscclpp_plan_program_resolve(mscclpp_plan_program_t *program, uint32_t rank, uint64_t *const *counters)
 {
     for (uint32_t block = 0; block < program->block_count; ++block) {

@@ -22,6 +22,9 @@ typedef struct {
 
 void mscclpp_plan_program_destroy(mscclpp_plan_program_t *program);
 
+/* Returns the most chunks that a step of the program moves. */
+uint32_t mscclpp_plan_program_most_chunks(const mscclpp_plan_program_t *program);
+
 /*
  * Sets the addresses of the counters that the program's links raise or wait for. counters[r] are the counters of rank
  * r, one for each of its channels, as this rank's kernels reach them.
