@@ -271,12 +271,16 @@ static mscclpp_status_t serve_apart(plan_run_t *run, bool *served_p)
     return status == MSCCLPP_OK && *served_p ? run_apart(run) : status;
 }
 
-/* Tells whether the plan is out of place, but serves calls in place all the same. Ranks may differ in this. */
+/*
+ * Tells whether the plan is out of place, but serves calls in place all the same. Ranks may differ in this. Not for
+ * reduce-scatters: MPI has the result at the beginning of the buffer, and plans have it in the rank's own block.
+ */
 static bool works_in_place(const plan_run_t *run)
 {
     const mscclpp_plan_file_t *file = run->plan->file;
 
-    return run->plan->program.works_in_place && !file->writes_input && !file->shares;
+    return run->plan->program.works_in_place && !file->writes_input && !file->shares &&
+           run->collective != MSCCLPP_PLAN_REDUCESCATTER;
 }
 
 /*

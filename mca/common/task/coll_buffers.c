@@ -88,13 +88,16 @@ static mscclpp_status_t replace_output(mscclpp_coll_task_t *task, uint64_t span)
 }
 
 /*
- * True if the kernel of a queued call may write its output over its input, so that no stand-in is needed. Such kernels
- * go through the scratch, and read each piece of the input before they write in its place. A reduce-scatter of blocks
- * that differ in size is the exception: a piece of the result may lie over input that has not been read.
+ * True if the call's kernel may write its output over its input, so that no stand-in is needed. Such kernels go through
+ * the scratch, as all of queued calls do, and read each piece of the input before they write in its place. A
+ * reduce-scatter of blocks that differ in size is the exception: a piece of the result may lie over input that has not
+ * been read.
  */
 static bool may_overwrite(const mscclpp_coll_task_t *task)
 {
-    return task->queued && task->args->in_pack_count + task->args->out_pack_count == 0 &&
+    const bool by_scratch = task->queued || task->choice.algo == MSCCLPP_COLL_BY_PACKETS;
+
+    return by_scratch && task->args->in_pack_count + task->args->out_pack_count == 0 &&
            (task->pattern == MSCCLPP_DEV_ALLTOALL ||
             (task->pattern == MSCCLPP_DEV_REDUCE_SCATTER && !task->args->varied));
 }
