@@ -128,6 +128,11 @@ static bool check_name(const coll_end_t *end, const case_t *c, const char *befor
         c->coll != CASE_ALLREDUCE && MSCCLPP_DEV_COLL_TREES(mscclpp_coll_pattern(c->coll))) {
         return true;
     }
+    /* Also all-gathers and reduce-scatters by halving, where nodes are many. */
+    if (c->served == CASE_BY_NODES && strcmp(name, "nodes_halving") == 0 && c->choice.algo == CASE_AUTO &&
+        c->coll != CASE_ALLREDUCE && MSCCLPP_DEV_COLL_RINGS(mscclpp_coll_pattern(c->coll))) {
+        return true;
+    }
     if (c->coll != CASE_ALLREDUCE && strcmp(name, wanted) != 0) {
         snprintf(what, sizeof(what), "algorithm %s ran, not %s", name, wanted);
         return fail(end, c, what);
