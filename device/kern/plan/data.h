@@ -148,7 +148,7 @@ MSCCLPP_DEV bool mscclpp_dev_plan_is_plain(const mscclpp_dev_plan_span_t *span, 
 MSCCLPP_DEV bool mscclpp_dev_plan_try_load(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_span_t *span,
                                            uint64_t unit, uint32_t flag, mscclpp_dev_vec_t *value)
 {
-    const char *slot = span->address + unit * MSCCLPP_DEV_PACKET_UNIT;
+    char *slot = span->address + unit * MSCCLPP_DEV_PACKET_UNIT;
     bool has_arrived;
 
     if (span->packets == 0) {
