@@ -33,7 +33,7 @@ typedef struct {
 } mscclpp_dev_plan_run_t;
 
 /*
- * Sets the range of bytes of a step that this block handles, for a step that is in no loop: the block's part in a group
+ * Returns the bytes of a step that this block handles, for a step that is in no loop: the block's part in a group
  * of blocks, else everything. Chunks are multiples of the alignment, so parts of a group leave no bytes over; the first
  * ones are longer by one alignment if the chunks do not divide evenly. The range may be empty.
  */
@@ -112,8 +112,7 @@ MSCCLPP_DEV mscclpp_dev_plan_span_t mscclpp_dev_plan_span(const mscclpp_dev_plan
     return span;
 }
 
-/* Parts of units, units at other addresses, and packets of 8 bytes: out of line, since other data are much more common.
- */
+/* Parts of units, units at other addresses, and packets of 8 bytes are rare, so they are handled out of line. */
 MSCCLPP_DEV_OUTLINE mscclpp_dev_vec_t mscclpp_dev_plan_load_part(const char *address, uint64_t unit, uint64_t bytes)
 {
     return mscclpp_dev_ld_unit(address, unit, bytes);
