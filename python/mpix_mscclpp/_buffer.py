@@ -40,7 +40,10 @@ class Array:
             self._of_memory(thing, writes)
 
     def _of_torch(self, tensor):
-        """Takes the address and size of a tensor of PyTorch."""
+        """Takes the address and size of a tensor of PyTorch, on a GPU or not. None is read-only.
+
+        A type of elements that is not known becomes the code by its name; then datatype() raises.
+        """
         if not tensor.is_contiguous():
             raise ValueError("the tensor is not contiguous; pass tensor.contiguous()")
         self.address = tensor.data_ptr()
@@ -76,12 +79,14 @@ class Array:
         if writes and view.readonly:
             raise ValueError("the buffer that the result goes to is read-only")
         self.size = view.nbytes
+        # The class is called `buffer` since mpi4py 4, and `memory` before. Asked for a read-only view, it takes any
+        # object; those that must not be written have been refused above.
         self.address = getattr(MPI, "buffer", getattr(MPI, "memory", None)).frombuffer(thing, readonly=True).address
         letters = view.format.lstrip(_NATIVE)
         self.code = _FORMATS[letters] + str(view.itemsize) if letters in _FORMATS else view.format
 
     def datatype(self):
-        """Returns MPI's type of the elements."""
+        """Returns MPI's type of the elements. Raises TypeError if none is known for them."""
         if self.code not in _TYPES:
             raise TypeError(f"no MPI type is known for elements of type '{self.code}'; pass [array, type]")
         return getattr(MPI, _TYPES[self.code])
@@ -188,7 +193,10 @@ class Message:
         return integers(counts, blocks, "counts"), integers(displs, blocks, "displacements")
 
     def _items(self):
-        """Returns how many elements of the MPI type the array has. Raises ValueError if the last one is cut off."""
+        """Returns how many elements of the MPI type the array has. Raises ValueError if the last one is cut off.
+
+        Only for a message without counts: it has an array, since _read() refuses a buffer without memory and counts.
+        """
         extent = self.type.Get_extent()[1]
         if extent <= 0 or self.array.size % extent:
             raise ValueError(f"{self.array.size} bytes are not a multiple of the type's extent of {extent}")
@@ -196,7 +204,10 @@ class Message:
 
 
 def integers(values, number, what, kind=ctypes.c_int):
-    """Returns an array of C of `number` integers, of the type `kind`. what: their name for messages."""
+    """Returns an array of C of `number` integers, of the type `kind`. what: their name for messages.
+
+    Raises ValueError unless there are as many values.
+    """
     if len(values) != number:
         raise ValueError(f"{len(values)} {what} for {number} blocks")
     return (kind * number)(*(int(value) for value in values))

@@ -110,8 +110,9 @@ class Queued:
 
         blocks: how many there are; None: one for each rank.
 
-        The arrays of counts and displacements come behind these four, so that they live until the call has read them.
-        A message in place, or one that does not count on this rank, has neither.
+        Counts and displacements are addresses of arrays. The arrays themselves come behind these four, so that they
+        live as long as the caller keeps the result, which is until the call has read them. Of a message in place, or
+        one that does not count on this rank, MPI reads only the address: there are no arrays, and the type is a filler.
         """
         if message.in_place or message.address is None:
             return message.address, None, None, handle(MPI.BYTE)
@@ -121,11 +122,12 @@ class Queued:
     def _reduction(self, sendbuf, recvbuf, blocks=1):
         """Returns both sides of a reduction, the count of the result, and the type.
 
-        blocks: how many results there are in the operand. Raises ValueError if both sides do not fit together.
+        blocks: how many results there are in the operand. Raises ValueError if the two sides differ in their types or
+        numbers of elements.
         """
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
-        # The side that says how many elements there are: the result, unless this rank has none. In place, its buffer
-        # holds the operand, and so all blocks.
+        # The side that says how many elements there are: the result or, on a rank that gets none, the operand. In
+        # place, the buffer of the result holds the operand, and so all blocks.
         leading = receive if receive.array is not None or send.in_place or send.array is None else send
         count = leading.count(blocks if send.in_place else 1)
         if leading is receive and send.array is not None:
@@ -170,7 +172,8 @@ class Queued:
     def Reduce_scatter(self, sendbuf, recvbuf, recvcounts, op=MPI.SUM, *, stream=None):
         """As MPI.Comm.Reduce_scatter, in the order of the stream.
 
-        Unlike mpi4py's, this needs `recvcounts`, as it must not ask the other ranks.
+        Unlike mpi4py's, this needs `recvcounts`, as it must not ask the other ranks. It does not compare them with the
+        sizes of the buffers.
         """
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
         counts = integers(recvcounts, self._ranks(), "counts")
@@ -183,7 +186,7 @@ class Queued:
         return self._call(_barrier, (), (), stream)
 
     def Bcast(self, buf, root=0, *, stream=None):
-        """As MPI.Comm.Bcast, in the order of the stream."""
+        """As MPI.Comm.Bcast, in the order of the stream. The root's buffer may be read-only."""
         message = Message(buf, writes=root not in (self.comm.Get_rank(), MPI.ROOT))
         return self._call(_bcast, (*self._block(message), root), (message,), stream)
 
@@ -250,6 +253,9 @@ class Queued:
         """Returns the address, counts, displacements and types of a message whose blocks have types of their own.
 
         kind: C's type of the displacements. Raises ValueError unless there is one of each for every block.
+
+        The last three are arrays, not addresses: they live as long as the caller keeps the result. In place they are
+        None, since MPI does not read them.
         """
         if message.in_place:
             return message.address, None, None, None
@@ -261,7 +267,8 @@ class Queued:
             raise ValueError(f"the call needs a list of {blocks} types")
         return message.address, counts, displs, (ctypes.c_void_p * blocks)(*(handle(one) for one in message.type))
 
-    # The collectives of neighbours, on communicators with a topology.
+    # The collectives of neighbours, on communicators with a topology. A rank that sends nothing, or receives nothing,
+    # has no blocks on that side. MPI then does not read its count; `or 1` only keeps Message.count from dividing by 0.
 
     def Neighbor_allgather(self, sendbuf, recvbuf, *, stream=None):
         """As MPI.Topocomm.Neighbor_allgather, in the order of the stream."""
@@ -303,7 +310,10 @@ class Queued:
     # Persistent requests: `comm.Allreduce_init(...)` takes the arguments of `comm.Allreduce`, without the stream.
 
     def __getattr__(self, name):
-        """Makes the functions <collective>_init, which return a persistent request. Called for missing names only."""
+        """Makes the functions <collective>_init, which return a persistent request.
+
+        Python calls this for missing names only. The collectives of neighbours have no such functions.
+        """
         collective = name[:-len("_init")] if name.endswith("_init") else ""
         if collective not in _COLLECTIVES:
             raise AttributeError(f"'{type(self).__name__}' has no attribute '{name}'")
@@ -311,7 +321,10 @@ class Queued:
         return lambda *arguments, **keywords: method(*arguments, stream=_AS_REQUEST, **keywords)
 
     def Pallreduce_init(self, sendbuf, recvbuf, partitions, op=MPI.SUM):
-        """Makes a request for an all-reduce of `partitions` equal parts, each of which kernels release by itself."""
+        """Makes a request for an all-reduce of `partitions` equal parts, each of which kernels release by itself.
+
+        The result says how many elements there are, of which type. Raises ValueError if the parts cannot be equal.
+        """
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
         arguments = (send.address, receive.address, partitions, receive.count(partitions), handle(receive.type),
                      handle(op), handle(self.comm))

@@ -24,7 +24,8 @@ class Request:
 
     Made by `Queued.Allreduce_init` and the like, and attached to a stream, to kernels or to a graph before `prepare`,
     which is collective. mpix_mscclpp_requests.h says what each function does. make: the function of C that makes it;
-    arguments: its arguments but for the last, the address of the handle. kept: the buffers, which live as long.
+    arguments: its arguments but for the last, the address of the handle. kept: the buffers, which live at least as
+    long as the request, and by which the attach functions find the stream if none is named.
     """
 
     def __init__(self, make, arguments, kept):

@@ -32,7 +32,10 @@ class HostStream:
         return self._pointer.value
 
     def keep(self, *things):
-        """Keeps objects alive until the stream is empty or, while it is captured, as long as the graph."""
+        """Keeps objects alive until synchronize() or destroy(), which wait for all that is in the stream.
+
+        While the stream is captured, the graph keeps them until it is destroyed.
+        """
         (self._kept if self._graph is None else self._graph.kept).extend(things)
 
     def launch(self, callable_):
@@ -51,6 +54,7 @@ class HostStream:
         """Records what is put into the stream in the body of `with stream.capture() as graph:`.
 
         The graph can be launched once the body has ended. The recording ends with the body, even if that raises.
+        Raises ValueError if the stream is already captured.
         """
         if self._graph is not None:
             raise ValueError("the stream is captured already")
@@ -96,7 +100,8 @@ def address_of(stream, things):
     """Returns the address of a stream of any framework.
 
     stream None: the current stream of the framework that the first buffer on a GPU among `things` belongs to. An
-    integer is an address already. Raises TypeError for what is no stream.
+    integer is an address already. True and False, which Python counts as integers, are not. Raises TypeError for what
+    is no stream.
     """
     if stream is None:
         return _current(things)
@@ -108,6 +113,7 @@ def address_of(stream, things):
     for name in ("ptr", "cuda_stream", "handle"):  # CuPy and HostStream, PyTorch, Numba
         value = getattr(stream, name, None)
         if value is not None:
+            # Numba's handle is an object of ctypes, whose value is None for the default stream.
             return int(getattr(value, "value", value) or 0)
     raise TypeError(f"'{type(stream).__name__}' is no stream: pass one of CuPy, PyTorch or Numba, an object with "
                     "__cuda_stream__, an address, or a HostStream")
@@ -116,7 +122,8 @@ def address_of(stream, things):
 def _current(things):
     """Returns the address of the current stream of the framework of the first buffer on a GPU.
 
-    Frameworks are PyTorch and CuPy. If neither owns a buffer on a GPU, returns 0, the default stream.
+    Frameworks are PyTorch and CuPy, whose arrays are always on a GPU. If neither owns a buffer on a GPU, returns 0,
+    the default stream.
     """
     for thing in things:
         framework = type(thing).__module__.partition(".")[0]

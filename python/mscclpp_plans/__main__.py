@@ -101,7 +101,8 @@ def make_programs(options, parser):
 def compile_one(source, options):
     """Returns the finished plan of a Program, or that plan itself, proven unless the options say otherwise.
 
-    Raises Refused if the plan has a fault, and ValueError if it has to be portable and does not fit.
+    Raises Refused if the plan has a fault, ValueError if it has to be portable and does not fit, and FileNotFoundError
+    if there is no program that proves plans. A Program checks by itself, as it is compiled, whether it fits.
     """
     if isinstance(source, Program):
         source.portable = source.portable or options.portable
@@ -133,7 +134,10 @@ def write(plan, options):
 
 
 def main():
-    """Runs the command line. Returns the exit status: 1 if there is no plan, 2 for wrong usage."""
+    """Runs the command line. Returns the exit status: 0, or 1 if a plan could not be made, proven or written.
+
+    Wrong usage ends the process with status 2. Plans of `defaults` that were written before a failure stay.
+    """
     options, parser = parse_arguments()
     try:
         for source in make_programs(options, parser):

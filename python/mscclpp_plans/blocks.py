@@ -33,19 +33,22 @@ def durations(step, chunk, blocks):
     """
     near_bytes = far_bytes = 0
     for span in [*step.sources, step.target, *step.also]:
-        size = span.size * chunk * (2 if span.buffer == "p" else 1)
+        size = span.size * chunk * (2 if span.buffer == "p" else 1)  # packets are twice as large as their data
         if span.rank == step.rank:
             near_bytes += size
         else:
             far_bytes += size
-    if step.port:
+    if step.port:  # the block only asks the proxy, whose own time _Clock.run adds
         return OPERATION, far_bytes
     return (OPERATION + near_bytes / min(BLOCK_LOCAL, GPU_LOCAL / blocks)
             + far_bytes / min(BLOCK_LINK, GPU_LINK / blocks), far_bytes)
 
 
 def _count_ports(steps, choice):
-    """Returns about how many port channels a GPU has."""
+    """Returns about how many port channels a GPU has, at least 1: those of the rank that has the most.
+
+    A rank has no more than one for each put, and no more than one for each block and peer, in each instance.
+    """
     entries = collections.Counter(step.rank for step in steps if step.port)
     peers = collections.Counter(rank for rank, _ in {(step.rank, step.target.rank) for step in steps if step.port})
     return choice.instances * max((min(entries[rank], choice.blocks * peers[rank]) for rank in peers), default=1)
@@ -70,8 +73,10 @@ class _Clock:
         """Returns when a block could begin a step, and how many of the steps before it the block does itself.
 
         What another rank did takes a signal and a wait, or only the way of a packet; what another block of the rank did
-        takes a semaphore.
+        takes a semaphore. What a port did has arrived when the proxy was done, so it takes no LATENCY on top. The steps
+        before this one have been run, so `arrived`, `ended` and `block` have them.
         """
+        # Without packets the peer behind a port says through that port that it has begun.
         ready, waits, own_before = PORT + 2 * OPERATION if step.port and self.begin else self.begin, False, 0
         for other, why in step.before.items():
             if other.rank != step.rank:
@@ -86,7 +91,11 @@ class _Clock:
         return max(ready, self.free.get((step.rank, block), self.begin)) + (2 * OPERATION if waits else 0), own_before
 
     def run(self, step, block, start):
-        """Lets a block do a step that begins at `start`."""
+        """Lets a block do a step that begins at `start`.
+
+        The block goes on once it has asked the proxy for a put. The proxy carries out the puts of a port one after
+        another, and all ports of a GPU share GPU_PORT.
+        """
         busy, far_bytes = durations(step, self.chunk, self.blocks)
         busy += 2 * OPERATION if step in self.told and not step.port else 0
         agent = step.rank, block
@@ -120,8 +129,9 @@ def place(steps, choice, chunk, assign=True):
     Returns two times, in microseconds: of all steps, and of the busiest block or port. Each step has to stand behind
     those that come before it, since it begins after them.
 
-    Without a pipeline a step goes to the block that can begin it first. With one, blocks get equal work, since blocks
-    may be in different turns at one time. chunk: bytes of one chunk of an instance, in one turn.
+    Without a pipeline a step goes to the block that can begin it first; of several, to the one that has itself done
+    most of what the step waits for, then to the one with the least work. With a pipeline, blocks get equal work, since
+    blocks may be in different turns at one time. chunk: bytes of one chunk of an instance, in one turn.
     """
     clock = _Clock(steps, choice, chunk)
     for step in steps:
@@ -129,6 +139,7 @@ def place(steps, choice, chunk, assign=True):
         for block in range(choice.blocks):
             start, own_before = clock.start(step, block)
             load = clock.load(step, block)
+            # Times are rounded, so that the last digits of sums do not decide between equal ones.
             preference = (load, block) if choice.turn else (round(start, 3), -own_before, load, block)
             if best is None or preference < best[0]:
                 best = preference, block, start
@@ -142,7 +153,8 @@ def place(steps, choice, chunk, assign=True):
 def estimate(steps, choice, chunk, assign=True):
     """Returns how many microseconds a plan takes, and gives its steps blocks unless `assign` is false.
 
-    chunk: bytes of a chunk, of all instances together.
+    chunk: bytes of a chunk, of all instances together. In a pipeline, each turn after the first adds the time of the
+    busiest block or port.
     """
     chunk = max(1, chunk // choice.instances)
     if not choice.turn:

@@ -80,10 +80,13 @@ class Program:
         if pipeline and (packets or pipeline < 0 or pipeline % 16):
             raise ValueError(f"pipeline is {pipeline}; allowed are multiples of 16 without packets")
         self.name, self.collective, self.ranks, self.chunks, self.inplace = name, collective, ranks, chunks, inplace
+        # None, or a tuple of the one number that is allowed, as blocks.choices() takes them.
         self.instances, self.blocks = instances and (instances,), blocks and (blocks,)
+        # A pipeline excludes packets. None: the compiler chooses.
         self.packets = False if pipeline else packets if packets is None else bool(packets)
         self.pipeline, self.most_blocks = pipeline, most_blocks
         self.port, self.portable, self.keys = port or (lambda one, other: False), portable, keys
+        # A limit of 1 TiB or more means that there is none, and says nothing about usual messages.
         largest = keys.get("max_message_size", 1 << 64)
         self.size = size or (largest if largest < 1 << 40 else 1 << 20)
         self.needs_packets = False  # a reduction reads chunks of a rank behind a port, which only packets can bring
@@ -125,7 +128,11 @@ class Program:
                                          self.place(target.span)))
 
     def place(self, span):
-        """Returns where chunks lie: in place, input and output share memory, and one of them stands for both."""
+        """Returns where chunks lie. In place, input and output share memory, and one name has to stand for both.
+
+        Otherwise the compiler would not see that two operations touch the same chunk. The larger buffer gives the name,
+        or the input if both are equal.
+        """
         if self.inplace and span.buffer != "s":
             first_of_block = span.rank * self.chunks
             if self.collective == "allgather" and span.buffer == "i":
@@ -141,7 +148,10 @@ class Program:
         return Compiled(self).plan
 
     def compile(self, tool=None):
-        """Returns the plan, proven by `mscclpp_plan check` (tool: that program). Raises Refused if it has a fault."""
+        """Returns the plan, proven by `mscclpp_plan check`. Raises Refused if it has a fault.
+
+        tool: that program, if it is not in PATH. Raises FileNotFoundError if there is none.
+        """
         plan = self.plan()
         prove(plan, tool)
         return plan

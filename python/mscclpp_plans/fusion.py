@@ -17,6 +17,8 @@ def merge(operations):
     """Makes operations on neighbouring chunks one. Returns all operations in an order in which they can be done.
 
     Only operations of one rank and level become one: they do not depend on one another, so they can be done at once.
+    The later one moves forward, to the place of the earlier. That is allowed, since order() sorts by level: between the
+    two there are only operations of their level, none of which the later one waits for.
     """
     link(operations)
     merged, last = [], {}  # `last` by rank: the position in `merged` of its last operation
@@ -47,8 +49,8 @@ def _adjoin(first, second):
 def fuse(steps, most):
     """Fuses steps, as often as that is possible. Returns the steps that are left, linked, and a line for each fusion.
 
-    most: how many sources or targets a step may have. In one round each step is changed at most once, and no step is
-    that waits for a changed one: the links are made anew only before the next round.
+    most: how many sources or targets a step may have. In one round a step is changed at most once. A step that waits
+    for a changed one is left alone until the next round, which makes the links anew.
     """
     lines, changed = [], True
     while changed:
@@ -74,8 +76,8 @@ def fuse(steps, most):
 def _take_along(first, second, most, gone):
     """Lets `first` do what `second` does, or `second` read what `first` reads, if the result is the same.
 
-    most: how many sources or targets a step may have. If `first` does it all, `second` is added to `gone`. Returns
-    whether a step was changed.
+    most: how many sources or targets a step may have. If `first` does it all, `second` is added to `gone`, and `first`
+    waits for what `second` waited for. Returns whether a step was changed.
     """
     if first.target != second.sources[0]:
         return False
@@ -85,8 +87,9 @@ def _take_along(first, second, most, gone):
         return True
     if any(other is not first and other.number > first.number for other in second.before):
         return False
-    # From here on all that `second` waits for is there when `first` is done, too.
+    # From here on `second` waits for `first` and for steps before it only, so it could be done together with `first`.
     packed = any(span.buffer == "p" for span in first.sources)
+    # Nothing before `second` has touched its target, a slot of its own: it waits for `first` alone.
     if first.kind == "reduce" and second.kind in ("send", "pack") and packed and 1 + len(first.also) < most:
         if second.kind == "pack" and any(span.rank == first.rank for span in first.also):
             return False
@@ -96,6 +99,8 @@ def _take_along(first, second, most, gone):
         return True
     if first.kind == "reduce" and second.kind == "put" and not packed and 1 + len(first.also) < most:
         first.also.append(second.target)
+    # In the two cases that follow, no further source of `second` may be the target: the step that does both would read
+    # it before the result of `first` is there.
     elif first.kind == "reduce" and second.kind == "reduce" and first.target == second.target and not first.also and \
             len(first.sources) + len(second.sources) - 1 <= most and second.target not in second.sources[1:]:
         first.sources, first.also = [*first.sources, *second.sources[1:]], second.also

@@ -43,7 +43,8 @@ def link(nodes):
 
     A node has to come after another if both touch the same chunk of a rank, and at least one of them writes it. Only
     the nearest such nodes are in `before`: the last writer, and those that have read since. The others follow from
-    these. If there are several reasons, RAW wins. Also sets levels and heights.
+    these. If there are several reasons, RAW wins, then WAW. A node that reads a place and writes it counts as its
+    writer only. Also sets levels and heights.
     """
     written, read = {}, {}  # by place: the last node that wrote it, and the nodes that have read it since
     for number, node in enumerate(nodes, 1):

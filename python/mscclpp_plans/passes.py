@@ -18,7 +18,7 @@ class Compiled:
     def __init__(self, program):
         """Makes the plan by the fastest choice or, of a portable program, by the fastest one that fits.
 
-        Raises ValueError if none fits.
+        Raises ValueError if none fits, or if a choice that is tried has turns that do not fit into the scratch.
         """
         self.program, self.text, self.cache = program, {}, {}
         self.text["operations"] = [str(operation) for operation in program.operations]
@@ -37,6 +37,9 @@ class Compiled:
 
         whole: neighbouring chunks stay together. The passes change operations, so they get copies; the program's own
         serve the next choice. The steps of the cache are shared by choices, and get their blocks for each anew.
+
+        At the end the steps are sorted and numbered again: each is behind those that it waits for, and blocks do
+        their steps in this order.
         """
         key = packets, whole
         if key not in self.cache:

@@ -10,7 +10,10 @@ class Refused(Exception):
 
 
 def prove(plan, tool=None):
-    """Raises Refused unless `mscclpp_plan check` finds no fault. tool: that program, if it is not in PATH."""
+    """Raises Refused unless `mscclpp_plan check` finds no fault. tool: that program, if it is not in PATH.
+
+    Raises FileNotFoundError if it is neither given nor in PATH.
+    """
     tool = tool or shutil.which("mscclpp_plan")
     if not tool:
         raise FileNotFoundError("no mscclpp_plan in PATH, which proves plans")

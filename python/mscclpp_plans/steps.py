@@ -64,8 +64,9 @@ def lower(program, operations, packets):
 def _lower_plain(program, operations):
     """Returns the steps of operations without packets. A copy of a span to itself needs none.
 
-    A reduction reads the memory of its peers, and none of them is behind a port: programs that need one for it are not
-    lowered without packets. A copy is done by the rank that has the source; behind a port the proxy does it.
+    A reduction reads the memory of its peers. None of them is behind a port, since a program with such a reduction
+    needs packets (Program.needs_packets), and is never lowered without. A copy is done by the rank that has the source,
+    or by its proxy if the target is behind a port.
     """
     steps = []
     for operation in operations:
@@ -119,7 +120,7 @@ def _lower_packets(program, operations):
     """Returns the steps of operations with packets, and the most slots that a rank has.
 
     Each source on another rank is first sent to a slot of the rank that takes the result, which then works on its own
-    memory alone.
+    memory alone. A copy of a span to itself needs no step.
     """
     sender = _Sender(program)
     for operation in operations:

@@ -121,7 +121,10 @@ class Synchronisation:
         return points
 
     def _meet(self, point, rank):
-        """Lets a point wait until a rank has begun, if that is not known: its memory must not be touched before."""
+        """Lets a point wait until a rank has begun, if that is not known: its memory must not be touched before.
+
+        Whoever knows of any agent of the rank knows that. Keys of agents have two entries, those of ports have three.
+        """
         if not any(len(key) == 2 and key[0] == rank for key in self.known[point.agent]):
             self._signal(self.begin[self.partner(point.agent, rank)], point)
 
@@ -137,7 +140,8 @@ class Synchronisation:
         """Sees to it that `other` is done before `point`: by what the agent knows already, a flush, or a signal.
 
         The signal is sent at the point `via`, or else at `other`. If the agent has had a later signal from the same
-        sender, that one serves. A signal tells of puts through a port to a third agent only after a flush.
+        sender, that one serves. It has not told of `other` so far only because a signal tells of puts through a port to
+        a third agent only after a flush, which is then added to it.
         """
         agent = point.agent
         if self.choice.packets and point.step and self._by_packet(point.step, other.step):
@@ -206,7 +210,9 @@ class Synchronisation:
         the port belongs to an agent of the rank, that agent flushes it at its end. Otherwise an agent of the rank
         waits, at its end, for a signal that the other agent sends at its own.
         """
-        latest = {}  # by rank and whose progress counts: the last step that touches the rank's buffers
+        # By rank, and by the agent or port that makes accesses: the last step with an access to the rank's buffers. A
+        # rank's own agents count only with their ports, whose proxy may still read the source of a put.
+        latest = {}
         for step in steps:
             for rank in step.peers() | ({step.rank} if step.port else set()):
                 latest[rank, self._key(points[step])] = points[step]
@@ -258,6 +264,7 @@ class Synchronisation:
 
         Launches use two halves of the slots in turn. A sender that has heard in the launch between that the reader has
         begun may write: the reader has then ended the launch before. So senders that nothing else tells get a signal.
+        The slots that a proxy reads are flushed before the launch ends.
         """
         for agent in self.agents:
             for far in sorted({self.far[step] for step in steps if step.port and step.agent == agent}):

@@ -55,9 +55,11 @@ def _join(program, writers, signals, credits_):
 
 
 def _ring_chunks(program, chunks, turn):
-    """Returns how many chunks a scratch has that turns go round: each has room for whole turns, and for all credits.
+    """Returns how many chunks the scratch has, if the turns of a loop go round in it as in a ring.
 
-    Raises ValueError if there is no such number.
+    A chunk has to have room for a whole number of turns, and for at least as many as there are credits. The scratch has
+    a size that is a power of 2, so the number of chunks is rounded up to one, and turns have to be one, too. Raises
+    ValueError if they are not, or are too large.
     """
     chunks = 1 << max(0, chunks - 1).bit_length()
     room = Limits.SCRATCH // chunks
@@ -114,7 +116,7 @@ class _Writer:
             self._take(point.takes)
 
     def end(self):
-        """Ends the loop, if the block is in it. A block without operations gets a nop."""
+        """Ends the loop, if the block is in it. A block without operations gets a nop. May be called again."""
         if self.outer is not None:
             body, self.block.ops = self.block.ops, self.outer
             self._op("pipeline", iter_context={"unit_size": self.choice.turn, "num_chunks": 1}, ops=body)
@@ -259,7 +261,8 @@ class _Writer:
             signals.remove(far)
             name = "pws"
             self._meet()
-        # Whoever writes the source later flushes first. So the read is not noted.
+        # Whoever writes the source later flushes first. So the read is not noted. The proxy is none of the threads:
+        # they meet if any of them has written the source.
         self._meet_readers("proxy", step.sources)
         self.open_op = None
         self.block.move(name, [self._item(step.sources[0])], [self._item(step.target, kind)], kind, [channel])
@@ -283,8 +286,9 @@ class _Writer:
     def _reduce(self, step):
         """Combines what the rank has itself, then what peers have or have sent as packets.
 
-        The first source of a reduction is the rank's own. If there is more than one operation may have, it takes
-        several rounds, each of which goes on from the target; the last one stores to `also`.
+        The first source of a reduction is the rank's own. An operation combines sources on the rank itself or those of
+        peers, and a portable plan limits their number. So there may be several rounds, each of which goes on from the
+        target; the last one stores to `also`.
         """
         near = [span for span in step.sources if span.rank == step.rank and span.buffer != "p"]
         far = [span for span in step.sources if span.rank != step.rank or span.buffer == "p"]
@@ -297,7 +301,11 @@ class _Writer:
             accumulated = step.target
 
     def _combine(self, where, sources, targets):
-        """Writes one operation that combines. Its name says where sources are, and whether peers get the result."""
+        """Writes one operation that combines. Its name says where sources are, and whether peers get the result.
+
+        Operations that reach peers also name the type of the channels. The others have their packets in slots of the
+        rank itself.
+        """
         packets, also = any(span.buffer == "p" for span in sources), targets[1:]
         keys = {"reduce_op": "sum"}
         if packets:
