@@ -97,7 +97,7 @@ static void write_rules(const synth_candidate_t *candidates, int count, const sy
             char name[96], prefix[96];
 
             if (most_bytes_of_plan == most_before) {
-                continue; /* the rule before takes all its messages */
+                continue; /* the rule before takes all its messages, or it has only empty ones */
             }
             most_before = most_bytes_of_plan;
             write_prefix(used[i]->schedule->collective, used[i]->schedule->ranks, device, prefix, sizeof(prefix));

@@ -49,9 +49,9 @@ static synth_label_t weaker_label(synth_label_t a, synth_label_t b)
 
 /*
  * Adds the schedule that does one after the other. It is not even made if it is too large, or if the front has one that
- * is as good: large schedules take long to make and to replay. So its ratio and its sends are computed beforehand. Its
- * chunks are those of the whole vector. A reduce-scatter counts the chunks of one rank's block, a reduce those of the
- * whole vector.
+ * is as good: large schedules take long to make and to replay. So its ratio and its sends are computed beforehand. The
+ * ratio of an all-reduce counts rounds for each chunk of the whole vector. So does that of a reduce or a broadcast,
+ * while a reduce-scatter and an all-gather count the chunks of one rank's block.
  */
 static void offer_pair(composer_t *composer, const synth_point_t *first, const synth_point_t *second, const char *by)
 {
@@ -70,7 +70,8 @@ static void offer_pair(composer_t *composer, const synth_point_t *first, const s
 
 /* Adds all combinations of a schedule of `first` and one of `second`. If `second` is all-gather, also adds all-gathers
  * of whole inputs. The two searches take up to `seconds` together. They look for any number of steps and chunks, since
- * the options' numbers are those of the whole; offer compares them. Fails as synth_front_find does. */
+ * the options' numbers are those of the whole; offer compares them. Fails as synth_front_find does; then
+ * composer->front has what was added before. */
 static mscclpp_status_t offer_joined(composer_t *composer, synth_collective_t first, synth_collective_t second,
                                      int root, double seconds, const char *by, char *why, size_t why_size)
 {

@@ -42,7 +42,7 @@ typedef struct {
 
 /* Finds, for each link, the group that is a port of the rank that the link leaves (out_of[]) or enters (into[]): all
  * links of the group leave or enter this rank. A group of links between two ranks counts as a port of the first one
- * alone. -1: there is none. If there are several, the first one counts. */
+ * alone. -1: there is none. If there are several, the first one counts: it comes last here, and replaces the others. */
 static void find_ports(const synth_topology_t *topology, int *out_of, int *into)
 {
     for (int i = 0; i < topology->link_count; ++i) {
@@ -144,7 +144,8 @@ static uint64_t near_set(const network_t *network)
  * Lowers `share` to the largest amount that all ranks of `from` can each send to the sink in the same round. If it was
  * lowered, *set becomes the cut that limits it. Each turn tries the present share. If not all of it arrives, the
  * minimum cut has senders on its near side, and the share becomes the capacity of the cut divided by their number. The
- * flow that senders on the far side put in is no part of that capacity.
+ * flow that senders on the far side put in is no part of that capacity. The share falls in each turn but the last, to
+ * the limit of some cut; as there are finitely many cuts, the loop ends.
  */
 static void tighten(network_t *network, uint64_t from, int sink, synth_rational_t *share, uint64_t *set)
 {
@@ -164,7 +165,8 @@ static void tighten(network_t *network, uint64_t from, int sink, synth_rational_
 }
 
 /* Sets the bound that follows from the largest amount that each rank of `from` can send to every sink in one round.
- * Each sink is looked at by itself, and the least amount counts. A sink puts in nothing itself. */
+ * Each sink is looked at by itself, and the least amount counts. A sink puts in nothing itself. The amount is never 0,
+ * since every rank of a machine can reach every other (synth_topology_connected). */
 static void bound_by_shares(network_t *network, uint64_t from, uint64_t sinks, synth_bound_t *bound)
 {
     synth_rational_t share = {MOST_CAPACITY, 1};
@@ -212,6 +214,7 @@ static void raise_by_pairs(network_t *network, uint64_t set, synth_bound_t *boun
     if (pairs == 0) {
         return;
     }
+    /* Divided by the ranks, so that all that the set puts in is no more than SYNTH_FLOW_FULL. */
     capacity = flow_to(network, set, SYNTH_FLOW_FULL / topology->ranks, 1, others, network->sink);
     group_capacity = common_group(topology, set);
     capacity = group_capacity < capacity ? group_capacity : capacity;
@@ -260,6 +263,7 @@ static void bound_alltoall(network_t *network, synth_bound_t *bound)
 {
     uint64_t all_ranks = UINT64_MAX >> (64 - network->topology->ranks), gather_cut;
 
+    /* Of the all-gather only the cut is used: its ratio is no bound of an all-to-all. */
     bound_by_shares(network, all_ranks, all_ranks, bound);
     gather_cut = bound->set;
     *bound = (synth_bound_t){{0, 1}, 0, "cut"};

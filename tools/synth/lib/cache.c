@@ -44,8 +44,10 @@ struct synth_cache {
     int error;     /* errno of a write that failed; 0: none */
 };
 
-/* Returns a copy of a schedule in which rank r is replaced by map[r], and each chunk by the corresponding one. The root
- * has a meaning only if the collective has one. NULL if memory runs out. */
+/* Returns a copy of a schedule in which rank r is replaced by map[r], and each chunk by the corresponding one. The
+ * chunks of a rank's block move with the rank, and those of an all-to-all also with their receivers. A broadcast has
+ * one block, whose chunks stay as they are. The root has a meaning only if the collective has one. NULL if memory runs
+ * out. */
 static synth_schedule_t *renumbered(const synth_schedule_t *schedule, const int *map)
 {
     synth_schedule_t *copy = synth_schedule_copy(schedule);
@@ -72,7 +74,8 @@ static synth_schedule_t *renumbered(const synth_schedule_t *schedule, const int 
     return copy;
 }
 
-/* Reads a whole number from 0 to `most`. Returns false, with the number 0, if the value is none or is missing. */
+/* Reads a whole number from 0 to `most`. Returns false, with the number 0, if the value is missing or is no such
+ * number. */
 static bool read_number(const mscclpp_json_t *value, int most, int *number_p)
 {
     bool is_valid = value != NULL && value->type == MSCCLPP_JSON_UNSIGNED && value->number <= (uint64_t)most;

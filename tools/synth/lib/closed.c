@@ -108,7 +108,8 @@ typedef struct {
  * nodes are q = inside / port times as fast as a port, so each step has 1/q of the chunks of the step before.
  * `before_last` chunks cross in the last step but one, and `last` in the last one. Those of the last step cannot be
  * spread any more: all ranks of the node got them in the first step, and each sends them to the rank of its position on
- * every other node. If there are too many chunks, only parts->chunks is set, to more than any limit allows.
+ * every other node. If there are too many chunks, parts->chunks becomes more than any limit allows, and in_step[] is
+ * not complete. There are at least 2 steps.
  */
 static void divide_chunks(const synth_shape_t *shape, int steps, int64_t before_last, int last, parts_t *parts)
 {
@@ -246,6 +247,7 @@ static synth_schedule_t *nodes_alltoall(const synth_topology_t *topology, const 
         int distance = (far_node + shape->nodes - node) % shape->nodes;
         int sender = shape->rank_of[from], receiver = shape->rank_of[to];
         int chunk = (sender * ranks + receiver) * per_pair + i % per_pair;
+        /* Chunks to this position of the other nodes, counted by the distance of the nodes: the first half of them. */
         bool crosses_first = (distance - 1) * per_pair + i % per_pair < half;
         int via = crosses_first ? rank_at(shape, far_node, from_position) : rank_at(shape, node, to_position);
 

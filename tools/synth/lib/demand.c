@@ -55,7 +55,8 @@ synth_demand_t *synth_demand_new(synth_collective_t collective, int ranks, int r
         return NULL;
     }
     /* Blocks follow one another. A block is what one rank sends, for a scatter what one rank receives; a broadcast has
-     * one. The block of an all-to-all is cut once more, by receivers. */
+     * one. The block of an all-to-all is cut once more, by receivers; its chunks are a multiple of the ranks
+     * (synth_least_chunks). */
     for (int chunk = 0; chunk < demand->count; ++chunk) {
         int block = chunk / chunks, source = block;
         uint64_t wanted = all_ranks;

@@ -85,7 +85,8 @@ static void clear_loads(loads_t *loads)
 }
 
 /* Removes the sends that no rank needs, and then gives each step the rounds that the others need. Takes ownership of
- * the schedule. If not all sends were added (`ok` is false) or memory runs out, frees it and returns NULL. */
+ * the schedule. If not all sends were added (`ok` is false) or memory runs out, frees it and returns NULL. `steps` is
+ * at most SYNTH_MAX_STEPS. */
 static synth_schedule_t *prune_and_finish(const synth_topology_t *topology, synth_schedule_t *schedule, int steps,
                                           bool ok)
 {
@@ -125,7 +126,8 @@ synth_schedule_t *synth_shortest(const synth_topology_t *topology, synth_collect
     for (int step = steps - 1; ok && step >= 0; --step) {
         clear_loads(&loads);
         for (int i = 0; ok && i < demand->count; ++i) {
-            int chunk = i % chunks * (demand->count / chunks) + i / chunks; /* mixes the chunks of different ranks */
+            /* Each chunk once, but not block by block: no rank's chunks choose their links before all others. */
+            int chunk = i % chunks * (demand->count / chunks) + i / chunks;
 
             chunk = chunk < demand->count ? chunk : i;
             for (int to = 0; ok && to < topology->ranks; ++to) {
@@ -234,7 +236,7 @@ synth_schedule_t *synth_greedy(const synth_topology_t *topology, synth_collectiv
         while (ok && has_sent) { /* links take turns, one chunk each, until all are full or have nothing to send */
             has_sent = false;
             for (int i = 0; ok && i < topology->link_count; ++i) {
-                int link = (i + step) % topology->link_count;
+                int link = (i + step) % topology->link_count; /* another link begins in each step */
                 int chunk = fullness(&loads, link) <= rounds ? rarest_chunk(&greedy, link) : -1;
 
                 if (chunk >= 0) {

@@ -208,6 +208,7 @@ mscclpp_status_t synth_discover(char *why, size_t why_size, synth_topology_t **t
         const char *error = dlerror();
         char driver[110], hwloc[128] = "no memory";
 
+        /* Copied, since the dlopen of hwloc replaces the text of dlerror. */
         snprintf(driver, sizeof(driver), "%s", error != NULL ? error : "");
         status = machine != NULL ? synth_discover_hwloc(machine, hwloc, sizeof(hwloc)) : status;
         if (status != MSCCLPP_OK) {

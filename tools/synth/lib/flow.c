@@ -83,7 +83,8 @@ bool synth_flow_near(const synth_flow_t *flow, int node)
     return flow->level[node] >= 0;
 }
 
-/* Sets the levels of all nodes. Returns false if the sink cannot be reached, so that the flow is a maximum. */
+/* Sets the levels of all nodes. Returns false if the sink cannot be reached, so that the flow is a maximum; the nodes
+ * with a level are then the source's side of a minimum cut, which synth_flow_near tells. */
 static bool find_levels(synth_flow_t *flow, int source, int sink)
 {
     int head = 0, tail = 0;

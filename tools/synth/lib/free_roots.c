@@ -67,8 +67,9 @@ static int link_image(const program_t *program, int symmetry, int link)
 }
 
 /*
- * Finds the symmetries, and numbers the classes of roots, of pairs of root and link, and of links. Returns false if
- * memory runs out; the caller frees what was allocated.
+ * Finds the symmetries, and numbers the classes of roots, of pairs of root and link, and of links. The symmetries form a
+ * group, so one pass over them finds a whole class. Returns false if memory runs out; the caller frees what was
+ * allocated.
  */
 static bool classify(program_t *program)
 {
@@ -166,7 +167,7 @@ static bool add_prices(program_t *program)
         const synth_group_t *group = i < topology->link_count ? NULL : &topology->groups[i - topology->link_count];
         int count = 0, class_size = group != NULL ? 1 : program->link_size[i];
 
-        if (class_size == 0) { /* not the first of its class: shares the price of that one */
+        if (class_size == 0) { /* not the first of its class: shares the price of that one, which is set already */
             program->price[i] = program->price[program->link_first[i]];
             continue;
         }

@@ -32,7 +32,7 @@ synth_place_t synth_layout_target(const synth_layout_t *layout, int rank, int ch
     const synth_schedule_t *schedule = layout->schedule;
     int source = chunk / schedule->chunks, index = chunk % schedule->chunks;
 
-    if (schedule->whole) {
+    if (schedule->whole) { /* inputs arrive, while the output takes their sums, which add_inputs of lower.c writes */
         return nowhere;
     }
     switch (schedule->collective) {

@@ -145,7 +145,8 @@ static void sync_credits(synth_writer_t *writer, const char *name, int tag, uint
 }
 
 /* Writes what sends a chunk from `from` to all its receivers in the direction `tag`, UP or DOWN: the block waits for a
- * credit of each, puts, and signals. `peers` is the set of these receivers; if it is empty, nothing is written. */
+ * credit of each, puts, and signals. The flush comes last: only behind it may `from` be written again. `peers` is the
+ * set of these receivers; if it is empty, nothing is written. */
 static void send_on(synth_writer_t *writer, const synth_layout_t *layout, int rank, int chunk, synth_place_t from,
                     int tag, uint64_t peers)
 {
@@ -250,7 +251,8 @@ static void write_down(synth_writer_t *writer, const synth_layout_t *layout, con
 typedef int blocks_t[2];
 
 /* Adds the blocks of all ranks and chunks, one for each instance, and notes the first ones in
- * blocks[rank * chunks + chunk]. */
+ * blocks[rank * count + chunk]. Blocks of a rank are numbered as they are added, so instance i has the first one's
+ * number plus i. */
 static void add_blocks(synth_writer_t *writer, const synth_layout_t *layout, int instances, blocks_t *blocks)
 {
     for (int rank = 0; rank < layout->ranks; ++rank) {

@@ -337,6 +337,7 @@ static bool read_tag(reader_t *reader)
             ++reader->next;
             continue;
         }
+        /* A closing tag has no attributes, and behind the slash of an empty element only ">" may follow. */
         if (is_closing || is_empty || !read_attribute(reader)) {
             /* read_attribute has said why it failed. */
             return reader->why[0] != '\0' ? false : refuse(reader, "\"<%.40s\" does not end as it should", element);
@@ -413,7 +414,7 @@ mscclpp_status_t synth_topology_nccl(const char *text, size_t size, char *why, s
                                      synth_topology_t **topology_p)
 {
     reader_t *reader = calloc(1, sizeof(*reader));
-    synth_machine_t *machine = calloc(2, sizeof(*machine));
+    synth_machine_t *machine = calloc(2, sizeof(*machine)); /* with the GPUs in the order of the file, and sorted */
     mscclpp_status_t status = MSCCLPP_ERR_NO_MEMORY;
 
     if (reader != NULL && machine != NULL) {

@@ -149,7 +149,9 @@ bool synth_schedule_prune(synth_schedule_t *schedule)
     bool ok = demand != NULL && needed != NULL && has != NULL && keep != NULL;
 
     synth_schedule_sort(schedule);
-    /* Of the sends that bring a chunk to a rank, keep the first. Then, from the end, drop those that serve nobody. */
+    /* Of the sends that bring a chunk to a rank, keep the first. Then drop those that serve nobody, from the end: a
+     * rank's sends of a chunk are looked at before the send that brought it, so `needed` says whether that is needed.
+     */
     for (int i = 0; ok && i < schedule->send_count; ++i) {
         const synth_send_t *send = &schedule->sends[i];
         uint64_t receiver = UINT64_C(1) << send->to;

@@ -60,7 +60,8 @@ static bool keeps_groups(const search_t *search)
 
 /* Tries all images of `rank`, and for each of them all images of the ranks after it. Links between ranks that have
  * images are checked at once, groups only when all ranks have one. Stores each renumbering that leaves the topology as
- * it is. Ends early, with `is_cut_short`, if there are too many, or too many images were tried. */
+ * it is; the identity comes first, since images are tried upwards. Ends early, with `is_cut_short`, if there are too
+ * many, or too many images were tried. */
 static void extend(search_t *search, int rank)
 {
     const synth_topology_t *topology = search->topology;

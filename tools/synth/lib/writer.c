@@ -282,6 +282,7 @@ void synth_writer_data(synth_writer_t *writer, const char *name, const synth_mov
             if (reads > 1) {
                 fprintf(writer->block->out, ", \"reduce_op\": \"sum\"");
             }
+            /* The targets are all on the rank itself or, for packets that are passed on, all on peers of its node. */
             if (move->end[move->count - 1].rank != writer->rank) {
                 fprintf(writer->block->out, ", \"channel_type\": \"memory\"");
             }
@@ -301,7 +302,7 @@ void synth_writer_data(synth_writer_t *writer, const char *name, const synth_mov
 void synth_writer_put(synth_writer_t *writer, const char *name, int tag, const synth_moves_t *moves)
 {
     writer->failed = writer->failed || moves->failed;
-    for (int far = 0; far < 2; ++far) {
+    for (int far = 0; far < 2; ++far) { /* an operation is over channels of one type */
         int next = 0;
 
         while (next < moves->count && !writer->failed) {
