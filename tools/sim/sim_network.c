@@ -48,6 +48,7 @@ static uint64_t draw_random(sim_links_t *links)
 sim_links_t *sim_links_create(const sim_run_t *run, uint32_t nodes, uint64_t seed)
 {
     sim_links_t *links = calloc(1, sizeof(*links));
+    /* Of a group's way out. A dragonfly divides it among the links to the other groups. */
     const double group_rate = run->figures.bandwidth * run->group / run->taper;
 
     if (links == NULL) {

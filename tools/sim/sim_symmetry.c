@@ -65,7 +65,8 @@ static bool is_symmetry_for_tiles(const sim_run_t *run, symmetry_t symmetry, uin
 /*
  * Returns an array with, for each step in which node 0 sends, the slot in which it receives the same message. The
  * messages between two nodes are matched in order. When node 0 sends to `peer`, the node `from` whose partner it is by
- * the symmetry sends to node 0. The caller frees the array. Returns NULL if memory runs out.
+ * the symmetry sends to node 0, so there is a step that receives this. The caller frees the array. Returns NULL if
+ * memory runs out.
  */
 static uint32_t *match_sends(const mscclpp_schedule_t *schedule, symmetry_t symmetry)
 {

@@ -67,8 +67,8 @@ static int link_image(const program_t *program, int symmetry, int link)
 }
 
 /*
- * Finds the symmetries, and numbers the classes of roots, of pairs of root and link, and of links. The symmetries form a
- * group, so one pass over them finds a whole class. Returns false if memory runs out; the caller frees what was
+ * Finds the symmetries, and numbers the classes of roots, of pairs of root and link, and of links. One pass over the
+ * symmetries finds a whole class, as they form a group. Returns false if memory runs out; the caller frees what was
  * allocated.
  */
 static bool classify(program_t *program)

@@ -118,8 +118,8 @@ static int group_image(const program_t *program, int symmetry, int group)
 
 /*
  * Finds what the symmetries map onto one another, and numbers it: pairs of source and link (`orbit`), and links and
- * groups (`price_class`). Also sets `is_first`. Pairs whose source has no chunks get no number. Returns false if memory
- * runs out; the caller frees what was allocated. The symmetries form a group, so one pass over them finds a whole class.
+ * groups (`price_class`). Also sets `is_first`. Pairs whose source has no chunks get no number. One pass over the
+ * symmetries finds a whole class, as they form a group. Returns false if memory runs out; the caller frees the rest.
  */
 static bool classify(program_t *program)
 {
