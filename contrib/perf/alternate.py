@@ -75,7 +75,10 @@ def judge(key, old, new, tolerance):
 
 
 def turns(text):
-    """Reads --turns. Two turns are the fewest that have a spread."""
+    """Returns the value of --turns. Raises ValueError, which argparse reports, if it is refused.
+
+    Two turns are the fewest that have a spread.
+    """
     value = int(text)
     if not 2 <= value <= 1000:
         raise ValueError(text)
@@ -83,7 +86,7 @@ def turns(text):
 
 
 def fraction(text):
-    """Reads --tolerance."""
+    """Returns the value of --tolerance. Raises ValueError, which argparse reports, if it is refused."""
     value = float(text)
     if not 0 <= value < 10:
         raise ValueError(text)

@@ -110,7 +110,10 @@ def longer_times(stored, new, most_over, rival):
 
 
 def larger_ratios(new, most_ratio):
-    """Yields a line for each row of the new run whose ratio is more than `most_ratio`, or that has none."""
+    """Yields a line for each row of the new run whose ratio is more than `most_ratio`, or that has none.
+
+    Rows without the other side are skipped.
+    """
     for key, after in new.items():
         if has_rival(after) and (after["ratio"] is None or after["ratio"] > most_ratio):
             yield f"over: {name(key)}: ratio {after['ratio']}, {most_ratio:g} allowed"
@@ -140,7 +143,7 @@ def faults(stored, new):
 
 
 def fraction(text):
-    """Reads --tolerance and --most-ratio."""
+    """Returns the value of --tolerance or --most-ratio. Raises ValueError, which argparse reports, if it is refused."""
     value = float(text)
     if not 0 <= value < 10:
         raise ValueError(text)
@@ -148,7 +151,7 @@ def fraction(text):
 
 
 def amount(text):
-    """Reads --most-over and --init-over."""
+    """Returns the value of --most-over or --init-over. Raises ValueError, which argparse reports, if it is refused."""
     value = float(text)
     if not 0 <= value < 1e9:
         raise ValueError(text)

@@ -21,7 +21,7 @@ def load(path):
 
 
 def is_positive(value):
-    """Tells whether a value is a finite number above 0."""
+    """Tells whether a value is a finite number above 0. As in is_number(), true and false are no numbers."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value > 0
 
 
@@ -73,8 +73,9 @@ def has_rival(row):
 def check(path, data):
     """Raises Unusable, and says where, unless everything that the scripts read is there and has the right type.
 
-    So they need not check what they read. What it demands depends on the mode, --compare, --between and
-    --host-buffers. A row without "wrong" is damaged; null means that nothing was verified.
+    So they need not check what they read; only "rounds", and "compare" of a run with --between, are taken for granted.
+    What it demands depends on the mode, --compare, --between and --host-buffers. A row without "wrong" is damaged; null
+    means that nothing was verified. Rows of the modes channel and transpose have no type, so they are refused, too.
     """
     def demand(good, where):
         """Raises Unusable, with the place in the file, unless `good` is true."""

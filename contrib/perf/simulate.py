@@ -98,7 +98,10 @@ def fit(build, nodes, measured):
 
 
 def main():
-    """Measures, fits and simulates for each number of nodes, and prints a line for each size of each pattern."""
+    """Measures, fits and simulates for each number of nodes, and prints a line for each size of each pattern.
+
+    Returns the exit status. If a program that it runs fails, it ends with a traceback.
+    """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
     parser.add_argument("--transport", default="shm", choices=("shm", "network"))

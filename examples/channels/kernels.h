@@ -169,7 +169,7 @@ MPIX_DEVICE void halo_cells(const mpix_group_t *block, const halo_args_t *args, 
 MPIX_DEVICE void halo_body(mpix_group_t *block, const halo_args_t *args)
 {
     const int face = (int)block->block;
-    const int exchanges = face < FACES && args->has_neighbour[face < FACES ? face : 0];
+    const int exchanges = face < FACES && args->has_neighbour[face < FACES ? face : 0]; /* the index is always valid */
     mpix_u32 i;
 
     if (exchanges) {
@@ -470,7 +470,8 @@ typedef struct {
 
 /*
  * Returns the scalar product of two vectors over all ranks, to all threads of the block. After a failure, which callers
- * learn from mpix_failed, the result is undefined.
+ * learn from mpix_failed, the result is undefined. The all-reduce begins with a mpix_sync, after which all threads see
+ * this rank's sum.
  */
 MPIX_DEVICE double solver_dot(mpix_group_t *block, const solver_args_t *args, const double *a, const double *b)
 {

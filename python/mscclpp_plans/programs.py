@@ -26,6 +26,7 @@ def allreduce_twophase(ranks, **keys):
 def allreduce_ring(ranks, **keys):
     """Chunks go around the ring once to be combined, and once more to be given to all."""
     program = Program("allreduce_ring", "allreduce", ranks, chunks=ranks, inplace=True, **keys)
+    # A chunk begins at the rank of its number, and is complete at the rank before that one, where it begins again.
     for step in range(1, ranks):
         for chunk in range(ranks):
             rank = (chunk + step) % ranks

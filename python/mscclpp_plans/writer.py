@@ -303,8 +303,9 @@ class _Writer:
     def _combine(self, where, sources, targets):
         """Writes one operation that combines. Its name says where sources are, and whether peers get the result.
 
-        Operations that reach peers also name the type of the channels. The others have their packets in slots of the
-        rank itself.
+        rre reads peers, and res and rres put the result to peers. Of those with packets, recpkt keeps the result in a
+        slot of this rank, respkt sends it to peers, and recspkt does both. Operations that reach peers also name the
+        type of the channels. The others have their packets in slots of the rank itself.
         """
         packets, also = any(span.buffer == "p" for span in sources), targets[1:]
         keys = {"reduce_op": "sum"}

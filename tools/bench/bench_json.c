@@ -245,8 +245,8 @@ static void write_ratio(FILE *file, double ours, double rival)
 
 /*
  * Writes what the calls add to the loop of kernels, and the times from which that follows. Ends the row. If there
- * are no kernels (--between none), the base has no rounds, and what is added is the time of a call. The values of a
- * rival that was not measured are null.
+ * are no kernels (--between none), the base has no rounds, and what is added is the time of a call. The difference is
+ * below 0 if our calls add less than the rival's. The values of a rival that was not measured are null.
  */
 static void write_added(const bench_report_t *report, const bench_cell_t *cell)
 {

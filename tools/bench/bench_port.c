@@ -61,7 +61,7 @@ static double time_rounds(bench_pair_t *pair, int kind, size_t bytes, int rounds
     double seconds = 0;
     bool ok = true;
 
-    bench_all(env->control, true);
+    bench_all(env->control, true); /* a barrier */
     if (pair->peer >= 0 && is_copy(kind)) {
         ok = (!goes_both_ways(kind) && env->rank % 2 != 0) || bench_pair_copy(pair, bytes, rounds, puts, &seconds);
     } else if (pair->peer >= 0) {

@@ -58,6 +58,7 @@ int plan_tool_compile(int argc, char **argv)
     }
     find_folder(folder, sizeof(folder));
     (void)snprintf(program, sizeof(program), "%s/mscclpp_plan", folder);
+    /* The user's folders come before that of mscclpp_plans. */
     (void)snprintf(python_path, sizeof(python_path), "%s%s%s", inherited != NULL ? inherited : "",
                    inherited != NULL ? ":" : "", PLAN_PYTHON_FOLDER);
     if (arguments == NULL || setenv("PYTHONPATH", python_path, 1) != 0) {

@@ -136,6 +136,7 @@ static int add_row(const sim_arguments_t *arguments, mscclpp_schedule_kind_t kin
                                arguments->radix)) {
         return 0;
     }
+    /* Trees have smaller tiles, as the cost model assumes, unless there would be too many to be counted. */
     if (kind == MSCCLPP_SCHEDULE_TREES && (double)row->run.tile > MSCCLPP_COST_TREES_TILE &&
         block / MSCCLPP_COST_TREES_TILE < UINT16_MAX) {
         row->run.tile = (uint64_t)MSCCLPP_COST_TREES_TILE;

@@ -370,8 +370,9 @@ static void search_shortly(search_t *search, synth_rational_t bound)
     }
 }
 
-/* Searches for better schedules of so many steps, from the least ratio up. Each pass gives each try more time. Ends
- * once a schedule meets the bound, all tries that are small enough are decided, all passes are made, or time is up. */
+/* Searches for better schedules of so many steps, from the least ratio up. Each pass gives each try more time, and the
+ * first one takes only a few tries. Ends once a schedule meets the bound, all tries that are small enough are decided,
+ * all passes are made, or time is up. */
 static void search_steps(search_t *search, int steps, synth_rational_t bound)
 {
     try_t *tries = malloc(sizeof(*tries) * MOST_TRIES);

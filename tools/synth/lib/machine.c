@@ -217,7 +217,7 @@ mscclpp_status_t synth_machine_topology(const synth_machine_t *machine, char *wh
         synth_topology_free(topology);
         return MSCCLPP_ERR_INVALID;
     }
-    why[0] = '\0';
+    why[0] = '\0'; /* the first question whether all are joined may have left a message */
     *topology_p = topology;
     return MSCCLPP_OK;
 }
