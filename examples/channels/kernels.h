@@ -30,7 +30,7 @@ MPIX_DEVICE float rms_scale(float sum, mpix_u32 width)
     float root = mean > 1.0f ? mean : 1.0f;
     int i;
 
-    /* Newton's method needs no library, and yields the same on CPU and GPU. 30 turns are more than enough. */
+    /* Newton's method needs no library, and yields the same on CPU and GPU. 30 turns are enough for means to 1e16. */
     for (i = 0; i < 30; ++i) {
         root = 0.5f * (root + mean / root);
     }
@@ -547,7 +547,7 @@ MPIX_DEVICE void solver_body(mpix_group_t *block, const solver_args_t *args)
     for (turn = 0; turn < args->max_turns && rr > args->tolerance && !mpix_failed(block); ++turn) {
         solver_exchange(block, args, turn);
         for (i = block->index; i < args->n; i += block->size) {
-            args->ap[i] = 2 * p[i] - *(p + i - 1) - p[i + 1];
+            args->ap[i] = 2 * p[i] - *(p + i - 1) - p[i + 1]; /* not p[i - 1]: i is unsigned, and may be 0 */
         }
         mpix_sync(block);
         alpha = rr / solver_dot(block, args, p, args->ap);

@@ -165,7 +165,7 @@ void synth_tool_bounds(FILE *out, const synth_topology_t *topology, int root, do
     fprintf(out, json ? "\n  ]\n}\n" : "No schedule has fewer steps, or fewer rounds for each chunk.\n");
 }
 
-/* Prints one schedule of the front as JSON, with all its sends. */
+/* Prints one schedule of the front as JSON, with all its sends. If no bound is known for its steps, that is null. */
 static void print_point_json(FILE *out, const synth_point_t *point)
 {
     const synth_schedule_t *schedule = point->schedule;

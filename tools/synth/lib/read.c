@@ -432,7 +432,7 @@ static bool read_own(reader_t *reader, const mscclpp_json_t *root)
            read_rate(reader, mscclpp_json_get(root, "alpha_us"), "\"alpha_us\"", &reader->topology->alpha_us);
 }
 
-/* Reads a switch of msccl-tools, [sources, targets, capacity, name]: a group of the links from sources to targets. */
+/* Reads a switch of msccl-tools, [sources, targets, capacity, name]: groups links from sources to targets, if any. */
 static bool read_switch(reader_t *reader, const mscclpp_json_t *item)
 {
     uint64_t from, to;

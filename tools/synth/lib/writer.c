@@ -380,7 +380,7 @@ static void count_chunks(const synth_writer_t *writer, int rank, int *inputs, in
     case SYNTH_REDUCESCATTER:
         *inputs = all_chunks;
         break;
-    default:
+    default: /* an all-to-all or all-reduce: both have as many */
         break;
     }
     *inputs *= writer->instances;
