@@ -65,6 +65,7 @@ class Compiled:
         Choices without packets are left out if the program needs packets.
         """
         program, timed = self.program, []
+        # A message is what the larger one of input and output holds.
         chunk = max(16, program.size // max(program.counts["i"], program.counts["o"]))
         for packets in (False, True) if program.packets is None else (program.packets,):
             if not packets and program.needs_packets:
