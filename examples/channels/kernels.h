@@ -208,8 +208,9 @@ MPIX_DEVICE void halo_edge_body(mpix_group_t *block, const halo_edge_args_t *arg
 }
 
 /*
- * Mixture of experts: each rank is an expert. Block p sends this rank's tokens for expert p there, with their number,
- * works on the tokens that have come from rank p, sends them back, and puts those that come back into their places.
+ * Mixture of experts: each rank is an expert. Block p sends this rank's tokens for expert p there, with their number.
+ * Then it works on the tokens that have come from rank p, sends them back, and puts those that come back into their
+ * places.
  */
 typedef struct {
     const mpix_memory_channel_t *channels; /* device memory, by rank; this rank's own is unused */
@@ -394,9 +395,9 @@ MPIX_DEVICE void keyvalue_body(mpix_group_t *block, const keyvalue_args_t *args)
 }
 
 /*
- * A pipeline of ranks: each takes chunks from the rank before it, works on them, and passes them on by port channels,
- * so that the CPU sends one chunk while the kernel works on the next. A rank uses two buffers in turn; the next rank
- * signals when one is free again. One block.
+ * A pipeline of ranks: each takes chunks from the rank before it, works on them, and passes them on. By port channels
+ * the CPU sends one chunk while the kernel works on the next. A rank uses two buffers in turn; the next rank signals
+ * when one is free again. One block.
  */
 typedef struct {
     mpix_port_channel_t before, next; /* to the rank before this one, and to the one after it */

@@ -11,8 +11,8 @@ comes last. A call queues its work there and returns: it waits for no rank and n
 docs/gpu-synchronous.md say what is queued, what is collective and what must not be done.
 
 A buffer is whatever has __cuda_array_interface__ (CuPy, PyTorch, Numba), a tensor of PyTorch, an array of NumPy or
-another object with Python's buffer interface, alone or in a list with counts, displacements and MPI types as for
-mpi4py. It has to be contiguous. It must stay alive until the work has ended: arrays of CuPy and PyTorch do, if they
+another object with Python's buffer interface. It stands alone or in a list with counts, displacements and MPI types, as
+for mpi4py. It has to be contiguous. It must stay alive until the work has ended: arrays of CuPy and PyTorch do, if they
 are used in the stream that they were made in; for streams of the host twin this module sees to it.
 
 A stream is one of CuPy, of PyTorch, of Numba, an object with __cuda_stream__, the address of a cudaStream_t as an

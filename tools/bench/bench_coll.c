@@ -326,9 +326,9 @@ bench_piece_t bench_layout_input(const bench_layout_t *layout, bool in_place)
 }
 
 /*
- * Returns the number of segments, which are what is verified. There is none on ranks other than the root of a reduction
- * or gather, on rank 0 of an exclusive scan, and on the root of a scatter in place, whose own block stays in the send
- * buffer. What a rank has in its receive buffer from the start is part of the result: the own block of a gather in
+ * Returns the number of segments, which are what is verified. A reduction or gather has none on ranks other than the
+ * root, and an exclusive scan has none on rank 0. A scatter in place has none on the root, whose own block stays in the
+ * send buffer. What a rank has in its receive buffer from the start is part of the result: the own block of a gather in
  * place, and the operand of a broadcast's root.
  */
 int bench_layout_segments(const bench_layout_t *layout, bool in_place)
@@ -356,7 +356,7 @@ int bench_layout_segments(const bench_layout_t *layout, bool in_place)
 
 /*
  * Returns a segment of the result: a block of one rank, the combined operands of all ranks or, in a scan, of those up
- * to this one, which itself does not count in an exclusive scan. Where the root alone has operands (broadcast and
+ * to this one. In an exclusive scan this one itself does not count. Where the root alone has operands (broadcast and
  * scatter), the segment comes from the root.
  */
 bench_segment_t bench_layout_segment(const bench_layout_t *layout, int index)

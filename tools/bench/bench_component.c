@@ -43,9 +43,9 @@ static void write_choice(MPI_T_enum enumtype, int value, char *text, size_t leng
 
 /*
  * Reads a parameter and writes its value as a text, cut off after `length` - 1 characters. Returns false, and does not
- * write the text, if there is none of this name, if MPI cannot read it, if a text may be too long for `value`, or if
- * its type is none that the component's parameters have. An unsigned long has 64 bits here, so that it is read as an
- * unsigned long long.
+ * write the text, if there is none of this name or MPI cannot read it. Does the same if a text may be too long for
+ * `value`, or if no parameter of the component has such a type. An unsigned long has 64 bits here, so that it is read
+ * as an unsigned long long.
  */
 bool bench_component_parameter(const char *name, char *text, size_t length)
 {

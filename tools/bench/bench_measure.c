@@ -76,8 +76,8 @@ static int choose_calls(const bench_options_t *options, const bench_contender_t 
 }
 
 /*
- * Verifies the results, frees what the verified calls have prepared, warms up each contender, estimates from ours how
- * many calls a round should have, and then times the rounds, in which the rival makes as many calls. With kernels
+ * Verifies the results, frees what the verified calls have prepared, and warms up each contender. Then estimates from
+ * ours how many calls a round should have, and times the rounds, in which the rival makes as many calls. With kernels
  * between the calls, loops of calls and kernels take the contenders' places, and a loop of kernels alone is timed, too.
  * Returns false if a call or a copy failed; peers may then wait within a call.
  */

@@ -1,6 +1,6 @@
 /*
- * Serves a collective by NCCL: by the function with the same meaning if there is one, by a reduction to each rank for a
- * reduce-scatter of unequal blocks, and otherwise by a group of sends and receives.
+ * Serves a collective by NCCL, by the function with the same meaning if there is one. A reduce-scatter of unequal
+ * blocks becomes a reduction to each rank; all others become a group of sends and receives.
  */
 #include "tools/bench/bench_nccl.h"
 

@@ -259,9 +259,9 @@ static void touch(uint64_t reads, uint64_t writes)
 }
 
 /*
- * The contender's call: on the first rank of each GPU launches the kernel, which reads and writes as many bytes as this
- * call of all ranks of the GPU would, and waits for it if the contender waits. Other ranks return at once, so that the
- * slowest rank's time is that of the kernel.
+ * The contender's call: on the first rank of each GPU launches the kernel, and waits for it if the contender waits. The
+ * kernel reads and writes as many bytes as this call of all ranks of the GPU would. Other ranks return at once, so that
+ * the slowest rank's time is that of the kernel.
  */
 static bool launch(bench_contender_t *contender, const bench_operation_t *operation)
 {

@@ -103,9 +103,9 @@ static size_t block_of(int length, int size)
 
 /*
  * Computes what this rank sends to each rank, and receives from it. If memory runs out, prints a line and returns
- * false. The caller closes the transposition in both cases. This rank sends to rank i the elements of its old part that
- * lie in i's part of the new axis, and receives from i those of its new part that lie in i's part of the old axis. The
- * caller has checked that a block of MPI_Alltoall fits into int.
+ * false. The caller closes the transposition in both cases. Of its old part, this rank sends to rank i what lies in i's
+ * part of the new axis. Of its new part, it receives from i what lies in i's part of the old axis. The caller has
+ * checked that a block of MPI_Alltoall fits into int.
  */
 static bool open_transposition(transposition_t *transposition)
 {

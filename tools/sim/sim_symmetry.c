@@ -1,9 +1,9 @@
 /*
  * Symmetry of schedules. Suppose that step i of node v is step i of node 0 with the partner rotated by v (peer + v) or
- * mirrored (peer xor v), and that the network treats all nodes alike. Then all nodes are in the same state at any time,
- * because they begin in the same state, and each event happens on all of them at once. When node p sends a message to
- * node 0, node 0 sends the same message at the same moment, in the same step. So node 0 can be simulated alone, and
- * receives its own messages. This is exact, not an approximation.
+ * mirrored (peer xor v). Suppose also that the network treats all nodes alike. Then all nodes are in the same state at
+ * any time, because they begin in the same state, and each event happens on all of them at once. When node p sends a
+ * message to node 0, node 0 sends the same message at the same moment, in the same step. So node 0 can be simulated
+ * alone, and receives its own messages. This is exact, not an approximation.
  */
 #include <stdlib.h>
 

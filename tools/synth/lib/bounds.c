@@ -31,7 +31,7 @@ int synth_bound_steps(const synth_topology_t *topology, synth_collective_t colle
 }
 
 /* The graph of a maximum flow. Its vertices are the ranks, then one for each group (used if it is a port), then the
- * source, which has an arc to every rank, and the sink, which every rank has an arc to. */
+ * source and the sink. The source has an arc to every rank, and every rank has one to the sink. */
 typedef struct {
     const synth_topology_t *topology;
     synth_flow_t *flow;

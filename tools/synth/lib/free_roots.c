@@ -1,10 +1,10 @@
 /*
  * The linear program of free roots, solved by its dual.
  *
- * The program says how much of the vector each rank is the root of, and how much of each link the trees of each root
- * may use, away from the root and towards it. It asks for the fewest rounds. Its dual is simpler to build: its columns
- * are cuts that the trees of one root have to cross, and prices of links and groups. Cuts are added until the solution
- * violates none.
+ * The program says how much of the vector each rank is the root of. It also says how much of each link the trees of
+ * each root may use, away from the root and towards it. It asks for the fewest rounds. Its dual is simpler to build:
+ * its columns are cuts that the trees of one root have to cross, and prices of links and groups. Cuts are added until
+ * the solution violates none.
  *
  * Symmetries of the topology make the program smaller: roots that a renumbering maps onto one another form a class and
  * share one row, and so do pairs of a root and a link. Rows are, in this order: one for each class of roots, one for

@@ -87,7 +87,7 @@ static int port_limit(int port, int links_capacity)
 }
 
 /*
- * Sets `nodes`, `gpus` and `rank_of`: ranks of node 0 get their positions in the order of their numbers, and each other
+ * Sets `nodes`, `gpus` and `rank_of`. Ranks of node 0 get their positions in the order of their numbers. Each other
  * rank gets the position of the rank of node 0 that it has a link to. Returns false if nodes differ in size, or if some
  * rank has no such link or two get one position. If a rank has several such links, the last one counts; the others then
  * join two positions, for which common_capacity refuses the machine.
