@@ -31,6 +31,11 @@ cases_cost() {
         --mca coll_mscclpp_bcast_algorithm packets "$bindir/test_cost" space 4096
     run "cost:space:nodes" 60 -n 4 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 \
         --mca coll_mscclpp_exchange_size 1m "$bindir/test_cost" space 8192
+    # Between nodes, a duplicate takes over what the ranks have agreed on, as long as the other communicator lives.
+    for n in 4/1 5/2; do
+        run_saying "cost:kin:$n" 'with what a communicator of these ranks has agreed' 60 -n "${n%/*}" "${forced[@]}" \
+            --mca coll_mscclpp_ranks_per_node "${n#*/}" --mca coll_mscclpp_verbose 2 "$bindir/test_basic" served
+    done
     run_never_saying "cost:dup, no reuse" 'what an ended communicator has left' 120 -n 2 "${forced[@]}" \
         --mca coll_mscclpp_verbose 2 --mca coll_mscclpp_reuse 0 "$bindir/test_cost" dup 0
     run "cost:threads:3" 120 -n 3 "${forced[@]}" "$bindir/test_cost" threads 0

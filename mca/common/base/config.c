@@ -114,7 +114,9 @@ const mscclpp_param_t mscclpp_params[] = {
     CONFIG_BOOL(
         reuse, "1", 6,
         "Keep the scratch, mappings and connections of a few ended communicators, for communicators of the same ranks, "
-        "such as duplicates, to take over."),
+        "such as duplicates, to take over. Between nodes, let them take over what the ranks of a living one have "
+        "agreed "
+        "on."),
     CONFIG_INT(mapping_cache_size, "64", 6, 1, 65536,
                "Number of mappings of peers' user buffers that a process keeps for further use."),
     CONFIG_SIZE(mapping_cache_bytes, "0", 6, 0, 1024 * GIB,

@@ -37,6 +37,13 @@ typedef struct {
     mscclpp_status_t (*connect)(mscclpp_ctrl_carrier_t *carrier, uint64_t team_id, const void *addresses, size_t stride,
                                 const size_t *lengths);
 
+    /*
+     * Knows the same peers as another carrier of these ranks. With `team_id` 0 it is not connected, so it gets no
+     * messages.
+     */
+    mscclpp_status_t (*connect_like)(mscclpp_ctrl_carrier_t *carrier, uint64_t team_id,
+                                     const mscclpp_ctrl_carrier_t *model);
+
     mscclpp_status_t (*post)(mscclpp_ctrl_carrier_t *carrier, int peer, const void *message, size_t length);
     mscclpp_status_t (*poll)(mscclpp_ctrl_carrier_t *carrier, int *peer_p, void *message, size_t *length_p);
     void (*flush)(mscclpp_ctrl_carrier_t *carrier, double seconds); /* NULL: posted messages leave by themselves */

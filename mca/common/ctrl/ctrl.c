@@ -194,6 +194,54 @@ out:
     return status;
 }
 
+/* Makes a carrier of the same kind as the model's, which knows the same peers, and destroys all others. */
+mscclpp_status_t mscclpp_ctrl_connect_like(mscclpp_ctrl_t *ctrl, uint64_t team_id, const mscclpp_ctrl_t *model)
+{
+    const int chosen = model->chosen;
+    mscclpp_status_t status;
+
+    if (ctrl->carrier[chosen] == NULL) {
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    status = carriers[chosen]->connect_like(ctrl->carrier[chosen], team_id, model->carrier[chosen]);
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    ctrl->chosen = chosen;
+    for (int i = 0; i < CARRIER_COUNT; ++i) {
+        if (i != chosen) {
+            destroy_carrier(ctrl, i);
+        }
+    }
+    return MSCCLPP_OK;
+}
+
+mscclpp_status_t mscclpp_ctrl_copy(const mscclpp_ctrl_t *ctrl, const mscclpp_oob_t *oob, mscclpp_ctrl_t **copy_p)
+{
+    /* Nobody gives the copy a new label, so it must not have that of a communicator, which may end first. */
+    mscclpp_oob_t renamed = *oob;
+    mscclpp_ctrl_t *copy = calloc(1, sizeof(*copy));
+    mscclpp_status_t status = MSCCLPP_ERR_NO_MEMORY;
+
+    if (copy == NULL) {
+        return status;
+    }
+    renamed.label = "communicators of the same ranks";
+    copy->chosen = -1;
+    copy->size = ctrl->size;
+    copy->label = renamed.label;
+    status = carriers[ctrl->chosen]->create(&renamed, &copy->carrier[ctrl->chosen]);
+    if (status == MSCCLPP_OK) {
+        status = mscclpp_ctrl_connect_like(copy, 0, ctrl);
+    }
+    if (status != MSCCLPP_OK) {
+        mscclpp_ctrl_destroy(copy);
+        return status;
+    }
+    *copy_p = copy;
+    return MSCCLPP_OK;
+}
+
 mscclpp_status_t mscclpp_ctrl_post(mscclpp_ctrl_t *ctrl, int peer, const void *message, size_t length)
 {
     if (ctrl->chosen < 0 || peer < 0 || peer >= ctrl->size || length > MSCCLPP_CTRL_MESSAGE_MAX) {

@@ -47,6 +47,18 @@ mscclpp_status_t mscclpp_ctrl_address(const mscclpp_ctrl_t *ctrl, void *address,
 mscclpp_status_t mscclpp_ctrl_connect(mscclpp_ctrl_t *ctrl, uint64_t team_id, const void *addresses, size_t stride);
 
 /*
+ * Copies a connected team's messages for mscclpp_ctrl_connect_like. The copy sends and receives nothing, and belongs to
+ * the caller. `oob` is the team's. MSCCLPP_ERR_NO_MEMORY or MSCCLPP_ERR_NOT_SUPPORTED if it cannot be made.
+ */
+mscclpp_status_t mscclpp_ctrl_copy(const mscclpp_ctrl_t *ctrl, const mscclpp_oob_t *oob, mscclpp_ctrl_t **copy_p);
+
+/*
+ * Connects as mscclpp_ctrl_connect does, without the ranks' addresses: messages travel as they do for `model`, which is
+ * of the same ranks in the same order.
+ */
+mscclpp_status_t mscclpp_ctrl_connect_like(mscclpp_ctrl_t *ctrl, uint64_t team_id, const mscclpp_ctrl_t *model);
+
+/*
  * Sends a message: copies it and never blocks. Posted messages make progress when the team polls. MSCCLPP_ERR_PEER if
  * the peer is known to be gone.
  */

@@ -63,6 +63,15 @@ static mscclpp_status_t oob_connect(mscclpp_ctrl_carrier_t *carrier, uint64_t te
     return MSCCLPP_OK;
 }
 
+/* The runtime knows the peers. */
+static mscclpp_status_t oob_connect_like(mscclpp_ctrl_carrier_t *carrier, uint64_t team_id,
+                                         const mscclpp_ctrl_carrier_t *model)
+{
+    (void)model;
+    carrier->team_id = team_id;
+    return MSCCLPP_OK;
+}
+
 static mscclpp_status_t oob_post(mscclpp_ctrl_carrier_t *carrier, int peer, const void *message, size_t length)
 {
     oob_message_t sent;
@@ -123,6 +132,7 @@ const mscclpp_ctrl_ops_t mscclpp_ctrl_oob_ops = {
     .create = oob_create,
     .address = oob_address,
     .connect = oob_connect,
+    .connect_like = oob_connect_like,
     .post = oob_post,
     .poll = oob_poll,
     .rebind = oob_rebind,

@@ -43,10 +43,9 @@ typedef struct {
 struct mscclpp_ctrl_carrier {
     mscclpp_ctrl_carrier_t *next;
     const char *label;
-    uint64_t team_id;
+    uint64_t team_id; /* 0: it is not connected */
     int rank;
     int size;
-    bool connected;
     mscclpp_ctrl_ucx_queue_t received;
     ucx_peer_t *peers[]; /* by rank of the team */
 };
@@ -66,18 +65,12 @@ static ucx_peer_t *ucx_retired; /* peers that no team knows any more and whose e
 static mscclpp_ctrl_ucx_queue_t ucx_orphans; /* messages for teams that this rank has yet to connect */
 static bool ucx_had_contact; /* a message came from or went to another process, so a connection may be half made */
 
-/* True if a message is for this carrier's team and rank. */
-static bool is_addressed_to(const mscclpp_ctrl_ucx_frame_t *frame, const mscclpp_ctrl_carrier_t *carrier)
-{
-    return carrier->connected && frame->team_id == carrier->team_id && frame->to == (uint32_t)carrier->rank;
-}
-
 /* Returns the team that a message is for; NULL if this rank does not know it, or not yet. */
 static mscclpp_ctrl_carrier_t *find_carrier(const mscclpp_ctrl_ucx_frame_t *frame)
 {
     mscclpp_ctrl_carrier_t *carrier = ucx_carriers;
 
-    while (carrier != NULL && !is_addressed_to(frame, carrier)) {
+    while (carrier != NULL && (frame->team_id != carrier->team_id || frame->to != (uint32_t)carrier->rank)) {
         carrier = carrier->next;
     }
     return carrier;
@@ -352,19 +345,11 @@ static void release_peer(ucx_peer_t *peer)
     (void)close_idle_endpoints();
 }
 
-/* Moves messages that came before this rank knew the team from the orphans to the team's queue. */
-static void claim_orphans(mscclpp_ctrl_carrier_t *carrier)
+/* Begins to take the team's messages, with those that came before this rank knew the team. */
+static void begin_to_receive(mscclpp_ctrl_carrier_t *carrier, uint64_t team_id)
 {
-    for (int unseen = ucx_orphans.count; unseen > 0; --unseen) {
-        mscclpp_ctrl_ucx_message_t *message = mscclpp_ctrl_ucx_queue_pop(&ucx_orphans);
-        if (!is_addressed_to(&message->frame, carrier)) {
-            mscclpp_ctrl_ucx_queue_push(&ucx_orphans, message);
-        } else if (message->frame.rank < (uint32_t)carrier->size) {
-            mscclpp_ctrl_ucx_queue_push(&carrier->received, message);
-        } else {
-            free(message);
-        }
-    }
+    carrier->team_id = team_id;
+    mscclpp_ctrl_ucx_queue_claim(&ucx_orphans, team_id, carrier->rank, carrier->size, &carrier->received);
 }
 
 /* Takes the peers' addresses, and the messages that came too early. Opens no endpoints yet. */
@@ -382,12 +367,24 @@ static mscclpp_status_t ucx_connect(mscclpp_ctrl_carrier_t *carrier, uint64_t te
         }
     }
     if (status == MSCCLPP_OK) {
-        carrier->team_id = team_id;
-        carrier->connected = true;
-        claim_orphans(carrier);
+        begin_to_receive(carrier, team_id);
     }
     pthread_mutex_unlock(&ucx_lock);
     return status;
+}
+
+/* Shares the other carrier's peers. */
+static mscclpp_status_t ucx_connect_like(mscclpp_ctrl_carrier_t *carrier, uint64_t team_id,
+                                         const mscclpp_ctrl_carrier_t *model)
+{
+    pthread_mutex_lock(&ucx_lock);
+    for (int rank = 0; rank < carrier->size; ++rank) {
+        carrier->peers[rank] = model->peers[rank];
+        ++carrier->peers[rank]->references;
+    }
+    begin_to_receive(carrier, team_id);
+    pthread_mutex_unlock(&ucx_lock);
+    return MSCCLPP_OK;
 }
 
 /*
@@ -590,6 +587,7 @@ const mscclpp_ctrl_ops_t mscclpp_ctrl_ucx_ops = {
     .create = ucx_create,
     .address = ucx_get_address,
     .connect = ucx_connect,
+    .connect_like = ucx_connect_like,
     .post = ucx_post,
     .poll = ucx_poll,
     .flush = ucx_flush,

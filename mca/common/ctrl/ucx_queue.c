@@ -58,6 +58,22 @@ mscclpp_ctrl_ucx_message_t *mscclpp_ctrl_ucx_queue_pop(mscclpp_ctrl_ucx_queue_t 
     return message;
 }
 
+void mscclpp_ctrl_ucx_queue_claim(mscclpp_ctrl_ucx_queue_t *from, uint64_t team_id, int to, int size,
+                                  mscclpp_ctrl_ucx_queue_t *queue)
+{
+    for (int unseen = from->count; unseen > 0; --unseen) {
+        mscclpp_ctrl_ucx_message_t *message = mscclpp_ctrl_ucx_queue_pop(from);
+
+        if (message->frame.team_id != team_id || message->frame.to != (uint32_t)to) {
+            mscclpp_ctrl_ucx_queue_push(from, message);
+        } else if (message->frame.rank < (uint32_t)size) {
+            mscclpp_ctrl_ucx_queue_push(queue, message);
+        } else {
+            free(message);
+        }
+    }
+}
+
 void mscclpp_ctrl_ucx_queue_clear(mscclpp_ctrl_ucx_queue_t *queue)
 {
     while (queue->first != NULL) {

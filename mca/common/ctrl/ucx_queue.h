@@ -41,6 +41,13 @@ void mscclpp_ctrl_ucx_queue_push(mscclpp_ctrl_ucx_queue_t *queue, mscclpp_ctrl_u
 /* Returns the oldest message, which the caller frees; NULL if there is none. */
 mscclpp_ctrl_ucx_message_t *mscclpp_ctrl_ucx_queue_pop(mscclpp_ctrl_ucx_queue_t *queue);
 
+/*
+ * Moves the messages for rank `to` of a team from one queue to another. Drops those whose senders are no ranks of the
+ * team, which has `size` of them.
+ */
+void mscclpp_ctrl_ucx_queue_claim(mscclpp_ctrl_ucx_queue_t *from, uint64_t team_id, int to, int size,
+                                  mscclpp_ctrl_ucx_queue_t *queue);
+
 /* Frees all messages. */
 void mscclpp_ctrl_ucx_queue_clear(mscclpp_ctrl_ucx_queue_t *queue);
 

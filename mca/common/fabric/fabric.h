@@ -14,18 +14,32 @@
 #include "mca/common/algo/algo.h"
 #include "mca/common/oob/topology.h"
 #include "mca/common/run/runner.h"
+#include "mca/common/transport/transport.h"
 
 typedef struct mscclpp_fabric mscclpp_fabric_t;
 
 /*
  * Connects the nodes of a communicator. Each node has its group and runner already. `config` is copied; the settings
  * that must be equal on all nodes are equal by now. `own_status` is this rank's status so far, on which the ranks have
- * not voted yet. Takes over what `nodes` holds, and zeroes it, unless memory is short or there are too many nodes; the
- * caller frees what is left in each case. Collective over all ranks of the communicator. Returns the same status on all
- * ranks: MSCCLPP_OK, MSCCLPP_ERR_NOT_SUPPORTED with the reason logged, or the error of the exchange.
+ * not voted yet. Transports are tried from `first` on; NULL: from the first of all. Takes over what `nodes` holds, and
+ * zeroes it, unless memory is short or there are too many nodes; the caller frees what is left in each case. Collective
+ * over all ranks of the communicator. Returns the same status on all ranks: MSCCLPP_OK, MSCCLPP_ERR_NOT_SUPPORTED with
+ * the reason logged, or the error of the exchange.
  */
 mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_config_t *config, mscclpp_nodes_t *nodes,
-                                       mscclpp_status_t own_status, mscclpp_fabric_t **fabric_p);
+                                       const mscclpp_transport_ops_t *first, mscclpp_status_t own_status,
+                                       mscclpp_fabric_t **fabric_p);
+
+/*
+ * In place of mscclpp_fabric_create on a rank that lacks something: `own_status`. Gives up for all ranks, and returns
+ * as that function does on the others. The arguments are the same.
+ */
+mscclpp_status_t mscclpp_fabric_give_up(const mscclpp_oob_t *oob, const mscclpp_config_t *config,
+                                        const mscclpp_nodes_t *nodes, const mscclpp_transport_ops_t *first,
+                                        mscclpp_status_t own_status);
+
+/* Returns the transport that connects the nodes, which is the same on all ranks. */
+const mscclpp_transport_ops_t *mscclpp_fabric_transport(const mscclpp_fabric_t *fabric);
 
 /* Frees a fabric. Local. All kernels must have ended. NULL is allowed. */
 void mscclpp_fabric_destroy(mscclpp_fabric_t *fabric);

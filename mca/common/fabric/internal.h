@@ -19,6 +19,7 @@ typedef struct {
     void *device;              /* the kernels' address of it */
     bool on_device;            /* it is device memory */
     mscclpp_shmseg_t *segment; /* the shared segment that it lies in; NULL: it is not shared */
+    bool is_part;              /* it belongs to other memory, which frees it */
 } mscclpp_fabric_memory_t;
 
 /*
@@ -205,6 +206,9 @@ mscclpp_status_t mscclpp_fabric_link_for_call(mscclpp_fabric_t *fabric, mscclpp_
 mscclpp_status_t mscclpp_fabric_allocate(mscclpp_fabric_t *fabric, mscclpp_transport_place_t place, uint64_t size,
                                          mscclpp_fabric_memory_t *memory);
 void mscclpp_fabric_free_memory(mscclpp_fabric_t *fabric, mscclpp_fabric_memory_t *memory);
+
+/* Makes *part what lies from `offset` on in `whole`. To free it does nothing. */
+void mscclpp_fabric_cut(const mscclpp_fabric_memory_t *whole, uint64_t offset, mscclpp_fabric_memory_t *part);
 
 /* Removes the name of shared memory, once all peers have attached it. */
 void mscclpp_fabric_hide_memory(mscclpp_fabric_memory_t *memory);

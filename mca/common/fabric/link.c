@@ -150,7 +150,8 @@ static mscclpp_status_t open_ends(mscclpp_fabric_t *fabric, mscclpp_fabric_partn
 static mscclpp_status_t create_channels(mscclpp_fabric_t *fabric, uint32_t node)
 {
     const uint32_t count = (uint32_t)fabric->nodes.count;
-    mscclpp_status_t status = MSCCLPP_OK;
+    mscclpp_dev_port_channel_t channels[MSCCLPP_DEV_NODES_BLOCKS];
+    mscclpp_status_t status = MSCCLPP_OK, synced;
     uint32_t block;
 
     for (block = 0; block < MSCCLPP_DEV_NODES_BLOCKS_OF(count) && status == MSCCLPP_OK; ++block) {
@@ -167,19 +168,16 @@ static mscclpp_status_t create_channels(mscclpp_fabric_t *fabric, uint32_t node)
             .peer = fabric->nodes.owners[node],
             .inbound = (uint64_t *)fabric->tokens.device + number,
             .expected = fabric->expected + number};
-        mscclpp_dev_port_channel_t channel;
-
-        status = mscclpp_proxy_channel_create(fabric->proxy, &params, &channel);
+        status = mscclpp_proxy_channel_create(fabric->proxy, &params, &channels[block]);
         if (status == MSCCLPP_OK) {
-            channel.peer = MSCCLPP_FABRIC_FAR_PEER + (uint32_t)fabric->nodes.owners[node];
-            status = fabric->gpu->copy(fabric->runner->stream, &fabric->channels[number], &channel, sizeof(channel));
-        }
-        /* The copy reads the stack. */
-        if (status == MSCCLPP_OK) {
-            status = fabric->gpu->stream_sync(fabric->runner->stream);
+            channels[block].peer = MSCCLPP_FABRIC_FAR_PEER + (uint32_t)fabric->nodes.owners[node];
+            status = fabric->gpu->copy(fabric->runner->stream, &fabric->channels[number], &channels[block],
+                                       sizeof(channels[block]));
         }
     }
-    return status;
+    /* The copies read the stack. */
+    synced = fabric->gpu->stream_sync(fabric->runner->stream);
+    return status == MSCCLPP_OK ? synced : status;
 }
 
 /*

@@ -48,8 +48,18 @@ mscclpp_status_t mscclpp_fabric_allocate(mscclpp_fabric_t *fabric, mscclpp_trans
         memory->device = device;
         memory->on_device = place == MSCCLPP_PLACE_DEVICE;
         memory->segment = segment;
+        memory->is_part = false;
     }
     return status;
+}
+
+void mscclpp_fabric_cut(const mscclpp_fabric_memory_t *whole, uint64_t offset, mscclpp_fabric_memory_t *part)
+{
+    part->host = (char *)whole->host + offset;
+    part->device = (char *)whole->device + offset;
+    part->on_device = whole->on_device;
+    part->segment = NULL;
+    part->is_part = true;
 }
 
 void mscclpp_fabric_hide_memory(mscclpp_fabric_memory_t *memory)
@@ -61,7 +71,9 @@ void mscclpp_fabric_hide_memory(mscclpp_fabric_memory_t *memory)
 
 void mscclpp_fabric_free_memory(mscclpp_fabric_t *fabric, mscclpp_fabric_memory_t *memory)
 {
-    if (memory->segment != NULL) {
+    if (memory->is_part) {
+        memory->is_part = false;
+    } else if (memory->segment != NULL) {
         fabric->gpu->host_unregister(memory->host);
         mscclpp_shmseg_detach(memory->segment);
     } else if (memory->host != NULL && memory->on_device) {

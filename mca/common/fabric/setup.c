@@ -10,10 +10,32 @@
 #include "mca/common/oob/vote.h"
 
 /* What a rank must have before transports are tried, for messages. */
-#define WHAT_IS_NEEDED "control messages, or memory to join nodes"
+#define WHAT_IS_NEEDED "the team of its node, control messages, or memory to join nodes"
+
+/* The alignment, in bytes, of an area that lies behind the tokens. */
+#define AREA_ALIGN ((uint64_t)4096)
 
 /* The alignment of slots in bytes, unless they are smaller. */
 #define SLOT_ALIGN ((uint64_t)256)
+
+/*
+ * Allocates the tokens. Where peers map them, they share a segment with the area, so that a peer maps one segment and
+ * not two.
+ */
+static mscclpp_status_t allocate_tokens(mscclpp_fabric_t *fabric, mscclpp_transport_place_t place, uint64_t bytes)
+{
+    const uint64_t offset = (bytes + AREA_ALIGN - 1) / AREA_ALIGN * AREA_ALIGN;
+    mscclpp_status_t status;
+
+    if (place != MSCCLPP_PLACE_SHARED) {
+        return mscclpp_fabric_allocate(fabric, place, bytes, &fabric->tokens);
+    }
+    status = mscclpp_fabric_allocate(fabric, place, offset + fabric->area_size, &fabric->tokens);
+    if (status == MSCCLPP_OK) {
+        mscclpp_fabric_cut(&fabric->tokens, offset, &fabric->area);
+    }
+    return status;
+}
 
 /*
  * Creates the transport `ops`, with its tokens in memory of the kind `place`. Sets *flags_p to what it can do, and
@@ -26,7 +48,7 @@ static mscclpp_status_t create_transport(mscclpp_fabric_t *fabric, const mscclpp
     const uint64_t token_count =
         (uint64_t)MSCCLPP_DEV_NODES_BLOCKS_OF((uint32_t)fabric->nodes.count) * (uint64_t)fabric->nodes.count;
     mscclpp_transport_params_t transport;
-    mscclpp_status_t status = mscclpp_fabric_allocate(fabric, place, token_count * sizeof(uint64_t), &fabric->tokens);
+    mscclpp_status_t status = allocate_tokens(fabric, place, token_count * sizeof(uint64_t));
 
     if (status != MSCCLPP_OK) {
         return status;
@@ -101,6 +123,17 @@ static void report_failure(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob, c
         fabric->lacks_descriptors || (vote->status == MSCCLPP_ERR_NO_DESCRIPTORS && vote->culprit == oob->rank);
 }
 
+/* Returns the number of a transport; that of the first one for NULL. */
+static int number_of(const mscclpp_transport_ops_t *ops)
+{
+    int number = 0;
+
+    while (ops != NULL && mscclpp_transports[number] != ops) {
+        ++number;
+    }
+    return number;
+}
+
 /* Returns the number of the first transport from `next` on that the settings allow, or that of all transports. */
 static int find_allowed(const mscclpp_config_t *config, const mscclpp_nodes_t *nodes, int next)
 {
@@ -119,13 +152,16 @@ static bool user_asks_for_transport(const mscclpp_fabric_t *fabric)
 }
 
 /*
- * Creates the area of slots, and what kernels use besides the links. The transport must be open. What was made before
- * an error is freed with the transport, by mscclpp_fabric_close_transport.
+ * Creates the area of slots, unless it came with the tokens, and what kernels use besides the links. The transport must
+ * be open. What was made before an error is freed with the transport, by mscclpp_fabric_close_transport.
  */
 static mscclpp_status_t prepare(mscclpp_fabric_t *fabric)
 {
-    mscclpp_status_t status = mscclpp_fabric_allocate(fabric, fabric->place, fabric->area_size, &fabric->area);
+    mscclpp_status_t status = MSCCLPP_OK;
 
+    if (!fabric->area.is_part) {
+        status = mscclpp_fabric_allocate(fabric, fabric->place, fabric->area_size, &fabric->area);
+    }
     if (status == MSCCLPP_OK) {
         status = fabric->ops->region_create(fabric->transport, fabric->area.host, fabric->area_size, &fabric->region);
     }
@@ -290,11 +326,12 @@ static mscclpp_status_t connect_nodes(mscclpp_fabric_t *fabric, const mscclpp_fa
  * Chooses a transport and connects the nodes. If ranks cannot reach one another, tries the next transport. Collective,
  * with the same result on all ranks; `own_status` is whether this rank can go on.
  */
-static mscclpp_status_t open_and_connect(mscclpp_fabric_t *fabric, mscclpp_status_t own_status)
+static mscclpp_status_t open_and_connect(mscclpp_fabric_t *fabric, const mscclpp_transport_ops_t *first,
+                                         mscclpp_status_t own_status)
 {
     mscclpp_fabric_partners_t partners;
     mscclpp_status_t status;
-    int next = 0;
+    int next = number_of(first);
 
     memset(&partners, 0, sizeof(partners));
     while ((status = choose_transport(fabric, own_status, &next, &partners)) == MSCCLPP_OK) {
@@ -340,21 +377,24 @@ static uint64_t find_absent(void *context, bool may_ask)
     return mscclpp_fabric_absent(context, may_ask);
 }
 
-/* Takes part in the first vote without a fabric, for which there is no memory. All ranks give up then. */
-static mscclpp_status_t give_up(const mscclpp_oob_t *oob, const mscclpp_config_t *config, const mscclpp_nodes_t *nodes)
+/* Takes part in the first vote without a fabric. */
+mscclpp_status_t mscclpp_fabric_give_up(const mscclpp_oob_t *oob, const mscclpp_config_t *config,
+                                        const mscclpp_nodes_t *nodes, const mscclpp_transport_ops_t *first,
+                                        mscclpp_status_t own_status)
 {
     mscclpp_vote_t vote;
     mscclpp_status_t status = MSCCLPP_ERR_NOT_SUPPORTED;
 
-    if (find_allowed(config, nodes, 0) < mscclpp_transport_count) {
-        status = mscclpp_vote_give_up(oob, MSCCLPP_ERR_NO_MEMORY, &vote);
+    if (find_allowed(config, nodes, number_of(first)) < mscclpp_transport_count) {
+        status = mscclpp_vote_give_up(oob, own_status, &vote);
         status = status == MSCCLPP_OK ? mscclpp_vote_outcome(oob, NULL, &vote, WHAT_IS_NEEDED) : status;
     }
     return status;
 }
 
 mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_config_t *config, mscclpp_nodes_t *nodes,
-                                       mscclpp_status_t own_status, mscclpp_fabric_t **fabric_p)
+                                       const mscclpp_transport_ops_t *first, mscclpp_status_t own_status,
+                                       mscclpp_fabric_t **fabric_p)
 {
     mscclpp_group_t *group = runner->group;
     const mscclpp_oob_t *oob = &group->oob;
@@ -369,7 +409,7 @@ mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_c
     }
     if (fabric == NULL) {
         mscclpp_error("%s: no memory to join the nodes of %d ranks", oob->label, oob->size);
-        return give_up(oob, config, nodes);
+        return mscclpp_fabric_give_up(oob, config, nodes, first, MSCCLPP_ERR_NO_MEMORY);
     }
     fabric->node = (mscclpp_fabric_node_t *)(void *)(fabric + 1);
     fabric->runner = runner;
@@ -383,7 +423,7 @@ mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_c
     fabric->label = oob->label;
     divide_area(fabric);
     mscclpp_fabric_list_steps(fabric);
-    status = open_and_connect(fabric, own_status);
+    status = open_and_connect(fabric, first, own_status);
     if (status != MSCCLPP_OK) {
         mscclpp_fabric_destroy(fabric);
         return status;
@@ -396,4 +436,9 @@ mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_c
     group->absent_context = fabric;
     *fabric_p = fabric;
     return MSCCLPP_OK;
+}
+
+const mscclpp_transport_ops_t *mscclpp_fabric_transport(const mscclpp_fabric_t *fabric)
+{
+    return fabric->ops;
 }

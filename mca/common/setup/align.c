@@ -4,7 +4,6 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "mca/common/algo/rules.h"
 #include "mca/common/base/log.h"
@@ -235,9 +234,7 @@ static mscclpp_status_t fill_facts(mscclpp_team_t *team, const mscclpp_team_para
     own_facts->exchange_size = config->exchange_size;
     own_facts->scratch_size = protocol->scratch_size;
     own_facts->protocol_digest = mscclpp_facts_digest(protocol);
-    if (getrandom(&own_facts->team_id, sizeof(own_facts->team_id), 0) != (ssize_t)sizeof(own_facts->team_id)) {
-        own_facts->team_id = (uint64_t)(uintptr_t)team;
-    }
+    own_facts->team_id = mscclpp_facts_new_id(team);
     own_status = mscclpp_ctrl_create(config->ucx, oob, &team->group.ctrl);
     if (own_status == MSCCLPP_OK && mscclpp_ctrl_address(team->group.ctrl, address, &length) == MSCCLPP_OK) {
         own_facts->address_length = length;

@@ -15,10 +15,12 @@
 #include "mca/common/oob/part.h"
 #include "mca/common/algo/select.h"
 #include "mca/common/setup/agree_settings.h"
+#include "mca/common/setup/facts.h"
 #include "mca/common/setup/internal.h"
 #include "mca/common/setup/setup.h"
 #include "mca/common/task/collective.h"
 #include "mca/common/task/task.h"
+#include "mca/common/team/kin.h"
 #include "mca/common/team/park.h"
 #include "mca/common/oob/vote.h"
 
@@ -31,6 +33,8 @@ typedef struct {
     uint64_t host; /* id of the rank's machine */
     mscclpp_settings_card_t settings;
     uint64_t offers[MSCCLPP_PARK_OFFERS]; /* numbers of ended teams that the sender could take over (team/park.h) */
+    uint64_t kin[MSCCLPP_KIN_OFFERS];     /* numbers of the kin that the sender offers (team/kin.h) */
+    uint64_t team_id;                     /* rank 0's becomes that of a team with kin */
     int32_t leader;                       /* a rank of the sender's node, as in mscclpp_team_params_t */
     int32_t status;                       /* the sender's status so far */
 } rank_card_t;
@@ -48,29 +52,70 @@ static uint64_t host_id(void)
     return id;
 }
 
+/* What a rank could take over. Entries that are not in use are NULL. */
+typedef struct {
+    mscclpp_team_t *teams[MSCCLPP_PARK_OFFERS];
+    mscclpp_kin_t *kin[MSCCLPP_KIN_OFFERS];
+} offers_t;
+
+/* What the ranks have agreed to take over: an ended team, which makes the set-up complete, or kin, or neither. */
+typedef struct {
+    mscclpp_team_t *team;
+    mscclpp_kin_t *kin;
+    uint64_t team_id; /* for a team with kin */
+} taken_t;
+
 /*
- * Returns the number of an ended team that all ranks offer: the first such in the order of rank 0; 0 if there is none.
- * A list of offers ends with 0 or is full. The result is equal on all ranks.
+ * Returns the number that is in all ranks' lists of offers: the first such in the order of rank 0; 0 if there is none.
+ * `lists` is rank 0's list, and the others follow at the distance of cards. A list has `count` entries, of which those
+ * after the first 0 are not in use. The result is equal on all ranks.
  */
-static uint64_t find_common_offer(const rank_card_t *cards, int size)
+static uint64_t find_common_offer(const uint64_t *lists, int count, int size)
 {
+    const size_t stride = sizeof(rank_card_t) / sizeof(uint64_t);
     int offer, rank, i;
 
-    for (offer = 0; offer < MSCCLPP_PARK_OFFERS && cards[0].offers[offer] != 0; ++offer) {
-        const uint64_t id = cards[0].offers[offer];
-
+    for (offer = 0; offer < count && lists[offer] != 0; ++offer) {
         for (rank = 1; rank < size; ++rank) {
-            for (i = 0; i < MSCCLPP_PARK_OFFERS && cards[rank].offers[i] != id; ++i) {
+            const uint64_t *list = lists + (size_t)rank * stride;
+
+            for (i = 0; i < count && list[i] != lists[offer]; ++i) {
             }
-            if (i == MSCCLPP_PARK_OFFERS) {
+            if (i == count) {
                 break;
             }
         }
         if (rank == size) {
-            return id;
+            return lists[offer];
         }
     }
     return 0;
+}
+
+_Static_assert(sizeof(rank_card_t) % sizeof(uint64_t) == 0, "find_common_offer goes from card to card by words");
+
+/* Takes what all ranks offer out of `offers`. */
+static void take_common_offer(const rank_card_t *cards, int size, offers_t *offers, taken_t *taken)
+{
+    uint64_t id = find_common_offer(cards[0].offers, MSCCLPP_PARK_OFFERS, size);
+    int i;
+
+    for (i = 0; i < MSCCLPP_PARK_OFFERS && id != 0; ++i) {
+        if (offers->teams[i] != NULL && offers->teams[i]->group.id == id) {
+            taken->team = offers->teams[i];
+            offers->teams[i] = NULL;
+            return;
+        }
+    }
+    id = find_common_offer(cards[0].kin, MSCCLPP_KIN_OFFERS, size);
+    for (i = 0; i < MSCCLPP_KIN_OFFERS && id != 0; ++i) {
+        if (offers->kin[i] != NULL && offers->kin[i]->id == id) {
+            taken->kin = offers->kin[i];
+            offers->kin[i] = NULL;
+            taken->team_id = cards[0].team_id;
+            return;
+        }
+    }
 }
 
 /*
@@ -149,31 +194,32 @@ static mscclpp_status_t map_nodes(const mscclpp_oob_t *oob, const mscclpp_config
 /*
  * Makes the first exchange: all ranks send their cards, agree on settings, and find out which ranks share a node.
  *
- * *config: in, this rank's settings; out, those that all ranks agreed on. `offers`: ended teams that this rank could
- * take over. If all ranks take over an ended team, *taken_p is that team, which leaves `offers`, and the set-up is
- * complete; else *taken_p is NULL. `own_status`: whether this rank has the memory that it needs besides `cards`.
+ * *config: in, this rank's settings; out, those that all ranks agreed on. What all ranks take over leaves `offers`.
+ * `own_status`: whether this rank has the memory that it needs besides `cards`.
  */
 static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_status_t own_status,
                                    mscclpp_config_t *config, all_cards_t *cards, mscclpp_nodes_t *nodes,
-                                   mscclpp_team_t **offers, mscclpp_team_t **taken_p)
+                                   offers_t *offers, taken_t *taken)
 {
     const mscclpp_oob_t *oob = &params->oob;
     bool differ = false;
     mscclpp_status_t status;
     rank_card_t own_card;
-    uint64_t id;
     int i;
 
-    *taken_p = NULL;
     memset(&own_card, 0, sizeof(own_card));
     own_card.job = params->job;
     own_card.host = host_id();
     own_card.leader = params->leader;
     mscclpp_settings_fill_card(params->own != NULL ? params->own : config, config, &own_card.settings);
     own_card.status = (int32_t)own_status;
-    for (i = 0; i < MSCCLPP_PARK_OFFERS && offers[i] != NULL; ++i) {
-        own_card.offers[i] = offers[i]->group.id;
+    for (i = 0; i < MSCCLPP_PARK_OFFERS && offers->teams[i] != NULL; ++i) {
+        own_card.offers[i] = offers->teams[i]->group.id;
     }
+    for (i = 0; i < MSCCLPP_KIN_OFFERS && offers->kin[i] != NULL; ++i) {
+        own_card.kin[i] = offers->kin[i]->id;
+    }
+    own_card.team_id = oob->rank == 0 && offers->kin[0] != NULL ? mscclpp_facts_new_id(offers) : 0;
     status = oob->allgather(oob->context, &own_card, cards->of, sizeof(own_card));
     if (status == MSCCLPP_OK) {
         status = unpack_cards(oob, cards, nodes);
@@ -184,15 +230,10 @@ static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_
     if (status != MSCCLPP_OK) {
         return status;
     }
-    id = differ ? 0 : find_common_offer(cards->of, oob->size);
-    for (i = 0; i < MSCCLPP_PARK_OFFERS && id != 0; ++i) {
-        if (own_card.offers[i] == id) {
-            *taken_p = offers[i];
-            offers[i] = NULL;
-            return MSCCLPP_OK;
-        }
+    if (!differ) {
+        take_common_offer(cards->of, oob->size, offers, taken);
     }
-    return map_nodes(oob, config, cards, nodes);
+    return taken->team != NULL ? MSCCLPP_OK : map_nodes(oob, config, cards, nodes);
 }
 
 /*
@@ -201,8 +242,7 @@ static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_
  * is in it.
  */
 static mscclpp_status_t ask_ranks(const mscclpp_team_params_t *params, mscclpp_status_t own_status,
-                                  mscclpp_config_t *config, mscclpp_nodes_t *nodes, mscclpp_team_t **offers,
-                                  mscclpp_team_t **taken_p)
+                                  mscclpp_config_t *config, mscclpp_nodes_t *nodes, offers_t *offers, taken_t *taken)
 {
     const size_t size = (size_t)params->oob.size;
     all_cards_t cards = {.of = malloc(size * (sizeof(*cards.of) + sizeof(*cards.jobs) + sizeof(*cards.hosts)))};
@@ -216,7 +256,7 @@ static mscclpp_status_t ask_ranks(const mscclpp_team_params_t *params, mscclpp_s
         cards.jobs = (uint64_t *)(void *)(cards.of + size);
         cards.hosts = cards.jobs + size;
     }
-    status = find_nodes(params, own_status, config, &cards, nodes, offers, taken_p);
+    status = find_nodes(params, own_status, config, &cards, nodes, offers, taken);
     free(cards.of);
     return status;
 }
@@ -357,14 +397,55 @@ static void report_collectives(const mscclpp_team_t *team)
     }
 }
 
-/* Puts the ended teams that were not taken over back on the list of parked teams. */
-static void return_offers(mscclpp_team_t **offers)
+/* Gives up what was not taken over: ended teams go back on the list of parked teams. */
+static void return_offers(offers_t *offers)
 {
     int i;
 
     for (i = 0; i < MSCCLPP_PARK_OFFERS; ++i) {
-        mscclpp_team_destroy(offers[i]);
+        mscclpp_team_destroy(offers->teams[i]);
     }
+    for (i = 0; i < MSCCLPP_KIN_OFFERS; ++i) {
+        mscclpp_kin_release(offers->kin[i]);
+    }
+}
+
+/*
+ * Makes the nodes agree and connects them. With kin there is nothing to agree on, and the ranks' statuses so far have
+ * their vote with that on the transport. `team` is NULL if this rank's node has none.
+ */
+static mscclpp_status_t connect_nodes(const mscclpp_team_params_t *params, mscclpp_config_t *config,
+                                      mscclpp_nodes_t *nodes, const taken_t *taken, mscclpp_team_t *team,
+                                      mscclpp_status_t own_status, bool *has_plans_p)
+{
+    const mscclpp_transport_ops_t *first = taken->kin != NULL ? taken->kin->transport : NULL;
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    if (taken->kin != NULL && own_status == MSCCLPP_OK) {
+        own_status = mscclpp_setup_inherit(team, taken->kin, taken->team_id, config);
+    } else if (taken->kin == NULL) {
+        status = mscclpp_setup_align(team, params, nodes, config, &own_status, has_plans_p);
+    }
+    if (status != MSCCLPP_OK) {
+        return status;
+    }
+    return team != NULL ? mscclpp_fabric_create(&team->runner, config, nodes, first, own_status, &team->fabric)
+                        : mscclpp_fabric_give_up(&params->oob, config, nodes, first, own_status);
+}
+
+/*
+ * Tries the connections, unless kin is taken over: then the same processes have tried the same transport. Collective,
+ * with the same result on all ranks.
+ */
+static mscclpp_status_t try_connections(mscclpp_team_t *team, const mscclpp_kin_t *kin)
+{
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    if (kin == NULL || mscclpp_fabric_transport(team->fabric) != kin->transport) {
+        status = mscclpp_agree(&team->group.oob, NULL, probe_both(team), "the first all-reduce between nodes");
+    }
+    mscclpp_runner_give_stream(&team->runner);
+    return status;
 }
 
 /*
@@ -373,7 +454,8 @@ static void return_offers(mscclpp_team_t **offers)
  * no team.
  */
 static mscclpp_status_t join_nodes(const mscclpp_team_params_t *params, mscclpp_config_t *config,
-                                   mscclpp_nodes_t *nodes, mscclpp_oob_part_t *part, mscclpp_team_t **team_p)
+                                   mscclpp_nodes_t *nodes, mscclpp_oob_part_t *part, uint64_t key, const taken_t *taken,
+                                   mscclpp_team_t **team_p)
 {
     const mscclpp_oob_t *oob = &params->oob;
     const int node = nodes->node, count = nodes->count;
@@ -382,14 +464,10 @@ static mscclpp_status_t join_nodes(const mscclpp_team_params_t *params, mscclpp_
     bool has_plans = false;
 
     if (status == MSCCLPP_OK) {
-        status = mscclpp_setup_align(team, params, nodes, config, &own_status, &has_plans);
+        status = connect_nodes(params, config, nodes, taken, team, own_status, &has_plans);
     }
     if (status == MSCCLPP_OK) {
-        status = mscclpp_fabric_create(&team->runner, config, nodes, own_status, &team->fabric);
-    }
-    if (status == MSCCLPP_OK) {
-        status = mscclpp_agree(oob, NULL, probe_both(team), "the first all-reduce between nodes");
-        mscclpp_runner_give_stream(&team->runner);
+        status = try_connections(team, taken->kin);
     }
     if (status == MSCCLPP_OK) {
         status = mscclpp_setup_plans(team, params, has_plans, &own_status);
@@ -398,9 +476,14 @@ static mscclpp_status_t join_nodes(const mscclpp_team_params_t *params, mscclpp_
         mscclpp_team_destroy(team);
         return status;
     }
-    mscclpp_info("%s: rank %d of %d ready on node %d of %d, control messages over %s", oob->label, oob->rank, oob->size,
-                 node, count, team->group.ctrl != NULL ? mscclpp_ctrl_name(team->group.ctrl) : "nothing");
+    mscclpp_info("%s: rank %d of %d ready on node %d of %d%s, control messages over %s", oob->label, oob->rank,
+                 oob->size, node, count,
+                 taken->kin != NULL ? " with what a communicator of these ranks has agreed on" : "",
+                 team->group.ctrl != NULL ? mscclpp_ctrl_name(team->group.ctrl) : "nothing");
     report_collectives(team);
+    if (taken->kin == NULL && key != 0 && !has_plans) {
+        mscclpp_kin_found(team, config->exchange_size, key);
+    }
     *team_p = team;
     return MSCCLPP_OK;
 }
@@ -415,7 +498,8 @@ mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *user_params, m
     mscclpp_config_t config = *user_params->config;
     mscclpp_team_params_t agreed = *user_params, *params = &agreed;
     const mscclpp_oob_t *oob = &user_params->oob;
-    mscclpp_team_t *taken = NULL, *offers[MSCCLPP_PARK_OFFERS] = {NULL};
+    offers_t offers = {{NULL}, {NULL}};
+    taken_t taken = {NULL, NULL, 0};
     const uint64_t key = user_params->reuse ? mscclpp_park_key(user_params) : 0;
     mscclpp_status_t status, own_status;
     mscclpp_oob_part_t *part;
@@ -426,23 +510,29 @@ mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *user_params, m
     part = mscclpp_oob_part_create(oob);
     own_status = part != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
     if (key != 0) {
-        mscclpp_park_claim(key, offers);
+        mscclpp_park_claim(key, offers.teams);
+        mscclpp_kin_claim(key, offers.kin);
     }
-    status = ask_ranks(params, own_status, &config, &nodes, offers, &taken);
-    return_offers(offers);
-    if (status == MSCCLPP_OK && taken != NULL) {
-        mscclpp_park_reopen(taken, oob);
+    status = ask_ranks(params, own_status, &config, &nodes, &offers, &taken);
+    return_offers(&offers);
+    if (status == MSCCLPP_OK && taken.team != NULL) {
+        mscclpp_park_reopen(taken.team, oob);
         mscclpp_info("%s: rank %d of %d ready with what an ended communicator has left", oob->label, oob->rank,
                      oob->size);
-        *team_p = taken;
+        *team_p = taken.team;
     } else if (status == MSCCLPP_OK && nodes.count == 1) {
         status = mscclpp_setup_node(params, oob, NULL, &own_status, team_p);
         if (status == MSCCLPP_OK) {
             (*team_p)->park_key = key;
         }
     } else if (status == MSCCLPP_OK) {
-        status = join_nodes(params, &config, &nodes, part, team_p);
+        status = join_nodes(params, &config, &nodes, part, key, &taken, team_p);
+        if (status == MSCCLPP_OK && taken.kin != NULL) {
+            mscclpp_kin_join(*team_p, taken.kin);
+            taken.kin = NULL;
+        }
     }
+    mscclpp_kin_release(taken.kin);
     mscclpp_oob_part_destroy(part);
     mscclpp_nodes_fini(&nodes);
     return status;

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "mca/common/algo/coll.h"
 #include "mca/common/base/log.h"
@@ -53,6 +54,14 @@ void mscclpp_facts_fill_protocol(mscclpp_protocol_t *protocol, const mscclpp_con
 /* The numbers of the digest FNV-1a for 64 bits. */
 #define FNV_BASIS UINT64_C(0xcbf29ce484222325)
 #define FNV_PRIME UINT64_C(0x100000001b3)
+
+/* An address in place of a random number is hardly ever equal to the number of another team. */
+uint64_t mscclpp_facts_new_id(const void *unlike)
+{
+    uint64_t id;
+
+    return getrandom(&id, sizeof(id), 0) == (ssize_t)sizeof(id) ? id : (uint64_t)(uintptr_t)unlike;
+}
 
 uint64_t mscclpp_facts_digest(const mscclpp_protocol_t *protocol)
 {

@@ -32,6 +32,9 @@ typedef struct {
 /* Fills in the settings that all ranks take from rank 0, from this rank's configuration. */
 void mscclpp_facts_fill_protocol(mscclpp_protocol_t *protocol, const mscclpp_config_t *config);
 
+/* Returns a number for a team that no other team has. `unlike`: an address that no other team has at the same time. */
+uint64_t mscclpp_facts_new_id(const void *unlike);
+
 /* Returns a digest of all bytes of a protocol. Padding counts, so digests of equal protocols may differ. */
 uint64_t mscclpp_facts_digest(const mscclpp_protocol_t *protocol);
 

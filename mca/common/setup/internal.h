@@ -26,6 +26,13 @@ mscclpp_status_t mscclpp_setup_align(mscclpp_team_t *team, const mscclpp_team_pa
                                      mscclpp_status_t *own_status_p, bool *has_plans_p);
 
 /*
+ * inherit.c: the same for a team whose ranks have agreed on kin, without an exchange. `team_id` is equal on all ranks
+ * and no other team's. Returns this rank's own status, on which the ranks have not voted.
+ */
+mscclpp_status_t mscclpp_setup_inherit(mscclpp_team_t *team, const mscclpp_kin_t *kin, uint64_t team_id,
+                                       mscclpp_config_t *config);
+
+/*
  * probe.c: launches a kernel of one block on each rank of the node, `rounds` times; in each round the kernels of all
  * ranks meet. Fills in the arguments that all calls share; the caller has filled in the others. *seconds_p is the
  * duration of the shortest meeting, without the first; 0 if there is only one. A failure breaks the team, and the peers

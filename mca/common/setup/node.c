@@ -11,7 +11,6 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "mca/common/algo/coll.h"
 #include "mca/common/algo/select.h"
@@ -260,9 +259,7 @@ static mscclpp_status_t prepare_and_fill_facts(mscclpp_team_t *team, const msccl
     fact->concurrent = params->concurrent && (!team->group.on_twin || params->admission != NULL);
     fact->plans = params->plans != NULL;
     fact->blocking = !team->group.on_twin && mscclpp_tool_blocks_launches();
-    if (getrandom(&fact->team_id, sizeof(fact->team_id), 0) != (ssize_t)sizeof(fact->team_id)) {
-        fact->team_id = (uint64_t)(uintptr_t)team; /* not random, but hardly ever equal to that of another team */
-    }
+    fact->team_id = mscclpp_facts_new_id(team);
     return status;
 }
 

@@ -8,6 +8,7 @@ mscclpp_status_t mscclpp_team_fail(mscclpp_team_t *team, mscclpp_status_t status
     }
     /* First this rank's own kernels and proxy are made to end; then the peers are told. */
     team->group.broken = true;
+    mscclpp_kin_spoil(team->kin);
     __atomic_store_n(&team->runner.mailbox->abort, 1, __ATOMIC_RELAXED);
     mscclpp_linger_clear(&team->runner);
     if (team->fabric != NULL) {

@@ -10,6 +10,7 @@
 #include "mca/common/engine/engine.h"
 #include "mca/common/fabric/fabric.h"
 #include "mca/common/run/runner.h"
+#include "mca/common/team/kin.h"
 #include "mca/common/team/team.h"
 
 typedef struct mscclpp_team_stream mscclpp_team_stream_t; /* defined in queue.c */
@@ -58,6 +59,7 @@ struct mscclpp_team {
     bool own_process;           /* one team of this process at a time calls, or has its slot: they may share memory */
     mscclpp_team_plan_t *plans; /* execution plans of the team; see team/plans.h */
     int plan_count;             /* number of `plans` */
+    mscclpp_kin_t *kin;         /* what the ranks of several nodes have agreed on (team/kin.h); NULL: not kept */
     uint64_t park_key;          /* key of the team among parked ones (team/park.h); 0: the team is never taken over */
 
     /* Used by team.c after the team has ended. */

@@ -11,6 +11,7 @@
 #include "mca/common/engine/memory.h"
 #include "mca/common/gpu/streams.h"
 #include "mca/common/team/grow.h"
+#include "mca/common/team/kin.h"
 #include "mca/common/team/lease.h"
 #include "mca/common/team/park.h"
 #include "mca/common/team/parts.h"
@@ -192,6 +193,8 @@ static void destroy(mscclpp_team_t *team)
         mscclpp_runner_release_mappings(&team->runner, true);
     }
     free(team->runner.holds);
+    mscclpp_kin_release(team->kin);
+    team->kin = NULL;
     mscclpp_ctrl_destroy(team->group.ctrl);
     mscclpp_group_notices_fini(&team->group);
     mscclpp_runner_close_peers(&team->runner);

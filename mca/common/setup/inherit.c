@@ -1,0 +1,30 @@
+/* What a team over several nodes takes over from an earlier one of the same ranks, in place of align.c. */
+#include "mca/common/setup/internal.h"
+
+/* Makes this rank's control messages, as the earlier team's are. */
+static mscclpp_status_t connect_ctrl(mscclpp_team_t *team, const mscclpp_config_t *config, uint64_t team_id,
+                                     const mscclpp_kin_t *kin)
+{
+    mscclpp_status_t status;
+
+    if (kin->ctrl == NULL) {
+        return MSCCLPP_OK;
+    }
+    status = mscclpp_ctrl_create(config->ucx, &team->group.oob, &team->group.ctrl);
+    return status == MSCCLPP_OK ? mscclpp_ctrl_connect_like(team->group.ctrl, team_id, kin->ctrl) : status;
+}
+
+mscclpp_status_t mscclpp_setup_inherit(mscclpp_team_t *team, const mscclpp_kin_t *kin, uint64_t team_id,
+                                       mscclpp_config_t *config)
+{
+    team->protocol = kin->protocol;
+    team->group.id = team_id;
+    team->group.meet_first = kin->meet_first;
+    team->group.threads = kin->threads;
+    team->runner.block_limit = kin->block_limit;
+    team->runner.shares_gpu = kin->shares_gpu;
+    team->runner.takes_turns = kin->takes_turns;
+    config->exchange_size = kin->exchange_size;
+    mscclpp_linger_init(&team->runner, config, kin->takes_turns, true);
+    return connect_ctrl(team, config, team_id, kin);
+}

@@ -1,0 +1,94 @@
+#include "mca/common/team/kin.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/fabric/fabric.h"
+#include "mca/common/team/parts.h"
+
+/* Added to a team's number to make its kin's, so that no kin has the number of a team. */
+#define KIN_ID UINT64_C(0x6b696e006b696e00)
+
+/* All kin of the process, the youngest first. */
+static pthread_mutex_t kin_lock = PTHREAD_MUTEX_INITIALIZER;
+static mscclpp_kin_t *first_kin;
+
+void mscclpp_kin_found(mscclpp_team_t *team, uint64_t exchange_size, uint64_t key)
+{
+    mscclpp_kin_t *kin = calloc(1, sizeof(*kin));
+
+    if (kin == NULL ||
+        (team->group.ctrl != NULL && mscclpp_ctrl_copy(team->group.ctrl, &team->group.oob, &kin->ctrl) != MSCCLPP_OK)) {
+        free(kin);
+        return;
+    }
+    kin->references = 1;
+    kin->key = key;
+    kin->id = team->group.id ^ KIN_ID;
+    kin->protocol = team->protocol;
+    kin->exchange_size = exchange_size;
+    kin->block_limit = team->runner.block_limit;
+    kin->meet_first = team->group.meet_first;
+    kin->threads = team->group.threads;
+    kin->shares_gpu = team->runner.shares_gpu;
+    kin->takes_turns = team->runner.takes_turns;
+    kin->transport = mscclpp_fabric_transport(team->fabric);
+    team->kin = kin;
+    pthread_mutex_lock(&kin_lock);
+    kin->next = first_kin;
+    first_kin = kin;
+    pthread_mutex_unlock(&kin_lock);
+}
+
+void mscclpp_kin_join(mscclpp_team_t *team, mscclpp_kin_t *kin)
+{
+    team->kin = kin;
+}
+
+void mscclpp_kin_claim(uint64_t key, mscclpp_kin_t *kin[MSCCLPP_KIN_OFFERS])
+{
+    int claimed = 0;
+
+    memset(kin, 0, sizeof(kin[0]) * MSCCLPP_KIN_OFFERS);
+    pthread_mutex_lock(&kin_lock);
+    for (mscclpp_kin_t *one = first_kin; one != NULL && claimed < MSCCLPP_KIN_OFFERS; one = one->next) {
+        if (one->key == key && !one->spoilt) {
+            ++one->references;
+            kin[claimed++] = one;
+        }
+    }
+    pthread_mutex_unlock(&kin_lock);
+}
+
+void mscclpp_kin_release(mscclpp_kin_t *kin)
+{
+    mscclpp_kin_t **link = &first_kin;
+    bool is_last;
+
+    if (kin == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&kin_lock);
+    is_last = --kin->references == 0;
+    if (is_last) {
+        while (*link != kin) {
+            link = &(*link)->next;
+        }
+        *link = kin->next;
+    }
+    pthread_mutex_unlock(&kin_lock);
+    if (is_last) {
+        mscclpp_ctrl_destroy(kin->ctrl);
+        free(kin);
+    }
+}
+
+void mscclpp_kin_spoil(mscclpp_kin_t *kin)
+{
+    if (kin != NULL) {
+        pthread_mutex_lock(&kin_lock);
+        kin->spoilt = true;
+        pthread_mutex_unlock(&kin_lock);
+    }
+}
