@@ -163,14 +163,22 @@ static void run_turns(int turns)
 #define SUM_COUNT 300000
 #define SUMS 12
 
-/* An early all-reduce of one rank, and a thread apart that may continue it. Only the holder of the lock uses it. */
+/* The most all-reduces that follow one another without the rank's own thread. */
+#define CHAIN 3
+
+/*
+ * Early all-reduces of one rank, and a thread apart that may continue them, and begin those that follow. Only the
+ * holder of the lock uses it.
+ */
 typedef struct {
     pthread_mutex_t lock;
     mscclpp_fiber_t *fiber; /* NULL: none is under way */
+    int left;               /* calls that follow, each with the next part of the buffers */
     mscclpp_team_t *team;
     mscclpp_allreduce_args_t args;
     mscclpp_status_t status;
-    int continued; /* times that the thread apart has continued a fiber */
+    int continued; /* times that the thread apart has moved a fiber on */
+    int ended;     /* calls that it has ended */
     bool ends;     /* the thread apart ends */
 } apart_t;
 
@@ -181,6 +189,40 @@ static void reduce(void *argument)
     apart->status = mscclpp_allreduce(apart->team, &apart->args);
 }
 
+/* Begins the next all-reduce, if there is one, after one that has ended. */
+static void begin_next(apart_t *apart)
+{
+    apart->fiber = NULL;
+    if (apart->left > 0) {
+        --apart->left;
+        ++apart->args.call;
+        apart->args.sendbuf = (const int *)apart->args.sendbuf + SUM_COUNT;
+        apart->args.recvbuf = (int *)apart->args.recvbuf + SUM_COUNT;
+        apart->fiber = mscclpp_fiber_create(reduce, apart);
+        mscclpp_fiber_open_new(apart->fiber);
+    }
+}
+
+/* Lets the fiber go on, if the thread apart may do that. The end of the last call is left to the rank's own thread. */
+static void go_on_apart(apart_t *apart)
+{
+    if (apart->fiber == NULL || !mscclpp_fiber_is_open(apart->fiber) ||
+        (apart->left == 0 && !mscclpp_fiber_is_urgent(apart->fiber))) {
+        return;
+    }
+    switch (mscclpp_fiber_resume_apart(apart->fiber)) {
+    case MSCCLPP_FIBER_ENDED:
+        ++apart->ended;
+        begin_next(apart);
+        break;
+    case MSCCLPP_FIBER_MOVED:
+        ++apart->continued;
+        break;
+    case MSCCLPP_FIBER_WAITS:
+        break;
+    }
+}
+
 /* The thread apart. */
 static void *continue_open(void *argument)
 {
@@ -189,9 +231,7 @@ static void *continue_open(void *argument)
 
     while (!ends) {
         pthread_mutex_lock(&apart->lock);
-        if (apart->fiber != NULL && mscclpp_fiber_is_open(apart->fiber)) {
-            apart->continued += mscclpp_fiber_resume_apart(apart->fiber);
-        }
+        go_on_apart(apart);
         ends = apart->ends;
         pthread_mutex_unlock(&apart->lock);
         sched_yield();
@@ -199,21 +239,22 @@ static void *continue_open(void *argument)
     return NULL;
 }
 
-/* Runs the fiber once more. True if it has ended. */
+/* Runs the fiber once more. True if all calls have ended. */
 static bool resume(apart_t *apart)
 {
     bool ended;
 
     pthread_mutex_lock(&apart->lock);
-    ended = mscclpp_fiber_resume(apart->fiber);
-    apart->fiber = ended ? NULL : apart->fiber;
+    if (apart->fiber != NULL && mscclpp_fiber_resume(apart->fiber)) {
+        begin_next(apart);
+    }
+    ended = apart->fiber == NULL;
     pthread_mutex_unlock(&apart->lock);
     return ended;
 }
 
-/* Waits until the kernel of the call has been launched and has ended, without running the fiber. False if it has not.
- */
-static bool await_kernel(apart_t *apart, uint64_t launches)
+/* Waits until all kernels have been launched and have ended, without running a fiber. False if they have not. */
+static bool await_kernels(apart_t *apart, uint64_t launches)
 {
     const double until = mscclpp_now() + options.timeout;
     bool ended;
@@ -221,37 +262,41 @@ static bool await_kernel(apart_t *apart, uint64_t launches)
     do {
         sched_yield();
         pthread_mutex_lock(&apart->lock);
-        ended = apart->team->runner.launches > launches && mscclpp_runner_has_ended(&apart->team->runner);
+        ended = apart->team->runner.launches >= launches && mscclpp_runner_has_ended(&apart->team->runner);
         pthread_mutex_unlock(&apart->lock);
     } while (!ended && mscclpp_now() < until);
     return ended;
 }
 
-/* Starts the all-reduce, and lets the thread apart do the rest until its kernel has ended. */
-static void reduce_apart(rank_t *rank, apart_t *apart, int *in, int *out, int call)
+/* Starts `chain` all-reduces, and lets the thread apart do the rest until their kernels have ended. */
+static void reduce_apart(rank_t *rank, apart_t *apart, int *in, int *out, int call, int chain)
 {
+    const int count = chain * SUM_COUNT;
     uint64_t launches;
     int wrong = 0;
 
-    for (int i = 0; i < SUM_COUNT; ++i) {
+    for (int i = 0; i < count; ++i) {
         in[i] = (i + call) * (rank->rank + 1);
     }
     if (call % RANKS == rank->rank) { /* another rank comes late in each call */
         jitter_sleep(&(uint64_t){(uint64_t)call + 1}, 20000);
     }
     pthread_mutex_lock(&apart->lock);
-    launches = apart->team->runner.launches;
+    launches = apart->team->runner.launches + (uint64_t)chain;
     apart->args.call = (uint64_t)call;
+    apart->args.sendbuf = in;
+    apart->args.recvbuf = out;
+    apart->left = chain - 1;
     apart->fiber = mscclpp_fiber_create(reduce, apart);
     pthread_mutex_unlock(&apart->lock);
     if (!resume(apart)) {
-        rank->failures += !await_kernel(apart, launches);
+        rank->failures += !await_kernels(apart, launches);
         while (!resume(apart)) {
             sched_yield();
         }
     }
     CHECK_EQ(apart->status, MSCCLPP_OK);
-    for (int i = 0; i < SUM_COUNT; ++i) {
+    for (int i = 0; i < count; ++i) {
         wrong += out[i] != (i + call) * (RANKS * (RANKS + 1) / 2);
     }
     CHECK_EQ(wrong, 0);
@@ -260,7 +305,7 @@ static void reduce_apart(rank_t *rank, apart_t *apart, int *in, int *out, int ca
 static void use_thread_apart(rank_t *rank)
 {
     const int *calls = rank->argument;
-    int *in = calloc(SUM_COUNT, sizeof(*in)), *out = calloc(SUM_COUNT, sizeof(*out));
+    int *in = calloc(CHAIN * SUM_COUNT, sizeof(*in)), *out = calloc(CHAIN * SUM_COUNT, sizeof(*out));
     apart_t apart = {.lock = PTHREAD_MUTEX_INITIALIZER,
                      .args = {.sendbuf = in,
                               .recvbuf = out,
@@ -279,14 +324,15 @@ static void use_thread_apart(rank_t *rank)
     CHECK_EQ(mscclpp_allreduce(apart.team, &apart.args), MSCCLPP_OK);
     apart.args.early = true;
     CHECK_EQ(pthread_create(&thread, NULL, continue_open, &apart), 0);
-    for (int call = 2; call < 2 + *calls && !meet_any(rank, rank->failures > 0); ++call) {
-        reduce_apart(rank, &apart, in, out, call);
+    for (int i = 0; i < *calls && !meet_any(rank, rank->failures > 0); ++i) {
+        reduce_apart(rank, &apart, in, out, 2 + CHAIN * i, 1 + i % CHAIN);
     }
     pthread_mutex_lock(&apart.lock);
     apart.ends = true;
     pthread_mutex_unlock(&apart.lock);
     pthread_join(thread, NULL);
     CHECK(apart.continued > 0);
+    CHECK(*calls < CHAIN || apart.ended > 0);
     meet(rank);
     mscclpp_team_destroy(apart.team);
     free(in);

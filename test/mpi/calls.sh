@@ -72,6 +72,9 @@ cases_requests() {
     for n in 2 3; do
         run "request:hidden:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_hidden"
     done
+    # Between nodes, where hosts send one another messages by UCX.
+    [ "$ucx" = no ] || run "request:hidden:nodes" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 \
+        "$bindir/test_hidden"
     run "request:hidden:threads" 240 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_hidden" --threads
     run "request:packets" 240 -n 3 "${forced[@]}" --mca coll_mscclpp_oneshot_max 2k \
         --mca coll_mscclpp_twophase_max 16k "$bindir/test_request"

@@ -119,42 +119,69 @@ static void test_threads(void)
 /* A fiber that a thread apart may continue in a part of its way. */
 typedef struct {
     mscclpp_fiber_t *fiber;
-    bool may_continue;
     int steps;
     bool was_apart; /* between open and close */
     bool is_apart;  /* after close */
 } open_walk_t;
 
-static bool may_continue(const void *context)
-{
-    return ((const open_walk_t *)context)->may_continue;
-}
-
 static void walk_open(void *argument)
 {
     open_walk_t *self = argument;
 
-    mscclpp_fiber_open(may_continue, self);
+    mscclpp_fiber_open();
     (void)mscclpp_fiber_yield();
     self->was_apart = mscclpp_fiber_is_apart();
     ++self->steps;
+    (void)mscclpp_fiber_yield();
+    mscclpp_fiber_note_wait();
+    (void)mscclpp_fiber_yield();
+    mscclpp_fiber_relax();
+    (void)mscclpp_fiber_yield();
     mscclpp_fiber_close();
     self->is_apart = mscclpp_fiber_is_apart();
     ++self->steps;
 }
 
-/* What a thread apart does. */
+/* What a thread apart does with a fiber that has begun. */
 static void *continue_apart(void *argument)
 {
     open_walk_t *self = argument;
 
     CHECK(mscclpp_fiber_is_open(self->fiber));
-    CHECK(!mscclpp_fiber_resume_apart(self->fiber));
-    CHECK_EQ(self->steps, 0);
-    self->may_continue = true;
-    CHECK(mscclpp_fiber_resume_apart(self->fiber));
+    CHECK(mscclpp_fiber_is_urgent(self->fiber));
+    CHECK_EQ(mscclpp_fiber_resume_apart(self->fiber), MSCCLPP_FIBER_WAITS);
+    CHECK_EQ(self->steps, 1);
+    CHECK_EQ(mscclpp_fiber_resume_apart(self->fiber), MSCCLPP_FIBER_MOVED);
+    CHECK_EQ(mscclpp_fiber_resume_apart(self->fiber), MSCCLPP_FIBER_WAITS);
+    CHECK(mscclpp_fiber_is_open(self->fiber));
+    CHECK(!mscclpp_fiber_is_urgent(self->fiber));
+    CHECK_EQ(mscclpp_fiber_resume_apart(self->fiber), MSCCLPP_FIBER_WAITS);
     CHECK_EQ(self->steps, 1);
     CHECK(!mscclpp_fiber_is_open(self->fiber));
+    CHECK(!mscclpp_fiber_is_urgent(self->fiber));
+    return NULL;
+}
+
+static void walk_apart(void *argument)
+{
+    open_walk_t *self = argument;
+
+    self->was_apart = mscclpp_fiber_is_apart();
+    (void)mscclpp_fiber_yield();
+    ++self->steps;
+}
+
+/* Begins a new fiber, and runs it to its end. */
+static void *run_apart(void *argument)
+{
+    open_walk_t *self = argument;
+
+    self->fiber = mscclpp_fiber_create(walk_apart, self);
+    CHECK(!mscclpp_fiber_is_open(self->fiber));
+    mscclpp_fiber_open_new(self->fiber);
+    CHECK(mscclpp_fiber_is_urgent(self->fiber));
+    CHECK_EQ(mscclpp_fiber_resume_apart(self->fiber), MSCCLPP_FIBER_WAITS);
+    CHECK_EQ(mscclpp_fiber_resume_apart(self->fiber), MSCCLPP_FIBER_ENDED);
     return NULL;
 }
 
@@ -174,10 +201,17 @@ static void test_apart(void)
     CHECK(!self.is_apart);
     /* A thread of the usual kind may be the one that continues an open fiber. */
     self = (open_walk_t){.fiber = mscclpp_fiber_create(walk_open, &self)};
-    CHECK(!mscclpp_fiber_resume(self.fiber));
+    for (int i = 0; i < 4; ++i) {
+        CHECK(!mscclpp_fiber_resume(self.fiber));
+    }
     CHECK(mscclpp_fiber_resume(self.fiber));
     CHECK(!self.was_apart);
     CHECK_EQ(self.steps, 2);
+    self = (open_walk_t){.steps = 0};
+    CHECK_EQ(pthread_create(&thread, NULL, run_apart, &self), 0);
+    pthread_join(thread, NULL);
+    CHECK(self.was_apart);
+    CHECK_EQ(self.steps, 1);
 }
 
 int main(void)

@@ -64,10 +64,11 @@ struct mscclpp_fiber {
     bool begun;    /* the stack is in use, perhaps only by run_functions, which waits for its next function */
     bool ended;    /* the function has returned */
     bool is_apart; /* a thread apart has continued the fiber last */
-    bool (*may_continue)(const void *context); /* NULL: the fiber is not open */
-    const void *context;
-    place_t inner; /* where the fiber continues */
-    place_t outer; /* where the thread that runs it continues */
+    bool is_open;
+    bool is_urgent; /* while it is open */
+    bool has_moved; /* it has begun another wait since it was continued */
+    place_t inner;  /* where the fiber continues */
+    place_t outer;  /* where the thread that runs it continues */
 #if defined(FIBER_TSAN)
     void *inner_fiber;
     void *outer_fiber;
@@ -247,19 +248,20 @@ mscclpp_fiber_t *mscclpp_fiber_create(void (*run)(void *argument), void *argumen
     fiber->run = run;
     fiber->argument = argument;
     fiber->ended = false;
-    fiber->may_continue = NULL;
+    fiber->is_open = false;
     return fiber;
 }
 
 /*
- * Runs the fiber until it yields or ends. A fiber that has ended is kept for a later function, or freed if KEPT_MAX are
- * kept already.
+ * Runs the fiber until it yields or ends. Returns true if it has ended; it is then kept for a later function, or freed
+ * if KEPT_MAX are kept already.
  */
-bool mscclpp_fiber_resume(mscclpp_fiber_t *fiber)
+static bool run_on(mscclpp_fiber_t *fiber, bool is_apart)
 {
     bool is_kept;
 
-    fiber->is_apart = false;
+    fiber->is_apart = is_apart;
+    fiber->has_moved = false;
     set_current(fiber);
     if (fiber->begun) {
         switch_to_fiber(fiber, NULL);
@@ -284,6 +286,19 @@ bool mscclpp_fiber_resume(mscclpp_fiber_t *fiber)
     return true;
 }
 
+bool mscclpp_fiber_resume(mscclpp_fiber_t *fiber)
+{
+    return run_on(fiber, false);
+}
+
+mscclpp_fiber_moved_t mscclpp_fiber_resume_apart(mscclpp_fiber_t *fiber)
+{
+    if (run_on(fiber, true)) {
+        return MSCCLPP_FIBER_ENDED;
+    }
+    return fiber->has_moved ? MSCCLPP_FIBER_MOVED : MSCCLPP_FIBER_WAITS;
+}
+
 bool mscclpp_fiber_yield(void)
 {
     mscclpp_fiber_t *fiber = get_current();
@@ -300,13 +315,21 @@ bool mscclpp_fiber_inside(void)
     return get_current() != NULL;
 }
 
-void mscclpp_fiber_open(bool (*may_continue)(const void *context), const void *context)
+void mscclpp_fiber_open(void)
 {
     mscclpp_fiber_t *fiber = get_current();
 
     if (fiber != NULL) {
-        fiber->may_continue = may_continue;
-        fiber->context = context;
+        mscclpp_fiber_open_new(fiber);
+    }
+}
+
+void mscclpp_fiber_relax(void)
+{
+    mscclpp_fiber_t *fiber = get_current();
+
+    if (fiber != NULL) {
+        fiber->is_urgent = false;
     }
 }
 
@@ -317,7 +340,7 @@ void mscclpp_fiber_close(void)
     if (fiber == NULL) {
         return;
     }
-    fiber->may_continue = NULL;
+    fiber->is_open = false;
     while (fiber->is_apart) {
         switch_to_thread(fiber);
     }
@@ -330,22 +353,29 @@ bool mscclpp_fiber_is_apart(void)
     return fiber != NULL && fiber->is_apart;
 }
 
-bool mscclpp_fiber_is_open(const mscclpp_fiber_t *fiber)
+void mscclpp_fiber_note_wait(void)
 {
-    return fiber->may_continue != NULL;
+    mscclpp_fiber_t *fiber = get_current();
+
+    if (fiber != NULL) {
+        fiber->has_moved = true;
+    }
 }
 
-/* The fiber cannot end here: mscclpp_fiber_close, which it has not reached yet, returns only in other threads. */
-bool mscclpp_fiber_resume_apart(mscclpp_fiber_t *fiber)
+void mscclpp_fiber_open_new(mscclpp_fiber_t *fiber)
 {
-    if (!fiber->may_continue(fiber->context)) {
-        return false;
-    }
-    fiber->is_apart = true;
-    set_current(fiber);
-    switch_to_fiber(fiber, NULL);
-    set_current(NULL);
-    return true;
+    fiber->is_open = true;
+    fiber->is_urgent = true;
+}
+
+bool mscclpp_fiber_is_open(const mscclpp_fiber_t *fiber)
+{
+    return fiber->is_open;
+}
+
+bool mscclpp_fiber_is_urgent(const mscclpp_fiber_t *fiber)
+{
+    return fiber->is_open && fiber->is_urgent;
 }
 
 /* Frees the fibers that are kept. All of them have ended; others are left alone. */

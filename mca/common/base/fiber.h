@@ -33,22 +33,37 @@ bool mscclpp_fiber_yield(void);
 bool mscclpp_fiber_inside(void);
 
 /*
- * Some threads may not do all that a fiber does: here they are called threads apart. A fiber that is open may be
- * continued by such a thread whenever may_continue(context) is true; any thread may call that. The fiber is open from
- * mscclpp_fiber_open to mscclpp_fiber_close, and in between must do nothing that a thread apart may not. `close`
- * returns once a thread of the usual kind continues the fiber. Outside a fiber both do nothing.
+ * Some threads may not do all that a fiber does: here they are called threads apart. They may continue a fiber while it
+ * is open, from mscclpp_fiber_open to mscclpp_fiber_close. In between the fiber must do nothing that a thread apart may
+ * not. `close` returns once a thread of the usual kind continues the fiber. An open fiber is urgent until
+ * mscclpp_fiber_relax says that nobody waits for what it does next, except for the turn of others behind it. Outside a
+ * fiber these functions do nothing; neither does `relax` in one that is closed.
  */
-void mscclpp_fiber_open(bool (*may_continue)(const void *context), const void *context);
+void mscclpp_fiber_open(void);
+void mscclpp_fiber_relax(void);
 void mscclpp_fiber_close(void);
 
 /* True if the caller is in a fiber that a thread apart has continued. */
 bool mscclpp_fiber_is_apart(void);
 
-/* True if this fiber, which does not run, is open. */
-bool mscclpp_fiber_is_open(const mscclpp_fiber_t *fiber);
+/* Called where a fiber begins another wait. A thread apart that continues it then looks again soon. */
+void mscclpp_fiber_note_wait(void);
 
-/* For threads apart: runs an open fiber until it yields, if it may continue. False if it may not. */
-bool mscclpp_fiber_resume_apart(mscclpp_fiber_t *fiber);
+/* Opens a fiber that has not been started, so that a thread apart may start it. */
+void mscclpp_fiber_open_new(mscclpp_fiber_t *fiber);
+
+/* True if this fiber, which does not run, is open, or is open and urgent. */
+bool mscclpp_fiber_is_open(const mscclpp_fiber_t *fiber);
+bool mscclpp_fiber_is_urgent(const mscclpp_fiber_t *fiber);
+
+typedef enum {
+    MSCCLPP_FIBER_WAITS, /* the fiber still waits as before */
+    MSCCLPP_FIBER_MOVED, /* it has begun another wait */
+    MSCCLPP_FIBER_ENDED  /* it has returned, and no longer exists */
+} mscclpp_fiber_moved_t;
+
+/* For threads apart: runs an open fiber until it yields or returns. */
+mscclpp_fiber_moved_t mscclpp_fiber_resume_apart(mscclpp_fiber_t *fiber);
 
 /* Frees the stacks that are kept for later fibers. */
 void mscclpp_fiber_drain(void);

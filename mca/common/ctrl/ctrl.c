@@ -90,6 +90,11 @@ const char *mscclpp_ctrl_name(const mscclpp_ctrl_t *ctrl)
     return ctrl->chosen < 0 ? "none" : carriers[ctrl->chosen]->name;
 }
 
+bool mscclpp_ctrl_is_independent(const mscclpp_ctrl_t *ctrl)
+{
+    return ctrl->chosen == CARRIER_UCX;
+}
+
 /*
  * Leaves out a carrier that has no address or none that fits, as if this rank did not have it.
  * MSCCLPP_ERR_NOT_SUPPORTED if none is left.

@@ -36,6 +36,9 @@ mscclpp_status_t mscclpp_ctrl_create(bool ucx, const mscclpp_oob_t *oob, mscclpp
 /* Returns how messages travel: "ucx" or "oob"; "none" before mscclpp_ctrl_connect. */
 const char *mscclpp_ctrl_name(const mscclpp_ctrl_t *ctrl);
 
+/* True if messages travel without the embedding runtime, so that any thread may send and receive them. */
+bool mscclpp_ctrl_is_independent(const mscclpp_ctrl_t *ctrl);
+
 /* Writes the address that the peers need to reach this rank: *length_p bytes, at most MSCCLPP_CTRL_ADDRESS_MAX. */
 mscclpp_status_t mscclpp_ctrl_address(const mscclpp_ctrl_t *ctrl, void *address, size_t *length_p);
 

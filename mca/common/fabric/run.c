@@ -57,7 +57,7 @@ static void delist(mscclpp_fabric_t *fabric)
  */
 static void send_notices(mscclpp_fabric_t *fabric)
 {
-    if (fabric->ctrl != NULL && strcmp(mscclpp_ctrl_name(fabric->ctrl), "ucx") == 0) {
+    if (fabric->ctrl != NULL && mscclpp_ctrl_is_independent(fabric->ctrl)) {
         mscclpp_group_tend_notices(fabric->group);
     }
 }

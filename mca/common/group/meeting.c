@@ -7,7 +7,7 @@
 #include "mca/common/group/group.h"
 
 /*
- * The size, in bytes, of the smallest message whose early kernel a thread apart may launch. For a smaller one, waking
+ * The size, in bytes, of the smallest message for whose early kernel a thread apart is woken. For a smaller one, waking
  * that thread would take longer than the call.
  */
 #define APART_MIN ((uint64_t)1 << 20)
@@ -210,18 +210,17 @@ static mscclpp_status_t await_arrivals(mscclpp_group_t *group, uint64_t bytes, c
     return status;
 }
 
-/* True if all ranks of the node have come to the meeting that this rank is in. */
-static bool have_all_arrived(const void *context)
+/*
+ * Lets a thread apart meet the other ranks and launch the early kernel, if that does not take messages of the embedding
+ * runtime.
+ */
+static void open_fiber(const mscclpp_group_t *group, uint64_t bytes)
 {
-    const mscclpp_group_t *group = context;
-    int rank;
-
-    for (rank = 0; rank < group->size; ++rank) {
-        if (mscclpp_board_load(&group->board[rank].arrived) < 2 * group->arrivals) {
-            return false;
-        }
+    if (group->spans && (group->ctrl == NULL || !mscclpp_ctrl_is_independent(group->ctrl))) {
+        mscclpp_fiber_close();
+    } else if (bytes >= APART_MIN) {
+        mscclpp_fiber_open();
     }
-    return true;
 }
 
 /*
@@ -242,8 +241,8 @@ mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool
     /* Pledges are decided on by a word that only the ranks of one node share. */
     pledged = needs_slot && !group->spans && mscclpp_admission_pledge(group->admission, decision, group->arrivals);
     mscclpp_board_store(word, 2 * group->arrivals + (pledged || !needs_slot));
-    if (early && !group->spans && bytes >= APART_MIN) {
-        mscclpp_fiber_open(have_all_arrived, group);
+    if (early) {
+        open_fiber(group, bytes);
     }
     status = await_arrivals(group, bytes, word, all_nodes);
     all_ready = status == MSCCLPP_OK && all_have_slots(group, word);
@@ -262,9 +261,6 @@ mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool
      * thread or call, which itself waits for the slot. On several nodes, ranks always vote on slots, because a node
      * whose ranks all have what they need does not know of the others.
      */
-    if (!all_ready) {
-        mscclpp_fiber_close();
-    }
     if (status == MSCCLPP_OK && (group->spans ? all_nodes : !all_ready)) {
         status = take_slots(group, bytes, needs_slot);
     }
@@ -273,7 +269,6 @@ mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool
 
 void mscclpp_group_give_slot(mscclpp_group_t *group)
 {
-    mscclpp_fiber_close();
     if (group->has_slot) {
         mscclpp_admission_give_slot(group->admission);
         group->has_slot = false;

@@ -14,6 +14,8 @@
 
 #include <string.h>
 
+#include "mca/common/base/fiber.h"
+
 /*
  * How long, in seconds, a failing rank tries to send its notices before it returns. The application may never call the
  * library again.
@@ -158,17 +160,20 @@ static void keep_notice(mscclpp_group_notice_t *kept, const notice_t *notice)
 }
 
 /*
- * Receives all pending notices and keeps what they say: of failures the first, and of other notices the latest. Call
- * with the lock held. Messages of another length are no notices.
+ * Receives all pending notices and keeps what they say: of failures the first, and of other notices the latest. A
+ * thread apart (base/fiber.h) leaves those to others that the embedding runtime carries. Call with the lock held.
+ * Messages of another length are no notices.
  */
 static void read_all(mscclpp_group_t *group)
 {
+    const bool may_read =
+        group->ctrl != NULL && (!mscclpp_fiber_is_apart() || mscclpp_ctrl_is_independent(group->ctrl));
     mscclpp_group_notices_t *notices = &group->notices;
     unsigned char message[MSCCLPP_CTRL_MESSAGE_MAX];
     size_t length = sizeof(message);
     int peer;
 
-    while (group->ctrl != NULL && mscclpp_ctrl_poll(group->ctrl, &peer, message, &length) == MSCCLPP_OK) {
+    while (may_read && mscclpp_ctrl_poll(group->ctrl, &peer, message, &length) == MSCCLPP_OK) {
         notice_t notice;
 
         if (length == sizeof(notice)) {

@@ -45,6 +45,7 @@ void mscclpp_group_wait_init(mscclpp_group_wait_t *wait, mscclpp_group_t *group,
     wait->group = group;
     wait->what = what;
     wait->bytes = bytes;
+    mscclpp_fiber_note_wait();
 }
 
 /* True if a set of absent ranks (mscclpp_board_add_absent) contains `rank` among those that it names. */

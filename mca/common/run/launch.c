@@ -231,7 +231,7 @@ mscclpp_status_t mscclpp_runner_launch(mscclpp_runner_t *runner, mscclpp_gpu_str
         return status;
     }
     status = start_operation(runner, launch, what);
-    mscclpp_fiber_close(); /* what follows may call the embedding runtime */
+    mscclpp_fiber_relax();
     if (status != MSCCLPP_OK) {
         return status;
     }

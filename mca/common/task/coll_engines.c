@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "mca/common/base/clock.h"
+#include "mca/common/base/fiber.h"
 #include "mca/common/base/log.h"
 #include "mca/common/gpu/streams.h"
 #include "mca/common/task/coll_task.h"
@@ -157,6 +158,7 @@ mscclpp_status_t mscclpp_coll_run_engines(mscclpp_coll_task_t *task)
     mscclpp_dev_direct_args_t direct;
     mscclpp_status_t status;
 
+    mscclpp_fiber_close(); /* the calling thread feeds the engines */
     memset(&direct, 0, sizeof(direct));
     mscclpp_coll_fill_direct(task, &direct);
     /* The end of a launch releases mappings, but engines use those of the buffers until their copies are done. */

@@ -322,7 +322,7 @@ static mscclpp_status_t launch(task_t *task)
     if (task->choice.algo->engines) {
         mscclpp_status_t status = MSCCLPP_OK;
 
-        mscclpp_fiber_close(); /* engines meet again, which takes the embedding runtime's progress */
+        mscclpp_fiber_close(); /* the calling thread feeds the engines */
 
         if (task->in_stand_in != NULL || task->out_stand_in != NULL) {
             status = mscclpp_runner_await_stream(&task->team->runner); /* engines have streams of their own */

@@ -1,4 +1,5 @@
 /* Marks a team as broken. */
+#include "mca/common/base/fiber.h"
 #include "mca/common/team/parts.h"
 
 mscclpp_status_t mscclpp_team_fail(mscclpp_team_t *team, mscclpp_status_t status)
@@ -6,6 +7,7 @@ mscclpp_status_t mscclpp_team_fail(mscclpp_team_t *team, mscclpp_status_t status
     if (team->group.broken) {
         return status;
     }
+    mscclpp_fiber_close(); /* peers are told by the embedding runtime, too */
     /* First this rank's own kernels and proxy are made to end; then the peers are told. */
     team->group.broken = true;
     mscclpp_kin_spoil(team->kin);

@@ -195,6 +195,10 @@ run_early() {
     run test_early --quick --timeout "$deadline" orders
 }
 
+run_apart() {
+    run test_early --quick --timeout "$deadline" apart
+}
+
 run_fifo() {
     run test_fifo
 }

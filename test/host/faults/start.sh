@@ -27,6 +27,8 @@ plant engines-without-slot shared mca/common/task/task.c mca/common/task/task.c 
     's/(usable && team->engine == NULL)\)/\1 \&\& 0)/'
 plant early-without-slot early mca/common/group/meeting.c mca/common/group/meeting.c \
     's/needs_slot = early \|\| group->concurrent/needs_slot = group->concurrent/'
+plant apart-closed-at-end apart mca/common/run/launch.c mca/common/run/launch.c \
+    's/mscclpp_fiber_relax\(\)/mscclpp_fiber_close()/'
 plant early-grant-revoked early mca/common/group/admission.c mca/common/group/admission.c \
     's/!(grant_or_revoke\(admission->pledge, [^)]*\))/(\1, true)/'
 plant room-held-in-line room mca/common/group/meeting.c mca/common/group/meeting.c \

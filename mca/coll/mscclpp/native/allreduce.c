@@ -172,6 +172,7 @@ static int other_iallreduce(const void *sbuf, void *rbuf, mca_coll_mscclpp_count
 /* Leaves a nonblocking call, in its turn, to staging or to Open MPI, whose request completes it. */
 static int hand_over(mca_coll_mscclpp_request_t *request)
 {
+    mscclpp_fiber_close();
     return other_iallreduce(MCA_COLL_MSCCLPP_KEPT(request, PASSED), request->module, &request->inner);
 }
 

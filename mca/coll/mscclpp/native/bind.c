@@ -137,8 +137,10 @@ int mca_coll_mscclpp_bind(mca_coll_mscclpp_module_t *module)
 static mscclpp_status_t create_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf)
 {
     mscclpp_team_t *team;
-    mscclpp_status_t status = mca_coll_mscclpp_make_team(module, sendbuf, recvbuf, NULL, &team);
+    mscclpp_status_t status;
 
+    mscclpp_fiber_close();
+    status = mca_coll_mscclpp_make_team(module, sendbuf, recvbuf, NULL, &team);
     if (MSCCLPP_OK == status) {
         __atomic_store_n(&module->team, team, __ATOMIC_RELEASE);
         mca_coll_mscclpp_count_anew(module);

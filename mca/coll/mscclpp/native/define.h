@@ -87,6 +87,7 @@ typedef struct ompi_datatype_t type_t;
                                                                                                                        \
     static int hand_over_##name_(mca_coll_mscclpp_request_t *request)                                                  \
     {                                                                                                                  \
+        mscclpp_fiber_close();                                                                                         \
         return other_i##name_(MCA_COLL_MSCCLPP_KEPT(request, args_), request->module->comm, &request->inner,           \
                               request->module);                                                                        \
     }                                                                                                                  \

@@ -79,6 +79,7 @@ int mca_coll_mscclpp_pieces_get(const struct ompi_datatype_t *type, const mscclp
     list_t *list;
     int rc;
 
+    mscclpp_fiber_close(); /* attributes are Open MPI's */
     pthread_mutex_lock(&lock);
     rc = ensure_key();
     if (OMPI_SUCCESS == rc) {

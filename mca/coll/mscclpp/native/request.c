@@ -17,12 +17,14 @@ static bool is_ready; /* mca_coll_mscclpp_request_init has succeeded */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static mca_coll_mscclpp_queue_t *active_queues; /* the queues that hold calls */
 
-/* Which thread has the turn to run calls. The turn guards the list of requests that other components complete. */
+/* Which thread has the turn to run calls. The turn guards the next three variables. */
 enum { NOBODY, THREAD_OF_MPI, STARTER };
 static atomic_int turn = NOBODY;
-static mca_coll_mscclpp_request_t *handed_over;
+static mca_coll_mscclpp_request_t *handed_over; /* requests that other components complete */
+static mca_coll_mscclpp_request_t *ended;       /* those that a thread of MPI has to complete, in any order */
+static bool has_relaxed;                        /* some call may be for the starter once there is another one */
 
-static atomic_int under_way; /* number of requests that are queued, run, or have been handed over */
+static atomic_int under_way; /* number of requests that are not complete */
 
 /* Puts a request at the end of its queue, and the queue into the list if it was empty. */
 static void append_request(mca_coll_mscclpp_request_t *request)
@@ -45,14 +47,18 @@ static void append_request(mca_coll_mscclpp_request_t *request)
 }
 
 /*
- * Removes the oldest call of a queue, which is over, and the queue from the list if it is empty then. There must be
- * such a call. Only the holder of the turn removes calls, so it is still the one that the caller has run.
+ * Removes the oldest call of a queue, which is over, and returns the next one. If there is none, removes the queue from
+ * the list and returns NULL; its owner may then free it. Only the holder of the turn removes calls, so the oldest is
+ * still the one that the caller has run.
  */
-static void remove_first(mca_coll_mscclpp_queue_t *queue)
+static mca_coll_mscclpp_request_t *remove_first(mca_coll_mscclpp_queue_t *queue)
 {
+    mca_coll_mscclpp_request_t *next;
+
     pthread_mutex_lock(&lock);
-    queue->first = queue->first->next;
-    if (queue->first == NULL) {
+    next = queue->first->next;
+    queue->first = next;
+    if (next == NULL) {
         mca_coll_mscclpp_queue_t **link = &active_queues;
 
         while (queue != *link) {
@@ -62,6 +68,7 @@ static void remove_first(mca_coll_mscclpp_queue_t *queue)
     }
     (void)__atomic_sub_fetch(&queue->count, 1, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&lock);
+    return next;
 }
 
 /* The oldest call of a queue; NULL: there is none. */
@@ -139,13 +146,57 @@ static mca_coll_mscclpp_queue_t *next_of(const mca_coll_mscclpp_queue_t *queue)
 }
 
 /*
- * Continues the calls whose kernels may start although no thread is in MPI: the starter's look (starter.h). Each queue
- * has at most one such call, the oldest.
+ * True if the starter is to continue a call that has begun. What follows a kernel is left to MPI unless another call
+ * may wait for it: the next one of the queue, or one of any queue that needs the slot for its kernel.
  */
+static bool is_for_starter(const mca_coll_mscclpp_request_t *request)
+{
+    return mscclpp_fiber_is_urgent(request->fiber) ||
+           (mscclpp_fiber_is_open(request->fiber) && atomic_load_explicit(&under_way, memory_order_relaxed) > 1);
+}
+
+/*
+ * Runs the calls of a queue, oldest first, in the starter, until one has to wait, or may only be run by a thread of
+ * MPI. Such a thread also completes those that end here.
+ */
+static mca_coll_mscclpp_starter_look_t run_apart(mca_coll_mscclpp_queue_t *queue)
+{
+    mca_coll_mscclpp_starter_look_t found = MCA_COLL_MSCCLPP_STARTER_IDLE;
+    mca_coll_mscclpp_request_t *request = first_of(queue), *next;
+
+    while (request != NULL) {
+        if (request->fiber == NULL && request->is_for_kernels) {
+            request->fiber = mscclpp_fiber_create(run_call, request);
+            if (request->fiber != NULL) {
+                mscclpp_fiber_open_new(request->fiber);
+            }
+        }
+        if (request->fiber == NULL || !is_for_starter(request)) {
+            has_relaxed = has_relaxed || (request->fiber != NULL && mscclpp_fiber_is_open(request->fiber));
+            request->told_starter = false;
+            return found;
+        }
+        switch (mscclpp_fiber_resume_apart(request->fiber)) {
+        case MSCCLPP_FIBER_WAITS:
+            return MCA_COLL_MSCCLPP_STARTER_IDLE == found ? MCA_COLL_MSCCLPP_STARTER_WAITING : found;
+        case MSCCLPP_FIBER_MOVED:
+            return MCA_COLL_MSCCLPP_STARTER_BUSY;
+        case MSCCLPP_FIBER_ENDED:
+            found = MCA_COLL_MSCCLPP_STARTER_BUSY;
+            next = remove_first(queue);
+            request->next = ended;
+            ended = request;
+            request = next;
+        }
+    }
+    return found;
+}
+
+/* Runs the calls that may go on although no thread is in MPI: the starter's look (starter.h). */
 static mca_coll_mscclpp_starter_look_t look_for_open_calls(void)
 {
     mca_coll_mscclpp_starter_look_t found = MCA_COLL_MSCCLPP_STARTER_IDLE;
-    mca_coll_mscclpp_queue_t *queue;
+    mca_coll_mscclpp_queue_t *queue, *next;
 
     if (0 == atomic_load_explicit(&under_way, memory_order_relaxed)) {
         return MCA_COLL_MSCCLPP_STARTER_IDLE;
@@ -153,17 +204,12 @@ static mca_coll_mscclpp_starter_look_t look_for_open_calls(void)
     if (!take_turn(STARTER)) {
         return MCA_COLL_MSCCLPP_STARTER_WAITING; /* a thread of MPI runs calls, and may leave one open */
     }
-    for (queue = next_of(NULL); queue != NULL; queue = next_of(queue)) {
-        const mca_coll_mscclpp_request_t *request = first_of(queue);
+    for (queue = next_of(NULL); queue != NULL; queue = next) {
+        mca_coll_mscclpp_starter_look_t here;
 
-        if (request->fiber == NULL || !mscclpp_fiber_is_open(request->fiber)) {
-            continue;
-        }
-        if (mscclpp_fiber_resume_apart(request->fiber)) {
-            found = MCA_COLL_MSCCLPP_STARTER_BUSY;
-        } else if (MCA_COLL_MSCCLPP_STARTER_IDLE == found) {
-            found = MCA_COLL_MSCCLPP_STARTER_WAITING;
-        }
+        next = next_of(queue);
+        here = run_apart(queue);
+        found = here > found ? here : found;
     }
     end_turn();
     return found;
@@ -185,7 +231,9 @@ static bool resume_call(mca_coll_mscclpp_request_t *request)
     if (mscclpp_fiber_resume(request->fiber)) {
         return false;
     }
-    if (mscclpp_fiber_is_open(request->fiber) && !request->told_starter) {
+    if (!is_for_starter(request)) {
+        has_relaxed = has_relaxed || mscclpp_fiber_is_open(request->fiber);
+    } else if (!request->told_starter) {
         request->told_starter = true;
         mca_coll_mscclpp_starter_wake(look_for_open_calls);
     }
@@ -199,11 +247,11 @@ static bool resume_call(mca_coll_mscclpp_request_t *request)
  */
 static int advance_queue(mca_coll_mscclpp_queue_t *queue)
 {
-    mca_coll_mscclpp_request_t *request;
+    mca_coll_mscclpp_request_t *request = first_of(queue), *next;
     int completed = 0;
 
-    while ((request = first_of(queue)) != NULL && !resume_call(request)) {
-        remove_first(queue);
+    for (; request != NULL && !resume_call(request); request = next) {
+        next = remove_first(queue);
         if (OMPI_SUCCESS == request->result && request->inner != NULL) {
             request->next = handed_over;
             handed_over = request;
@@ -236,6 +284,20 @@ static int advance_handed_over(void)
     return completed;
 }
 
+/* Completes the requests of calls that the starter has ended. Returns how many. */
+static int complete_ended(void)
+{
+    mca_coll_mscclpp_request_t *request;
+    int completed = 0;
+
+    while ((request = ended) != NULL) {
+        ended = request->next;
+        complete_request(request);
+        ++completed;
+    }
+    return completed;
+}
+
 /* Advances all queues: the callback of opal_progress. Returns how many requests were completed. */
 static int progress(void)
 {
@@ -250,6 +312,7 @@ static int progress(void)
         completed += advance_queue(queue);
     }
     completed += advance_handed_over();
+    completed += complete_ended();
     end_turn();
     return completed;
 }
@@ -262,7 +325,10 @@ void mca_coll_mscclpp_request_await_queue(const mca_coll_mscclpp_queue_t *queue)
     }
 }
 
-/* Queues a request, and runs it at once if no other is before it and this thread can take the turn. */
+/*
+ * Queues a request, and runs it at once if no other is before it and this thread can take the turn. Wakes the starter
+ * if an earlier call now keeps this one waiting.
+ */
 static void begin_request(mca_coll_mscclpp_request_t *request)
 {
     mca_coll_mscclpp_queue_t *queue = request->queue;
@@ -273,6 +339,10 @@ static void begin_request(mca_coll_mscclpp_request_t *request)
     append_request(request);
     if (begin_turn_of_start()) {
         (void)advance_queue(queue);
+        if (has_relaxed && atomic_load_explicit(&under_way, memory_order_relaxed) > 1) {
+            has_relaxed = false;
+            mca_coll_mscclpp_starter_wake(look_for_open_calls);
+        }
         end_turn();
     }
 }
@@ -338,6 +408,7 @@ static mca_coll_mscclpp_request_t *make_request(mca_coll_mscclpp_module_t *modul
     request->module = module;
     request->queue = queue;
     request->serve = serve;
+    request->is_for_kernels = false;
     request->lane = NULL;
     request->call = 0;
     return request;
@@ -353,6 +424,7 @@ mca_coll_mscclpp_request_t *mca_coll_mscclpp_request_new(mca_coll_mscclpp_module
         return NULL;
     }
     request->super.super.req_state = OMPI_REQUEST_ACTIVE;
+    request->is_for_kernels = is_numbered;
     if (is_numbered) {
         request->call = module->calls + 1;
         __atomic_store_n(&module->calls, request->call, __ATOMIC_RELAXED);
@@ -367,6 +439,7 @@ mca_coll_mscclpp_request_t *mca_coll_mscclpp_request_new_persistent(mca_coll_msc
     mca_coll_mscclpp_request_t *request = make_request(module, queue, serve, true);
 
     if (request != NULL) {
+        request->is_for_kernels = true;
         OBJ_RETAIN(module);
     }
     return request;

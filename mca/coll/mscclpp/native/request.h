@@ -49,6 +49,7 @@ struct mca_coll_mscclpp_request_t {
     uint64_t call;          /* number of the call on the communicator; 0: it has none */
     uint64_t largest_block; /* for a persistent request: the size of the largest block of all ranks */
     mscclpp_fiber_t *fiber; /* runs the call; NULL: not started yet */
+    bool is_for_kernels;    /* `serve` first tries kernels, so that a thread apart (fiber.h) may begin it */
     bool told_starter;      /* the starter knows that it may continue the call (starter.h) */
     ompi_request_t *inner;  /* the request of the component that completes the call; NULL: none */
     int result;             /* MPI error code of the call */

@@ -1,15 +1,16 @@
 /*
  * The starter: a thread that starts the kernels of nonblocking calls once all ranks have come to them, also while this
- * rank makes no MPI call. It must not call MPI, which may serve one thread only. So it continues a call only where the
- * call's fiber is open (mca/common/base/fiber.h).
+ * rank makes no MPI call. When a kernel has ended and other calls are under way, it ends the call, and begins the next
+ * one of the communicator. It must not call MPI, which may serve one thread only. So it runs a call only where the
+ * call's fiber is open (mca/common/base/fiber.h), and leaves it to MPI to complete the request.
  */
 #ifndef MCA_COLL_MSCCLPP_NATIVE_STARTER_H
 #define MCA_COLL_MSCCLPP_NATIVE_STARTER_H
 
 typedef enum {
     MCA_COLL_MSCCLPP_STARTER_IDLE,    /* no call is for the starter */
-    MCA_COLL_MSCCLPP_STARTER_WAITING, /* there are such calls, and ranks are missing */
-    MCA_COLL_MSCCLPP_STARTER_BUSY     /* a call was continued */
+    MCA_COLL_MSCCLPP_STARTER_WAITING, /* there are such calls, and they wait: for ranks, kernels or the network */
+    MCA_COLL_MSCCLPP_STARTER_BUSY     /* a call has gone on */
 } mca_coll_mscclpp_starter_look_t;
 
 /*

@@ -248,6 +248,7 @@ int mca_coll_mscclpp_agree(mca_coll_mscclpp_module_t *module, const char *collec
     wait_t wait = {.module = module, .collective = collective, .hurried = hurried};
     int rc;
 
+    mscclpp_fiber_close();
     *late_p = MSCCLPP_OK;
     if (numbers == NULL) {
         mscclpp_error("%s: %s call %llu: no memory to agree with the other ranks",

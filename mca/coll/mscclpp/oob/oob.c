@@ -29,6 +29,7 @@ static mscclpp_status_t run_gather(mca_coll_mscclpp_gather_t *gather)
     mca_coll_mscclpp_oob_t *oob = gather->oob;
     mscclpp_status_t status = MSCCLPP_ERR_NO_MEMORY;
 
+    mscclpp_fiber_close();
     gather->started = mscclpp_now();
     if (gather->recvbuf != NULL) {
         if (gather->length > 0) { /* the caller's part may lie within its own recvbuf */

@@ -112,6 +112,7 @@ mscclpp_status_t mca_coll_mscclpp_oob_pairs(mca_coll_mscclpp_oob_t *oob, const i
     mscclpp_status_t status = pairs.arrived != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
     int posted = 0;
 
+    mscclpp_fiber_close();
     mca_coll_mscclpp_oob_lock(oob);
     pairs.gather.number = ++oob->exchanges;
     while (posted < count && MSCCLPP_OK == status) {
