@@ -101,14 +101,14 @@ typedef struct {
 static mscclpp_status_t exchange(void *context, const int *peers, int count, const void *sent, const size_t *lengths,
                                  void *received, size_t pitch)
 {
-    const outgoing_t own = {peers, count, sent, lengths};
+    const outgoing_t own = {peers, lengths != NULL ? count : 0, sent, lengths};
     thread_t *thread = context;
     world_t *world = thread->world;
     int i, j;
 
     world->contribution[thread->rank.rank] = &own;
     (void)world_barrier(world, false);
-    for (i = 0; i < count; ++i) {
+    for (i = 0; i < own.count; ++i) {
         const outgoing_t *theirs = world->contribution[peers[i]];
 
         for (j = 0; j < theirs->count && theirs->peers[j] != thread->rank.rank; ++j) {

@@ -19,15 +19,30 @@
 typedef struct mscclpp_fabric mscclpp_fabric_t;
 
 /*
+ * How an earlier communicator's nodes were connected, for another one of the same ranks. `transport` and `has_packets`
+ * are equal on all ranks.
+ */
+typedef struct {
+    const mscclpp_transport_ops_t *transport;
+    bool has_packets; /* it carries packets */
+    int *peers;       /* the ranks that this rank was connected with at first; from calloc */
+    int peer_count;
+} mscclpp_fabric_hint_t;
+
+/* Fills in what a fabric gives a later one. The caller frees the peers. MSCCLPP_ERR_NO_MEMORY is not logged. */
+mscclpp_status_t mscclpp_fabric_take_hint(const mscclpp_fabric_t *fabric, mscclpp_fabric_hint_t *hint);
+
+/*
  * Connects the nodes of a communicator. Each node has its group and runner already. `config` is copied; the settings
  * that must be equal on all nodes are equal by now. `own_status` is this rank's status so far, on which the ranks have
- * not voted yet. Transports are tried from `first` on; NULL: from the first of all. Takes over what `nodes` holds, and
+ * not voted yet. With a hint (else NULL) the ranks connect as it says, without a vote on the transport before; if that
+ * fails, they try all transports from that one on. Takes over what `nodes` holds, and
  * zeroes it, unless memory is short or there are too many nodes; the caller frees what is left in each case. Collective
  * over all ranks of the communicator. Returns the same status on all ranks: MSCCLPP_OK, MSCCLPP_ERR_NOT_SUPPORTED with
  * the reason logged, or the error of the exchange.
  */
 mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_config_t *config, mscclpp_nodes_t *nodes,
-                                       const mscclpp_transport_ops_t *first, mscclpp_status_t own_status,
+                                       const mscclpp_fabric_hint_t *hint, mscclpp_status_t own_status,
                                        mscclpp_fabric_t **fabric_p);
 
 /*
@@ -35,7 +50,7 @@ mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_c
  * as that function does on the others. The arguments are the same.
  */
 mscclpp_status_t mscclpp_fabric_give_up(const mscclpp_oob_t *oob, const mscclpp_config_t *config,
-                                        const mscclpp_nodes_t *nodes, const mscclpp_transport_ops_t *first,
+                                        const mscclpp_nodes_t *nodes, const mscclpp_fabric_hint_t *hint,
                                         mscclpp_status_t own_status);
 
 /* Returns the transport that connects the nodes, which is the same on all ranks. */

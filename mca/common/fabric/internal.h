@@ -185,6 +185,20 @@ mscclpp_status_t mscclpp_fabric_link_join(mscclpp_fabric_t *fabric, mscclpp_fabr
                                           const mscclpp_fabric_partners_t *partners, mscclpp_vote_t *vote_p);
 void mscclpp_fabric_free_partners(mscclpp_fabric_partners_t *partners);
 
+/*
+ * In place of link_join for a rank that cannot connect, where the others do not know that yet. `own_status` is the
+ * reason, and `hint` tells which ranks would wait.
+ */
+mscclpp_status_t mscclpp_fabric_link_decline(const mscclpp_oob_t *oob, const mscclpp_fabric_hint_t *hint,
+                                             mscclpp_status_t own_status, mscclpp_vote_t *vote_p);
+
+/*
+ * Lists the ranks that links of this kind connect this rank with, whether or not they do already. The caller frees the
+ * list. MSCCLPP_ERR_NO_MEMORY is not logged.
+ */
+mscclpp_status_t mscclpp_fabric_list_peers(const mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links, int **peers_p,
+                                           int *count_p);
+
 /* Both steps, with the vote between them; else as link_join. */
 mscclpp_status_t mscclpp_fabric_link(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links, mscclpp_vote_t *vote_p);
 

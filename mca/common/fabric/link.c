@@ -56,16 +56,44 @@ static bool is_in_ring(const mscclpp_fabric_t *fabric, uint32_t node)
     return node == MSCCLPP_DEV_NODES_AHEAD(count, own_node, 1) || node == MSCCLPP_DEV_NODES_BEHIND(count, own_node, 1);
 }
 
-/* True if links of this kind include `node` and it is not connected yet. */
-static bool needs_link(const mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links, int node)
+/* True if links of this kind include `node`, which is another one. */
+static bool includes(const mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links, int node)
 {
-    if (node == fabric->nodes.node || fabric->node[node].conn != NULL) {
+    if (node == fabric->nodes.node) {
         return false;
     }
     return links == MSCCLPP_FABRIC_ALL     ? true
            : links == MSCCLPP_FABRIC_STEPS ? is_in_steps(fabric, (uint32_t)node)
            : links == MSCCLPP_FABRIC_RING  ? is_in_ring(fabric, (uint32_t)node)
                                            : is_in_rounds(fabric, links, (uint32_t)node);
+}
+
+/* True if links of this kind include `node` and it is not connected yet. */
+static bool needs_link(const mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links, int node)
+{
+    return fabric->node[node].conn == NULL && includes(fabric, links, node);
+}
+
+mscclpp_status_t mscclpp_fabric_list_peers(const mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links, int **peers_p,
+                                           int *count_p)
+{
+    int *peers, count = 0, node;
+
+    for (node = 0; node < fabric->nodes.count && fabric->is_owner; ++node) {
+        count += includes(fabric, links, node);
+    }
+    peers = calloc((size_t)count + 1, sizeof(*peers));
+    if (peers == NULL) {
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    *peers_p = peers;
+    *count_p = count;
+    for (node = 0; node < fabric->nodes.count && fabric->is_owner; ++node) {
+        if (includes(fabric, links, node)) {
+            *peers++ = fabric->nodes.owners[node];
+        }
+    }
+    return MSCCLPP_OK;
 }
 
 /* Frees what find_partners has allocated; also what is left of it after an error. May be called again. */
@@ -243,6 +271,14 @@ mscclpp_status_t mscclpp_fabric_link_join(mscclpp_fabric_t *fabric, mscclpp_fabr
         }
     }
     return status;
+}
+
+mscclpp_status_t mscclpp_fabric_link_decline(const mscclpp_oob_t *oob, const mscclpp_fabric_hint_t *hint,
+                                             mscclpp_status_t own_status, mscclpp_vote_t *vote_p)
+{
+    /* Whatever comes of this, the ranks vote. */
+    (void)mscclpp_oob_exchange(oob, hint->peers, hint->peer_count, NULL, NULL, NULL, sizeof(mscclpp_fabric_card_t));
+    return mscclpp_vote(oob, own_status, vote_p);
 }
 
 mscclpp_status_t mscclpp_fabric_link(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links, mscclpp_vote_t *vote_p)

@@ -177,12 +177,18 @@ static mscclpp_fabric_links_t first_links(const mscclpp_fabric_t *fabric)
     return fabric->nodes.count <= (int)MSCCLPP_DEV_NODES_MAPPED ? MSCCLPP_FABRIC_ALL : MSCCLPP_FABRIC_STEPS;
 }
 
+/* The links that are there after the set-up. Without packets other algorithms serve than those of the first links. */
+static mscclpp_fabric_links_t links_at_first(const mscclpp_fabric_t *fabric, bool has_packets)
+{
+    return has_packets ? first_links(fabric) : MSCCLPP_FABRIC_ALL;
+}
+
 /*
- * Opens a transport on this rank, and makes its ends of the first links. Ranks that own no shard open none. The lists
+ * Opens a transport on this rank, and makes its ends of the links. Ranks that own no shard open none. The lists
  * by rank (places) do not depend on the transport, so they are made once.
  */
 static mscclpp_status_t open_own_ends(mscclpp_fabric_t *fabric, const mscclpp_transport_ops_t *ops,
-                                      mscclpp_fabric_partners_t *partners)
+                                      mscclpp_fabric_links_t links, mscclpp_fabric_partners_t *partners)
 {
     mscclpp_status_t status = ops->calls_driver && fabric->group->threads ? MSCCLPP_ERR_NOT_SUPPORTED : MSCCLPP_OK;
 
@@ -195,7 +201,19 @@ static mscclpp_status_t open_own_ends(mscclpp_fabric_t *fabric, const mscclpp_tr
     if (status == MSCCLPP_OK && fabric->is_owner) {
         status = prepare(fabric);
     }
-    return status == MSCCLPP_OK ? mscclpp_fabric_link_open(fabric, first_links(fabric), partners) : status;
+    return status == MSCCLPP_OK ? mscclpp_fabric_link_open(fabric, links, partners) : status;
+}
+
+/* Logs the transport that all ranks use. */
+static void report_choice(const mscclpp_fabric_t *fabric)
+{
+    const mscclpp_oob_t *oob = &fabric->group->oob;
+
+    mscclpp_log(oob->rank == 0 ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_DEBUG,
+                "%s: inter-node transport %s: %d nodes of %d to %d ranks, partial results in %s memory", oob->label,
+                fabric->ops->name, fabric->nodes.count, fabric->nodes.shards,
+                oob->size - (fabric->nodes.count - 1) * fabric->nodes.shards,
+                fabric->tokens.on_device ? "device" : "pinned host");
 }
 
 /*
@@ -218,7 +236,7 @@ static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, mscclpp_statu
         mscclpp_status_t status;
 
         if (own_status == MSCCLPP_OK) {
-            status = open_own_ends(fabric, ops, partners);
+            status = open_own_ends(fabric, ops, first_links(fabric), partners);
             status = mscclpp_vote_with(oob, status, fabric->has_packets || !fabric->is_owner, &vote);
         } else {
             status = mscclpp_vote_give_up(oob, own_status, &vote);
@@ -233,11 +251,7 @@ static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, mscclpp_statu
         if (vote.culprit < 0) {
             fabric->ops = ops;
             fabric->has_packets = vote.all;
-            mscclpp_log(oob->rank == 0 ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_DEBUG,
-                        "%s: inter-node transport %s: %d nodes of %d to %d ranks, partial results in %s memory",
-                        oob->label, ops->name, fabric->nodes.count, fabric->nodes.shards,
-                        oob->size - (fabric->nodes.count - 1) * fabric->nodes.shards,
-                        fabric->tokens.on_device ? "device" : "pinned host");
+            report_choice(fabric);
             return MSCCLPP_OK;
         }
         mscclpp_fabric_free_partners(partners);
@@ -298,19 +312,19 @@ static void choose_stores(mscclpp_fabric_t *fabric, bool is_info)
 }
 
 /*
- * Connects the nodes over the transport that was chosen, those of the first links; without packets all of them, since
- * other algorithms than those of the first links serve then. Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if a rank
+ * Connects the nodes over the transport that was chosen: first those of the first links, and then all if there are no
+ * packets. Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if a rank
  * fails; then another transport may be tried. Any other error is one of the exchange.
  */
 static mscclpp_status_t connect_nodes(mscclpp_fabric_t *fabric, const mscclpp_fabric_partners_t *partners)
 {
     const mscclpp_oob_t *oob = &fabric->group->oob;
-    const mscclpp_fabric_links_t links = first_links(fabric);
+    const mscclpp_fabric_links_t links = links_at_first(fabric, fabric->has_packets);
     mscclpp_vote_t vote;
-    mscclpp_status_t status = mscclpp_fabric_link_join(fabric, links, partners, &vote);
+    mscclpp_status_t status = mscclpp_fabric_link_join(fabric, first_links(fabric), partners, &vote);
 
-    if (status == MSCCLPP_OK && vote.culprit < 0 && !fabric->has_packets && links != MSCCLPP_FABRIC_ALL) {
-        status = mscclpp_fabric_link(fabric, MSCCLPP_FABRIC_ALL, &vote);
+    if (status == MSCCLPP_OK && vote.culprit < 0 && links != first_links(fabric)) {
+        status = mscclpp_fabric_link(fabric, links, &vote);
     }
     if (status == MSCCLPP_OK && vote.culprit >= 0) {
         report_failure(fabric, oob, &vote, fabric->ops);
@@ -347,6 +361,53 @@ static mscclpp_status_t open_and_connect(mscclpp_fabric_t *fabric, const mscclpp
     return status;
 }
 
+/*
+ * Connects the nodes as the hint says, without a vote before. A rank that cannot take part tells those that wait for
+ * it. MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if one fails; then transports may be tried as without a hint.
+ */
+static mscclpp_status_t connect_by_hint(mscclpp_fabric_t *fabric, const mscclpp_fabric_hint_t *hint,
+                                        mscclpp_status_t own_status)
+{
+    const mscclpp_oob_t *oob = &fabric->group->oob;
+    const mscclpp_fabric_links_t links = links_at_first(fabric, hint->has_packets);
+    mscclpp_fabric_partners_t partners;
+    mscclpp_status_t status;
+    mscclpp_vote_t vote;
+
+    memset(&partners, 0, sizeof(partners));
+    if (own_status == MSCCLPP_OK) {
+        own_status = open_own_ends(fabric, hint->transport, links, &partners);
+    }
+    if (own_status == MSCCLPP_OK && fabric->is_owner && fabric->has_packets != hint->has_packets) {
+        own_status = MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    fabric->ops = hint->transport;
+    fabric->has_packets = hint->has_packets;
+    status = own_status == MSCCLPP_OK ? mscclpp_fabric_link_join(fabric, links, &partners, &vote)
+                                      : mscclpp_fabric_link_decline(oob, hint, own_status, &vote);
+    mscclpp_fabric_free_partners(&partners);
+    if (status == MSCCLPP_OK && vote.culprit >= 0) {
+        report_failure(fabric, oob, &vote, fabric->ops);
+        mscclpp_fabric_close_transport(fabric);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    if (status == MSCCLPP_OK) {
+        report_choice(fabric);
+    }
+    if (status == MSCCLPP_OK && fabric->is_owner) {
+        choose_stores(fabric, oob->rank == 0);
+    }
+    return status;
+}
+
+mscclpp_status_t mscclpp_fabric_take_hint(const mscclpp_fabric_t *fabric, mscclpp_fabric_hint_t *hint)
+{
+    hint->transport = fabric->ops;
+    hint->has_packets = fabric->has_packets;
+    return mscclpp_fabric_list_peers(fabric, links_at_first(fabric, fabric->has_packets), &hint->peers,
+                                     &hint->peer_count);
+}
+
 /* Packets get this fraction of coll_mscclpp_exchange_size, since they are for small messages: 1 / PACKET_SHARE. */
 #define PACKET_SHARE 8
 
@@ -377,15 +438,23 @@ static uint64_t find_absent(void *context, bool may_ask)
     return mscclpp_fabric_absent(context, may_ask);
 }
 
-/* Takes part in the first vote without a fabric. */
+/* Takes part, without a fabric, in what the others do until they know. */
 mscclpp_status_t mscclpp_fabric_give_up(const mscclpp_oob_t *oob, const mscclpp_config_t *config,
-                                        const mscclpp_nodes_t *nodes, const mscclpp_transport_ops_t *first,
+                                        const mscclpp_nodes_t *nodes, const mscclpp_fabric_hint_t *hint,
                                         mscclpp_status_t own_status)
 {
+    const int next = number_of(hint != NULL ? hint->transport : NULL);
     mscclpp_vote_t vote;
     mscclpp_status_t status = MSCCLPP_ERR_NOT_SUPPORTED;
 
-    if (find_allowed(config, nodes, number_of(first)) < mscclpp_transport_count) {
+    if (hint != NULL) {
+        status = mscclpp_fabric_link_decline(oob, hint, own_status, &vote);
+        if (status != MSCCLPP_OK) {
+            return status;
+        }
+        status = MSCCLPP_ERR_NOT_SUPPORTED;
+    }
+    if (find_allowed(config, nodes, next) < mscclpp_transport_count) {
         status = mscclpp_vote_give_up(oob, own_status, &vote);
         status = status == MSCCLPP_OK ? mscclpp_vote_outcome(oob, NULL, &vote, WHAT_IS_NEEDED) : status;
     }
@@ -393,7 +462,7 @@ mscclpp_status_t mscclpp_fabric_give_up(const mscclpp_oob_t *oob, const mscclpp_
 }
 
 mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_config_t *config, mscclpp_nodes_t *nodes,
-                                       const mscclpp_transport_ops_t *first, mscclpp_status_t own_status,
+                                       const mscclpp_fabric_hint_t *hint, mscclpp_status_t own_status,
                                        mscclpp_fabric_t **fabric_p)
 {
     mscclpp_group_t *group = runner->group;
@@ -409,7 +478,7 @@ mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_c
     }
     if (fabric == NULL) {
         mscclpp_error("%s: no memory to join the nodes of %d ranks", oob->label, oob->size);
-        return mscclpp_fabric_give_up(oob, config, nodes, first, MSCCLPP_ERR_NO_MEMORY);
+        return mscclpp_fabric_give_up(oob, config, nodes, hint, MSCCLPP_ERR_NO_MEMORY);
     }
     fabric->node = (mscclpp_fabric_node_t *)(void *)(fabric + 1);
     fabric->runner = runner;
@@ -423,7 +492,10 @@ mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_c
     fabric->label = oob->label;
     divide_area(fabric);
     mscclpp_fabric_list_steps(fabric);
-    status = open_and_connect(fabric, first, own_status);
+    status = hint != NULL ? connect_by_hint(fabric, hint, own_status) : MSCCLPP_ERR_NOT_SUPPORTED;
+    if (status == MSCCLPP_ERR_NOT_SUPPORTED) {
+        status = open_and_connect(fabric, hint != NULL ? hint->transport : NULL, own_status);
+    }
     if (status != MSCCLPP_OK) {
         mscclpp_fabric_destroy(fabric);
         return status;

@@ -32,7 +32,7 @@ typedef struct {
 
     /*
      * Exchanges messages with some ranks (mscclpp_oob_exchange in mca/common/oob/pairs.h). The status may differ
-     * between ranks. May be NULL.
+     * between ranks. `lengths` may be NULL, as there. May be NULL.
      */
     mscclpp_status_t (*exchange)(void *context, const int *peers, int count, const void *sent, const size_t *lengths,
                                  void *received, size_t pitch);

@@ -94,6 +94,7 @@ static mscclpp_status_t exchange_among_all(const mscclpp_oob_t *oob, const int *
 mscclpp_status_t mscclpp_oob_exchange(const mscclpp_oob_t *oob, const int *peers, int count, const void *sent,
                                       const size_t *lengths, void *received, size_t pitch)
 {
-    return oob->exchange != NULL ? oob->exchange(oob->context, peers, count, sent, lengths, received, pitch)
-                                 : exchange_among_all(oob, peers, count, sent, lengths, received, pitch);
+    return oob->exchange != NULL
+               ? oob->exchange(oob->context, peers, count, sent, lengths, received, pitch)
+               : exchange_among_all(oob, peers, lengths != NULL ? count : 0, sent, lengths, received, pitch);
 }

@@ -411,14 +411,14 @@ static void return_offers(offers_t *offers)
 }
 
 /*
- * Makes the nodes agree and connects them. With kin there is nothing to agree on, and the ranks' statuses so far have
- * their vote with that on the transport. `team` is NULL if this rank's node has none.
+ * Makes the nodes agree and connects them. With kin there is nothing to agree on, and the ranks vote on their statuses
+ * so far once they have connected. `team` is NULL if this rank's node has none.
  */
 static mscclpp_status_t connect_nodes(const mscclpp_team_params_t *params, mscclpp_config_t *config,
                                       mscclpp_nodes_t *nodes, const taken_t *taken, mscclpp_team_t *team,
                                       mscclpp_status_t own_status, bool *has_plans_p)
 {
-    const mscclpp_transport_ops_t *first = taken->kin != NULL ? taken->kin->transport : NULL;
+    const mscclpp_fabric_hint_t *hint = taken->kin != NULL ? &taken->kin->hint : NULL;
     mscclpp_status_t status = MSCCLPP_OK;
 
     if (taken->kin != NULL && own_status == MSCCLPP_OK) {
@@ -429,8 +429,8 @@ static mscclpp_status_t connect_nodes(const mscclpp_team_params_t *params, msccl
     if (status != MSCCLPP_OK) {
         return status;
     }
-    return team != NULL ? mscclpp_fabric_create(&team->runner, config, nodes, first, own_status, &team->fabric)
-                        : mscclpp_fabric_give_up(&params->oob, config, nodes, first, own_status);
+    return team != NULL ? mscclpp_fabric_create(&team->runner, config, nodes, hint, own_status, &team->fabric)
+                        : mscclpp_fabric_give_up(&params->oob, config, nodes, hint, own_status);
 }
 
 /*
@@ -441,7 +441,7 @@ static mscclpp_status_t try_connections(mscclpp_team_t *team, const mscclpp_kin_
 {
     mscclpp_status_t status = MSCCLPP_OK;
 
-    if (kin == NULL || mscclpp_fabric_transport(team->fabric) != kin->transport) {
+    if (kin == NULL || mscclpp_fabric_transport(team->fabric) != kin->hint.transport) {
         status = mscclpp_agree(&team->group.oob, NULL, probe_both(team), "the first all-reduce between nodes");
     }
     mscclpp_runner_give_stream(&team->runner);

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mca/common/fabric/fabric.h"
 #include "mca/common/team/parts.h"
 
 /* Added to a team's number to make its kin's, so that no kin has the number of a team. */
@@ -14,13 +13,23 @@
 static pthread_mutex_t kin_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_kin_t *first_kin;
 
+/* Frees kin that is in no list. NULL is allowed. */
+static void free_kin(mscclpp_kin_t *kin)
+{
+    if (kin != NULL) {
+        mscclpp_ctrl_destroy(kin->ctrl);
+        free(kin->hint.peers);
+        free(kin);
+    }
+}
+
 void mscclpp_kin_found(mscclpp_team_t *team, uint64_t exchange_size, uint64_t key)
 {
     mscclpp_kin_t *kin = calloc(1, sizeof(*kin));
 
-    if (kin == NULL ||
+    if (kin == NULL || mscclpp_fabric_take_hint(team->fabric, &kin->hint) != MSCCLPP_OK ||
         (team->group.ctrl != NULL && mscclpp_ctrl_copy(team->group.ctrl, &team->group.oob, &kin->ctrl) != MSCCLPP_OK)) {
-        free(kin);
+        free_kin(kin);
         return;
     }
     kin->references = 1;
@@ -33,7 +42,6 @@ void mscclpp_kin_found(mscclpp_team_t *team, uint64_t exchange_size, uint64_t ke
     kin->threads = team->group.threads;
     kin->shares_gpu = team->runner.shares_gpu;
     kin->takes_turns = team->runner.takes_turns;
-    kin->transport = mscclpp_fabric_transport(team->fabric);
     team->kin = kin;
     pthread_mutex_lock(&kin_lock);
     kin->next = first_kin;
@@ -79,8 +87,7 @@ void mscclpp_kin_release(mscclpp_kin_t *kin)
     }
     pthread_mutex_unlock(&kin_lock);
     if (is_last) {
-        mscclpp_ctrl_destroy(kin->ctrl);
-        free(kin);
+        free_kin(kin);
     }
 }
 

@@ -11,8 +11,8 @@
 
 #include "mca/common/algo/algo.h"
 #include "mca/common/ctrl/ctrl.h"
+#include "mca/common/fabric/fabric.h"
 #include "mca/common/team/team.h"
-#include "mca/common/transport/transport.h"
 
 /* The most kin that a rank offers to one communicator. */
 #define MSCCLPP_KIN_OFFERS 2
@@ -33,7 +33,7 @@ struct mscclpp_kin {
     bool threads;
     bool shares_gpu;
     bool takes_turns;
-    const mscclpp_transport_ops_t *transport; /* what connects the nodes */
+    mscclpp_fabric_hint_t hint;
     mscclpp_ctrl_t *ctrl; /* a copy of the first team's, for mscclpp_ctrl_connect_like; NULL: none */
 };
 

@@ -109,20 +109,20 @@ mscclpp_status_t mca_coll_mscclpp_oob_pairs(mca_coll_mscclpp_oob_t *oob, const i
                      .arrived = calloc((size_t)count + 1, sizeof(*pairs.arrived)),
                      .received = received,
                      .pitch = pitch};
-    mscclpp_status_t status = pairs.arrived != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
+    mscclpp_status_t status = pairs.arrived != NULL || lengths == NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;
     int posted = 0;
 
     mscclpp_fiber_close();
     mca_coll_mscclpp_oob_lock(oob);
     pairs.gather.number = ++oob->exchanges;
-    while (posted < count && MSCCLPP_OK == status) {
+    while (posted < count && lengths != NULL && MSCCLPP_OK == status) {
         status = mca_coll_mscclpp_oob_post(oob, peers[posted], MCA_COLL_MSCCLPP_OOB_PAIR, pairs.gather.number,
                                            oob->module->current_call, (const char *)sent + (size_t)posted * pitch,
                                            lengths[posted]);
         posted += MSCCLPP_OK == status;
     }
     pthread_mutex_unlock(&oob->lock);
-    if (MSCCLPP_OK != status) {
+    if (MSCCLPP_OK != status || lengths == NULL) {
         /* The peers would wait for ever. A message without data tells them, and needs no memory. */
         mca_coll_mscclpp_oob_send_empty(oob->module, peers + posted, count - posted, MCA_COLL_MSCCLPP_OOB_PAIR,
                                         pairs.gather.number);
