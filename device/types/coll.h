@@ -104,6 +104,7 @@ typedef struct {
 /* How a kernel on mapped buffers uses its two lists of addresses, from[] and to[]. */
 typedef enum {
     MSCCLPP_DEV_DIRECT_PAIRS,  /* copy bytes[i] bytes from from[i] to to[i], for each i below `count` */
+    MSCCLPP_DEV_DIRECT_SWAP,   /* swap bytes[i] bytes at from[i] with those at to[i], for each i below `count` */
     MSCCLPP_DEV_DIRECT_FAN,    /* copy common.bytes bytes from from[0] to each of to[0] ... to[count - 1] */
     MSCCLPP_DEV_DIRECT_REDUCE, /* combine common.bytes bytes of from[0] ... from[nranks - 1] into to[0] */
     MSCCLPP_DEV_DIRECT_SCAN,   /* combine from[0] ... from[r] into to[r], for each r where to[r] is not NULL */
@@ -113,13 +114,17 @@ typedef enum {
 
 /*
  * Arguments of kernels that work on mapped buffers of all ranks. The addresses in `common` are not used. No two ranks
- * write the same bytes. No rank reads what another rank writes. The exceptions are DIRECT_SCAN and DIRECT_REDUCE, which
- * may read and write one place of one buffer; the same thread then does both.
+ * write the same bytes. No rank reads what another rank writes. The exceptions are DIRECT_SCAN, DIRECT_REDUCE and
+ * DIRECT_SWAP, which may read and write one place of one buffer; the same thread then does both.
+ *
+ * `home` is for a result of DIRECT_REDUCE whose place other ranks read: it is written to to[0], and copied home when
+ * they have done so. A peer's thread reads at `home` the units that the thread of the same number writes there.
  */
 typedef struct {
     mscclpp_dev_args_t common;
     uint32_t mode;  /* mscclpp_dev_direct_t */
-    uint32_t count; /* of entries in to[], and for pairs in from[] and bytes[] */
+    uint32_t count; /* of entries in to[], and for pairs and swaps in from[] and bytes[] */
+    char *home;     /* NULL: the result stays in to[0] */
     const char *from[MSCCLPP_DEV_MAX_RANKS];
     char *to[MSCCLPP_DEV_MAX_RANKS];
     uint64_t bytes[MSCCLPP_DEV_MAX_RANKS];

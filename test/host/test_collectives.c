@@ -45,7 +45,16 @@ static const mscclpp_coll_t ring_colls[] = {
 #define RING_COLLS ((int)(sizeof(ring_colls) / sizeof(ring_colls[0])))
 #define HALVING_COLLS (RING_COLLS - 2)
 
-static bool over_nodes; /* the current matrix is one of several nodes */
+/* The collectives that can overwrite their input in place, and the algorithms by which they are tried. */
+static const mscclpp_coll_t in_place_colls[] = {MSCCLPP_COLL_ALLTOALL, MSCCLPP_COLL_ALLTOALLV, MSCCLPP_COLL_ALLTOALLW,
+                                                MSCCLPP_COLL_REDUCE_SCATTER, MSCCLPP_COLL_REDUCE_SCATTER_BLOCK};
+static const int in_place_algos[] = {MSCCLPP_COLL_BY_ZEROCOPY, MSCCLPP_COLL_BY_SCRATCH, CASE_AUTO};
+
+#define IN_PLACE_COLLS ((int)(sizeof(in_place_colls) / sizeof(in_place_colls[0])))
+#define IN_PLACE_ALGOS ((int)(sizeof(in_place_algos) / sizeof(in_place_algos[0])))
+
+static bool in_place;   /* the current matrix is that of calls in place */
+static bool over_nodes; /* it is one of several nodes */
 static bool in_ring;    /* it is one of calls that nodes pass on */
 static bool in_halving; /* it is that of calls by halving */
 
@@ -76,13 +85,22 @@ static const char *const dim_names[DIMS] = {"collective", "algorithm", "ranks", 
 
 static int coll_of(const int *row)
 {
-    return in_ring ? (int)ring_colls[row[BY_COLL]] : row[BY_COLL];
+    return in_ring ? (int)ring_colls[row[BY_COLL]] : in_place ? (int)in_place_colls[row[BY_COLL]] : row[BY_COLL];
+}
+
+static int algo_of(const int *row)
+{
+    return in_halving   ? CASE_HALVING
+           : in_ring    ? CASE_RING
+           : over_nodes ? CASE_AUTO
+           : in_place   ? in_place_algos[row[BY_ALGO]]
+                        : row[BY_ALGO];
 }
 
 static void choice_of(const int *row, case_choice_t *choice)
 {
     choice->coll = coll_of(row);
-    choice->algo = in_halving ? CASE_HALVING : in_ring ? CASE_RING : over_nodes ? CASE_AUTO : row[BY_ALGO];
+    choice->algo = algo_of(row);
     choice->nodes = over_nodes ? node_shapes[row[BY_ALGO]] : 0;
     choice->ranks = row[BY_RANKS] + 1;
     choice->blocks = grids[row[BY_GRID]].blocks;
@@ -123,7 +141,7 @@ static void settle(const void *context, int *row)
     while (row[BY_OP] >= 0 && !mscclpp_dev_supports((mscclpp_dtype_t)row[BY_DTYPE], (mscclpp_op_t)row[BY_OP], true)) {
         row[BY_OP] = (row[BY_OP] + 1) % MSCCLPP_OP_LAST;
     }
-    row[BY_PLACE] = case_knows_in_place(coll_of(row)) ? row[BY_PLACE] : -1;
+    row[BY_PLACE] = in_place ? PLACE_IN : case_knows_in_place(coll_of(row)) ? row[BY_PLACE] : -1;
     row[BY_ROOT] = case_has_root(coll_of(row)) && row[BY_RANKS] > 0 ? row[BY_ROOT] : -1;
     row[BY_LAYOUT] = case_varies(coll_of(row)) ? row[BY_LAYOUT] : -1;
     /* One grid for each algorithm and number of ranks, so that all grids get equally many. */
@@ -138,6 +156,13 @@ static const covering_t matrix = {
     .dims = DIMS,
     .values = {MSCCLPP_COLL_NEIGHBORS, CASE_ALGOS, MOST_RANKS, GRIDS, SIZES, MSCCLPP_DTYPE_LAST, MSCCLPP_OP_LAST,
                PLACES, ALIGNS, ALIGNS, ROOTS, KINDS, LAYOUTS, CASE_NOTHING + 1},
+    .settle = settle,
+};
+
+static const covering_t in_place_matrix = {
+    .dims = DIMS,
+    .values = {IN_PLACE_COLLS, IN_PLACE_ALGOS, MOST_RANKS, GRIDS, SIZES, MSCCLPP_DTYPE_LAST, MSCCLPP_OP_LAST, PLACES,
+               ALIGNS, ALIGNS, ROOTS, KINDS, LAYOUTS, CASE_NOTHING + 1},
     .settle = settle,
 };
 
@@ -258,6 +283,7 @@ static void run_matrix(const covering_t *covering)
     in_halving = covering == &halving_matrix;
     in_ring = in_halving || covering == &ring_matrix;
     over_nodes = in_ring || covering == &nodes_matrix;
+    in_place = covering == &in_place_matrix;
     covering_build(covering, base_seed, &result);
     printf("%d cases cover %d pairs, %d others cannot be; %.1f s\n", result.count, result.pairs, result.impossible,
            mscclpp_now() - started);
@@ -270,6 +296,12 @@ static void test_matrix(int scale)
 {
     (void)scale;
     run_matrix(&matrix);
+}
+
+static void test_in_place(int scale)
+{
+    (void)scale;
+    run_matrix(&in_place_matrix);
 }
 
 static void test_nodes(int scale)
@@ -293,7 +325,8 @@ static void test_halving(int scale)
 }
 
 static const part_t parts[] = {
-    {"matrix", test_matrix}, {"nodes", test_nodes}, {"ring", test_ring}, {"halving", test_halving}, {NULL, NULL},
+    {"matrix", test_matrix}, {"in_place", test_in_place}, {"nodes", test_nodes},
+    {"ring", test_ring},     {"halving", test_halving},   {NULL, NULL},
 };
 
 /* Takes --seed N and --case NUMBERS out of the arguments. */

@@ -13,6 +13,13 @@ cases_programs() {
         run "memory:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_memory"
         run "userop:$n" 60 -n "$n" "${forced[@]}" "$bindir/test_userop"
     done
+    # In place, in mapped buffers and through the scratch.
+    local mapped=()
+    [ "$MSCCLPP_TEST_DEVICE" != host ] || mapped=(--mca coll_mscclpp_twin_shared_only 1)
+    for n in 2 3; do
+        run "in_place:$n" 120 -n "$n" "${forced[@]}" "${mapped[@]}" "$bindir/test_in_place"
+    done
+    run "in_place:scratch:3" 120 -n 3 "${forced[@]}" --mca coll_mscclpp_zerocopy 0 "$bindir/test_in_place"
     run "finalize" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 10 "$bindir/test_finalize"
     run "session" 60 -n 3 "${forced[@]}" "$bindir/test_session"
     # Packets, in both ways, and what is too large for them, by turns.

@@ -14,6 +14,7 @@
 #include "device/lib/barrier.h"
 #include "device/types/hot.h"
 #include "device/kern/coll/blocks.h"
+#include "device/kern/coll/direct_rows.h"
 #include "device/lib/reduce.h"
 
 /*
@@ -45,8 +46,8 @@ MSCCLPP_DEV bool mscclpp_dev_direct_is_aligned(const mscclpp_dev_direct_args_t *
  * place `first_target`, which differs from rank to rank, so that not all ranks store to one place at the same time. If
  * `is_aligned`, both sides are aligned to whole units, which then move in batches.
  */
-MSCCLPP_DEV void mscclpp_dev_direct_copy(char *const *to, uint32_t count, uint32_t first_target, const char *from,
-                                         uint64_t bytes, bool is_aligned, uint64_t unit, uint64_t step)
+MSCCLPP_DEV void mscclpp_dev_direct_copy_units(char *const *to, uint32_t count, uint32_t first_target, const char *from,
+                                               uint64_t bytes, bool is_aligned, uint64_t unit, uint64_t step)
 {
     const uint64_t whole_units = is_aligned ? bytes / MSCCLPP_DEV_UNIT : 0, units = mscclpp_dev_units(bytes);
     mscclpp_dev_vec_t values[MSCCLPP_DEV_DIRECT_BATCH];
@@ -75,6 +76,19 @@ MSCCLPP_DEV void mscclpp_dev_direct_copy(char *const *to, uint32_t count, uint32
     }
 }
 
+/* Copies part `thread` of `threads` of a block, as mscclpp_dev_direct_copy_units does, or by rows. */
+MSCCLPP_DEV void mscclpp_dev_direct_copy(char *const *to, uint32_t count, uint32_t first_target, const char *from,
+                                         uint64_t bytes, bool is_aligned, uint64_t thread, uint64_t threads)
+{
+#if MSCCLPP_DEV_ROWS
+    if (bytes >= MSCCLPP_DEV_DIRECT_ROWS_MIN) {
+        mscclpp_dev_rows_copy(to, count, first_target, from, bytes, thread, threads);
+        return;
+    }
+#endif
+    mscclpp_dev_direct_copy_units(to, count, first_target, from, bytes, is_aligned, thread, threads);
+}
+
 /*
  * Copies the pairs of the list. The host orders the list so that each rank begins with a different pair; then the ranks
  * do not all store to one rank at the same time.
@@ -87,6 +101,50 @@ MSCCLPP_DEV void mscclpp_dev_direct_copy_pairs(const mscclpp_dev_direct_args_t *
         const bool is_aligned = (((uintptr_t)args->from[i] | (uintptr_t)args->to[i]) % MSCCLPP_DEV_UNIT) == 0;
 
         mscclpp_dev_direct_copy(&args->to[i], 1, 0, args->from[i], args->bytes[i], is_aligned, thread, threads);
+    }
+}
+
+/*
+ * Swaps the places of the list, in halves of batches. This thread loads a unit of both sides before it stores either,
+ * and no other thread of any rank touches that unit.
+ */
+MSCCLPP_DEV void mscclpp_dev_direct_swap(const mscclpp_dev_direct_args_t *args, uint64_t thread, uint64_t threads)
+{
+    mscclpp_dev_vec_t own[MSCCLPP_DEV_DIRECT_BATCH / 2], others[MSCCLPP_DEV_DIRECT_BATCH / 2];
+    uint32_t i;
+    int j;
+
+    for (i = 0; i < args->count; ++i) {
+        char *here = (char *)(uintptr_t)args->from[i], *there = args->to[i];
+        const bool is_aligned = (((uintptr_t)here | (uintptr_t)there) % MSCCLPP_DEV_UNIT) == 0;
+        const uint64_t whole_units = is_aligned ? args->bytes[i] / MSCCLPP_DEV_UNIT : 0;
+        uint64_t unit = thread;
+
+#if MSCCLPP_DEV_ROWS
+        if (args->bytes[i] >= MSCCLPP_DEV_DIRECT_ROWS_MIN) {
+            mscclpp_dev_rows_swap(here, there, args->bytes[i], thread, threads);
+            continue;
+        }
+#endif
+        for (; unit + (MSCCLPP_DEV_DIRECT_BATCH / 2 - 1) * threads < whole_units;
+             unit += MSCCLPP_DEV_DIRECT_BATCH / 2 * threads) {
+            MSCCLPP_DEV_UNROLL
+            for (j = 0; j < MSCCLPP_DEV_DIRECT_BATCH / 2; ++j) {
+                others[j] = mscclpp_dev_ld_vec(there + (unit + (uint64_t)j * threads) * MSCCLPP_DEV_UNIT);
+                own[j] = mscclpp_dev_ld_vec(here + (unit + (uint64_t)j * threads) * MSCCLPP_DEV_UNIT);
+            }
+            MSCCLPP_DEV_UNROLL
+            for (j = 0; j < MSCCLPP_DEV_DIRECT_BATCH / 2; ++j) {
+                mscclpp_dev_st_vec(there + (unit + (uint64_t)j * threads) * MSCCLPP_DEV_UNIT, own[j]);
+                mscclpp_dev_st_vec(here + (unit + (uint64_t)j * threads) * MSCCLPP_DEV_UNIT, others[j]);
+            }
+        }
+        for (; unit < mscclpp_dev_units(args->bytes[i]); unit += threads) {
+            others[0] = mscclpp_dev_ld_unit(there, unit, args->bytes[i]);
+            own[0] = mscclpp_dev_ld_unit(here, unit, args->bytes[i]);
+            mscclpp_dev_st_unit(there, unit, args->bytes[i], own[0], MSCCLPP_DEV_WHOLE_UNIT);
+            mscclpp_dev_st_unit(here, unit, args->bytes[i], others[0], MSCCLPP_DEV_WHOLE_UNIT);
+        }
     }
 }
 
@@ -181,6 +239,33 @@ MSCCLPP_DEV void mscclpp_dev_direct_combine_unit(const mscclpp_dev_direct_args_t
     }
 }
 
+/* Combines this thread's part of the blocks: units `thread`, `thread` + `threads` and so on, or rows. */
+MSCCLPP_DEV void mscclpp_dev_direct_combine_part(const mscclpp_dev_direct_args_t *args, bool hot, int dtype, int op,
+                                                 uint64_t thread, uint64_t threads)
+{
+    const int batch = hot ? MSCCLPP_DEV_DIRECT_BATCH / 2 : MSCCLPP_DEV_DIRECT_BATCH_ANY;
+    const uint64_t bytes = args->common.bytes, units = mscclpp_dev_units(bytes);
+    uint64_t unit = thread;
+
+#if MSCCLPP_DEV_ROWS
+    if (mscclpp_dev_rows_serve(dtype, op, bytes)) {
+        mscclpp_dev_rows_combine(args, dtype, op, thread, threads);
+        return;
+    }
+#endif
+    if (mscclpp_dev_unit_mask(dtype) == MSCCLPP_DEV_WHOLE_UNIT &&
+        mscclpp_dev_direct_is_aligned(args, args->common.nranks)) {
+        const uint64_t whole_units = bytes / MSCCLPP_DEV_UNIT;
+
+        for (; unit + (uint64_t)(batch - 1) * threads < whole_units; unit += (uint64_t)batch * threads) {
+            mscclpp_dev_direct_combine(args, batch, hot, dtype, op, unit, threads);
+        }
+    }
+    for (; unit < units; unit += threads) {
+        mscclpp_dev_direct_combine_unit(args, hot, dtype, op, unit);
+    }
+}
+
 /*
  * Ends the kernel: passes the barrier after the work, and reports the end. `barriers_before` is the number of barriers
  * that the block had passed before the kernel. Called by all threads.
@@ -190,6 +275,36 @@ MSCCLPP_DEV void mscclpp_dev_direct_end(mscclpp_dev_ctx_t *ctx, const mscclpp_de
 {
     mscclpp_dev_barrier(ctx, args, barriers_before + 2);
     mscclpp_dev_finish(ctx, args, launches, epoch, barriers_before, barriers_before + 2);
+}
+
+/*
+ * Copies home the part of the result that this thread has written, after the barrier that shows that no peer reads
+ * there any more.
+ */
+MSCCLPP_DEV void mscclpp_dev_direct_go_home(const mscclpp_dev_direct_args_t *args, int dtype, int op, uint64_t thread,
+                                            uint64_t threads)
+{
+    const uint32_t mask = mscclpp_dev_unit_mask(dtype);
+    const uint64_t bytes = args->common.bytes, units = mscclpp_dev_units(bytes);
+    uint64_t unit;
+
+#if MSCCLPP_DEV_ROWS
+    if (mscclpp_dev_rows_serve(dtype, op, bytes)) {
+        mscclpp_dev_rows_copy(&args->home, 1, 0, args->to[0], bytes, thread, threads);
+        return;
+    }
+#else
+    (void)op;
+#endif
+    if (mask == MSCCLPP_DEV_WHOLE_UNIT) {
+        const bool is_aligned = (((uintptr_t)args->home | (uintptr_t)args->to[0]) % MSCCLPP_DEV_UNIT) == 0;
+
+        mscclpp_dev_direct_copy_units(&args->home, 1, 0, args->to[0], bytes, is_aligned, thread, threads);
+        return;
+    }
+    for (unit = thread; unit < units; unit += threads) {
+        mscclpp_dev_st_unit(args->home, unit, bytes, mscclpp_dev_ld_unit(args->to[0], unit, bytes), mask);
+    }
 }
 
 /* The kernel body for the modes that move blocks. If the first barrier fails, nothing is copied. */
@@ -206,6 +321,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_move_direct(mscclpp_dev_ctx_t *ctx, const mscc
     if (!ctx->failed && args->mode == MSCCLPP_DEV_DIRECT_FAN) {
         mscclpp_dev_direct_copy(args->to, args->count, args->count != 0 ? common->rank % args->count : 0, args->from[0],
                                 common->bytes, mscclpp_dev_direct_is_aligned(args, 1), thread, threads);
+    } else if (!ctx->failed && args->mode == MSCCLPP_DEV_DIRECT_SWAP) {
+        mscclpp_dev_direct_swap(args, thread, threads);
     } else if (!ctx->failed) {
         mscclpp_dev_direct_copy_pairs(args, thread, threads);
     }
@@ -220,30 +337,21 @@ MSCCLPP_DEV void mscclpp_dev_coll_combine_direct(mscclpp_dev_ctx_t *ctx, const m
                                                  bool hot, int dtype, int op)
 {
     const mscclpp_dev_args_t *common = &args->common;
-    const int batch = hot ? MSCCLPP_DEV_DIRECT_BATCH / 2 : MSCCLPP_DEV_DIRECT_BATCH_ANY;
     const uint64_t threads = (uint64_t)ctx->nblocks * ctx->nthreads;
     const uint64_t thread = (uint64_t)ctx->block * ctx->nthreads + ctx->tid;
-    const uint64_t units = mscclpp_dev_units(common->bytes);
     const uint64_t launches = mscclpp_dev_last_launch(ctx, common);
     const uint32_t epoch = mscclpp_dev_last_epoch(ctx, common);
     const uint64_t barriers_before = mscclpp_dev_last_barrier(ctx, common);
-    uint64_t unit = thread;
 
     mscclpp_dev_barrier(ctx, common, barriers_before + 1);
     if (!ctx->failed) {
-        if (mscclpp_dev_unit_mask(dtype) == MSCCLPP_DEV_WHOLE_UNIT &&
-            mscclpp_dev_direct_is_aligned(args, common->nranks)) {
-            const uint64_t whole_units = common->bytes / MSCCLPP_DEV_UNIT;
-
-            for (; unit + (uint64_t)(batch - 1) * threads < whole_units; unit += (uint64_t)batch * threads) {
-                mscclpp_dev_direct_combine(args, batch, hot, dtype, op, unit, threads);
-            }
-        }
-        for (; unit < units; unit += threads) {
-            mscclpp_dev_direct_combine_unit(args, hot, dtype, op, unit);
-        }
+        mscclpp_dev_direct_combine_part(args, hot, dtype, op, thread, threads);
     }
-    mscclpp_dev_direct_end(ctx, common, launches, epoch, barriers_before);
+    mscclpp_dev_barrier(ctx, common, barriers_before + 2);
+    if (args->home != NULL && !ctx->failed) {
+        mscclpp_dev_direct_go_home(args, dtype, op, thread, threads);
+    }
+    mscclpp_dev_finish(ctx, common, launches, epoch, barriers_before, barriers_before + 2);
 }
 
 #endif

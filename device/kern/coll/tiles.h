@@ -11,6 +11,7 @@
 
 #include "device/lib/barrier.h"
 #include "device/kern/coll/blocks.h"
+#include "device/kern/coll/direct_rows.h"
 #include "device/lib/reduce.h"
 
 /* A turn: which part of each block of data moves, and through which tiles. */
@@ -77,10 +78,41 @@ MSCCLPP_DEV void mscclpp_dev_coll_take(const mscclpp_dev_ctx_t *ctx, const msccl
     }
 }
 
+/* Where the operand of `rank` for the turn's part of the result lies: this rank's in the input, others in its tiles. */
+MSCCLPP_DEV const char *mscclpp_dev_coll_operand(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn,
+                                                 const mscclpp_dev_block_t *own_block, uint32_t rank)
+{
+    const mscclpp_dev_args_t *args = &turn->coll->common;
+
+    return rank == args->rank ? (const char *)args->in + own_block->offset
+                              : mscclpp_dev_coll_tile(ctx, turn, args->rank, rank);
+}
+
+#if MSCCLPP_DEV_ROWS
+
+/* Does the work of mscclpp_dev_coll_take_combined for a large part of the result, by rows. */
+MSCCLPP_DEV void mscclpp_dev_coll_take_rows(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn,
+                                            const mscclpp_dev_block_t *own_block, mscclpp_dev_block_t part,
+                                            uint32_t end, int dtype, int op)
+{
+    mscclpp_dev_direct_args_t operands;
+    uint32_t rank;
+
+    operands.mode = MSCCLPP_DEV_DIRECT_REDUCE;
+    operands.common.nranks = end;
+    operands.common.bytes = part.bytes;
+    operands.to[0] = (char *)turn->coll->common.out + part.offset;
+    for (rank = 0; rank < end; ++rank) {
+        operands.from[rank] = mscclpp_dev_coll_operand(ctx, turn, own_block, rank);
+    }
+    mscclpp_dev_rows_combine(&operands, dtype, op, ctx->tid, ctx->nthreads);
+}
+
+#endif
+
 /*
  * Combines the operands of ranks 0 to `end` - 1 in rank order, and stores the turn's part of the result in the output.
- * This rank's operand is in the input, those of the others are in its tiles. `result_bytes` is the size of the whole
- * result; 0: this rank gets none. `end` is 0 only then.
+ * `result_bytes` is the size of the whole result; 0: this rank gets none. `end` is 0 only then.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_take_combined(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn,
                                                 uint32_t end, uint64_t result_bytes, int dtype, int op)
@@ -95,12 +127,15 @@ MSCCLPP_DEV void mscclpp_dev_coll_take_combined(const mscclpp_dev_ctx_t *ctx, co
     part.bytes = result_bytes;
     part = mscclpp_dev_coll_cut(turn, part);
     own_block = mscclpp_dev_coll_cut(turn, mscclpp_dev_coll_send_block(turn->coll, turn->blocks, args->rank));
+#if MSCCLPP_DEV_ROWS
+    if (mscclpp_dev_rows_serve(dtype, op, part.bytes)) {
+        mscclpp_dev_coll_take_rows(ctx, turn, &own_block, part, end, dtype, op);
+        return;
+    }
+#endif
     for (unit = ctx->tid; unit < mscclpp_dev_units(part.bytes); unit += ctx->nthreads) {
         for (rank = 0; rank < end; ++rank) {
-            const char *from = rank == args->rank ? (const char *)args->in + own_block.offset
-                                                  : mscclpp_dev_coll_tile(ctx, turn, args->rank, rank);
-
-            value = mscclpp_dev_ld_unit(from, unit, part.bytes);
+            value = mscclpp_dev_ld_unit(mscclpp_dev_coll_operand(ctx, turn, &own_block, rank), unit, part.bytes);
             if (rank == 0) {
                 mscclpp_dev_acc_set(&acc, dtype, value);
             } else {

@@ -177,6 +177,8 @@ mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclp
                            : protocol->coll_algorithm[coll];
     const uint64_t peers = input->nranks > 1 ? input->nranks - 1 : 1;
     const uint64_t sent_bytes = block_bytes > NEVER / peers ? NEVER : block_bytes * peers;
+    /* Kernels swap blocks where these lie. Engines cannot, and would need a copy of the input. */
+    const bool swaps = input->in_place && mscclpp_coll_pattern(coll) == MSCCLPP_DEV_ALLTOALL;
     mscclpp_coll_choice_t choice;
     int algo = forced;
 
@@ -199,9 +201,9 @@ mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclp
         algo = find_by_rules(input, coll, block_bytes);
     }
     if (algo < 0) {
-        algo = sent_bytes <= thresholds->packets_max  ? MSCCLPP_COLL_BY_PACKETS
-               : sent_bytes >= thresholds->engine_min ? MSCCLPP_COLL_BY_ENGINES
-                                                      : MSCCLPP_COLL_BY_ZEROCOPY;
+        algo = sent_bytes <= thresholds->packets_max            ? MSCCLPP_COLL_BY_PACKETS
+               : sent_bytes >= thresholds->engine_min && !swaps ? MSCCLPP_COLL_BY_ENGINES
+                                                                : MSCCLPP_COLL_BY_ZEROCOPY;
     }
     /* If packets or engines cannot serve the call, zero-copy does, or tiles where buffers cannot be mapped. */
     if (algo == MSCCLPP_COLL_BY_PACKETS) {

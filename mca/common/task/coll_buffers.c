@@ -68,11 +68,10 @@ static mscclpp_status_t replace_input(mscclpp_coll_task_t *task)
 }
 
 /*
- * Replaces the first `span` bytes of the output by device memory, with a copy of their contents. At the end all bytes
- * are copied back, also the padding that kernels do not write. Packed data has no padding, so its old contents need no
- * copy.
+ * Replaces the first `span` bytes of the output by device memory, with a copy of their contents if `keeps_contents`. At
+ * the end all bytes are copied back, also the padding that kernels do not write.
  */
-static mscclpp_status_t replace_output(mscclpp_coll_task_t *task, uint64_t span)
+static mscclpp_status_t replace_output(mscclpp_coll_task_t *task, uint64_t span, bool keeps_contents)
 {
     mscclpp_status_t status;
 
@@ -80,42 +79,69 @@ static mscclpp_status_t replace_output(mscclpp_coll_task_t *task, uint64_t span)
         return MSCCLPP_OK;
     }
     status = make_stand_in(task, false, span, &task->out_stand_in);
-    if (status == MSCCLPP_OK && task->args->out_pack_count == 0) {
+    if (status == MSCCLPP_OK && keeps_contents) {
         status = copy(task, task->out_stand_in, task->out, span);
     }
     task->out = task->out_stand_in;
     return status;
 }
 
+/* True if elements may have padding, which kernels do not write. */
+static bool has_padding(const mscclpp_coll_task_t *task)
+{
+    return task->args->dtype >= MSCCLPP_DTYPE_SHORT_INT;
+}
+
+bool mscclpp_coll_packs(const mscclpp_coll_task_t *task)
+{
+    return task->args->in_pack_count + task->args->out_pack_count > 0;
+}
+
 /*
- * True if the call's kernel may write its output over its input, so that no stand-in is needed. Such kernels go through
- * the scratch, as all of queued calls do, and read each piece of the input before they write in its place. A
- * reduce-scatter of blocks that differ in size is the exception: a piece of the result may lie over input that has not
- * been read.
+ * True if the call's kernel may write its output over its input, so that no stand-in is needed. Kernels that go through
+ * the scratch, as all of queued calls do, read each piece of the input before they write in its place. A reduce-scatter
+ * of blocks that differ in size is the exception: a piece of the result may lie over input that has not been read. In
+ * mapped buffers, an all-to-all swaps the blocks of each two ranks.
  */
 static bool may_overwrite(const mscclpp_coll_task_t *task)
 {
-    const bool by_scratch = task->queued || task->choice.algo == MSCCLPP_COLL_BY_PACKETS;
+    const bool by_scratch =
+        task->queued || task->choice.algo == MSCCLPP_COLL_BY_PACKETS || task->choice.algo == MSCCLPP_COLL_BY_SCRATCH;
 
-    return by_scratch && task->args->in_pack_count + task->args->out_pack_count == 0 &&
-           (task->pattern == MSCCLPP_DEV_ALLTOALL ||
-            (task->pattern == MSCCLPP_DEV_REDUCE_SCATTER && !task->args->varied));
+    if (task->pattern == MSCCLPP_DEV_ALLTOALL) {
+        return (by_scratch || task->swaps) && !mscclpp_coll_packs(task);
+    }
+    return by_scratch && !mscclpp_coll_packs(task) && !task->args->varied;
+}
+
+/*
+ * Prepares a reduce-scatter in place on mapped buffers. Its result lies over blocks that peers read, unless it lies
+ * over this rank's own block. So it is written elsewhere first. With blocks of one size, the kernel copies it home,
+ * because each of its threads knows when all peers have read what lies there.
+ */
+static mscclpp_status_t prepare_scattered(mscclpp_coll_task_t *task)
+{
+    mscclpp_status_t status;
+
+    task->in = task->args->out;
+    if (mscclpp_coll_send_block(task, task->rank).offset == 0) {
+        return MSCCLPP_OK;
+    }
+    if (task->args->varied) {
+        return replace_output(task, mscclpp_coll_result_bytes(task), has_padding(task));
+    }
+    status = make_stand_in(task, false, task->bytes, &task->early_result);
+    task->home = task->out;
+    task->out = task->early_result;
+    return status;
 }
 
 mscclpp_status_t mscclpp_coll_prepare_buffers(mscclpp_coll_task_t *task)
 {
     const mscclpp_coll_args_t *args = task->args;
     const bool input_in_output = args->in_place && args->in == NULL; /* the input lies in the output */
-    const bool overwrites = may_overwrite(task);
-    /* Whether the operation, if it is in place, needs a copy of its input, or a stand-in for its output. */
-    const bool copies_input = task->pattern == MSCCLPP_DEV_ALLTOALL && !overwrites;
-    const bool replaces_output = task->pattern == MSCCLPP_DEV_REDUCE_SCATTER && !overwrites;
-    /* Where in the output this rank's input begins, if it lies there: at the rank's own block. */
-    const uint64_t own_offset = input_in_output && !args->varied &&
-                                        (task->pattern == MSCCLPP_DEV_ALLGATHER || task->pattern == MSCCLPP_DEV_GATHER)
-                                    ? (uint64_t)task->rank * task->stride
-                                    : 0;
-    uint64_t span = mscclpp_coll_span(task, false);
+    bool overwrites, copies_input, replaces_output;
+    uint64_t own_offset, span = mscclpp_coll_span(task, false);
     mscclpp_status_t status = MSCCLPP_OK;
 
     task->out = args->out;
@@ -123,13 +149,29 @@ mscclpp_status_t mscclpp_coll_prepare_buffers(mscclpp_coll_task_t *task)
         task->in = args->in;
         return MSCCLPP_OK;
     }
+    task->swaps =
+        args->said_in_place && task->pattern == MSCCLPP_DEV_ALLTOALL && task->choice.algo == MSCCLPP_COLL_BY_ZEROCOPY;
+    if (input_in_output && task->pattern == MSCCLPP_DEV_REDUCE_SCATTER && !task->out_far &&
+        task->choice.algo == MSCCLPP_COLL_BY_ZEROCOPY) {
+        return prepare_scattered(task);
+    }
+    overwrites = may_overwrite(task);
+    /* Whether the operation, if it is in place, needs a copy of its input, or a stand-in for its output. */
+    copies_input = task->pattern == MSCCLPP_DEV_ALLTOALL && !overwrites;
+    replaces_output = task->pattern == MSCCLPP_DEV_REDUCE_SCATTER && !overwrites;
+    /* Where in the output this rank's input begins, if it lies there: at the rank's own block. */
+    own_offset = input_in_output && !args->varied &&
+                         (task->pattern == MSCCLPP_DEV_ALLGATHER || task->pattern == MSCCLPP_DEV_GATHER)
+                     ? (uint64_t)task->rank * task->stride
+                     : 0;
     task->in_place = args->in_place && !copies_input;
     /* If the input stays in the output, a stand-in for the output has to hold all of it, too. */
     if (input_in_output && !copies_input && !replaces_output && own_offset + mscclpp_coll_span(task, true) > span) {
         span = own_offset + mscclpp_coll_span(task, true);
     }
     if (task->out != NULL && (task->out_far || args->out_pack_count > 0 || (input_in_output && replaces_output))) {
-        status = replace_output(task, span);
+        /* Packed data has no padding, and the output of a reduce-scatter is read only where it is the input, too. */
+        status = replace_output(task, span, args->out_pack_count == 0 && (!replaces_output || has_padding(task)));
     }
     /* An input in the output is read from the user's buffer if it is copied, or if the result is written elsewhere. */
     if (!input_in_output) {
@@ -143,6 +185,20 @@ mscclpp_status_t mscclpp_coll_prepare_buffers(mscclpp_coll_task_t *task)
         status = replace_input(task);
     }
     return status;
+}
+
+mscclpp_status_t mscclpp_coll_stop_mapping(mscclpp_coll_task_t *task)
+{
+    task->swaps = false;
+    if (task->home != NULL) {
+        task->out = task->home;
+        task->home = NULL;
+    }
+    if (!task->strided) {
+        return MSCCLPP_OK;
+    }
+    task->strided = false;
+    return mscclpp_coll_prepare_buffers(task);
 }
 
 /*
@@ -198,6 +254,9 @@ mscclpp_status_t mscclpp_coll_restore_buffers(mscclpp_coll_task_t *task, mscclpp
     }
     if (task->in_stand_in != NULL) {
         free_stand_in(task, task->in_stand_in);
+    }
+    if (task->early_result != NULL) {
+        free_stand_in(task, task->early_result);
     }
     return status;
 }

@@ -4,7 +4,10 @@
  */
 #include "mca/common/task/coll_task.h"
 
-/* Adds a copy, unless it is empty. The lists have room for one copy for each rank of a node, which is all they get. */
+/*
+ * Adds a copy or a swap, unless it is empty. The lists have room for one for each rank of a node, which is all they
+ * get.
+ */
 static void add_copy(mscclpp_dev_direct_args_t *direct, const char *from, char *to, uint64_t bytes)
 {
     if (bytes > 0) {
@@ -37,6 +40,26 @@ static void fill_pairs(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_
         } else {
             add_copy(direct, task->in + block.offset, task->peer_out[peer] + task->place[peer].offset, block.bytes);
         }
+    }
+}
+
+/*
+ * All-to-all in place: each two ranks swap their blocks where these lie. Either of them swaps one half, so that no byte
+ * is touched by both, and their links carry it once.
+ */
+static void fill_swaps(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct)
+{
+    const mscclpp_team_t *team = task->team;
+    int i;
+
+    direct->mode = MSCCLPP_DEV_DIRECT_SWAP;
+    for (i = 1; i < team->group.size; ++i) {
+        const int peer = (team->group.rank + i) % team->group.size;
+        const mscclpp_dev_block_t block = mscclpp_coll_recv_block(task, peer);
+        const mscclpp_dev_block_t half = mscclpp_coll_part(block.bytes, team->group.rank < peer ? 0 : 1, 2);
+
+        add_copy(direct, task->out + block.offset + half.offset,
+                 task->peer_out[peer] + task->place[peer].offset + half.offset, half.bytes);
     }
 }
 
@@ -113,6 +136,7 @@ static void fill_reduce_scatter(const mscclpp_coll_task_t *task, mscclpp_dev_dir
     direct->common.bytes = own.bytes;
     direct->count = 1;
     direct->to[0] = task->out;
+    direct->home = task->home;
     for (rank = 0; rank < team->group.size; ++rank) {
         direct->from[rank] = task->peer_in[rank] + own.offset;
     }
@@ -134,7 +158,11 @@ void mscclpp_coll_fill_direct(const mscclpp_coll_task_t *task, mscclpp_dev_direc
         fill_reduce_scatter(task, direct);
         break;
     default:
-        fill_pairs(task, direct);
+        if (task->swaps) {
+            fill_swaps(task, direct);
+        } else {
+            fill_pairs(task, direct);
+        }
         break;
     }
 }

@@ -99,14 +99,15 @@ static mscclpp_status_t exchange_handles(mscclpp_coll_task_t *task)
     mscclpp_board_buffers_t *mine = mscclpp_group_begin_exchange(&team->group);
     const void *in = shared_in(task);
     void *out = shared_out(task);
-    bool exportable = true;
+    /* Peers swap blocks with an output that holds the input, too. That of a rank that packs does not. */
+    bool exportable = !(task->swaps && mscclpp_coll_packs(task));
     int peer;
 
     mine->has_in = in != NULL;
     mine->has_out = out != NULL;
     mine->in_place = 0;
     mine->most = task->largest;
-    if (in != NULL) {
+    if (in != NULL && exportable) {
         exportable = team->runner.gpu->export_memory(in, &mine->in) == MSCCLPP_OK;
     }
     if (out != NULL && exportable) {

@@ -18,6 +18,7 @@ typedef struct {
     int root;
     bool strided;    /* blocks with holes are moved without packing; equal on all ranks */
     bool in_place;   /* this rank's own block is already at its place in the output */
+    bool swaps;      /* each two ranks swap their blocks where these lie; equal on all ranks */
     uint64_t bytes;  /* size of one block if all blocks have one size, bytes */
     uint64_t stride; /* from the start of one such block to the next, bytes */
     /* Bytes of the largest block of any rank; perhaps of this rank alone, until mscclpp_coll_agree_size is called. */
@@ -26,6 +27,8 @@ typedef struct {
     char *out;
     void *in_stand_in; /* device memory in place of the caller's buffer; NULL: the buffer itself is used */
     void *out_stand_in;
+    void *early_result;            /* device memory for a result whose place peers still read; NULL: not needed */
+    char *home;                    /* where the kernel copies that result in the end; NULL: nowhere */
     mscclpp_dev_release_t release; /* for kernels that write only to this rank's output */
     bool in_far;                   /* kernels cannot access the user's input */
     bool out_far;                  /* kernels cannot access the user's output */
@@ -72,11 +75,18 @@ mscclpp_status_t mscclpp_coll_exchange(mscclpp_coll_task_t *task, bool *mapped_p
 mscclpp_status_t mscclpp_coll_meet(mscclpp_coll_task_t *task, const char *what);
 
 /*
- * coll_buffers.c: replaces buffers that kernels cannot access by device memory. Unless they are queued, two operations
- * need a copy if they are in place. An all-to-all would read what peers write, so it reads from a copy. The result of a
- * reduce-scatter would overwrite blocks that peers read, so it is written elsewhere first.
+ * coll_buffers.c: replaces buffers that kernels cannot access by device memory. Two operations may need some if they
+ * are in place. An all-to-all by copy engines or between nodes would read what peers write, so it reads from a copy.
+ * The result of a reduce-scatter may lie over blocks that peers read, so it is written elsewhere first.
  */
 mscclpp_status_t mscclpp_coll_prepare_buffers(mscclpp_coll_task_t *task);
+
+/* True if data with holes is packed on this rank. */
+bool mscclpp_coll_packs(const mscclpp_coll_task_t *task);
+
+/* Makes the buffers fit the choice, an algorithm through the scratch, after they were prepared for one that maps them.
+ */
+mscclpp_status_t mscclpp_coll_stop_mapping(mscclpp_coll_task_t *task);
 
 /*
  * Frees the memory, after it has copied the result back if `status` is MSCCLPP_OK. Returns `status`, or the first

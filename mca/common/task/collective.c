@@ -250,9 +250,8 @@ static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_selec
     if (status == MSCCLPP_OK && !mapped) {
         status = choose(task, input, false);
     }
-    if (status == MSCCLPP_OK && !mapped && task->strided) {
-        task->strided = false;
-        status = mscclpp_coll_prepare_buffers(task);
+    if (status == MSCCLPP_OK && !mapped) {
+        status = mscclpp_coll_stop_mapping(task);
     }
     team->last_algorithm = mscclpp_coll_algo_name(task->choice.algo);
     mscclpp_debug("%s: %s call %llu: %s, blocks of up to %llu bytes", team->group.oob.label, team->group.collective,

@@ -10,6 +10,14 @@ plant coll-direct-begin collectives "$coll/direct.h" "$launcher" \
     's/^    mscclpp_dev_barrier\(ctx, common, barriers_before \+ 1\);//'
 plant coll-direct-end collectives "$coll/direct.h" "$launcher" \
     's/^    mscclpp_dev_barrier\(ctx, args, barriers_before \+ 2\);//'
+plant coll-swap-both collectives_in_place mca/common/task/coll_direct.c mca/common/task/coll_direct.c \
+    's/team->group.rank < peer \? 0 : 1, 2\)/0, 1)/'
+plant coll-home-early collectives_in_place mca/common/task/coll_direct.c mca/common/task/coll_direct.c \
+    's/direct->to\[0\] = task->out;/direct->to[0] = task->home != NULL ? task->home : task->out;/'
+plant coll-home-others collectives_in_place "$coll/direct.h" "$launcher" \
+    '/direct_go_home\(/,/^}/s/(is_aligned|bytes), thread, threads/\1, (thread + 1) % threads, threads/'
+plant coll-home-unmapped collectives_in_place mca/common/task/coll_buffers.c mca/common/task/coll_buffers.c \
+    's/^        task->out = task->home;//'
 plant coll-engines-end collectives mca/common/task/coll_engines.c mca/common/task/coll_engines.c \
     's/status = mscclpp_coll_meet\(task, "end of copies"\);//'
 plant coll-nodes-rows collectives_nodes device/types/coll_nodes.h "$launcher" \

@@ -31,6 +31,10 @@ run_collectives() {
     run test_collectives matrix
 }
 
+run_collectives_in_place() {
+    run test_collectives --timeout "$deadline" in_place
+}
+
 run_strided() {
     run test_strided --timeout "$deadline"
 }

@@ -161,8 +161,9 @@ static bool fill_exchange(call_t *call, const mca_coll_mscclpp_blocks_t *send, c
 {
     call->args.varied = true;
     call->args.is_size_known = false;
+    call->args.said_in_place = MPI_IN_PLACE == send->address;
     mca_coll_mscclpp_native_recv_blocks(call, recv);
-    if (MPI_IN_PLACE != send->address) {
+    if (!call->args.said_in_place) {
         mca_coll_mscclpp_native_send_blocks(call, send);
     } else if (call->args.out_pack_count > 0) {
         mca_coll_mscclpp_native_send_blocks(call, recv);

@@ -1,0 +1,131 @@
+/*
+ * The work of direct.h on the twin, for large blocks: each thread handles units that follow one another, by whatever
+ * the compiler and the C library make fastest. The results are the same to the bit. Small blocks go the GPU's way, unit
+ * by unit, on the twin, too, so that its tests run that code.
+ */
+#ifndef MSCCLPP_DEVICE_KERN_COLL_DIRECT_ROWS_H
+#define MSCCLPP_DEVICE_KERN_COLL_DIRECT_ROWS_H
+
+#include "device/kern/coll/blocks.h"
+
+/* The smallest block that goes by rows, in bytes. */
+#define MSCCLPP_DEV_DIRECT_ROWS_MIN 16384u
+
+#if MSCCLPP_DEV_ROWS
+
+#define MSCCLPP_DEV_ROW_BYTES ((uint64_t)MSCCLPP_DEV_ROW_UNITS * MSCCLPP_DEV_UNIT)
+
+/* The bytes of a block that thread `thread` of `threads` handles: whole units, except for the block's end. */
+MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_rows_part(uint64_t bytes, uint64_t thread, uint64_t threads)
+{
+    const uint64_t part_bytes = (mscclpp_dev_units(bytes) + threads - 1) / threads * MSCCLPP_DEV_UNIT;
+    mscclpp_dev_block_t part;
+
+    part.offset = thread * part_bytes < bytes ? thread * part_bytes : bytes;
+    part.bytes = bytes - part.offset < part_bytes ? bytes - part.offset : part_bytes;
+    return part;
+}
+
+/* The size of the next row of a part of which `done` bytes are done. */
+MSCCLPP_DEV uint64_t mscclpp_dev_rows_next(mscclpp_dev_block_t part, uint64_t done)
+{
+    return part.bytes - done < MSCCLPP_DEV_ROW_BYTES ? part.bytes - done : MSCCLPP_DEV_ROW_BYTES;
+}
+
+/* Does what mscclpp_dev_direct_copy does. */
+MSCCLPP_DEV void mscclpp_dev_rows_copy(char *const *to, uint32_t count, uint32_t first_target, const char *from,
+                                       uint64_t bytes, uint64_t thread, uint64_t threads)
+{
+    const mscclpp_dev_block_t part = mscclpp_dev_rows_part(bytes, thread, threads);
+    uint64_t done, size;
+    uint32_t i;
+
+    if (count == 1) {
+        memcpy(to[0] + part.offset, from + part.offset, part.bytes);
+        return;
+    }
+    for (done = 0; done < part.bytes; done += size) {
+        size = mscclpp_dev_rows_next(part, done);
+        for (i = 0; i < count; ++i) {
+            memcpy(to[(first_target + i) % count] + part.offset + done, from + part.offset + done, size);
+        }
+    }
+}
+
+/* Swaps a block with one elsewhere, as mscclpp_dev_direct_swap does. */
+MSCCLPP_DEV void mscclpp_dev_rows_swap(char *here, char *there, uint64_t bytes, uint64_t thread, uint64_t threads)
+{
+    const mscclpp_dev_block_t part = mscclpp_dev_rows_part(bytes, thread, threads);
+    mscclpp_dev_vec_t row[MSCCLPP_DEV_ROW_UNITS];
+    uint64_t done, size;
+
+    here += part.offset;
+    there += part.offset;
+    for (done = 0; done < part.bytes; done += size) {
+        size = mscclpp_dev_rows_next(part, done);
+        memcpy(row, there + done, size);
+        memcpy(there + done, here + done, size);
+        memcpy(here + done, row, size);
+    }
+}
+
+/*
+ * Combines one row, as mscclpp_dev_direct_combine does with a batch: the `size` bytes at `offset` of each operand. All
+ * operands are read before any result is written, but for a scan, whose results lie where operands were that have been
+ * read.
+ */
+MSCCLPP_DEV void mscclpp_dev_rows_combine_row(const mscclpp_dev_direct_args_t *args, int dtype, int op, uint64_t offset,
+                                              uint64_t size)
+{
+    const uint32_t nranks = args->common.nranks;
+    mscclpp_dev_vec_t acc[MSCCLPP_DEV_ROW_UNITS];
+    uint32_t rank;
+
+    for (rank = 0; rank < nranks; ++rank) {
+        char *to = args->mode == MSCCLPP_DEV_DIRECT_REDUCE ? (rank + 1 == nranks ? args->to[0] : NULL) : args->to[rank];
+        const bool is_exclusive = args->mode == MSCCLPP_DEV_DIRECT_EXSCAN;
+        const char *operand = args->from[rank] + offset;
+        mscclpp_dev_vec_t next[MSCCLPP_DEV_ROW_UNITS];
+
+        if (rank == 0) {
+            acc[(size - 1) / MSCCLPP_DEV_UNIT] = mscclpp_dev_vec_zero();
+            memcpy(acc, operand, size);
+        } else if (is_exclusive || ((uintptr_t)operand | size) % MSCCLPP_DEV_UNIT != 0) {
+            /* An exclusive result may replace the operand. */
+            next[(size - 1) / MSCCLPP_DEV_UNIT] = mscclpp_dev_vec_zero();
+            memcpy(next, operand, size);
+            operand = (const char *)next;
+        }
+        if (is_exclusive && rank > 0 && to != NULL) {
+            memcpy(to + offset, acc, size);
+        }
+        if (rank > 0) {
+            (void)mscclpp_dev_row_add(dtype, op, acc, operand, mscclpp_dev_units(size));
+        }
+        if (!is_exclusive && to != NULL) {
+            memcpy(to + offset, acc, size);
+        }
+    }
+}
+
+/* Combines this thread's part of the block, which mscclpp_dev_rows_serve has found to go by rows. */
+MSCCLPP_DEV void mscclpp_dev_rows_combine(const mscclpp_dev_direct_args_t *args, int dtype, int op, uint64_t thread,
+                                          uint64_t threads)
+{
+    const mscclpp_dev_block_t part = mscclpp_dev_rows_part(args->common.bytes, thread, threads);
+    uint64_t done, size;
+
+    for (done = 0; done < part.bytes; done += size) {
+        size = mscclpp_dev_rows_next(part, done);
+        mscclpp_dev_rows_combine_row(args, dtype, op, part.offset + done, size);
+    }
+}
+
+/* True if a block of `bytes` bytes is combined by rows. */
+MSCCLPP_DEV bool mscclpp_dev_rows_serve(int dtype, int op, uint64_t bytes)
+{
+    return bytes >= MSCCLPP_DEV_DIRECT_ROWS_MIN && mscclpp_dev_row_is_known(dtype, op);
+}
+
+#endif
+#endif
