@@ -15,8 +15,11 @@
 #define CLOCK_TURNS 64u
 #define TWIN_CLOCK_TURNS 1u
 
-/* Readings of a word on the board for each turn of the wait. On the twin, each reading is followed by a turn. */
-#define POLLS_PER_TURN 16
+/*
+ * Readings of a word on the board for each turn of the wait; together they take about as long as a call of the
+ * embedding runtime's progress. On the twin, each reading is followed by a turn.
+ */
+#define POLLS_PER_TURN 64
 
 /* Seconds between two rounds of the checks that take time. */
 #define CHECK_PERIOD 1e-3

@@ -23,6 +23,13 @@
  */
 #define FIRST_POLLS 4096u
 
+/*
+ * The same in a fiber, where each turn is one call of progress: polls in a turn, and the number of turns with polls.
+ * The first turn has none, because a function that is not to wait makes it.
+ */
+#define FIBER_POLLS 128u
+#define FIBER_TURNS 64u
+
 /* Polls between two checks whether the lingering kernel left before it saw the doorbell. */
 #define MISS_POLLS 32u
 
@@ -145,11 +152,20 @@ static mscclpp_status_t restart_operation(mscclpp_runner_t *runner, const mscclp
     return start_operation(runner, launch, what);
 }
 
+/* Polls the mailbox in one of the first turns of a fiber's wait, for the application that waits for a small call. */
+static void poll_in_fiber(const mscclpp_runner_t *runner, uint32_t turns)
+{
+    uint32_t polls;
+
+    for (polls = 0; polls < FIBER_POLLS && turns <= FIBER_TURNS && !mscclpp_runner_has_ended(runner); ++polls) {
+    }
+}
+
 /*
  * Waits until the operation has ended. If anything fails meanwhile, tells the kernel to leave, waits for that, and
  * returns the error. The wait spins on the mailbox; at certain polls only, it looks for a missed ring, makes progress,
- * and asks the runtime whether the kernel still runs. On the twin and in a fiber it does not spin, because the
- * kernel's threads or other fibers need the processor.
+ * and asks the runtime whether the kernel still runs. On the twin it does not spin, because the kernel's threads need
+ * the processor; in a fiber it spins a little, because other fibers do.
  */
 static mscclpp_status_t await_end(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, const char *what)
 {
@@ -176,6 +192,9 @@ static mscclpp_status_t await_end(mscclpp_runner_t *runner, const mscclpp_dev_la
             continue;
         } else {
             status = mscclpp_group_wait_turn(&wait);
+            if (status == MSCCLPP_OK && !spins && !runner->group->on_twin && !mscclpp_fiber_is_apart()) {
+                poll_in_fiber(runner, polls);
+            }
             /* The runtime is asked only after a turn that has made one of its rare checks. */
             if (status == MSCCLPP_OK && wait.next_check > check_due && mscclpp_group_may_ask(&wait)) {
                 status = mscclpp_runner_check_kernel(runner, what);

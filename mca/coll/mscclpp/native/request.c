@@ -13,9 +13,12 @@
 static opal_free_list_t requests;
 static bool is_ready; /* mca_coll_mscclpp_request_init has succeeded */
 
-/* Guards all queues and their list. */
+/*
+ * Guards all queues and their list, which grows at its head. The holder of the turn reads the first call of a queue in
+ * the list, and the queue after it, without the lock: only that holder takes calls, and so queues, away.
+ */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static mca_coll_mscclpp_queue_t *active_queues; /* the queues that hold calls */
+static mca_coll_mscclpp_queue_t *active_queues; /* the queues that hold calls; atomic */
 
 /* Which thread has the turn to run calls. The turn guards the next three variables. */
 enum { NOBODY, THREAD_OF_MPI, STARTER };
@@ -36,11 +39,12 @@ static void append_request(mca_coll_mscclpp_request_t *request)
     request->next = NULL;
     pthread_mutex_lock(&lock);
     if (queue->first == NULL) {
-        queue->end = &queue->first;
+        __atomic_store_n(&queue->first, request, __ATOMIC_RELEASE);
         queue->next = active_queues;
-        active_queues = queue;
+        __atomic_store_n(&active_queues, queue, __ATOMIC_RELEASE);
+    } else {
+        *queue->end = request;
     }
-    *queue->end = request;
     queue->end = &request->next;
     (void)__atomic_add_fetch(&queue->count, 1, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&lock);
@@ -57,14 +61,14 @@ static mca_coll_mscclpp_request_t *remove_first(mca_coll_mscclpp_queue_t *queue)
 
     pthread_mutex_lock(&lock);
     next = queue->first->next;
-    queue->first = next;
+    __atomic_store_n(&queue->first, next, __ATOMIC_RELEASE);
     if (next == NULL) {
         mca_coll_mscclpp_queue_t **link = &active_queues;
 
         while (queue != *link) {
             link = &(*link)->next;
         }
-        *link = queue->next;
+        __atomic_store_n(link, queue->next, __ATOMIC_RELEASE);
     }
     (void)__atomic_sub_fetch(&queue->count, 1, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&lock);
@@ -74,12 +78,7 @@ static mca_coll_mscclpp_request_t *remove_first(mca_coll_mscclpp_queue_t *queue)
 /* The oldest call of a queue; NULL: there is none. */
 static mca_coll_mscclpp_request_t *first_of(const mca_coll_mscclpp_queue_t *queue)
 {
-    mca_coll_mscclpp_request_t *request;
-
-    pthread_mutex_lock(&lock);
-    request = queue->first;
-    pthread_mutex_unlock(&lock);
-    return request;
+    return __atomic_load_n(&queue->first, __ATOMIC_ACQUIRE);
 }
 
 /* Completes a request. The owner may free it in another thread before this function returns. */
@@ -134,15 +133,10 @@ static void end_turn(void)
     atomic_store_explicit(&turn, NOBODY, memory_order_release);
 }
 
-/* The queue after `queue`, or the first one for NULL. A queue leaves the list only while calls of it are run. */
-static mca_coll_mscclpp_queue_t *next_of(const mca_coll_mscclpp_queue_t *queue)
+/* The first queue in the list; NULL: there is none. */
+static mca_coll_mscclpp_queue_t *first_queue(void)
 {
-    mca_coll_mscclpp_queue_t *next;
-
-    pthread_mutex_lock(&lock);
-    next = queue == NULL ? active_queues : queue->next;
-    pthread_mutex_unlock(&lock);
-    return next;
+    return __atomic_load_n(&active_queues, __ATOMIC_ACQUIRE);
 }
 
 /*
@@ -204,10 +198,10 @@ static mca_coll_mscclpp_starter_look_t look_for_open_calls(void)
     if (!take_turn(STARTER)) {
         return MCA_COLL_MSCCLPP_STARTER_WAITING; /* a thread of MPI runs calls, and may leave one open */
     }
-    for (queue = next_of(NULL); queue != NULL; queue = next) {
+    for (queue = first_queue(); queue != NULL; queue = next) {
         mca_coll_mscclpp_starter_look_t here;
 
-        next = next_of(queue);
+        next = queue->next; /* the queue leaves the list once it is empty */
         here = run_apart(queue);
         found = here > found ? here : found;
     }
@@ -307,8 +301,8 @@ static int progress(void)
     if (0 == atomic_load_explicit(&under_way, memory_order_relaxed) || !begin_turn()) {
         return 0;
     }
-    for (queue = next_of(NULL); queue != NULL; queue = next) {
-        next = next_of(queue);
+    for (queue = first_queue(); queue != NULL; queue = next) {
+        next = queue->next; /* the queue leaves the list once it is empty */
         completed += advance_queue(queue);
     }
     completed += advance_handed_over();

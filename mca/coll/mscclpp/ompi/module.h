@@ -156,7 +156,7 @@ typedef struct mca_coll_mscclpp_lane mca_coll_mscclpp_lane_t;
 
 /* Calls under way that run one after the other, oldest first. Private to native/request.c. */
 typedef struct mca_coll_mscclpp_queue {
-    mca_coll_mscclpp_request_t *first;
+    mca_coll_mscclpp_request_t *first;   /* atomic */
     mca_coll_mscclpp_request_t **end;    /* the link that a further call is put into */
     struct mca_coll_mscclpp_queue *next; /* the next queue that holds calls */
     int count;                           /* number of calls in the queue; atomic */
