@@ -77,6 +77,10 @@ class Program:
                             ("size", size), ("most_blocks", most_blocks)):
             if value is not None and value < 1:
                 raise ValueError(f"{what} is {value}; allowed are numbers from 1")
+        for what, value in (("blocks", blocks), ("instances", instances)):
+            if value and value > most_blocks and not (blocks and instances):
+                raise ValueError(f"{what} is {value}; allowed are 1 to {most_blocks} (most_blocks), or more if blocks "
+                                 "and instances are both given")
         if pipeline and (packets or pipeline < 0 or pipeline % 16):
             raise ValueError(f"pipeline is {pipeline}; allowed are multiples of 16 without packets")
         self.name, self.collective, self.ranks, self.chunks, self.inplace = name, collective, ranks, chunks, inplace

@@ -81,13 +81,13 @@ def _take_along(first, second, most, gone):
     """
     if first.target != second.sources[0]:
         return False
-    if second.kind == "send" and first.kind == "unpack":
-        # The packets themselves can go on at once. Both steps stay.
-        second.kind, second.sources = "pass", [first.sources[0]]
-        return True
     if any(other is not first and other.number > first.number for other in second.before):
         return False
     # From here on `second` waits for `first` and for steps before it only, so it could be done together with `first`.
+    if second.kind == "send" and first.kind == "unpack":
+        # No step between the two has changed the span, so the packets themselves can go on at once. Both steps stay.
+        second.kind, second.sources = "pass", [first.sources[0]]
+        return True
     packed = any(span.buffer == "p" for span in first.sources)
     # Nothing before `second` has touched its target, a slot of its own: it waits for `first` alone.
     if first.kind == "reduce" and second.kind in ("send", "pack") and packed and 1 + len(first.also) < most:

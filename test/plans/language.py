@@ -7,7 +7,7 @@ import re
 import resource
 import unittest.mock
 
-from harness import HERE, check, run_program
+from harness import HERE, PYTHON, check, run_program
 from mscclpp_plans import Program, Refused, exceeded, programs, prove
 from mscclpp_plans.graph import Node, Span, link
 from mscclpp_plans.passes import PASSES, Compiled
@@ -67,6 +67,26 @@ def test_random_programs(tool, folder, count):
                                  packets=packets, pipeline=0 if packets else random_.choice((0, 0, 64)))
         found[f"random_{seed}"] = program.plan()
     prove_all(tool, found, folder, "1000")
+
+
+def test_changed_packets(tool, folder):
+    """Packets are only passed on as they came if their span was not changed meanwhile, not even a part of it."""
+    found = {}
+    for changed in (0, 1, None):
+        program = Program("changed", "allreduce", 3, 2, True, packets=True, blocks=1, instances=1)
+        program.chunk(0, "i", 0, 2).copy(1, "s", 0)
+        if changed is not None:
+            program.chunk(1, "s", changed).reduce(program.chunk(1, "i", changed))
+        program.chunk(1, "s", 0, 2).copy(2, "s", 0)
+        program.chunk(2, "i", 0, 2).reduce(program.chunk(2, "s", 0, 2))
+        for index in {0, 1} - {changed}:
+            program.chunk(2, "i", index).reduce(program.chunk(1, "i", index))
+        for rank in (0, 1):
+            program.chunk(2, "i", 0, 2).copy(rank, "i", 0)
+        found[f"changed_{changed}"] = program.plan()
+    prove_all(tool, found, folder)
+    ops = [count_ops(plan, 1).get("rppkt", 0) for plan in found.values()]
+    check(ops == [0, 0, 1], f"packets that are passed on, with a change and without: {ops}")
 
 
 class _Touch(Node):
@@ -194,6 +214,9 @@ def test_refusals(tool):
     for make, what in ((lambda: Program("x", "broadcast", 2), "broadcast"),
                        (lambda: Program("x", "allreduce", 0), "ranks is 0"),
                        (lambda: Program("x", "allreduce", 2, blocks=0), "blocks is 0"),
+                       (lambda: Program("x", "allreduce", 2, blocks=17), "blocks is 17; allowed are 1 to 16"),
+                       (lambda: Program("x", "allreduce", 2, instances=9, most_blocks=8),
+                        "instances is 9; allowed are 1 to 8"),
                        (lambda: Program("x", "allreduce", 2, pipeline=40), "pipeline is 40"),
                        (lambda: Program("x", "allreduce", 2).chunk(2, "i", 0), "rank is 2"),
                        (lambda: Program("x", "allreduce", 2).chunk(0, "x", 0), "'x'"),
@@ -243,6 +266,15 @@ def test_compile(tool):
         check(done.returncode == status and err in done.stderr,
               f"compile {arguments}: status {done.returncode}: {done.stderr[-500:]}")
         check(status != 0 or len(json.loads(done.stdout)["gpus"]) == ranks, f"compile {arguments}: {done.stdout[:200]}")
+
+
+def test_python_path(tool):
+    """mscclpp_plan compile puts the folder of its module behind all of PYTHONPATH, however long that is."""
+    program = tool.write("path", 'import os\nraise ValueError(os.environ["PYTHONPATH"])\n', ".py")
+    given = [f"{PYTHON}:/first", f"{PYTHON}:/{'x' * 9000}:/last"]
+    said = [tool.run("compile", program, PYTHONPATH=path).stderr.strip() for path in given]
+    added = [text.split("compile: ", 1)[-1].removeprefix(path) for text, path in zip(said, given)]
+    check(len(added[0]) > 1 and added[0] == added[1], f"PYTHONPATH gets {[text[-200:] for text in said]}")
 
 
 def test_guide(tool):
@@ -299,9 +331,11 @@ def test_all(tool, folder, long):
     test_choice(tool)
     test_credits(tool, folder)
     test_portable(tool)
+    test_changed_packets(tool, folder)
     test_random_programs(tool, folder, 2000 if long else 150)
     test_refusals(tool)
     test_compile(tool)
+    test_python_path(tool)
     test_defaults(tool)
     test_speed(tool)
     test_guide(tool)

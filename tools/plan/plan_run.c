@@ -2,6 +2,8 @@
 #include <errno.h>
 #include <libgen.h>
 #include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -38,17 +40,40 @@ static int exec_program(char **argv)
     return PLAN_REFUSED;
 }
 
+/* Puts the folder of mscclpp_plans into PYTHONPATH, after the user's folders. Returns false if memory runs out. */
+static bool add_python_folder(void)
+{
+    const char *inherited = getenv("PYTHONPATH");
+    const size_t size = sizeof(PLAN_PYTHON_FOLDER) + (inherited != NULL ? strlen(inherited) + 1 : 0);
+    char *path = malloc(size);
+    bool ok;
+
+    if (path == NULL) {
+        return false;
+    }
+    (void)snprintf(path, size, "%s%s%s", inherited != NULL ? inherited : "", inherited != NULL ? ":" : "",
+                   PLAN_PYTHON_FOLDER);
+    ok = setenv("PYTHONPATH", path, 1) == 0;
+    free(path);
+    return ok;
+}
+
+/* Says that memory has run out. Returns the exit status. */
+static int refuse_without_memory(void)
+{
+    fprintf(stderr, "mscclpp_plan: no memory\n");
+    return PLAN_REFUSED;
+}
+
 int plan_tool_compile(int argc, char **argv)
 {
     static char tool_option[] = "--tool", python[] = "python3", module[] = "-m", package[] = "mscclpp_plans";
-    char folder[PATH_MAX], program[PATH_MAX + 16], python_path[2 * PATH_MAX];
-    const char *inherited = getenv("PYTHONPATH");
-    char **arguments = calloc((size_t)argc + 8, sizeof(*arguments)); /* those of argv, fewer than 8 more, and NULL */
+    char folder[PATH_MAX], program[PATH_MAX + 16];
+    char **arguments;
     int count = 0, status;
 
     if (argc < 2) {
         fputs(compile_help, stderr);
-        free(arguments);
         return PLAN_USAGE;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
@@ -58,13 +83,10 @@ int plan_tool_compile(int argc, char **argv)
     }
     find_folder(folder, sizeof(folder));
     (void)snprintf(program, sizeof(program), "%s/mscclpp_plan", folder);
-    /* The user's folders come before that of mscclpp_plans. */
-    (void)snprintf(python_path, sizeof(python_path), "%s%s%s", inherited != NULL ? inherited : "",
-                   inherited != NULL ? ":" : "", PLAN_PYTHON_FOLDER);
-    if (arguments == NULL || setenv("PYTHONPATH", python_path, 1) != 0) {
-        fprintf(stderr, "mscclpp_plan: no memory\n");
+    arguments = calloc((size_t)argc + 8, sizeof(*arguments)); /* those of argv, fewer than 8 more, and NULL */
+    if (arguments == NULL || !add_python_folder()) {
         free(arguments);
-        return PLAN_REFUSED;
+        return refuse_without_memory();
     }
     arguments[count++] = python;
     arguments[count++] = module;
@@ -80,52 +102,36 @@ int plan_tool_compile(int argc, char **argv)
 }
 
 /*
- * Splits the launcher's line at blanks, in place: the words lie in `line`. Writes at most `max_words` words, and
- * returns how many. Further ones are left out.
+ * Cuts the launcher's line at blanks, in place, into words, which lie in `line`. Returns how many there are. `words`
+ * has room for one for every two characters, and for one more.
  */
-static int split_words(char *line, char **words, int max_words)
+static int split_words(char *line, char **words)
 {
     int count = 0;
 
-    for (char *position = NULL, *word = strtok_r(line, " ", &position); word != NULL && count < max_words;
+    for (char *position = NULL, *word = strtok_r(line, " ", &position); word != NULL;
          word = strtok_r(NULL, " ", &position)) {
         words[count++] = word;
     }
     return count;
 }
 
-int plan_tool_bench(int argc, char **argv)
+/* Replaces this process by the launcher `line`, for so many ranks of mscclpp_bench. Returns as exec_program does. */
+static int launch_bench(char *line, unsigned rank_count, int argc, char **argv)
 {
-    enum { LAUNCHER_WORDS = 64 };
     static char ranks_option[] = "-n", plan_option[] = "--plan", fallback[] = "mscclpp_bench";
-    const char *launcher = getenv("MPIRUN");
-    char folder[PATH_MAX], program[PATH_MAX + 16], ranks[16], line[PATH_MAX];
+    char folder[PATH_MAX], program[PATH_MAX + 16], ranks[16];
     /* The launcher's words, those of argv, fewer than 8 more, and NULL. */
-    char **arguments = calloc((size_t)argc + LAUNCHER_WORDS + 8, sizeof(*arguments));
-    mscclpp_plan_t *plan;
+    char **arguments = calloc(strlen(line) / 2 + 1 + (size_t)argc + 8, sizeof(*arguments));
     int count, status;
 
-    if (argc < 2 || arguments == NULL) {
-        fputs(bench_help, stderr);
-        free(arguments);
-        return PLAN_USAGE;
+    if (arguments == NULL) {
+        return refuse_without_memory();
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        fputs(bench_help, stdout);
-        free(arguments);
-        return PLAN_OK;
-    }
-    plan = plan_tool_load(argv[1]);
-    if (plan == NULL) {
-        free(arguments);
-        return PLAN_REFUSED;
-    }
-    (void)snprintf(ranks, sizeof(ranks), "%u", plan->rank_count);
-    mscclpp_plan_free(plan);
+    (void)snprintf(ranks, sizeof(ranks), "%u", rank_count);
     find_folder(folder, sizeof(folder));
     (void)snprintf(program, sizeof(program), "%s/mscclpp_bench", folder);
-    (void)snprintf(line, sizeof(line), "%s", launcher != NULL && *launcher != '\0' ? launcher : "mpirun");
-    count = split_words(line, arguments, LAUNCHER_WORDS);
+    count = split_words(line, arguments);
     arguments[count++] = ranks_option;
     arguments[count++] = ranks;
     arguments[count++] = access(program, X_OK) == 0 ? program : fallback; /* the one beside this program, or in PATH */
@@ -135,5 +141,36 @@ int plan_tool_bench(int argc, char **argv)
     }
     status = exec_program(arguments);
     free(arguments);
+    return status;
+}
+
+int plan_tool_bench(int argc, char **argv)
+{
+    const char *launcher = getenv("MPIRUN");
+    mscclpp_plan_t *plan;
+    unsigned rank_count;
+    char *line;
+    int status;
+
+    if (argc < 2) {
+        fputs(bench_help, stderr);
+        return PLAN_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        fputs(bench_help, stdout);
+        return PLAN_OK;
+    }
+    plan = plan_tool_load(argv[1]);
+    if (plan == NULL) {
+        return PLAN_REFUSED;
+    }
+    rank_count = plan->rank_count;
+    mscclpp_plan_free(plan);
+    line = strdup(launcher != NULL && launcher[strspn(launcher, " ")] != '\0' ? launcher : "mpirun");
+    if (line == NULL) {
+        return refuse_without_memory();
+    }
+    status = launch_bench(line, rank_count, argc, argv);
+    free(line);
     return status;
 }
