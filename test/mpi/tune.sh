@@ -160,7 +160,7 @@ cases_tune_between() {
 
 # Rules of other collectives than all-reduce, which are about blocks, and which keep one another.
 cases_tune_collectives() {
-    local file=$scratch/colls tune
+    local file=$scratch/colls no_list=$bindir/.libs/libno_list.so tune
     tune=(-n 3 "${forced[@]}" "$bindir/../../mscclpp_tune" --device "$MSCCLPP_TEST_DEVICE" --output "$file" --warmup 1
         --rounds 1 --max 6k --factor 8)
     echo 'ranks=3 device=host bytes<=1k algorithm=oneshot' >"$file"
@@ -177,6 +177,13 @@ cases_tune_collectives() {
         --mca coll_mscclpp_rules "$file" "$bindir/test_basic" served
     run_saying "tune:collectives go on" '^# [1-9] of [1-9] sizes were measured by earlier runs .*alltoall[.]3-' 60 \
         "${tune[@]}" --coll alltoall
+    if [ "$MSCCLPP_TEST_DEVICE" != host ] || { [ ! -e "$no_list" ] && [ "${patterns[0]:-}" != --list ]; }; then
+        skip "tune:no memory on one rank" "no $no_list, or another runtime, which may have such lists, too"
+    else
+        # The fourth list is the first one of the first algorithm's call; the three before are of the table of sizes.
+        run_failing "tune:no memory on one rank" '^mscclpp_tune: out of memory' 30 -x LD_PRELOAD="$no_list" \
+            -x MSCCLPP_TEST_NO_LIST=4 "${tune[@]}" --coll allgatherv --min 64 --max 64
+    fi
     run_failing "tune:no such collective" "mscclpp_tune: --coll: 'allred' is not allowed; use allreduce, allgather" 30 \
         "${tune[@]}" --coll allred
     run_failing "tune:between and a collective" "mscclpp_tune: --coll: 'bcast' is not allowed; use it without" 30 \

@@ -155,25 +155,39 @@ static bool was_served(const bench_contender_t *contender)
                      0 == strcmp(mscclpp_team_last_algorithm(contender->team), contender->name));
 }
 
-/* Makes one call of the smallest size. Yields whether the algorithm served all ranks. Returns false if it failed. */
+/* Ends the job after a call that failed on this rank: the peers may wait within it. The file of times stays. */
+static void end_job(const tune_t *tune)
+{
+    fprintf(stderr, "%s: rank %d: measuring failed\n", bench_program, tune->env->rank);
+    MPI_Abort(MPI_COMM_WORLD, BENCH_EXIT_WRONG);
+}
+
+/*
+ * Makes one call of the smallest size. Yields whether the algorithm served all ranks. Ends the job if the call fails.
+ * Returns false on all ranks if memory for the layout runs out on one.
+ */
 static bool try_contender(tune_t *tune, int algo, bool *serves_p)
 {
     bench_layout_t layout;
-    bool ok = false;
+    const bool is_open = open_layout(tune, 0, &layout), ok = bench_all(tune->env->control, is_open);
 
-    if (open_layout(tune, 0, &layout)) {
+    if (ok) {
         const bench_operation_t operation = operation_of(tune, &layout);
 
-        ok = bench_repeat(&tune->contender[algo], &operation, 1);
-        *serves_p = ok && was_served(&tune->contender[algo]);
+        if (!bench_repeat(&tune->contender[algo], &operation, 1)) {
+            end_job(tune);
+        }
+        *serves_p = was_served(&tune->contender[algo]);
     }
-    bench_layout_close(&layout);
+    if (is_open) {
+        bench_layout_close(&layout);
+    }
     return ok;
 }
 
 /*
  * Opens the contender of an algorithm, with a team that this algorithm serves at all sizes, or without a team if a call
- * shows that it cannot serve these ranks. Prints a line and returns false on failure, on all ranks unless a call fails.
+ * shows that it cannot serve these ranks. Prints a line and returns false on failure, on all ranks.
  */
 static bool open_contender(tune_t *tune, int algo)
 {
@@ -471,7 +485,7 @@ static bool open_table(tune_t *tune)
 
 /*
  * Prepares the run: rank 0's table with what earlier runs have measured, which all ranks get, the buffers, and a
- * contender for each algorithm. After a failure, too, which all ranks see unless a call fails, close_run is called.
+ * contender for each algorithm. Returns false on failure, on all ranks. After that, too, close_run is called.
  */
 static bool open_run(tune_t *tune, int index)
 {
@@ -527,9 +541,7 @@ static int tune_collective(tune_t *tune, int index)
     tune->size_seconds = -1;
     if (open_run(tune, index)) {
         if (!measure_missing(tune)) {
-            /* The peers may be waiting within the call that failed here. The file keeps what was measured so far. */
-            fprintf(stderr, "%s: rank %d: measuring failed\n", bench_program, tune->env->rank);
-            MPI_Abort(MPI_COMM_WORLD, BENCH_EXIT_WRONG);
+            end_job(tune);
         }
         if (write_rules(tune)) {
             status = 0 == tune->interrupted ? 0 : 128 + tune->interrupted; /* as of a shell */
