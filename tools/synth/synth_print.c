@@ -80,8 +80,10 @@ static void print_set(FILE *out, uint64_t set, bool json)
 }
 
 /* Prints the bounds of all-reduce: one that holds for every schedule, and one for schedules that reduce and send along
- * trees. The latter is unknown if it takes more than `seconds`; text leaves it out also if it is no higher. */
-static void print_allreduce_bounds(FILE *out, const synth_topology_t *topology, double seconds, bool json)
+ * trees. The latter is unknown if it takes more than `seconds`; text leaves it out also if it is no higher. In JSON,
+ * `separator` comes before them. */
+static void print_allreduce_bounds(FILE *out, const synth_topology_t *topology, double seconds, bool json,
+                                   const char *separator)
 {
     synth_rational_t tree_bound;
     synth_bound_t bound;
@@ -93,8 +95,8 @@ static void print_allreduce_bounds(FILE *out, const synth_topology_t *topology, 
     synth_bound_allreduce(topology, &bound);
     tree_bound = free_roots.bound;
     if (json) {
-        fprintf(out, ",\n    {\"collective\": \"allreduce\", \"steps\": %d, \"rounds\": %lld, \"chunks\": %lld, ",
-                steps, (long long)bound.ratio.num, (long long)bound.ratio.den);
+        fprintf(out, "%s\n    {\"collective\": \"allreduce\", \"steps\": %d, \"rounds\": %lld, \"chunks\": %lld, ",
+                separator, steps, (long long)bound.ratio.num, (long long)bound.ratio.den);
         fprintf(out, "\"by\": \"%s\", \"along_trees\": ", bound.by);
         if (is_known) {
             fprintf(out, "[%lld, %lld]}", (long long)tree_bound.num, (long long)tree_bound.den);
@@ -118,6 +120,7 @@ static void print_allreduce_bounds(FILE *out, const synth_topology_t *topology, 
 
 void synth_tool_bounds(FILE *out, const synth_topology_t *topology, int root, double seconds, bool json)
 {
+    const char *separator = "";
     char text[64];
 
     if (json) {
@@ -143,8 +146,9 @@ void synth_tool_bounds(FILE *out, const synth_topology_t *topology, int root, do
             fprintf(
                 out,
                 "%s\n    {\"collective\": \"%s\", \"steps\": %d, \"rounds\": %lld, \"chunks\": %lld, \"by\": \"%s\"",
-                i > 0 ? "," : "", synth_collective_names[i], steps, (long long)bound.ratio.num,
-                (long long)bound.ratio.den, bound.by);
+                separator, synth_collective_names[i], steps, (long long)bound.ratio.num, (long long)bound.ratio.den,
+                bound.by);
+            separator = ",";
             if (bound.set != 0) {
                 fprintf(out, ", \"cut\": [");
                 print_set(out, bound.set, true);
@@ -161,7 +165,7 @@ void synth_tool_bounds(FILE *out, const synth_topology_t *topology, int root, do
         }
         fputc('\n', out);
     }
-    print_allreduce_bounds(out, topology, seconds / SYNTH_COLLECTIVES, json);
+    print_allreduce_bounds(out, topology, seconds / SYNTH_COLLECTIVES, json, separator);
     fprintf(out, json ? "\n  ]\n}\n" : "No schedule has fewer steps, or fewer rounds for each chunk.\n");
 }
 

@@ -17,6 +17,7 @@ typedef struct {
     signed char state[SYNTH_MAX_GROUPS]; /* of each group, while one is added: 0, RESOLVING or RESOLVED */
     int links[SYNTH_MAX_LINKS];          /* of the group that is added: positions in the topology */
     int link_count;
+    bool has_no_memory;
 } reader_t;
 
 enum { RESOLVING = 1, RESOLVED = 2 }; /* if met again: RESOLVING, it holds itself; RESOLVED, its links are known */
@@ -32,6 +33,13 @@ static bool refuse(reader_t *reader, const char *format, ...)
     vsnprintf(reader->why, reader->why_size, format, arguments);
     va_end(arguments);
     return false;
+}
+
+/* Ends the reading because memory has run out. */
+static bool end_without_memory(reader_t *reader)
+{
+    reader->has_no_memory = true;
+    return refuse(reader, "no memory");
 }
 
 /* Returns a value as a message shows it: a number, or the name of its type. It may lie in `text`. */
@@ -316,7 +324,7 @@ static bool read_groups(reader_t *reader, const mscclpp_json_t *groups)
         }
         capacity = (int)mscclpp_json_get(group, "cap")->number; /* collect_links has checked it */
         if (!synth_topology_group(reader->topology, name, capacity, reader->links, reader->link_count)) {
-            return refuse(reader, "no memory");
+            return end_without_memory(reader);
         }
     }
     return true;
@@ -404,7 +412,7 @@ static bool make_topology(reader_t *reader, const mscclpp_json_t *root, int rank
         return refuse(reader, "\"name\" has to be a text of 1 to %d letters", SYNTH_NAME - 1);
     }
     reader->topology = synth_topology_new(name->text, ranks);
-    return reader->topology != NULL || refuse(reader, "no memory");
+    return reader->topology != NULL || end_without_memory(reader);
 }
 
 /* Reads a topology in this tool's own JSON format (docs/synthesis.md). */
@@ -462,7 +470,7 @@ static bool read_switch(reader_t *reader, const mscclpp_json_t *item)
         return refuse(reader, "more than %d switches", SYNTH_MAX_GROUPS);
     }
     return count == 0 || synth_topology_group(reader->topology, name, capacity, links, count) ||
-           refuse(reader, "no memory");
+           end_without_memory(reader);
 }
 
 /* Reads a topology of msccl-tools. Row i of "links" holds the capacities of the links into rank i. */
@@ -537,7 +545,7 @@ mscclpp_status_t synth_topology_parse(const char *text, size_t size, char *why, 
             ok = read_own(reader, root);
         }
         ok = ok && synth_topology_connected(reader->topology, why, why_size);
-        status = ok ? MSCCLPP_OK : MSCCLPP_ERR_INVALID;
+        status = ok ? MSCCLPP_OK : reader->has_no_memory ? MSCCLPP_ERR_NO_MEMORY : MSCCLPP_ERR_INVALID;
     }
     /* The message may quote the file: control characters are replaced. */
     for (char *cursor = why; status == MSCCLPP_ERR_INVALID && *cursor != '\0'; ++cursor) {
