@@ -73,9 +73,9 @@ def has_rival(row):
 def check(path, data):
     """Raises Unusable, and says where, unless everything that the scripts read is there and has the right type.
 
-    So they need not check what they read; only "rounds", and "compare" of a run with --between, are taken for granted.
-    What it demands depends on the mode, --compare, --between and --host-buffers. A row without "wrong" is damaged; null
-    means that nothing was verified. Rows of the modes channel and transpose have no type, so they are refused, too.
+    So they need not check what they read. What it demands depends on the mode, --compare, --between and --host-buffers.
+    A row without "wrong" is damaged; null means that nothing was verified. Rows of the modes channel and transpose have
+    no type, so they are refused, too.
     """
     def demand(good, where):
         """Raises Unusable, with the place in the file, unless `good` is true."""
@@ -93,11 +93,15 @@ def check(path, data):
                all(isinstance(between.get(key), int) for key in ("calls", "ahead")), "between")
 
     demand(isinstance(data.get("mode"), str), "mode")
+    demand(isinstance(data.get("rounds"), int) and is_positive(data["rounds"]), "rounds")
     demand(isinstance(data.get("ranks"), list) and data["ranks"] and
            all(isinstance(rank, dict) and isinstance(rank.get("device_name"), str) for rank in data["ranks"]), "ranks")
     demand(isinstance(data["results"], list) and all(isinstance(row, dict) for row in data["results"]), "results")
     if not data["results"]:
         raise Unusable(f"{path}: no results")
+    # Files that name no other side have none, and so no rows with its times.
+    may_lack = "between" not in data and not any(map(has_rival, data["results"]))
+    demand(isinstance(data.get("compare", "none" if may_lack else None), str), "compare")
     compared = data.get("compare", "none") != "none"
     demand(data.get("compare") != "nccl" or isinstance(data.get("nccl_version"), str), "nccl_version")
     demand(data.get("buffers", "device") == "device" or is_positive(data.get("mpi_init_us")), "mpi_init_us")
