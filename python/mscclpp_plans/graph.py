@@ -63,7 +63,6 @@ def link(nodes):
             read.setdefault(place, []).append(node)
         for place in outputs:
             written[place], read[place] = node, []
-        node.before.pop(node, None)
     measure(nodes)
 
 

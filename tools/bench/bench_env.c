@@ -1,7 +1,6 @@
 /* Where the ranks are and what they run on: the runtime, the device of each rank, the communicators, the stream. */
 #include "tools/bench/bench.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

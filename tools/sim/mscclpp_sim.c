@@ -1,7 +1,6 @@
 /* mscclpp_sim: simulates what the component would send between many nodes, and prints what collective calls cost. */
 #include <errno.h>
 #include <getopt.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -129,7 +129,6 @@ synth_schedule_t *synth_shortest(const synth_topology_t *topology, synth_collect
             /* Each chunk once, but not block by block: no rank's chunks choose their links before all others. */
             int chunk = i % chunks * (demand->count / chunks) + i / chunks;
 
-            chunk = chunk < demand->count ? chunk : i;
             for (int to = 0; ok && to < topology->ranks; ++to) {
                 double least = 1e30;
                 int best = -1;
