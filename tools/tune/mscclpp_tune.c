@@ -5,7 +5,6 @@
  */
 #include "tools/tune/tune.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,30 +34,10 @@ typedef struct {
     int interrupted;                              /* the signal that interrupts the run, equal on all ranks; 0: none */
 } tune_t;
 
-static volatile sig_atomic_t caught_signal; /* by this rank; 0: none */
-
-/* For sigaction. The run looks at the signal before each algorithm is prepared, and before each of its rounds. */
-static void note_signal(int signal_number)
-{
-    caught_signal = signal_number;
-}
-
-/* Lets the first SIGINT or SIGTERM interrupt the run. A second signal of the same kind ends the program at once. */
-static void catch_signals(void)
-{
-    struct sigaction action;
-
-    memset(&action, 0, sizeof(action));
-    action.sa_handler = note_signal;
-    action.sa_flags = SA_RESTART | (int)SA_RESETHAND;
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-}
-
 /* Returns true if any rank has received a signal, and then stores it. All ranks call this at the same point. */
 static bool poll_interruption(tune_t *tune)
 {
-    tune->interrupted = (int)bench_max(tune->env->control, (double)caught_signal);
+    tune->interrupted = (int)bench_max(tune->env->control, (double)tune_caught_signal());
     return 0 != tune->interrupted;
 }
 
@@ -601,7 +580,7 @@ int main(int argc, char **argv)
         return bench_leave(BENCH_EXIT_USAGE);
     }
     MPI_Init(&argc, &argv);
-    catch_signals();
+    tune_catch_signals();
     status = BENCH_EXIT_WRONG;
     if (bench_env_open(&env)) {
         status = options.is_between ? tune_between(&env, &options) : tune_collectives(&env, &options);

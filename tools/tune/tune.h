@@ -93,4 +93,12 @@ void tune_progress_show(tune_progress_t *progress, int sizes_done, int size_coun
 /* Removes the bar from the screen, if it is there, so that something else can be printed. */
 void tune_progress_hide(tune_progress_t *progress);
 
+/*
+ * Lets the first SIGINT or SIGTERM be noted. A second signal of the same kind ends the program at once. The run asks
+ * for the signal that this rank has caught, 0 if there is none, before each algorithm is prepared and before each of
+ * its rounds.
+ */
+void tune_catch_signals(void);
+int tune_caught_signal(void);
+
 #endif

@@ -1,5 +1,4 @@
-/* Reads topologies: JSON, in a format of its own or that of msccl-tools; other formats by nccl.c and matrix.c. */
-#include <errno.h>
+/* Reads topologies in JSON, in a format of its own or that of msccl-tools. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -560,49 +559,5 @@ mscclpp_status_t synth_topology_parse(const char *text, size_t size, char *why, 
     }
     free(reader);
     mscclpp_plan_arena_free(arena);
-    return status;
-}
-
-/* Reads text in any format. The first character tells which one it is: JSON, NCCL's XML, or a table of nvidia-smi. */
-static mscclpp_status_t parse_any(const char *text, size_t size, char *why, size_t why_size,
-                                  synth_topology_t **topology_p)
-{
-    for (size_t i = 0; i < size; ++i) {
-        if (strchr(" \t\r\n", text[i]) == NULL || text[i] == '\0') {
-            return text[i] == '{' || text[i] == '[' ? synth_topology_parse(text, size, why, why_size, topology_p)
-                   : text[i] == '<'                 ? synth_topology_nccl(text, size, why, why_size, topology_p)
-                                                    : synth_topology_matrix(text, size, why, why_size, topology_p);
-        }
-    }
-    snprintf(why, why_size, "the file is empty");
-    return MSCCLPP_ERR_INVALID;
-}
-
-mscclpp_status_t synth_topology_read(const char *path, char *why, size_t why_size, synth_topology_t **topology_p)
-{
-    FILE *file = fopen(path, "r");
-    char *text = file != NULL ? malloc(SYNTH_MAX_BYTES + 1) : NULL;
-    mscclpp_status_t status = MSCCLPP_ERR_SYSTEM;
-    size_t size;
-
-    if (file == NULL) {
-        snprintf(why, why_size, "%s", strerror(errno));
-        return status;
-    }
-    if (text == NULL) {
-        fclose(file);
-        return MSCCLPP_ERR_NO_MEMORY;
-    }
-    size = fread(text, 1, SYNTH_MAX_BYTES + 1, file);
-    if (ferror(file)) {
-        snprintf(why, why_size, "%s", strerror(errno));
-    } else if (size > SYNTH_MAX_BYTES) {
-        snprintf(why, why_size, "larger than %d bytes", SYNTH_MAX_BYTES);
-        status = MSCCLPP_ERR_INVALID;
-    } else {
-        status = parse_any(text, size, why, why_size, topology_p);
-    }
-    fclose(file);
-    free(text);
     return status;
 }

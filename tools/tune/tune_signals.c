@@ -1,0 +1,29 @@
+/* SIGINT and SIGTERM interrupt a run. It then ends where no rank is within a call, and its times and rules stay. */
+#include <signal.h>
+#include <string.h>
+
+#include "tools/tune/tune.h"
+
+static volatile sig_atomic_t caught_signal; /* 0: none */
+
+/* For sigaction. */
+static void note_signal(int signal_number)
+{
+    caught_signal = signal_number;
+}
+
+void tune_catch_signals(void)
+{
+    struct sigaction action;
+
+    memset(&action, 0, sizeof(action));
+    action.sa_handler = note_signal;
+    action.sa_flags = SA_RESTART | (int)SA_RESETHAND;
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+int tune_caught_signal(void)
+{
+    return caught_signal;
+}
