@@ -65,3 +65,5 @@ plant packets-torn packets mca/common/base/words.h mca/common/transport/shm.c \
     }\
     for (i = 0; i < words; ++i) {\
         ((volatile uint32_t *)target)[2 * i] = ((const uint32_t *)from)[2 * i];/'
+plant nodes-unbounded fanout "$nodes" "$launcher" 's/nodes->nnodes - begin < nodes->fanout/true/'
+plant collectives-unbounded fanout device/kern/coll/nodes.h "$launcher" 's/nodes->nnodes - begin < nodes->fanout/true/'

@@ -35,6 +35,10 @@ run_collectives_in_place() {
     run test_collectives --timeout "$deadline" in_place
 }
 
+run_fanout() {
+    run test_fanout
+}
+
 run_strided() {
     run test_strided --timeout "$deadline"
 }
