@@ -13,6 +13,8 @@
  * ints.
  *        test_no_memory exchange [call|dup RANK|all NTH]: calls of MPI_Alltoallv, in which only the two ends of a pair
  * know the size of its block, in place of MPI_Allreduce.
+ *        test_no_memory compared: with coll_mscclpp_check_calls, each allocation of a nonblocking call on host memory
+ * fails once. The call and those that follow go on, and nobody waits for the comparison when the communicator ends.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -346,6 +348,51 @@ static void fail_staged(void)
     MT_MPI(MPI_Type_free(&type));
 }
 
+/* True if a culprit has come to its nth allocation in a nonblocking call that is compared. */
+static bool compare_once(int culprit, int nth)
+{
+    double seconds = mt_now();
+    int own[2] = {mt_rank + 1, 0}, sums[2] = {0, 0}, codes[2], reached[64];
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Comm comm;
+
+    MT_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    happened = false;
+    left = mt_rank == culprit ? nth : 0;
+    codes[0] = MPI_Iallreduce(&own[0], &sums[0], 1, MPI_INT, MPI_SUM, comm, &request);
+    left = 0;
+    if (MPI_SUCCESS == codes[0]) {
+        codes[0] = MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+    own[1] = happened;
+    codes[1] = MPI_Allreduce(&own[0], &sums[1], 1, MPI_INT, MPI_SUM, comm);
+    MT_MPI(MPI_Comm_free(&comm));
+    seconds = mt_now() - seconds;
+    for (int i = 0; i < 2; ++i) {
+        MT_CHECK(MPI_SUCCESS == codes[i] && mt_size * (mt_size + 1) / 2 == sums[i],
+                 "allocation %d of rank %d: call %d yields %d, error %d", nth, culprit, i, sums[i], codes[i]);
+    }
+    MT_CHECK(seconds < PROMPT, "allocation %d of rank %d: the communicator took %.1f s", nth, culprit, seconds);
+    mt_allgather(MPI_COMM_WORLD, &own[1], reached, sizeof(own[1]));
+    return reached[culprit];
+}
+
+static void fail_compared(void)
+{
+    for (int culprit = 0; culprit < mt_size && culprit < 2; ++culprit) {
+        int nth = 1;
+
+        while (nth < NTH_MAX && 0 == mt_failures() && compare_once(culprit, nth)) {
+            ++nth;
+        }
+        MT_CHECK(nth > 3 && nth < NTH_MAX, "the component allocates memory %d times", nth - 1);
+        if (0 == mt_rank) {
+            printf("compared, rank %d: %d allocations failed\n", culprit, nth - 1);
+        }
+    }
+}
+
 static int culprit_of(const char *argument)
 {
     return 0 == strcmp(argument, "all") ? -1 : atoi(argument);
@@ -433,6 +480,8 @@ int main(int argc, char **argv)
         (void)fail_once(&send, &recv, true, -1, 0);
     } else if (argc == 2 && 0 == strcmp(argv[1], "stage")) {
         fail_staged();
+    } else if (argc == 2 && 0 == strcmp(argv[1], "compared")) {
+        fail_compared();
     } else if (argc == 4) {
         int culprit = culprit_of(argv[2]);
 

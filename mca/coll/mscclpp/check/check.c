@@ -6,7 +6,6 @@
 #include "mca/common/base/clock.h"
 #include "mca/coll/mscclpp/check/check.h"
 
-#include <dlfcn.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,6 +53,19 @@ _Static_assert(0 == offsetof(mca_coll_mscclpp_oob_message_t, data) % _Alignof(mc
 static pthread_mutex_t pending_lock = PTHREAD_MUTEX_INITIALIZER;
 static check_t *pending;
 static check_t *arrived;
+
+/*
+ * For a nonblocking call that this rank cannot compare, as it has no memory. The call goes on: peers may have begun it,
+ * and would wait for this rank. Tells them, so that they do not wait for its arguments. Called without the oob's lock.
+ */
+static void skip_comparison(mca_coll_mscclpp_module_t *module, uint64_t number)
+{
+    mscclpp_error("%s: collective call %llu: no memory to compare it with the calls of the other ranks; it goes on",
+                  mca_coll_mscclpp_comm_name(module->comm), (unsigned long long)number);
+    mca_coll_mscclpp_oob_send_empty(module, NULL, mca_coll_mscclpp_check_peers(module->comm),
+                                    MCA_COLL_MSCCLPP_OOB_CHECK_SKIPPED, number);
+    mca_coll_mscclpp_oob_break_off(module);
+}
 
 /* Frees a check and the signatures that it holds. */
 static void free_check(check_t *check)
@@ -148,10 +160,32 @@ static mscclpp_status_t accept_signature(check_t *check, mca_coll_mscclpp_oob_me
     return MSCCLPP_OK;
 }
 
+/* True if a function returns only when its call has ended. */
+static bool is_blocking(mca_coll_mscclpp_check_function_t function)
+{
+    return function < MCA_COLL_MSCCLPP_CHECK_iallgather; /* the first function that does not wait */
+}
+
+/* Returns a message of a rank that does not compare this call, if one has come. The caller frees it. */
+static mca_coll_mscclpp_oob_message_t *take_end(check_t *check)
+{
+    mca_coll_mscclpp_oob_message_t *message =
+        mca_coll_mscclpp_oob_take(check->oob, MCA_COLL_MSCCLPP_OOB_CHECK_FAILED, check->number);
+
+    return message != NULL ? message
+                           : mca_coll_mscclpp_oob_take(check->oob, MCA_COLL_MSCCLPP_OOB_CHECK_SKIPPED, check->number);
+}
+
+/* True if the sender of such a message goes on with the call, and this rank does, too: neither call waits for peers. */
+static bool is_skipped(const check_t *check, const mca_coll_mscclpp_oob_message_t *message)
+{
+    return MCA_COLL_MSCCLPP_OOB_CHECK_SKIPPED == message->header.kind && !is_blocking(check->own_signature->function);
+}
+
 /*
  * Sends this rank's arguments, once, and receives those of other ranks. Returns MSCCLPP_OK if those of all ranks have
- * come, MSCCLPP_IN_PROGRESS before that, and MSCCLPP_ERR_PEER, which is logged, if a rank has given up. Also returns
- * errors of the messages: each ends the comparison.
+ * come, and MSCCLPP_IN_PROGRESS before that. All else ends the comparison: MSCCLPP_ERR_PEER, which is logged, if a rank
+ * has given up, MSCCLPP_ERR_NOT_SUPPORTED if one goes on without it, and errors of the messages.
  */
 static mscclpp_status_t advance_check(check_t *check)
 {
@@ -165,9 +199,13 @@ static mscclpp_status_t advance_check(check_t *check)
     if (MSCCLPP_OK == status) {
         status = mca_coll_mscclpp_oob_advance(check->oob, MCA_COLL_MSCCLPP_OOB_ANY);
     }
-    message = MSCCLPP_OK == status
-                  ? mca_coll_mscclpp_oob_take(check->oob, MCA_COLL_MSCCLPP_OOB_CHECK_FAILED, check->number)
-                  : NULL;
+    message = MSCCLPP_OK == status ? take_end(check) : NULL;
+    if (message != NULL && is_skipped(check, message)) {
+        mscclpp_warn("%s: collective call %llu: not compared, as rank %d has no memory for that", check->oob->label,
+                     (unsigned long long)check->number, message->peer);
+        free(message);
+        return MSCCLPP_ERR_NOT_SUPPORTED;
+    }
     if (message != NULL) {
         mscclpp_error("%s: collective call %llu: rank %d has given up comparing it", check->oob->label,
                       (unsigned long long)check->number, message->peer);
@@ -368,6 +406,9 @@ static int progress(void)
             end_job(check);
         }
         check->module->check_failed = check->module->check_failed || MSCCLPP_ERR_PEER == status;
+        if (MSCCLPP_ERR_NO_MEMORY == status) {
+            skip_comparison(check->module, check->number);
+        }
         free_check(check);
         ++ended;
     }
@@ -431,12 +472,6 @@ void mca_coll_mscclpp_check_fini(void)
     }
 }
 
-/* True if a function returns only when its call has ended. */
-static bool is_blocking(mca_coll_mscclpp_check_function_t function)
-{
-    return function < MCA_COLL_MSCCLPP_CHECK_iallgather; /* the first function that does not wait */
-}
-
 /*
  * Ends the comparisons of a communicator after an error. Tells the other ranks that this rank has given up. So a rank
  * that comes late to the call does not wait for ranks that have left it. Tells nobody after MSCCLPP_ERR_PEER, for which
@@ -493,49 +528,15 @@ static void send_without_waiting(check_t *check)
 }
 
 /*
- * A cache of callers in Open MPI's library, since dladdr takes microseconds. An entry holds the caller's address,
- * shifted left by 1, and in its lowest bit whether the caller is one of MPI's functions. The library stays where it is,
- * so entries stay valid.
+ * On a rank that has no memory to compare a call that is counted. A blocking call fails, and the other ranks are made
+ * to fail it, too. Another one goes on. Returns the MPI error code.
  */
-#define CACHE_SIZE 64
-
-static uint64_t known_callers[CACHE_SIZE];
-
-/* True if the cache has the caller; *is_mpi_p then tells whether the caller is MPI itself. */
-static bool find_known(uintptr_t caller, bool *is_mpi_p)
+static int give_up_without_memory(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_check_function_t function)
 {
-    const uint64_t known = __atomic_load_n(&known_callers[caller / 16 % CACHE_SIZE], __ATOMIC_RELAXED);
-
-    *is_mpi_p = 0 != (known & 1);
-    return known >> 1 == (uint64_t)caller;
-}
-
-bool mca_coll_mscclpp_check_wanted(const mca_coll_mscclpp_module_t *module, const void *caller)
-{
-    const uintptr_t address = (uintptr_t)caller;
-    Dl_info mpi, symbol;
-    bool is_mpi;
-
-    if (find_known(address, &is_mpi)) {
-        return is_mpi;
+    if (!is_blocking(function)) {
+        skip_comparison(module, module->checked);
+        return OMPI_SUCCESS;
     }
-    /* If the caller cannot be found out, a call that comes while a compared one is served counts as part of it. */
-    if (0 == dladdr(caller, &symbol) || 0 == dladdr((void *)(uintptr_t)MPI_Init, &mpi)) {
-        return !module->comparing;
-    }
-    if (symbol.dli_fbase != mpi.dli_fbase) {
-        return !module->comparing; /* the caller is a component in front of this one, or one that serves a compared
-                                      call */
-    }
-    is_mpi = symbol.dli_sname != NULL &&
-             (0 == strncmp(symbol.dli_sname, "MPI_", 4) || 0 == strncmp(symbol.dli_sname, "PMPI_", 5));
-    __atomic_store_n(&known_callers[address / 16 % CACHE_SIZE], (uint64_t)address << 1 | is_mpi, __ATOMIC_RELAXED);
-    return is_mpi;
-}
-
-/* On a rank that has no memory to compare a call that is counted: makes the other ranks fail this call, too. */
-static int give_up_without_memory(mca_coll_mscclpp_module_t *module)
-{
     mscclpp_error("%s: collective call %llu: no memory to compare it with the calls of the other ranks",
                   mca_coll_mscclpp_comm_name(module->comm), (unsigned long long)module->checked);
     module->check_failed = true;
@@ -547,13 +548,13 @@ static int give_up_without_memory(mca_coll_mscclpp_module_t *module)
     return MPI_ERR_NO_MEM;
 }
 
-int mca_coll_mscclpp_check_without_memory(mca_coll_mscclpp_module_t *module)
+int mca_coll_mscclpp_check_without_memory(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_check_function_t function)
 {
     if (module->check_failed) {
         return MPI_ERR_OTHER;
     }
     ++module->checked;
-    return give_up_without_memory(module);
+    return give_up_without_memory(module, function);
 }
 
 int mca_coll_mscclpp_check_call(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_check_call_t *call)
@@ -576,7 +577,7 @@ int mca_coll_mscclpp_check_call(mca_coll_mscclpp_module_t *module, const mca_col
     oob = mca_coll_mscclpp_oob_ensure(module);
     check = oob != NULL ? create_check(module, oob, call) : NULL;
     if (check == NULL) {
-        return give_up_without_memory(module);
+        return give_up_without_memory(module, call->function);
     }
     if (!is_blocking(call->function)) {
         push_arrived(check);

@@ -2,7 +2,8 @@
  * Comparison of calls, for the parameter check_calls. Before a collective does anything, the ranks tell one another
  * which collective they call, and with what arguments. A blocking call waits for all ranks. If the calls do not match,
  * it ends with an error on all ranks. A nonblocking or persistent call must not wait, since a peer may reach it only
- * after something that this rank has yet to do. So it begins at once, and the job ends if the calls do not match.
+ * after something that this rank has yet to do. So it begins at once, and the job ends if the calls do not match. If a
+ * rank has no memory to compare it, the call goes on without a comparison.
  */
 #ifndef MCA_COLL_MSCCLPP_CHECK_CHECK_H
 #define MCA_COLL_MSCCLPP_CHECK_CHECK_H
@@ -55,9 +56,10 @@ int mca_coll_mscclpp_check_call(mca_coll_mscclpp_module_t *module, const mca_col
 
 /*
  * Called in place of mca_coll_mscclpp_check_call by a rank that has no memory to describe the call. Makes the other
- * ranks fail it, too. Logs this, and returns the MPI error code.
+ * ranks fail a blocking call, too; another one goes on without a comparison. Logs this, and returns the MPI error code.
  */
-int mca_coll_mscclpp_check_without_memory(mca_coll_mscclpp_module_t *module);
+int mca_coll_mscclpp_check_without_memory(mca_coll_mscclpp_module_t *module,
+                                          mca_coll_mscclpp_check_function_t function);
 
 /* The number of ranks that a call exchanges bytes with. */
 static inline int mca_coll_mscclpp_check_peers(struct ompi_communicator_t *comm)

@@ -179,7 +179,7 @@ void mca_coll_mscclpp_oob_send_empty(mca_coll_mscclpp_module_t *module, const in
     /* A blocking send of so short a message ends at once, even if the peer does not receive yet. */
     for (int i = 0; i < count; ++i) {
         const int peer = members != NULL ? members[i] : i;
-        if (peer != ompi_comm_rank(module->comm)) {
+        if (OMPI_COMM_IS_INTER(module->comm) || peer != ompi_comm_rank(module->comm)) {
             (void)MCA_PML_CALL(send(&header, sizeof(header), &ompi_mpi_byte.dt, peer, MCA_COLL_MSCCLPP_TAG,
                                     MCA_PML_BASE_SEND_STANDARD, module->comm));
         }

@@ -18,15 +18,16 @@ typedef enum {
     MCA_COLL_MSCCLPP_OOB_REFUSE = 3,  /* the sender passed host buffers in call `call` */
     MCA_COLL_MSCCLPP_OOB_ABSTAIN =
         4, /* the sender has no memory for all-gather `number`, and sends no other message of it */
-    MCA_COLL_MSCCLPP_OOB_CHECK = 5,        /* the sender's arguments of compared call `number` */
-    MCA_COLL_MSCCLPP_OOB_CHECK_FAILED = 6, /* the sender has given up comparing call `number` */
-    MCA_COLL_MSCCLPP_OOB_WHOLE = 7,        /* all ranks' parts of all-gather `number` */
-    MCA_COLL_MSCCLPP_OOB_ASK = 8,          /* the sender waits for the receiver in all-gather `number` */
-    MCA_COLL_MSCCLPP_OOB_HERE = 9,         /* the answer: the sender is in all-gather `number` */
-    MCA_COLL_MSCCLPP_OOB_END = 10,         /* all-gather `number` has failed on the sender */
-    MCA_COLL_MSCCLPP_OOB_WAITS = 11,       /* the sender waits in the agreement of call `number` */
-    MCA_COLL_MSCCLPP_OOB_GIVES_UP = 12,    /* the sender has given up that agreement */
-    MCA_COLL_MSCCLPP_OOB_PAIR = 13         /* the sender's message in exchange `number` */
+    MCA_COLL_MSCCLPP_OOB_CHECK = 5,         /* the sender's arguments of compared call `number` */
+    MCA_COLL_MSCCLPP_OOB_CHECK_FAILED = 6,  /* the sender has given up comparing call `number` */
+    MCA_COLL_MSCCLPP_OOB_WHOLE = 7,         /* all ranks' parts of all-gather `number` */
+    MCA_COLL_MSCCLPP_OOB_ASK = 8,           /* the sender waits for the receiver in all-gather `number` */
+    MCA_COLL_MSCCLPP_OOB_HERE = 9,          /* the answer: the sender is in all-gather `number` */
+    MCA_COLL_MSCCLPP_OOB_END = 10,          /* all-gather `number` has failed on the sender */
+    MCA_COLL_MSCCLPP_OOB_WAITS = 11,        /* the sender waits in the agreement of call `number` */
+    MCA_COLL_MSCCLPP_OOB_GIVES_UP = 12,     /* the sender has given up that agreement */
+    MCA_COLL_MSCCLPP_OOB_PAIR = 13,         /* the sender's message in exchange `number` */
+    MCA_COLL_MSCCLPP_OOB_CHECK_SKIPPED = 14 /* the sender goes on with call `number` without comparing it */
 } mca_coll_mscclpp_oob_kind_t;
 
 /* Tells the messages of this component from others. */
@@ -144,7 +145,8 @@ void mca_coll_mscclpp_oob_drop_old(mca_coll_mscclpp_oob_t *oob, uint64_t number)
 
 /*
  * Sends a message without data to ranks `members` of the communicator, or to ranks 0 .. count - 1 if `members` is NULL.
- * Needs no memory, and leaves out this rank. A peer that cannot be reached waits until its own deadline.
+ * On an inter-communicator these are ranks of the remote group. Needs no memory, and leaves out this rank. A peer that
+ * cannot be reached waits until its own deadline.
  */
 void mca_coll_mscclpp_oob_send_empty(mca_coll_mscclpp_module_t *module, const int *members, int count,
                                      mca_coll_mscclpp_oob_kind_t kind, uint64_t number);

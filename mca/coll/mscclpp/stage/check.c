@@ -227,7 +227,7 @@ int mca_coll_mscclpp_stage_check(mca_coll_mscclpp_module_t *module, mca_coll_msc
     if (MCA_COLL_MSCCLPP_STAGE_REDUCTION != view->pattern) {
         check.pairs = calloc((size_t)mca_coll_mscclpp_check_peers(module->comm), sizeof(*check.pairs));
         if (check.pairs == NULL) {
-            return mca_coll_mscclpp_check_without_memory(module);
+            return mca_coll_mscclpp_check_without_memory(module, function);
         }
     }
     check.has_root = view->rooted;

@@ -1,0 +1,46 @@
+/* Tells the application's calls from those that Open MPI makes by itself, by the address that a call returns to. */
+#include <dlfcn.h>
+#include <string.h>
+
+#include "mca/coll/mscclpp/check/check.h"
+
+/*
+ * A cache of callers in Open MPI's library, since dladdr takes microseconds. An entry holds the caller's address,
+ * shifted left by 1, and in its lowest bit whether the caller is one of MPI's functions. The library stays where it is,
+ * so entries stay valid.
+ */
+#define CACHE_SIZE 64
+
+static uint64_t known_callers[CACHE_SIZE];
+
+/* True if the cache has the caller; *is_mpi_p then tells whether the caller is MPI itself. */
+static bool find_known(uintptr_t caller, bool *is_mpi_p)
+{
+    const uint64_t known = __atomic_load_n(&known_callers[caller / 16 % CACHE_SIZE], __ATOMIC_RELAXED);
+
+    *is_mpi_p = 0 != (known & 1);
+    return known >> 1 == (uint64_t)caller;
+}
+
+bool mca_coll_mscclpp_check_wanted(const mca_coll_mscclpp_module_t *module, const void *caller)
+{
+    const uintptr_t address = (uintptr_t)caller;
+    Dl_info mpi, symbol;
+    bool is_mpi;
+
+    if (find_known(address, &is_mpi)) {
+        return is_mpi;
+    }
+    /* If the caller cannot be found out, a call that comes while a compared one is served counts as part of it. */
+    if (0 == dladdr(caller, &symbol) || 0 == dladdr((void *)(uintptr_t)MPI_Init, &mpi)) {
+        return !module->comparing;
+    }
+    if (symbol.dli_fbase != mpi.dli_fbase) {
+        return !module->comparing; /* the caller is a component in front of this one, or one that serves a compared
+                                      call */
+    }
+    is_mpi = symbol.dli_sname != NULL &&
+             (0 == strncmp(symbol.dli_sname, "MPI_", 4) || 0 == strncmp(symbol.dli_sname, "PMPI_", 5));
+    __atomic_store_n(&known_callers[address / 16 % CACHE_SIZE], (uint64_t)address << 1 | is_mpi, __ATOMIC_RELAXED);
+    return is_mpi;
+}
