@@ -158,6 +158,29 @@ cases_tune_between() {
     run_failing "tune:between:one node" 'these ranks are on one node' 60 -n 2 "${tune[@]}"
 }
 
+# Rules for ranks on several nodes, which name algorithms between nodes, and leave those of one node alone.
+cases_tune_nodes() {
+    local file=$scratch/nodes tune coll count
+    tune=(-n 3 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 "$bindir/../../mscclpp_tune"
+        --device "$MSCCLPP_TEST_DEVICE" --output "$file" --warmup 1 --rounds 1 --max 16k --factor 16)
+    echo "ranks=3 device=$MSCCLPP_TEST_DEVICE bytes<=1k algorithm=oneshot" >"$file"
+    run_saying "tune:nodes" '^# mscclpp_tune .* 3 ranks on 2 nodes, ' 120 "${tune[@]}"
+    run_saying "tune:nodes:colls" '^# [1-9][0-9]* rules' 120 "${tune[@]}" --coll bcast,allgather
+    run_saying "tune:nodes:goes on" '^# 3 of 3 sizes were measured by earlier runs .*3-on-2-nodes-' 60 "${tune[@]}"
+    for coll in '' collective=bcast collective=allgather; do
+        count="$coll${coll:+ }ranks=3 device=$MSCCLPP_TEST_DEVICE bytes<=[0-9]* nodes=2 algorithm=nodes"
+        run "tune:nodes:rules:$coll" 30 -n 1 grep -q "^$count" "$file"
+    done
+    run "tune:nodes:keeps rules" 30 -n 1 grep -q '^ranks=3 .* bytes<=1024 algorithm=oneshot$' "$file"
+    run_saying "tune:nodes:one node" '^# [1-9][0-9]* rules' 120 -n 3 "${forced[@]}" "${tune[@]:$((${#forced[@]} + 5))}"
+    run "tune:nodes:are kept" 30 -n 1 grep -q '^ranks=3 .* nodes=2 algorithm=nodes' "$file"
+    # The rule is obeyed: a ring is never chosen by itself over shm.
+    echo "ranks=3 nodes=3 device=$MSCCLPP_TEST_DEVICE bytes<=1m algorithm=nodes_ring" >"$file"
+    run_saying "tune:nodes:obeyed" 'all-reduce of [0-9]* bytes over 3 nodes: nodes_ring' 60 -n 3 "${forced[@]}" \
+        --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_transport shm --mca coll_mscclpp_verbose 2 \
+        --mca coll_mscclpp_rules "$file" "$bindir/test_basic" served
+}
+
 # Rules of other collectives than all-reduce, which are about blocks, and which keep one another.
 cases_tune_collectives() {
     local file=$scratch/colls no_list=$bindir/.libs/libno_list.so tune
@@ -216,14 +239,14 @@ cases_tune() {
     run_failing "tune:another run's times" 'holds the times of another run; --fresh' 30 "${tune[@]}" --rounds 4
     damaged "tune:nonsense in the times" 'measured:[0-9]+: .*fastest.* is no time; use' \
         'bytes=8 algorithm=fastest seconds=1\n' "${tune[@]}"
-    damaged "tune:several nodes in the times" 'measured:[0-9]+: .*nodes.* is no time; use .* of one node' \
+    damaged "tune:several nodes in the times" 'measured:[0-9]+: .*nodes.* is no time; use .* that is measured here' \
         'bytes=8 algorithm=nodes seconds=1\n' "${tune[@]}"
     damaged "tune:zero byte in the times" "measured:[0-9]+: 'bytes=8 ' has a zero byte" \
         'bytes=8 \0\nbytes=8 algorithm=oneshot seconds=1\n' "${tune[@]}"
     damaged "tune:long line in the times" "measured:[0-9]+: 'bytes=00*' is too long" 'bytes=%0400d\n' "${tune[@]}"
     echo 'ranks=2' >>"$file"
     run_failing "tune:no rules file" 'rules .*:[0-9]+: device= is missing; use ranks=N' 30 "${tune[@]}" --fresh
-    run_failing "tune:one rank" 'rules are for 2 to 64 ranks on one node' 30 -n 1 "${tune[@]:2}"
+    run_failing "tune:one rank" 'rules are for 2 to 64 ranks on a node' 30 -n 1 "${tune[@]:2}"
     run_failing "tune:bad option" "mscclpp_tune: --rounds: '0' is not allowed; use a whole number from 1 to" 30 \
         "${tune[@]}" --rounds 0
     bar "tune:bar" "${tune[@]}" --max 256 --rounds 2 --output "$file.bar"
@@ -232,5 +255,6 @@ cases_tune() {
     cases_tune_kinds
     cases_tune_program
     cases_tune_between
+    cases_tune_nodes
     cases_tune_collectives
 }

@@ -295,6 +295,7 @@ static void test_nodes(void)
                                "collective=reduce_scatter ranks=131072 device=host bytes<=64 nodes=2 "
                                "algorithm=nodes_halving\n";
     mscclpp_rules_t *rules = accept(text);
+    uint64_t before;
     const int64_t ring = mscclpp_rule_by_plan("ring"), tree = mscclpp_rule_by_plan("tree");
     const struct {
         mscclpp_coll_t coll;
@@ -333,12 +334,28 @@ static void test_nodes(void)
     /* What a tuner measures on one node leaves them alone. */
     memset(&set, 0, sizeof(set));
     set.count = MSCCLPP_RULES_MAX - 2;
-    CHECK(mscclpp_rules_replace(rules, 4, true, &set));
+    CHECK(mscclpp_rules_replace(rules, 4, 1, true, &set));
     CHECK_EQ(mscclpp_rules_find(rules, 4, true)->count, MSCCLPP_RULES_MAX);
     CHECK_EQ(mscclpp_rules_find(rules, 4, true)->rule[MSCCLPP_RULES_MAX - 1].algorithm, tree);
     ++set.count;
-    CHECK(!mscclpp_rules_replace(rules, 4, true, &set));
+    CHECK(!mscclpp_rules_replace(rules, 4, 1, true, &set));
     CHECK_EQ(mscclpp_rules_find(rules, 4, true)->count, MSCCLPP_RULES_MAX);
+    /* What it measures on several nodes replaces the rules for as many nodes alone. */
+    memset(&set, 0, sizeof(set));
+    set.count = 1;
+    set.rule[0].bytes = 77;
+    CHECK(mscclpp_rules_replace(rules, 4, 1, true, &set));
+    before = mscclpp_rules_find(rules, 4, true)->count;
+    CHECK(mscclpp_rules_replace(rules, 4, 3, true, &set));
+    CHECK_EQ(mscclpp_rules_find(rules, 4, true)->count, before + 1);
+    CHECK_EQ(mscclpp_rules_find(rules, 4, true)->rule[0].nodes, 3);
+    CHECK(mscclpp_rules_replace(rules, 4, 3, true, &set));
+    CHECK_EQ(mscclpp_rules_find(rules, 4, true)->count, before + 1);
+    before = mscclpp_rules_find_coll(rules, 4, true)->count;
+    CHECK(mscclpp_rules_replace_coll(rules, MSCCLPP_COLL_BCAST, 4, 3, true, &set));
+    CHECK(mscclpp_rules_replace_coll(rules, MSCCLPP_COLL_BCAST, 4, 3, true, &set));
+    CHECK_EQ(mscclpp_rules_find_coll(rules, 4, true)->count, before + 1);
+    CHECK_EQ(mscclpp_rules_find_coll(rules, 4, true)->rule[before].nodes, 3);
     mscclpp_rules_destroy(rules);
 
     refuse("ranks=4 device=host bytes<=4k nodes=0 algorithm=plan:ring\n", 1, "\"0\"", "from 1 to 16384");
@@ -484,7 +501,7 @@ static void test_written(void)
     set.count = 1;
     set.rule[0].bytes = 99;
     set.rule[0].algorithm = mscclpp_algo_find("twophase");
-    CHECK(mscclpp_rules_replace(rules, 2, false, &set));
+    CHECK(mscclpp_rules_replace(rules, 2, 1, false, &set));
     CHECK_EQ(mscclpp_rules_find(rules, 2, false)->count, 1);
     CHECK_EQ(mscclpp_rules_find(rules, 2, false)->rule[0].bytes, 99);
     CHECK_EQ(mscclpp_rules_find(rules, 64, true)->count, 1);
@@ -500,12 +517,12 @@ static void test_replaced(void)
                               .rule = {{10, MSCCLPP_COLL_BY_PACKETS, 0, 0}, {20, MSCCLPP_COLL_BY_SCRATCH, 0, 0}}};
 
     REQUIRE(rules != NULL);
-    CHECK(mscclpp_rules_replace_coll(rules, MSCCLPP_COLL_BCAST, 4, true, &set));
+    CHECK(mscclpp_rules_replace_coll(rules, MSCCLPP_COLL_BCAST, 4, 1, true, &set));
     all = mscclpp_rules_find_coll(rules, 4, true);
-    CHECK(mscclpp_rules_replace_coll(rules, MSCCLPP_COLL_SCAN, 4, true, &set));
+    CHECK(mscclpp_rules_replace_coll(rules, MSCCLPP_COLL_SCAN, 4, 1, true, &set));
     set.count = 1;
     set.rule[0].bytes = 5;
-    CHECK(mscclpp_rules_replace_coll(rules, MSCCLPP_COLL_BCAST, 4, true, &set));
+    CHECK(mscclpp_rules_replace_coll(rules, MSCCLPP_COLL_BCAST, 4, 1, true, &set));
     CHECK_EQ(all->count, 3);
     CHECK_EQ(all->rule[0].coll, MSCCLPP_COLL_SCAN);
     CHECK_EQ(all->rule[2].coll, MSCCLPP_COLL_BCAST);
@@ -513,9 +530,9 @@ static void test_replaced(void)
     /* More than there is room for changes nothing. */
     set.count = MSCCLPP_RULES_MAX;
     for (int coll = MSCCLPP_COLL_ALLGATHER; coll < MSCCLPP_COLL_ALLGATHER + 3; ++coll) {
-        CHECK(mscclpp_rules_replace_coll(rules, (mscclpp_coll_t)coll, 4, true, &set));
+        CHECK(mscclpp_rules_replace_coll(rules, (mscclpp_coll_t)coll, 4, 1, true, &set));
     }
-    CHECK(!mscclpp_rules_replace_coll(rules, MSCCLPP_COLL_ALLTOALLV, 4, true, &set));
+    CHECK(!mscclpp_rules_replace_coll(rules, MSCCLPP_COLL_ALLTOALLV, 4, 1, true, &set));
     CHECK_EQ(all->count, 3 + 3 * MSCCLPP_RULES_MAX);
     mscclpp_rules_destroy(rules);
 }

@@ -8,7 +8,7 @@ enum { A = 0, B = 1, C = 2 }; /* algorithms */
 /* Times of three algorithms at sizes that double from 1 KiB on. */
 static void fill(tune_table_t *table, const double (*times)[3], int sizes, int measured)
 {
-    REQUIRE(tune_table_init(table, MSCCLPP_COLL_LAST, 1024, (size_t)1024 << (sizes - 1), 2, 4));
+    REQUIRE(tune_table_init(table, MSCCLPP_COLL_LAST, 1, 1024, (size_t)1024 << (sizes - 1), 2, 4));
     CHECK_EQ(table->nsizes, sizes);
     for (int size = 0; size < measured; ++size) {
         for (int algo = 0; algo < 3; ++algo) {
@@ -21,19 +21,19 @@ static void test_sizes(void)
 {
     tune_table_t table;
 
-    CHECK(tune_table_init(&table, MSCCLPP_COLL_LAST, 8, 64, 2, 4));
+    CHECK(tune_table_init(&table, MSCCLPP_COLL_LAST, 1, 8, 64, 2, 4));
     CHECK_EQ(table.nsizes, 4);
     CHECK_EQ(table.bytes[3], 64);
     CHECK_EQ(tune_first_missing(&table), 0);
     CHECK(!tune_is_measured(&table, 0));
     /* Whole elements, each size once. */
-    CHECK(tune_table_init(&table, MSCCLPP_COLL_LAST, 1, 20, 1.3, 8));
+    CHECK(tune_table_init(&table, MSCCLPP_COLL_LAST, 1, 1, 20, 1.3, 8));
     CHECK_EQ(table.nsizes, 2);
     CHECK_EQ(table.bytes[0], 8);
     CHECK_EQ(table.bytes[1], 16);
-    CHECK(!tune_table_init(&table, MSCCLPP_COLL_LAST, 1, 3, 2, 4));
-    CHECK(!tune_table_init(&table, MSCCLPP_COLL_LAST, 1, 1 << 20, 1.01, 1));
-    CHECK(tune_table_init(&table, MSCCLPP_COLL_LAST, 1, (size_t)1 << 36, 2, 1));
+    CHECK(!tune_table_init(&table, MSCCLPP_COLL_LAST, 1, 1, 3, 2, 4));
+    CHECK(!tune_table_init(&table, MSCCLPP_COLL_LAST, 1, 1, 1 << 20, 1.01, 1));
+    CHECK(tune_table_init(&table, MSCCLPP_COLL_LAST, 1, 1, (size_t)1 << 36, 2, 1));
 }
 
 static void check_rules(const tune_table_t *table, const mscclpp_rule_t *rules, uint64_t count)
@@ -82,6 +82,22 @@ static void test_rules(void)
     CHECK_EQ(tune_fastest(&table, 1), B);
 }
 
+/* Ranks on several nodes try the algorithms between nodes, and those alone. */
+static void test_nodes(void)
+{
+    tune_table_t table;
+
+    REQUIRE(tune_table_init(&table, MSCCLPP_COLL_LAST, 2, 1024, 8192, 2, 8));
+    CHECK(tune_algo_can_serve(&table, tune_algo_find(&table, "nodes_ring")));
+    CHECK(!tune_algo_can_serve(&table, tune_algo_find(&table, "oneshot")));
+    REQUIRE(tune_table_init(&table, MSCCLPP_COLL_BCAST, 2, 1024, 8192, 2, 8));
+    CHECK(tune_algo_can_serve(&table, tune_algo_find(&table, "nodes_trees")));
+    CHECK(!tune_algo_can_serve(&table, tune_algo_find(&table, "nodes_ring")));
+    CHECK(!tune_algo_can_serve(&table, tune_algo_find(&table, "packets")));
+    REQUIRE(tune_table_init(&table, MSCCLPP_COLL_LAST, 1, 1024, 8192, 2, 8));
+    CHECK(!tune_algo_can_serve(&table, tune_algo_find(&table, "nodes_ring")));
+}
+
 /* Rules of a collective with blocks: sizes of blocks, no two of them equal, and not more than there is room for. */
 static void test_blocks(void)
 {
@@ -90,7 +106,7 @@ static void test_blocks(void)
     tune_table_t table;
     mscclpp_rule_set_t set;
 
-    REQUIRE(tune_table_init(&table, MSCCLPP_COLL_ALLGATHER, 1024, 8192, 2, 8));
+    REQUIRE(tune_table_init(&table, MSCCLPP_COLL_ALLGATHER, 1, 1024, 8192, 2, 8));
     CHECK_EQ(table.nalgos, MSCCLPP_COLL_BY_LAST);
     CHECK(tune_algo_can_serve(&table, MSCCLPP_COLL_BY_ENGINES));
     CHECK_TEXT(tune_algo_name(&table, MSCCLPP_COLL_BY_ENGINES), "engines");
@@ -104,7 +120,7 @@ static void test_blocks(void)
         table.seconds[size][MSCCLPP_COLL_BY_SCRATCH] = size < 2 ? 4 : 1;
     }
     check_rules(&table, wanted, 2);
-    REQUIRE(tune_table_init(&table, MSCCLPP_COLL_EXSCAN, 1024, (size_t)1024 << 9, 2, 8));
+    REQUIRE(tune_table_init(&table, MSCCLPP_COLL_EXSCAN, 1, 1024, (size_t)1024 << 9, 2, 8));
     CHECK(!tune_algo_can_serve(&table, MSCCLPP_COLL_BY_ENGINES));
     /* Each size has one algorithm only, so none can be kept. */
     for (int size = 0; size < table.nsizes; ++size) {
@@ -121,7 +137,7 @@ static void test_noise(void)
     mscclpp_rule_set_t set;
     tune_table_t table;
 
-    REQUIRE(tune_table_init(&table, MSCCLPP_COLL_LAST, 1024, 1024 * 1024, 1.12, 4));
+    REQUIRE(tune_table_init(&table, MSCCLPP_COLL_LAST, 1, 1024, 1024 * 1024, 1.12, 4));
     CHECK(table.nsizes > 2 * MSCCLPP_RULES_MAX);
     for (int size = 0; size < table.nsizes; ++size) {
         table.seconds[size][A] = size % 2 == 0 ? 1 : 1.2;
@@ -211,6 +227,7 @@ int main(void)
     unit_begin();
     test_sizes();
     test_rules();
+    test_nodes();
     test_blocks();
     test_noise();
     test_hopeless();

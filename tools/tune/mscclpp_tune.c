@@ -1,5 +1,5 @@
 /*
- * mscclpp_tune: measures every algorithm on the ranks of one node, and execution plans if asked, and writes rules that
+ * mscclpp_tune: measures every algorithm on the ranks that it has, and execution plans if asked, and writes rules that
  * choose the fastest one, collective by collective. See --help. Each algorithm has a team of its own, with a parameter
  * that forces it. All teams take turns in every round.
  */
@@ -22,6 +22,7 @@ typedef struct {
     bench_env_t *env;
     const tune_options_t *options;
     const bench_coll_t *coll;
+    int nodes;                /* on which the ranks are */
     tune_table_t table;       /* equal on all ranks */
     tune_files_t files;       /* rank 0's */
     tune_progress_t progress; /* rank 0's */
@@ -113,20 +114,6 @@ static mscclpp_plan_library_t *make_single_library(tune_t *tune, const char *nam
     return NULL;
 }
 
-/* Returns the parameter that forces an algorithm of the collective. */
-static const char **setting_of(mscclpp_config_t *config, mscclpp_coll_t coll)
-{
-    switch (coll) {
-#define TUNE_SETTING(id_, name_, pattern_)                                                                             \
-    case MSCCLPP_COLL_##id_:                                                                                           \
-        return &config->name_##_algorithm;
-        MSCCLPP_COLLS(TUNE_SETTING)
-#undef TUNE_SETTING
-    default:
-        return &config->algorithm;
-    }
-}
-
 /* Returns true if the algorithm itself served the last call, not one in its place. All ranks return the same. */
 static bool was_served(const bench_contender_t *contender)
 {
@@ -180,7 +167,7 @@ static bool open_contender(tune_t *tune, int algo)
     }
     tune->config[algo] = env->config;
     if (algo < tune->table.nbuiltin) {
-        *setting_of(&tune->config[algo], tune->coll->coll) = tune_algo_name(&tune->table, algo);
+        *tune_setting_of(&tune->config[algo], tune->coll->coll) = tune_algo_name(&tune->table, algo);
     } else {
         tune->plan[algo] = make_single_library(tune, tune_algo_name(&tune->table, algo));
         if (!bench_all(env->control, tune->plan[algo] != NULL)) {
@@ -334,9 +321,9 @@ static void print_header(const tune_t *tune)
     if (0 != env->rank) {
         return;
     }
-    printf("# mscclpp_tune %s: %s of %s, %s%d ranks, %s\n", MSCCLPP_VERSION, tune->coll->title,
-           tune->options->type->name, tune->coll->in_place ? "out of place, " : "", env->size,
-           env->on_twin ? "HOST TWIN" : env->places[0].device_name);
+    printf("# mscclpp_tune %s: %s of %s, %s%d ranks on %d node%s, %s\n", MSCCLPP_VERSION, tune->coll->title,
+           tune->options->type->name, tune->coll->in_place ? "out of place, " : "", env->size, tune->nodes,
+           tune->nodes > 1 ? "s" : "", env->on_twin ? "HOST TWIN" : env->places[0].device_name);
     printf("# times in us, median of %d rounds of the slowest rank's average; -: too slow, left out\n",
            tune->options->rounds);
     printf("# %10s", "bytes");
@@ -445,7 +432,7 @@ static bool open_table(tune_t *tune)
     const tune_options_t *options = tune->options;
     const size_t blocks = BENCH_WHOLE == tune->coll->blocks ? 1 : (size_t)tune->env->size;
     bench_layout_t layout;
-    bool ok = tune_table_init(&tune->table, tune->coll->coll, options->min, options->max, options->factor,
+    bool ok = tune_table_init(&tune->table, tune->coll->coll, tune->nodes, options->min, options->max, options->factor,
                               options->type->size * blocks);
 
     if (!ok && 0 == tune->env->rank) {
@@ -536,10 +523,12 @@ static int tune_collectives(bench_env_t *env, const tune_options_t *options)
     static tune_t tune; /* large */
     int status = 0;
 
-    if (env->size < 2 || env->size > MSCCLPP_DEV_MAX_RANKS || 1 != env->nodes) {
+    const int nodes = env->size < 2 ? 1 : tune_count_nodes(env);
+
+    if (env->size < 2 || 0 == nodes) {
         if (0 == env->rank) {
-            fprintf(stderr, "%s: %d ranks on %d nodes: rules are for 2 to %d ranks on one node\n", bench_program,
-                    env->size, env->nodes, MSCCLPP_DEV_MAX_RANKS);
+            fprintf(stderr, "%s: %d ranks: rules are for 2 to %d ranks on a node, and for those on several\n",
+                    bench_program, env->size, MSCCLPP_DEV_MAX_RANKS);
         }
         return BENCH_EXIT_WRONG;
     }
@@ -547,6 +536,7 @@ static int tune_collectives(bench_env_t *env, const tune_options_t *options)
         memset(&tune, 0, sizeof(tune));
         tune.env = env;
         tune.options = options;
+        tune.nodes = nodes;
         status = tune_collective(&tune, i);
     }
     mscclpp_team_finalize(FINALIZE_SECONDS);
@@ -572,7 +562,7 @@ int main(int argc, char **argv)
         options.max = bench_env_largest(&env, options.min);
     }
     /* Only to check the options: each collective then gets a table of its own. */
-    if (!tune_table_init(&table, MSCCLPP_COLL_LAST, options.min, options.max, options.factor, options.type->size)) {
+    if (!tune_table_init(&table, MSCCLPP_COLL_LAST, 1, options.min, options.max, options.factor, options.type->size)) {
         if (bench_speaks()) {
             fprintf(stderr, "%s: --min, --max and --factor make no size or more than %d; take other ones\n",
                     bench_program, TUNE_MAX_SIZES);

@@ -42,6 +42,7 @@ typedef struct {
     char path[PATH_MAX];   /* of the measurements of this collective */
     FILE *measured;        /* the measurements; locked, so that no other run appends to them or truncates them */
     uint32_t nranks;
+    uint32_t nnodes;
     bool on_twin;
 } tune_files_t;
 
@@ -67,6 +68,15 @@ void tune_files_close(tune_files_t *files);
  * one. Prints one line and returns false on failure.
  */
 bool tune_files_write_figures(const char *path, int transport, const mscclpp_rule_figures_t *figures);
+
+/*
+ * Returns on how many nodes the ranks are, real or imitated ones, or 0 if no team can be made. Collective, with the
+ * same result on all ranks.
+ */
+int tune_count_nodes(bench_env_t *env);
+
+/* Returns the parameter that forces an algorithm of the collective. */
+const char **tune_setting_of(mscclpp_config_t *config, mscclpp_coll_t coll);
 
 /* Serves --between: measures between the nodes of all ranks, and writes the figures. Returns the exit status. */
 int tune_between(bench_env_t *env, const tune_options_t *options);

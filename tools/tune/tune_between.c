@@ -83,6 +83,21 @@ static bool fit_and_write(const tune_options_t *options, const mscclpp_select_in
     return true;
 }
 
+int tune_count_nodes(bench_env_t *env)
+{
+    mscclpp_select_input_t input = {.nodes = 1};
+    mscclpp_team_t *team = NULL;
+
+    if (!bench_team_open(env, &env->config, NULL, &team)) {
+        return 0;
+    }
+    if (team->fabric != NULL) {
+        mscclpp_fabric_describe(team->fabric, &input);
+    }
+    mscclpp_team_destroy(team);
+    return (int)input.nodes;
+}
+
 /*
  * Measures between nodes and writes the figures. All ranks call it and return the same. If a call fails, the program
  * ends, since peers would wait within it. If only other ranks had no memory for buffers, this rank's are freed; closing

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "mca/common/algo/rule_names.h"
 #include "mca/common/algo/rules.h"
 
 #define PLAN_PREFIX "plan:"
@@ -31,13 +32,15 @@
  * Fills in a table without times. Sizes that are equal once they are rounded down are one, and those that become 0 are
  * left out.
  */
-bool tune_table_init(tune_table_t *table, mscclpp_coll_t coll, size_t min, size_t max, double factor, size_t unit)
+bool tune_table_init(tune_table_t *table, mscclpp_coll_t coll, int nodes, size_t min, size_t max, double factor,
+                     size_t unit)
 {
     double size;
 
     memset(table, 0, sizeof(*table));
     table->coll = coll;
-    table->nbuiltin = MSCCLPP_COLL_LAST != coll             ? MSCCLPP_COLL_BY_LAST
+    table->nodes = nodes;
+    table->nbuiltin = MSCCLPP_COLL_LAST != coll             ? (nodes > 1 ? MSCCLPP_COLL_BY_END : MSCCLPP_COLL_BY_LAST)
                       : mscclpp_algo_count < TUNE_MAX_ALGOS ? mscclpp_algo_count
                                                             : TUNE_MAX_ALGOS;
     table->nalgos = table->nbuiltin;
@@ -89,13 +92,7 @@ int tune_algo_find(const tune_table_t *table, const char *name)
 
 bool tune_algo_can_serve(const tune_table_t *table, int algo)
 {
-    if (is_plan(table, algo)) {
-        return true;
-    }
-    /* Copy engines do not combine. */
-    return MSCCLPP_COLL_LAST == table->coll
-               ? !mscclpp_algos[algo]->spans_nodes
-               : MSCCLPP_COLL_BY_ENGINES != algo || !MSCCLPP_DEV_COMBINES(mscclpp_coll_pattern(table->coll));
+    return is_plan(table, algo) || mscclpp_rule_may_name(table->coll, table->nodes > 1, algo);
 }
 
 bool tune_is_measured(const tune_table_t *table, int size)

@@ -22,6 +22,7 @@
 /* The measurements. The struct holds no pointers, so it is sent as plain bytes. */
 typedef struct {
     mscclpp_coll_t coll; /* MSCCLPP_COLL_LAST: all-reduce */
+    int nodes;           /* on which the ranks are */
     int nsizes;
     int nbuiltin;                              /* algorithms of the library */
     int nalgos;                                /* algorithms of the library, and behind them the execution plans */
@@ -33,11 +34,12 @@ typedef struct {
 } tune_table_t;
 
 /*
- * Fills in a table without times. Its sizes go from `min` to `max` bytes in steps of `factor`, rounded down to
- * multiples of `unit`. Each size is set as that of its block, too; where a buffer has several blocks, the caller sets
- * `block` later. Returns false if there are more than TUNE_MAX_SIZES sizes, or none.
+ * Fills in a table without times, for ranks on `nodes` nodes. Its sizes go from `min` to `max` bytes in steps of
+ * `factor`, rounded down to multiples of `unit`. Each size is set as that of its block, too; where a buffer has several
+ * blocks, the caller sets `block` later. Returns false if there are more than TUNE_MAX_SIZES sizes, or none.
  */
-bool tune_table_init(tune_table_t *table, mscclpp_coll_t coll, size_t min, size_t max, double factor, size_t unit);
+bool tune_table_init(tune_table_t *table, mscclpp_coll_t coll, int nodes, size_t min, size_t max, double factor,
+                     size_t unit);
 
 /* Adds an execution plan as an algorithm. Returns false if there are too many, or its name is too long. */
 bool tune_table_add_plan(tune_table_t *table, const char *name);
@@ -46,7 +48,7 @@ bool tune_table_add_plan(tune_table_t *table, const char *name);
 const char *tune_algo_name(const tune_table_t *table, int algo);
 int tune_algo_find(const tune_table_t *table, const char *name);
 
-/* Returns true if an algorithm can serve the collective for ranks of one node. Others are never measured. */
+/* Returns true if an algorithm can serve the collective for ranks on so many nodes. Others are never measured. */
 bool tune_algo_can_serve(const tune_table_t *table, int algo);
 
 /* Returns true if the size is measured. All its algorithms are measured together, so one time is enough to tell. */

@@ -75,14 +75,14 @@ static FILE *open_locked(const char *path)
 
 /*
  * Composes the first line of the measurements in `text`, of `length` bytes. It has everything that has to be equal if
- * times are to be compared: the collective, the ranks, the device, the type, the rounds, and a digest of the plans'
- * names. Times of a run with another line are refused.
+ * times are to be compared: the collective, the ranks, the nodes, the device, the type, the rounds, and a digest of the
+ * plans' names. Times of a run with another line are refused.
  */
 static void describe_run(const tune_files_t *files, const tune_options_t *options, const bench_env_t *env,
                          const tune_table_t *table, char *text, size_t length)
 {
     const bool has_name = MSCCLPP_COLL_LAST != table->coll;
-    char plans[32] = "";
+    char plans[32] = "", nodes[32] = "";
     uint64_t digest = 0;
 
     for (int algo = table->nbuiltin; algo < table->nalgos; ++algo) {
@@ -91,9 +91,12 @@ static void describe_run(const tune_files_t *files, const tune_options_t *option
     if (table->nalgos > table->nbuiltin) {
         snprintf(plans, sizeof(plans), " plans=%016llx", (unsigned long long)digest);
     }
-    snprintf(text, length, "%s" MSCCLPP_VERSION ": %s%s%sranks=%u device=%s name=\"%s\" type=%s rounds=%d%s\n", magic,
+    if (table->nodes > 1) {
+        snprintf(nodes, sizeof(nodes), " nodes=%d", table->nodes);
+    }
+    snprintf(text, length, "%s" MSCCLPP_VERSION ": %s%s%sranks=%u%s device=%s name=\"%s\" type=%s rounds=%d%s\n", magic,
              has_name ? "collective=" : "", has_name ? mscclpp_coll_name(table->coll) : "", has_name ? " " : "",
-             files->nranks, files->on_twin ? "host" : "cuda", env->places[0].device_name, options->type->name,
+             files->nranks, nodes, files->on_twin ? "host" : "cuda", env->places[0].device_name, options->type->name,
              options->rounds, plans);
 }
 
@@ -141,8 +144,8 @@ static bool is_ours(const char *text, size_t length)
 static bool refuse_line(const tune_files_t *files, int line, const char *text, const char *fault)
 {
     fprintf(stderr,
-            "%s: %s:%d: '%.*s' %s; use bytes=N algorithm=NAME seconds=T with an algorithm of one node, or begin anew "
-            "with --fresh\n",
+            "%s: %s:%d: '%.*s' %s; use bytes=N algorithm=NAME seconds=T with an algorithm that is measured here, or "
+            "begin anew with --fresh\n",
             bench_program, files->path, line, (int)strcspn(text, "\n"), text, fault);
     return false;
 }
@@ -247,13 +250,17 @@ static bool prepare_output(tune_files_t *files, const char *path)
 bool tune_files_open(tune_files_t *files, const tune_options_t *options, const bench_env_t *env, tune_table_t *table)
 {
     const bool has_name = MSCCLPP_COLL_LAST != table->coll;
-    char header[LINE_LENGTH];
+    char header[LINE_LENGTH], nodes[32] = "";
 
     memset(files, 0, sizeof(*files));
     files->nranks = (uint32_t)env->size;
+    files->nnodes = (uint32_t)table->nodes;
+    if (table->nodes > 1) {
+        snprintf(nodes, sizeof(nodes), "-on-%d-nodes", table->nodes);
+    }
     files->on_twin = env->on_twin;
-    if (snprintf(files->path, sizeof(files->path), "%s.%s%s%u-%s.measured", options->output,
-                 has_name ? mscclpp_coll_name(table->coll) : "", has_name ? "." : "", files->nranks,
+    if (snprintf(files->path, sizeof(files->path), "%s.%s%s%u%s-%s.measured", options->output,
+                 has_name ? mscclpp_coll_name(table->coll) : "", has_name ? "." : "", files->nranks, nodes,
                  files->on_twin ? "host" : "cuda") >= (int)sizeof(files->path)) {
         errno = ENAMETOOLONG;
         return report_error("write", options->output);
@@ -325,16 +332,16 @@ static bool replace_output(const char *output, const mscclpp_rules_t *rules, con
 }
 
 /*
- * Replaces the rules for this collective, number of ranks and device by those of this run. Prints a line and returns
- * false if there are too many.
+ * Replaces the rules for this collective, numbers of ranks and nodes, and device by those of this run. Prints a line
+ * and returns false if there are too many.
  */
 static bool merge_rules(mscclpp_rules_t *rules, const tune_files_t *files, mscclpp_coll_t coll,
                         const mscclpp_rule_set_t *set)
 {
     const bool is_allreduce = MSCCLPP_COLL_LAST == coll;
 
-    if (is_allreduce ? !mscclpp_rules_replace(rules, files->nranks, files->on_twin, set)
-                     : !mscclpp_rules_replace_coll(rules, coll, files->nranks, files->on_twin, set)) {
+    if (is_allreduce ? !mscclpp_rules_replace(rules, files->nranks, files->nnodes, files->on_twin, set)
+                     : !mscclpp_rules_replace_coll(rules, coll, files->nranks, files->nnodes, files->on_twin, set)) {
         fprintf(stderr, "%s: '%s' has no room for %llu rules of %s: at most %d for ranks=%u device=%s; remove some\n",
                 bench_program, files->output, (unsigned long long)set->count, mscclpp_coll_name(coll),
                 is_allreduce ? MSCCLPP_RULES_MAX : MSCCLPP_COLL_RULES_MAX, files->nranks,

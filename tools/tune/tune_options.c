@@ -6,8 +6,8 @@
 
 static const char help[] =
     "Usage: mpirun -n RANKS mscclpp_tune [OPTION]...\n"
-    "Measures every algorithm of MPI's collectives on this machine with so many ranks of one node, and writes rules\n"
-    "for the parameter coll_mscclpp_rules. Runs with other numbers of ranks add to the same file.\n"
+    "Measures every algorithm of MPI's collectives with these ranks, on one node or several, and writes rules for the\n"
+    "parameter coll_mscclpp_rules. Runs with other numbers of ranks or nodes add to the same file.\n"
     "\n"
     "  -c, --coll LIST        allreduce (default), allgather, allgatherv, reduce_scatter_block, reduce_scatter,\n"
     "                         bcast, reduce, alltoall, alltoallv, alltoallw, gather, gatherv, scatter, scatterv, "
@@ -201,4 +201,17 @@ bool tune_options_parse(int argc, char **argv, tune_options_t *options_p, int *s
     }
     *options_p = options;
     return true;
+}
+
+const char **tune_setting_of(mscclpp_config_t *config, mscclpp_coll_t coll)
+{
+    switch (coll) {
+#define TUNE_SETTING(id_, name_, pattern_)                                                                             \
+    case MSCCLPP_COLL_##id_:                                                                                           \
+        return &config->name_##_algorithm;
+        MSCCLPP_COLLS(TUNE_SETTING)
+#undef TUNE_SETTING
+    default:
+        return &config->algorithm;
+    }
 }

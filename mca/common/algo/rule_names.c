@@ -27,6 +27,12 @@ static bool is_of_coll(mscclpp_coll_t coll, bool spans, int algorithm)
     return spans == (algorithm >= MSCCLPP_COLL_BY_NODES);
 }
 
+bool mscclpp_rule_may_name(mscclpp_coll_t coll, bool spans, int64_t algorithm)
+{
+    return coll == MSCCLPP_COLL_LAST ? mscclpp_algos[algorithm]->spans_nodes == spans
+                                     : is_of_coll(coll, spans, (int)algorithm);
+}
+
 const char *mscclpp_rule_name(mscclpp_coll_t coll, int64_t algorithm)
 {
     return coll == MSCCLPP_COLL_LAST ? mscclpp_algos[algorithm]->name
@@ -41,7 +47,7 @@ bool mscclpp_rule_find_name(mscclpp_coll_t coll, bool spans, const char *name, i
     int i;
 
     for (i = 0; i < count; ++i) {
-        if (coll == MSCCLPP_COLL_LAST ? mscclpp_algos[i]->spans_nodes != spans : !is_of_coll(coll, spans, i)) {
+        if (!mscclpp_rule_may_name(coll, spans, i)) {
             continue;
         }
         if (strcmp(name, mscclpp_rule_name(coll, i)) == 0) {

@@ -114,16 +114,26 @@ void mscclpp_rules_replace_figures(mscclpp_rules_t *rules, int transport, const 
     rules->figures[transport] = *figures;
 }
 
-bool mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, bool on_twin, const mscclpp_rule_set_t *set)
+/* Returns the number of nodes as rules hold it. */
+static uint64_t nodes_in_rule(uint32_t nodes)
+{
+    return nodes > 1 ? nodes : 0;
+}
+
+bool mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, uint32_t nodes, bool on_twin,
+                           const mscclpp_rule_set_t *set)
 {
     mscclpp_rule_set_t merged = *set;
     mscclpp_rule_sets_t *sets = mscclpp_rules_have_sets(rules, nranks, on_twin);
     const mscclpp_rule_set_t *old = sets != NULL ? &sets->allreduce : NULL;
     uint64_t i;
 
-    /* A call takes only rules for its own number of nodes, so those for several may follow the others. */
+    for (i = 0; i < merged.count; ++i) {
+        merged.rule[i].nodes = nodes_in_rule(nodes);
+    }
+    /* A call takes only rules for its own number of nodes, so those for others may follow. */
     for (i = 0; old != NULL && i < old->count; ++i) {
-        if (old->rule[i].nodes != 0) {
+        if (old->rule[i].nodes != nodes_in_rule(nodes)) {
             if (MSCCLPP_RULES_MAX == merged.count) {
                 return false;
             }
@@ -136,15 +146,15 @@ bool mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, bool on_twin
     return sets != NULL;
 }
 
-bool mscclpp_rules_replace_coll(mscclpp_rules_t *rules, mscclpp_coll_t coll, uint32_t nranks, bool on_twin,
-                                const mscclpp_rule_set_t *set)
+bool mscclpp_rules_replace_coll(mscclpp_rules_t *rules, mscclpp_coll_t coll, uint32_t nranks, uint32_t nodes,
+                                bool on_twin, const mscclpp_rule_set_t *set)
 {
     mscclpp_rule_sets_t *sets = mscclpp_rules_have_sets(rules, nranks, on_twin);
     mscclpp_coll_rule_set_t *old = sets != NULL ? &sets->colls : NULL, kept = {0};
     uint64_t i;
 
     for (i = 0; old != NULL && i < old->count; ++i) {
-        if (old->rule[i].coll != (int64_t)coll || old->rule[i].nodes != 0) {
+        if (old->rule[i].coll != (int64_t)coll || old->rule[i].nodes != nodes_in_rule(nodes)) {
             kept.rule[kept.count++] = old->rule[i];
         }
     }
@@ -155,7 +165,8 @@ bool mscclpp_rules_replace_coll(mscclpp_rules_t *rules, mscclpp_coll_t coll, uin
         kept.rule[kept.count++] = (mscclpp_coll_rule_t){.bytes = set->rule[i].bytes,
                                                         .coll = (int64_t)coll,
                                                         .algorithm = set->rule[i].algorithm,
-                                                        .place = set->rule[i].place};
+                                                        .place = set->rule[i].place,
+                                                        .nodes = nodes_in_rule(nodes)};
     }
     *old = kept;
     return true;

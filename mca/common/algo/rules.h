@@ -76,19 +76,19 @@ void mscclpp_rules_replace_figures(mscclpp_rules_t *rules, int transport, const 
 int64_t mscclpp_rule_by_plan(const char *name);
 
 /*
- * Replaces the all-reduce rules for `nranks` ranks of one node, which must be 2 to MSCCLPP_DEV_MAX_RANKS. The sizes of
- * `set` must ascend. Rules for several nodes stay. Returns false, and changes nothing, if both together are too many,
- * or if there is no memory.
+ * Replaces the all-reduce rules for `nranks` ranks on `nodes` nodes. Of one node, ranks must be 2 to
+ * MSCCLPP_DEV_MAX_RANKS. The sizes of `set` must ascend; its rules need not name the nodes. Rules for other numbers of
+ * nodes stay. Returns false, and changes nothing, if all together are too many, or if there is no memory.
  */
-bool mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, bool on_twin, const mscclpp_rule_set_t *set);
+bool mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, uint32_t nodes, bool on_twin,
+                           const mscclpp_rule_set_t *set);
 
 /*
- * Replaces the rules of another collective for `nranks` ranks of one node, whose sizes are those of the largest block.
- * Rules for several nodes stay. Returns false, and changes nothing, if there is no room beside the rules of the others,
- * or no memory.
+ * Replaces the rules of another collective likewise. Sizes are those of the largest block. Returns false, and changes
+ * nothing, if there is no room beside the rules of the others, or no memory.
  */
-bool mscclpp_rules_replace_coll(mscclpp_rules_t *rules, mscclpp_coll_t coll, uint32_t nranks, bool on_twin,
-                                const mscclpp_rule_set_t *set);
+bool mscclpp_rules_replace_coll(mscclpp_rules_t *rules, mscclpp_coll_t coll, uint32_t nranks, uint32_t nodes,
+                                bool on_twin, const mscclpp_rule_set_t *set);
 
 /*
  * Makes the name of a plan known, so that rules with its number in `algorithm` are written with the name. False if the
