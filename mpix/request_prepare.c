@@ -16,6 +16,8 @@
  */
 void mpix_request_unprepare(struct mpix_mscclpp_request *request)
 {
+    int code; /* not needed: what a component has made is given back to it */
+
     if (request->is_plain) {
         mpix_plain_remove(request);
         request->is_plain = 0;
@@ -23,6 +25,10 @@ void mpix_request_unprepare(struct mpix_mscclpp_request *request)
     if (request->own_stream != NULL) {
         request->backend->stream_free(request->own_stream);
         request->own_stream = NULL;
+    }
+    if (request->call.mapped != NULL) {
+        mpix_component(&code)->unmap(request->call.mapped);
+        request->call.mapped = NULL;
     }
     if (request->call.comm != request->app_comm) {
         (void)MPI_Comm_free(&request->call.comm);
@@ -214,6 +220,11 @@ static int prepare(struct mpix_mscclpp_request *request)
     }
     request->call.agreed = 1;
     request->call.largest_block = largest[LARGEST_BLOCK];
+    code = component != NULL ? component->map(&request->call, &request->call.mapped) : MPI_SUCCESS;
+    if (code != MPI_SUCCESS) {
+        mpix_request_unprepare(request);
+        return code;
+    }
     request->is_prepared = 1;
     return MPI_SUCCESS;
 }

@@ -260,7 +260,7 @@ deadline=120
 took=$work/took
 mkdir "$took"
 for runs in barriers scratch put late zerocopy engines unsettled nodes ring packets storms lines schedule chains \
-    renewal queue stale overlap outlived user partitions stream linger room early apart fifo ports transport \
+    renewal queue stale overlap outlived user partitions stream linger room early apart mapped fifo ports transport \
     collectives collectives_in_place strided collectives_nodes collectives_ring collectives_merging \
     collectives_reduce collectives_trees \
     collectives_storm collectives_rounds collectives_rung collectives_halving; do

@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154 # these
 
 cases_queued() {
-    local n nodes said
+    local n nodes said mapped=("${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 --mca coll_mscclpp_verbose 3)
     for n in 2 3 4; do
         run "queued:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_queued"
         run "queued:each:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_queued_each"
@@ -59,6 +59,16 @@ cases_queued() {
         -n 3 "${forced[@]}" "$bindir/test_graphs" --freed
     run "queued:graphs:freed:nodes" 60 -n 3 "${nodes[@]}" "$bindir/test_graphs" --freed
     run "queued:graphs:modes" 120 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_graphs" --modes
+    # By the buffers of all ranks, where these can be mapped: on the twin its own memory. GPUs do so for other sizes.
+    said=zerocopy
+    [ "$MSCCLPP_TEST_DEVICE" = host ] || said='[a-z_]+'
+    for n in 2 3; do
+        run_saying "queued:mapped:$n" "call [0-9]+: $said, 1200000 bytes" 60 -n "$n" "${mapped[@]}" \
+            --mca mpi_yield_when_idle 1 "$bindir/test_mapped"
+    done
+    run_saying "queued:mapped:graphs" "call [0-9]+: $said, 200000 bytes" 60 -n 2 "${mapped[@]}" "$bindir/test_graphs"
+    run_never_saying "queued:mapped:off" 'call [0-9]+: zerocopy' 60 -n 2 "${mapped[@]}" \
+        --mca coll_mscclpp_zerocopy 0 --mca mpi_yield_when_idle 1 "$bindir/test_mapped"
     run "queued:late" 120 -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 2 "$bindir/test_queued_errors" --late
     run "queued:busy" 120 -n 2 "${forced[@]}" --mca coll_mscclpp_timeout 20 "$bindir/test_queued_errors" --busy
     run "queued:without" 60 -n 2 --mca coll '^mscclpp' "$bindir/test_queued_errors" --without

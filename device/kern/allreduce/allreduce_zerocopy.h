@@ -222,8 +222,10 @@ MSCCLPP_DEV uint64_t mscclpp_dev_zerocopy_batches(const mscclpp_dev_zerocopy_arg
 }
 
 /*
- * The whole operation, between two barriers. `const_ranks` is the number of ranks as a constant, or 0 for any number.
- * If the first barrier fails, no output is written.
+ * The whole operation, between two barriers. After the first one, the streams of all ranks have come to the operation,
+ * so all operands are there. After the second one, all results are there, and no peer uses this rank's buffers.
+ * `const_ranks` is the number of ranks as a constant, or 0 for any number. If the first barrier fails, no output is
+ * written.
  */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_zerocopy_args_t *args,
                                             int const_ranks, bool is_split, bool hot, int dtype, int op)
@@ -247,6 +249,7 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_ranks(mscclpp_dev_ctx_t *ctx, const mscclp
     const uint64_t barriers = mscclpp_dev_last_barrier(ctx, common) + 2;
     uint64_t unit = first + thread;
 
+    mscclpp_dev_enter(ctx, common);
     mscclpp_dev_barrier(ctx, common, barriers - 1);
     if (!ctx->failed) {
         if (moves_whole) {

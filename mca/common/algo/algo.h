@@ -154,6 +154,7 @@ typedef struct {
     bool early;
     bool unsized;         /* only the two ends of a pair know the size of its block, and the hosts do not tell others */
     bool replayed;        /* a CUDA graph may repeat the operation, so the hosts exchange nothing for it */
+    bool mapped;          /* of a queued call: the buffers of all ranks are mapped, or will be before it is queued */
     uint32_t block_limit; /* the most blocks that certainly run at the same time on every GPU of the team; 0 on the
                              twin, which has no limit */
     const mscclpp_protocol_t *protocol;

@@ -4,6 +4,12 @@
 #include "mca/common/algo/allreduce/thresholds.h"
 #include "mca/common/algo/rule_match.h"
 
+/* True if the kernel of the call may use buffers of other ranks, as far as the parameters and the kind of call go. */
+static bool may_map(const mscclpp_select_input_t *input)
+{
+    return input->protocol->zerocopy != 0 && (!input->early || input->mapped);
+}
+
 /*
  * Returns the algorithm that the rules file names for this call, or NULL. The rules do not count if the user sets one
  * of the sizes by a parameter: such a parameter stands against the whole table, which rules would contradict.
@@ -24,7 +30,7 @@ static const mscclpp_algo_t *find_by_rules(const mscclpp_select_input_t *input)
     }
     /* Rules have only indices of the registry. Each chain of fallbacks ends with an algorithm that maps no buffers. */
     algo = mscclpp_algos[algorithm];
-    while (algo->maps_buffers && (protocol->zerocopy == 0 || input->early)) {
+    while (algo->maps_buffers && !may_map(input)) {
         algo = algo->fallback;
     }
     return algo;
@@ -100,9 +106,10 @@ mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, m
     const mscclpp_protocol_t *protocol = input->protocol;
     const mscclpp_thresholds_t *thresholds = mscclpp_thresholds_find(input);
     uint64_t oneshot_max = protocol->oneshot_max != 0 ? protocol->oneshot_max : thresholds->oneshot_max;
-    uint64_t twophase_max = protocol->twophase_max != 0   ? protocol->twophase_max
-                            : mscclpp_select_ll128(input) ? thresholds->lines_max
-                                                          : thresholds->twophase_max;
+    const bool prefers_mapped = input->mapped && mscclpp_worth_mapping(input);
+    uint64_t twophase_max = protocol->twophase_max != 0                      ? protocol->twophase_max
+                            : mscclpp_select_ll128(input) && !prefers_mapped ? thresholds->lines_max
+                                                                             : thresholds->twophase_max;
     uint64_t put_max = protocol->put_max != 0 ? protocol->put_max : thresholds->put_max;
     uint64_t engine_min = protocol->engine_min != 0 ? protocol->engine_min : thresholds->engine_min;
     /* A user who sets put_max wants puts, and not the copy engines of the built-in table. */
@@ -117,7 +124,7 @@ mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, m
     }
     if (protocol->algorithm >= 0 && !mscclpp_algos[protocol->algorithm]->spans_nodes) {
         algo = mscclpp_algos[protocol->algorithm];
-        while (input->replayed && algo->maps_buffers) {
+        while (input->replayed && algo->maps_buffers && !input->mapped) {
             algo = algo->fallback;
         }
         /*
@@ -140,12 +147,12 @@ mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, m
         algo = &mscclpp_algo_allreduce_oneshot;
     } else if (input->bytes <= twophase_max) {
         algo = &mscclpp_algo_allreduce_twophase;
-    } else if (protocol->zerocopy != 0 && !input->early && input->bytes >= engine_min && !prefers_puts &&
+    } else if (may_map(input) && input->bytes >= engine_min && !prefers_puts &&
                mscclpp_select_shape(input, &mscclpp_algo_allreduce_engines, choice_p) == MSCCLPP_OK) {
         return MSCCLPP_OK;
-    } else if (input->bytes <= put_max && input->nranks > 1) {
+    } else if (input->bytes <= put_max && input->nranks > 1 && !prefers_mapped) {
         algo = &mscclpp_algo_allreduce_oneshot_put;
-    } else if (protocol->zerocopy != 0 && !input->early) {
+    } else if (may_map(input)) {
         algo = &mscclpp_algo_allreduce_zerocopy;
     } else {
         algo = &mscclpp_algo_allreduce_scratch;

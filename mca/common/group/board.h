@@ -1,8 +1,8 @@
 /*
  * A team's board: shared memory through which the hosts of a node's ranks communicate. Ranks announce their calls
  * there, exchange handles of user buffers, vote, report failures, and tell when they have closed their mappings. Each
- * rank has one line, and writes only that line, except for `decided`, `said`, `pledges` and `recall`. Every word is
- * stored with release and loaded with acquire.
+ * rank has one line, and writes only that line, except for `decided`, `said`, `exchanged`, `pledges` and `recall`.
+ * Every word is stored with release and loaded with acquire.
  */
 #ifndef MCA_COMMON_GROUP_BOARD_H
 #define MCA_COMMON_GROUP_BOARD_H
@@ -86,9 +86,14 @@ typedef struct {
     uint64_t said[2];
     uint64_t published; /* the last exchange whose handles are published */
     uint64_t voted;     /* 2 * the last exchange that this rank voted on, + 1 for yes */
-    uint64_t failure;   /* 0, or MSCCLPP_BOARD_FAILURE_BASE * the number of the failed call + its negated status */
-    uint64_t blamed;    /* 0, or 1 + the rank of the communicator that this rank blames (mscclpp_group_blame) */
-    uint64_t closed;    /* 1 once this rank has closed all mappings of its peers' memory */
+    /*
+     * Of exchanges with a deadline: 2 * the last one that has ended, + 1 if all ranks have voted in time. After one in
+     * which they have not, there are no more. Used in rank 0's line only, and written by any rank.
+     */
+    uint64_t exchanged;
+    uint64_t failure; /* 0, or MSCCLPP_BOARD_FAILURE_BASE * the number of the failed call + its negated status */
+    uint64_t blamed;  /* 0, or 1 + the rank of the communicator that this rank blames (mscclpp_group_blame) */
+    uint64_t closed;  /* 1 once this rank has closed all mappings of its peers' memory */
     /* 2 * the last meeting before a launch, + 1 if this rank needs no slot or has pledged it; see group/meeting.c */
     uint64_t arrived;
     uint64_t pledges;      /* used in rank 0's line only, and written by any rank: see mscclpp_admission_pledge */

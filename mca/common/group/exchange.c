@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mca/common/base/clock.h"
 #include "mca/common/base/log.h"
 #include "mca/common/base/mailbox.h"
 #include "mca/common/group/group.h"
@@ -48,6 +49,97 @@ mscclpp_status_t mscclpp_group_end_exchange(mscclpp_group_t *group, const char *
     if (status == MSCCLPP_OK) {
         *all_p = all_said_yes;
     }
+    return status;
+}
+
+/*
+ * Ends an exchange with a deadline, unless another rank has ended it: with the result of the votes if `has_votes`, else
+ * without one. Returns true if it has ended with votes. The word counts further only after exchanges that ended with
+ * votes, so a later number says that this one did.
+ */
+static bool end_once(mscclpp_group_t *group, bool has_votes)
+{
+    uint64_t *word = &group->board[0].exchanged;
+    const uint64_t given_up = 2 * group->exchanges, own_end = given_up + has_votes;
+    uint64_t current = mscclpp_board_load(word);
+
+    while (current < given_up &&
+           !__atomic_compare_exchange_n(word, &current, own_end, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    }
+    return (current < given_up ? own_end : current) != given_up;
+}
+
+/* True if a word is at least `target` on every rank's line of the board. `word` is this rank's own word. */
+static bool have_all_reached(const mscclpp_group_t *group, const uint64_t *word, uint64_t target)
+{
+    bool reached = true;
+    int rank;
+
+    for (rank = 0; rank < group->size; ++rank) {
+        reached = reached && mscclpp_board_load(mscclpp_group_word_of(group, word, rank)) >= target;
+    }
+    return reached;
+}
+
+/*
+ * Waits until a word has reached `target` on all ranks, or the exchange has been given up; this rank gives it up at the
+ * deadline. The wait counts as a trial, so that it neither compares arguments nor reports late ranks.
+ */
+static mscclpp_status_t wait_by(mscclpp_group_t *group, const char *what, uint64_t bytes, double deadline,
+                                const uint64_t *word, uint64_t target)
+{
+    const bool was_probing = group->probing;
+    mscclpp_status_t status = MSCCLPP_OK;
+    mscclpp_group_wait_t wait;
+
+    mscclpp_group_wait_init(&wait, group, what, bytes);
+    wait.words = word;
+    wait.target = target;
+    group->probing = true;
+    while (status == MSCCLPP_OK && !have_all_reached(group, word, target) &&
+           mscclpp_board_load(&group->board[0].exchanged) != 2 * group->exchanges) {
+        if (mscclpp_now() >= deadline) {
+            (void)end_once(group, false);
+        }
+        status = mscclpp_group_wait_turn(&wait);
+    }
+    group->probing = was_probing;
+    return status;
+}
+
+mscclpp_status_t mscclpp_group_meet_exchange_by(mscclpp_group_t *group, const char *what, uint64_t bytes,
+                                                double deadline, bool *met_p)
+{
+    mscclpp_board_line_t *own_line = &group->board[group->rank];
+    mscclpp_status_t status;
+
+    mscclpp_board_store(&own_line->published, group->exchanges);
+    status = wait_by(group, what, bytes, deadline, &own_line->published, group->exchanges);
+    *met_p = status == MSCCLPP_OK && have_all_reached(group, &own_line->published, group->exchanges);
+    if (status == MSCCLPP_OK && !*met_p) {
+        group->gave_up = true;
+    }
+    return status;
+}
+
+mscclpp_status_t mscclpp_group_end_exchange_by(mscclpp_group_t *group, const char *what, uint64_t bytes,
+                                               double deadline, bool yes, bool *all_p)
+{
+    mscclpp_board_line_t *own_line = &group->board[group->rank];
+    mscclpp_status_t status;
+    bool all_said_yes = true;
+    int rank;
+
+    mscclpp_board_store(&own_line->voted, group->exchanges * 2 + yes);
+    status = wait_by(group, what, bytes, deadline, &own_line->voted, group->exchanges * 2);
+    for (rank = 0; rank < group->size && status == MSCCLPP_OK; ++rank) {
+        all_said_yes = all_said_yes && mscclpp_board_load(&group->board[rank].voted) % 2 != 0;
+    }
+    /* Only a rank that has seen all votes may end the exchange with them. */
+    group->gave_up = status == MSCCLPP_OK &&
+                     !(have_all_reached(group, &own_line->voted, group->exchanges * 2) ? end_once(group, true)
+                                                                                       : end_once(group, false));
+    *all_p = status == MSCCLPP_OK && !group->gave_up && all_said_yes;
     return status;
 }
 

@@ -88,6 +88,7 @@ typedef struct {
     mscclpp_board_asked_t asked;    /* the arguments of the current call */
     bool checks_calls;              /* the caller compares the arguments of all ranks before each call */
     uint64_t exchanges;             /* exchanges of handles so far; equal on all ranks */
+    bool gave_up;                   /* an exchange with a deadline has failed; equal on all ranks after that exchange */
     uint64_t meetings;              /* meetings of the hosts so far, at other times than before a launch */
     uint64_t arrivals;              /* meetings before a launch so far; equal on all ranks */
     uint64_t slot_votes;            /* votes on slots so far; equal on all ranks */
@@ -317,6 +318,17 @@ mscclpp_status_t mscclpp_group_meet_exchange(mscclpp_group_t *group, const char 
 const mscclpp_board_buffers_t *mscclpp_group_exchanged(const mscclpp_group_t *group, int rank);
 mscclpp_status_t mscclpp_group_end_exchange(mscclpp_group_t *group, const char *what, uint64_t bytes, bool yes,
                                             bool *all_p);
+
+/*
+ * `meet` and `end` of an exchange that ranks need not come to: none waits for longer than until `deadline`, a time of
+ * mscclpp_now. If a rank has not come or voted by then, *met_p or *all_p is false on all ranks, also on those that come
+ * later, and group->gave_up is set: no further exchange of this kind may begin. Arguments are not compared. The status
+ * is an error only if a rank has failed.
+ */
+mscclpp_status_t mscclpp_group_meet_exchange_by(mscclpp_group_t *group, const char *what, uint64_t bytes,
+                                                double deadline, bool *met_p);
+mscclpp_status_t mscclpp_group_end_exchange_by(mscclpp_group_t *group, const char *what, uint64_t bytes,
+                                               double deadline, bool yes, bool *all_p);
 
 /*
  * Compares the arguments of all ranks. If they differ, logs it and returns the error. All ranks see the same arguments,

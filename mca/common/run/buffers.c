@@ -1,9 +1,13 @@
 /* Exchanges and maps the user buffers of all ranks, for kernels that read and write peers' buffers directly. */
 #include <stdlib.h>
 
+#include "mca/common/base/clock.h"
 #include "mca/common/base/log.h"
 #include "mca/common/base/mailbox.h"
 #include "mca/common/run/runner.h"
+
+/* Seconds after which a rank no longer waits for others that do not capture the same call. */
+#define MAPPED_WAIT 10.0
 
 /* Fills in this rank's entry of the exchange: the handles of its buffers, or that they cannot be exported. */
 static void fill_entry(const mscclpp_runner_t *runner, mscclpp_board_buffers_t *mine, const void *in, void *out,
@@ -36,13 +40,57 @@ static mscclpp_status_t map_buffer(mscclpp_runner_t *runner, const mscclpp_gpu_h
     return MSCCLPP_OK;
 }
 
+/* Gives mappings back that no kernel will use. */
+static void drop_mappings(mscclpp_mapping_t **mappings, int count)
+{
+    while (count > 0) {
+        mscclpp_mapping_put(mappings[--count]);
+    }
+}
+
+/*
+ * Maps the buffers of all peers, whose handles are there. False if some rank's buffers cannot be exported, since then
+ * nobody maps anything, or if a peer's cannot be mapped here. In both cases the *count_p mappings so far are the
+ * caller's to give back.
+ */
+static bool map_all(mscclpp_runner_t *runner, const void *in, void *out, mscclpp_mapping_t **mappings, int *count_p,
+                    const char **peer_in, char **peer_out)
+{
+    mscclpp_status_t status = MSCCLPP_OK;
+    int rank;
+
+    for (rank = 0; rank < runner->group->size; ++rank) {
+        if (mscclpp_group_exchanged(runner->group, rank)->exportable == 0) {
+            return false;
+        }
+    }
+    for (rank = 0; rank < runner->group->size && status == MSCCLPP_OK; ++rank) {
+        const mscclpp_board_buffers_t *theirs = mscclpp_group_exchanged(runner->group, rank);
+        char *in_address = in == out ? out : (char *)(uintptr_t)in;
+
+        if (rank == runner->group->rank) {
+            peer_in[rank] = in_address;
+            peer_out[rank] = out;
+            continue;
+        }
+        status = map_buffer(runner, &theirs->out, mappings, count_p, &peer_out[rank]);
+        if (status == MSCCLPP_OK && theirs->in_place != 0) {
+            peer_in[rank] = peer_out[rank];
+        } else if (status == MSCCLPP_OK) {
+            status = map_buffer(runner, &theirs->in, mappings, count_p, &in_address);
+            peer_in[rank] = in_address;
+        }
+    }
+    return status == MSCCLPP_OK;
+}
+
 mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes,
                                          bool willing, const char **peer_in, char **peer_out, bool *mapped_p)
 {
     mscclpp_mapping_t *mappings[2 * MSCCLPP_DEV_MAX_RANKS];
-    mscclpp_status_t status, map_status = MSCCLPP_OK;
-    bool all_exportable = true, all_mapped = false;
-    int rank, count = 0;
+    bool all_mapped = false;
+    mscclpp_status_t status;
+    int count = 0;
 
     fill_entry(runner, mscclpp_group_begin_exchange(runner->group), in, out, willing);
     status = mscclpp_group_meet_exchange(runner->group, "exchange of buffers", bytes);
@@ -52,39 +100,15 @@ mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *i
     if (status != MSCCLPP_OK) {
         return status;
     }
-    /* If some rank's buffers cannot be exported, nobody maps anything. */
-    for (rank = 0; rank < runner->group->size; ++rank) {
-        all_exportable = all_exportable && mscclpp_group_exchanged(runner->group, rank)->exportable != 0;
-    }
-    for (rank = 0; rank < runner->group->size && all_exportable && map_status == MSCCLPP_OK; ++rank) {
-        const mscclpp_board_buffers_t *theirs = mscclpp_group_exchanged(runner->group, rank);
-        char *in_address = in == out ? out : (char *)(uintptr_t)in;
-
-        if (rank == runner->group->rank) {
-            peer_in[rank] = in_address;
-            peer_out[rank] = out;
-            continue;
-        }
-        map_status = map_buffer(runner, &theirs->out, mappings, &count, &peer_out[rank]);
-        if (map_status == MSCCLPP_OK && theirs->in_place != 0) {
-            peer_in[rank] = peer_out[rank];
-        } else if (map_status == MSCCLPP_OK) {
-            map_status = map_buffer(runner, &theirs->in, mappings, &count, &in_address);
-            peer_in[rank] = in_address;
-        }
-    }
     /* All ranks vote, also those that could not map a buffer, so that all use the same algorithm. */
     status = mscclpp_group_end_exchange(runner->group, "vote on mapped buffers", bytes,
-                                        all_exportable && map_status == MSCCLPP_OK, &all_mapped);
+                                        map_all(runner, in, out, mappings, &count, peer_in, peer_out), &all_mapped);
     if (status == MSCCLPP_OK && all_mapped) {
         mscclpp_runner_hold_mappings(runner, mappings, count);
         *mapped_p = true;
         return MSCCLPP_OK;
     }
-    /* No kernel will use the mappings. */
-    while (count > 0) {
-        mscclpp_mapping_put(mappings[--count]);
-    }
+    drop_mappings(mappings, count);
     if (status == MSCCLPP_OK) {
         *mapped_p = false;
     }
@@ -124,11 +148,102 @@ void mscclpp_runner_keep_mappings(mscclpp_runner_t *runner, bool in_use)
     }
 }
 
+/* Returns the time by which all ranks must have come to an exchange that they need not come to. */
+static double exchange_deadline(const mscclpp_group_t *group)
+{
+    const double half = group->timeout / 2;
+
+    return mscclpp_now() + (group->timeout > 0 && half < MAPPED_WAIT ? half : MAPPED_WAIT);
+}
+
+/*
+ * True if all ranks have published the same arguments. If they have not, they captured different calls of the
+ * communicator, which need not be an error: each may be repeated in its turn.
+ */
+static bool have_equal_arguments(const mscclpp_group_t *group)
+{
+    bool equal = true;
+    int rank;
+
+    for (rank = 0; rank < group->size; ++rank) {
+        equal = equal && mscclpp_group_exchanged(group, rank)->asked == group->asked;
+    }
+    return equal;
+}
+
+mscclpp_status_t mscclpp_runner_map(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes,
+                                    mscclpp_mapped_t **mapped_p)
+{
+    const double deadline = exchange_deadline(runner->group);
+    mscclpp_mapped_t *mapped = calloc(1, sizeof(*mapped));
+    bool all_met = false, all_mapped = false, own_mapped = false;
+    mscclpp_status_t status;
+
+    *mapped_p = NULL;
+    fill_entry(runner, mscclpp_group_begin_exchange(runner->group), in, out, mapped != NULL);
+    status = mscclpp_group_meet_exchange_by(runner->group, "exchange of buffers", bytes, deadline, &all_met);
+    if (status == MSCCLPP_OK && all_met) {
+        own_mapped = mapped != NULL && have_equal_arguments(runner->group) &&
+                     map_all(runner, in, out, mapped->mappings, &mapped->count, mapped->peer_in, mapped->peer_out);
+        status = mscclpp_group_end_exchange_by(runner->group, "vote on mapped buffers", bytes, deadline, own_mapped,
+                                               &all_mapped);
+    }
+    if (status == MSCCLPP_OK && all_mapped) {
+        mapped->in = in;
+        mapped->out = out;
+        mapped->runner = runner;
+        mapped->users = 2; /* the caller, and the list */
+        mapped->next = runner->mapped;
+        runner->mapped = mapped;
+        *mapped_p = mapped;
+        return MSCCLPP_OK;
+    }
+    if (runner->group->gave_up) {
+        mscclpp_info("%s: the ranks did not come to a captured call within %g s; such calls go through scratch",
+                     runner->group->oob.label, MAPPED_WAIT);
+    }
+    if (mapped != NULL) {
+        drop_mappings(mapped->mappings, mapped->count);
+    }
+    free(mapped);
+    return status;
+}
+
+void mscclpp_mapped_drop(mscclpp_mapped_t *mapped)
+{
+    if (mapped != NULL && __atomic_sub_fetch(&mapped->users, 1, __ATOMIC_ACQ_REL) == 0) {
+        free(mapped);
+    }
+}
+
+/*
+ * Closes the mappings of queued operations that only the list still uses, unless kernels may still run. In a broken
+ * team nobody knows which kernels have ended, so these stay until its end. `all`: closes all.
+ */
+static void release_mapped(mscclpp_runner_t *runner, bool all)
+{
+    const bool is_idle = all || (!runner->group->broken && mscclpp_runner_has_ended(runner));
+    mscclpp_mapped_t **link = &runner->mapped, *mapped;
+
+    while ((mapped = *link) != NULL) {
+        if (!is_idle || (!all && __atomic_load_n(&mapped->users, __ATOMIC_ACQUIRE) > 1)) {
+            link = &mapped->next;
+            continue;
+        }
+        *link = mapped->next;
+        drop_mappings(mapped->mappings, mapped->count);
+        mscclpp_mapped_drop(mapped);
+    }
+}
+
 void mscclpp_runner_release_mappings(mscclpp_runner_t *runner, bool all)
 {
     uint64_t last_ended;
     int i, kept = 0;
 
+    if (runner->mapped != NULL) {
+        release_mapped(runner, all);
+    }
     if (runner->hold_count == 0) {
         return;
     }

@@ -218,18 +218,49 @@ static void forget_captured(void *context)
     (void)__atomic_sub_fetch(&runner->captured, 1, __ATOMIC_RELEASE);
 }
 
-/*
- * Keeps the runner's memory as long as the graph that the last operation was captured in exists; or for ever, if the
- * runtime cannot tell when that graph ends.
- */
-static void keep_for_graph(mscclpp_runner_t *runner, mscclpp_gpu_stream_t *stream)
+/* The same for an operation that used the buffers of all ranks. */
+static void forget_mapped(void *context)
 {
-    /* Counted first, because forget_captured may run at any time once it has been passed. */
+    mscclpp_mapped_t *mapped = context;
+    mscclpp_runner_t *runner = mapped->runner;
+
+    mscclpp_mapped_drop(mapped);
+    forget_captured(runner);
+}
+
+/*
+ * Keeps the runner's memory, and the mapped buffers if there are any, as long as the graph that the last operation was
+ * captured in exists; or for ever, if the runtime cannot tell when that graph ends.
+ */
+static void keep_for_graph(mscclpp_runner_t *runner, mscclpp_gpu_stream_t *stream, mscclpp_mapped_t *mapped)
+{
+    /* Counted first, because the functions above may run at any time once they have been passed. */
     (void)__atomic_add_fetch(&runner->captured, 1, __ATOMIC_RELAXED);
-    if (runner->gpu->retain(stream, forget_captured, runner) != MSCCLPP_OK) {
+    if (mapped != NULL) {
+        (void)__atomic_add_fetch(&mapped->users, 1, __ATOMIC_RELAXED);
+    }
+    if (runner->gpu->retain(stream, mapped != NULL ? forget_mapped : forget_captured,
+                            mapped != NULL ? (void *)mapped : runner) != MSCCLPP_OK) {
         mscclpp_debug("%s: the runtime does not tell when a graph ends; the memory of its operations is not freed",
                       runner->group->oob.label);
     }
+}
+
+mscclpp_status_t mscclpp_runner_launch_mapped(mscclpp_runner_t *runner, mscclpp_gpu_stream_t *stream,
+                                              const mscclpp_dev_launch_t *launch, mscclpp_mapped_t *mapped)
+{
+    mscclpp_status_t status;
+
+    mscclpp_linger_note_enqueue();
+    mscclpp_linger_clear(runner);
+    status = runner->gpu->launch(stream, launch);
+    if (status == MSCCLPP_OK && runner->is_recording) {
+        /* The operation does not start now, so it is not counted. */
+        keep_for_graph(runner, stream, mapped);
+    } else if (status == MSCCLPP_OK) {
+        mscclpp_runner_note_launch(runner, launch->nblocks);
+    }
+    return status;
 }
 
 mscclpp_status_t mscclpp_runner_launch(mscclpp_runner_t *runner, mscclpp_gpu_stream_t *stream,
@@ -238,16 +269,7 @@ mscclpp_status_t mscclpp_runner_launch(mscclpp_runner_t *runner, mscclpp_gpu_str
     mscclpp_status_t status;
 
     if (stream != NULL) {
-        mscclpp_linger_note_enqueue();
-        mscclpp_linger_clear(runner);
-        status = runner->gpu->launch(stream, launch);
-        if (status == MSCCLPP_OK && runner->is_recording) {
-            /* The operation does not start now, so it is not counted. */
-            keep_for_graph(runner, stream);
-        } else if (status == MSCCLPP_OK) {
-            mscclpp_runner_note_launch(runner, launch->nblocks);
-        }
-        return status;
+        return mscclpp_runner_launch_mapped(runner, stream, launch, NULL);
     }
     status = start_operation(runner, launch, what);
     mscclpp_fiber_relax();

@@ -20,6 +20,23 @@ typedef struct {
 
 typedef struct mscclpp_runner_stand_in mscclpp_runner_stand_in_t; /* defined in stand_ins.c */
 
+/*
+ * The buffers of all ranks for queued operations, mapped here as long as a request or a graph uses them. A request is
+ * freed by its owner when no operation of it is under way, and a graph by the application.
+ */
+typedef struct mscclpp_mapped mscclpp_mapped_t;
+struct mscclpp_mapped {
+    mscclpp_mapped_t *next; /* in the runner's list */
+    mscclpp_runner_t *runner;
+    uint64_t users; /* requests, graphs and calls that use it, + 1 while it is in the list */
+    const void *in; /* this rank's buffers */
+    void *out;
+    const char *peer_in[MSCCLPP_DEV_MAX_RANKS]; /* those of all ranks, as this rank's kernels see them */
+    char *peer_out[MSCCLPP_DEV_MAX_RANKS];
+    mscclpp_mapping_t *mappings[2 * MSCCLPP_DEV_MAX_RANKS];
+    int count; /* of mappings */
+};
+
 struct mscclpp_runner {
     mscclpp_group_t *group;
     const mscclpp_gpu_ops_t *gpu;
@@ -55,6 +72,7 @@ struct mscclpp_runner {
     mscclpp_status_t (*pump)(void *context);
     void *pump_context;
 
+    mscclpp_mapped_t *mapped;     /* buffers that queued operations may use */
     mscclpp_runner_hold_t *holds; /* mappings in use, the oldest first */
     int hold_count;
     int hold_last_exchange; /* index of the first mapping of the last exchange */
@@ -91,6 +109,13 @@ void mscclpp_runner_fill_args(const mscclpp_runner_t *runner, mscclpp_dev_args_t
  */
 mscclpp_status_t mscclpp_runner_launch(mscclpp_runner_t *runner, mscclpp_gpu_stream_t *stream,
                                        const mscclpp_dev_launch_t *launch, const char *what);
+
+/*
+ * The same in a stream of the application, for an operation that uses the buffers of all ranks. If it is recorded in a
+ * graph, the mappings are kept as long as the graph. `mapped` NULL: it uses none.
+ */
+mscclpp_status_t mscclpp_runner_launch_mapped(mscclpp_runner_t *runner, mscclpp_gpu_stream_t *stream,
+                                              const mscclpp_dev_launch_t *launch, mscclpp_mapped_t *mapped);
 
 /* True if a graph with operations of this runner still exists, or may exist where the runtime cannot tell. */
 static inline bool mscclpp_runner_is_captured(const mscclpp_runner_t *runner)
@@ -149,6 +174,17 @@ mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *i
                                          bool willing, const char **peer_in, char **peer_out, bool *mapped_p);
 
 /*
+ * Maps the buffers of all ranks for queued operations. Waits for the other ranks, but for some seconds only. *mapped_p
+ * is NULL on all ranks if a buffer cannot be mapped, if the ranks pass different arguments, or if one has not come; in
+ * the last case the group makes no more such exchanges (group->gave_up). The caller gives the result back by
+ * mscclpp_mapped_drop, which any thread may call at any time, and which calls no GPU runtime. Nobody uses the buffers
+ * for new operations after that.
+ */
+mscclpp_status_t mscclpp_runner_map(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes,
+                                    mscclpp_mapped_t **mapped_p);
+void mscclpp_mapped_drop(mscclpp_mapped_t *mapped);
+
+/*
  * Keeps the mappings of the last exchange until the next launch has ended. Without memory for their list, they are kept
  * for ever.
  */
@@ -160,7 +196,7 @@ void mscclpp_runner_hold_mappings(mscclpp_runner_t *runner, mscclpp_mapping_t **
  */
 void mscclpp_runner_keep_mappings(mscclpp_runner_t *runner, bool in_use);
 
-/* Releases the mappings whose launches have ended, or all mappings if `all` is set. */
+/* Releases the mappings whose launches have ended, and those that nobody uses; with `all` all of them. */
 void mscclpp_runner_release_mappings(mscclpp_runner_t *runner, bool all);
 
 #endif

@@ -1,5 +1,5 @@
 /* The stages of an all-reduce: replace buffers that kernels cannot access, choose, exchange, launch, copy back. */
-#include "mca/common/task/task.h"
+#include "mca/common/task/task_parts.h"
 
 #include <string.h>
 
@@ -20,30 +20,6 @@
  */
 #define NOTICE_CALLS 256u
 
-/* One all-reduce under way. */
-typedef struct {
-    mscclpp_team_t *team;
-    const mscclpp_allreduce_args_t *args;
-    mscclpp_gpu_stream_t *app_stream; /* the stream of a queued call; NULL: the host waits for the call */
-    mscclpp_gpu_stream_t *stream;     /* the team's, once something needs it */
-    uint64_t bytes;                   /* from the first byte of the message to its last, padding included */
-    mscclpp_reach_t in_reach;         /* how kernels reach the user's buffers */
-    mscclpp_reach_t out_reach;
-    const void *in; /* the kernel's input and output: the user's buffers or stand-ins */
-    void *out;
-    void *in_stand_in; /* device memory in place of a buffer that kernels cannot access; NULL: none */
-    void *out_stand_in;
-    mscclpp_choice_t choice;
-    mscclpp_dev_zerocopy_args_t kernel_args; /* common arguments, and the peers' buffers if they are mapped */
-    mscclpp_dev_release_t release;           /* for a kernel that alone writes to `out` */
-} task_t;
-
-/* True if elements follow one another without padding, so that they can be copied as bytes. */
-static bool is_dense(mscclpp_dtype_t dtype)
-{
-    return dtype < MSCCLPP_DTYPE_SHORT_INT;
-}
-
 /* Returns the bytes of a message: from the first byte of its first element to the last byte of its last one. */
 static uint64_t bytes_of(const mscclpp_allreduce_args_t *args)
 {
@@ -54,110 +30,10 @@ static uint64_t bytes_of(const mscclpp_allreduce_args_t *args)
 }
 
 /*
- * Takes the team's stream for work other than the kernel, if the task has none yet. The kernel of this call then runs
- * after that work.
- */
-static mscclpp_status_t ensure_stream(task_t *task)
-{
-    mscclpp_status_t status = mscclpp_runner_take_stream(&task->team->runner);
-
-    task->stream = task->team->runner.stream;
-    return status;
-}
-
-/* Allocates device memory in stream order; it takes a buffer's place until restore_buffers frees it. */
-static mscclpp_status_t make_stand_in(task_t *task, void **stand_in_p)
-{
-    mscclpp_status_t status = ensure_stream(task);
-
-    return status == MSCCLPP_OK ? task->team->runner.gpu->temp_alloc(task->stream, task->bytes, stand_in_p) : status;
-}
-
-/*
- * Finds out how kernels reach the user's buffers. Also waits for work on them that synchronous calls of the GPU runtime
- * have left in flight, so that all later accesses, by any rank, come after it.
- */
-static mscclpp_status_t examine_buffers(task_t *task)
-{
-    const mscclpp_team_t *team = task->team;
-    const mscclpp_allreduce_args_t *args = task->args;
-    mscclpp_status_t status = team->runner.gpu->reach(team->runner.device, args->recvbuf, &task->out_reach);
-
-    task->in_reach = task->out_reach;
-    if (status == MSCCLPP_OK && args->sendbuf != args->recvbuf) {
-        status = team->runner.gpu->reach(team->runner.device, args->sendbuf, &task->in_reach);
-    }
-    return status;
-}
-
-/*
- * Replaces buffers that kernels cannot access by device memory. Peers notice only that such a buffer cannot be mapped;
- * the exchange tells them. Also chooses how widely the kernel's writes must be made visible.
- */
-static mscclpp_status_t replace_buffers(task_t *task)
-{
-    mscclpp_team_t *team = task->team;
-    const mscclpp_allreduce_args_t *args = task->args;
-    bool in_place = args->sendbuf == args->recvbuf;
-    mscclpp_status_t status = MSCCLPP_OK;
-
-    task->in = args->sendbuf;
-    task->out = args->recvbuf;
-    task->release = task->out_reach == MSCCLPP_REACH_FAR ? MSCCLPP_DEV_RELEASE_SYSTEM : MSCCLPP_DEV_RELEASE_DEVICE;
-    if (task->out_reach == MSCCLPP_REACH_NONE) {
-        status = make_stand_in(task, &task->out_stand_in);
-        task->out = task->out_stand_in;
-        /*
-         * In place, the stand-in needs the input. Otherwise it needs the padding between elements: the kernel does not
-         * write it, but all bytes are copied back.
-         */
-        if (status == MSCCLPP_OK && (in_place || !is_dense(args->dtype))) {
-            status = team->runner.gpu->copy(task->stream, task->out, args->recvbuf, task->bytes);
-        }
-    }
-    if (in_place) {
-        task->in = task->out;
-    } else if (status == MSCCLPP_OK && task->in_reach == MSCCLPP_REACH_NONE) {
-        status = make_stand_in(task, &task->in_stand_in);
-        task->in = task->in_stand_in;
-        if (status == MSCCLPP_OK) {
-            status = team->runner.gpu->copy(task->stream, task->in_stand_in, args->sendbuf, task->bytes);
-        }
-    }
-    return status;
-}
-
-/*
- * Copies the result back if `status` is MSCCLPP_OK, waits for that, and frees the stand-ins. Returns `status`, or the
- * first error. If a kernel may still run, the stand-ins are leaked with the failed team.
- */
-static mscclpp_status_t restore_buffers(task_t *task, mscclpp_status_t status)
-{
-    mscclpp_team_t *team = task->team;
-
-    if (team->runner.stuck) {
-        return status; /* the kernel may still use the stand-ins */
-    }
-    if (task->out_stand_in != NULL) {
-        if (status == MSCCLPP_OK) {
-            status = team->runner.gpu->copy(task->stream, task->args->recvbuf, task->out_stand_in, task->bytes);
-        }
-        if (status == MSCCLPP_OK) {
-            status = mscclpp_runner_await_stream(&team->runner);
-        }
-        team->runner.gpu->temp_free(task->stream, task->out_stand_in);
-    }
-    if (task->in_stand_in != NULL) {
-        team->runner.gpu->temp_free(task->stream, task->in_stand_in);
-    }
-    return status;
-}
-
-/*
  * Fills in `input`, as far as the choice of an all-reduce reads it, and chooses the algorithm. Returns
  * MSCCLPP_ERR_NOT_SUPPORTED, equally on all ranks, if the call must be staged; then nothing has happened yet.
  */
-static mscclpp_status_t choose(task_t *task, mscclpp_select_input_t *input)
+static mscclpp_status_t choose(mscclpp_task_t *task, mscclpp_select_input_t *input)
 {
     const mscclpp_team_t *team = task->team;
     mscclpp_status_t status;
@@ -176,13 +52,14 @@ static mscclpp_status_t choose(task_t *task, mscclpp_select_input_t *input)
     input->on_twin = team->group.on_twin;
     input->one_gpu = team->one_gpu;
     /* Engines copy ranges of bytes, padding included, and need the host to wait in the call. */
-    input->engines = team->engines && task->app_stream == NULL && is_dense(task->args->dtype) &&
+    input->engines = team->engines && task->app_stream == NULL && mscclpp_task_is_dense(task->args->dtype) &&
                      (team->engine == NULL || team->engine->usable) &&
                      (!task->args->early || team->protocol.algorithm >= 0);
     input->ll128 = team->ll128;
     input->queued = task->app_stream != NULL;
     input->early = task->args->early || team->runner.serves_queue;
     input->replayed = team->runner.serves_queue;
+    input->mapped = task->may_map;
     input->block_limit = team->runner.serves_queue ? team->runner.queue_blocks
                          : task->args->early       ? mscclpp_runner_early_blocks(&team->runner)
                                                    : team->runner.block_limit;
@@ -196,7 +73,7 @@ static mscclpp_status_t choose(task_t *task, mscclpp_select_input_t *input)
 }
 
 /* Chooses again, as if there were no engines. The result is never one with engines. */
-static mscclpp_status_t choose_without_engines(task_t *task, const mscclpp_select_input_t *input)
+static mscclpp_status_t choose_without_engines(mscclpp_task_t *task, const mscclpp_select_input_t *input)
 {
     mscclpp_select_input_t other_input = *input;
 
@@ -218,7 +95,7 @@ static bool shares_engine_memory(const mscclpp_team_t *team)
  * reads its own operands. So the output is passed to the exchange as the input, too. If mapping or opening fails on any
  * rank, all choose another algorithm.
  */
-static mscclpp_status_t prepare_engines(task_t *task, const mscclpp_select_input_t *input)
+static mscclpp_status_t prepare_engines(mscclpp_task_t *task, const mscclpp_select_input_t *input)
 {
     mscclpp_team_t *team = task->team;
     const void *process = shares_engine_memory(team) ? team->group.admission : NULL;
@@ -228,7 +105,7 @@ static mscclpp_status_t prepare_engines(task_t *task, const mscclpp_select_input
                                 task->kernel_args.peer_in, task->kernel_args.peer_out, &usable);
 
     if (status == MSCCLPP_OK && usable) {
-        status = ensure_stream(task);
+        status = mscclpp_task_stream(task);
     }
     /* No other thread of a process may be in a call by engines, or set up its own, while these are set up. */
     if (status == MSCCLPP_OK && usable && team->engine == NULL) {
@@ -242,14 +119,43 @@ static mscclpp_status_t prepare_engines(task_t *task, const mscclpp_select_input
 }
 
 /*
+ * Gives the kernel of a queued call the buffers of all ranks, which it maps unless they are mapped already. If that
+ * fails, all ranks choose again. A request in parts has mapped the buffers of all its parts.
+ */
+static mscclpp_status_t use_mapped(mscclpp_task_t *task, mscclpp_select_input_t *input)
+{
+    mscclpp_team_t *team = task->team;
+    mscclpp_status_t status = MSCCLPP_OK;
+    int rank;
+
+    if (task->mapped == NULL) {
+        status = mscclpp_runner_map(&team->runner, task->in, task->out, task->bytes, &task->mapped);
+    }
+    if (status == MSCCLPP_OK && task->mapped == NULL) {
+        task->may_map = false;
+        return choose(task, input);
+    }
+    for (rank = 0; rank < team->group.size && status == MSCCLPP_OK; ++rank) {
+        task->kernel_args.peer_in[rank] =
+            task->mapped->peer_in[rank] + ((const char *)task->in - (const char *)task->mapped->in);
+        task->kernel_args.peer_out[rank] =
+            task->mapped->peer_out[rank] + ((char *)task->out - (char *)task->mapped->out);
+    }
+    return status;
+}
+
+/*
  * Maps the peers' buffers if the algorithm needs them. If that fails on any rank, all choose an algorithm that does
  * not.
  */
-static mscclpp_status_t exchange(task_t *task, const mscclpp_select_input_t *input)
+static mscclpp_status_t exchange(mscclpp_task_t *task, mscclpp_select_input_t *input)
 {
     mscclpp_status_t status = MSCCLPP_OK;
     bool mapped;
 
+    if (task->team->runner.serves_queue && task->choice.algo->maps_buffers) {
+        return use_mapped(task, input);
+    }
     if (task->choice.algo->engines) {
         status = prepare_engines(task, input);
     }
@@ -268,14 +174,14 @@ static mscclpp_status_t exchange(task_t *task, const mscclpp_select_input_t *inp
  * True if the call is worth a larger scratch. Algorithms that map buffers use none, unless a user has chosen an
  * algorithm that the scratch has no room for yet.
  */
-static bool wants_scratch(const task_t *task)
+static bool wants_scratch(const mscclpp_task_t *task)
 {
     return mscclpp_team_wants_more(task->team, task->bytes, task->app_stream != NULL) &&
            (task->team->lacks_puts || task->app_stream != NULL || !task->choice.algo->maps_buffers);
 }
 
 /* Maps the peers' buffers, or grows the scratch if the call turns out to go through it. May change the choice. */
-static mscclpp_status_t exchange_or_grow(task_t *task, const mscclpp_select_input_t *input)
+static mscclpp_status_t exchange_or_grow(mscclpp_task_t *task, mscclpp_select_input_t *input)
 {
     mscclpp_status_t status = exchange(task, input);
 
@@ -292,7 +198,7 @@ static mscclpp_status_t exchange_or_grow(task_t *task, const mscclpp_select_inpu
  * Carries out the choice: by copy engines, by the fabric, or by a kernel of this node. Returns when the output is
  * complete or, in a queued call, when the work is queued.
  */
-static mscclpp_status_t launch(task_t *task)
+static mscclpp_status_t launch(mscclpp_task_t *task)
 {
     mscclpp_dev_args_t *args = &task->kernel_args.common;
     mscclpp_dev_launch_t launch;
@@ -334,18 +240,21 @@ static mscclpp_status_t launch(task_t *task)
     if (task->choice.algo->spans_nodes) {
         return mscclpp_fabric_run(task->team->fabric, task->app_stream, &task->choice, args);
     }
-    return mscclpp_runner_launch(&task->team->runner, task->app_stream, &launch, task->choice.algo->name);
+    return task->app_stream != NULL
+               ? mscclpp_runner_launch_mapped(&task->team->runner, task->app_stream, &launch,
+                                              task->choice.algo->maps_buffers ? task->mapped : NULL)
+               : mscclpp_runner_launch(&task->team->runner, NULL, &launch, task->choice.algo->name);
 }
 
 /* Serves a team of one rank: the result is the operand. Returns when it is copied. */
-static mscclpp_status_t copy_alone(task_t *task)
+static mscclpp_status_t copy_alone(mscclpp_task_t *task)
 {
     mscclpp_status_t status;
 
     if (task->args->sendbuf == task->args->recvbuf) {
         return MSCCLPP_OK;
     }
-    status = ensure_stream(task);
+    status = mscclpp_task_stream(task);
     if (status != MSCCLPP_OK) {
         return status;
     }
@@ -354,7 +263,7 @@ static mscclpp_status_t copy_alone(task_t *task)
 }
 
 /* Describes the call for an execution plan. In the result, `plan` is NULL if no plan serves the call. */
-static mscclpp_by_plan_t describe_by_plan(const task_t *task)
+static mscclpp_by_plan_t describe_by_plan(const mscclpp_task_t *task)
 {
     const mscclpp_allreduce_args_t *args = task->args;
     const mscclpp_plan_query_t query = {.coll = MSCCLPP_COLL_LAST,
@@ -378,7 +287,7 @@ static mscclpp_by_plan_t describe_by_plan(const task_t *task)
 }
 
 /* Serves or queues the call by an execution plan. *served_p is false if there is no plan, or it has no memory. */
-static mscclpp_status_t try_plan(task_t *task, bool *served_p)
+static mscclpp_status_t try_plan(mscclpp_task_t *task, bool *served_p)
 {
     const mscclpp_by_plan_t call = describe_by_plan(task);
 
@@ -399,7 +308,7 @@ static mscclpp_status_t try_plan(task_t *task, bool *served_p)
  * the scratch grow; reserve the epochs of the final choice; meet; launch; copy back. A queued call skips what needs the
  * host to wait. Any error breaks the team, since peers may have started.
  */
-static mscclpp_status_t serve_after_choice(task_t *task, mscclpp_select_input_t *input)
+static mscclpp_status_t serve_after_choice(mscclpp_task_t *task, mscclpp_select_input_t *input)
 {
     mscclpp_team_t *team = task->team;
     /*
@@ -429,13 +338,13 @@ static mscclpp_status_t serve_after_choice(task_t *task, mscclpp_select_input_t 
         }
     }
     if (status == MSCCLPP_OK && host_waits) {
-        status = replace_buffers(task);
+        status = mscclpp_task_replace(task);
     }
     if (status == MSCCLPP_OK && (host_waits || team->runner.serves_queue)) {
         status = try_plan(task, &served);
     }
     if (served) {
-        status = host_waits ? restore_buffers(task, status) : status;
+        status = host_waits ? mscclpp_task_restore(task, status) : status;
         mscclpp_runner_release_mappings(&team->runner, false);
         return status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status;
     }
@@ -459,7 +368,7 @@ static mscclpp_status_t serve_after_choice(task_t *task, mscclpp_select_input_t 
     }
     mscclpp_group_give_slot(&team->group);
     if (host_waits) {
-        status = restore_buffers(task, status);
+        status = mscclpp_task_restore(task, status);
         mscclpp_runner_release_mappings(&team->runner, false);
     }
     /* Peers may have started, so the call can no longer take another path. */
@@ -470,7 +379,7 @@ static mscclpp_status_t serve_after_choice(task_t *task, mscclpp_select_input_t 
  * Serves a call that is not empty: chooses, examines the buffers, carries out. Any error after the choice breaks the
  * team.
  */
-static mscclpp_status_t serve(task_t *task)
+static mscclpp_status_t serve(mscclpp_task_t *task)
 {
     mscclpp_team_t *team = task->team;
     mscclpp_select_input_t input;
@@ -484,12 +393,13 @@ static mscclpp_status_t serve(task_t *task)
         return status;
     }
     /* A queued operation comes after the work in its stream, and waits for no other. */
-    status = team->runner.serves_queue ? MSCCLPP_OK : examine_buffers(task);
+    status = team->runner.serves_queue ? MSCCLPP_OK : mscclpp_task_examine(task);
     if (status != MSCCLPP_OK) {
         return mscclpp_team_fail(team, status);
     }
     /* A copy is only for types without padding, which it would overwrite. A queued call gets a kernel in its stream. */
-    if (team->group.size == 1 && team->fabric == NULL && task->app_stream == NULL && is_dense(task->args->dtype)) {
+    if (team->group.size == 1 && team->fabric == NULL && task->app_stream == NULL &&
+        mscclpp_task_is_dense(task->args->dtype)) {
         status = copy_alone(task);
     } else {
         status = serve_after_choice(task, &input);
@@ -498,8 +408,23 @@ static mscclpp_status_t serve(task_t *task)
     return status == MSCCLPP_OK ? status : mscclpp_team_fail(team, status);
 }
 
+/* Initializes a task. `stream` is the application's, or NULL if the host waits. The caller sets the rest. */
+static void begin_task(mscclpp_task_t *task, mscclpp_team_t *team, const mscclpp_allreduce_args_t *args,
+                       mscclpp_gpu_stream_t *stream)
+{
+    memset(&task->kernel_args, 0, sizeof(task->kernel_args));
+    task->team = team;
+    task->args = args;
+    task->app_stream = stream;
+    task->stream = NULL;
+    task->in_stand_in = NULL;
+    task->out_stand_in = NULL;
+    task->mapped = NULL;
+    task->may_map = false;
+}
+
 /* Serves one call, unless the team has failed. */
-static mscclpp_status_t serve_call(task_t *task)
+static mscclpp_status_t serve_call(mscclpp_task_t *task)
 {
     mscclpp_team_t *team = task->team;
     mscclpp_status_t status;
@@ -531,22 +456,16 @@ static mscclpp_status_t serve_call(task_t *task)
 
 mscclpp_status_t mscclpp_allreduce(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args)
 {
-    task_t task;
+    mscclpp_task_t task;
 
-    memset(&task.kernel_args, 0, sizeof(task.kernel_args));
-    task.team = team;
-    task.args = args;
-    task.app_stream = NULL;
-    task.stream = NULL;
-    task.in_stand_in = NULL;
-    task.out_stand_in = NULL;
+    begin_task(&task, team, args, NULL);
     task.release = MSCCLPP_DEV_RELEASE_SYSTEM;
     return serve_call(&task);
 }
 
 mscclpp_status_t mscclpp_allreduce_prepare(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args)
 {
-    task_t task = {.team = team, .args = args, .bytes = bytes_of(args)};
+    mscclpp_task_t task = {.team = team, .args = args, .bytes = bytes_of(args)};
     mscclpp_select_input_t input;
     mscclpp_status_t status = choose(&task, &input);
     mscclpp_by_plan_t call;
@@ -564,20 +483,44 @@ mscclpp_status_t mscclpp_allreduce_prepare(mscclpp_team_t *team, const mscclpp_a
     return status;
 }
 
+/* True if the kernels of a team's queued calls may use buffers of other ranks. Equal on all ranks. */
+static bool may_map_buffers(const mscclpp_team_t *team)
+{
+    return team->runner.serves_queue && team->fabric == NULL && team->group.size > 1 && team->protocol.zerocopy != 0;
+}
+
+mscclpp_status_t mscclpp_allreduce_map(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args,
+                                       mscclpp_mapped_t **mapped_p)
+{
+    mscclpp_task_t task = {.team = team, .args = args, .bytes = bytes_of(args), .may_map = may_map_buffers(team)};
+    mscclpp_select_input_t input;
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    *mapped_p = NULL;
+    if (!task.may_map || task.bytes == 0 || team->group.gave_up || choose(&task, &input) != MSCCLPP_OK ||
+        !task.choice.algo->maps_buffers) {
+        return MSCCLPP_OK;
+    }
+    team->group.collective = mscclpp_coll_name(MSCCLPP_COLL_LAST);
+    team->group.asked = mscclpp_board_ask(MSCCLPP_COLL_LAST, 0, task.bytes, args->dtype, args->op);
+    status = mscclpp_runner_map(&team->runner, args->sendbuf, args->recvbuf, task.bytes, mapped_p);
+    return status == MSCCLPP_OK ? status : mscclpp_team_fail(team, status);
+}
+
+void mscclpp_allreduce_unmap(mscclpp_mapped_t *mapped)
+{
+    mscclpp_mapped_drop(mapped);
+}
+
 mscclpp_status_t mscclpp_allreduce_enqueue(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args,
                                            mscclpp_gpu_stream_t *stream)
 {
-    task_t task;
+    mscclpp_task_t task;
+    mscclpp_status_t status;
 
-    memset(&task.kernel_args, 0, sizeof(task.kernel_args));
-    task.team = team;
-    task.args = args;
-    task.app_stream = stream;
-    task.stream = NULL;
+    begin_task(&task, team, args, stream);
     task.in = args->sendbuf;
     task.out = args->recvbuf;
-    task.in_stand_in = NULL;
-    task.out_stand_in = NULL;
     /*
      * The next kernel of the stream may start early only where the GPU surely has multiprocessors for both. In graphs
      * it may not, because their edges let a kernel start only after the one before it.
@@ -586,5 +529,12 @@ mscclpp_status_t mscclpp_allreduce_enqueue(mscclpp_team_t *team, const mscclpp_a
     task.release = team->group.meet_first || team->runner.shares_gpu || team->runner.is_recording
                        ? MSCCLPP_DEV_RELEASE_DEVICE
                        : MSCCLPP_DEV_RELEASE_STREAM;
-    return serve_call(&task);
+    task.mapped = args->mapped;
+    task.may_map = args->mapped != NULL ||
+                   (args->may_map && team->runner.is_recording && !team->group.gave_up && may_map_buffers(team));
+    status = serve_call(&task);
+    if (task.mapped != args->mapped) {
+        mscclpp_mapped_drop(task.mapped); /* the graph keeps it */
+    }
+    return status;
 }

@@ -10,6 +10,9 @@
 
 #include "mca/common/team/team.h"
 
+/* The buffers of all ranks of repeated queued calls, mapped for kernels: see mscclpp_allreduce_map. */
+typedef struct mscclpp_mapped mscclpp_mapped_t;
+
 typedef struct {
     const void *sendbuf; /* equal to recvbuf if the operation is in place */
     void *recvbuf;
@@ -23,6 +26,9 @@ typedef struct {
      * preferred. A team that spans nodes returns MSCCLPP_ERR_NOT_SUPPORTED if its hosts have no control messages.
      */
     bool early;
+    /* Of queued calls: the buffers of all ranks, in which both buffers of this call lie. NULL: none are mapped. */
+    mscclpp_mapped_t *mapped;
+    bool may_map; /* the buffers of a captured call may be mapped while it is captured; equal on all ranks */
 } mscclpp_allreduce_args_t;
 
 /*
@@ -45,6 +51,18 @@ mscclpp_status_t mscclpp_allreduce(mscclpp_team_t *team, const mscclpp_allreduce
 mscclpp_status_t mscclpp_allreduce_prepare(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args);
 
 /*
+ * Maps the buffers of all ranks for queued calls with such arguments, if a kernel would use them. The calls may be of
+ * parts of the buffers, of args->count elements each, at equal places on all ranks. Collective; waits for no rank
+ * longer than some seconds. *mapped_p is NULL on all ranks if nothing is mapped. The caller passes it with each call,
+ * and gives it back by `unmap` when no call with it is under way. Calls in graphs keep it as long as the graphs. The
+ * buffers stay allocated as long as calls may use them. After an error the team is broken. `unmap` never waits, takes
+ * NULL, and may come after the end of the team.
+ */
+mscclpp_status_t mscclpp_allreduce_map(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args,
+                                       mscclpp_mapped_t **mapped_p);
+void mscclpp_allreduce_unmap(mscclpp_mapped_t *mapped);
+
+/*
  * All-reduce in a stream of the application. Returns when the work is queued.
  *
  * Kernels must be able to access the buffers. The host waits in two cases only: when buffers larger than the packet
@@ -56,8 +74,9 @@ mscclpp_status_t mscclpp_allreduce_prepare(mscclpp_team_t *team, const mscclpp_a
  * created with `concurrent` set. A stream under capture is not allowed. If a kernel gives up, the team's next call
  * reports it.
  *
- * A team that serves queued operations only (mca/common/team/queue.h) has none of these limits: the host never waits,
- * several teams need no `concurrent`, and the stream may be under capture.
+ * A team that serves queued operations only (mca/common/team/queue.h) has none of these limits: several teams need no
+ * `concurrent`, the stream may be under capture, and the host does not wait, with one exception. A captured call that
+ * `may_map` waits for the other ranks to capture it, for some seconds at most.
  *
  * Between nodes, the first such call starts a thread for the proxy, whatever `proxy` says. The thread carries out the
  * kernels' requests and sleeps when no call is in flight. On the twin, a grid of one thread runs in the calling thread,

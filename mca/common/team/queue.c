@@ -12,8 +12,22 @@
 #include "mca/common/team/parts.h"
 #include "mca/common/team/plans.h"
 
-/* A team gets this fraction of the blocks that can run at once on a GPU: 1 / TEAM_SHARE, but at least one block. */
+/*
+ * All teams of a process get a quarter of the blocks that can run at once on a GPU. Where these are fewer than
+ * MANY_BLOCKS, each team gets 1 / TEAM_SHARE of them, but at least one block.
+ */
 #define TEAM_SHARE 16u
+#define MANY_BLOCKS 64u
+
+/*
+ * Else the first team gets half of the quarter, since few applications use more communicators, and large messages need
+ * blocks. `share` is what a team gets if all teams together then have no more than `room`, both in 32nds of the blocks
+ * that can run at once. The first pair for which that is so on all ranks counts.
+ */
+static const struct {
+    uint32_t share, room;
+} shares[] = {{4, 4}, {2, 6}, {1, 7}, {1, 8}};
+#define SHARES (sizeof(shares) / sizeof(shares[0]))
 
 /* When a team is closed, its queued operations get this time to end, in seconds. */
 #define END_TIME 60.0     /* if calls have no deadline */
@@ -26,20 +40,54 @@
 /* Threads of the barrier's kernel on a GPU. */
 #define BARRIER_THREADS 64
 
-/* Returns the number of blocks that a team for queued operations gets; 0 on the twin, where there is no limit. */
-static uint32_t queue_blocks_of(const mscclpp_runner_t *runner)
+/*
+ * Reserves blocks for the team's queued operations, equally many on all ranks; 0 on the twin, where there is no limit.
+ * Collective. Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if there is no room on some rank.
+ */
+static mscclpp_status_t reserve_blocks(mscclpp_team_t *team, uint32_t *blocks_p)
 {
-    return runner->block_limit == 0 ? 0 : runner->block_limit < TEAM_SHARE ? 1 : runner->block_limit / TEAM_SHARE;
+    mscclpp_admission_t *process = mscclpp_admission_process();
+    const uint32_t limit = team->runner.block_limit, tries = limit >= MANY_BLOCKS ? SHARES : 1;
+    mscclpp_status_t status = MSCCLPP_ERR_NOT_SUPPORTED;
+    mscclpp_vote_t vote;
+
+    *blocks_p = 0;
+    for (uint32_t i = 0; i < tries && status == MSCCLPP_ERR_NOT_SUPPORTED; ++i) {
+        const uint32_t blocks = limit >= MANY_BLOCKS  ? limit * shares[i].share / 32
+                                : limit >= TEAM_SHARE ? limit / TEAM_SHARE
+                                                      : limit != 0;
+        const uint32_t room =
+            limit >= MANY_BLOCKS ? limit * shares[i].room / 32 : mscclpp_runner_early_blocks(&team->runner);
+        const bool reserved = blocks == 0 || mscclpp_admission_reserve_blocks(process, blocks, room);
+
+        if (!reserved && i + 1 == tries) {
+            mscclpp_info("%s: rank %d: queued operations of other communicators have all the room",
+                         team->group.oob.label, team->group.members[team->group.rank]);
+        }
+        status = mscclpp_vote(&team->group.oob, reserved ? MSCCLPP_OK : MSCCLPP_ERR_NOT_SUPPORTED, &vote);
+        if (status == MSCCLPP_OK && vote.culprit >= 0) {
+            /* The last vote says why there is no queue. */
+            status = i + 1 < tries
+                         ? MSCCLPP_ERR_NOT_SUPPORTED
+                         : mscclpp_vote_outcome(&team->group.oob, team->fabric == NULL ? team->group.members : NULL,
+                                                &vote, "room for queued operations");
+        }
+        if (status == MSCCLPP_OK) {
+            *blocks_p = blocks;
+        } else if (reserved && blocks != 0) {
+            mscclpp_admission_release_blocks(process, blocks);
+        }
+    }
+    return status;
 }
 
 mscclpp_status_t mscclpp_team_open_queue(mscclpp_team_t *team)
 {
     mscclpp_runner_t *runner = &team->runner;
-    const uint32_t blocks = queue_blocks_of(runner), limit = mscclpp_runner_early_blocks(runner);
-    mscclpp_status_t own_status = MSCCLPP_OK, status;
-    bool reserved = true;
+    mscclpp_status_t status;
+    uint32_t blocks;
 
-    /* The first two refusals are equal on all ranks. Room is not, so the ranks agree on it. */
+    /* These refusals are equal on all ranks. */
     if (runner->takes_turns) {
         mscclpp_info("%s: queued operations are not for ranks that take turns on a GPU", team->group.oob.label);
         return MSCCLPP_ERR_NOT_SUPPORTED;
@@ -48,16 +96,7 @@ mscclpp_status_t mscclpp_team_open_queue(mscclpp_team_t *team)
         mscclpp_info("%s: no operation is queued, as coll_mscclpp_algorithm is stage", team->group.oob.label);
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    if (blocks > 0) {
-        reserved = mscclpp_admission_reserve_blocks(mscclpp_admission_process(), blocks, limit);
-    }
-    if (!reserved) {
-        mscclpp_info("%s: rank %d: queued operations of other communicators have all the room", team->group.oob.label,
-                     team->group.members[team->group.rank]);
-        own_status = MSCCLPP_ERR_NOT_SUPPORTED;
-    }
-    status = mscclpp_agree(&team->group.oob, team->fabric == NULL ? team->group.members : NULL, own_status,
-                           "room for queued operations");
+    status = reserve_blocks(team, &blocks);
     /* What follows is made for a team that serves queued operations. */
     runner->serves_queue = true;
     runner->queue_blocks = blocks;
@@ -76,7 +115,7 @@ mscclpp_status_t mscclpp_team_open_queue(mscclpp_team_t *team)
         mscclpp_runner_give_stream(runner);
     }
     if (status != MSCCLPP_OK) {
-        if (reserved && blocks > 0) {
+        if (blocks > 0) {
             mscclpp_admission_release_blocks(mscclpp_admission_process(), blocks);
         }
         runner->serves_queue = false;

@@ -11,9 +11,9 @@
  * another in a circle, the kernels of all teams of a process must be able to run at the same time. A call cannot wait
  * for free multiprocessors when it is queued, so blocks are reserved when the team is made. Each team gets a fixed
  * number of blocks, equal on all ranks; all teams together get at most a quarter of the blocks that a GPU can run at
- * once. A team that cannot reserve its blocks on some rank is not made on any rank. Early kernels (run/early.c) that
- * begin after the first reservation run one at a time, with another quarter, beside at most one that has begun before.
- * Half of the GPU stays with calls that the host waits for.
+ * once, and the first one half of that. A team that cannot reserve its blocks on some rank is not made on any rank.
+ * Early kernels (run/early.c) that begin after the first reservation run one at a time, with another quarter, beside at
+ * most one that has begun before. Half of the GPU stays with calls that the host waits for.
  *
  * 2. The kernels of one team run one after another on each rank, in the same order on all ranks. The application
  * ensures this by the order of its streams or graphs. If two run at the same time, they use the same flags; the device
@@ -25,8 +25,8 @@
  *
  * 4. Calls that wait for all kernels of a device must not stand between queued kernels of several teams, unless all
  * ranks queue these kernels in the same order. Such calls allocate and free memory without a stream, or load modules.
- * This library makes them where teams are made and where they end, where a team's scratch grows, and where an execution
- * plan gets memory for a new size.
+ * This library makes them where teams are made and where they end, where a team's scratch grows, where an execution
+ * plan gets memory for a new size, and where buffers of a request or a captured call are mapped.
  *
  * 5. Kernels in streams that share a hardware queue run one after another, and the application's streams are not known
  * beforehand. So an application that queues calls of several communicators in different orders on different ranks needs

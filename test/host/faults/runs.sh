@@ -27,6 +27,10 @@ run_put() {
         run test_allreduce --algo oneshot_put --ranks 2 --grid 2x2 --cases 60 --timeout "$deadline"
 }
 
+run_mapped() {
+    run test_mapped --quick --timeout "$deadline"
+}
+
 run_collectives() {
     run test_collectives matrix
 }

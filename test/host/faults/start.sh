@@ -19,6 +19,16 @@ plant queue-graph-freed-early outlived mca/common/run/launch.c mca/common/run/la
     's/if \(runner->gpu->retain\(/(void)__atomic_sub_fetch(\&runner->captured, 1, __ATOMIC_RELAXED);\n    &/'
 plant queue-graph-goes-on outlived mca/common/run/launch.c mca/common/run/launch.c \
     's/uint64_t failed = 1;/uint64_t failed = 0;/'
+zerocopy=device/kern/allreduce/allreduce_zerocopy.h
+plant mapped-operands-not-awaited mapped "$zerocopy" "$launcher" 's/mscclpp_dev_barrier\(ctx, common, barriers - 1\);//'
+plant mapped-readers-not-awaited mapped "$zerocopy" "$launcher" 's/mscclpp_dev_barrier\(ctx, common, barriers\);//'
+plant mapped-barrier-relaxed mapped "$barrier" "$launcher" \
+    's/st_release_sys_u64\((&mscclpp_dev_sync_of)/st_relaxed_sys_u64(\1/'
+plant mapped-not-entered mapped "$zerocopy" "$launcher" 's/mscclpp_dev_enter\(ctx, common\);//'
+plant mapped-closed-early mapped mca/common/run/launch.c mca/common/run/launch.c \
+    's/\(void\)__atomic_add_fetch\(&mapped->users, 1, __ATOMIC_RELAXED\);//'
+plant mapped-given-up-alone mapped mca/common/group/exchange.c mca/common/group/exchange.c \
+    's/(own_end : current\)) != given_up;/\1 != UINT64_MAX;/'
 plant renewal-second-meeting renewal mca/common/team/renew.c mca/common/team/renew.c \
     '/status = meet_ranks\(team\);/{x;s/^/x/;/^xx$/{x;s/status = meet_ranks.*//;b};x}'
 plant room-for-two room mca/common/group/admission.c mca/common/group/admission.c \

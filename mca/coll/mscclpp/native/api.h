@@ -76,6 +76,7 @@ typedef struct {
     uint64_t largest_block;
     const MPI_Aint *soffsets; /* displacements of neighbor_alltoallw, which has no sdispls and rdispls */
     const MPI_Aint *roffsets;
+    void *mapped; /* what `map` has made for this call; NULL: nothing */
 } mca_coll_mscclpp_queue_call_t;
 
 typedef enum {
@@ -137,6 +138,16 @@ typedef struct {
      */
     int (*run_plan)(const char *name, const void *in, void *out, size_t count, MPI_Datatype type, MPI_Op op,
                     MPI_Comm comm);
+
+    /*
+     * Makes a call that `prepare` has prepared on all ranks faster: kernels of all ranks get access to its buffers, if
+     * they would use it. Collective; waits for no rank longer than some seconds. *mapped_p is NULL on all ranks if
+     * nothing was made. It serves calls on parts of these buffers, too, each as long as this call and at equal places
+     * on all ranks. The buffers must stay allocated until `unmap`, which comes when no call with it is under way; calls
+     * in graphs may use it as long as the graphs. An MPI error code.
+     */
+    int (*map)(const mca_coll_mscclpp_queue_call_t *call, void **mapped_p);
+    void (*unmap)(void *mapped); /* NULL is allowed */
 } mca_coll_mscclpp_api_t;
 
 #endif

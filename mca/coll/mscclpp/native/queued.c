@@ -10,6 +10,7 @@
 #include "mca/coll/mscclpp/native/gate.h"
 #include "mca/coll/mscclpp/native/host_streams.h"
 #include "mca/coll/mscclpp/native/lane.h"
+#include "mca/coll/mscclpp/native/mapped.h"
 #include "mca/common/base/log.h"
 #include "mca/common/task/task.h"
 #include "mca/common/team/parts.h"
@@ -204,6 +205,8 @@ static outcome_t enqueue_allreduce(mca_coll_mscclpp_module_t *module, const call
         .sendbuf = MPI_IN_PLACE == call->sendbuf ? call->recvbuf : call->sendbuf,
         .recvbuf = call->recvbuf,
         .count = call->recvcount,
+        .mapped = call->mapped,
+        .may_map = !call->agreed, /* starts of requests are local */
     };
     mscclpp_gpu_stream_t *stream;
     mscclpp_status_t status;
@@ -578,5 +581,7 @@ const mca_coll_mscclpp_api_t mca_coll_mscclpp_api = {
     .prepare = prepare,
     .is_twin = mca_coll_mscclpp_is_twin,
     .run_plan = mca_coll_mscclpp_run_plan,
+    .map = mca_coll_mscclpp_map,
+    .unmap = mca_coll_mscclpp_unmap,
     .channels = &mca_coll_mscclpp_channel_api,
 };

@@ -76,6 +76,9 @@ static const mscclpp_thresholds_t twin_thresholds[] = {
  */
 #define NODES_RING_NODES 4u
 
+/* The least bytes of a queued call on GPUs for which mapped buffers pay off. An estimate; not measured. */
+#define MAPPED_MIN (1024 * KIB)
+
 /* Each table ends with a row for MSCCLPP_DEV_MAX_RANKS, and a node has no more ranks, so one row always applies. */
 const mscclpp_thresholds_t *mscclpp_thresholds_find(const mscclpp_select_input_t *input)
 {
@@ -105,6 +108,18 @@ bool mscclpp_select_ll128(const mscclpp_select_input_t *input)
         return protocol->packet_width == 0 && input->bytes >= protocol->lines_min;
     }
     return input->bytes >= thresholds->lines_min && (input->queued || !thresholds->lines_queued);
+}
+
+/*
+ * True if a queued call whose buffers are mapped is faster by them than by LL128 or puts, which move up to twice as
+ * many bytes through the few multiprocessors of a queued kernel. If the user sets a size of these, that counts.
+ */
+bool mscclpp_worth_mapping(const mscclpp_select_input_t *input)
+{
+    const mscclpp_protocol_t *protocol = input->protocol;
+
+    return protocol->zerocopy != 0 && protocol->put_max == 0 && protocol->lines_min == 0 &&
+           protocol->packet_width == 0 && (input->on_twin || (!input->one_gpu && input->bytes >= MAPPED_MIN));
 }
 
 bool mscclpp_worth_packets(const mscclpp_select_input_t *input)

@@ -32,6 +32,9 @@ const mscclpp_thresholds_t *mscclpp_thresholds_find(const mscclpp_select_input_t
 /* True if the two-phase packets of this call are in the format LL128. */
 bool mscclpp_select_ll128(const mscclpp_select_input_t *input);
 
+/* True if the kernel of a queued call should use the buffers of all ranks, which are mapped. */
+bool mscclpp_worth_mapping(const mscclpp_select_input_t *input);
+
 /* Questions about an all-reduce between nodes. Where a parameter answers one, that answer counts. */
 
 /* True if the message is small enough for packets. */

@@ -1,0 +1,407 @@
+/*
+ * Queued all-reduces whose kernels use the buffers of all ranks: in graphs, and of requests, whole and in parts. Ranks
+ * that do not come, and buffers that nobody can map. The blocks that queued kernels get.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/base/log.h"
+#include "mca/common/gpu/mapping.h"
+#include "mca/common/task/task.h"
+#include "mca/common/team/parts.h"
+#include "mca/common/team/queue.h"
+#include "test/host/jitter.h"
+#include "test/host/parts.h"
+#include "test/host/process_state.h"
+#include "test/host/rank_threads.h"
+#include "test/unit/unit.h"
+
+enum { PARTS = 3, PART = 1500, COUNT = PARTS * PART };
+
+static parts_options_t options;
+
+static void configure(mscclpp_config_t *config, int blocks, int threads)
+{
+    mscclpp_config_init(config);
+    config->scratch_size = (size_t)1 << 20;
+    config->twin_blocks = blocks;
+    config->twin_threads = threads;
+    config->timeout = options.timeout;
+    config->ucx = false;
+}
+
+/* A team for queued operations, a stream of an application, and an operand and a result. */
+typedef struct {
+    mscclpp_team_t *team;
+    mscclpp_dev_twin_queue_t *native;
+    mscclpp_gpu_stream_t *stream;
+    int32_t *in, *out;
+    uint64_t calls;
+} line_t;
+
+static void make_buffers(const rank_t *rank, line_t *line)
+{
+    void *address = NULL;
+
+    CHECK_EQ(rank->gpu->device_alloc(0, sizeof(int32_t) * 2 * COUNT, &address), MSCCLPP_OK);
+    line->in = address;
+    line->out = line->in + COUNT;
+}
+
+static void open_line(rank_t *rank, line_t *line)
+{
+    memset(line, 0, sizeof(*line));
+    line->team = create_team(rank);
+    CHECK_EQ(mscclpp_team_open_queue(line->team), MSCCLPP_OK);
+    CHECK_EQ(mscclpp_dev_twin_queue_create(&line->native), 0);
+    mscclpp_dev_twin_queue_set_apart(line->native);
+    CHECK_EQ(mscclpp_team_find_stream(line->team, line->native, &line->stream), MSCCLPP_OK);
+    make_buffers(rank, line);
+}
+
+static void close_line(rank_t *rank, line_t *line)
+{
+    CHECK_EQ(mscclpp_team_check_kernels(line->team), MSCCLPP_OK);
+    mscclpp_team_destroy(line->team);
+    meet(rank);
+    mscclpp_dev_twin_queue_destroy(line->native);
+    rank->gpu->device_free(0, line->in);
+}
+
+static void load(const rank_t *rank, line_t *line, int round)
+{
+    for (int k = 0; k < COUNT; ++k) {
+        line->in[k] = 1000 * round + k + rank->rank;
+        line->out[k] = -1;
+    }
+}
+
+static bool is_right(const rank_t *rank, const line_t *line, int round)
+{
+    const int32_t n = rank->size;
+
+    for (int k = 0; k < COUNT; ++k) {
+        const int32_t wanted = n * (1000 * round + k) + n * (n - 1) / 2;
+
+        if (line->out[k] != wanted) {
+            fprintf(stderr, "rank %d, round %d: number %d is %d, not %d\n", rank->rank, round, k, line->out[k], wanted);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The call of part `part`, or of everything for -1. */
+static mscclpp_allreduce_args_t call_of(line_t *line, int part)
+{
+    const int first = part < 0 ? 0 : part * PART;
+
+    return (mscclpp_allreduce_args_t){.sendbuf = line->in + first,
+                                      .recvbuf = line->out + first,
+                                      .count = part < 0 ? COUNT : PART,
+                                      .dtype = MSCCLPP_DTYPE_INT32,
+                                      .op = MSCCLPP_OP_SUM,
+                                      .call = ++line->calls};
+}
+
+/* Queues a call, and checks which algorithm serves it. */
+static void queue(line_t *line, int part, mscclpp_mapped_t *mapped, bool may_map, const char *algorithm)
+{
+    mscclpp_allreduce_args_t args = call_of(line, part);
+
+    args.mapped = mapped;
+    args.may_map = may_map;
+    CHECK_EQ(mscclpp_allreduce_enqueue(line->team, &args, line->stream), MSCCLPP_OK);
+    CHECK(strcmp(mscclpp_team_last_algorithm(line->team), algorithm) == 0);
+}
+
+static mscclpp_dev_twin_graph_t *record(line_t *line, mscclpp_mapped_t *mapped, const char *algorithm)
+{
+    mscclpp_dev_twin_graph_t *graph = NULL;
+
+    CHECK_EQ(mscclpp_dev_twin_record(line->native), 0);
+    queue(line, -1, mapped, mapped == NULL, algorithm);
+    CHECK_EQ(mscclpp_dev_twin_recorded(line->native, &graph), 0);
+    return graph;
+}
+
+static mscclpp_mapped_t *map(line_t *line, int part)
+{
+    mscclpp_allreduce_args_t args = call_of(line, part);
+    mscclpp_mapped_t *mapped = NULL;
+
+    CHECK_EQ(mscclpp_allreduce_map(line->team, &args, &mapped), MSCCLPP_OK);
+    return mapped;
+}
+
+/* Waits for the stream, and checks the result. True if it is wrong on any rank; collective. */
+static bool is_wrong_anywhere(rank_t *rank, line_t *line, int round)
+{
+    bool right;
+
+    CHECK_EQ(rank->gpu->stream_sync(line->stream), MSCCLPP_OK);
+    right = is_right(rank, line, round);
+    CHECK(right);
+    return meet_any(rank, !right);
+}
+
+/*
+ * By turns a graph, a request whose parts are queued one by one, a graph of the request, and a call that is not mapped.
+ * The operands change as soon as a rank has its own result. So no peer may read them after that.
+ */
+static void run_turns(rank_t *rank)
+{
+    const int rounds = *(const int *)rank->argument;
+    mscclpp_dev_twin_graph_t *graphs[2];
+    mscclpp_mapped_t *mapped;
+    line_t line;
+
+    open_line(rank, &line);
+    mapped = map(&line, 0);
+    CHECK(mapped != NULL);
+    graphs[0] = record(&line, NULL, "zerocopy");
+    graphs[1] = record(&line, mapped, "zerocopy");
+    for (int round = 0; round < rounds; ++round) {
+        bool right;
+
+        load(rank, &line, round);
+        if (round % 4 == 1) {
+            for (int part = 0; part < PARTS; ++part) {
+                queue(&line, part, mapped, false, "zerocopy");
+            }
+        } else if (round % 4 == 3) {
+            queue(&line, -1, NULL, true, "scratch"); /* not captured */
+        } else {
+            CHECK_EQ(mscclpp_dev_twin_replay(graphs[round % 4 / 2], line.native), 0);
+        }
+        CHECK_EQ(rank->gpu->stream_sync(line.stream), MSCCLPP_OK);
+        right = is_right(rank, &line, round);
+        CHECK(right);
+        memset(line.in, 0x55, sizeof(int32_t) * 2 * COUNT);
+        if (round % 8 == 7 && meet_any(rank, !right)) {
+            break;
+        }
+    }
+    meet(rank);
+    mscclpp_allreduce_unmap(mapped);
+    for (int i = 0; i < 2; ++i) {
+        mscclpp_dev_twin_graph_destroy(graphs[i]);
+    }
+    close_line(rank, &line);
+}
+
+static void test_turns(int scale)
+{
+    static const struct {
+        int ranks, blocks, threads;
+    } cases[] = {{2, 1, 1}, {3, 2, 2}, {4, 3, 1}};
+    int rounds = 24 * scale;
+    mscclpp_config_t config;
+
+    jitter_set(10, 2000);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
+        configure(&config, cases[i].blocks, cases[i].threads);
+        CHECK_EQ(run_ranks(cases[i].ranks, &config, run_turns, &rounds), 0);
+    }
+    jitter_set(0, 0);
+    mscclpp_team_finalize(1.0);
+}
+
+/*
+ * After a call that all ranks capture, the last rank does not capture one that the others capture. These go on by
+ * scratch, and so does the last rank when it captures it later.
+ */
+static void run_absent(rank_t *rank)
+{
+    const bool absent = rank->rank == rank->size - 1;
+    mscclpp_dev_twin_graph_t *graph = NULL;
+    line_t line;
+
+    open_line(rank, &line);
+    mscclpp_dev_twin_graph_destroy(record(&line, NULL, "zerocopy"));
+    if (!absent) {
+        graph = record(&line, NULL, "scratch");
+    }
+    meet(rank);
+    if (absent) {
+        graph = record(&line, NULL, "scratch");
+    }
+    CHECK(map(&line, 0) == NULL);
+    for (int round = 0; round < 2; ++round) {
+        load(rank, &line, round);
+        CHECK_EQ(mscclpp_dev_twin_replay(graph, line.native), 0);
+        if (is_wrong_anywhere(rank, &line, round)) {
+            break;
+        }
+    }
+    mscclpp_dev_twin_graph_destroy(graph);
+    close_line(rank, &line);
+}
+
+static void test_absent(int scale)
+{
+    mscclpp_config_t config;
+
+    (void)scale;
+    configure(&config, 2, 1);
+    config.timeout = process_state_slow() ? 20 : 3; /* the ranks wait for half of it */
+    CHECK_EQ(run_ranks(3, &config, run_absent, NULL), 0);
+    mscclpp_team_finalize(1.0);
+}
+
+/* The first rank's result lies where no peer can map it, so no rank maps anything. Other buffers are mapped later. */
+static void run_private(rank_t *rank)
+{
+    mscclpp_dev_twin_graph_t *graph;
+    int32_t *shared;
+    line_t line;
+
+    open_line(rank, &line);
+    shared = line.out;
+    if (rank->rank == 0) {
+        line.out = malloc(sizeof(int32_t) * COUNT);
+    }
+    for (int round = 0; round < 2; ++round) {
+        graph = record(&line, NULL, round == 0 ? "scratch" : "zerocopy");
+        load(rank, &line, round);
+        CHECK_EQ(mscclpp_dev_twin_replay(graph, line.native), 0);
+        (void)is_wrong_anywhere(rank, &line, round);
+        mscclpp_dev_twin_graph_destroy(graph);
+        if (rank->rank == 0 && round == 0) {
+            free(line.out);
+        }
+        line.out = shared;
+    }
+    close_line(rank, &line);
+}
+
+static void test_private(int scale)
+{
+    mscclpp_config_t config;
+
+    (void)scale;
+    configure(&config, 1, 2);
+    CHECK_EQ(run_ranks(3, &config, run_private, NULL), 0);
+    mscclpp_team_finalize(1.0);
+}
+
+/*
+ * Mappings stay as long as a graph or a request uses them, and go after that. Buffers are freed and allocated anew, and
+ * captured again. A graph outlives the request, and another one the team.
+ */
+static void run_lives(rank_t *rank)
+{
+    mscclpp_dev_twin_graph_t *graph;
+    mscclpp_mapped_t *mapped;
+    line_t line;
+
+    open_line(rank, &line);
+    for (int round = 0; round < 4; ++round) {
+        mapped = round % 2 == 0 ? map(&line, -1) : NULL;
+        CHECK((mapped != NULL) == (round % 2 == 0));
+        graph = record(&line, mapped, "zerocopy");
+        mscclpp_allreduce_unmap(mapped);
+        load(rank, &line, round);
+        queue(&line, -1, NULL, false, "scratch"); /* gives back what nobody uses */
+        meet(rank);
+        CHECK(mscclpp_mapping_drain() > 0);
+        CHECK_EQ(mscclpp_dev_twin_replay(graph, line.native), 0);
+        if (is_wrong_anywhere(rank, &line, round)) {
+            mscclpp_dev_twin_graph_destroy(graph);
+            break;
+        }
+        mscclpp_dev_twin_graph_destroy(graph);
+        queue(&line, -1, NULL, false, "scratch");
+        CHECK_EQ(rank->gpu->stream_sync(line.stream), MSCCLPP_OK);
+        queue(&line, -1, NULL, false, "scratch");
+        CHECK_EQ(rank->gpu->stream_sync(line.stream), MSCCLPP_OK);
+        meet(rank);
+        if (rank->rank == 0) {
+            CHECK_EQ(mscclpp_mapping_drain(), 0); /* one rank alone, as mappings that another one closes still count */
+        }
+        meet(rank);
+        rank->gpu->device_free(0, line.in);
+        make_buffers(rank, &line);
+    }
+    graph = record(&line, NULL, "zerocopy");
+    mscclpp_team_destroy(line.team);
+    meet(rank);
+    if (rank->rank == 0) {
+        CHECK_EQ(mscclpp_mapping_drain(), 0);
+    }
+    load(rank, &line, 9);
+    meet(rank);
+    CHECK_EQ(mscclpp_dev_twin_replay(graph, line.native), 0);
+    while (!mscclpp_dev_twin_queue_idle(line.native)) {
+        nanosleep(&(struct timespec){0, 100000}, NULL);
+    }
+    CHECK_EQ(line.out[0], -1); /* the call did nothing */
+    meet(rank);
+    mscclpp_dev_twin_graph_destroy(graph);
+    mscclpp_dev_twin_queue_destroy(line.native);
+    rank->gpu->device_free(0, line.in);
+}
+
+static void ignore_line(void *context, mscclpp_log_level_t level, const char *line)
+{
+    (void)context;
+    (void)level;
+    (void)line;
+}
+
+static void test_lives(int scale)
+{
+    mscclpp_config_t config;
+
+    (void)scale;
+    configure(&config, 2, 2);
+    mscclpp_log_set(ignore_line, NULL, MSCCLPP_LOG_WARN); /* a graph is launched after the end of its team */
+    CHECK_EQ(run_ranks(3, &config, run_lives, NULL), 0);
+    mscclpp_team_finalize(1.0);
+    mscclpp_log_set(unit_sink, NULL, MSCCLPP_LOG_WARN);
+}
+
+/* The blocks that teams get where a GPU can run 132, and where it can run 32. There is room for four teams. */
+static void run_room(rank_t *rank)
+{
+    static const uint32_t wanted[2][4] = {{16, 8, 4, 4}, {2, 2, 2, 2}};
+
+    for (int few = 0; few < 2; ++few) {
+        mscclpp_team_t *teams[5];
+
+        for (int i = 0; i < 5; ++i) {
+            teams[i] = create_team(rank);
+            teams[i]->runner.block_limit = few ? 32 : 132;
+            CHECK_EQ(mscclpp_team_open_queue(teams[i]), i < 4 ? MSCCLPP_OK : MSCCLPP_ERR_NOT_SUPPORTED);
+            CHECK_EQ(teams[i]->runner.queue_blocks, i < 4 ? wanted[few][i] : 0);
+        }
+        mscclpp_team_destroy(teams[4]);
+        mscclpp_team_destroy(teams[0]); /* its blocks go to the next ones */
+        teams[0] = create_team(rank);
+        teams[0]->runner.block_limit = few ? 32 : 132;
+        CHECK_EQ(mscclpp_team_open_queue(teams[0]), MSCCLPP_OK);
+        CHECK_EQ(teams[0]->runner.queue_blocks, few ? 2 : 8);
+        for (int i = 0; i < 4; ++i) {
+            mscclpp_team_destroy(teams[i]);
+        }
+    }
+}
+
+static void test_room(int scale)
+{
+    mscclpp_config_t config;
+
+    (void)scale;
+    configure(&config, 1, 1);
+    CHECK_EQ(run_ranks(1, &config, run_room, NULL), 0);
+    mscclpp_team_finalize(1.0);
+}
+
+static const part_t parts[] = {{"turns", test_turns}, {"absent", test_absent}, {"private", test_private},
+                               {"lives", test_lives}, {"room", test_room},     {NULL, NULL}};
+
+int main(int argc, char **argv)
+{
+    unit_begin();
+    return parts_run(parts, argc, argv, &options) != 0 ? 2 : unit_end();
+}
