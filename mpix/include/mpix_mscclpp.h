@@ -30,9 +30,9 @@
  *
  * Graphs: calls may be captured in a CUDA graph. Each becomes one kernel node, or a few nodes without host nodes. All
  * ranks capture the same calls, and launch their graphs equally often and in the same order among other calls.
- * Captured and other calls may follow one another in any order. A captured all-reduce of 1 MiB or more waits until the
- * other ranks capture it, too, but 10 seconds at most. Its buffers stay allocated as long as its graphs are launched,
- * since kernels of other ranks use them.
+ * Captured and other calls may follow one another in any order. A large captured call may wait until the other ranks
+ * capture it, too, but 10 seconds at most. Its buffers stay allocated as long as its graphs are launched, since kernels
+ * of other ranks use them.
  *
  * Calls that cannot be queued: data in host memory, or in several allocations; types and operations that no kernel
  * knows; all-reduces of derived types; in a captured stream also types with holes, reduce_scatter in place, and

@@ -1,12 +1,13 @@
 /*
- * Queued all-reduces whose kernels use the buffers of all ranks: in graphs, and of requests, whole and in parts. Ranks
- * that do not come, and buffers that nobody can map. The blocks that queued kernels get.
+ * Queued calls whose kernels use the buffers of all ranks: in graphs, and of requests, all-reduces whole and in parts.
+ * Ranks that do not come, and buffers that nobody can map. The blocks that queued kernels get.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "mca/common/base/log.h"
 #include "mca/common/gpu/mapping.h"
+#include "mca/common/task/collective.h"
 #include "mca/common/task/task.h"
 #include "mca/common/team/parts.h"
 #include "mca/common/team/queue.h"
@@ -207,6 +208,128 @@ static void test_turns(int scale)
     mscclpp_team_finalize(1.0);
 }
 
+/* A call of another collective, from `in` to `out`: blocks of BLOCK numbers, as many as ranks where there are many. */
+enum { BLOCK = 900 };
+
+static const mscclpp_coll_t collectives[] = {MSCCLPP_COLL_ALLGATHER, MSCCLPP_COLL_REDUCE_SCATTER_BLOCK,
+                                             MSCCLPP_COLL_BCAST, MSCCLPP_COLL_REDUCE, MSCCLPP_COLL_ALLTOALL};
+#define COLLECTIVES (sizeof(collectives) / sizeof(collectives[0]))
+
+static mscclpp_coll_args_t collective_of(const rank_t *rank, line_t *line, mscclpp_coll_t coll)
+{
+    const bool is_root = rank->rank == 0;
+
+    return (mscclpp_coll_args_t){
+        .coll = coll,
+        .in = coll == MSCCLPP_COLL_BCAST && !is_root ? NULL : line->in,
+        .out = (coll == MSCCLPP_COLL_BCAST && is_root) || (coll == MSCCLPP_COLL_REDUCE && !is_root) ? NULL : line->out,
+        .count = BLOCK,
+        .is_size_known = true,
+        .dtype = MSCCLPP_DTYPE_INT32,
+        .op = MSCCLPP_OP_SUM,
+        .call = ++line->calls};
+}
+
+/* What number k of the output is for the operands of load(). */
+static int32_t wanted_of(const rank_t *rank, mscclpp_coll_t coll, int round, int k)
+{
+    const int32_t n = rank->size, mine = rank->rank * BLOCK, sums = n * (n - 1) / 2;
+
+    return coll == MSCCLPP_COLL_ALLGATHER              ? 1000 * round + k % BLOCK + k / BLOCK
+           : coll == MSCCLPP_COLL_ALLTOALL             ? 1000 * round + mine + k % BLOCK + k / BLOCK
+           : coll == MSCCLPP_COLL_BCAST                ? 1000 * round + k
+           : coll == MSCCLPP_COLL_REDUCE_SCATTER_BLOCK ? n * (1000 * round + mine + k) + sums
+                                                       : n * (1000 * round + k) + sums;
+}
+
+/* True if the output is right, on a rank that has one. */
+static bool is_right_of(const rank_t *rank, const line_t *line, mscclpp_coll_t coll, int round)
+{
+    const bool has_many = coll == MSCCLPP_COLL_ALLGATHER || coll == MSCCLPP_COLL_ALLTOALL;
+    const bool has_none = coll == MSCCLPP_COLL_BCAST ? rank->rank == 0 : coll == MSCCLPP_COLL_REDUCE && rank->rank != 0;
+
+    for (int k = 0; k < (has_many ? rank->size : 1) * BLOCK && !has_none; ++k) {
+        if (line->out[k] != wanted_of(rank, coll, round, k)) {
+            fprintf(stderr, "rank %d, %s, round %d: number %d is %d, not %d\n", rank->rank, mscclpp_coll_name(coll),
+                    round, k, line->out[k], wanted_of(rank, coll, round, k));
+            return false;
+        }
+    }
+    return true;
+}
+
+/* By turns graphs of the collectives, and their requests. As in run_turns, operands change at once. */
+static void run_collectives(rank_t *rank)
+{
+    const int rounds = *(const int *)rank->argument;
+    mscclpp_dev_twin_graph_t *graphs[COLLECTIVES];
+    mscclpp_mapped_t *mapped[COLLECTIVES] = {NULL};
+    line_t line;
+
+    open_line(rank, &line);
+    for (size_t i = 0; i < COLLECTIVES; ++i) {
+        mscclpp_coll_args_t args = collective_of(rank, &line, collectives[i]);
+
+        args.may_map = true;
+        CHECK_EQ(mscclpp_dev_twin_record(line.native), 0);
+        CHECK_EQ(mscclpp_collective_enqueue(line.team, &args, line.stream), MSCCLPP_OK);
+        CHECK(strcmp(mscclpp_team_last_algorithm(line.team), "zerocopy") == 0);
+        CHECK_EQ(mscclpp_dev_twin_recorded(line.native, &graphs[i]), 0);
+        CHECK_EQ(mscclpp_collective_map(line.team, &args, &mapped[i]), MSCCLPP_OK);
+        CHECK(mapped[i] != NULL);
+    }
+    for (int round = 0; round < rounds; ++round) {
+        const size_t i = (size_t)round % COLLECTIVES;
+        bool right;
+
+        load(rank, &line, round);
+        if (round / COLLECTIVES % 2 == 0) {
+            CHECK_EQ(mscclpp_dev_twin_replay(graphs[i], line.native), 0);
+        } else {
+            mscclpp_coll_args_t args = collective_of(rank, &line, collectives[i]);
+
+            args.mapped = mapped[i];
+            CHECK_EQ(mscclpp_collective_enqueue(line.team, &args, line.stream), MSCCLPP_OK);
+            CHECK(strcmp(mscclpp_team_last_algorithm(line.team), "zerocopy") == 0);
+        }
+        CHECK_EQ(rank->gpu->stream_sync(line.stream), MSCCLPP_OK);
+        right = is_right_of(rank, &line, collectives[i], round);
+        CHECK(right);
+        memset(line.in, 0x55, sizeof(int32_t) * 2 * COUNT);
+        if (round % 8 == 7 && meet_any(rank, !right)) {
+            break;
+        }
+    }
+    meet(rank);
+    for (size_t i = 0; i < COLLECTIVES; ++i) {
+        mscclpp_allreduce_unmap(mapped[i]);
+        mscclpp_dev_twin_graph_destroy(graphs[i]);
+    }
+    for (int i = 0; i < 2; ++i) { /* gives back what nobody uses */
+        queue(&line, -1, NULL, false, "scratch");
+        CHECK_EQ(rank->gpu->stream_sync(line.stream), MSCCLPP_OK);
+    }
+    meet(rank);
+    if (rank->rank == 0) {
+        CHECK_EQ(mscclpp_mapping_drain(), 0);
+    }
+    close_line(rank, &line);
+}
+
+static void test_collectives(int scale)
+{
+    int rounds = 40 * scale;
+    mscclpp_config_t config;
+
+    jitter_set(10, 2000);
+    for (int ranks = 2; ranks <= 4; ++ranks) {
+        configure(&config, 5 - ranks, 1);
+        CHECK_EQ(run_ranks(ranks, &config, run_collectives, &rounds), 0);
+    }
+    jitter_set(0, 0);
+    mscclpp_team_finalize(1.0);
+}
+
 /*
  * After a call that all ranks capture, the last rank does not capture one that the others capture. These go on by
  * scratch, and so does the last rank when it captures it later.
@@ -397,8 +520,13 @@ static void test_room(int scale)
     mscclpp_team_finalize(1.0);
 }
 
-static const part_t parts[] = {{"turns", test_turns}, {"absent", test_absent}, {"private", test_private},
-                               {"lives", test_lives}, {"room", test_room},     {NULL, NULL}};
+static const part_t parts[] = {{"turns", test_turns},
+                               {"collectives", test_collectives},
+                               {"absent", test_absent},
+                               {"private", test_private},
+                               {"lives", test_lives},
+                               {"room", test_room},
+                               {NULL, NULL}};
 
 int main(int argc, char **argv)
 {

@@ -66,6 +66,9 @@ cases_queued() {
         run_saying "queued:mapped:$n" "call [0-9]+: $said, 1200000 bytes" 60 -n "$n" "${mapped[@]}" \
             --mca mpi_yield_when_idle 1 "$bindir/test_mapped"
     done
+    # Collectives other than all-reduce. The last one is seen.
+    run_saying "queued:mapped:each" "exscan call [0-9]+: $said, blocks of up to [0-9]+ bytes, queued" 60 -n 3 \
+        "${mapped[@]}" --mca mpi_yield_when_idle 1 "$bindir/test_mapped" --each
     run_saying "queued:mapped:graphs" "call [0-9]+: $said, 200000 bytes" 60 -n 2 "${mapped[@]}" "$bindir/test_graphs"
     run_never_saying "queued:mapped:off" 'call [0-9]+: zerocopy' 60 -n 2 "${mapped[@]}" \
         --mca coll_mscclpp_zerocopy 0 --mca mpi_yield_when_idle 1 "$bindir/test_mapped"

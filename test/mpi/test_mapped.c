@@ -1,7 +1,9 @@
 /*
- * Queued all-reduces by the buffers of all ranks: of persistent requests, started in a stream, in graphs, and in parts,
- * and captured without a request. Buffers are freed, and new ones lie where they lay.
+ * Queued calls by the buffers of all ranks: of persistent requests, started in a stream, in graphs, and all-reduces in
+ * parts, and captured without a request. Buffers are freed, and new ones lie where they lay. --each: collectives other
+ * than all-reduce.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "mpix/include/mpix_mscclpp_requests.h"
@@ -106,15 +108,166 @@ static void in_parts(void)
     mq_stream_free(stream);
 }
 
+enum { ROOT = 1, BLOCK_ON_GPU = 400000 };
+
+/* Elements of a block: too many for packets. */
+static int block = 70000;
+
+typedef enum {
+    ALLGATHER,
+    ALLGATHER_IN_PLACE,
+    BCAST,
+    GATHER,
+    SCATTER,
+    REDUCE,
+    REDUCE_IN_PLACE,
+    SUMS_OF_BLOCKS,
+    SUMS_IN_PLACE,
+    ALLTOALL,
+    ALLTOALL_IN_PLACE,
+    SCAN,
+    EXSCAN,
+    KINDS
+} kind_t;
+
+static const char *const names[KINDS] = {"allgather",
+                                         "allgather in place",
+                                         "bcast",
+                                         "gather",
+                                         "scatter",
+                                         "reduce",
+                                         "reduce in place",
+                                         "reduce_scatter_block",
+                                         "reduce_scatter_block in place",
+                                         "alltoall",
+                                         "alltoall in place",
+                                         "scan",
+                                         "exscan"};
+
+typedef enum { ON_HOST, QUEUED, REQUEST } way_t;
+
+/* Makes a call of MPI on host memory, queues it, or makes its request. */
+static void serve(kind_t kind, way_t way, void *in, void *out, void *stream, MPIX_Mscclpp_request *request)
+{
+    const bool swaps = ALLGATHER_IN_PLACE == kind || SUMS_IN_PLACE == kind || ALLTOALL_IN_PLACE == kind ||
+                       (REDUCE_IN_PLACE == kind && mt_rank == ROOT);
+    const void *from = swaps ? MPI_IN_PLACE : in;
+
+#define SERVE(host_, mpix_, ...)                                                                                       \
+    MT_MPI(ON_HOST == way  ? host_(__VA_ARGS__, MPI_COMM_WORLD)                                                        \
+           : QUEUED == way ? MPIX_Mscclpp_##mpix_##_enqueue(__VA_ARGS__, MPI_COMM_WORLD, stream)                       \
+                           : MPIX_Mscclpp_##mpix_##_init(__VA_ARGS__, MPI_COMM_WORLD, request))
+    switch (kind) {
+    case ALLGATHER:
+    case ALLGATHER_IN_PLACE:
+        SERVE(MPI_Allgather, allgather, from, block, MPI_INT, out, block, MPI_INT);
+        break;
+    case BCAST:
+        SERVE(MPI_Bcast, bcast, out, block, MPI_INT, ROOT);
+        break;
+    case GATHER:
+        SERVE(MPI_Gather, gather, from, block, MPI_INT, out, block, MPI_INT, ROOT);
+        break;
+    case SCATTER:
+        SERVE(MPI_Scatter, scatter, from, block, MPI_INT, out, block, MPI_INT, ROOT);
+        break;
+    case REDUCE:
+    case REDUCE_IN_PLACE:
+        SERVE(MPI_Reduce, reduce, from, out, block, MPI_INT, MPI_SUM, ROOT);
+        break;
+    case SUMS_OF_BLOCKS:
+    case SUMS_IN_PLACE:
+        SERVE(MPI_Reduce_scatter_block, reduce_scatter_block, from, out, block, MPI_INT, MPI_SUM);
+        break;
+    case ALLTOALL:
+    case ALLTOALL_IN_PLACE:
+        SERVE(MPI_Alltoall, alltoall, from, block, MPI_INT, out, block, MPI_INT);
+        break;
+    case SCAN:
+        SERVE(MPI_Scan, scan, from, out, block, MPI_INT, MPI_SUM);
+        break;
+    default:
+        SERVE(MPI_Exscan, exscan, from, out, block, MPI_INT, MPI_SUM);
+    }
+#undef SERVE
+}
+
+/* What a rank's part of the output of SUMS_IN_PLACE is; the rest of such a buffer is undefined. */
+static size_t defined_elements(kind_t kind)
+{
+    return (size_t)block * (SUMS_IN_PLACE == kind ? 1 : (size_t)mt_size);
+}
+
+/* Starts of a request, launches of a graph of such a start, and of a graph of a call by turns. */
+static void each_by_turns(kind_t kind)
+{
+    const size_t count = (size_t)mt_size * (size_t)block, bytes = count * sizeof(int);
+    mt_buffer_t in = mt_buffer_alloc(MT_DEVICE, bytes, 0), out = mt_buffer_alloc(MT_DEVICE, bytes, 0);
+    int *const given = mt_host_alloc(bytes), *const wanted = mt_host_alloc(bytes), *const got = mt_host_alloc(bytes);
+    void *stream = mq_stream_make(), *graphs[2];
+    MPIX_Mscclpp_request request;
+
+    serve(kind, REQUEST, in.data, out.data, stream, &request);
+    MT_MPI(MPIX_Mscclpp_attach_stream(request, stream));
+    MT_MPI(MPIX_Mscclpp_prepare(1, &request));
+    mq_capture_begin(stream);
+    MT_MPI(MPIX_Mscclpp_start(1, &request));
+    graphs[0] = mq_capture_end(stream);
+    mq_capture_begin(stream);
+    serve(kind, QUEUED, in.data, out.data, stream, NULL);
+    graphs[1] = mq_capture_end(stream);
+    for (int turn = 0; turn < TURNS; ++turn) {
+        for (size_t i = 0; i < count; ++i) {
+            given[i] = mq_value_of(mt_rank, (int)i, 50 * (int)kind + turn);
+            wanted[i] = mq_value_of(mt_rank, (int)i, 50 * (int)kind + turn + 7);
+        }
+        mt_buffer_put(&in, given, bytes);
+        mt_buffer_put(&out, wanted, bytes);
+        serve(kind, ON_HOST, given, wanted, NULL, NULL);
+        mt_barrier(MPI_COMM_WORLD);
+        if (turn % 3 == 0) {
+            MT_MPI(MPIX_Mscclpp_start(1, &request));
+        } else {
+            mq_graph_launch(graphs[turn % 3 - 1], stream);
+        }
+        mq_stream_wait(stream);
+        mt_buffer_get(&out, got, bytes);
+        MT_CHECK(0 == memcmp(got, wanted, defined_elements(kind) * sizeof(int)), "%s, turn %d: wrong", names[kind],
+                 turn);
+        mt_barrier(MPI_COMM_WORLD);
+    }
+    MT_MPI(MPIX_Mscclpp_wait(1, &request));
+    MT_MPI(MPIX_Mscclpp_request_free(&request));
+    if (mt_twin) {
+        MT_MPI(MPIX_Mscclpp_host_graph_destroy(graphs[0]));
+        MT_MPI(MPIX_Mscclpp_host_graph_destroy(graphs[1]));
+    }
+    mt_barrier(MPI_COMM_WORLD);
+    free(given);
+    free(wanted);
+    free(got);
+    mt_buffer_free(&in, "in");
+    mt_buffer_free(&out, "out");
+    mq_stream_free(stream);
+}
+
 int main(int argc, char **argv)
 {
+    const bool is_each = argc > 1 && 0 == strcmp(argv[1], "--each");
+
     mt_init(&argc, &argv, MPI_THREAD_SINGLE);
     if (mt_too_small(2)) {
         return MT_SKIPPED;
     }
-    for (int life = 0; life < 3; ++life) {
+    block = mt_twin ? block : BLOCK_ON_GPU;
+    for (int life = 0; life < 3 && !is_each; ++life) {
         by_turns(100 * life);
     }
-    in_parts();
+    if (!is_each) {
+        in_parts();
+    }
+    for (int kind = 0; kind < KINDS && is_each; ++kind) {
+        each_by_turns((kind_t)kind);
+    }
     return mt_finish();
 }

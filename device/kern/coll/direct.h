@@ -317,6 +317,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_move_direct(mscclpp_dev_ctx_t *ctx, const mscc
     const uint32_t epoch = mscclpp_dev_last_epoch(ctx, common);
     const uint64_t barriers_before = mscclpp_dev_last_barrier(ctx, common);
 
+    mscclpp_dev_enter(ctx, common);
     mscclpp_dev_barrier(ctx, common, barriers_before + 1);
     if (!ctx->failed && args->mode == MSCCLPP_DEV_DIRECT_FAN) {
         mscclpp_dev_direct_copy(args->to, args->count, args->count != 0 ? common->rank % args->count : 0, args->from[0],
@@ -343,6 +344,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_combine_direct(mscclpp_dev_ctx_t *ctx, const m
     const uint32_t epoch = mscclpp_dev_last_epoch(ctx, common);
     const uint64_t barriers_before = mscclpp_dev_last_barrier(ctx, common);
 
+    mscclpp_dev_enter(ctx, common);
     mscclpp_dev_barrier(ctx, common, barriers_before + 1);
     if (!ctx->failed) {
         mscclpp_dev_direct_combine_part(args, hot, dtype, op, thread, threads);

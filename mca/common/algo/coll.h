@@ -85,8 +85,14 @@ typedef struct {
     bool is_size_known;     /* all ranks know `largest_block`, and it is equal on all of them */
     mscclpp_dtype_t dtype;  /* MSCCLPP_DTYPE_UINT8 for collectives that only move data, as they move bytes */
     mscclpp_op_t op;
-    int root;      /* rank in the communicator */
-    bool early;    /* nobody waits for the call yet, as in mscclpp_allreduce_args_t */
+    int root;   /* rank in the communicator */
+    bool early; /* nobody waits for the call yet, as in mscclpp_allreduce_args_t */
+    /*
+     * For queued calls: buffers of all ranks that mscclpp_collective_map has mapped, or NULL; and, if all ranks may
+     * wait for one another for that, that a captured call may map them. Both as in mscclpp_allreduce_args_t.
+     */
+    void *mapped;
+    bool may_map;
     uint64_t call; /* number of this call on the communicator, from 1 */
 } mscclpp_coll_args_t;
 

@@ -50,7 +50,7 @@ typedef struct {
     mscclpp_gpu_handle_t out;
     uint32_t exportable; /* 0: the handles are not valid, and the call goes through the scratch */
     uint32_t in_place;   /* `out` is the same allocation and offset as `in` */
-    uint32_t has_in;     /* for collectives other than all-reduce: 0 if no peer uses this rank's `in` */
+    uint32_t has_in;     /* 0 if no peer uses this rank's `in` */
     uint32_t has_out;    /* the same for `out` */
     uint64_t most;       /* bytes of the largest block that the rank sends or receives */
     uint32_t strided;    /* MSCCLPP_CONTROL_NO_RUNS and so on */

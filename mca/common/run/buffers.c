@@ -9,14 +9,19 @@
 /* Seconds after which a rank no longer waits for others that do not capture the same call. */
 #define MAPPED_WAIT 10.0
 
-/* Fills in this rank's entry of the exchange: the handles of its buffers, or that they cannot be exported. */
+/*
+ * Fills in this rank's entry of the exchange: the handles of its buffers, or that they cannot be exported. A buffer
+ * that no peer uses is NULL.
+ */
 static void fill_entry(const mscclpp_runner_t *runner, mscclpp_board_buffers_t *mine, const void *in, void *out,
                        bool willing)
 {
     mine->asked = runner->group->asked;
     mine->in_place = in == out;
-    mine->exportable = willing && runner->gpu->export_memory(out, &mine->out) == MSCCLPP_OK &&
-                       (in == out || runner->gpu->export_memory(in, &mine->in) == MSCCLPP_OK);
+    mine->has_in = in != NULL;
+    mine->has_out = out != NULL;
+    mine->exportable = willing && (out == NULL || runner->gpu->export_memory(out, &mine->out) == MSCCLPP_OK) &&
+                       (in == NULL || in == out || runner->gpu->export_memory(in, &mine->in) == MSCCLPP_OK);
     if (mine->in_place) {
         mine->in = mine->out;
     }
@@ -73,10 +78,12 @@ static bool map_all(mscclpp_runner_t *runner, const void *in, void *out, mscclpp
             peer_out[rank] = out;
             continue;
         }
-        status = map_buffer(runner, &theirs->out, mappings, count_p, &peer_out[rank]);
+        if (theirs->has_out != 0) {
+            status = map_buffer(runner, &theirs->out, mappings, count_p, &peer_out[rank]);
+        }
         if (status == MSCCLPP_OK && theirs->in_place != 0) {
             peer_in[rank] = peer_out[rank];
-        } else if (status == MSCCLPP_OK) {
+        } else if (status == MSCCLPP_OK && theirs->has_in != 0) {
             status = map_buffer(runner, &theirs->in, mappings, count_p, &in_address);
             peer_in[rank] = in_address;
         }
@@ -171,7 +178,7 @@ static bool have_equal_arguments(const mscclpp_group_t *group)
     return equal;
 }
 
-mscclpp_status_t mscclpp_runner_map(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes,
+mscclpp_status_t mscclpp_runner_map(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes, bool willing,
                                     mscclpp_mapped_t **mapped_p)
 {
     const double deadline = exchange_deadline(runner->group);
@@ -180,7 +187,7 @@ mscclpp_status_t mscclpp_runner_map(mscclpp_runner_t *runner, const void *in, vo
     mscclpp_status_t status;
 
     *mapped_p = NULL;
-    fill_entry(runner, mscclpp_group_begin_exchange(runner->group), in, out, mapped != NULL);
+    fill_entry(runner, mscclpp_group_begin_exchange(runner->group), in, out, willing && mapped != NULL);
     status = mscclpp_group_meet_exchange_by(runner->group, "exchange of buffers", bytes, deadline, &all_met);
     if (status == MSCCLPP_OK && all_met) {
         own_mapped = mapped != NULL && have_equal_arguments(runner->group) &&

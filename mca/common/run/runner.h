@@ -174,13 +174,13 @@ mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *i
                                          bool willing, const char **peer_in, char **peer_out, bool *mapped_p);
 
 /*
- * Maps the buffers of all ranks for queued operations. Waits for the other ranks, but for some seconds only. *mapped_p
- * is NULL on all ranks if a buffer cannot be mapped, if the ranks pass different arguments, or if one has not come; in
- * the last case the group makes no more such exchanges (group->gave_up). The caller gives the result back by
- * mscclpp_mapped_drop, which any thread may call at any time, and which calls no GPU runtime. Nobody uses the buffers
- * for new operations after that.
+ * Maps the buffers of all ranks for queued operations; NULL stands for one that no peer uses. Waits for the other
+ * ranks, but for some seconds only. *mapped_p is NULL on all ranks if a rank is not willing, if a buffer cannot be
+ * mapped, if the ranks pass different arguments, or if one has not come; in the last case the group makes no more such
+ * exchanges (group->gave_up). The caller gives the result back by mscclpp_mapped_drop, which any thread may call at any
+ * time, and which calls no GPU runtime. Nobody uses the buffers for new operations after that.
  */
-mscclpp_status_t mscclpp_runner_map(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes,
+mscclpp_status_t mscclpp_runner_map(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes, bool willing,
                                     mscclpp_mapped_t **mapped_p);
 void mscclpp_mapped_drop(mscclpp_mapped_t *mapped);
 

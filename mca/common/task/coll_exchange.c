@@ -214,3 +214,22 @@ mscclpp_status_t mscclpp_coll_exchange(mscclpp_coll_task_t *task, bool *mapped_p
     *mapped_p = all_mapped;
     return status;
 }
+
+mscclpp_status_t mscclpp_coll_map(mscclpp_coll_task_t *task)
+{
+    const bool packs = mscclpp_coll_packs(task);
+
+    return mscclpp_runner_map(&task->team->runner, packs ? NULL : shared_in(task), packs ? NULL : shared_out(task),
+                              task->largest, !packs, &task->mapped);
+}
+
+void mscclpp_coll_use_mapped(mscclpp_coll_task_t *task)
+{
+    int rank;
+
+    for (rank = 0; rank < task->team->group.size; ++rank) {
+        task->peer_in[rank] = (char *)(uintptr_t)task->mapped->peer_in[rank];
+        task->peer_out[rank] = task->mapped->peer_out[rank];
+        task->place[rank] = find_place(task, rank);
+    }
+}

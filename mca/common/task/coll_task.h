@@ -3,6 +3,7 @@
 #define MCA_COMMON_TASK_COLL_TASK_H
 
 #include "mca/common/algo/coll.h"
+#include "mca/common/task/by_plan.h"
 #include "mca/common/team/parts.h"
 
 /*
@@ -34,6 +35,8 @@ typedef struct {
     bool out_far;                  /* kernels cannot access the user's output */
     mscclpp_gpu_stream_t *stream;  /* the team's stream, NULL until it is needed; in a queued call, the application's */
     bool queued;                   /* the host does not wait for the call */
+    bool may_map;                  /* of a queued call: its kernel may use mapped buffers; equal on all ranks */
+    mscclpp_mapped_t *mapped;      /* of a queued call: the buffers of all ranks; NULL: not mapped */
     mscclpp_coll_choice_t choice;
 
     /* Buffers of all ranks after an exchange, at their addresses on this rank. NULL: the rank shares none. */
@@ -41,6 +44,23 @@ typedef struct {
     char *peer_out[MSCCLPP_DEV_MAX_RANKS];
     mscclpp_dev_runs_t place[MSCCLPP_DEV_MAX_RANKS]; /* where in each rank's output this rank's block belongs */
 } mscclpp_coll_task_t;
+
+/* collective.c, used by coll_queued.c, too. */
+
+/* Initializes the fields that depend only on the arguments. Also notes the call in the group, for messages. */
+void mscclpp_coll_init_task(mscclpp_coll_task_t *task, mscclpp_team_t *team, const mscclpp_coll_args_t *args);
+
+/* Fills in what the choice needs to know of the team. */
+void mscclpp_coll_describe_team(const mscclpp_team_t *team, mscclpp_dtype_t dtype, mscclpp_select_input_t *input);
+
+/* Chooses the algorithm and its grid. `can_map`: as far as the peers are concerned. */
+mscclpp_status_t mscclpp_coll_choose(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool can_map);
+
+/* Describes the call for an execution plan. In the result, `plan` is NULL if no plan serves the call. */
+mscclpp_by_plan_t mscclpp_coll_by_plan(const mscclpp_coll_task_t *task);
+
+/* Launches the kernel that was chosen, and waits for its end unless the call is queued. Any error breaks the team. */
+mscclpp_status_t mscclpp_coll_launch(mscclpp_coll_task_t *task);
 
 /*
  * coll_blocks.c: the block that this rank sends to a peer, and the place of the block that it receives from a peer, as
@@ -70,6 +90,14 @@ mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task);
  * is false if any buffer cannot be mapped.
  */
 mscclpp_status_t mscclpp_coll_exchange(mscclpp_coll_task_t *task, bool *mapped_p);
+
+/*
+ * The same for a queued call that is captured, or for a request: sets `mapped`, which stays NULL on all ranks if not
+ * all buffers can be mapped, or if a rank does not come in time (mscclpp_runner_map). `use_mapped` then sets `peer_in`,
+ * `peer_out` and `place`.
+ */
+mscclpp_status_t mscclpp_coll_map(mscclpp_coll_task_t *task);
+void mscclpp_coll_use_mapped(mscclpp_coll_task_t *task);
 
 /* Waits until all ranks have come to this point, or one has failed. `what` names the point in messages. */
 mscclpp_status_t mscclpp_coll_meet(mscclpp_coll_task_t *task, const char *what);

@@ -43,7 +43,7 @@ static bool is_early(const mscclpp_coll_task_t *task)
 }
 
 /* Fills in what the choice needs to know of the team. */
-static void describe_team(const mscclpp_team_t *team, mscclpp_dtype_t dtype, mscclpp_select_input_t *input)
+void mscclpp_coll_describe_team(const mscclpp_team_t *team, mscclpp_dtype_t dtype, mscclpp_select_input_t *input)
 {
     memset(input, 0, sizeof(*input));
     input->nodes = 1;
@@ -61,11 +61,11 @@ static void describe_team(const mscclpp_team_t *team, mscclpp_dtype_t dtype, msc
     input->layout = &team->runner.layout;
 }
 
-/* Chooses the algorithm and its grid. Early and queued calls map no buffers, even if `can_map` (peers can) is set. */
-static mscclpp_status_t choose(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool can_map)
+/* Early calls map no buffers, even if `can_map` is set, and queued ones only if `may_map` says so. */
+mscclpp_status_t mscclpp_coll_choose(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool can_map)
 {
     return mscclpp_coll_select(input, task->args->coll, task->largest, task->args->varied,
-                               can_map && !is_early(task) && !task->queued, &task->choice);
+                               can_map && !is_early(task) && (!task->queued || task->may_map), &task->choice);
 }
 
 /* Tells whether the chosen algorithm accesses the buffers of peers. */
@@ -151,7 +151,7 @@ static mscclpp_status_t launch_on_nodes(mscclpp_coll_task_t *task)
 }
 
 /* Launches the kernel that was chosen, and waits for its end unless the call is queued. Any error breaks the team. */
-static mscclpp_status_t launch(mscclpp_coll_task_t *task)
+mscclpp_status_t mscclpp_coll_launch(mscclpp_coll_task_t *task)
 {
     union {
         mscclpp_dev_blocks_args_t blocks;
@@ -173,6 +173,7 @@ static mscclpp_status_t launch(mscclpp_coll_task_t *task)
         mscclpp_runner_fill_args(&task->team->runner, &args.direct.common);
         args.direct.common.dtype = (uint32_t)task->args->dtype;
         args.direct.common.op = (uint32_t)task->args->op;
+        args.direct.common.epoch_limit = task->queued ? (uint32_t)task->team->protocol.epoch_limit : 0;
         mscclpp_coll_fill_direct(task, &args.direct);
     } else {
         fill_blocks(task, &args.blocks);
@@ -180,12 +181,15 @@ static mscclpp_status_t launch(mscclpp_coll_task_t *task)
     launch.nblocks = task->choice.nblocks;
     launch.nthreads = task->choice.nthreads;
     launch.args = &args;
-    return mscclpp_runner_launch(&task->team->runner, task->queued ? task->stream : NULL, &launch,
-                                 mscclpp_coll_algo_name(task->choice.algo));
+    if (task->queued) {
+        return mscclpp_runner_launch_mapped(&task->team->runner, task->stream, &launch,
+                                            needs_mapping(task) ? task->mapped : NULL);
+    }
+    return mscclpp_runner_launch(&task->team->runner, NULL, &launch, mscclpp_coll_algo_name(task->choice.algo));
 }
 
 /* Describes the call for an execution plan. In the result, `plan` is NULL if no plan serves the call. */
-static mscclpp_by_plan_t describe_by_plan(const mscclpp_coll_task_t *task)
+mscclpp_by_plan_t mscclpp_coll_by_plan(const mscclpp_coll_task_t *task)
 {
     const mscclpp_coll_args_t *args = task->args;
     const mscclpp_plan_query_t query = {.coll = args->coll,
@@ -211,7 +215,7 @@ static mscclpp_by_plan_t describe_by_plan(const mscclpp_coll_task_t *task)
 /* Serves the call by an execution plan. *served_p is false if there is no plan, or it has no memory. */
 static mscclpp_status_t try_plan(const mscclpp_coll_task_t *task, bool *served_p)
 {
-    const mscclpp_by_plan_t call = describe_by_plan(task);
+    const mscclpp_by_plan_t call = mscclpp_coll_by_plan(task);
 
     *served_p = false;
     if (call.plan == NULL) {
@@ -248,7 +252,7 @@ static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_selec
         status = mscclpp_team_grow(team, task->largest, false);
     }
     if (status == MSCCLPP_OK && !mapped) {
-        status = choose(task, input, false);
+        status = mscclpp_coll_choose(task, input, false);
     }
     if (status == MSCCLPP_OK && !mapped) {
         status = mscclpp_coll_stop_mapping(task);
@@ -270,7 +274,7 @@ static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_selec
         status = mscclpp_team_reserve_epochs(team, NULL, task->choice.epochs);
     }
     if (status == MSCCLPP_OK) {
-        status = launch(task);
+        status = mscclpp_coll_launch(task);
     }
     mscclpp_group_give_slot(&team->group);
     return status;
@@ -311,7 +315,7 @@ static bool wants_scratch(const mscclpp_coll_task_t *task, const mscclpp_select_
     }
     mscclpp_team_grown_layout(task->team, task->largest, &layout);
     later.layout = &layout;
-    return choose(&tried, &later, true) != MSCCLPP_OK || !needs_mapping(&tried);
+    return mscclpp_coll_choose(&tried, &later, true) != MSCCLPP_OK || !needs_mapping(&tried);
 }
 
 /*
@@ -330,14 +334,14 @@ static mscclpp_status_t grow_and_choose(mscclpp_coll_task_t *task, mscclpp_selec
         status = mscclpp_team_grow(task->team, task->largest, false);
     }
     if (status == MSCCLPP_OK) {
-        status = choose(task, input, true);
+        status = mscclpp_coll_choose(task, input, true);
     }
     if (status == MSCCLPP_OK) {
         task->strided = task->strided && needs_mapping(task);
     }
     if (status == MSCCLPP_OK && task->strided) {
         input->engines = false;
-        status = choose(task, input, true);
+        status = mscclpp_coll_choose(task, input, true);
     }
     return status;
 }
@@ -355,7 +359,7 @@ static void read_notices(mscclpp_team_t *team)
 /* Fills in what the choice needs to know of the call. */
 static void describe_call(const mscclpp_coll_task_t *task, mscclpp_select_input_t *input)
 {
-    describe_team(task->team, task->args->dtype, input);
+    mscclpp_coll_describe_team(task->team, task->args->dtype, input);
     input->in_place = task->args->said_in_place;
     if (task->args->early) {
         input->early = true;
@@ -373,7 +377,7 @@ static mscclpp_status_t serve_call(mscclpp_coll_task_t *task)
 
     describe_call(task, &input);
     /* A refusal does not depend on sizes, so it is equal on all ranks. */
-    status = choose(task, &input, true);
+    status = mscclpp_coll_choose(task, &input, true);
     if (status != MSCCLPP_OK) {
         return status;
     }
@@ -406,7 +410,7 @@ static mscclpp_status_t serve_call(mscclpp_coll_task_t *task)
 }
 
 /* Initializes the fields that depend only on the arguments. Also notes the call in the group, for messages. */
-static void init_task(mscclpp_coll_task_t *task, mscclpp_team_t *team, const mscclpp_coll_args_t *args)
+void mscclpp_coll_init_task(mscclpp_coll_task_t *task, mscclpp_team_t *team, const mscclpp_coll_args_t *args)
 {
     memset(task, 0, sizeof(*task));
     task->team = team;
@@ -432,19 +436,19 @@ mscclpp_status_t mscclpp_collective_prepare(mscclpp_team_t *team, const mscclpp_
     mscclpp_by_plan_t call;
     mscclpp_status_t status;
 
-    init_task(&task, team, args);
+    mscclpp_coll_init_task(&task, team, args);
     if (MSCCLPP_DEV_COMBINES(task.pattern) && !mscclpp_dev_supports(args->dtype, args->op, team->group.on_twin)) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     describe_call(&task, &input);
-    status = choose(&task, &input, true);
+    status = mscclpp_coll_choose(&task, &input, true);
     if (status == MSCCLPP_OK && wants_scratch(&task, &input)) {
         status = mscclpp_team_grow(team, task.largest, false);
         mscclpp_team_leave(team);
         mscclpp_runner_give_stream(&team->runner);
     }
     if (status == MSCCLPP_OK && task.largest > 0) {
-        call = describe_by_plan(&task);
+        call = mscclpp_coll_by_plan(&task);
         status = call.plan != NULL ? mscclpp_by_plan_prepare(team, &call) : MSCCLPP_OK;
     }
     return status;
@@ -455,7 +459,7 @@ mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_arg
     mscclpp_coll_task_t task;
     mscclpp_status_t status;
 
-    init_task(&task, team, args);
+    mscclpp_coll_init_task(&task, team, args);
     if (team->group.broken) {
         mscclpp_error("%s: %s call %llu: the communicator failed in an earlier call", team->group.oob.label,
                       team->group.collective, (unsigned long long)args->call);
@@ -481,119 +485,11 @@ mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_arg
     return status;
 }
 
-/* Queues the call's kernel, between the copies to and from stand-ins if there are any. */
-static mscclpp_status_t enqueue(mscclpp_coll_task_t *task)
-{
-    mscclpp_team_t *team = task->team;
-    mscclpp_status_t status;
-
-    team->last_algorithm = mscclpp_coll_algo_name(task->choice.algo);
-    mscclpp_debug("%s: %s call %llu: %s, blocks of up to %llu bytes, queued", team->group.oob.label,
-                  team->group.collective, (unsigned long long)team->group.call, team->last_algorithm,
-                  (unsigned long long)task->largest);
-    status = mscclpp_coll_prepare_buffers(task);
-    if (status == MSCCLPP_OK) {
-        status = launch(task);
-    }
-    return mscclpp_coll_restore_buffers(task, status);
-}
-
-/* Like describe_by_plan, for a queued call: the plan gets the user's buffers. Data with holes has no plan. */
-static mscclpp_by_plan_t describe_queued_by_plan(const mscclpp_coll_task_t *task)
-{
-    const mscclpp_coll_args_t *args = task->args;
-    const bool packs = args->in_pack_count + args->out_pack_count > 0;
-    mscclpp_by_plan_t call = {.plan = NULL};
-
-    if (!packs) {
-        call = describe_by_plan(task);
-        call.out = args->out;
-        call.in = args->in;
-        if (args->in_place && args->in == NULL) {
-            call.in = call.out + (task->pattern == MSCCLPP_DEV_ALLGATHER ? (uint64_t)task->rank * task->stride : 0);
-        }
-    }
-    return call;
-}
-
-/*
- * True if a call can be queued as far as its arguments tell. Copies of data in several allocations need the host, and
- * lists of blocks would have to be kept between nodes.
- */
-static bool can_queue(const mscclpp_coll_task_t *task)
-{
-    const mscclpp_coll_args_t *args = task->args;
-
-    return !(args->varied && task->team->fabric != NULL) && !args->in_scattered && !args->out_scattered &&
-           (!MSCCLPP_DEV_COMBINES(task->pattern) ||
-            mscclpp_dev_supports(args->dtype, args->op, task->team->group.on_twin));
-}
-
-/* Chooses the algorithm of a queued call. */
-static mscclpp_status_t choose_queued(mscclpp_coll_task_t *task)
-{
-    mscclpp_select_input_t input;
-
-    describe_team(task->team, task->args->dtype, &input);
-    input.early = true;
-    input.replayed = true;
-    input.unsized = task->args->varied && !task->args->is_size_known;
-    input.engines = false;
-    input.block_limit = task->team->runner.queue_blocks;
-    return choose(task, &input, false);
-}
-
-bool mscclpp_collective_can_enqueue(mscclpp_team_t *team, const mscclpp_coll_args_t *args)
-{
-    mscclpp_coll_task_t task;
-
-    init_task(&task, team, args);
-    task.queued = true;
-    return can_queue(&task) && choose_queued(&task) == MSCCLPP_OK;
-}
-
-mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_coll_args_t *args,
-                                            mscclpp_gpu_stream_t *stream)
-{
-    mscclpp_coll_task_t task;
-    mscclpp_by_plan_t by_plan;
-    mscclpp_status_t status;
-
-    init_task(&task, team, args);
-    task.queued = true;
-    task.stream = stream;
-    team->runner.is_recording = team->runner.gpu->is_capturing(stream);
-    if (team->group.broken) {
-        mscclpp_error("%s: %s call %llu: the communicator failed in an earlier call", team->group.oob.label,
-                      team->group.collective, (unsigned long long)args->call);
-        return MSCCLPP_ERR_PEER;
-    }
-    if (!can_queue(&task)) {
-        return MSCCLPP_ERR_NOT_SUPPORTED;
-    }
-    status = mscclpp_team_check_kernels(team);
-    if (status != MSCCLPP_OK) {
-        return mscclpp_team_fail(team, status);
-    }
-    status = choose_queued(&task);
-    if (status != MSCCLPP_OK || (task.largest == 0 && (args->is_size_known || !args->varied))) {
-        return status;
-    }
-    team->group.asked = mscclpp_board_ask(args->coll, args->root, task.bytes, args->dtype, args->op);
-    mscclpp_team_announce(team, team->group.call, MSCCLPP_CALL_DEVICE);
-    by_plan = describe_queued_by_plan(&task);
-    status =
-        mscclpp_by_plan_can_enqueue(team, &by_plan) ? mscclpp_by_plan_enqueue(team, &by_plan, stream) : enqueue(&task);
-    return status == MSCCLPP_OK
-               ? status
-               : mscclpp_team_fail(team, status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status);
-}
-
 bool mscclpp_collective_serves(const mscclpp_team_t *team, mscclpp_coll_t coll)
 {
     mscclpp_select_input_t input;
     mscclpp_coll_choice_t choice;
 
-    describe_team(team, MSCCLPP_DTYPE_UINT8, &input);
+    mscclpp_coll_describe_team(team, MSCCLPP_DTYPE_UINT8, &input);
     return mscclpp_coll_select(&input, coll, 1, false, true, &choice) == MSCCLPP_OK;
 }

@@ -5,6 +5,9 @@
 #include "mca/common/algo/coll.h"
 #include "mca/common/team/team.h"
 
+/* The buffers of all ranks of repeated queued calls, mapped for kernels: see mscclpp_collective_map. */
+typedef struct mscclpp_mapped mscclpp_mapped_t;
+
 /*
  * Carries out a call. Blocking: returns when the output is complete and the input may be reused. The buffers may have
  * any kind of memory, alignment and size. Only the bytes of blocks are written, never bytes between blocks. Work on the
@@ -27,6 +30,13 @@ mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_arg
  */
 mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_coll_args_t *args,
                                             mscclpp_gpu_stream_t *stream);
+
+/*
+ * Like mscclpp_allreduce_map (mca/common/task/task.h), for such a call as `args` describes; calls that get the result
+ * have the same arguments. Packed data and calls in place that need memory of their own are not mapped.
+ */
+mscclpp_status_t mscclpp_collective_map(mscclpp_team_t *team, const mscclpp_coll_args_t *args,
+                                        mscclpp_mapped_t **mapped_p);
 
 /* True if mscclpp_collective_enqueue can queue such a call. */
 bool mscclpp_collective_can_enqueue(mscclpp_team_t *team, const mscclpp_coll_args_t *args);

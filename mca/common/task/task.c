@@ -129,7 +129,7 @@ static mscclpp_status_t use_mapped(mscclpp_task_t *task, mscclpp_select_input_t 
     int rank;
 
     if (task->mapped == NULL) {
-        status = mscclpp_runner_map(&team->runner, task->in, task->out, task->bytes, &task->mapped);
+        status = mscclpp_runner_map(&team->runner, task->in, task->out, task->bytes, true, &task->mapped);
     }
     if (status == MSCCLPP_OK && task->mapped == NULL) {
         task->may_map = false;
@@ -503,7 +503,8 @@ mscclpp_status_t mscclpp_allreduce_map(mscclpp_team_t *team, const mscclpp_allre
     }
     team->group.collective = mscclpp_coll_name(MSCCLPP_COLL_LAST);
     team->group.asked = mscclpp_board_ask(MSCCLPP_COLL_LAST, 0, task.bytes, args->dtype, args->op);
-    status = mscclpp_runner_map(&team->runner, args->sendbuf, args->recvbuf, task.bytes, mapped_p);
+    mscclpp_runner_release_mappings(&team->runner, false);
+    status = mscclpp_runner_map(&team->runner, args->sendbuf, args->recvbuf, task.bytes, true, mapped_p);
     return status == MSCCLPP_OK ? status : mscclpp_team_fail(team, status);
 }
 

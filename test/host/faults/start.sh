@@ -25,6 +25,9 @@ plant mapped-readers-not-awaited mapped "$zerocopy" "$launcher" 's/mscclpp_dev_b
 plant mapped-barrier-relaxed mapped "$barrier" "$launcher" \
     's/st_release_sys_u64\((&mscclpp_dev_sync_of)/st_relaxed_sys_u64(\1/'
 plant mapped-not-entered mapped "$zerocopy" "$launcher" 's/mscclpp_dev_enter\(ctx, common\);//'
+plant mapped-coll-not-entered mapped device/kern/coll/direct.h "$launcher" 's/mscclpp_dev_enter\(ctx, common\);//'
+plant mapped-coll-kept-open mapped mca/common/task/coll_queued.c mca/common/task/coll_queued.c \
+    's/mscclpp_mapped_drop\(task.mapped\);//'
 plant mapped-closed-early mapped mca/common/run/launch.c mca/common/run/launch.c \
     's/\(void\)__atomic_add_fetch\(&mapped->users, 1, __ATOMIC_RELAXED\);//'
 plant mapped-given-up-alone mapped mca/common/group/exchange.c mca/common/group/exchange.c \

@@ -1,29 +1,52 @@
 #include "mca/coll/mscclpp/native/mapped.h"
 
+#include "mca/coll/mscclpp/native/describe.h"
 #include "mca/coll/mscclpp/native/gate.h"
 #include "mca/coll/mscclpp/native/lane.h"
+#include "mca/common/task/collective.h"
 #include "mca/common/task/task.h"
 
-/* Only all-reduces have kernels that do so in a queue. */
+static mscclpp_status_t map_allreduce(mscclpp_team_t *team, const mca_coll_mscclpp_queue_call_t *call,
+                                      mscclpp_mapped_t **mapped_p)
+{
+    const mscclpp_allreduce_args_t args = {
+        .sendbuf = MPI_IN_PLACE == call->sendbuf ? call->recvbuf : call->sendbuf,
+        .recvbuf = call->recvbuf,
+        .count = call->recvcount,
+        .dtype = mca_coll_mscclpp_dtype(call->recvtype),
+        .op = mca_coll_mscclpp_op(call->op),
+    };
+
+    return mscclpp_allreduce_map(team, &args, mapped_p);
+}
+
+/* The same for the other collectives. If a rank has no memory to describe the call, the others wait for it in vain. */
+static mscclpp_status_t map_other(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_queue_call_t *call,
+                                  mscclpp_mapped_t **mapped_p)
+{
+    mca_coll_mscclpp_native_t native;
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    if (mca_coll_mscclpp_queued_describe(module, call, &native) && OMPI_SUCCESS == native.rc) {
+        status = mscclpp_collective_map(module->queued->team, &native.args, mapped_p);
+    }
+    mca_coll_mscclpp_native_end(&native);
+    return status;
+}
+
 int mca_coll_mscclpp_map(const mca_coll_mscclpp_queue_call_t *call, void **mapped_p)
 {
     mca_coll_mscclpp_module_t *module = mca_coll_mscclpp_module_of(call->comm);
     mscclpp_mapped_t *mapped = NULL;
-    mscclpp_allreduce_args_t args = {
-        .sendbuf = MPI_IN_PLACE == call->sendbuf ? call->recvbuf : call->sendbuf,
-        .recvbuf = call->recvbuf,
-        .count = call->recvcount,
-    };
     mscclpp_status_t status;
 
     *mapped_p = NULL;
-    if (module == NULL || module->queued == NULL || MCA_COLL_MSCCLPP_QUEUE_ALLREDUCE != call->coll ||
+    if (module == NULL || module->queued == NULL || MCA_COLL_MSCCLPP_QUEUE_BARRIER == call->coll ||
         mscclpp_team_broken(module->queued->team)) {
         return OMPI_SUCCESS;
     }
-    args.dtype = mca_coll_mscclpp_dtype(call->recvtype);
-    args.op = mca_coll_mscclpp_op(call->op);
-    status = mscclpp_allreduce_map(module->queued->team, &args, &mapped);
+    status = MCA_COLL_MSCCLPP_QUEUE_ALLREDUCE == call->coll ? map_allreduce(module->queued->team, call, &mapped)
+                                                            : map_other(module, call, &mapped);
     *mapped_p = mapped;
     return MSCCLPP_OK == status ? OMPI_SUCCESS : mca_coll_mscclpp_status_to_ompi(status);
 }

@@ -7,6 +7,7 @@
 #include "mca/coll/mscclpp/native/api.h"
 #include "mca/coll/mscclpp/native/by_name.h"
 #include "mca/coll/mscclpp/native/channels.h"
+#include "mca/coll/mscclpp/native/describe.h"
 #include "mca/coll/mscclpp/native/gate.h"
 #include "mca/coll/mscclpp/native/host_streams.h"
 #include "mca/coll/mscclpp/native/lane.h"
@@ -18,36 +19,6 @@
 
 typedef mca_coll_mscclpp_queue_call_t call_t;
 typedef mca_coll_mscclpp_queue_end_t outcome_t;
-
-/* The collectives other than all-reduce and barrier, with the functions that describe their calls. */
-static const struct {
-    mscclpp_coll_t coll;
-    const mca_coll_mscclpp_describe_fn_t *describe;
-} collectives[] = {
-#define COLLECTIVE(id_, name_)                                                                                         \
-    [MCA_COLL_MSCCLPP_QUEUE_##id_] = {MSCCLPP_COLL_##id_, &mca_coll_mscclpp_native_describe_##name_}
-    COLLECTIVE(ALLGATHER, allgather),
-    COLLECTIVE(ALLGATHERV, allgatherv),
-    COLLECTIVE(ALLTOALL, alltoall),
-    COLLECTIVE(BCAST, bcast),
-    COLLECTIVE(GATHER, gather),
-    COLLECTIVE(SCATTER, scatter),
-    COLLECTIVE(REDUCE, reduce),
-    COLLECTIVE(REDUCE_SCATTER, reduce_scatter),
-    COLLECTIVE(REDUCE_SCATTER_BLOCK, reduce_scatter_block),
-    COLLECTIVE(SCAN, scan),
-    COLLECTIVE(EXSCAN, exscan),
-    COLLECTIVE(GATHERV, gatherv),
-    COLLECTIVE(SCATTERV, scatterv),
-    COLLECTIVE(ALLTOALLV, alltoallv),
-    COLLECTIVE(ALLTOALLW, alltoallw),
-    COLLECTIVE(NEIGHBOR_ALLGATHER, neighbor_allgather),
-    COLLECTIVE(NEIGHBOR_ALLGATHERV, neighbor_allgatherv),
-    COLLECTIVE(NEIGHBOR_ALLTOALL, neighbor_alltoall),
-    COLLECTIVE(NEIGHBOR_ALLTOALLV, neighbor_alltoallv),
-    COLLECTIVE(NEIGHBOR_ALLTOALLW, neighbor_alltoallw),
-#undef COLLECTIVE
-};
 
 /* For mca_coll_mscclpp_lane_make: makes the team's queue. Sets *context, a bool, to tell that there was a team. */
 static mscclpp_status_t open_queue(mscclpp_team_t *team, void *context)
@@ -263,60 +234,10 @@ static outcome_t enqueue_barrier(mca_coll_mscclpp_module_t *module, const call_t
     return outcome_from_status(status, code_p);
 }
 
-/* Puts the arguments under the names that the description of each collective uses. */
-static void keep_arguments(const call_t *call, mca_coll_mscclpp_passed_t *passed)
-{
-    memset(passed, 0, sizeof(*passed));
-    passed->sbuf = call->sendbuf;
-    passed->rbuf = call->recvbuf;
-    passed->buf = call->recvbuf;
-    passed->scount = (mca_coll_mscclpp_count_t)call->sendcount;
-    passed->rcount = (mca_coll_mscclpp_count_t)call->recvcount;
-    passed->count = (mca_coll_mscclpp_count_t)call->recvcount;
-    if (call->sendcounts != NULL) {
-        MCA_COLL_MSCCLPP_COUNTS_OF(passed->scounts, call->sendcounts);
-    }
-    if (call->recvcounts != NULL) {
-        MCA_COLL_MSCCLPP_COUNTS_OF(passed->rcounts, call->recvcounts);
-    }
-    /* Collectives with one list of displacements call it `displs`. */
-    if (call->sdispls != NULL) {
-        MCA_COLL_MSCCLPP_DISPLS_OF(passed->sdispls, call->sdispls);
-        MCA_COLL_MSCCLPP_DISPLS_OF(passed->displs, call->sdispls);
-    }
-    if (call->rdispls != NULL) {
-        MCA_COLL_MSCCLPP_DISPLS_OF(passed->rdispls, call->rdispls);
-        if (call->sdispls == NULL) {
-            MCA_COLL_MSCCLPP_DISPLS_OF(passed->displs, call->rdispls);
-        }
-    }
-    passed->stype = call->sendtype;
-    passed->rtype = call->recvtype;
-    passed->soffsets = call->soffsets;
-    passed->roffsets = call->roffsets;
-    passed->stypes = (struct ompi_datatype_t *const *)call->sendtypes;
-    passed->rtypes = (struct ompi_datatype_t *const *)call->recvtypes;
-    passed->type = call->recvtype;
-    passed->op = call->op;
-    passed->root = call->root;
-}
-
 /* Tells whether a count fits the type that the Open MPI in use counts in. */
 static bool fits_count(size_t count)
 {
     return (size_t)(mca_coll_mscclpp_count_t)count == count && (mca_coll_mscclpp_count_t)count >= 0;
-}
-
-/* Tells whether this component knows the collective; the library of the MPIX functions may be newer. */
-static bool is_known(const call_t *call)
-{
-    return (size_t)call->coll < sizeof(collectives) / sizeof(collectives[0]);
-}
-
-/* Tells whether only the sender and the receiver of a block know its size. */
-static bool has_unknown_sizes(const mca_coll_mscclpp_native_t *native)
-{
-    return native->args.varied && !native->args.is_size_known;
 }
 
 /*
@@ -327,34 +248,9 @@ static bool all_on_device(const mca_coll_mscclpp_native_t *native, const call_t 
 {
     const void *in = native->args.in, *out = native->args.out;
 
-    return (call->agreed || has_unknown_sizes(native)) && !native->touches
+    return (call->agreed || mca_coll_mscclpp_has_unknown_sizes(native)) && !native->touches
                ? true
                : is_none_or_device(in) && is_none_or_device(out) && (in != NULL || out != NULL);
-}
-
-/* Describes a call other than all-reduce and barrier, for the caller to end. False, on all ranks: nothing to do. */
-static bool describe(mca_coll_mscclpp_module_t *module, const call_t *call, mca_coll_mscclpp_native_t *native)
-{
-    mca_coll_mscclpp_passed_t passed;
-
-    /* Cannot fail: callers have checked that there are at most MSCCLPP_DEV_MAX_RANKS ranks. */
-    (void)mca_coll_mscclpp_native_begin(native, module, collectives[call->coll].coll);
-    keep_arguments(call, &passed);
-    if (!(*collectives[call->coll].describe)(native, module, &passed)) {
-        return false;
-    }
-    if (MSCCLPP_COLL_REDUCE_SCATTER == native->args.coll && !native->args.in_place &&
-        0 == native->recv[ompi_comm_rank(module->comm)].bytes) {
-        native->args.out = NULL; /* it may be any pointer */
-    }
-    if (has_unknown_sizes(native)) {
-        mca_coll_mscclpp_native_drop_empty(native);
-    }
-    if (call->agreed && !native->args.is_size_known) {
-        native->args.is_size_known = true;
-        native->args.largest_block = call->largest_block;
-    }
-    return true;
 }
 
 /* Enqueues a call that has been described. */
@@ -376,7 +272,8 @@ static outcome_t enqueue_described(mca_coll_mscclpp_module_t *module, const call
      * All ranks come here, also one whose call could not be described, because the queue is made together. A rank that
      * alone knows that it has no data does not vote for a queue.
      */
-    *code_p = ensure_queue(module, native->buffers, on_device && (native->touches || !has_unknown_sizes(native)));
+    *code_p = ensure_queue(module, native->buffers,
+                           on_device && (native->touches || !mca_coll_mscclpp_has_unknown_sizes(native)));
     if (OMPI_SUCCESS != *code_p) {
         return MCA_COLL_MSCCLPP_QUEUE_ERROR;
     }
@@ -394,6 +291,8 @@ static outcome_t enqueue_described(mca_coll_mscclpp_module_t *module, const call
     status = begin_call(module->queued, call->stream, &stream);
     if (MSCCLPP_OK == status) {
         native->args.call = module->queued->calls;
+        native->args.mapped = call->mapped;
+        native->args.may_map = !call->agreed; /* starts of requests are local */
         status = mscclpp_collective_enqueue(module->queued->team, &native->args, stream);
     }
     if (MSCCLPP_OK == status) {
@@ -417,10 +316,10 @@ static outcome_t enqueue_other(mca_coll_mscclpp_module_t *module, const call_t *
         *code_p = MPI_ERR_COUNT;
         return MCA_COLL_MSCCLPP_QUEUE_ERROR;
     }
-    if (ompi_comm_size(module->comm) > MSCCLPP_DEV_MAX_RANKS || !is_known(call)) {
+    if (ompi_comm_size(module->comm) > MSCCLPP_DEV_MAX_RANKS || !mca_coll_mscclpp_queued_is_known(call)) {
         return MCA_COLL_MSCCLPP_NOT_QUEUED;
     }
-    if (describe(module, call, &native)) {
+    if (mca_coll_mscclpp_queued_describe(module, call, &native)) {
         outcome = enqueue_described(module, call, &native, code_p);
     }
     mca_coll_mscclpp_native_end(&native);
@@ -482,7 +381,7 @@ static int prepare_other(mca_coll_mscclpp_module_t *module, const call_t *call, 
     mca_coll_mscclpp_native_t native;
     int rc = OMPI_SUCCESS;
 
-    if (!describe(module, call, &native)) {
+    if (!mca_coll_mscclpp_queued_describe(module, call, &native)) {
         *can_queue_p = true;
     } else {
         /* A rank without data does not stand against a queue, nor does it vote for one. */
@@ -507,8 +406,8 @@ static int prepare(const call_t *call, int *can_queue_p, uint64_t *largest_p)
     *can_queue_p = 0;
     *largest_p = 0;
     if (module == NULL || mca_coll_mscclpp_state.gpu == NULL || mca_coll_mscclpp_state.finalizing ||
-        ompi_comm_size(module->comm) > MSCCLPP_DEV_MAX_RANKS || !is_known(call) || !fits_count(call->sendcount) ||
-        !fits_count(call->recvcount)) {
+        ompi_comm_size(module->comm) > MSCCLPP_DEV_MAX_RANKS || !mca_coll_mscclpp_queued_is_known(call) ||
+        !fits_count(call->sendcount) || !fits_count(call->recvcount)) {
         return OMPI_SUCCESS;
     }
     return MCA_COLL_MSCCLPP_QUEUE_ALLREDUCE == call->coll || MCA_COLL_MSCCLPP_QUEUE_BARRIER == call->coll
