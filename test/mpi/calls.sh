@@ -193,23 +193,38 @@ engines_for() {
     fi
 }
 
+# numbers_for ALGORITHM: the numbers of ranks that it is tried with. On the twin, test_allreduce tries all algorithms
+# with all numbers. Here each number meets several algorithms, and each algorithm several numbers.
+numbers_for() {
+    if [ "$MSCCLPP_TEST_DEVICE" != host ] || [ "$long" = 1 ]; then
+        echo 1 2 3 4 5 8
+        return
+    fi
+    case $1 in
+    oneshot | oneshot-ll8 | stage) echo 1 3 8 ;;
+    twophase | scratch) echo 2 5 8 ;;
+    zerocopy | twophase-ll128) echo 1 2 5 ;;
+    *) echo 2 3 4 ;;
+    esac
+}
+
 # Every algorithm by name with several numbers of ranks. Parameters that ranks must have in common come from rank 0.
 cases_algorithms() {
-    local algorithm n by job most quick
+    local algorithm n by job most
+    [ "$(numbers_for any)" = '1 2 3 4 5 8' ] || skip "algorithm:all numbers of ranks" \
+        "three stand for them with each algorithm; set MSCCLPP_TEST_LONG=1"
     for algorithm in oneshot twophase oneshot_put zerocopy engines scratch stage; do
         by=$algorithm
         most=3
-        quick=()
         job=("${forced[@]}" --mca coll_mscclpp_algorithm "$algorithm")
         case $MSCCLPP_TEST_DEVICE:$algorithm in
         # So that ranks can map one another's buffers. Each call looks through all mappings of its process then.
         host:zerocopy | host:engines)
             job+=(--mca coll_mscclpp_twin_shared_only 1)
             most=2
-            [ "$long" = 1 ] || quick=(quick)
             ;;
         esac
-        for n in 1 2 3 4 5 8; do
+        for n in $(numbers_for "$algorithm"); do
             [ "$algorithm" != engines ] || by=$(engines_for "$n")
             # A single rank copies, and what is staged is no kernel's.
             if [ "$n" = 1 ] || [ $algorithm = stage ]; then
@@ -221,17 +236,19 @@ cases_algorithms() {
         done
         [ "$algorithm" != engines ] || [ "$gpus" -ne 1 ] || skip "algorithm:engines:by engines" \
             "needs 2 GPUs, since engines serve only ranks with a GPU of their own; zerocopy has taken their place"
-        run "algorithm:$algorithm:types_ops" 240 -n $most "${job[@]}" "$bindir/test_types_ops" \
-            ${quick[@]+"${quick[@]}"}
-        [ ${#quick[@]} -eq 0 ] || skip "algorithm:$algorithm:types_ops, all counts" \
-            "one stands for them; set MSCCLPP_TEST_LONG=1"
+        # On the twin, test_allreduce tries all types with all algorithms; MPI's types do not depend on the algorithm.
+        if [ "$MSCCLPP_TEST_DEVICE" = host ] && [ "$long" != 1 ] && [[ $algorithm != @(oneshot|scratch|stage) ]]; then
+            skip "algorithm:$algorithm:types_ops" "test_allreduce has tried them; set MSCCLPP_TEST_LONG=1"
+        else
+            run "algorithm:$algorithm:types_ops" 240 -n $most "${job[@]}" "$bindir/test_types_ops"
+        fi
         run "algorithm:$algorithm:bitwise" 120 -n 4 "${job[@]}" "$bindir/test_bitwise"
     done
-    for n in 1 2 3 5 8; do
+    for n in $(numbers_for oneshot-ll8); do
         run "algorithm:oneshot-ll8:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_algorithm oneshot \
             --mca coll_mscclpp_packet ll8 "$bindir/test_counts" quick
     done
-    for n in 1 2 3 5 8; do
+    for n in $(numbers_for twophase-ll128); do
         run "algorithm:twophase-ll128:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_algorithm twophase \
             --mca coll_mscclpp_packet ll128 "$bindir/test_counts" quick
     done

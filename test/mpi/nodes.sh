@@ -85,10 +85,16 @@ cases_many() {
 
 # Every algorithm between nodes by name; without a name the sizes of test_counts cross all thresholds.
 cases_nodes_algorithms() {
-    local algorithm n nodes=("${forced[@]}" --mca coll_mscclpp_ranks_per_node 2)
+    local algorithm n node_counts nodes=("${forced[@]}" --mca coll_mscclpp_ranks_per_node 2)
     for algorithm in nodes nodes_split nodes_ring nodes_halving nodes_packets nodes_doubling; do
+        # On the twin, test_allreduce tries all of them with all numbers of nodes.
+        node_counts='2 3 4'
+        if [ "$MSCCLPP_TEST_DEVICE" = host ] && [ "${MSCCLPP_TEST_LONG:-0}" != 1 ]; then
+            node_counts=4
+            [[ $algorithm != @(nodes_split|nodes_ring|nodes_doubling) ]] || node_counts='2 3'
+        fi
         # Over what serves between real nodes, else over shared memory.
-        for n in 2 3 4; do
+        for n in $node_counts; do
             run_saying "nodes:$algorithm:$n/1" "call [0-9]+: $algorithm, " 240 -n "$n" "${forced[@]}" \
                 --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_transport network \
                 --mca coll_mscclpp_algorithm "$algorithm" --mca coll_mscclpp_verbose 3 "$bindir/test_counts" quick
@@ -98,6 +104,8 @@ cases_nodes_algorithms() {
         run "nodes:$algorithm:bitwise" 120 -n 4 "${nodes[@]}" --mca coll_mscclpp_algorithm "$algorithm" \
             "$bindir/test_bitwise"
     done
+    [ "$node_counts" = '2 3 4' ] || skip "nodes:ALGORITHM:N/1, all numbers of nodes" \
+        "one or two stand for them with each algorithm; set MSCCLPP_TEST_LONG=1"
     # A ring of more than two nodes; all of them by turns; and types of which a ring takes some only.
     run "nodes:nodes_ring:bitwise:5/1" 120 -n 5 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 \
         --mca coll_mscclpp_transport network \
