@@ -2,7 +2,8 @@
 """Execution plans for the mpi layer.
 
 plans.py FOLDER RANKS writes some. Those that MPI calls are served by lie in FOLDER, those for two nodes in
-FOLDER/nodes, those that no rank may use, or that hang, in FOLDER/bad.
+FOLDER/nodes, one whose data move within a block in FOLDER/moved, those that no rank may use, or that hang, in
+FOLDER/bad.
 
 plans.py --usable FOLDER TOOL MOST [--nodes] prints, of each plan in a folder that has to serve MPI calls of 2 to MOST
 ranks, the ranks, the collective, the operation, the name and the file; with --nodes, of those that can serve calls over
@@ -19,7 +20,7 @@ sys.dont_write_bytecode = True
 TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 sys.path[:0] = [os.path.join(TOP, "test", "plans"), os.path.join(TOP, "python")]
 import plans  # noqa: E402
-from mscclpp_plans import programs  # noqa: E402
+from mscclpp_plans import Program, programs  # noqa: E402
 from mscclpp_plans.channels import Rank, assemble, local  # noqa: E402
 
 
@@ -47,6 +48,18 @@ def good(n):
     yield "allgather_ordered", plans.allgather_ordered(n)
     yield "custom_halo", custom_halo(n)
     yield "custom_halo_packets", custom_halo_packets(n)
+
+
+def moved(n):
+    """An all-reduce whose data wait in another chunk of the output, which is shorter for most sizes."""
+    program = Program("moved", "allreduce", n, 3, **SIGNALS)
+    for rank in range(n):
+        for index in (0, 1, 2):
+            waits = program.chunk(rank, "i", index).copy(rank, "o", 2)
+            waits.reduce(*[program.chunk((rank + distance) % n, "i", index) for distance in range(1, n)])
+            if index < 2:
+                waits.copy(rank, "o", index)
+    yield "allreduce_moved", program.plan()
 
 
 def neighbours(rank, r, n):
@@ -249,7 +262,8 @@ def main():
     folder, n = sys.argv[1], int(sys.argv[2])
     os.makedirs(os.path.join(folder, "bad"))
     os.makedirs(os.path.join(folder, "nodes"))
-    for sub, kind in (("", good), ("nodes", between), ("bad", bad)):
+    os.makedirs(os.path.join(folder, "moved"))
+    for sub, kind in (("", good), ("moved", moved), ("nodes", between), ("bad", bad)):
         for name, plan in kind(n) if kind is not between or n % 2 == 0 else ():
             if kind is not bad:
                 plan["name"] = name

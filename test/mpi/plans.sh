@@ -57,6 +57,13 @@ cases_plans() {
             fi
         done
     done
+    plan=(-n 3 "${forced[@]}" --mca coll_mscclpp_plans "$folder/3/moved/allreduce_moved.json")
+    run "plans:moved" 240 "${plan[@]}" "$bindir/test_plans" allreduce planned
+    run "plans:moved:queued" 240 "${plan[@]}" "$bindir/test_plans" allreduce planned any 5000 queued allreduce_moved
+    if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
+        run "plans:moved:mapped" 240 "${plan[@]}" --mca coll_mscclpp_twin_shared_only 1 "$bindir/test_plans" allreduce \
+            planned any 5000
+    fi
     cases_plans_ordered "$folder"
     for name in allreduce_packets allreduce_twophase allreduce_ring; do
         run "plans:communicators:$name" 120 -n 3 "${forced[@]}" --mca coll_mscclpp_plans "$folder/2/$name.json" \

@@ -15,6 +15,7 @@
 #include "device/kern/plan/run.h"
 #include "device/launch/launch.h"
 #include "mca/common/plan/check.h"
+#include "mca/common/plan/ends.h"
 #include "mca/common/plan/lower.h"
 #include "mca/common/plan/simulate.h"
 #include "mca/common/plan/visit.h"

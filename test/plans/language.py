@@ -89,6 +89,25 @@ def test_changed_packets(tool, folder):
     check(ops == [0, 0, 1], f"packets that are passed on, with a change and without: {ops}")
 
 
+def moved_data(through, **keys):
+    """An all-reduce of two ranks. Sums wait in another chunk of the output; `through` is a buffer on their way."""
+    program = Program("moved", "allreduce", 2, 3, blocks=1, instances=1, **keys)
+    for rank in (0, 1):
+        for index in (0, 1, 2):
+            waits = program.chunk(rank, "i", index).copy(rank, "o", 2)
+            waits.reduce(program.chunk(1 - rank, "i", index))
+            if index < 2:
+                (waits.copy(rank, through, 0) if through == "s" else waits).copy(rank, "o", index)
+    return program.plan()
+
+
+def test_moved_data(tool, folder):
+    """Data of one chunk may lie in another chunk of the block, which is shorter for some messages."""
+    found = {f"moved_{through}_{packets}": moved_data(through, packets=packets)
+             for through in ("o", "s") for packets in (False, True)}
+    prove_all(tool, found, folder)
+
+
 class _Touch(Node):
     def __init__(self, reads, writes):
         super().__init__()
@@ -332,6 +351,7 @@ def test_all(tool, folder, long):
     test_credits(tool, folder)
     test_portable(tool)
     test_changed_packets(tool, folder)
+    test_moved_data(tool, folder)
     test_random_programs(tool, folder, 2000 if long else 150)
     test_refusals(tool)
     test_compile(tool)

@@ -18,6 +18,7 @@
 #include "device/kern/plan/run.h"
 #include "device/launch/launch.h"
 #include "mca/common/plan/check.h"
+#include "mca/common/plan/ends.h"
 #include "mca/common/plan/lower.h"
 #include "tools/synth/lib/ranges.h"
 

@@ -12,6 +12,7 @@
 #include "mca/common/base/log.h"
 #include "mca/common/plan/proofs.h"
 #include "mca/common/plan/check.h"
+#include "mca/common/plan/ends.h"
 #include "mca/common/plan/lower.h"
 #include "mca/common/plan/simulate.h"
 #include "mca/common/plan/visit.h"
@@ -168,7 +169,6 @@ static void survey_item(survey_t *survey, mscclpp_plan_place_t place, const mscc
     if (item->type != MSCCLPP_PLAN_SCRATCH) {
         file->shares = file->shares || item->where != MSCCLPP_PLAN_LOCAL;
         file->writes_input = file->writes_input || (writes && item->type == MSCCLPP_PLAN_INPUT);
-        file->crosses = file->crosses || item->index % file->chunks + item->size > file->chunks;
     }
     if (are_packets) {
         return;
@@ -245,6 +245,7 @@ static void survey_plan(mscclpp_plan_file_t *file)
         refuse(file, "it has neither input nor output");
         return;
     }
+    file->needs_whole_chunks = mscclpp_plan_needs_whole_chunks(plan);
     survey.uses = all_chunks < MAX_CHUNKS ? calloc(all_chunks + 1, sizeof(*survey.uses)) : NULL;
     mscclpp_plan_visit(plan, survey_op, &survey);
     file->mixes = survey.has_packets && survey.has_plain_scratch;

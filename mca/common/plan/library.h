@@ -29,7 +29,7 @@ typedef struct {
     uint32_t channels;            /* the most channels, memory and port together, that a rank has */
     uint32_t chunks;              /* see mscclpp_plan_block_chunks */
     uint32_t unit;                /* bytes; the size of a chunk is a multiple of this */
-    bool crosses;                 /* an operation reaches over the end of a rank's block */
+    bool needs_whole_chunks;      /* mscclpp_plan_needs_whole_chunks */
     bool shares;                  /* ranks access the input or output of their peers */
     bool writes_input;            /* it writes the input, although it is not in place */
     bool mixes;                   /* the scratch holds packets and other data */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mca/common/plan/ends.h"
 #include "mca/common/plan/fuse.h"
 #include "mca/common/plan/visit.h"
 #include "mca/common/plan/words.h"
@@ -71,32 +72,6 @@ static void add_link(lowering_t *state, uint32_t peer, uint32_t slot)
 
     if (reserve_entry(state, &program->links, program->link_count, &state->link_capacity, sizeof(*program->links))) {
         program->links[program->link_count++] = (mscclpp_dev_plan_link_t){NULL, peer, slot};
-    }
-}
-
-uint32_t mscclpp_plan_block_chunks(const mscclpp_plan_t *plan)
-{
-    uint32_t in_chunks = 0, out_chunks = 0;
-
-    for (uint32_t rank_number = 0; rank_number < plan->rank_count; ++rank_number) {
-        const mscclpp_plan_rank_t *rank = &plan->ranks[rank_number];
-
-        in_chunks = rank->chunks[MSCCLPP_PLAN_INPUT] > in_chunks ? rank->chunks[MSCCLPP_PLAN_INPUT] : in_chunks;
-        out_chunks = rank->chunks[MSCCLPP_PLAN_OUTPUT] > out_chunks ? rank->chunks[MSCCLPP_PLAN_OUTPUT] : out_chunks;
-    }
-    switch (plan->collective) {
-    case MSCCLPP_PLAN_ALLGATHER:
-        return in_chunks > 0 ? in_chunks : out_chunks / plan->rank_count;
-    case MSCCLPP_PLAN_REDUCESCATTER:
-        return out_chunks > 0 ? out_chunks : in_chunks / plan->rank_count;
-    case MSCCLPP_PLAN_ALLTOALL:
-        return (in_chunks > 0 ? in_chunks : out_chunks) / plan->rank_count;
-    case MSCCLPP_PLAN_SENDRECV:
-    case MSCCLPP_PLAN_TEST:
-    case MSCCLPP_PLAN_CUSTOM:
-        return in_chunks > 0 || out_chunks > 0 ? 1 : 0;
-    default:
-        return in_chunks > 0 ? in_chunks : out_chunks;
     }
 }
 
@@ -536,49 +511,6 @@ const char *mscclpp_plan_needs_reach(const mscclpp_plan_t *plan, const int *node
     mscclpp_plan_visit(plan, check_reach, &reach);
     *has_packets_p = reach.has_packets;
     return reach.why;
-}
-
-/* What a visit of all operations has found about accesses that cross the end of a rank's block. */
-typedef struct {
-    uint32_t chunks; /* of a rank's block of input or output */
-    bool crosses;    /* some operation does */
-} crossing_t;
-
-/*
- * Notes whether an operation's data reach over the end of a rank's block of input or output. mscclpp_plan_visit calls
- * it for each operation.
- */
-static void check_crossing(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
-                           const mscclpp_plan_op_t *pipeline)
-{
-    crossing_t *crossing = context;
-
-    (void)place, (void)pipeline;
-    for (uint32_t i = 0; i < op->src_count + op->dst_count; ++i) {
-        const mscclpp_plan_item_t *item = i < op->src_count ? &op->src[i] : &op->dst[i - op->src_count];
-
-        if (item->type != MSCCLPP_PLAN_SCRATCH && item->index % crossing->chunks + item->size > crossing->chunks) {
-            crossing->crosses = true;
-        }
-    }
-}
-
-bool mscclpp_plan_chunk_bytes(const mscclpp_plan_t *plan, uint64_t block_bytes, uint64_t *chunk_p)
-{
-    crossing_t crossing = {mscclpp_plan_block_chunks(plan), false};
-    uint64_t unit = plan->alignment % MSCCLPP_DEV_UNIT == 0 ? plan->alignment : MSCCLPP_DEV_UNIT, chunk_bytes;
-
-    if (crossing.chunks == 0) {
-        return false;
-    }
-    chunk_bytes = (block_bytes + crossing.chunks - 1) / crossing.chunks;
-    chunk_bytes = (chunk_bytes + unit - 1) / unit * unit;
-    /* A block of whole chunks only has no end that an operation must not cross. */
-    if (chunk_bytes * crossing.chunks != block_bytes) {
-        mscclpp_plan_visit(plan, check_crossing, &crossing);
-    }
-    *chunk_p = chunk_bytes;
-    return !crossing.crosses;
 }
 
 uint64_t mscclpp_plan_scratch_bytes(const mscclpp_plan_t *plan, uint64_t chunk, uint64_t *half_p)

@@ -31,20 +31,6 @@ uint32_t mscclpp_plan_slot(const mscclpp_plan_t *plan, uint32_t rank, mscclpp_pl
 const char *mscclpp_plan_needs_reach(const mscclpp_plan_t *plan, const int *node_of, bool *has_packets_p);
 
 /*
- * Returns the number of chunks in a rank's block: one rank's part of a buffer that has a part for each rank, such as
- * all-gather's output and reduce-scatter's input. For all-reduce, that of the whole buffer. For collectives that MPI
- * does not have, 1. In each case 0 if the plan has neither input nor output.
- */
-uint32_t mscclpp_plan_block_chunks(const mscclpp_plan_t *plan);
-
-/*
- * Sets the bytes of a chunk for a message with blocks of `block_bytes`. Returns false if the plan cannot serve such a
- * message: because it has neither input nor output, or because an operation crosses the end of a block, which a whole
- * number of chunks would have to fill.
- */
-bool mscclpp_plan_chunk_bytes(const mscclpp_plan_t *plan, uint64_t block_bytes, uint64_t *chunk_p);
-
-/*
  * Returns the bytes of scratch for chunks of `chunk` bytes. *half_p: bytes of one of its halves; 0 if it has none. Both
  * are equal on all ranks, however many chunks each has: a rank also uses them to find the halves of its peers.
  */

@@ -328,7 +328,7 @@ static bool is_always_apart(const plan_run_t *run)
 {
     const mscclpp_plan_file_t *file = run->plan->file;
 
-    return run->team->fabric != NULL || (file->crosses && run->padded != run->call->stride) ||
+    return run->team->fabric != NULL || (file->needs_whole_chunks && run->padded != run->call->stride) ||
            (file->plan->in_place && run->collective == MSCCLPP_PLAN_REDUCESCATTER);
 }
 

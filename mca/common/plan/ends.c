@@ -1,0 +1,151 @@
+/*
+ * Whether a plan serves messages whose blocks end within a chunk. What lies behind the end of a rank's block of input
+ * or output is not stored, so the chunks of a block have different lengths there. The scratch has whole chunks.
+ */
+#include "mca/common/plan/ends.h"
+
+#include <stdlib.h>
+
+#include "device/types/launch.h"
+#include "mca/common/plan/visit.h"
+#include "mca/common/plan/words.h"
+
+uint32_t mscclpp_plan_block_chunks(const mscclpp_plan_t *plan)
+{
+    uint32_t in_chunks = 0, out_chunks = 0;
+
+    for (uint32_t rank_number = 0; rank_number < plan->rank_count; ++rank_number) {
+        const mscclpp_plan_rank_t *rank = &plan->ranks[rank_number];
+
+        in_chunks = rank->chunks[MSCCLPP_PLAN_INPUT] > in_chunks ? rank->chunks[MSCCLPP_PLAN_INPUT] : in_chunks;
+        out_chunks = rank->chunks[MSCCLPP_PLAN_OUTPUT] > out_chunks ? rank->chunks[MSCCLPP_PLAN_OUTPUT] : out_chunks;
+    }
+    switch (plan->collective) {
+    case MSCCLPP_PLAN_ALLGATHER:
+        return in_chunks > 0 ? in_chunks : out_chunks / plan->rank_count;
+    case MSCCLPP_PLAN_REDUCESCATTER:
+        return out_chunks > 0 ? out_chunks : in_chunks / plan->rank_count;
+    case MSCCLPP_PLAN_ALLTOALL:
+        return (in_chunks > 0 ? in_chunks : out_chunks) / plan->rank_count;
+    case MSCCLPP_PLAN_SENDRECV:
+    case MSCCLPP_PLAN_TEST:
+    case MSCCLPP_PLAN_CUSTOM:
+        return in_chunks > 0 || out_chunks > 0 ? 1 : 0;
+    default:
+        return in_chunks > 0 ? in_chunks : out_chunks;
+    }
+}
+
+enum { MOST_CHUNKS = 16 << 20, MOST_VISITS = 256 }; /* beyond these, a plan counts as one that moves data */
+
+#define MIXED UINT32_MAX
+
+/* What visits of all operations have found so far. */
+typedef struct {
+    uint32_t block_chunks; /* of a rank's block of input or output */
+    uint64_t rank_chunks;  /* the most chunks of scratch of a rank; there are as many entries again for packets */
+    uint32_t *held;   /* by chunk of scratch: 1 + the position in a block that its data have; 0: unknown yet; MIXED */
+    bool has_changed; /* an entry of `held` changed in this visit */
+    bool crosses;     /* an operation reaches over the end of a block */
+    bool moves;       /* data of one chunk of a block may get into another one, which may be shorter */
+} ends_t;
+
+/* A source or a target of an operation: its chunks, and the entry of `held` for the first one. NULL: no scratch. */
+typedef struct {
+    const mscclpp_plan_item_t *item;
+    uint32_t *held;
+} part_t;
+
+/* Describes a source or a target, and notes whether it reaches over the end of a block. */
+static part_t part_of(ends_t *ends, mscclpp_plan_place_t place, const mscclpp_plan_item_t *item, bool are_packets)
+{
+    const uint64_t rank = item->where == MSCCLPP_PLAN_LOCAL ? (uint64_t)place.rank : item->rank;
+
+    if (item->type != MSCCLPP_PLAN_SCRATCH) {
+        ends->crosses = ends->crosses || item->index % ends->block_chunks + (uint64_t)item->size > ends->block_chunks;
+        return (part_t){item, NULL};
+    }
+    /* Scratch of several ranks at once is not followed. */
+    ends->moves = ends->moves || (item->where == MSCCLPP_PLAN_MULTICAST && ends->block_chunks > 1);
+    return (part_t){item, &ends->held[(2 * rank + are_packets) * ends->rank_chunks + item->index]};
+}
+
+/* Notes that the target gets the data of the source. */
+static void carry(ends_t *ends, part_t source, part_t target)
+{
+    for (uint32_t i = 0; i < source.item->size && i < target.item->size; ++i) {
+        const uint32_t data = source.held != NULL ? source.held[i] : 1 + (source.item->index + i) % ends->block_chunks;
+
+        if (data == 0) {
+            continue;
+        }
+        if (target.held == NULL) {
+            ends->moves = ends->moves || data != 1 + (target.item->index + i) % ends->block_chunks;
+        } else if (target.held[i] != data && target.held[i] != MIXED) {
+            target.held[i] = target.held[i] == 0 ? data : MIXED;
+            ends->has_changed = true;
+        }
+    }
+}
+
+/* Follows the data of one operation. mscclpp_plan_visit calls it for each. */
+static void follow(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op, const mscclpp_plan_op_t *pipeline)
+{
+    ends_t *ends = context;
+    const mscclpp_plan_shape_t *shape = mscclpp_plan_op_shape(op);
+
+    (void)pipeline;
+    for (uint32_t i = 0; shape != NULL && i < op->dst_count; ++i) {
+        const part_t target =
+            part_of(ends, place, &op->dst[i], mscclpp_plan_takes_packets(mscclpp_plan_takes_dst(shape, i)));
+
+        for (uint32_t j = 0; j < op->src_count; ++j) {
+            if (!shape->paired || i == j) {
+                carry(ends,
+                      part_of(ends, place, &op->src[j], mscclpp_plan_takes_packets(mscclpp_plan_takes_src(shape, j))),
+                      target);
+            }
+        }
+    }
+}
+
+bool mscclpp_plan_needs_whole_chunks(const mscclpp_plan_t *plan)
+{
+    ends_t ends = {.block_chunks = mscclpp_plan_block_chunks(plan)};
+    int visits = 0;
+
+    for (uint32_t rank = 0; rank < plan->rank_count; ++rank) {
+        const uint32_t chunks = plan->ranks[rank].chunks[MSCCLPP_PLAN_SCRATCH];
+
+        ends.rank_chunks = chunks > ends.rank_chunks ? chunks : ends.rank_chunks;
+    }
+    if (ends.block_chunks == 0) {
+        return false;
+    }
+    if (2 * ends.rank_chunks * plan->rank_count < MOST_CHUNKS) {
+        ends.held = calloc(2 * ends.rank_chunks * plan->rank_count + 1, sizeof(*ends.held));
+    }
+    if (ends.held == NULL) {
+        return true;
+    }
+    do {
+        ends.has_changed = false;
+        mscclpp_plan_visit(plan, follow, &ends);
+    } while (ends.has_changed && !ends.crosses && !ends.moves && ++visits < MOST_VISITS);
+    free(ends.held);
+    return ends.crosses || ends.moves || ends.has_changed;
+}
+
+bool mscclpp_plan_chunk_bytes(const mscclpp_plan_t *plan, uint64_t block_bytes, uint64_t *chunk_p)
+{
+    const uint32_t chunks = mscclpp_plan_block_chunks(plan);
+    uint64_t unit = plan->alignment % MSCCLPP_DEV_UNIT == 0 ? plan->alignment : MSCCLPP_DEV_UNIT, chunk_bytes;
+
+    if (chunks == 0) {
+        return false;
+    }
+    chunk_bytes = (block_bytes + chunks - 1) / chunks;
+    chunk_bytes = (chunk_bytes + unit - 1) / unit * unit;
+    *chunk_p = chunk_bytes;
+    return chunk_bytes * chunks == block_bytes || !mscclpp_plan_needs_whole_chunks(plan);
+}
