@@ -118,18 +118,22 @@ class Program:
     def add(self, kind, rank, sources, target):
         """Adds an operation, for Chunk.
 
-        Raises ValueError if spans differ in size. Also raises it if a reduction reads chunks of a rank behind a port,
-        and the program excludes packets, which alone can bring them.
+        Raises ValueError if spans differ in size, or if one that is read overlaps the one that is written: which chunk
+        comes first would change the result. Also raises it if a reduction reads chunks of a rank behind a port, and the
+        program excludes packets, which alone can bring them.
         """
         if any(source.span.size != target.span.size for source in sources):
             raise ValueError(f"{kind}: {[source.span.size for source in sources]} chunks go to {target.span.size}")
+        written = self.place(target.span)
+        for read in (self.place(source.span) for source in sources):
+            if read != written and not set(read.places()).isdisjoint(written.places()):
+                raise ValueError(f"{kind}: {read} and {written} overlap; allowed are the same chunks, or others")
         if kind == "reduce" and any(source.span.rank != rank and self.port(source.span.rank, rank)
                                     for source in sources):
             if self.packets is False:
                 raise ValueError("a reduction cannot read through a port; copy to the scratch of its rank first")
             self.needs_packets = True
-        self.operations.append(Operation(kind, rank, [self.place(source.span) for source in sources],
-                                         self.place(target.span)))
+        self.operations.append(Operation(kind, rank, [self.place(source.span) for source in sources], written))
 
     def place(self, span):
         """Returns where chunks lie. In place, input and output share memory, and one name has to stand for both.

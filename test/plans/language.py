@@ -240,6 +240,10 @@ def test_refusals(tool):
                        (lambda: Program("x", "allreduce", 2).chunk(2, "i", 0), "rank is 2"),
                        (lambda: Program("x", "allreduce", 2).chunk(0, "x", 0), "'x'"),
                        (lambda: Program("x", "allreduce", 2).chunk(0, "i", 1), "1 chunks from 1 on"),
+                       (lambda: Program("x", "allreduce", 1, 3).chunk(0, "o", 0, 2).copy(0, "o", 1),
+                        "copy: o[0..1] of rank 0 and o[1..2] of rank 0 overlap"),
+                       (lambda: Program("x", "allreduce", 1, 3, True).chunk(0, "o", 1, 2).reduce(
+                           Program("x", "allreduce", 1, 3).chunk(0, "i", 0, 2)), "reduce: i[0..1]"),
                        (lambda: programs.allreduce_halving(3), "powers of 2")):
         try:
             make()
