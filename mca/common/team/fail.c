@@ -19,3 +19,11 @@ mscclpp_status_t mscclpp_team_fail(mscclpp_team_t *team, mscclpp_status_t status
     mscclpp_group_fail(&team->group, status, team->fabric != NULL ? mscclpp_fabric_loss(team->fabric) : NULL);
     return status;
 }
+
+mscclpp_status_t mscclpp_team_fail_call(mscclpp_team_t *team, uint64_t call, const char *collective,
+                                        mscclpp_status_t status)
+{
+    team->group.call = call;
+    team->group.collective = collective;
+    return mscclpp_team_fail(team, status);
+}

@@ -81,6 +81,13 @@ void mscclpp_team_reap(void);
 mscclpp_status_t mscclpp_team_fail(mscclpp_team_t *team, mscclpp_status_t status);
 
 /*
+ * The same for call `call` of a collective that has failed before it reached the team. Peers may still be in the call
+ * before it, which they end well, because they are told which one has failed.
+ */
+mscclpp_status_t mscclpp_team_fail_call(mscclpp_team_t *team, uint64_t call, const char *collective,
+                                        mscclpp_status_t status);
+
+/*
  * renew.c: reserves `epochs` more packet flags. If they would pass the limit, all ranks meet, clear their packet areas
  * and start flags again at 0. All ranks call this function at the same point. `stream` is the stream of the team's
  * kernels; NULL: one of the team's own. After an error the caller must break the team, since peers may wait in here.

@@ -280,7 +280,7 @@ static outcome_t enqueue_described(mca_coll_mscclpp_module_t *module, const call
     if (OMPI_SUCCESS != native->rc) {
         /* The other ranks queue the call, and would wait for this one. They are told that it failed. */
         if (module->queued != NULL) {
-            (void)mscclpp_team_fail(module->queued->team, MSCCLPP_ERR_NO_MEMORY);
+            (void)mscclpp_team_fail_call(module->queued->team, module->queued->calls + 1, name, MSCCLPP_ERR_NO_MEMORY);
         }
         *code_p = native->rc;
         return MCA_COLL_MSCCLPP_QUEUE_ERROR;
