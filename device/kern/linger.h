@@ -26,6 +26,7 @@
 #ifndef MSCCLPP_DEVICE_KERN_LINGER_H
 #define MSCCLPP_DEVICE_KERN_LINGER_H
 
+#include "device/kern/linger_brief.h"
 #include "device/kern/linger_serve.h"
 #include "device/kern/plan/run.h"
 #include "device/types/linger.h"
@@ -98,35 +99,80 @@ MSCCLPP_DEV bool mscclpp_dev_linger_all_ended(const mscclpp_dev_ctx_t *ctx, cons
     return !mscclpp_dev_warp_or(!have_ended);
 }
 
+/* In thread 0: counts the operation that the bell has announced. The one before has ended. */
+MSCCLPP_DEV void mscclpp_dev_linger_count(mscclpp_dev_linger_block_t *block_state)
+{
+    ++block_state->args.launches;
+    block_state->args.rung = 1;
+}
+
 /*
- * Polls the bell with the listening threads. Returns true when an operation has arrived, and false when it is time to
- * leave: when the host says so, or the kernel's time is over, or the period ends (MSCCLPP_DEV_LINGER_PERIOD). Not
- * inlined, for the same reason as the operations of linger_serve.h.
+ * True if the listening threads can serve the operation that has arrived, without the other threads: it is for the
+ * first block alone, and each of its units has a thread among them.
+ */
+MSCCLPP_DEV bool mscclpp_dev_linger_is_for_listeners(const mscclpp_dev_linger_block_t *block_state)
+{
+    const uint32_t code = block_state->words[MSCCLPP_DEV_BELL_CODE];
+
+    return MSCCLPP_DEV_BELL_BLOCKS(code) == 1 &&
+           mscclpp_dev_linger_is_brief(&block_state->args, code, MSCCLPP_DEV_WARP);
+}
+
+/* Serves such an operation with the listening threads, and counts it. */
+MSCCLPP_DEV void mscclpp_dev_linger_serve_listeners(mscclpp_dev_ctx_t *ctx, mscclpp_dev_linger_block_t *block_state)
+{
+    if (ctx->tid == 0) {
+        mscclpp_dev_linger_count(block_state);
+    }
+    ctx->nblocks = 1;
+    mscclpp_dev_warp_meet(); /* all see the count */
+    ctx->failed = mscclpp_dev_linger_serve_brief(ctx, &block_state->args, false);
+    mscclpp_dev_ctx_renew(ctx);
+    mscclpp_dev_warp_meet(); /* all have read the count and the epoch */
+    if (ctx->failed) {
+        mscclpp_dev_st_relaxed_block_u32(&block_state->failed, 1);
+    }
+    if (ctx->tid == 0) {
+        ++block_state->args.epoch;
+    }
+    mscclpp_dev_warp_meet();
+}
+
+/*
+ * Polls the bell with the listening threads, and serves the operations that they can serve alone. Returns true when
+ * another operation has arrived, and false when it is time to leave: when the host says so, or the kernel's time is
+ * over, or the period ends (MSCCLPP_DEV_LINGER_PERIOD). Not inlined, for the same reason as the operations of
+ * linger_serve.h.
  */
 MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx, const mscclpp_dev_linger_args_t *args,
                                                         mscclpp_dev_linger_block_t *block_state)
 {
     /*
-     * A local copy, because kernel arguments leave the cache at each look at the bell, like everything else in memory.
+     * Local copies, because kernel arguments leave the cache at each look at the bell, like everything else in memory.
      */
     const uint64_t *bell = args->common.mailbox->bell;
-    const uint64_t number = block_state->args.launches + 2, kernel = args->number, now_ns = mscclpp_dev_now_ns();
-    uint64_t leave_at_ns = now_ns + args->idle_ns;
-    bool leaves;
+    const uint64_t kernel = args->number, idle_ns = args->idle_ns;
+    const uint64_t window_end_ns = block_state->started_ns + args->window_ns;
 
-    leave_at_ns = leave_at_ns < block_state->started_ns + args->window_ns ? leave_at_ns
-                                                                          : block_state->started_ns + args->window_ns;
-    leave_at_ns = number % MSCCLPP_DEV_LINGER_PERIOD == 0 ? now_ns : leave_at_ns;
     for (;;) {
-        leaves = false;
-        if (mscclpp_dev_linger_listen(&ctx, bell, block_state, number, kernel, &leaves)) {
+        const uint64_t number = block_state->args.launches + 2, now_ns = mscclpp_dev_now_ns();
+        uint64_t leave_at_ns = now_ns + idle_ns < window_end_ns ? now_ns + idle_ns : window_end_ns;
+        bool leaves = false;
+
+        leave_at_ns = number % MSCCLPP_DEV_LINGER_PERIOD == 0 ? now_ns : leave_at_ns;
+        while (!mscclpp_dev_linger_listen(&ctx, bell, block_state, number, kernel, &leaves)) {
+            leaves = leaves || (ctx.tid == 0 && mscclpp_dev_now_ns() >= leave_at_ns);
+            if (mscclpp_dev_warp_or(leaves) && mscclpp_dev_linger_all_ended(&ctx, args, block_state)) {
+                return false;
+            }
+            leaves = false;
+            mscclpp_dev_pause(&ctx);
+        }
+        mscclpp_dev_warp_meet(); /* all see the words that each has taken */
+        if (!mscclpp_dev_linger_is_for_listeners(block_state)) {
             return true;
         }
-        leaves = leaves || (ctx.tid == 0 && mscclpp_dev_now_ns() >= leave_at_ns);
-        if (mscclpp_dev_warp_or(leaves) && mscclpp_dev_linger_all_ended(&ctx, args, block_state)) {
-            return false;
-        }
-        mscclpp_dev_pause(&ctx);
+        mscclpp_dev_linger_serve_listeners(&ctx, block_state);
     }
 }
 
@@ -144,8 +190,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_bell(mscclpp_dev_ctx_t *ctx, const msc
         mscclpp_dev_ctx_renew(ctx);
         if (ctx->tid == 0) {
             block_state->heard = has_heard;
-            ++block_state->args.launches;
-            block_state->args.rung = 1;
+            mscclpp_dev_linger_count(block_state);
         }
     }
     mscclpp_dev_block_sync(ctx);
@@ -255,7 +300,9 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_
         mscclpp_dev_block_sync(&op_ctx);
         return;
     }
-    if (kernel == MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY) {
+    if (mscclpp_dev_linger_is_brief(&block_state->args, code, op_ctx.nblocks * op_ctx.nthreads)) {
+        ctx->failed = mscclpp_dev_linger_serve_brief(&op_ctx, &block_state->args, true);
+    } else if (kernel == MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY) {
         ctx->failed = mscclpp_dev_linger_serve_zerocopy(&op_ctx, &args->sets[MSCCLPP_DEV_BELL_VARIANT(code)],
                                                         &block_state->zerocopy, code);
     } else if (kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT) {

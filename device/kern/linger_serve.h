@@ -33,10 +33,6 @@
  * Operations for `n_` ranks; 0 stands for any number. Hot variants have a constant type and operation, the others look
  * both up at run time.
  */
-#define MSCCLPP_DEV_LINGER_BRIEF(n_, name_, hot_, dtype_, op_)                                                         \
-    MSCCLPP_DEV_LINGER_OPERATION(                                                                                      \
-        brief##n_##name_, mscclpp_dev_args_t,                                                                          \
-        mscclpp_dev_oneshot_brief(&ctx, args, n_, hot_, (int)(dtype_), (int)(op_), MSCCLPP_DEV_LL16))
 #define MSCCLPP_DEV_LINGER_LONG(n_, name_, hot_, dtype_, op_)                                                          \
     MSCCLPP_DEV_LINGER_OPERATION(                                                                                      \
         oneshot##n_##name_, mscclpp_dev_args_t,                                                                        \
@@ -48,21 +44,14 @@
 
 /* Only 2 ranks have a put operation of their own, because puts pay off mainly there. */
 #define MSCCLPP_DEV_LINGER_HOT2(dtype_, op_)                                                                           \
-    MSCCLPP_DEV_LINGER_BRIEF(2, dtype_##op_, true, dtype_, op_)                                                        \
     MSCCLPP_DEV_LINGER_LONG(2, dtype_##op_, true, dtype_, op_)                                                         \
     MSCCLPP_DEV_LINGER_OPERATION(put2##dtype_##op_, mscclpp_dev_args_t,                                                \
                                  mscclpp_dev_put_ranks(&ctx, args, 2, true, true, (int)(dtype_), (int)(op_)))
-#define MSCCLPP_DEV_LINGER_HOT4(dtype_, op_)                                                                           \
-    MSCCLPP_DEV_LINGER_BRIEF(4, dtype_##op_, true, dtype_, op_)                                                        \
-    MSCCLPP_DEV_LINGER_LONG(4, dtype_##op_, true, dtype_, op_)
-#define MSCCLPP_DEV_LINGER_HOT8(dtype_, op_)                                                                           \
-    MSCCLPP_DEV_LINGER_BRIEF(8, dtype_##op_, true, dtype_, op_)                                                        \
-    MSCCLPP_DEV_LINGER_LONG(8, dtype_##op_, true, dtype_, op_)
-#define MSCCLPP_DEV_LINGER_ANY(n_) MSCCLPP_DEV_LINGER_BRIEF(n_, any, false, args->dtype, args->op)
+#define MSCCLPP_DEV_LINGER_HOT4(dtype_, op_) MSCCLPP_DEV_LINGER_LONG(4, dtype_##op_, true, dtype_, op_)
+#define MSCCLPP_DEV_LINGER_HOT8(dtype_, op_) MSCCLPP_DEV_LINGER_LONG(8, dtype_##op_, true, dtype_, op_)
 MSCCLPP_DEV_HOT(MSCCLPP_DEV_LINGER_HOT2)
 MSCCLPP_DEV_HOT(MSCCLPP_DEV_LINGER_HOT4)
 MSCCLPP_DEV_HOT(MSCCLPP_DEV_LINGER_HOT8)
-MSCCLPP_DEV_RANKS(MSCCLPP_DEV_LINGER_ANY)
 MSCCLPP_DEV_LINGER_OPERATION(oneshot, mscclpp_dev_args_t,
                              mscclpp_dev_oneshot_long(&ctx, args, 0, false, (int)args->dtype, (int)args->op,
                                                       MSCCLPP_DEV_LL16))
@@ -95,31 +84,26 @@ MSCCLPP_DEV_LINGER_COMBINE(combine_blocks_float, mscclpp_dev_blocks_args_t, &arg
 MSCCLPP_DEV_LINGER_OPERATION(move_blocks, mscclpp_dev_blocks_args_t,
                              mscclpp_dev_coll_move_packets(&ctx, &args->coll, args))
 #undef MSCCLPP_DEV_LINGER_COMBINE
-#undef MSCCLPP_DEV_LINGER_ANY
 #undef MSCCLPP_DEV_LINGER_HOT2
 #undef MSCCLPP_DEV_LINGER_HOT4
 #undef MSCCLPP_DEV_LINGER_HOT8
 #undef MSCCLPP_DEV_LINGER_LONG
-#undef MSCCLPP_DEV_LINGER_BRIEF
 #undef MSCCLPP_DEV_LINGER_OPERATION
 
 /*
- * Executes one all-reduce by packets within a node. Here and below, `code` is the bell's word CODE, and the functions
- * return true if the thread has failed. If, on a GPU, the type and operation are hot and the number of ranks is 2, 4 or
- * 8, all three are constants in the code that runs. Brief messages exist for these numbers of ranks only.
+ * Executes one all-reduce by packets within a node that is not brief (linger_brief.h). Here and below, `code` is the
+ * bell's word CODE, and the functions return true if the thread has failed. If, on a GPU, the type and operation are
+ * hot and the number of ranks is 2, 4 or 8, all three are constants in the code that runs.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_serve_packets(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                                   uint32_t code)
 {
     const uint32_t kernel = MSCCLPP_DEV_BELL_KERNEL(code), op = MSCCLPP_DEV_BELL_OP(code);
     const int hot_dtype = MSCCLPP_DEV_HOT_DTYPE(MSCCLPP_DEV_BELL_DTYPE(code));
-    const bool is_brief =
-        mscclpp_dev_oneshot_is_brief(args, mscclpp_dev_units(args->bytes), ctx->nblocks * ctx->nthreads);
 
 #define MSCCLPP_DEV_LINGER_MATCH_RANKS(n_, dtype_, op_)                                                                \
     case n_:                                                                                                           \
         return kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE ? mscclpp_dev_linger_twophase##n_##dtype_##op_(*ctx, args)  \
-               : is_brief                                  ? mscclpp_dev_linger_brief##n_##dtype_##op_(*ctx, args)     \
                                                            : mscclpp_dev_linger_oneshot##n_##dtype_##op_(*ctx, args);
 #define MSCCLPP_DEV_LINGER_MATCH(dtype_, op_)                                                                          \
     if (MSCCLPP_DEV_FOLDS && hot_dtype == (int)(dtype_) && op == (uint32_t)(op_)) {                                    \
@@ -134,15 +118,8 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_packets(const mscclpp_dev_ctx_t *ctx, 
     MSCCLPP_DEV_HOT(MSCCLPP_DEV_LINGER_MATCH)
 #undef MSCCLPP_DEV_LINGER_MATCH
 #undef MSCCLPP_DEV_LINGER_MATCH_RANKS
-    if (kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE) {
-        return mscclpp_dev_linger_twophase(*ctx, args);
-    }
-    if (!is_brief) {
-        return mscclpp_dev_linger_oneshot(*ctx, args);
-    }
-    return args->nranks == 2   ? mscclpp_dev_linger_brief2any(*ctx, args)
-           : args->nranks == 4 ? mscclpp_dev_linger_brief4any(*ctx, args)
-                               : mscclpp_dev_linger_brief8any(*ctx, args);
+    return kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE ? mscclpp_dev_linger_twophase(*ctx, args)
+                                                       : mscclpp_dev_linger_oneshot(*ctx, args);
 }
 
 /*
