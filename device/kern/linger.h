@@ -107,35 +107,34 @@ MSCCLPP_DEV void mscclpp_dev_linger_count(mscclpp_dev_linger_block_t *block_stat
 }
 
 /*
- * True if the listening threads can serve the operation that has arrived, without the other threads: it is for the
- * first block alone, and each of its units has a thread among them.
+ * True if `threads` threads of the first block can serve the operation that has arrived, without any others: it is for
+ * this block alone, and each of its units has a thread among them.
  */
-MSCCLPP_DEV bool mscclpp_dev_linger_is_for_listeners(const mscclpp_dev_linger_block_t *block_state)
+MSCCLPP_DEV bool mscclpp_dev_linger_is_for(const mscclpp_dev_linger_block_t *block_state, uint32_t threads)
 {
     const uint32_t code = block_state->words[MSCCLPP_DEV_BELL_CODE];
 
-    return MSCCLPP_DEV_BELL_BLOCKS(code) == 1 &&
-           mscclpp_dev_linger_is_brief(&block_state->args, code, MSCCLPP_DEV_WARP);
+    return MSCCLPP_DEV_BELL_BLOCKS(code) == 1 && mscclpp_dev_linger_is_brief(&block_state->args, code, threads);
 }
 
-/* Serves such an operation with the listening threads, and counts it. */
-MSCCLPP_DEV void mscclpp_dev_linger_serve_listeners(mscclpp_dev_ctx_t *ctx, mscclpp_dev_linger_block_t *block_state)
+/*
+ * Serves such an operation, which has been counted, with all threads of the first block, or with the listening threads
+ * alone: `whole_block` tells which. All of these have read the epoch when mscclpp_dev_linger_serve_brief returns.
+ */
+MSCCLPP_DEV void mscclpp_dev_linger_serve_first(mscclpp_dev_ctx_t *ctx, mscclpp_dev_linger_block_t *block_state,
+                                                bool whole_block)
 {
-    if (ctx->tid == 0) {
-        mscclpp_dev_linger_count(block_state);
-    }
-    ctx->nblocks = 1;
-    mscclpp_dev_warp_meet(); /* all see the count */
-    ctx->failed = mscclpp_dev_linger_serve_brief(ctx, &block_state->args, false);
+    mscclpp_dev_ctx_t self = *ctx;
+
+    self.nblocks = 1;
+    ctx->failed = mscclpp_dev_linger_serve_brief(&self, &block_state->args, whole_block);
     mscclpp_dev_ctx_renew(ctx);
-    mscclpp_dev_warp_meet(); /* all have read the count and the epoch */
     if (ctx->failed) {
         mscclpp_dev_st_relaxed_block_u32(&block_state->failed, 1);
     }
     if (ctx->tid == 0) {
         ++block_state->args.epoch;
     }
-    mscclpp_dev_warp_meet();
 }
 
 /*
@@ -169,32 +168,43 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx, c
             mscclpp_dev_pause(&ctx);
         }
         mscclpp_dev_warp_meet(); /* all see the words that each has taken */
-        if (!mscclpp_dev_linger_is_for_listeners(block_state)) {
+        if (!mscclpp_dev_linger_is_for(block_state, MSCCLPP_DEV_WARP)) {
             return true;
         }
-        mscclpp_dev_linger_serve_listeners(&ctx, block_state);
+        if (ctx.tid == 0) {
+            mscclpp_dev_linger_count(block_state);
+        }
+        mscclpp_dev_warp_meet(); /* all see the count */
+        mscclpp_dev_linger_serve_first(&ctx, block_state, false);
     }
 }
 
 /*
- * In the first block: waits for the bell. Returns false, in all threads, when it is time to leave. Only one warp polls,
- * so that a poll needs no barrier of the block. The barrier at the end publishes to the other threads what that warp
- * has received. The operation before has ended, so it is counted whether or not another one follows.
+ * In the first block: waits for the bell, and serves brief operations, until another operation has arrived. Returns
+ * false, in all threads, when it is time to leave. Only one warp polls, so that a poll needs no barrier of the block.
+ * The barrier publishes to the other threads what that warp has received. The operation before has ended, so it is
+ * counted whether or not another one follows.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_await_bell(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
                                                mscclpp_dev_linger_block_t *block_state)
 {
-    if (ctx->tid < MSCCLPP_DEV_WARP) {
-        const bool has_heard = mscclpp_dev_linger_listen_long(*ctx, args, block_state);
+    for (;;) {
+        if (ctx->tid < MSCCLPP_DEV_WARP) {
+            const bool has_heard = mscclpp_dev_linger_listen_long(*ctx, args, block_state);
 
-        mscclpp_dev_ctx_renew(ctx);
-        if (ctx->tid == 0) {
-            block_state->heard = has_heard;
-            mscclpp_dev_linger_count(block_state);
+            mscclpp_dev_ctx_renew(ctx);
+            if (ctx->tid == 0) {
+                block_state->heard = has_heard;
+                mscclpp_dev_linger_count(block_state);
+            }
         }
+        mscclpp_dev_block_sync(ctx);
+        if (block_state->heard == 0 || !mscclpp_dev_linger_is_for(block_state, ctx->nthreads)) {
+            return block_state->heard != 0;
+        }
+        ctx->failed = mscclpp_dev_ld_relaxed_block_u32(&block_state->failed) != 0;
+        mscclpp_dev_linger_serve_first(ctx, block_state, true);
     }
-    mscclpp_dev_block_sync(ctx);
-    return block_state->heard != 0;
 }
 
 /*
