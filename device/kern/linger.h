@@ -61,6 +61,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_listen(const mscclpp_dev_ctx_t *ctx, const u
     uint32_t index;
 
     /* Acquire makes the operands visible: the host made sure of that before it rang. */
+    MSCCLPP_DEV_ROLLED
     for (index = ctx->tid; index <= MSCCLPP_DEV_BELL_LEAVE; index += MSCCLPP_DEV_WARP) {
         uint64_t word = mscclpp_dev_ld_acquire_sys_u64(&bell[index]);
 
@@ -90,6 +91,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_all_ended(const mscclpp_dev_ctx_t *ctx, cons
     bool have_ended = true;
     uint32_t block;
 
+    MSCCLPP_DEV_ROLLED
     for (block = ctx->tid; block < ctx->nblocks && have_ended; block += MSCCLPP_DEV_WARP) {
         const uint64_t *word = &mailbox->ended[block];
 
@@ -107,27 +109,29 @@ MSCCLPP_DEV void mscclpp_dev_linger_count(mscclpp_dev_linger_block_t *block_stat
 }
 
 /*
- * True if `threads` threads of the first block can serve the operation that has arrived, without any others: it is for
- * this block alone, and each of its units has a thread among them.
+ * True if threads of the first block can serve the operation that has arrived, without other blocks. `limit` is the
+ * limit of brief operations for these threads.
  */
-MSCCLPP_DEV bool mscclpp_dev_linger_is_for(const mscclpp_dev_linger_block_t *block_state, uint32_t threads)
+MSCCLPP_DEV bool mscclpp_dev_linger_is_for(const mscclpp_dev_linger_block_t *block_state, uint32_t limit)
 {
     const uint32_t code = block_state->words[MSCCLPP_DEV_BELL_CODE];
+    const bool is_brief = mscclpp_dev_linger_is_brief(&block_state->args, code, limit);
 
-    return MSCCLPP_DEV_BELL_BLOCKS(code) == 1 && mscclpp_dev_linger_is_brief(&block_state->args, code, threads);
+    return MSCCLPP_DEV_BELL_BLOCKS(code) == 1 && is_brief;
 }
 
 /*
- * Serves such an operation, which has been counted, with all threads of the first block, or with the listening threads
- * alone: `whole_block` tells which. All of these have read the epoch when mscclpp_dev_linger_serve_brief returns.
+ * Serves such an operation with all threads of the first block, or with the listening threads alone: `whole_block`
+ * tells which. `launches` is the number of operations that have ended. All of these threads have read the epoch when
+ * mscclpp_dev_linger_serve_brief returns.
  */
 MSCCLPP_DEV void mscclpp_dev_linger_serve_first(mscclpp_dev_ctx_t *ctx, mscclpp_dev_linger_block_t *block_state,
-                                                bool whole_block)
+                                                uint64_t launches, bool whole_block)
 {
     mscclpp_dev_ctx_t self = *ctx;
 
     self.nblocks = 1;
-    ctx->failed = mscclpp_dev_linger_serve_brief(&self, &block_state->args, whole_block);
+    ctx->failed = mscclpp_dev_linger_serve_brief(&self, &block_state->args, launches, true, whole_block);
     mscclpp_dev_ctx_renew(ctx);
     if (ctx->failed) {
         mscclpp_dev_st_relaxed_block_u32(&block_state->failed, 1);
@@ -152,9 +156,11 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx, c
     const uint64_t *bell = args->common.mailbox->bell;
     const uint64_t kernel = args->number, idle_ns = args->idle_ns;
     const uint64_t window_end_ns = block_state->started_ns + args->window_ns;
+    const uint32_t limit = mscclpp_dev_brief_limit(&block_state->args, MSCCLPP_DEV_WARP);
+    uint64_t number = block_state->args.launches + 2;
 
-    for (;;) {
-        const uint64_t number = block_state->args.launches + 2, now_ns = mscclpp_dev_now_ns();
+    for (;; ++number) {
+        const uint64_t now_ns = mscclpp_dev_now_ns();
         uint64_t leave_at_ns = now_ns + idle_ns < window_end_ns ? now_ns + idle_ns : window_end_ns;
         bool leaves = false;
 
@@ -168,14 +174,13 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx, c
             mscclpp_dev_pause(&ctx);
         }
         mscclpp_dev_warp_meet(); /* all see the words that each has taken */
-        if (!mscclpp_dev_linger_is_for(block_state, MSCCLPP_DEV_WARP)) {
+        if (!mscclpp_dev_linger_is_for(block_state, limit)) {
             return true;
         }
+        mscclpp_dev_linger_serve_first(&ctx, block_state, number - 1, false);
         if (ctx.tid == 0) {
             mscclpp_dev_linger_count(block_state);
         }
-        mscclpp_dev_warp_meet(); /* all see the count */
-        mscclpp_dev_linger_serve_first(&ctx, block_state, false);
     }
 }
 
@@ -199,11 +204,12 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_bell(mscclpp_dev_ctx_t *ctx, const msc
             }
         }
         mscclpp_dev_block_sync(ctx);
-        if (block_state->heard == 0 || !mscclpp_dev_linger_is_for(block_state, ctx->nthreads)) {
+        if (block_state->heard == 0 ||
+            !mscclpp_dev_linger_is_for(block_state, mscclpp_dev_brief_limit(&block_state->args, ctx->nthreads))) {
             return block_state->heard != 0;
         }
         ctx->failed = mscclpp_dev_ld_relaxed_block_u32(&block_state->failed) != 0;
-        mscclpp_dev_linger_serve_first(ctx, block_state, true);
+        mscclpp_dev_linger_serve_first(ctx, block_state, block_state->args.launches, true);
     }
 }
 
@@ -310,8 +316,10 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_
         mscclpp_dev_block_sync(&op_ctx);
         return;
     }
-    if (mscclpp_dev_linger_is_brief(&block_state->args, code, op_ctx.nblocks * op_ctx.nthreads)) {
-        ctx->failed = mscclpp_dev_linger_serve_brief(&op_ctx, &block_state->args, true);
+    if (mscclpp_dev_linger_is_brief(&block_state->args, code,
+                                    mscclpp_dev_brief_limit(&block_state->args, op_ctx.nblocks * op_ctx.nthreads))) {
+        ctx->failed = mscclpp_dev_linger_serve_brief(&op_ctx, &block_state->args, block_state->args.launches,
+                                                     block_state->args.rung != 0, true);
     } else if (kernel == MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY) {
         ctx->failed = mscclpp_dev_linger_serve_zerocopy(&op_ctx, &args->sets[MSCCLPP_DEV_BELL_VARIANT(code)],
                                                         &block_state->zerocopy, code);

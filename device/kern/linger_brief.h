@@ -17,136 +17,180 @@
 #include "device/types/linger.h"
 
 /*
- * True if `threads` threads can serve the operation of a bell's word CODE, with at most one unit each. All ranks' units
- * fit into the packet area then.
+ * The most bytes of an operation that `threads` threads serve with one unit each; 0 if the number of ranks has no code
+ * of its own here. All ranks' units fit into the packet area then.
  */
-MSCCLPP_DEV bool mscclpp_dev_linger_is_brief(const mscclpp_dev_args_t *args, uint32_t code, uint32_t threads)
+MSCCLPP_DEV uint32_t mscclpp_dev_brief_limit(const mscclpp_dev_args_t *args, uint32_t threads)
 {
-    const uint32_t most = threads < args->oneshot_capacity ? threads : args->oneshot_capacity;
+    const uint32_t units = threads < args->oneshot_capacity ? threads : args->oneshot_capacity;
 
-    return MSCCLPP_DEV_BELL_KERNEL(code) == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT &&
-           args->bytes <= (uint64_t)most * MSCCLPP_DEV_UNIT &&
-           (args->nranks == 2 || args->nranks == 4 || args->nranks == 8);
+    return args->nranks == 2 || args->nranks == 4 || args->nranks == 8 ? units * MSCCLPP_DEV_UNIT : 0;
 }
 
-/* The peer of number `i`, from 0 on, in rank order. */
-MSCCLPP_DEV uint32_t mscclpp_dev_brief_peer(const mscclpp_dev_args_t *args, uint32_t i)
+/* True if an operation is brief. `code` is the bell's word CODE, `limit` is by mscclpp_dev_brief_limit. */
+MSCCLPP_DEV bool mscclpp_dev_linger_is_brief(const mscclpp_dev_args_t *args, uint32_t code, uint32_t limit)
 {
-    return i < args->rank ? i : i + 1;
+    const bool is_small = args->bytes <= limit;
+
+    return MSCCLPP_DEV_BELL_KERNEL(code) == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT && is_small;
 }
+
+/* Units of a thread's peers, in rank order. */
+typedef struct {
+    mscclpp_dev_vec_t of_peer[MSCCLPP_DEV_CONST_RANKS_MAX - 1];
+} mscclpp_dev_brief_units_t;
 
 /*
- * Combines this rank's unit with those of its peers, in rank order: values[i] is from mscclpp_dev_brief_peer(args, i).
- * `const_ranks` is the number of ranks; it, `hot`, and for hot types `dtype` and `op`, are constants.
+ * Combines a unit of rank `rank` with those of its peers, in rank order. `const_ranks` is the number of ranks; it,
+ * `hot`, and for hot types `dtype` and `op`, are constants.
  */
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_brief_combine(const mscclpp_dev_args_t *args, int const_ranks, bool hot,
-                                                        int dtype, int op, mscclpp_dev_vec_t own_value,
-                                                        const mscclpp_dev_vec_t *values)
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_brief_combine(uint32_t rank, int const_ranks, bool hot, int dtype, int op,
+                                                        mscclpp_dev_vec_t own_unit,
+                                                        const mscclpp_dev_brief_units_t *units)
 {
     mscclpp_dev_acc_t acc;
-    int i;
+    uint32_t i;
 
     MSCCLPP_DEV_UNROLL
-    for (i = 0; i < const_ranks; ++i) {
-        const mscclpp_dev_vec_t value = (uint32_t)i == args->rank                         ? own_value
-                                        : i < const_ranks - 1 && (uint32_t)i < args->rank ? values[i]
-                                                                                          : values[i > 0 ? i - 1 : 0];
+    for (i = 0; i < (uint32_t)const_ranks; ++i) {
+        const mscclpp_dev_vec_t before = units->of_peer[i + 1 < (uint32_t)const_ranks ? i : 0];
+        const mscclpp_dev_vec_t unit = i == rank ? own_unit : i < rank ? before : units->of_peer[i > 0 ? i - 1 : 0];
 
         if (i == 0) {
-            mscclpp_dev_acc_set(&acc, dtype, value);
+            mscclpp_dev_acc_set(&acc, dtype, unit);
         } else {
-            mscclpp_dev_acc_add(&acc, hot, dtype, op, value);
+            mscclpp_dev_acc_add(&acc, hot, dtype, op, unit);
         }
     }
     return mscclpp_dev_acc_get(&acc, dtype);
 }
 
-/* mscclpp_dev_brief_combine for the type and operation of the arguments. */
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_brief_combine_by_type(const mscclpp_dev_args_t *args, int const_ranks,
-                                                                mscclpp_dev_vec_t own_value,
-                                                                const mscclpp_dev_vec_t *values)
+/*
+ * Combines and stores a thread's unit, number `unit`. Hot types do it in line, each with code of its own; all others
+ * share a function.
+ */
+#define MSCCLPP_DEV_BRIEF_STORE(n_)                                                                                    \
+    MSCCLPP_DEV_OUTLINE void mscclpp_dev_brief_store_any##n_(                                                          \
+        const mscclpp_dev_args_t *args, uint32_t unit, mscclpp_dev_vec_t own_unit, mscclpp_dev_brief_units_t units)    \
+    {                                                                                                                  \
+        mscclpp_dev_st_unit(                                                                                           \
+            args->out, unit, args->bytes,                                                                              \
+            mscclpp_dev_brief_combine(args->rank, n_, false, (int)args->dtype, (int)args->op, own_unit, &units),       \
+            mscclpp_dev_unit_mask((int)args->dtype));                                                                  \
+    }
+MSCCLPP_DEV_RANKS(MSCCLPP_DEV_BRIEF_STORE)
+#undef MSCCLPP_DEV_BRIEF_STORE
+
+MSCCLPP_DEV void mscclpp_dev_brief_store(const mscclpp_dev_args_t *args, int const_ranks, uint32_t unit,
+                                         mscclpp_dev_vec_t own_unit, const mscclpp_dev_brief_units_t *units)
 {
     const int hot_dtype = MSCCLPP_DEV_HOT_DTYPE(args->dtype);
 
 #define MSCCLPP_DEV_BRIEF_MATCH(dtype_, op_)                                                                           \
     if (MSCCLPP_DEV_FOLDS && hot_dtype == (int)(dtype_) && args->op == (uint32_t)(op_)) {                              \
-        return mscclpp_dev_brief_combine(args, const_ranks, true, (int)(dtype_), (int)(op_), own_value, values);       \
+        mscclpp_dev_st_unit(                                                                                           \
+            args->out, unit, args->bytes,                                                                              \
+            mscclpp_dev_brief_combine(args->rank, const_ranks, true, (int)(dtype_), (int)(op_), own_unit, units),      \
+            MSCCLPP_DEV_WHOLE_UNIT);                                                                                   \
+        return;                                                                                                        \
     }
     MSCCLPP_DEV_HOT(MSCCLPP_DEV_BRIEF_MATCH)
 #undef MSCCLPP_DEV_BRIEF_MATCH
-    return mscclpp_dev_brief_combine(args, const_ranks, false, (int)args->dtype, (int)args->op, own_value, values);
+#define MSCCLPP_DEV_BRIEF_MATCH(n_)                                                                                    \
+    if (const_ranks == n_) {                                                                                           \
+        mscclpp_dev_brief_store_any##n_(args, unit, own_unit, *units);                                                 \
+    }
+    MSCCLPP_DEV_RANKS(MSCCLPP_DEV_BRIEF_MATCH)
+#undef MSCCLPP_DEV_BRIEF_MATCH
 }
 
+/* An operation, as all threads of a block see it. */
+typedef struct {
+    uint64_t launches; /* operations that have ended before it */
+    uint32_t flag;     /* that its packets carry */
+    uint32_t step;     /* blocks that write the copies of `progress` in turn, as in mscclpp_dev_advance_others */
+    uint32_t threads;  /* that execute it in each block */
+} mscclpp_dev_brief_t;
+
 /*
- * Exchanges a thread's unit, combines it and stores the result. `own_value` is this rank's unit, `flag` the operation's
- * epoch. A thread that has failed, or gives up, stores nothing.
+ * Sets the counters in mscclpp_dev_state_t to what holds after the operation, with all of its threads. They do so while
+ * packets are on their way. No block reads these counters before the operation has ended.
  */
-MSCCLPP_DEV void mscclpp_dev_brief_exchange(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
-                                            uint32_t unit, uint32_t flag, mscclpp_dev_vec_t own_value)
+MSCCLPP_DEV void mscclpp_dev_brief_advance(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
+                                           const mscclpp_dev_brief_t *brief)
 {
-    const uint64_t pair = (uint64_t)args->oneshot_capacity * MSCCLPP_DEV_PACKET_STEP;
-    const uint64_t place =
-        MSCCLPP_DEV_PACKET_OFFSET + (flag & 1) * args->packet_half + (uint64_t)unit * MSCCLPP_DEV_PACKET_STEP;
-    const char *own_slots = args->scratch[args->rank] + place;
-    mscclpp_dev_vec_t values[MSCCLPP_DEV_CONST_RANKS_MAX];
+    mscclpp_dev_progress_t *progress = args->state->progress;
+    mscclpp_dev_progress_t after;
+    uint32_t block;
+
+    if (brief->step == 1 && ctx->block != 0) {
+        return;
+    }
+    after.launches = brief->launches + 1;
+    after.epoch = brief->flag;
+    after.reserved = 0;
+    MSCCLPP_DEV_ROLLED
+    for (block = ctx->block + ctx->tid * brief->step; block < MSCCLPP_DEV_MAX_BLOCKS;
+         block += brief->threads * brief->step) {
+        progress[block] = after;
+    }
+}
+
+/* Waits for a thread's unit from all peers. Returns false if the thread gives up, or has failed before. */
+MSCCLPP_DEV bool mscclpp_dev_brief_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
+                                          const char *slots, uint64_t pair, uint32_t flag,
+                                          mscclpp_dev_brief_units_t *units)
+{
+    const uint32_t rank = args->rank;
     mscclpp_dev_wait_t wait = {0, 0};
     uint32_t late, i;
 
-    if (ctx->failed) {
-        return;
-    }
-    MSCCLPP_DEV_UNROLL
-    for (i = 1; i < (uint32_t)const_ranks; ++i) {
-        mscclpp_dev_put_unit(args->scratch[mscclpp_dev_peer(args, i)] + place + args->rank * 2 * pair, pair, own_value,
-                             flag, MSCCLPP_DEV_LL16);
-    }
     do {
         late = MSCCLPP_DEV_NOT_LATE;
         MSCCLPP_DEV_UNROLL
         for (i = 0; i + 1 < (uint32_t)const_ranks; ++i) {
-            const uint32_t peer = mscclpp_dev_brief_peer(args, i);
+            const uint32_t peer = i < rank ? i : i + 1;
 
-            if (!mscclpp_dev_poll_unit(own_slots + peer * 2 * pair, pair, &values[i], flag, MSCCLPP_DEV_LL16)) {
+            if (!mscclpp_dev_poll_unit(slots + peer * 2 * pair, pair, &units->of_peer[i], flag, MSCCLPP_DEV_LL16)) {
                 late = peer;
             }
         }
     } while (late != MSCCLPP_DEV_NOT_LATE && mscclpp_dev_wait_turn(ctx, args, &wait, late));
-    if (!ctx->failed) {
-        mscclpp_dev_st_unit(args->out, unit, args->bytes,
-                            mscclpp_dev_brief_combine_by_type(args, const_ranks, own_value, values),
-                            mscclpp_dev_unit_mask((int)args->dtype));
-    }
+    return !ctx->failed;
 }
 
 /*
- * Executes a brief operation, for which mscclpp_dev_linger_is_brief is true. Called by all threads of the operation's
- * blocks, or by the first warp of the first block alone: `whole_blocks` tells which. The other arguments are as in
- * mscclpp_dev_brief_exchange. Counts the operation and reports its end, as mscclpp_dev_finish does.
+ * Executes a brief operation. Called by all threads of the operation's blocks, or by the first warp of the first block
+ * alone: `whole_blocks` tells which. `const_ranks` is the number of ranks, a constant. `launches` is the number of
+ * operations that have ended, and `is_rung` tells whether this one came by the bell. Reports the end, as
+ * mscclpp_dev_finish does. A thread that has failed before sends nothing, and one that gives up stores nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_brief_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
-                                       bool whole_blocks)
+                                       uint64_t launches, bool is_rung, bool whole_blocks)
 {
-    const uint32_t unit = ctx->block * ctx->nthreads + ctx->tid, flag = args->epoch + 1;
-    const uint32_t threads = whole_blocks ? ctx->nthreads : MSCCLPP_DEV_WARP;
-    const uint32_t step = args->rung != 0 ? 1 : ctx->nblocks; /* as in mscclpp_dev_advance_others */
-    const bool has_unit = unit < mscclpp_dev_units(args->bytes);
-    mscclpp_dev_vec_t value = mscclpp_dev_vec_zero();
-    mscclpp_dev_progress_t after;
-    uint32_t block;
+    const uint32_t unit = ctx->block * ctx->nthreads + ctx->tid, rank = args->rank;
+    const uint64_t pair = (uint64_t)args->oneshot_capacity * MSCCLPP_DEV_PACKET_STEP;
+    const mscclpp_dev_brief_t brief = {launches, args->epoch + 1, is_rung ? 1 : ctx->nblocks,
+                                       whole_blocks ? ctx->nthreads : MSCCLPP_DEV_WARP};
+    const uint64_t place =
+        MSCCLPP_DEV_PACKET_OFFSET + (brief.flag & 1) * args->packet_half + (uint64_t)unit * MSCCLPP_DEV_PACKET_STEP;
+    const bool sends = (uint64_t)unit * MSCCLPP_DEV_UNIT < args->bytes && !ctx->failed;
+    mscclpp_dev_brief_units_t units;
+    mscclpp_dev_vec_t own_unit;
+    uint32_t i;
 
-    if (has_unit) {
-        value = mscclpp_dev_ld_unit(args->in, unit, args->bytes);
+    if (sends) {
+        own_unit = mscclpp_dev_ld_unit(args->in, unit, args->bytes);
+        MSCCLPP_DEV_UNROLL
+        for (i = 1; i < (uint32_t)const_ranks; ++i) {
+            mscclpp_dev_put_unit(args->scratch[mscclpp_dev_peer(args, i)] + place + rank * 2 * pair, pair, own_unit,
+                                 brief.flag, MSCCLPP_DEV_LL16);
+        }
     }
-    /* While the operand is on its way. No block reads these before the operation has ended. */
-    after.launches = args->launches + 1;
-    after.epoch = flag;
-    after.reserved = 0;
-    for (block = ctx->block + ctx->tid * step; block < MSCCLPP_DEV_MAX_BLOCKS && (step > 1 || ctx->block == 0);
-         block += threads * step) {
-        args->state->progress[block] = after;
-    }
-    if (has_unit) {
-        mscclpp_dev_brief_exchange(ctx, args, const_ranks, unit, flag, value);
+    mscclpp_dev_brief_advance(ctx, args, &brief);
+    if (sends &&
+        mscclpp_dev_brief_gather(ctx, args, const_ranks, args->scratch[rank] + place, pair, brief.flag, &units)) {
+        mscclpp_dev_brief_store(args, const_ranks, unit, own_unit, &units);
     }
     if (whole_blocks) {
         ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
@@ -160,15 +204,15 @@ MSCCLPP_DEV void mscclpp_dev_brief_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
     if (ctx->failed) {
         mscclpp_dev_st_relaxed_sys_u64(&args->state->failed, 1);
     }
-    mscclpp_dev_report_end(args, ctx->block, after.launches);
+    mscclpp_dev_report_end(args, ctx->block, launches + 1);
 }
 
 /* mscclpp_dev_brief_run by number of ranks, out of line. Each returns true if the thread has failed. */
 #define MSCCLPP_DEV_LINGER_BRIEF(n_)                                                                                   \
     MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_brief##n_(mscclpp_dev_ctx_t ctx, const mscclpp_dev_args_t *args,       \
-                                                          bool whole_blocks)                                           \
+                                                          uint64_t launches, bool is_rung, bool whole_blocks)          \
     {                                                                                                                  \
-        mscclpp_dev_brief_run(&ctx, args, n_, whole_blocks);                                                           \
+        mscclpp_dev_brief_run(&ctx, args, n_, launches, is_rung, whole_blocks);                                        \
         return ctx.failed;                                                                                             \
     }
 MSCCLPP_DEV_RANKS(MSCCLPP_DEV_LINGER_BRIEF)
@@ -176,11 +220,11 @@ MSCCLPP_DEV_RANKS(MSCCLPP_DEV_LINGER_BRIEF)
 
 /* Executes a brief operation; see mscclpp_dev_brief_run. Returns true if the thread has failed. */
 MSCCLPP_DEV bool mscclpp_dev_linger_serve_brief(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
-                                                bool whole_blocks)
+                                                uint64_t launches, bool is_rung, bool whole_blocks)
 {
-    return args->nranks == 2   ? mscclpp_dev_linger_brief2(*ctx, args, whole_blocks)
-           : args->nranks == 4 ? mscclpp_dev_linger_brief4(*ctx, args, whole_blocks)
-                               : mscclpp_dev_linger_brief8(*ctx, args, whole_blocks);
+    return args->nranks == 2   ? mscclpp_dev_linger_brief2(*ctx, args, launches, is_rung, whole_blocks)
+           : args->nranks == 4 ? mscclpp_dev_linger_brief4(*ctx, args, launches, is_rung, whole_blocks)
+                               : mscclpp_dev_linger_brief8(*ctx, args, launches, is_rung, whole_blocks);
 }
 
 #endif

@@ -10,6 +10,7 @@
 #define MSCCLPP_DEV_OUTLINE static __device__ __noinline__
 #define MSCCLPP_DEV_SHARED MSCCLPP_DEV
 #define MSCCLPP_DEV_UNROLL _Pragma("unroll")
+#define MSCCLPP_DEV_ROLLED _Pragma("unroll 1")
 
 /* Kernels are compiled separately for each of the most important combinations of type and operation. */
 #define MSCCLPP_DEV_FOLDS true

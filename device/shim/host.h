@@ -13,6 +13,7 @@
 #define MSCCLPP_DEV_OUTLINE static __attribute__((noinline, unused))
 #define MSCCLPP_DEV_SHARED MSCCLPP_DEV_OUTLINE
 #define MSCCLPP_DEV_UNROLL
+#define MSCCLPP_DEV_ROLLED
 
 /*
  * Type and operation are looked up at run time, because compiling a kernel for each would save little and take minutes.
