@@ -142,10 +142,10 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve_first(mscclpp_dev_ctx_t *ctx, mscclpp_
 }
 
 /*
- * Polls the bell with the listening threads, and serves the operations that they can serve alone. Returns true when
- * another operation has arrived, and false when it is time to leave: when the host says so, or the kernel's time is
- * over, or the period ends (MSCCLPP_DEV_LINGER_PERIOD). Not inlined, for the same reason as the operations of
- * linger_serve.h.
+ * Polls the bell with the listening threads, and serves brief operations: alone if they can, else together with the
+ * block's other threads, which wait in mscclpp_dev_linger_await_bell. Returns true when another operation has arrived,
+ * and false when it is time to leave: when the host says so, or the kernel's time is over, or the period ends
+ * (MSCCLPP_DEV_LINGER_PERIOD). Not inlined, for the same reason as the operations of linger_serve.h.
  */
 MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx, const mscclpp_dev_linger_args_t *args,
                                                         mscclpp_dev_linger_block_t *block_state)
@@ -157,12 +157,13 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx, c
     const uint64_t kernel = args->number, idle_ns = args->idle_ns;
     const uint64_t window_end_ns = block_state->started_ns + args->window_ns;
     const uint32_t limit = mscclpp_dev_brief_limit(&block_state->args, MSCCLPP_DEV_WARP);
+    const uint32_t block_limit = mscclpp_dev_brief_limit(&block_state->args, ctx.nthreads);
     uint64_t number = block_state->args.launches + 2;
 
     for (;; ++number) {
         const uint64_t now_ns = mscclpp_dev_now_ns();
         uint64_t leave_at_ns = now_ns + idle_ns < window_end_ns ? now_ns + idle_ns : window_end_ns;
-        bool leaves = false;
+        bool leaves = false, whole_block;
 
         leave_at_ns = number % MSCCLPP_DEV_LINGER_PERIOD == 0 ? now_ns : leave_at_ns;
         while (!mscclpp_dev_linger_listen(&ctx, bell, block_state, number, kernel, &leaves)) {
@@ -174,13 +175,18 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx, c
             mscclpp_dev_pause(&ctx);
         }
         mscclpp_dev_warp_meet(); /* all see the words that each has taken */
-        if (!mscclpp_dev_linger_is_for(block_state, limit)) {
+        whole_block = !mscclpp_dev_linger_is_for(block_state, limit);
+        if (whole_block && !mscclpp_dev_linger_is_for(block_state, block_limit)) {
             return true;
         }
-        mscclpp_dev_linger_serve_first(&ctx, block_state, number - 1, false);
         if (ctx.tid == 0) {
+            block_state->heard = true;
             mscclpp_dev_linger_count(block_state);
         }
+        if (whole_block) {
+            mscclpp_dev_block_sync(&ctx); /* with the other threads, in mscclpp_dev_linger_await_bell */
+        }
+        mscclpp_dev_linger_serve_first(&ctx, block_state, number - 1, whole_block);
     }
 }
 
@@ -193,16 +199,18 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx, c
 MSCCLPP_DEV bool mscclpp_dev_linger_await_bell(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
                                                mscclpp_dev_linger_block_t *block_state)
 {
-    for (;;) {
-        if (ctx->tid < MSCCLPP_DEV_WARP) {
-            const bool has_heard = mscclpp_dev_linger_listen_long(*ctx, args, block_state);
+    if (ctx->tid < MSCCLPP_DEV_WARP) {
+        const bool has_heard = mscclpp_dev_linger_listen_long(*ctx, args, block_state);
 
-            mscclpp_dev_ctx_renew(ctx);
-            if (ctx->tid == 0) {
-                block_state->heard = has_heard;
-                mscclpp_dev_linger_count(block_state);
-            }
+        mscclpp_dev_ctx_renew(ctx);
+        if (ctx->tid == 0) {
+            block_state->heard = has_heard;
+            mscclpp_dev_linger_count(block_state);
         }
+        mscclpp_dev_block_sync(ctx);
+        return has_heard;
+    }
+    for (;;) {
         mscclpp_dev_block_sync(ctx);
         if (block_state->heard == 0 ||
             !mscclpp_dev_linger_is_for(block_state, mscclpp_dev_brief_limit(&block_state->args, ctx->nthreads))) {

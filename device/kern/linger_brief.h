@@ -42,9 +42,9 @@ typedef struct {
 
 /*
  * Combines a unit of rank `rank` with those of its peers, in rank order. `const_ranks` is the number of ranks; it,
- * `hot`, and for hot types `dtype` and `op`, are constants.
+ * `dtype` and `op` are constants.
  */
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_brief_combine(uint32_t rank, int const_ranks, bool hot, int dtype, int op,
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_brief_combine(uint32_t rank, int const_ranks, int dtype, int op,
                                                         mscclpp_dev_vec_t own_unit,
                                                         const mscclpp_dev_brief_units_t *units)
 {
@@ -59,49 +59,73 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_brief_combine(uint32_t rank, int const
         if (i == 0) {
             mscclpp_dev_acc_set(&acc, dtype, unit);
         } else {
-            mscclpp_dev_acc_add(&acc, hot, dtype, op, unit);
+            mscclpp_dev_acc_add(&acc, true, dtype, op, unit);
         }
     }
     return mscclpp_dev_acc_get(&acc, dtype);
 }
 
 /*
- * Combines and stores a thread's unit, number `unit`. Hot types do it in line, each with code of its own; all others
- * share a function.
+ * Combines units of a hot type and operation into *value, and returns true. Returns false for all others. The other
+ * arguments are as in mscclpp_dev_brief_combine.
  */
-#define MSCCLPP_DEV_BRIEF_STORE(n_)                                                                                    \
-    MSCCLPP_DEV_OUTLINE void mscclpp_dev_brief_store_any##n_(                                                          \
-        const mscclpp_dev_args_t *args, uint32_t unit, mscclpp_dev_vec_t own_unit, mscclpp_dev_brief_units_t units)    \
-    {                                                                                                                  \
-        mscclpp_dev_st_unit(                                                                                           \
-            args->out, unit, args->bytes,                                                                              \
-            mscclpp_dev_brief_combine(args->rank, n_, false, (int)args->dtype, (int)args->op, own_unit, &units),       \
-            mscclpp_dev_unit_mask((int)args->dtype));                                                                  \
-    }
-MSCCLPP_DEV_RANKS(MSCCLPP_DEV_BRIEF_STORE)
-#undef MSCCLPP_DEV_BRIEF_STORE
-
-MSCCLPP_DEV void mscclpp_dev_brief_store(const mscclpp_dev_args_t *args, int const_ranks, uint32_t unit,
-                                         mscclpp_dev_vec_t own_unit, const mscclpp_dev_brief_units_t *units)
+MSCCLPP_DEV bool mscclpp_dev_brief_combine_hot(const mscclpp_dev_args_t *args, int const_ranks,
+                                               mscclpp_dev_vec_t own_unit, const mscclpp_dev_brief_units_t *units,
+                                               mscclpp_dev_vec_t *value)
 {
+    const uint32_t rank = args->rank, op = args->op;
     const int hot_dtype = MSCCLPP_DEV_HOT_DTYPE(args->dtype);
 
 #define MSCCLPP_DEV_BRIEF_MATCH(dtype_, op_)                                                                           \
-    if (MSCCLPP_DEV_FOLDS && hot_dtype == (int)(dtype_) && args->op == (uint32_t)(op_)) {                              \
-        mscclpp_dev_st_unit(                                                                                           \
-            args->out, unit, args->bytes,                                                                              \
-            mscclpp_dev_brief_combine(args->rank, const_ranks, true, (int)(dtype_), (int)(op_), own_unit, units),      \
-            MSCCLPP_DEV_WHOLE_UNIT);                                                                                   \
-        return;                                                                                                        \
+    if (MSCCLPP_DEV_FOLDS && hot_dtype == (int)(dtype_) && op == (uint32_t)(op_)) {                                    \
+        *value = mscclpp_dev_brief_combine(rank, const_ranks, (int)(dtype_), (int)(op_), own_unit, units);             \
+        return true;                                                                                                   \
     }
     MSCCLPP_DEV_HOT(MSCCLPP_DEV_BRIEF_MATCH)
 #undef MSCCLPP_DEV_BRIEF_MATCH
-#define MSCCLPP_DEV_BRIEF_MATCH(n_)                                                                                    \
-    if (const_ranks == n_) {                                                                                           \
-        mscclpp_dev_brief_store_any##n_(args, unit, own_unit, *units);                                                 \
+    return false;
+}
+
+/* Where a thread's packets lie. */
+typedef struct {
+    uint64_t pair;  /* bytes from the first half of a unit's packets to the second half */
+    uint64_t place; /* of a unit from rank 0, bytes from a scratch's start */
+    uint32_t flag;  /* that they carry */
+} mscclpp_dev_brief_packets_t;
+
+/* Place of a unit from `sender` in the scratch of `receiver`. */
+MSCCLPP_DEV char *mscclpp_dev_brief_slot(const mscclpp_dev_args_t *args, const mscclpp_dev_brief_packets_t *packets,
+                                         uint32_t receiver, uint32_t sender)
+{
+    return args->scratch[receiver] + packets->place + sender * 2 * packets->pair;
+}
+
+/*
+ * Combines and stores a thread's unit, number `unit`, for any type and operation. Reads all ranks' units once more,
+ * although the caller has them: passing them would force them out of registers for the hot types, too.
+ */
+MSCCLPP_DEV_OUTLINE void mscclpp_dev_brief_store_any(const mscclpp_dev_args_t *args,
+                                                     mscclpp_dev_brief_packets_t packets, uint32_t unit)
+{
+    const int dtype = (int)args->dtype, op = (int)args->op;
+    mscclpp_dev_vec_t value = mscclpp_dev_vec_zero();
+    mscclpp_dev_acc_t acc;
+    uint32_t sender;
+
+    for (sender = 0; sender < args->nranks; ++sender) {
+        if (sender == args->rank) {
+            value = mscclpp_dev_ld_unit(args->in, unit, args->bytes);
+        } else {
+            (void)mscclpp_dev_poll_unit(mscclpp_dev_brief_slot(args, &packets, args->rank, sender), packets.pair,
+                                        &value, packets.flag, MSCCLPP_DEV_LL16); /* it has arrived */
+        }
+        if (sender == 0) {
+            mscclpp_dev_acc_set(&acc, dtype, value);
+        } else {
+            mscclpp_dev_acc_add(&acc, false, dtype, op, value);
+        }
     }
-    MSCCLPP_DEV_RANKS(MSCCLPP_DEV_BRIEF_MATCH)
-#undef MSCCLPP_DEV_BRIEF_MATCH
+    mscclpp_dev_st_unit(args->out, unit, args->bytes, mscclpp_dev_acc_get(&acc, dtype), mscclpp_dev_unit_mask(dtype));
 }
 
 /* An operation, as all threads of a block see it. */
@@ -138,10 +162,10 @@ MSCCLPP_DEV void mscclpp_dev_brief_advance(const mscclpp_dev_ctx_t *ctx, const m
 
 /* Waits for a thread's unit from all peers. Returns false if the thread gives up, or has failed before. */
 MSCCLPP_DEV bool mscclpp_dev_brief_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
-                                          const char *slots, uint64_t pair, uint32_t flag,
-                                          mscclpp_dev_brief_units_t *units)
+                                          const mscclpp_dev_brief_packets_t *packets, mscclpp_dev_brief_units_t *units)
 {
     const uint32_t rank = args->rank;
+    const char *slots = mscclpp_dev_brief_slot(args, packets, rank, 0);
     mscclpp_dev_wait_t wait = {0, 0};
     uint32_t late, i;
 
@@ -151,7 +175,8 @@ MSCCLPP_DEV bool mscclpp_dev_brief_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_
         for (i = 0; i + 1 < (uint32_t)const_ranks; ++i) {
             const uint32_t peer = i < rank ? i : i + 1;
 
-            if (!mscclpp_dev_poll_unit(slots + peer * 2 * pair, pair, &units->of_peer[i], flag, MSCCLPP_DEV_LL16)) {
+            if (!mscclpp_dev_poll_unit(slots + peer * 2 * packets->pair, packets->pair, &units->of_peer[i],
+                                       packets->flag, MSCCLPP_DEV_LL16)) {
                 late = peer;
             }
         }
@@ -168,29 +193,32 @@ MSCCLPP_DEV bool mscclpp_dev_brief_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_
 MSCCLPP_DEV void mscclpp_dev_brief_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
                                        uint64_t launches, bool is_rung, bool whole_blocks)
 {
-    const uint32_t unit = ctx->block * ctx->nthreads + ctx->tid, rank = args->rank;
-    const uint64_t pair = (uint64_t)args->oneshot_capacity * MSCCLPP_DEV_PACKET_STEP;
-    const mscclpp_dev_brief_t brief = {launches, args->epoch + 1, is_rung ? 1 : ctx->nblocks,
+    const uint32_t unit = ctx->block * ctx->nthreads + ctx->tid, flag = args->epoch + 1;
+    const mscclpp_dev_brief_t brief = {launches, flag, is_rung ? 1 : ctx->nblocks,
                                        whole_blocks ? ctx->nthreads : MSCCLPP_DEV_WARP};
-    const uint64_t place =
-        MSCCLPP_DEV_PACKET_OFFSET + (brief.flag & 1) * args->packet_half + (uint64_t)unit * MSCCLPP_DEV_PACKET_STEP;
+    const mscclpp_dev_brief_packets_t packets = {
+        (uint64_t)args->oneshot_capacity * MSCCLPP_DEV_PACKET_STEP,
+        MSCCLPP_DEV_PACKET_OFFSET + (flag & 1) * args->packet_half + (uint64_t)unit * MSCCLPP_DEV_PACKET_STEP, flag};
     const bool sends = (uint64_t)unit * MSCCLPP_DEV_UNIT < args->bytes && !ctx->failed;
     mscclpp_dev_brief_units_t units;
-    mscclpp_dev_vec_t own_unit;
+    mscclpp_dev_vec_t value = mscclpp_dev_vec_zero();
     uint32_t i;
 
     if (sends) {
-        own_unit = mscclpp_dev_ld_unit(args->in, unit, args->bytes);
+        value = mscclpp_dev_ld_unit(args->in, unit, args->bytes);
         MSCCLPP_DEV_UNROLL
         for (i = 1; i < (uint32_t)const_ranks; ++i) {
-            mscclpp_dev_put_unit(args->scratch[mscclpp_dev_peer(args, i)] + place + rank * 2 * pair, pair, own_unit,
-                                 brief.flag, MSCCLPP_DEV_LL16);
+            mscclpp_dev_put_unit(mscclpp_dev_brief_slot(args, &packets, mscclpp_dev_peer(args, i), args->rank),
+                                 packets.pair, value, flag, MSCCLPP_DEV_LL16);
         }
     }
     mscclpp_dev_brief_advance(ctx, args, &brief);
-    if (sends &&
-        mscclpp_dev_brief_gather(ctx, args, const_ranks, args->scratch[rank] + place, pair, brief.flag, &units)) {
-        mscclpp_dev_brief_store(args, const_ranks, unit, own_unit, &units);
+    if (sends && mscclpp_dev_brief_gather(ctx, args, const_ranks, &packets, &units)) {
+        if (mscclpp_dev_brief_combine_hot(args, const_ranks, value, &units, &value)) {
+            mscclpp_dev_st_unit(args->out, unit, args->bytes, value, MSCCLPP_DEV_WHOLE_UNIT);
+        } else {
+            mscclpp_dev_brief_store_any(args, packets, unit);
+        }
     }
     if (whole_blocks) {
         ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
