@@ -13,7 +13,12 @@ plant linger-cluster-release linger device/shim/host.h "$launcher" \
 plant linger-left-relaxed linger "$linger" "$launcher" \
     's/st_release_sys_u64\((&args->common.mailbox->left)/st_relaxed_sys_u64(\1/'
 plant linger-await-sync linger "$linger" "$launcher" \
-    '/bool mscclpp_dev_linger_await_bell\(/,/^}/s/^    mscclpp_dev_block_sync\(ctx\);$//'
+    '/bool mscclpp_dev_linger_await_bell\(/,/^}/s/^ +mscclpp_dev_block_sync\(ctx\);$//'
+brief=device/kern/linger_brief.h
+plant linger-brief-unpublished linger "$linger" "$launcher" 's/mscclpp_dev_block_sync\(&ctx\);//'
+plant linger-brief-early-report linger "$brief" "$launcher" \
+    's/ctx->failed = mscclpp_dev_block_sync_or\(ctx, ctx->failed\);//'
+plant linger-brief-uncounted linger "$brief" "$launcher" 's/after\.epoch = brief->flag/after.epoch = brief->flag - 1/'
 leavers='mscclpp_dev_atom_acq_rel_gpu_add_u32\(&state->leavers, 1\)'
 plant linger-leavers-relaxed linger "$linger" "$launcher" \
     "s/$leavers/__atomic_fetch_add(\&state->leavers, 1, __ATOMIC_RELAXED)/"
