@@ -35,50 +35,26 @@ MSCCLPP_DEV bool mscclpp_dev_linger_is_brief(const mscclpp_dev_args_t *args, uin
     return MSCCLPP_DEV_BELL_KERNEL(code) == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT && is_small;
 }
 
-/* Units of a thread's peers, in rank order. */
-typedef struct {
-    mscclpp_dev_vec_t of_peer[MSCCLPP_DEV_CONST_RANKS_MAX - 1];
-} mscclpp_dev_brief_units_t;
-
 /*
- * Combines a unit of rank `rank` with those of its peers, in rank order. `const_ranks` is the number of ranks; it,
- * `dtype` and `op` are constants.
- */
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_brief_combine(uint32_t rank, int const_ranks, int dtype, int op,
-                                                        mscclpp_dev_vec_t own_unit,
-                                                        const mscclpp_dev_brief_units_t *units)
-{
-    mscclpp_dev_acc_t acc;
-    uint32_t i;
-
-    MSCCLPP_DEV_UNROLL
-    for (i = 0; i < (uint32_t)const_ranks; ++i) {
-        const mscclpp_dev_vec_t before = units->of_peer[i + 1 < (uint32_t)const_ranks ? i : 0];
-        const mscclpp_dev_vec_t unit = i == rank ? own_unit : i < rank ? before : units->of_peer[i > 0 ? i - 1 : 0];
-
-        if (i == 0) {
-            mscclpp_dev_acc_set(&acc, dtype, unit);
-        } else {
-            mscclpp_dev_acc_add(&acc, true, dtype, op, unit);
-        }
-    }
-    return mscclpp_dev_acc_get(&acc, dtype);
-}
-
-/*
- * Combines units of a hot type and operation into *value, and returns true. Returns false for all others. The other
- * arguments are as in mscclpp_dev_brief_combine.
+ * Combines all ranks' units of a hot type and operation into *value, and returns true. Returns false for all others.
+ * `units` are in rank order. `const_ranks` is their number, a constant.
  */
 MSCCLPP_DEV bool mscclpp_dev_brief_combine_hot(const mscclpp_dev_args_t *args, int const_ranks,
-                                               mscclpp_dev_vec_t own_unit, const mscclpp_dev_brief_units_t *units,
-                                               mscclpp_dev_vec_t *value)
+                                               const mscclpp_dev_vec_t *units, mscclpp_dev_vec_t *value)
 {
-    const uint32_t rank = args->rank, op = args->op;
+    const uint32_t op = args->op;
     const int hot_dtype = MSCCLPP_DEV_HOT_DTYPE(args->dtype);
+    mscclpp_dev_acc_t acc;
+    int i;
 
 #define MSCCLPP_DEV_BRIEF_MATCH(dtype_, op_)                                                                           \
     if (MSCCLPP_DEV_FOLDS && hot_dtype == (int)(dtype_) && op == (uint32_t)(op_)) {                                    \
-        *value = mscclpp_dev_brief_combine(rank, const_ranks, (int)(dtype_), (int)(op_), own_unit, units);             \
+        mscclpp_dev_acc_set(&acc, (int)(dtype_), units[0]);                                                            \
+        MSCCLPP_DEV_UNROLL                                                                                             \
+        for (i = 1; i < const_ranks; ++i) {                                                                            \
+            mscclpp_dev_acc_add(&acc, true, (int)(dtype_), (int)(op_), units[i]);                                      \
+        }                                                                                                              \
+        *value = mscclpp_dev_acc_get(&acc, (int)(dtype_));                                                             \
         return true;                                                                                                   \
     }
     MSCCLPP_DEV_HOT(MSCCLPP_DEV_BRIEF_MATCH)
@@ -101,8 +77,8 @@ MSCCLPP_DEV char *mscclpp_dev_brief_slot(const mscclpp_dev_args_t *args, const m
 }
 
 /*
- * Combines and stores a thread's unit, number `unit`, for any type and operation. Reads all ranks' units once more,
- * although the caller has them: passing them would force them out of registers for the hot types, too.
+ * Combines and stores a thread's unit, number `unit`, for any type and operation. Reads the packets once more, although
+ * the caller has them: passing them would force them out of registers for the hot types, too.
  */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_brief_store_any(const mscclpp_dev_args_t *args,
                                                      mscclpp_dev_brief_packets_t packets, uint32_t unit)
@@ -113,12 +89,8 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_brief_store_any(const mscclpp_dev_args_t *a
     uint32_t sender;
 
     for (sender = 0; sender < args->nranks; ++sender) {
-        if (sender == args->rank) {
-            value = mscclpp_dev_ld_unit(args->in, unit, args->bytes);
-        } else {
-            (void)mscclpp_dev_poll_unit(mscclpp_dev_brief_slot(args, &packets, args->rank, sender), packets.pair,
-                                        &value, packets.flag, MSCCLPP_DEV_LL16); /* it has arrived */
-        }
+        (void)mscclpp_dev_poll_unit(mscclpp_dev_brief_slot(args, &packets, args->rank, sender), packets.pair, &value,
+                                    packets.flag, MSCCLPP_DEV_LL16); /* it has arrived */
         if (sender == 0) {
             mscclpp_dev_acc_set(&acc, dtype, value);
         } else {
@@ -160,24 +132,25 @@ MSCCLPP_DEV void mscclpp_dev_brief_advance(const mscclpp_dev_ctx_t *ctx, const m
     }
 }
 
-/* Waits for a thread's unit from all peers. Returns false if the thread gives up, or has failed before. */
+/*
+ * Waits for a thread's unit from all ranks, in rank order. It comes from this rank, too: reading it back takes no
+ * longer than the peers' packets take, and spares the code that would tell own and others' units apart. Returns false
+ * if the thread gives up.
+ */
 MSCCLPP_DEV bool mscclpp_dev_brief_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
-                                          const mscclpp_dev_brief_packets_t *packets, mscclpp_dev_brief_units_t *units)
+                                          const mscclpp_dev_brief_packets_t *packets, mscclpp_dev_vec_t *units)
 {
-    const uint32_t rank = args->rank;
-    const char *slots = mscclpp_dev_brief_slot(args, packets, rank, 0);
+    const char *slots = mscclpp_dev_brief_slot(args, packets, args->rank, 0);
     mscclpp_dev_wait_t wait = {0, 0};
     uint32_t late, i;
 
     do {
         late = MSCCLPP_DEV_NOT_LATE;
         MSCCLPP_DEV_UNROLL
-        for (i = 0; i + 1 < (uint32_t)const_ranks; ++i) {
-            const uint32_t peer = i < rank ? i : i + 1;
-
-            if (!mscclpp_dev_poll_unit(slots + peer * 2 * packets->pair, packets->pair, &units->of_peer[i],
-                                       packets->flag, MSCCLPP_DEV_LL16)) {
-                late = peer;
+        for (i = 0; i < (uint32_t)const_ranks; ++i) {
+            if (!mscclpp_dev_poll_unit(slots + i * 2 * packets->pair, packets->pair, &units[i], packets->flag,
+                                       MSCCLPP_DEV_LL16)) {
+                late = i;
             }
         }
     } while (late != MSCCLPP_DEV_NOT_LATE && mscclpp_dev_wait_turn(ctx, args, &wait, late));
@@ -200,21 +173,21 @@ MSCCLPP_DEV void mscclpp_dev_brief_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
         (uint64_t)args->oneshot_capacity * MSCCLPP_DEV_PACKET_STEP,
         MSCCLPP_DEV_PACKET_OFFSET + (flag & 1) * args->packet_half + (uint64_t)unit * MSCCLPP_DEV_PACKET_STEP, flag};
     const bool sends = (uint64_t)unit * MSCCLPP_DEV_UNIT < args->bytes && !ctx->failed;
-    mscclpp_dev_brief_units_t units;
+    mscclpp_dev_vec_t units[MSCCLPP_DEV_CONST_RANKS_MAX];
     mscclpp_dev_vec_t value = mscclpp_dev_vec_zero();
     uint32_t i;
 
     if (sends) {
         value = mscclpp_dev_ld_unit(args->in, unit, args->bytes);
         MSCCLPP_DEV_UNROLL
-        for (i = 1; i < (uint32_t)const_ranks; ++i) {
+        for (i = 1; i <= (uint32_t)const_ranks; ++i) { /* to this rank last */
             mscclpp_dev_put_unit(mscclpp_dev_brief_slot(args, &packets, mscclpp_dev_peer(args, i), args->rank),
                                  packets.pair, value, flag, MSCCLPP_DEV_LL16);
         }
     }
     mscclpp_dev_brief_advance(ctx, args, &brief);
-    if (sends && mscclpp_dev_brief_gather(ctx, args, const_ranks, &packets, &units)) {
-        if (mscclpp_dev_brief_combine_hot(args, const_ranks, value, &units, &value)) {
+    if (sends && mscclpp_dev_brief_gather(ctx, args, const_ranks, &packets, units)) {
+        if (mscclpp_dev_brief_combine_hot(args, const_ranks, units, &value)) {
             mscclpp_dev_st_unit(args->out, unit, args->bytes, value, MSCCLPP_DEV_WHOLE_UNIT);
         } else {
             mscclpp_dev_brief_store_any(args, packets, unit);
