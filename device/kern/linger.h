@@ -334,10 +334,10 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_
     } else if (kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT_PUT) {
         ctx->failed = mscclpp_dev_linger_serve_put(&op_ctx, &block_state->args, code);
     } else if (kernel == MSCCLPP_KERNEL_PLAN) {
-        ctx->failed = mscclpp_dev_linger_serve_plan(&op_ctx, block_state);
+        ctx->failed = mscclpp_dev_linger_serve_plan(op_ctx, block_state);
     } else if (kernel == MSCCLPP_KERNEL_COLL_MOVE_PACKETS || kernel == MSCCLPP_KERNEL_COLL_COMBINE_PACKETS ||
                mscclpp_dev_linger_is_varied(kernel)) {
-        ctx->failed = mscclpp_dev_linger_serve_coll(&op_ctx, &block_state->blocks, code,
+        ctx->failed = mscclpp_dev_linger_serve_coll(op_ctx, &block_state->blocks, code,
                                                     block_state->words[MSCCLPP_DEV_BELL_COLL]);
     } else if (kernel == MSCCLPP_KERNEL_ALLREDUCE_NODES || kernel == MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS) {
         if (op_ctx.tid == 0) {

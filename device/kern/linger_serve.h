@@ -206,10 +206,11 @@ MSCCLPP_DEV void mscclpp_dev_linger_take_lists(const mscclpp_dev_ctx_t *ctx, msc
 /*
  * Executes one operation of a collective other than all-reduce. `word` is the bell's word COLL. The collective's own
  * arguments share memory with those of other kinds of operations. No kind relies on what is left there: it writes its
- * arguments before each use, or never runs in the same kernel as a collective.
+ * arguments before each use, or never runs in the same kernel as a collective. Not inlined, so that the kernel's loop
+ * is little code for the other operations.
  */
-MSCCLPP_DEV bool mscclpp_dev_linger_serve_coll(mscclpp_dev_ctx_t *ctx, mscclpp_dev_blocks_args_t *args, uint32_t code,
-                                               uint32_t word)
+MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_serve_coll(mscclpp_dev_ctx_t ctx, mscclpp_dev_blocks_args_t *args,
+                                                       uint32_t code, uint32_t word)
 {
     const uint32_t kernel = MSCCLPP_DEV_BELL_KERNEL(code);
     const bool is_varied = mscclpp_dev_linger_is_varied(kernel);
@@ -218,25 +219,25 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_coll(mscclpp_dev_ctx_t *ctx, mscclpp_d
     mscclpp_dev_coll_args_t *coll = &args->coll;
 
     if (is_varied) {
-        mscclpp_dev_linger_take_lists(ctx, args);
+        mscclpp_dev_linger_take_lists(&ctx, args);
     }
-    if (ctx->tid == 0) {
+    if (ctx.tid == 0) {
         coll->pattern = MSCCLPP_DEV_BELL_PATTERN(word);
         coll->in_place = MSCCLPP_DEV_BELL_IN_PLACE(word);
         coll->root = MSCCLPP_DEV_BELL_ROOT(word);
         coll->stride = coll->common.bytes + MSCCLPP_DEV_BELL_PADDING(word);
     }
-    mscclpp_dev_block_sync(ctx);
+    mscclpp_dev_block_sync(&ctx);
     switch (kernel) {
     case MSCCLPP_KERNEL_COLL_MOVE_PACKETS:
-        return mscclpp_dev_linger_move(*ctx, coll);
+        return mscclpp_dev_linger_move(ctx, coll);
     case MSCCLPP_KERNEL_COLL_MOVE_BLOCKS:
-        return mscclpp_dev_linger_move_blocks(*ctx, args);
+        return mscclpp_dev_linger_move_blocks(ctx, args);
     case MSCCLPP_KERNEL_COLL_COMBINE_BLOCKS:
-        return is_hot ? mscclpp_dev_linger_combine_blocks_float(*ctx, args)
-                      : mscclpp_dev_linger_combine_blocks(*ctx, args);
+        return is_hot ? mscclpp_dev_linger_combine_blocks_float(ctx, args)
+                      : mscclpp_dev_linger_combine_blocks(ctx, args);
     default:
-        return is_hot ? mscclpp_dev_linger_combine_float(*ctx, coll) : mscclpp_dev_linger_combine(*ctx, coll);
+        return is_hot ? mscclpp_dev_linger_combine_float(ctx, coll) : mscclpp_dev_linger_combine(ctx, coll);
     }
 }
 
@@ -263,13 +264,14 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_plan_float(mscclpp_dev_ctx_t ctx, ms
 /*
  * Executes one operation by the kernel's plan: fills in the arguments that depend on the call, and runs the program.
  * The kernel must have a plan, and the block must be one of those that run it, as only these have copied their program.
- * Of all ranks' input and output, the plan may use only this rank's, which are filled in here.
+ * Of all ranks' input and output, the plan may use only this rank's, which are filled in here. Not inlined, for the
+ * same reason as mscclpp_dev_linger_serve_coll.
  */
-MSCCLPP_DEV bool mscclpp_dev_linger_serve_plan(mscclpp_dev_ctx_t *ctx, mscclpp_dev_linger_block_t *block_state)
+MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_serve_plan(mscclpp_dev_ctx_t ctx, mscclpp_dev_linger_block_t *block_state)
 {
     mscclpp_dev_plan_args_t *plan = &block_state->plan;
 
-    if (ctx->tid == 0) {
+    if (ctx.tid == 0) {
         const uint64_t stride =
             block_state->args.bytes + MSCCLPP_DEV_BELL_PADDING(block_state->words[MSCCLPP_DEV_BELL_COLL]);
 
@@ -287,10 +289,10 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_plan(mscclpp_dev_ctx_t *ctx, mscclpp_d
         plan->stride = stride;
         plan->block_bytes = MSCCLPP_DEV_PLAN_BLOCK_BYTES(plan, stride, block_state->args.bytes);
     }
-    mscclpp_dev_block_sync(ctx);
+    mscclpp_dev_block_sync(&ctx);
     return MSCCLPP_DEV_FOLDS && plan->common.dtype == MSCCLPP_DTYPE_FLOAT32 && plan->common.op == MSCCLPP_OP_SUM
-               ? mscclpp_dev_linger_plan_float(*ctx, block_state)
-               : mscclpp_dev_linger_plan(*ctx, block_state);
+               ? mscclpp_dev_linger_plan_float(ctx, block_state)
+               : mscclpp_dev_linger_plan(ctx, block_state);
 }
 
 /* True for kernels whose packets take one epoch, which a lingering kernel has to count. */
