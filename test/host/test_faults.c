@@ -405,8 +405,8 @@ static void test_faults_in_bringup(const char *algorithm, int ranks)
             bool more = true;
 
             for (nth = 1; more; ++nth) {
-                /* From the third call on a rank pins peers' memory for kernels' stores. A team works without it. */
-                const bool pins_peers = function == FAULTY_HOST_REGISTER && nth > 2;
+                /* From the second call on a rank pins peers' memory for kernels' stores. A team works without it. */
+                const bool pins_peers = function == FAULTY_HOST_REGISTER && nth > 1;
                 int failed_before = unit_failed;
                 mscclpp_config_t config;
                 injection_t injection;
@@ -467,7 +467,7 @@ static void test_next_transport(void)
     config.transport = "auto";
     memset(&injection, 0, sizeof(injection));
     injection.function = FAULTY_HOST_REGISTER;
-    injection.nth = 2;
+    injection.nth = 1;
     injection.culprit = 1;
     log_record_clear();
     CHECK_EQ(run_ranks(4, &config, inject, &injection), 0);
