@@ -1,17 +1,23 @@
+/*
+ * Programs are shortened run by run. A run is data steps and nops, one after another, up to any other step. It has no
+ * signal, wait or barrier, and its packets order nothing but themselves. So no other block and no peer may use in
+ * between what its plain accesses use: that would be a race, which a plan without faults does not have. What a run may
+ * leave out is therefore decided by the run alone.
+ */
 #include "mca/common/plan/fuse.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The most steps between two that are no data and no nops. Longer runs stay as they are, since time is their square. */
+/* The most steps of a run. Longer ones stay as they are: the time to shorten one grows with the square of its steps. */
 #define RUN_MAX 256
 
-/* The most chunks of a buffer for which it is found out whether a plan works in place. */
+/* The most chunks of input or output for which mscclpp_plan_works_in_place looks; with more, it says no. */
 #define CHUNKS_MAX 65536
 
-/* Chunks in a rank's memory: `count` chunks from `first` on. Buffers that are one in a call in place are one here. */
+/* Chunks in a rank's memory: `count` chunks from `first` on. In place, input and output are one buffer here. */
 typedef struct {
-    uint32_t buffer; /* in the table of buffers, as in mscclpp_dev_plan_item_t */
+    uint32_t buffer; /* in the table of buffers, as `base` of mscclpp_dev_plan_item_t */
     uint64_t first;
     uint32_t count;
 } range_t;
@@ -28,7 +34,10 @@ typedef struct {
     bool *is_joined; /* by step: its targets go to the step before it that is not gone */
 } fusion_t;
 
-/* Returns the chunks of an item that a step of `size` chunks uses. `in_place`: input and output are one buffer. */
+/*
+ * Returns the chunks of an item that a step of `size` chunks uses. Packets count as the plain chunks in whose place
+ * they lie. `in_place`: input and output are one buffer, which is called the output, whichever of the two is larger.
+ */
 static range_t range_of(const mscclpp_plan_t *plan, uint32_t block_chunks, bool in_place,
                         const mscclpp_dev_plan_item_t *item, uint32_t size)
 {
@@ -37,7 +46,7 @@ static range_t range_of(const mscclpp_plan_t *plan, uint32_t block_chunks, bool 
     range_t range = {item->base, (uint64_t)item->block * block_chunks + item->chunk, size};
 
     if (type == MSCCLPP_DEV_PLAN_SCRATCH) {
-        /* Packets take twice the bytes of their data. */
+        /* Packets take twice the bytes of their data; only the scratch holds packets. */
         range.first = item->packets != 0 ? 2 * (uint64_t)item->chunk : item->chunk;
         range.count = item->packets != 0 ? 2 * size : size;
     } else if (in_place) {
@@ -69,7 +78,10 @@ static bool are_equal(range_t one, range_t other)
     return one.buffer == other.buffer && one.first == other.first && one.count == other.count;
 }
 
-/* Tells whether two steps divide the same chunks among threads in the same way. */
+/*
+ * Tells whether two steps divide their chunks among threads in the same way. If their items are also at the same place,
+ * each byte is handled by the same thread in both steps.
+ */
 static bool divide_alike(const mscclpp_dev_plan_step_t *one, const mscclpp_dev_plan_step_t *other)
 {
     return one->size == other->size && one->part == other->part && one->parts == other->parts;
@@ -107,15 +119,16 @@ static bool reads(const fusion_t *fusion, uint32_t step_number, range_t range)
     return false;
 }
 
-/* Tells whether an item is plain data in memory of this rank. */
+/* Tells whether an item is plain data in memory of this rank, the one whose program is shortened. */
 static bool is_own(const fusion_t *fusion, uint32_t item, uint32_t rank)
 {
     return fusion->items[item].base / MSCCLPP_DEV_PLAN_BUFFERS == rank && fusion->items[item].packets == 0;
 }
 
 /*
- * Lets steps from `copy` + 1 to `end` - 1 read the source of step `copy` instead of its target number `target`, as long
- * as neither is overwritten.
+ * Lets steps from `copy` + 1 to `end` - 1 read the source of step `copy` instead of item `target`, to which it copies,
+ * up to the first step that writes to either. That step itself still may: it reads its sources first. A source is only
+ * replaced if each thread reads there what it has copied itself, so that no meeting is needed for it.
  */
 static void read_original(fusion_t *fusion, uint32_t copy, uint32_t target, uint32_t end)
 {
@@ -139,7 +152,10 @@ static void read_original(fusion_t *fusion, uint32_t copy, uint32_t target, uint
     }
 }
 
-/* Tells whether a later step of the run stores to target `target` of step `store` before any step reads it. */
+/*
+ * Tells whether a later step of the run, which ends before step `end`, overwrites all of item `target`, a target of
+ * step `store`, before any step reads a part of it. Blocks may share a step's chunks, so both must be of the same part.
+ */
 static bool is_overwritten(const fusion_t *fusion, uint32_t store, uint32_t target, uint32_t end)
 {
     const mscclpp_dev_plan_step_t *first = &fusion->steps[store];
@@ -167,7 +183,11 @@ static bool is_overwritten(const fusion_t *fusion, uint32_t store, uint32_t targ
     return false;
 }
 
-/* Handles the copies of a run of steps: `begin` to `end` - 1, all of them data or nops. */
+/*
+ * In a run, steps `begin` to `end` - 1, lets steps read the originals of copies, then drops what nobody reads any more:
+ * targets that are overwritten, and steps of which nothing is left to do. The first loop comes before the second, which
+ * can drop a copy only once nothing reads it. Only this rank's own memory is looked at.
+ */
 static void drop_copies(fusion_t *fusion, uint32_t rank, uint32_t begin, uint32_t end)
 {
     for (uint32_t i = begin; i < end; ++i) {
@@ -196,7 +216,11 @@ static void drop_copies(fusion_t *fusion, uint32_t rank, uint32_t begin, uint32_
     }
 }
 
-/* Tells whether threads may execute two steps in any order but their own. */
+/*
+ * Tells whether threads need not meet between two steps: each thread executes them in order, but may begin the second
+ * before others have ended the first. That is safe where both only read, where the places have nothing in common, and
+ * where each byte is handled by the same thread in both.
+ */
 static bool need_no_meeting(const fusion_t *fusion, uint32_t before, uint32_t after)
 {
     const mscclpp_dev_plan_step_t *one = &fusion->steps[before], *other = &fusion->steps[after];
@@ -209,7 +233,7 @@ static bool need_no_meeting(const fusion_t *fusion, uint32_t before, uint32_t af
             if ((one_reads && other_reads) || !overlap(range, other_range)) {
                 continue;
             }
-            /* Each thread keeps its own order on its own units, whose packets have other places than plain data. */
+            /* Packets and plain data at the same place are not divided alike: units lie at other distances there. */
             if (!divide_alike(one, other) || !are_equal(range, other_range) ||
                 fusion->items[i].packets != fusion->items[j].packets) {
                 return false;
@@ -219,7 +243,12 @@ static bool need_no_meeting(const fusion_t *fusion, uint32_t before, uint32_t af
     return true;
 }
 
-/* Tells whether step `nop` of a run may be left out. `since` is the first step after the last meeting before it. */
+/*
+ * Tells whether step `nop` of a run may be left out. `since` is the first step after the last meeting that stays before
+ * it, so the steps from there on are compared with those after the nop, up to the next nop or the run's end. Steps
+ * behind the next nop are compared with all of these when that one's turn comes. A nop with no step up to the next one
+ * or the end stays.
+ */
 static bool is_needless(const fusion_t *fusion, uint32_t since, uint32_t nop, uint32_t end)
 {
     bool has_data = false;
@@ -236,8 +265,14 @@ static bool is_needless(const fusion_t *fusion, uint32_t since, uint32_t nop, ui
 }
 
 /*
- * Leaves out meetings of a run. `is_clean`: the threads have met just before the run, or it begins the program. What
- * follows the run must not rely on a meeting within it: it is the block's end, or the threads meet there.
+ * Leaves out meetings of a run.
+ *
+ * `is_clean`: the threads have met just before the run, or it begins the program. Else the first meeting stays: it
+ * tells all threads what one of them has waited for before the run.
+ *
+ * `is_followed`: what follows the run relies on its last meeting. Only the program's end and a barrier do not: a
+ * barrier begins with a meeting. A signal, for instance, is sent by one thread, and tells of what all stored before
+ * that meeting.
  */
 static void drop_meetings(fusion_t *fusion, uint32_t begin, uint32_t end, bool is_clean, bool is_followed)
 {
@@ -252,7 +287,7 @@ static void drop_meetings(fusion_t *fusion, uint32_t begin, uint32_t end, bool i
         while (next < end && fusion->steps[next].code != MSCCLPP_DEV_PLAN_NOP) {
             ++next;
         }
-        /* The last stretch of the run ends where something else begins, which may tell peers of all before it. */
+        /* `next` is `end` for the run's last meeting, on which the step after the run may rely. */
         if (is_clean && (next < end || !is_followed) && is_needless(fusion, since, i, end)) {
             fusion->is_gone[i] = true;
         } else {
@@ -262,7 +297,10 @@ static void drop_meetings(fusion_t *fusion, uint32_t begin, uint32_t end, bool i
     }
 }
 
-/* Tells whether step `after` copies the same data as step `before`, and both may become one step. */
+/*
+ * Tells whether step `after` copies the same data as step `before`, and both may become one step: neither changes the
+ * source. Nothing but steps that are left out may lie between the two.
+ */
 static bool can_join(const fusion_t *fusion, uint32_t before, uint32_t after)
 {
     const mscclpp_dev_plan_step_t *one = &fusion->steps[before], *other = &fusion->steps[after];
@@ -274,7 +312,7 @@ static bool can_join(const fusion_t *fusion, uint32_t before, uint32_t after)
            !writes(fusion, after, range_in(fusion, one, one->items));
 }
 
-/* Joins neighbouring copies of a run. */
+/* Joins neighbouring copies of a run. A nop that stays ends a group of copies, since can_join refuses it. */
 static void join_copies(fusion_t *fusion, uint32_t begin, uint32_t end)
 {
     uint32_t head = end; /* the step that others may join; `end`: none */
@@ -288,7 +326,7 @@ static void join_copies(fusion_t *fusion, uint32_t begin, uint32_t end)
     }
 }
 
-/* Appends the targets of a step that hold packets, or those that do not. Returns how many. */
+/* Writes those targets of a step to `to` that hold packets, or those that do not; dead ones not. Returns how many. */
 static uint32_t put_targets(const fusion_t *fusion, uint32_t step_number, bool packets, mscclpp_dev_plan_item_t *to)
 {
     const mscclpp_dev_plan_step_t *step = &fusion->steps[step_number];
@@ -302,7 +340,11 @@ static uint32_t put_targets(const fusion_t *fusion, uint32_t step_number, bool p
     return count;
 }
 
-/* Writes what is left of a step, and of those that joined it, to `items`. Returns how many items. */
+/*
+ * Writes what is left of a step, and of those that joined it, to `items`, and sets its number of targets. The targets
+ * with packets come last, as the kernel expects (mscclpp_dev_plan_data). The steps that joined follow at once, or after
+ * some that are gone. Returns how many items.
+ */
 static uint32_t put_data(const fusion_t *fusion, uint32_t step_number, mscclpp_dev_plan_step_t *step,
                          mscclpp_dev_plan_item_t *items)
 {
@@ -320,7 +362,10 @@ static uint32_t put_data(const fusion_t *fusion, uint32_t step_number, mscclpp_d
     return count;
 }
 
-/* Writes the shortened program where the block's program was. */
+/*
+ * Writes the shortened program where the block's program was, which never needs more room, and sets the program's new
+ * ends. Links stay where they are. `positions` is memory for the new position of each step, to which loops go back.
+ */
 static void write_back(const fusion_t *fusion, mscclpp_plan_program_t *program, mscclpp_dev_plan_start_t first,
                        uint32_t *positions)
 {
@@ -352,7 +397,7 @@ static void write_back(const fusion_t *fusion, mscclpp_plan_program_t *program, 
     program->item_count = first.item + item_count;
 }
 
-/* Handles all runs of data and nops that lie in no loop. */
+/* Handles all runs that lie in no loop. In a loop, a run's end is followed by the next turn, which is not looked at. */
 static void fuse_runs(fusion_t *fusion, uint32_t rank)
 {
     bool is_clean = true; /* the threads have met since the last step that was neither data nor a nop */
@@ -415,13 +460,16 @@ void mscclpp_plan_fuse(const mscclpp_plan_t *plan, uint32_t rank, uint32_t block
     free(positions);
 }
 
-/* What has been seen of one chunk of the buffer that a call in place has. Steps are numbered through all blocks. */
+/*
+ * How a rank's steps use one chunk of the buffer that a call in place has. Uses by peers do not count. Steps are
+ * numbered through all blocks.
+ */
 typedef struct {
     uint32_t block, step; /* of the first use, with its number plus 1; 0: no step uses the chunk */
     range_t range;        /* of the first use */
     uint32_t last_read;   /* number of the last step that reads it as input, plus 1 */
     uint32_t first_write; /* number of the first step that writes it as output, plus 1; 0: none */
-    bool is_shared;       /* not always the same thread uses the same part */
+    bool is_shared;       /* perhaps not always the same thread uses the same bytes */
 } chunk_use_t;
 
 /* A rank's program, while it is found out whether it works in place. */
@@ -433,7 +481,11 @@ typedef struct {
     uint64_t count;    /* chunks */
 } alias_t;
 
-/* Notes that a step reads an item as input, or writes it as output. Other items do not matter. */
+/*
+ * Notes that a step reads an item of the rank's input, or writes one of its output. Other items do not matter: only a
+ * read of the input can find what the output has overwritten. A port's source is read by the proxy, at any time, and so
+ * counts as shared.
+ */
 static void note_use(alias_t *alias, uint32_t block, uint32_t step_number, const mscclpp_dev_plan_item_t *item,
                      bool is_write)
 {
@@ -463,7 +515,10 @@ static void note_use(alias_t *alias, uint32_t block, uint32_t step_number, const
     }
 }
 
-/* Notes what a step does. In a loop, threads have other parts in each turn than in other steps. */
+/*
+ * Notes what a step does. In a loop, threads have other parts in each turn than in other steps, so all chunks count as
+ * shared whose numbers its items have, even where the items lie elsewhere: this can only turn a yes into a no.
+ */
 static void note_step(alias_t *alias, uint32_t block, uint32_t step_number, bool in_loop)
 {
     const mscclpp_dev_plan_step_t *step = &alias->program->steps[step_number];
@@ -508,6 +563,7 @@ bool mscclpp_plan_works_in_place(const mscclpp_plan_t *plan, uint32_t rank, uint
     for (uint64_t i = 0; i < alias.count && works; ++i) {
         const chunk_use_t *use = &alias.uses[i];
 
+        /* Where both are one step, each thread loads its units before it stores there. */
         works = use->last_read == 0 || use->first_write == 0 || (!use->is_shared && use->last_read <= use->first_write);
     }
     free(alias.uses);

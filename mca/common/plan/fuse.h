@@ -20,8 +20,9 @@ void mscclpp_plan_fuse(const mscclpp_plan_t *plan, uint32_t rank, uint32_t block
 
 /*
  * Tells whether a rank's program of a plan that is out of place also serves a call in place: whether each thread reads
- * its part of the input before it overwrites the same part of the output, and no other thread does either. Does not
- * look at what peers do with the two buffers. False without memory.
+ * its part of the input before it overwrites the same part of the output, and no other thread does either. This alone
+ * is not enough. The caller also has to know that the plan does not write its input, and that no peer uses the two
+ * buffers, which this does not look at. False without memory.
  */
 bool mscclpp_plan_works_in_place(const mscclpp_plan_t *plan, uint32_t rank, uint32_t block_chunks,
                                  const mscclpp_plan_program_t *program);

@@ -29,7 +29,7 @@ void mscclpp_plan_program_resolve(mscclpp_plan_program_t *program, uint32_t rank
 
         for (uint32_t i = first.step; i < end.step; ++i) {
             const mscclpp_dev_plan_step_t *step = &program->steps[i];
-            const bool signals = step->code == MSCCLPP_DEV_PLAN_SIGNAL;
+            const bool signals = step->code == MSCCLPP_DEV_PLAN_SIGNAL; /* else a wait, which uses the rank's own */
 
             for (uint32_t j = 0; (signals || step->code == MSCCLPP_DEV_PLAN_WAIT) && j < step->count; ++j) {
                 mscclpp_dev_plan_link_t *link = &program->links[first.link + step->links + j];
@@ -65,6 +65,9 @@ uint64_t mscclpp_plan_program_measure(const mscclpp_plan_program_t *program, msc
                : 0;
 }
 
+/*
+ * All blocks have as much room for each kind of entry as the one with the most of it, so kernels find the kinds alike.
+ */
 void mscclpp_plan_program_pack(const mscclpp_plan_program_t *program, const mscclpp_dev_plan_args_t *args, void *to)
 {
     memset(to, 0, program->block_count * args->program_bytes);
@@ -74,6 +77,7 @@ void mscclpp_plan_program_pack(const mscclpp_plan_program_t *program, const mscc
         char *items = steps + args->most_steps * sizeof(*program->steps);
         char *links = items + args->most_items * sizeof(*program->items);
 
+        /* A list without entries is NULL, which memcpy does not take. */
         if (end.step > first.step) {
             memcpy(steps, program->steps + first.step, (end.step - first.step) * sizeof(*program->steps));
         }

@@ -27,7 +27,8 @@ uint32_t mscclpp_plan_program_most_chunks(const mscclpp_plan_program_t *program)
 
 /*
  * Sets the addresses of the counters that the program's links raise or wait for. counters[r] are the counters of rank
- * r, one for each of its channels, as this rank's kernels reach them.
+ * r, one for each of its channels, as this rank's kernels reach them. Only those of ranks on this node are used: no
+ * link to another node has such a counter.
  */
 void mscclpp_plan_program_resolve(mscclpp_plan_program_t *program, uint32_t rank, uint64_t *const *counters);
 

@@ -75,7 +75,10 @@ void mscclpp_team_grown_layout(const mscclpp_team_t *team, uint64_t bytes, msccl
     mscclpp_layout_init(layout, is_middle_enough(team, bytes, false) ? MIDDLE_SIZE : team->full_size);
 }
 
-/* Waits until all ranks of this node have closed their mappings of the memory that is given up. */
+/*
+ * Waits until all ranks of this node have come here, after they have closed their mappings of the memory that is given
+ * up. `bytes` is the size of the call, for messages.
+ */
 static mscclpp_status_t await_closing(mscclpp_team_t *team, uint64_t bytes)
 {
     uint64_t *mine = &team->group.board[team->group.rank].met;
@@ -94,7 +97,10 @@ typedef struct {
     mscclpp_mapping_t *mapping[MSCCLPP_DEV_MAX_RANKS];
 } larger_t;
 
-/* Sets the counters of a scratch to what the runner has counted. */
+/*
+ * Sets the counters of a scratch, for all blocks: launches to what the runner has counted, so that kernels and host
+ * agree, and flags of packets to `epochs`. Returns when the device has them.
+ */
 static mscclpp_status_t write_progress(mscclpp_runner_t *runner, char *scratch, const mscclpp_layout_t *layout,
                                        uint64_t epochs)
 {
@@ -135,7 +141,10 @@ static mscclpp_status_t clear_words(mscclpp_runner_t *runner, char *scratch, con
     return status;
 }
 
-/* Allocates this rank's part. After an error, it may still have memory that is to be freed. */
+/*
+ * Gets this rank's part: allocates it, or takes a chunk. After an error, larger->own may be set all the same; then the
+ * caller has to free it. larger->epochs becomes no less than the flags in the chunk.
+ */
 static mscclpp_status_t allocate(mscclpp_team_t *team, larger_t *larger)
 {
     mscclpp_runner_t *runner = &team->runner;
@@ -168,8 +177,9 @@ static void close_new_mappings(larger_t *larger)
 }
 
 /*
- * Maps the new scratch of all ranks of this node, which they have exchanged, and sets this rank's counters. Stops at
- * the first failure; the caller then closes the mappings made so far.
+ * Maps the new scratch of all ranks of this node, which they have exchanged, and sets this rank's counters. The flags
+ * of all ranks have to go on from the same number, the largest that any rank has seen. Stops at the first failure; the
+ * caller then closes the mappings made so far.
  */
 static mscclpp_status_t map_peers(mscclpp_team_t *team, larger_t *larger)
 {
@@ -246,7 +256,8 @@ static char *replace_scratch(mscclpp_team_t *team, const larger_t *larger)
 
 /*
  * Notes which larger sizes the scratch may still get: its full size, if it has just grown to the middle size. Otherwise
- * it has its full size, or could not grow; in both cases it never grows again.
+ * it has its full size, or could not grow. In both cases it does not grow again, and small_max does not matter, unless
+ * the team loses a leased scratch (return_to_small).
  */
 static void note_growth(mscclpp_team_t *team, bool can_grow_further)
 {
@@ -256,7 +267,10 @@ static void note_growth(mscclpp_team_t *team, bool can_grow_further)
     team->middle_max = 0;
 }
 
-/* Frees scratch of any kind that no peer maps any more. NULL is allowed. */
+/*
+ * Frees scratch of any kind that no peer maps any more: gives a chunk back, and anything else to the pool. NULL is
+ * allowed.
+ */
 static void free_scratch(mscclpp_team_t *team, void *memory)
 {
     if (!mscclpp_lease_give(team, memory)) {
@@ -264,7 +278,9 @@ static void free_scratch(mscclpp_team_t *team, void *memory)
     }
 }
 
-/* Begins to count the team's uses of leased scratch, with the current call. */
+/*
+ * Begins to count the team's uses of leased scratch, with the current call. No chunk can be recalled before the first.
+ */
 static void count_uses(mscclpp_team_t *team)
 {
     team->counts_uses = true;
@@ -274,7 +290,12 @@ static void count_uses(mscclpp_team_t *team)
     }
 }
 
-/* All ranks of the node exchange handles, map the new scratch of their peers, and vote. */
+/*
+ * All ranks of the node exchange handles, map the new scratch of their peers, and vote. A rank that has failed goes
+ * through all of this, too. *own_status_p is this rank's status, before and after. *all_p, equal on all ranks of all
+ * nodes, says whether all have succeeded. Returns an error only if the exchange or the vote itself fails, which breaks
+ * the team.
+ */
 static mscclpp_status_t exchange_and_map(mscclpp_team_t *team, uint64_t bytes, larger_t *larger,
                                          mscclpp_status_t *own_status_p, bool *all_p)
 {
@@ -367,6 +388,7 @@ static mscclpp_status_t return_to_small(mscclpp_team_t *team)
     mscclpp_team_kept_t *kept = team->kept;
     mscclpp_status_t status;
 
+    /* First, as it waits for the lock: the team that has taken the chunk may still be ending the lingering kernel. */
     mscclpp_lease_leave(team);
     if (mscclpp_linger_end(runner) != MSCCLPP_OK) {
         return MSCCLPP_ERR_DEVICE;

@@ -35,7 +35,7 @@ static uint64_t *recall_word(const mscclpp_team_t *team)
     return &team->group.board[0].recall;
 }
 
-/* True if all ranks have ended use `use`, and have begun no later one. */
+/* True if all ranks of the team have ended its use `use`, and have begun no later one. */
 static bool is_at_rest(const mscclpp_team_t *team, uint64_t use)
 {
     const mscclpp_board_line_t *board = team->group.board;
@@ -51,8 +51,9 @@ static bool is_at_rest(const mscclpp_team_t *team, uint64_t use)
 }
 
 /*
- * Tries to recall a team's chunks. True if its use of the chunk has ended on all ranks, and it begins no other; then
- * its kernels, on this rank, have left, too. Call with the lock held, which the team takes before it changes anything.
+ * Tries to recall the chunks of a chunk's holder, on all its ranks at once. True if its last use has ended on all ranks
+ * and its next one will begin without them; then its lingering kernel has left this rank, too. False also if that
+ * kernel could not be ended. Call with the lock held: the holder takes it before it gives up its chunk or ends.
  */
 static bool recall(const chunk_t *chunk)
 {
@@ -60,6 +61,9 @@ static bool recall(const chunk_t *chunk)
     uint64_t *word = recall_word(team);
     uint64_t before = __atomic_load_n(word, __ATOMIC_SEQ_CST), proposal;
     const uint64_t use = __atomic_load_n(&team->group.board[team->group.rank].lease_ended, __ATOMIC_SEQ_CST);
+    /*
+     * Another rank may have recalled them already. A grant up to use `since` was of a chunk that the team had before.
+     */
     bool granted = STATE_OF(before) == GRANTED && USE_OF(before) > chunk->since;
 
     if (!granted) {
@@ -68,16 +72,20 @@ static bool recall(const chunk_t *chunk)
             !__atomic_compare_exchange_n(word, &before, proposal, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
             return false;
         }
+        /* Who begins the use writes that before it reads the word: this sees it begun, or it sees the proposal. */
         granted = is_at_rest(team, use);
         if (!__atomic_compare_exchange_n(word, &proposal, RECALL(use + 1, granted ? GRANTED : REFUSED), false,
                                          __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
-            granted = STATE_OF(proposal) == GRANTED;
+            granted = STATE_OF(proposal) == GRANTED; /* another rank was first; its word is in `proposal` now */
         }
     }
     return granted && mscclpp_linger_end(&team->runner) == MSCCLPP_OK;
 }
 
-/* Makes the team the holder of a chunk, which comes last in the list. Call with the lock held. */
+/*
+ * Makes the team the holder of chunk *link, which comes last in the list. The holder before, if there is one, stays
+ * one of its users until its peers have unmapped it. Call with the lock held.
+ */
 static void hold(chunk_t **link, mscclpp_team_t *team)
 {
     chunk_t *chunk = *link;
@@ -93,8 +101,9 @@ static void hold(chunk_t **link, mscclpp_team_t *team)
 }
 
 /*
- * Finds a chunk for the team: one that is free or, if `may_recall`, that of a team at rest. NULL: there is none. Of
- * several, takes the one that was taken first. *count_p is the number of such chunks. Call with the lock held.
+ * Finds a chunk of `size` bytes on the team's device: one that is free or, if `may_recall`, that of a team at rest. The
+ * team is its holder then. Of several, takes the one that was taken first. NULL: there is none; *count_p is then the
+ * number of all chunks of this size and device. Call with the lock held.
  */
 static chunk_t *find(mscclpp_team_t *team, uint64_t size, bool may_recall, int *count_p)
 {
@@ -110,6 +119,7 @@ static chunk_t *find(mscclpp_team_t *team, uint64_t size, bool may_recall, int *
         if (chunk->holder != NULL && (!may_recall || chunk->is_retired || !recall(chunk))) {
             continue;
         }
+        /* A holder notes its flags when it gives up its chunk; this one does not know yet that it has lost it. */
         if (chunk->holder != NULL && chunk->holder->runner.epochs > chunk->epochs) {
             chunk->epochs = chunk->holder->runner.epochs;
         }
@@ -119,7 +129,7 @@ static chunk_t *find(mscclpp_team_t *team, uint64_t size, bool may_recall, int *
     return NULL;
 }
 
-/* Makes a chunk that the team holds. */
+/* Makes a new chunk, whose holder is the team. An error is logged. */
 static mscclpp_status_t make(mscclpp_team_t *team, uint64_t size, chunk_t **chunk_p)
 {
     chunk_t *chunk = calloc(1, sizeof(*chunk)), **link;
@@ -161,7 +171,7 @@ mscclpp_status_t mscclpp_lease_take(mscclpp_team_t *team, uint64_t size, char **
     if (chunk == NULL) {
         status = make(team, size, &chunk);
     }
-    /* Without memory, a chunk of another team does as well. */
+    /* Without memory, a chunk of another team does as well, however few chunks there are. */
     if (status != MSCCLPP_OK) {
         pthread_mutex_lock(&lock);
         chunk = find(team, size, true, &count);
@@ -214,6 +224,7 @@ bool mscclpp_lease_give(const mscclpp_team_t *team, void *memory)
         *link = chunk->next;
     }
     pthread_mutex_unlock(&lock);
+    /* It is no longer in the list, so no team can take it. */
     if (unused != NULL) {
         unused->gpu->device_free(unused->device, unused->base);
         free(unused);
@@ -225,6 +236,7 @@ bool mscclpp_lease_begin(mscclpp_team_t *team)
 {
     uint64_t *word = recall_word(team), state;
 
+    /* First the line, then the word: whoever recalls does these in the opposite order (recall). */
     (void)__atomic_exchange_n(&team->group.board[team->group.rank].lease_begun, ++team->uses, __ATOMIC_SEQ_CST);
     state = __atomic_load_n(word, __ATOMIC_SEQ_CST);
     if (state == RECALL(team->uses, PROPOSED) &&
@@ -232,7 +244,7 @@ bool mscclpp_lease_begin(mscclpp_team_t *team)
                                     __ATOMIC_SEQ_CST)) {
         return false;
     }
-    return state == RECALL(team->uses, GRANTED);
+    return state == RECALL(team->uses, GRANTED); /* an older grant counts no more: the team has followed it */
 }
 
 void mscclpp_lease_end(mscclpp_team_t *team)

@@ -29,7 +29,8 @@
 /*
  * Gets a chunk of `size` bytes for the team, which is in a use (mscclpp_lease_begin). All bytes of the chunk but those
  * of the packet areas of `layout` may have any value afterwards. Flags of packets there are at most *epochs_p. May wait
- * for kernels, as allocations do.
+ * for kernels, as allocations do. Without memory, and without a team at rest that has a chunk, returns the error of the
+ * allocation, which is logged, and sets nothing.
  */
 mscclpp_status_t mscclpp_lease_take(mscclpp_team_t *team, uint64_t size, char **memory_p, uint64_t *epochs_p);
 

@@ -16,7 +16,10 @@
 #define QUEUED_ROOMS ((uint64_t)64 << 20)
 #define AREA_ALIGNMENT 256 /* of parts of a room that peers use, bytes */
 
-/* Returns the most blocks that any buffer of any rank has. */
+/*
+ * Returns the most blocks that any input or output of any rank has. A collective that MPI does not have (`alone`) has
+ * blocks of one chunk, as many as a buffer has chunks.
+ */
 static uint64_t most_blocks(const mscclpp_plan_file_t *file)
 {
     const mscclpp_plan_t *definition = file->plan;
@@ -53,7 +56,11 @@ static uint64_t room_chunk(const mscclpp_plan_file_t *file, uint64_t chunk)
     return round_up(rounded > chunk ? rounded : chunk, file->unit);
 }
 
-/* Computes where the parts of a room lie. *local_offset_p: where what only this rank uses begins, the last part. */
+/*
+ * Computes where the parts of a room lie, equally on all ranks. room->chunk and room->areas must be set.
+ * *local_offset_p: where the last part begins, which only this rank uses; its size, not known here, may differ between
+ * ranks.
+ */
 static void lay_out(const mscclpp_team_plan_t *plan, mscclpp_plan_room_t *room, uint64_t *local_offset_p)
 {
     const mscclpp_plan_file_t *file = plan->file;
@@ -74,7 +81,10 @@ static bool is_near(const mscclpp_team_t *team, int rank)
     return nodes == NULL || nodes->node_of[rank] == nodes->node;
 }
 
-/* Lowers the plan for this rank, if that was not done yet, and allocates a room. After an error its `base` is NULL. */
+/*
+ * Lowers the plan for this rank, if that was not done yet, and allocates a room. After an error its `base` is NULL. In
+ * any case plan->args fit no room until mscclpp_plans_upload.
+ */
 static mscclpp_status_t allocate(mscclpp_team_t *team, mscclpp_team_plan_t *plan, mscclpp_plan_room_t *room,
                                  uint64_t *local_offset_p)
 {
@@ -119,7 +129,10 @@ static void close_peers(const mscclpp_team_t *team, mscclpp_plan_room_t *room)
     }
 }
 
-/* Maps the rooms of this node's ranks. Stops at the first failure. *owner_p is the rank of the last room tried. */
+/*
+ * Maps the rooms of this node's ranks, whose handles they have exchanged. Stops at the first failure; the mappings made
+ * so far stay, for close_peers. *owner_p is the rank of the last room tried. MSCCLPP_ERR_PEER: that rank has no room.
+ */
 static mscclpp_status_t map_peers(const mscclpp_team_t *team, mscclpp_plan_room_t *room, int *owner_p)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -172,12 +185,13 @@ static mscclpp_status_t join_nodes(mscclpp_team_t *team, mscclpp_team_plan_t *pl
     for (uint32_t i = 0; i < count && ports != NULL; ++i) {
         const mscclpp_plan_channel_t *channel = &this_rank->channels[MSCCLPP_PLAN_PORT][i];
 
+        /* To ranks of this node, kernels do the work of a port themselves: no connection. */
         ports[i].peer = is_near(team, (int)channel->peer) ? -1 : (int)channel->peer;
         if (channel->pair >= 0) {
             ports[i].token = mscclpp_plan_slot(definition, channel->peer, MSCCLPP_PLAN_PORT, (uint32_t)channel->pair);
         }
     }
-    /* A rank is a peer if a port channel goes there or comes from there. */
+    /* A rank of another node is a peer if a port channel goes there or comes from there: both sides have to connect. */
     for (uint32_t rank = 0; rank < definition->rank_count; ++rank) {
         for (uint32_t i = 0; i < definition->ranks[rank].channel_count[MSCCLPP_PLAN_PORT]; ++i) {
             const uint32_t peer = definition->ranks[rank].channels[MSCCLPP_PLAN_PORT][i].peer;
@@ -203,7 +217,10 @@ static void leave_fabric(mscclpp_plan_room_t *room)
     room->ports = NULL;
 }
 
-/* Waits until all ranks, of all nodes, have come to this point. `what` and `bytes` are for messages. */
+/*
+ * Waits until all ranks, of all nodes, have come to this point. `what` and `bytes` are for messages. One node's ranks
+ * meet by words of their board; several nodes have none in common, so they vote.
+ */
 static mscclpp_status_t meet_ranks(mscclpp_team_t *team, const char *what, uint64_t bytes)
 {
     uint64_t *mine = &team->group.board[team->group.rank].met;
@@ -277,7 +294,10 @@ static void report_no_room(const mscclpp_team_t *team, const mscclpp_team_plan_t
                 peer_failed ? "a peer has none" : mscclpp_status_string(own_status));
 }
 
-/* Votes among all nodes. *all_p is the result of the vote on this node before, and becomes that of both votes. */
+/*
+ * Votes among all nodes. *all_p is the result of the vote on this node before, and becomes that of both votes. A rank
+ * votes against with its own error or, if only a peer has failed, with MSCCLPP_ERR_PEER.
+ */
 static mscclpp_status_t vote_of_nodes(mscclpp_team_t *team, mscclpp_status_t own_status, bool *all_p)
 {
     mscclpp_vote_t vote;
@@ -355,7 +375,10 @@ static mscclpp_status_t exchange_room(mscclpp_team_t *team, mscclpp_team_plan_t 
     return status;
 }
 
-/* After the vote: frees the room that the plan does not keep and, if any rank has failed, also the plan's own room. */
+/*
+ * After the vote: frees the room that the plan does not keep and, if any rank has failed, also the plan's own room. An
+ * error means that not all ranks have closed their mappings: nothing is freed then, until the team ends.
+ */
 static mscclpp_status_t free_unused_rooms(mscclpp_team_t *team, mscclpp_team_plan_t *plan, uint64_t chunk,
                                           attempt_t *attempt)
 {
@@ -398,7 +421,7 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
         return status;
     }
     *has_memory_p = false;
-    if (chunk >= plan->refused) { /* some rank had no memory for such chunks before */
+    if (chunk >= plan->refused) { /* some rank had no memory for chunks of this size, or of a smaller one, before */
         return MSCCLPP_OK;
     }
     /* The lingering kernel's blocks occupy multiprocessors, for which the allocation of memory may have to wait. */

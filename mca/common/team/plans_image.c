@@ -42,7 +42,7 @@ static void resolve_links(mscclpp_team_plan_t *plan, const mscclpp_team_t *team)
 
 /*
  * Appends the program: as blocks copy it to their own memory if it fits there, else as it is. Fills in the arguments
- * that say where it is.
+ * that say where it is. The links are resolved before they are copied; to count the size, they need not be.
  */
 static void append_program(mscclpp_team_plan_t *plan, const mscclpp_team_t *team, image_t *image, char *base)
 {
@@ -72,7 +72,9 @@ static void append_program(mscclpp_team_plan_t *plan, const mscclpp_team_t *team
 
 /*
  * Fills in plan->args, the kernel's arguments that do not depend on the call. Also makes the image of what they point
- * to, as it is to lie at `base` on the device. If image->bytes is NULL, only counts the size of the image.
+ * to, as it is to lie at `base` on the device. If image->bytes is NULL, only counts the size of the image; plan->args
+ * is filled in all the same, but without a `base` that could be used. The image ends with a copy of the arguments, so
+ * all of them are set before that.
  */
 static void fill_image(mscclpp_team_plan_t *plan, const mscclpp_team_t *team, image_t *image, char *base)
 {
@@ -96,12 +98,14 @@ static void fill_image(mscclpp_team_plan_t *plan, const mscclpp_team_t *team, im
     args->barriers = address_in(base, append_bytes(image, NULL, program->barriers * sizeof(*args->barriers)));
     offset = append_bytes(image, NULL, this_rank->semaphore_count * sizeof(*args->semaphores));
     args->semaphores = address_in(base, offset);
+    /* All counters begin with 0, but semaphores have been given their initial values. */
     for (uint32_t i = 0; i < this_rank->semaphore_count && image->bytes != NULL; ++i) {
         const mscclpp_dev_plan_counter_t first = {0, this_rank->semaphores[i]};
 
         memcpy(image->bytes + offset + i * sizeof(first), &first, sizeof(first));
     }
     append_program(plan, team, image, base);
+    /* Input and output depend on the call. Rooms of other nodes begin at NULL here: only their offsets count. */
     for (int rank = 0; rank < team->group.oob.size; ++rank) {
         args->bases[MSCCLPP_DEV_PLAN_BUFFERS * rank + MSCCLPP_DEV_PLAN_SCRATCH] =
             address_in(plan->room.peers[rank], plan->room.scratch);
