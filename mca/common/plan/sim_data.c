@@ -12,9 +12,9 @@ typedef struct {
 
 /*
  * Returns which elements of an item of `size` chunks a block moves now: those of a turn of a pipeline, its part in a
- * group of blocks, or all. An item in a pipeline has as many chunks as the pipeline handles, so only its last turn may
- * have fewer elements than the others. If the elements do not divide evenly among a group's blocks, the first blocks
- * take one more each.
+ * group of blocks, or all. An item in a pipeline has as many chunks as the pipeline handles, which mscclpp_plan_check
+ * has checked, so only the last turn may have fewer elements than the others. If the elements do not divide evenly
+ * among a group's blocks, as many of the first blocks as there are elements left over take one more each.
  */
 static slice_t slice_of(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                         uint32_t size)
@@ -58,7 +58,10 @@ static size_t first_cell_of(const mscclpp_sim_t *sim, uint32_t launch, uint32_t 
     return rank->base[item->type] + half + (are_packets ? 2 : 1) * (stride * item->index + first_element);
 }
 
-/* Returns how the operation's elements are assigned to threads. */
+/*
+ * Returns how the operation's elements are assigned to threads. One packet among its operands makes it a packet
+ * operation: it goes through plain operands in the order of packets, too.
+ */
 static mscclpp_sim_map_t thread_map_of(const mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape)
 {
     if (op->kind == MSCCLPP_PLAN_OP_GLRES || op->kind == MSCCLPP_PLAN_OP_GSTORE) {

@@ -150,8 +150,8 @@ void mscclpp_sim_tell_packet(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *acto
 }
 
 /*
- * Tells whether the thread at `position` has learnt from packets that an earlier access is done. Facts are about the
- * threads of packet operations, so only accesses with that map can be among them.
+ * Tells whether the thread at `position` has learnt from packets since the last nop that an earlier access is done.
+ * Facts are about the threads of packet operations, so only accesses with that map can be among them.
  */
 static bool has_fact(const mscclpp_sim_actor_t *actor, const mscclpp_sim_access_t *earlier, uint32_t position)
 {
@@ -204,11 +204,15 @@ mscclpp_sim_order_t mscclpp_sim_order(const mscclpp_sim_actor_t *actor, const ms
     if (know->strong >= earlier->clock) {
         return MSCCLPP_SIM_ORDERED;
     }
+    /* Known to all threads, but only by packets: of all the other actor's threads, or of its first ones. */
     if (know->full >= earlier->clock ||
         (know->partial >= earlier->clock && earlier->position < know->partial_threads)) {
         return MSCCLPP_SIM_WEAK;
     }
-    /* A thread that has read a packet knows what its writer knew, and what the writing thread did before. */
+    /*
+     * A thread that has read a packet knows what its writer knew, and what the writing thread did before. In
+     * actor->thread, `strong` is the number of such threads, which are the first ones.
+     */
     if (map == MSCCLPP_SIM_PACKET &&
         ((actor->has_thread && position < thread->strong && thread->full >= earlier->clock) ||
          has_fact(actor, earlier, position))) {

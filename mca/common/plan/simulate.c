@@ -97,7 +97,9 @@ static uint64_t largest_chunk(const mscclpp_plan_t *plan)
 
 /*
  * Returns the bytes of a scratch chunk if one scratch serves all buffers, so that pipelines over larger chunks go
- * around it; 0: the scratch is always as large as the message. A whole number of every pipeline's turns fits.
+ * around it; 0: the scratch is always as large as the message. One scratch serves all buffers only if the plan says
+ * "reuse_resources" and uses its scratch in pipelines alone: other operations take whole chunks. A whole number of
+ * every pipeline's turns fits.
  */
 static uint64_t wrap_bytes(const survey_t *survey)
 {
@@ -137,7 +139,10 @@ static int choose_sizes(const survey_t *survey, mscclpp_plan_report_t *report, s
         }
         return count;
     }
-    /* Half a turn, one turn, two turns and a half. */
+    /*
+     * A cell is half of the turns' common divisor, so that a chunk may end within a turn. The sizes are one cell, the
+     * longest turn, and two of these with one cell more.
+     */
     cell_size = survey->unit % 2 == 0 ? survey->unit / 2 : survey->unit;
     longest_turn_cells = survey->longest_turn / cell_size;
     sizes[count++] = (size_case_t){1, 0, cell_size};
@@ -162,9 +167,9 @@ static int choose_sizes(const survey_t *survey, mscclpp_plan_report_t *report, s
 }
 
 /*
- * Simulates one size in one order of steps, which `random` picks (see mscclpp_sim_run). Adds faults to the report, and
- * the run to the statistics. Buffers that are too large count as a fault; a lack of memory is noted in the report
- * alone.
+ * Simulates one size in one order of steps, which `random` picks; 0: the fixed one, in which each actor goes on until
+ * it has to wait. Adds faults to the report, and the run to the statistics. Buffers that are too large count as a
+ * fault. A lack of memory is no fault: it only sets `no_memory` in the report.
  */
 static void run(const survey_t *survey, const mscclpp_plan_sim_options_t *options, const size_case_t *size,
                 uint64_t random, mscclpp_plan_report_t *report, mscclpp_plan_sim_stats_t *stats)
@@ -187,8 +192,8 @@ static void run(const survey_t *survey, const mscclpp_plan_sim_options_t *option
 }
 
 /*
- * Simulates a size for which pipelines go around the scratch. A fault there becomes a note: the plan is not refused,
- * since its scratch can be made as large as the message.
+ * Simulates a size for which pipelines go around the scratch, in two orders, with a report of its own. The first fault
+ * there becomes a note: the plan is not refused, since its scratch can be made as large as the message.
  */
 static void try_wrap(const survey_t *survey, const mscclpp_plan_sim_options_t *options, const size_case_t *size,
                      mscclpp_plan_report_t *report, mscclpp_plan_sim_stats_t *stats)
@@ -245,7 +250,7 @@ bool mscclpp_plan_simulate(const mscclpp_plan_t *plan, const mscclpp_plan_sim_op
             try_wrap(&survey, options, &sizes[i], report, stats);
             continue;
         }
-        /* Every size and order gets a random number of its own, as there are at most 4 orders of MAX_SIZES sizes. */
+        /* Every size and order has its own seed, not 0 unless it is the fixed order: at most 4 orders of each size. */
         for (int order = 0; order < orders && report->faults == faults_before && !report->no_memory; ++order) {
             run(&survey, options, &sizes[i], order == 0 ? 0 : options->seed * 8 + (uint64_t)(4 * i + order), report,
                 stats);

@@ -101,6 +101,7 @@ bool mscclpp_plan_trace(const mscclpp_plan_t *plan, uint64_t bytes, const mscclp
     in_chunks = plan->collective == MSCCLPP_PLAN_ALLGATHER || in_chunks == 0 ? out_chunks : in_chunks;
     chunk_bytes = bytes / (in_chunks > 0 ? in_chunks : 1);
     chunk_bytes = chunk_bytes > 0 ? chunk_bytes : 1;
+    /* A cell for each block of the largest group; with pipelines, as many as the smallest part of a turn needs. */
     sim.cell_size = 1;
     cells = cut.largest_group;
     if (cut.unit > 0) {

@@ -272,8 +272,9 @@ static mscclpp_status_t serve_apart(plan_run_t *run, bool *served_p)
 }
 
 /*
- * Tells whether the plan is out of place, but serves calls in place all the same. Ranks may differ in this. Not for
- * reduce-scatters: MPI has the result at the beginning of the buffer, and plans have it in the rank's own block.
+ * Tells whether the plan is out of place, but serves calls in place all the same: this rank's program allows it, and
+ * neither the plan writes its input nor a peer uses the buffers. Ranks may differ in this. Not for reduce-scatters: MPI
+ * has the result at the beginning of the buffer, and plans have it in the rank's own block.
  */
 static bool works_in_place(const plan_run_t *run)
 {
@@ -321,8 +322,9 @@ static mscclpp_status_t find_buffers(plan_run_t *run, bool *cannot_share_p)
 }
 
 /*
- * True if the plan cannot work on the call's buffers, whatever their kind of memory. One case are calls between nodes,
- * because proxies reach only the plan's own memory. Equal on all ranks.
+ * True if the plan cannot work on the call's buffers, whatever their kind of memory: between nodes, because proxies
+ * reach only the plan's own memory; if an operation reaches over the end of a block that whole chunks do not fill; and
+ * for a reduce-scatter in place, because of where MPI has the result (works_in_place). Equal on all ranks.
  */
 static bool is_always_apart(const plan_run_t *run)
 {
@@ -345,7 +347,10 @@ static mscclpp_status_t serve(plan_run_t *run, bool *served_p)
 
     if (run->call->early && team->fabric != NULL && is_dense(run) &&
         mscclpp_plans_has_room(team, run->plan, run->chunk, true)) {
-        /* The memory is there. All ranks meet before the kernels start, whatever the size of chunks was before. */
+        /*
+         * The memory is there, so mscclpp_plans_make_room would at most let the hosts meet because chunks have another
+         * size than before. The ranks of an early call meet before the kernels start anyway.
+         */
         *served_p = true;
         run->plan->chunk = run->chunk;
         return run_apart(run);

@@ -66,7 +66,7 @@ uint64_t mscclpp_coll_result_bytes(const mscclpp_coll_task_t *task)
 uint64_t mscclpp_coll_span(const mscclpp_coll_task_t *task, bool input)
 {
     const bool combines = MSCCLPP_DEV_COMBINES(task->pattern);
-    uint64_t span = !input && combines ? mscclpp_coll_result_bytes(task) : 0;
+    uint64_t span = !input && combines ? mscclpp_coll_result_bytes(task) : 0; /* a result begins with the output */
     int peer;
 
     for (peer = 0; peer < task->ranks && (input || !combines); ++peer) {

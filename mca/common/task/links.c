@@ -28,6 +28,7 @@ mscclpp_status_t mscclpp_links_try(mscclpp_team_t *team, const void *in, void *o
     if (team->group.broken) {
         return MSCCLPP_ERR_PEER;
     }
+    /* The ring goes through the scratch, which grows to its full size for it, on all ranks alike. */
     status = mscclpp_team_enter(team);
     if (status == MSCCLPP_OK && bytes > mscclpp_links_max(team) && team->full_size != 0) {
         status = mscclpp_team_grow(team, bytes, true);
@@ -48,6 +49,7 @@ mscclpp_status_t mscclpp_links_try(mscclpp_team_t *team, const void *in, void *o
     args.common.bytes = bytes;
     args.rounds = rounds;
     args.get = get;
+    /* All blocks have to run at once: each waits for that of the same number on a neighbour. */
     blocks = blocks == 0 ? 1 : blocks;
     blocks = blocks > MSCCLPP_DEV_CHANNEL_BLOCKS ? MSCCLPP_DEV_CHANNEL_BLOCKS : blocks;
     blocks = team->runner.block_limit != 0 && blocks > team->runner.block_limit ? team->runner.block_limit : blocks;

@@ -171,8 +171,9 @@ static mscclpp_status_t exchange(mscclpp_task_t *task, mscclpp_select_input_t *i
 }
 
 /*
- * True if the call is worth a larger scratch. Algorithms that map buffers use none, unless a user has chosen an
- * algorithm that the scratch has no room for yet.
+ * True if the call is worth a larger scratch: the team's is too small, and the choice uses it. Algorithms that map
+ * buffers do not, except in queued calls, whose scratch cannot grow later. They also count if a user has chosen an
+ * algorithm that the scratch has no room for yet: after the growth, that one is chosen.
  */
 static bool wants_scratch(const mscclpp_task_t *task)
 {
@@ -473,7 +474,7 @@ mscclpp_status_t mscclpp_allreduce_prepare(mscclpp_team_t *team, const mscclpp_a
     team->group.collective = mscclpp_coll_name(MSCCLPP_COLL_LAST);
     if (status == MSCCLPP_OK && wants_scratch(&task)) {
         status = mscclpp_team_grow(team, task.bytes, false);
-        mscclpp_team_leave(team);
+        mscclpp_team_leave(team); /* growing may have begun a use of leased scratch */
         mscclpp_runner_give_stream(&team->runner);
     }
     if (status == MSCCLPP_OK) {

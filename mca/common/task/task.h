@@ -43,10 +43,11 @@ typedef struct {
 mscclpp_status_t mscclpp_allreduce(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args);
 
 /*
- * Prepares the team for later calls with such arguments: grows the scratch, and makes the memory of the plan that
- * serves them, if any. Then no later call makes the hosts wait for one another for that. Does not use the buffers.
- * Collective. Returns MSCCLPP_ERR_NOT_SUPPORTED on all ranks if the calls would return that. After any other error the
- * caller must destroy the team.
+ * Prepares the team for later calls with such arguments. Grows the scratch, and makes the memory of the plan that
+ * serves the calls, if there is one. In either, hosts wait for one another, so no later call has to. Does not use the
+ * buffers. Collective. Returns MSCCLPP_ERR_NOT_SUPPORTED on all ranks, with nothing done, if the calls would return
+ * that. After any other error peers may be left waiting: the team is not marked as broken, and the caller must destroy
+ * it.
  */
 mscclpp_status_t mscclpp_allreduce_prepare(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args);
 

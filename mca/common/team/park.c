@@ -93,8 +93,8 @@ void mscclpp_park_claim(uint64_t key, mscclpp_team_t *teams[MSCCLPP_PARK_OFFERS]
 #define PARKED_BYTES ((uint64_t)4 << 20)
 
 /*
- * True if the team can be parked: it is on one node, its calls can still be counted, no operation is in flight, nothing
- * has failed, and it holds no engine and little memory.
+ * True if the team can be parked: it may be taken over, holds little memory, its calls can still be counted, it is on
+ * one node and has no engine, nothing has failed, neither at set-up nor later, and no operation is in flight.
  */
 static bool can_be_parked(mscclpp_team_t *team)
 {

@@ -37,7 +37,11 @@ static bool can_do(const mscclpp_plan_file_t *file, mscclpp_op_t op)
     return !file->extreme || op == (file->reduce == MSCCLPP_PLAN_MAX ? MSCCLPP_OP_MAX : MSCCLPP_OP_MIN);
 }
 
-/* True if a plan can serve such a call, whatever its size. */
+/*
+ * True if a plan can serve such a call, whatever its size: it is of the call's collective, can do its operation, and
+ * has no more blocks than the call may have. A plan in place is not for types with padding: where a call is out of
+ * place, its input is first copied to the output as bytes, which would overwrite the padding there.
+ */
 static bool serves(const mscclpp_team_plan_t *plan, const mscclpp_plan_query_t *query)
 {
     const mscclpp_plan_file_t *file = plan->file;
@@ -66,6 +70,7 @@ mscclpp_team_plan_t *mscclpp_plans_choose(const mscclpp_team_t *team, const mscc
         (is_allreduce ? protocol->algorithm : protocol->coll_algorithm[query->coll]) != MSCCLPP_COLL_AUTO) {
         return NULL;
     }
+    /* If a rule matches, only the plan that it names will do; none, if it names an algorithm. */
     has_rule = mscclpp_rule_match(protocol, query->coll, query->bytes, query->in_place, nodes, &algorithm);
     for (int i = 0; i < team->plan_count; ++i) {
         mscclpp_team_plan_t *plan = &team->plans[i];

@@ -51,7 +51,7 @@ mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_s
     if (status == MSCCLPP_OK) {
         status = team->runner.gpu->copy(stream, team->runner.scratch + MSCCLPP_DEV_PACKET_OFFSET, zeros, size);
     }
-    /* The small scratch, to which the team may return. */
+    /* The small scratch, to which the team may return. Its counters are written when it does. */
     if (status == MSCCLPP_OK && team->kept != NULL && team->kept->scratch != NULL) {
         status = team->runner.gpu->copy(stream, team->kept->scratch + MSCCLPP_DEV_PACKET_OFFSET, zeros,
                                         3 * team->kept->layout.packet_half);
