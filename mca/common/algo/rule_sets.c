@@ -153,6 +153,7 @@ bool mscclpp_rules_replace_coll(mscclpp_rules_t *rules, mscclpp_coll_t coll, uin
     mscclpp_coll_rule_set_t *old = sets != NULL ? &sets->colls : NULL, kept = {0};
     uint64_t i;
 
+    /* A call takes only rules for its own collective and number of nodes, so the others may come first. */
     for (i = 0; old != NULL && i < old->count; ++i) {
         if (old->rule[i].coll != (int64_t)coll || old->rule[i].nodes != nodes_in_rule(nodes)) {
             kept.rule[kept.count++] = old->rule[i];

@@ -221,7 +221,10 @@ static bool takes_all_calls_of(uint64_t bytes, uint64_t place, uint64_t nodes, c
     return later->bytes <= bytes && nodes == later->nodes && (MSCCLPP_RULE_ANY_PLACE == place || place == later->place);
 }
 
-/* Adds a rule of the other collectives. Refuses it if one earlier rule takes all its calls, or if there is no room. */
+/*
+ * Adds a line's rule to those of collectives other than all-reduce. Refuses it if one earlier rule takes all its calls,
+ * or if there are too many rules for these ranks. False also without memory, which is logged.
+ */
 static bool add_coll(const source_t *source, const line_t *line, mscclpp_rules_t *rules)
 {
     mscclpp_rule_sets_t *sets = mscclpp_rules_have_sets(rules, line->nranks, line->on_twin);
@@ -255,7 +258,7 @@ static bool add_coll(const source_t *source, const line_t *line, mscclpp_rules_t
     return true;
 }
 
-/* Does the same for a rule of all-reduce. */
+/* Does the same for a rule of all-reduce. The message names the nearest earlier rule that takes all its calls. */
 static bool add_allreduce(const source_t *source, const line_t *line, mscclpp_rules_t *rules)
 {
     mscclpp_rule_sets_t *sets = mscclpp_rules_have_sets(rules, line->nranks, line->on_twin);

@@ -18,8 +18,9 @@ static void add_copy(mscclpp_dev_direct_args_t *direct, const char *from, char *
 }
 
 /*
- * All other patterns: each rank writes its own blocks to the outputs of their receivers. It starts with the next rank,
- * so that ranks start with different receivers.
+ * All patterns that no function below is for: each rank writes its own blocks to the outputs of their receivers. It
+ * starts with the next rank, so that ranks start with different receivers. Its own block comes last; in place, that is
+ * there already.
  */
 static void fill_pairs(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct)
 {
@@ -100,7 +101,7 @@ static void fill_bcast(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_
 
 /*
  * Reduce and scans: each rank combines its part of all ranks' blocks. It writes the result to the root, or each rank's
- * prefix to that rank.
+ * prefix to that rank. In an exclusive scan rank 0 gets none; its entry stays NULL, as the caller has set all to 0.
  */
 static void fill_combined(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct)
 {
