@@ -229,11 +229,11 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_bell(mscclpp_dev_ctx_t *ctx, const msc
 
 /*
  * In the first block: hands the words that it has taken from the bell (block_state->words) on to the other blocks, with
- * the epoch from which the operation starts. If `quits`, tells them to leave the kernel. Called by all threads. The
- * words in block_state must not change before the block's next barrier.
+ * the epoch from which the operation starts. If `quits`, tells them to leave the kernel. Called by all threads.
+ * block_state->words must not change before the block's next barrier, as other threads may still be reading them.
  *
- * The upper half of each word of the relay is the operation's place: its number, counted from 0 at the kernel's first.
- * A block takes a word as new if its place is not that of the block's last operation.
+ * The upper half of each word of the relay is the operation's place: its number, counted from 0 at the kernel's first
+ * operation. A block takes a word of the relay as new if its place is not that of the block's last operation.
  */
 MSCCLPP_DEV void mscclpp_dev_linger_relay(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
                                           mscclpp_dev_linger_block_t *block_state, bool quits)
@@ -397,7 +397,7 @@ MSCCLPP_DEV void mscclpp_dev_linger_leave(mscclpp_dev_ctx_t *ctx, const mscclpp_
 /*
  * The kernel body: serves the operation of the launch, and then those that the host rings for. `block_state` lies in
  * memory that the block's threads share; its contents at the beginning do not matter. After a failure the kernel still
- * answers the bell, but its operations send nothing.
+ * answers the bell, but its operations send nothing: each begins with ctx->failed as the block's threads have left it.
  */
 MSCCLPP_DEV void mscclpp_dev_linger(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
                                     mscclpp_dev_linger_block_t *block_state)
@@ -408,6 +408,7 @@ MSCCLPP_DEV void mscclpp_dev_linger(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_li
     for (i = ctx->tid; i < MSCCLPP_DEV_RELAY_WORDS; i += ctx->nthreads) {
         block_state->relay[i] = 0;
     }
+    /* The plan's own arguments and program. Its common arguments are set below, and by each operation. */
     if (args->plan != NULL) {
         mscclpp_dev_plan_copy(ctx, (char *)&block_state->plan + sizeof(block_state->plan.common),
                               (const char *)args->plan + sizeof(block_state->plan.common),

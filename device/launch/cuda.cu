@@ -358,6 +358,7 @@ extern "C" int mscclpp_dev_cuda_preload(int device, void *driver_launch)
         for (variant = 0; variant < VARIANTS; ++variant) {
             const void *function = function_of_variant((mscclpp_dev_kernel_t)kernel, variant);
 
+            /* The runtime loads a kernel when its attributes are asked for. */
             error = cudaFuncGetAttributes(&attributes, function);
             if (error == cudaSuccess && device < DEVICES && driver_launch != NULL) {
                 error = cudaGetFuncBySymbol(&devices[device].functions[kernel][variant], function);

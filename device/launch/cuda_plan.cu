@@ -7,7 +7,10 @@
 
 #define ANY (-1)
 
-/* DTYPE and OP: what a plan's reductions have, or ANY: looked up at run time. */
+/*
+ * DTYPE and OP: what the plan's reductions combine and how, or ANY: looked up at run time. The block's threads load the
+ * program together, and meet in mscclpp_dev_plan_run before they use it.
+ */
 template <int DTYPE, int OP>
 static __global__ void __launch_bounds__(MSCCLPP_DEV_MAX_THREADS, 1)
     plan_kernel(const __grid_constant__ mscclpp_dev_plan_args_t args)

@@ -51,8 +51,9 @@ void mscclpp_dev_twin_set_progress(void (*progress)(void *context), void *contex
 }
 
 /*
- * Runs a kernel body in one CPU thread. `linger` is the memory that the threads of this block share; only lingering
- * kernels use it. The twin looks up types and operations at run time, so `hot` is false in all bodies.
+ * Runs a kernel body in one CPU thread. `linger` is the memory that the threads of this block share. Only lingering
+ * kernels and plans use it, of which a plan uses `plan_copy` alone. The twin looks up types and operations at run time,
+ * so `hot` is false in all bodies.
  */
 static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const void *args,
                      mscclpp_dev_linger_block_t *linger)
@@ -466,7 +467,10 @@ int mscclpp_dev_twin_launch(mscclpp_dev_twin_queue_t *queue, const mscclpp_dev_l
         queue->graph == NULL) {
         block_t block;
 
-        /* Only lingering kernels use the rest of `block`, and they never run here. Workers wait meanwhile. */
+        /*
+         * The rest of `block` may have any contents: lingering kernels never run here, and a plan writes its program
+         * there before it uses it. Workers wait meanwhile.
+         */
         memset(&block.meeting, 0, sizeof(block.meeting));
         queue->runs_inline = 1;
         pthread_mutex_unlock(&queue->lock);

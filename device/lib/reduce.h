@@ -79,7 +79,10 @@ typedef union {
     mscclpp_dev_double_double_t double_double[1];
 } mscclpp_dev_elements_t;
 
-/* One step over all elements of a unit. x and y name the operands so far and the next operand. */
+/*
+ * One step over all elements of a unit. x and y name the operands so far and the next operand. This and the macros
+ * below are all that follows a case label, and end with a `break`.
+ */
 #define MSCCLPP_DEV_EACH(type_, field_, count_, expression_)                                                           \
     {                                                                                                                  \
         int i_;                                                                                                        \

@@ -53,8 +53,8 @@ MSCCLPP_DEV uint32_t mscclpp_dev_unit_mask(int dtype)
 
 /*
  * Loads up to a unit from an address that is a multiple of 4: whole words by one load each, and the bytes behind them
- * by at most two loads. A small message may be nothing but these bytes, so the loads are few and independent of one
- * another. Bytes from `size` on are 0.
+ * by at most two loads: two bytes, and then one. A small message may be nothing but these bytes, so the loads are few
+ * and independent of one another. Bytes from `size` on are 0.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_words(const char *from, uint32_t size)
 {

@@ -395,9 +395,11 @@ MSCCLPP_DEV void mscclpp_dev_nodes_stepwise(mscclpp_dev_ctx_t *ctx, const mscclp
         const mscclpp_dev_step_t step = nodes->doubling.step[i];
         const bool sends = step.kind == MSCCLPP_DEV_STEP_SEND, is_last = i + 1 == nodes->doubling.count;
 
-        /* Where the data are sent from: now, or in the next step, if this one receives. The last step stores nothing.
+        /*
+         * Where the data are sent from: now, or in the next step, if this one receives. The last step stores nothing.
          */
         to_slot = nodes->doubling.slots + (sends ? step.round : is_last ? 0 : nodes->doubling.step[i + 1].round);
+        /* The receiving step before a sending one has stored the data where they are sent from already. */
         for (unit = ctx->tid; unit < epoch->count && !(sends && stored_slot == to_slot); unit += ctx->nthreads) {
             value = mscclpp_dev_nodes_step_own(ctx, epoch, hot, dtype, op, stored_slot, unit, first_value);
             if (!sends) {

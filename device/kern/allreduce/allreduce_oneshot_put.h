@@ -18,8 +18,9 @@
 #include "device/lib/reduce.h"
 
 /*
- * BATCH: units that a thread sends at once. OPERANDS: units, of all ranks together, that a thread combines at once. A
- * lingering kernel halves both, because it leaves a thread fewer registers.
+ * BATCH: units that a thread sends at once. OPERANDS: units, of all ranks together, that a thread combines at once. The
+ * variants for aligned buffers (`is_plain`), which only lingering kernels have, combine half as many: such a kernel
+ * leaves a thread fewer registers.
  */
 #define MSCCLPP_DEV_PUT_BATCH 8
 #define MSCCLPP_DEV_PUT_OPERANDS 16

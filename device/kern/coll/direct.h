@@ -150,9 +150,9 @@ MSCCLPP_DEV void mscclpp_dev_direct_swap(const mscclpp_dev_direct_args_t *args, 
 
 /*
  * Combines `batch` whole, aligned units, `step` apart, beginning with unit `unit`. A reduction stores the combination
- * of all ranks' operands. A scan stores one for each rank: of the operands up to that rank's, or, if exclusive, of
- * those before it. Works in place: only this thread uses these units, and it loads a rank's before it stores a result
- * there.
+ * of all ranks' operands, once it has the last one. A scan stores one for each rank: of the operands up to that rank's,
+ * or, if exclusive, of those before it; none for rank 0 then, whose entry in `to` is NULL. Works in place: only this
+ * thread uses these units, and it loads a rank's before it stores a result there.
  */
 MSCCLPP_DEV void mscclpp_dev_direct_combine(const mscclpp_dev_direct_args_t *args, int batch, bool hot, int dtype,
                                             int op, uint64_t unit, uint64_t step)

@@ -18,10 +18,9 @@
  *
  * Each owner signals each other node in each turn, even if it has sent nothing; in a ring (nodes_ring.h) it signals
  * only the next one, by halving (nodes_halving.h) one node in each round, and over trees (nodes_trees.h) its parent and
- * its children. So a turn is an exchange like those of
- * an all-reduce, and both use the same sets of slots in turn. They are enough for the same reasons
- * (kern/allreduce/allreduce_nodes.h): between give e and give e + 5, a block takes e + 3, and the sender of e + 3 gave
- * it after it had taken e + 1 at least.
+ * its children. So a turn is an exchange like those of an all-reduce, and both use the same sets of slots in turn. They
+ * are enough for the same reasons (kern/allreduce/allreduce_nodes.h): between give e and give e + 5, a block takes e +
+ * 3, and the sender of e + 3 gave it after it had taken e + 1 at least.
  *
  * Why three sets of rows are enough: other ranks write the rows of turn t + 3, and an owner's data to send in that
  * turn, once they have taken t + 1, because the steps follow one another as give t + 2, take t + 1, give t + 3. The
@@ -349,8 +348,9 @@ MSCCLPP_DEV void mscclpp_dev_cn_move(const mscclpp_dev_ctx_t *ctx, const mscclpp
 }
 
 /*
- * For scans: combines this turn's part of the operands of ranks 0 to `end` - 1 in rank order, into the output. This
- * rank's own operand is in the input, those of the others are in this rank's rows.
+ * For scans: combines the operands of ranks 0 to `end` - 1 in rank order, and stores this turn's part of the result in
+ * the output. This rank's own operand is in the input; each other rank's is in that rank's row of this rank's scratch.
+ * `end` is 0 only for rank 0 of an exclusive scan, which has no result.
  */
 MSCCLPP_DEV void mscclpp_dev_cn_combine(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                         const mscclpp_dev_cn_turn_t *turn, uint32_t end)
@@ -383,7 +383,7 @@ MSCCLPP_DEV void mscclpp_dev_cn_combine(const mscclpp_dev_ctx_t *ctx, const mscc
     }
 }
 
-/* For a reduce over trees: on the root's node, hands out what has come from its children. */
+/* For a reduce over trees: on the root's node, hands out what has come from its children. Does nothing elsewhere. */
 MSCCLPP_DEV void mscclpp_dev_cn_hand_out_branches(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                                   const mscclpp_dev_cn_turn_t *turn)
 {
@@ -400,8 +400,9 @@ MSCCLPP_DEV void mscclpp_dev_cn_hand_out_branches(const mscclpp_dev_ctx_t *ctx, 
 }
 
 /*
- * By halving or doubling: carries out the rounds of a turn, and hands out what comes in each of them; partial results
- * at the end, when all are combined.
+ * By halving or doubling: carries out the rounds of a turn. Blocks are handed out in the round in which they come: in
+ * round r, those of the nodes that are 2^r to 2^(r + 1) - 1 before this one. Partial results are handed out at the end,
+ * when all are combined, as if they came from the next node.
  */
 MSCCLPP_DEV void mscclpp_dev_cn_receive_in_rounds(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                                   const mscclpp_dev_cn_turn_t *turn)
@@ -422,7 +423,11 @@ MSCCLPP_DEV void mscclpp_dev_cn_receive_in_rounds(mscclpp_dev_ctx_t *ctx, const 
     }
 }
 
-/* Waits for a turn's data from other nodes, passes them on if need be, and hands them out. Called by owners. */
+/*
+ * Waits for a turn's data from other nodes, passes them on if need be, and hands them out. Over trees, a reduce gets
+ * them from the children, and a broadcast from the parent, except on the root's node; by halving they come round by
+ * round, in a ring step by step. Called by all threads of owners. After a failed wait nothing more is handed out.
+ */
 MSCCLPP_DEV void mscclpp_dev_cn_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                         const mscclpp_dev_cn_turn_t *turn)
 {

@@ -61,8 +61,9 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_ch_send(mscclpp_dev_ctx_t *ctx, const msccl
 }
 
 /*
- * Combines the partial results that have arrived in a round with those at the same positions. In round 0 position 0 has
- * none yet: there they are stored, with their sizes. Called by all threads, which divide the units among themselves.
+ * Combines the partial results that have arrived in a round with those at the same positions, which have the same
+ * sizes. In round 0 position 0 has none yet: there they are stored, with their sizes. Where a node has none in this
+ * turn, there is nothing to combine. Called by all threads, which divide the units among themselves.
  */
 MSCCLPP_DEV void mscclpp_dev_ch_combine(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                         const mscclpp_dev_cn_turn_t *turn, const mscclpp_dev_rounds_t *scheme,

@@ -43,10 +43,10 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cn_merge(const mscclpp_dev_ctx_t *ctx,
 }
 
 /*
- * Stores this node's partial result for `receiver`, from this owner's rows, at `to`, in the exchange area. If `first`
- * is not NULL, there are other nodes' partial results, and if `second` is not NULL, there are more: combines the first
- * ones, the second ones and its own. Sets *size_p to its
- * size in bytes. Returns the place for the next one.
+ * Stores this node's partial result for `receiver`, from this owner's rows, at `to`, in the exchange area. `first` and
+ * `second` are other nodes' partial results for `receiver`, or NULL; there is a second one only if there is a first.
+ * Then stores the combination of the first, the second and its own, in this order. Sets *size_p to the size in bytes.
+ * Returns the place for the next partial result.
  */
 MSCCLPP_DEV char *mscclpp_dev_cn_store_merged(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                               const mscclpp_dev_cn_turn_t *turn, uint32_t receiver, const char *first,
@@ -104,9 +104,10 @@ MSCCLPP_DEV void mscclpp_dev_cn_store_results(const mscclpp_dev_ctx_t *ctx, cons
 }
 
 /*
- * Combines all nodes' partial results of this turn in node order, into the output. In a ring and by halving, those of
- * the other nodes are combined already, and are in the row of the next node. Over trees, those of each child's branch
- * are, and are in the child's row.
+ * Combines all nodes' partial results of this turn, into the output: in node order, if each node has sent its own. In a
+ * ring and by halving, those of the other nodes are combined already, and are in the row of the next node. Over trees,
+ * those of each child's branch are, and are in the child's row. In these cases what has come is combined first, and
+ * this node's own last.
  */
 MSCCLPP_DEV void mscclpp_dev_cn_combine_nodes(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                               const mscclpp_dev_cn_turn_t *turn)

@@ -1,10 +1,11 @@
 /*
  * The exchange between nodes over two trees: of a broadcast, in which one rank has a block of data for all, and of a
- * reduce, which goes the other way and is described at the end. Blocks of the
- * grid with even numbers use the first tree, the others the second (lib/nodes_trees.h). An owner on the root's node
- * sends a turn's data to its children in the tree; any other owner passes on what comes from its parent. Data arrive
- * where they would arrive from the root's node without trees, and are sent on from there. An owner that has no data to
- * send in a turn sends a signal only.
+ * reduce, which goes the other way and is described at the end. Blocks of the grid with even numbers use the first
+ * tree, the others the second (lib/nodes_trees.h).
+ *
+ * An owner on the root's node sends a turn's data to its children in the tree; any other owner passes on what comes
+ * from its parent. Data arrive where they would arrive from the root's node without trees, and are sent on from there.
+ * An owner that has no data to send in a turn sends a signal only.
  *
  * Signals to a parent are credits. A node returns credit k + 1, counted from 1, when it takes turn k. It says that the
  * node has handed out the data of turn k - 1, and that what it passed on in that turn has left its source, as its
@@ -238,9 +239,10 @@ MSCCLPP_DEV bool mscclpp_dev_cn_trees_collect(mscclpp_dev_ctx_t *ctx, const mscc
 }
 
 /*
- * Combines a turn's data of the children with this node's own and sends the result to the parent, except on the root's
- * node, where they must be handed out already. Then returns the turn's credit to the children. Called by all threads of
- * owners with children.
+ * Combines a turn's data of the children with this node's own, in the order first child, second child, own, and sends
+ * the result to the parent; except on the root's node, where they must be handed out already. Then returns the turn's
+ * credit to the children, whose data are not needed any more. Called by all threads of owners with children, so there
+ * is a first child.
  */
 MSCCLPP_DEV void mscclpp_dev_cn_trees_send_combined(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                                     const mscclpp_dev_cn_turn_t *turn)

@@ -3,8 +3,7 @@
  * they lie on the way. nodes.h describes the steps of a turn.
  *
  * In names, cn stands for these collectives between nodes, cp for those of small blocks as packets (nodes_packets.h),
- * cr for the rounds of these (nodes_rounds.h), and ch
- * for tiles that are exchanged in rounds (nodes_halving.h).
+ * cr for the rounds of these (nodes_rounds.h), and ch for tiles that are exchanged in rounds (nodes_halving.h).
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_NODES_TURN_H
 #define MSCCLPP_DEVICE_KERN_COLL_NODES_TURN_H
@@ -265,8 +264,11 @@ MSCCLPP_DEV char *mscclpp_dev_cn_row(const mscclpp_dev_ctx_t *ctx, const mscclpp
 
 /*
  * The row in which an owner receives the block of `sender` for `receiver`. `receiver` matters only if a sender has a
- * separate block for each receiver. These rows follow those of the ranks' blocks for this rank. If blocks are not
- * merged, and not only one rank has any, `sender` is no owner itself: owners need no rows, as they send their own.
+ * separate block for each receiver. These rows follow those of the ranks' blocks for this rank.
+ *
+ * In patterns where all ranks have blocks, which are not merged, `sender` must not be an owner: an owner sends its own
+ * blocks from the input, and has no row. So the number of its client, counted from 0, is its number in the node divided
+ * by the number of shards, minus 1.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_cn_relay_row(const mscclpp_dev_cn_state_t *state, uint32_t sender, uint32_t receiver)
 {
@@ -340,7 +342,10 @@ MSCCLPP_DEV uint64_t mscclpp_dev_cn_pitch(const mscclpp_dev_cn_state_t *state, c
            blocks * mscclpp_dev_cn_padded(bytes_left < args->tile ? bytes_left : args->tile);
 }
 
-/* Where data for a node are sent from, as an offset in the exchange area. */
+/*
+ * Where data for a node are sent from, as an offset in the exchange area. If all nodes get the same data, `to_node`
+ * does not matter. By halving, the place is that of the node's position (nodes_halving.h).
+ */
 MSCCLPP_DEV uint64_t mscclpp_dev_cn_outgoing(const mscclpp_dev_cn_state_t *state, const mscclpp_dev_cn_turn_t *turn,
                                              uint32_t to_node)
 {

@@ -55,7 +55,10 @@ MSCCLPP_DEV mscclpp_dev_plan_slice_t mscclpp_dev_plan_slice_apart(const mscclpp_
     return slice;
 }
 
-/* The range of bytes of a step that this block handles now: the current turn's part in a loop, else as above. */
+/*
+ * The range of bytes of a step that this block handles now: in a loop, those of the current turn, of which the last one
+ * may have fewer; else as above. `step` must be one of the program's.
+ */
 MSCCLPP_DEV mscclpp_dev_plan_slice_t mscclpp_dev_plan_slice(const mscclpp_dev_plan_args_t *args,
                                                             const mscclpp_dev_plan_step_t *step,
                                                             const mscclpp_dev_plan_run_t *run)
@@ -365,8 +368,9 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_plan_after_packets(mscclpp_dev_ctx_t *ctx, 
 }
 
 /*
- * Combines a unit of all sources of a step. Looks at several sources before it waits for the first. If a wait fails,
- * sets ctx->failed, and the value is arbitrary.
+ * Combines a unit of all sources of a step, in their order. Takes the sources in batches, and looks at all of a batch
+ * before it looks again at those whose packets are missing; plain sources are there at once. If a wait fails, sets
+ * ctx->failed, and the value is arbitrary.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_plan_combine(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                                        const mscclpp_dev_plan_step_t *step,
@@ -442,6 +446,7 @@ MSCCLPP_DEV void mscclpp_dev_plan_data(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
     mscclpp_dev_vec_t value;
     uint32_t i;
 
+    /* Bulk code stores whole units, so it is not for types with padding. What it leaves, the loop below handles. */
     if (in_bulk && units >= (uint64_t)MSCCLPP_DEV_PLAN_BATCH * ctx->nthreads && mask == MSCCLPP_DEV_WHOLE_UNIT) {
         unit = mscclpp_dev_plan_bulk(*ctx, args, step, run, slice, dtype, op);
     }

@@ -79,7 +79,7 @@ MSCCLPP_DEV void mscclpp_dev_plan_sync(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
         case MSCCLPP_DEV_PLAN_PORT_FLUSH:
             mscclpp_dev_port_flush(ctx, &args->common, &args->ports[link.slot]);
             break;
-        default:
+        default: /* a release */
             mscclpp_dev_red_release_sys_add_u64(&args->semaphores[link.slot].given, 1);
             break;
         }
@@ -87,8 +87,9 @@ MSCCLPP_DEV void mscclpp_dev_plan_sync(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
 }
 
 /*
- * Barrier of a number of this rank's blocks. No block enters the next barrier before all have entered this one. So the
- * tickets of one barrier are a multiple of step->count and those that follow it, as all its steps have the same count.
+ * Barrier of step->count blocks of this rank. No block leaves it, and so none enters it for the next time, before all
+ * have entered. All steps of a barrier have the same count (mscclpp_plan_check). So time k, counted from 0, has the
+ * tickets k * count to (k + 1) * count - 1, and ends once (k + 1) * count blocks have arrived in all.
  * If a thread gives up, all threads of its block count as failed. A block that has failed before does not enter.
  */
 MSCCLPP_DEV void mscclpp_dev_plan_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
@@ -140,7 +141,8 @@ MSCCLPP_DEV void mscclpp_dev_plan_clear(const mscclpp_dev_ctx_t *ctx, const mscc
  * Returns the flag of a queued launch's packets, and makes the scratch safe for them.
  *
  * For launches that the host waits for, the host has done that. For queued launches the device does it, since the host
- * does not know what runs before them. If chunks have another size than in the last launch, all ranks meet first:
+ * does not know what runs before them. All ranks decide alike, since all count flags and sizes alike. If chunks have
+ * another size than in the last launch, all ranks meet first:
  * the scratch is divided anew, so no peer may still be in an earlier launch. If data could be taken for packets, or if
  * flags are used up, the scratch is cleared, too.
  *
@@ -204,8 +206,8 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_plan_only_clear(mscclpp_dev_ctx_t *ctx, con
 #define MSCCLPP_DEV_PLAN_COPY_BATCH 4u
 
 /*
- * Copies memory, with all threads of the block. Addresses and sizes are multiples of a word. Several words of a thread
- * are under way at once.
+ * Copies memory, with all threads of the block. Addresses and sizes are multiples of a word. A thread loads several
+ * words before it stores the first, so that they are under way at once. There is no barrier at the end.
  */
 MSCCLPP_DEV void mscclpp_dev_plan_copy(const mscclpp_dev_ctx_t *ctx, void *to, const void *from, uint64_t bytes)
 {
@@ -242,8 +244,9 @@ MSCCLPP_DEV void mscclpp_dev_plan_load_program(const mscclpp_dev_ctx_t *ctx, con
 }
 
 /*
- * Returns the block's program. If it fits the block's own memory, it must be in `copy` already, and what this launch's
- * arguments say of it is computed there. All threads must meet before and after this.
+ * Returns the block's program. If it fits the block's own memory, it must be in `copy` already. Then all threads
+ * together also compute there where the steps' and items' bytes lie in this launch. So all threads must meet before
+ * this, and again before they use it. Otherwise the program stays in device memory, and each use computes these.
  */
 MSCCLPP_DEV mscclpp_dev_plan_program_t mscclpp_dev_plan_prepare(const mscclpp_dev_ctx_t *ctx,
                                                                 const mscclpp_dev_plan_args_t *args,

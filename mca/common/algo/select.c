@@ -136,6 +136,7 @@ mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, m
         }
         return mscclpp_select_shape(input, algo, choice_p);
     }
+    /* Here and below, early calls do without algorithms that map buffers: the hosts would wait for one another. */
     algo = find_by_rules(input);
     while (algo != NULL) {
         if (mscclpp_select_shape(input, algo, choice_p) == MSCCLPP_OK) {

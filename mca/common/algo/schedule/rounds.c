@@ -15,7 +15,8 @@ static mscclpp_dev_rounds_t rounds_of(const mscclpp_schedule_t *schedule, uint32
 
 /*
  * Returns the number of the first block of a message. The blocks of an all-to-all do not follow one another, so they
- * are not named, and this returns 0.
+ * are not named, and this returns 0. In a gather or an all-gather, the last block is the sender's own, and the others
+ * are those of the nodes before it.
  */
 static uint32_t first_block(const mscclpp_schedule_t *schedule, uint32_t sender, mscclpp_dev_rounds_message_t message)
 {
