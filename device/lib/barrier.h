@@ -125,8 +125,9 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_renew(mscclpp_dev_ctx_t *ctx, const mscclpp
 }
 
 /*
- * The flag (epoch) of the last packets that were sent. Renews the flags if a queued operation needs more than are left.
- * All threads must call this function.
+ * The flag (epoch) of the last packets that were sent. Renews the flags if a queued operation needs more than are left;
+ * for other operations, which have no epoch_limit, the host has done that. Also marks the thread as failed if an
+ * earlier operation gave up. All threads must call this function.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_last_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {

@@ -174,7 +174,9 @@ MSCCLPP_DEV void mscclpp_dev_nodes_send(mscclpp_dev_ctx_t *ctx, const mscclpp_de
 
 /*
  * The step `give` of a tile. After the barrier, the operands of all ranks of the node are in their scratch. The owner
- * combines them and sends the partial result; with a list of steps, the step `join` sends it.
+ * combines them and sends the partial result; with a list of steps, the step `join` sends it. A rank that is alone on
+ * its node leaves its operands where they are, and passes no barrier. If the barrier fails, ctx->failed is set, and
+ * nothing is sent.
  */
 MSCCLPP_DEV void mscclpp_dev_nodes_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev_nodes_block_t *block,
                                         const mscclpp_dev_nodes_tile_t *tile)

@@ -232,7 +232,8 @@ MSCCLPP_DEV void mscclpp_dev_cn_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_c
 /*
  * The step `give` of a turn. The barrier ensures that all ranks have stored what the owners are to send for them. If it
  * fails, ctx->failed is set, and nothing is sent. If every node gets the same data, they are stored only once. In a
- * ring of partial results, those for the previous node alone are stored, as they are sent first.
+ * ring of partial results, those for the previous node alone are stored, as they are sent first; those for each other
+ * node are combined with what comes. Over trees, a node that only passes on what comes gives nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_cn_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev_cn_state_t *state,
                                      const mscclpp_dev_cn_turn_t *turn)

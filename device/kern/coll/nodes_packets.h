@@ -302,8 +302,10 @@ MSCCLPP_DEV void mscclpp_dev_cp_hand_out(mscclpp_dev_ctx_t *ctx, const mscclpp_d
         }
         offset += epoch->units;
     }
-    /* Else there is one for each sender, or for each sender and receiver. Places of blocks that do not exist are
-     * skipped. */
+    /*
+     * Else there is one for each sender, or for each sender and receiver. Places of blocks that do not exist are
+     * skipped.
+     */
     for (i = args->begin[from_node]; i < args->begin[from_node + 1] && !epoch->state.merges; ++i) {
         const uint32_t sender = args->members[i];
 
@@ -457,6 +459,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_packets(mscclpp_dev_ctx_t *ctx, const ms
 
     epoch.flag = mscclpp_dev_last_epoch(ctx, &nodes->common) + 1;
     mscclpp_dev_cn_begin(&epoch.state, args, dtype, op);
+    /* There is one turn. Where only one owner sends, the owners take turns from call to call. */
     epoch.turn.index = epoch.turn.begin = epoch.turn.set = 0;
     epoch.turn.owner = epoch.flag % nodes->shards;
     epoch.units = mscclpp_dev_units(nodes->common.bytes);

@@ -235,12 +235,14 @@ MSCCLPP_DEV bool mscclpp_dev_cn_relays(const mscclpp_dev_coll_nodes_args_t *args
 {
     const bool root_is_here = args->place[args->root].node == args->nodes.node;
 
+    /* On the root's node, all ranks give the root itself their operands. */
     if (args->pattern == MSCCLPP_DEV_REDUCE) {
         return args->nodes.common.nranks > 1 && !root_is_here;
     }
     if (args->pattern == MSCCLPP_DEV_REDUCE_SCATTER) {
         return args->nodes.common.nranks > 1;
     }
+    /* The owners take turns, so only a root that is the only owner always sends its own blocks. */
     if (MSCCLPP_DEV_COLL_ALONE(args->pattern)) {
         return root_is_here && (args->nodes.shards > 1 || args->place[args->root].index != 0);
     }

@@ -300,10 +300,7 @@ static mscclpp_status_t copy_alone(mscclpp_coll_task_t *task)
     return status == MSCCLPP_OK ? mscclpp_runner_await_stream(&task->team->runner) : status;
 }
 
-/*
- * True if the call is worth a larger scratch: if it would not map buffers even with that. The scratch limits what
- * packets can serve.
- */
+/* True if the call is worth a larger scratch: it would map no buffers even with that. Packets need slots there. */
 static bool wants_scratch(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input)
 {
     mscclpp_select_input_t later = *input;
