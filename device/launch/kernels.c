@@ -58,6 +58,7 @@ bool mscclpp_dev_supports(mscclpp_dtype_t dtype, mscclpp_op_t op, bool on_twin)
     return op <= MSCCLPP_OP_BXOR;
 }
 
+/* The kernels that the default stands for have only the common arguments. */
 size_t mscclpp_dev_args_size(mscclpp_dev_kernel_t kernel)
 {
     switch (kernel) {

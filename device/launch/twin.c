@@ -313,6 +313,7 @@ static void *worker_main(void *argument)
     return NULL;
 }
 
+/* Workers are started for the first job (ensure_workers). */
 int mscclpp_dev_twin_queue_create(mscclpp_dev_twin_queue_t **queue_p)
 {
     mscclpp_dev_twin_queue_t *queue = calloc(1, sizeof(*queue));
@@ -337,6 +338,7 @@ void mscclpp_dev_twin_graph_destroy(mscclpp_dev_twin_graph_t *graph)
     free(graph);
 }
 
+/* Workers end only once the queue is empty, so joining them waits for all jobs. What was being recorded is dropped. */
 void mscclpp_dev_twin_queue_destroy(mscclpp_dev_twin_queue_t *queue)
 {
     uint32_t i;
@@ -422,6 +424,7 @@ static bool may_run_inline(const mscclpp_dev_launch_t *launch)
     return launch->nblocks * launch->nthreads == 1 && launch->kernel != MSCCLPP_KERNEL_LINGER;
 }
 
+/* A launch without arguments is no kernel, and needs no memory for blocks. */
 job_t *mscclpp_dev_twin_new_job(const mscclpp_dev_launch_t *launch)
 {
     job_t *job = calloc(1, sizeof(*job));

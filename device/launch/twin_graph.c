@@ -102,6 +102,7 @@ int mscclpp_dev_twin_replay(const mscclpp_dev_twin_graph_t *graph, mscclpp_dev_t
     return error;
 }
 
+/* The loop's own job launches nothing: when it is the first job and has ended, its condition is looked at (twin.c). */
 int mscclpp_dev_twin_loop(mscclpp_dev_twin_queue_t *queue, const mscclpp_dev_twin_graph_t *body,
                           const uint64_t *condition)
 {
@@ -118,6 +119,7 @@ int mscclpp_dev_twin_loop(mscclpp_dev_twin_queue_t *queue, const mscclpp_dev_twi
     return mscclpp_dev_twin_queue_job(queue, loop);
 }
 
+/* Appends copies, so each graph owns its jobs. */
 int mscclpp_dev_twin_append(mscclpp_dev_twin_graph_t *graph, const mscclpp_dev_twin_graph_t *added)
 {
     const job_t *recorded;

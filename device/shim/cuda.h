@@ -165,6 +165,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_ld_acquire_cluster_u64(const uint64_t *p)
 #endif
 }
 
+/* The number of blocks in this block's cluster; 1 if the kernel was launched without clusters. */
 MSCCLPP_DEV uint32_t mscclpp_dev_cluster_size(const mscclpp_dev_ctx_t *ctx)
 {
     (void)ctx;

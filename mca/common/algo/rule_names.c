@@ -39,6 +39,7 @@ const char *mscclpp_rule_name(mscclpp_coll_t coll, int64_t algorithm)
                                      : mscclpp_coll_algo_name((mscclpp_coll_algo_t)algorithm);
 }
 
+/* Lists the names while it searches, so `allowed` has all of them if none is the one wanted. */
 bool mscclpp_rule_find_name(mscclpp_coll_t coll, bool spans, const char *name, int64_t *algorithm_p, char *allowed,
                             size_t size)
 {

@@ -38,6 +38,7 @@ static const mscclpp_rule_sets_t *find_sets(const mscclpp_rules_t *rules, uint32
     return sets;
 }
 
+/* The list is in the order of kinds of devices, then of ranks. A new entry goes where the search ends. */
 mscclpp_rule_sets_t *mscclpp_rules_have_sets(mscclpp_rules_t *rules, uint32_t nranks, bool on_twin)
 {
     mscclpp_rule_sets_t **link = &rules->first, *sets;

@@ -382,6 +382,7 @@ static bool parse_file(source_t *source, FILE *file, mscclpp_rules_t *rules)
     return accepted;
 }
 
+/* Lines are logged where they are refused. A read error looks like the file's end, so it is asked for afterwards. */
 mscclpp_status_t mscclpp_rules_read(const char *path, mscclpp_rules_t **rules_p)
 {
     mscclpp_rules_t *rules = mscclpp_rules_create();
@@ -429,6 +430,7 @@ static void write_rest(const mscclpp_rules_t *rules, mscclpp_coll_t coll, const 
                   is_plan ? plan_name(rules, rule->algorithm) : mscclpp_rule_name(coll, rule->algorithm));
 }
 
+/* Keeps the order of rules, in which they are tried. */
 void mscclpp_rules_write(const mscclpp_rules_t *rules, FILE *file)
 {
     const mscclpp_rule_sets_t *sets;

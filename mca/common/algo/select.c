@@ -36,6 +36,7 @@ static const mscclpp_algo_t *find_by_rules(const mscclpp_select_input_t *input)
     return algo;
 }
 
+/* Fills in a copy, so that *choice_p stays as it is if the algorithm cannot serve the call. */
 mscclpp_status_t mscclpp_select_shape(const mscclpp_select_input_t *input, const mscclpp_algo_t *algo,
                                       mscclpp_choice_t *choice_p)
 {

@@ -261,6 +261,7 @@ static void check_group(const frame_t *frame, uint32_t rank_number, uint32_t pos
     }
 }
 
+/* What comes after check_peers uses the ranks that channels name as indices. */
 void mscclpp_plan_check_frame(mscclpp_plan_t *plan, mscclpp_plan_report_t *report)
 {
     frame_t frame = {plan, report};
@@ -282,6 +283,7 @@ void mscclpp_plan_check_frame(mscclpp_plan_t *plan, mscclpp_plan_report_t *repor
     }
 }
 
+/* Each check uses numbers as indices that the checks before it have found to be valid, so a fault ends them. */
 bool mscclpp_plan_check(mscclpp_plan_t *plan, mscclpp_plan_report_t *report)
 {
     int faults_before = report->faults;

@@ -110,6 +110,7 @@ static void count_rounds(mscclpp_schedule_t *schedule)
     }
 }
 
+/* Halving has radix 2, whatever is asked for: outside of all-reduces it goes in rounds, which need one. */
 bool mscclpp_schedule_init(mscclpp_schedule_t *schedule, mscclpp_schedule_kind_t kind, int pattern, uint32_t nodes,
                            uint32_t root, uint32_t fanout, uint32_t radix)
 {

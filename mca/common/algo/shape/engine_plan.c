@@ -29,6 +29,7 @@ uint64_t mscclpp_engine_chunk_max(uint32_t nranks, const mscclpp_protocol_t *pro
     return wanted != 0 && wanted < slot_bytes ? wanted : slot_bytes;
 }
 
+/* A size of chunks that the user has set is used as it is, up to that of a slot. Otherwise the shard is cut evenly. */
 bool mscclpp_engine_plan(uint64_t bytes, uint32_t nranks, const mscclpp_protocol_t *protocol,
                          mscclpp_engine_plan_t *plan_p)
 {
