@@ -327,6 +327,7 @@ static void describe_error(const mscclpp_yajl_t *yajl, yajl_handle parser, const
     }
 }
 
+/* Lack of memory stops the parser just as wrong text does, so `no_memory` is looked at first. */
 mscclpp_status_t mscclpp_json_parse(mscclpp_plan_arena_t *arena, const char *text, size_t size, char *why,
                                     size_t why_size, mscclpp_json_t **root_p)
 {

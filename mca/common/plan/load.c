@@ -45,6 +45,7 @@ static mscclpp_status_t read_all(FILE *file, mscclpp_plan_report_t *report, char
     return MSCCLPP_ERR_NO_MEMORY;
 }
 
+/* A read error ends the text just as the file's end does, so it is looked for before the text is parsed. */
 mscclpp_status_t mscclpp_plan_read(const char *path, mscclpp_plan_report_t *report, mscclpp_plan_t **plan_p)
 {
     const char *reason = NULL;

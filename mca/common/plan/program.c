@@ -46,6 +46,7 @@ static uint32_t larger(uint32_t one, uint32_t other)
     return one > other ? one : other;
 }
 
+/* Each block's copy gets the same room, that of the longest program, so that kernels find it by multiplying. */
 uint64_t mscclpp_plan_program_measure(const mscclpp_plan_program_t *program, mscclpp_dev_plan_args_t *args)
 {
     uint32_t most_links = 0;

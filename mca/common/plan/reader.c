@@ -64,6 +64,7 @@ const mscclpp_json_t *mscclpp_plan_find_optional(mscclpp_plan_reader_t *reader, 
     return value;
 }
 
+/* A number that is negative, not whole or too large for 64 bits is known only as text, which the refusal shows. */
 bool mscclpp_plan_read_number(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
                               const char *key, uint64_t largest, bool is_needed, uint64_t fallback, uint64_t *number_p)
 {
@@ -120,6 +121,7 @@ bool mscclpp_plan_read_choice(mscclpp_plan_reader_t *reader, const mscclpp_json_
     return mscclpp_plan_refuse(reader, "word", "\"%s\" is \"%.40s\"; allowed are: %s", key, value->text, allowed);
 }
 
+/* An array that is not needed may be missing, and is empty then. */
 bool mscclpp_plan_read_numbers(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
                                const char *key, uint32_t largest, uint32_t max_count, bool is_needed,
                                uint32_t **numbers_p, uint32_t *count_p)
@@ -157,6 +159,7 @@ bool mscclpp_plan_read_numbers(mscclpp_plan_reader_t *reader, const mscclpp_json
     return true;
 }
 
+/* Keys that no reader asks for are ignored, except these, which would change what the plan means. */
 bool mscclpp_plan_check_keys(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object)
 {
     static const char *const generation_1[] = {"inputChunks", "outputChunks", "scratchChunks", "chunkGroups", "i_cids",

@@ -83,6 +83,7 @@ bool mscclpp_plan_add_finding(mscclpp_plan_report_t *report, mscclpp_plan_kind_t
     return true;
 }
 
+/* The last finding of the list is the last that was kept. Without memory only the new line is lost. */
 void mscclpp_plan_explain(mscclpp_plan_report_t *report, const char *format, ...)
 {
     mscclpp_plan_finding_t *finding;
@@ -131,6 +132,7 @@ const char *mscclpp_plan_verdict(const mscclpp_plan_report_t *report)
     return report->faults > 0 ? "invalid" : "ok";
 }
 
+/* snprintf returns the length that the whole text would have, so nothing is added once `used` exceeds `size`. */
 const char *mscclpp_plan_place_text(mscclpp_plan_place_t place, char *text, size_t size)
 {
     int used = 0;

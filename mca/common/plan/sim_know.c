@@ -55,6 +55,7 @@ void mscclpp_sim_actor_destroy(mscclpp_sim_actor_t *actor)
     free(actor->facts);
 }
 
+/* Clocks begin with 1, so events[0] is never used. */
 bool mscclpp_sim_tick(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, mscclpp_sim_event_t event)
 {
     mscclpp_sim_event_t *events;
@@ -113,6 +114,7 @@ static void add_fact(mscclpp_sim_t *sim, mscclpp_sim_facts_t *facts, mscclpp_sim
     }
 }
 
+/* Each thread has a list of its own. It gets the write of the packet itself, and what the writing thread knew. */
 void mscclpp_sim_hear_packet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const mscclpp_sim_cell_t *cell,
                              uint32_t position)
 {

@@ -38,6 +38,7 @@ static void overlay_buffers(mscclpp_sim_t *sim, uint32_t rank_number, uint64_t i
     }
 }
 
+/* Cells of all ranks are in one array. If the plan works in place, some cells of input and output are the same. */
 bool mscclpp_sim_layout(mscclpp_sim_t *sim)
 {
     const mscclpp_plan_t *plan = sim->plan;

@@ -223,6 +223,7 @@ static void run(mscclpp_sim_t *sim, uint64_t random)
     }
 }
 
+/* A run that was given up for lack of memory says nothing of the plan's size, so it does not return false. */
 bool mscclpp_sim_run(mscclpp_sim_t *sim, uint64_t random)
 {
     bool fits = false;

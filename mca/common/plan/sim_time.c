@@ -69,6 +69,7 @@ void mscclpp_sim_begin_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const 
     block->reached_at = block->at_barrier || block->is_flushing ? block->reached_at : block->actor.time;
 }
 
+/* An operation began once all that it needs was there, and takes op_cost from then on. */
 void mscclpp_sim_end_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block)
 {
     mscclpp_plan_trace_t *trace = sim->trace;
@@ -97,6 +98,7 @@ void mscclpp_sim_end_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block)
     trace->ended = end > trace->ended ? end : trace->ended;
 }
 
+/* `from` and `to` are agents that are blocks, so they are indices of the list of blocks, too. */
 void mscclpp_sim_add_arrow(mscclpp_sim_t *sim, uint32_t from, uint32_t to, double sent, double comes, bool is_packet)
 {
     mscclpp_plan_trace_t *trace = sim->trace;

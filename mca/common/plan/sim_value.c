@@ -40,6 +40,7 @@ bool mscclpp_sim_has_result(const mscclpp_plan_t *plan)
     return plan->collective != MSCCLPP_PLAN_TEST && plan->collective != MSCCLPP_PLAN_CUSTOM;
 }
 
+/* A rank that does not use a buffer has none of its chunks, so the largest number of any rank counts. */
 void mscclpp_sim_get_shape(const mscclpp_plan_t *plan, uint32_t rank, uint64_t *in_p, uint64_t *out_p)
 {
     uint64_t in_chunks = plan->ranks[rank].chunks[MSCCLPP_PLAN_INPUT],

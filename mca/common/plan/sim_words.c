@@ -38,6 +38,7 @@ mscclpp_plan_place_t mscclpp_sim_place_of(const mscclpp_sim_t *sim, uint32_t age
     return place_of(sim, &sim->proxies[index_of_agent].actor.events[clock]);
 }
 
+/* Agents are numbered in this order: all blocks, the application of each rank, all proxies. */
 const char *mscclpp_sim_actor_text(const mscclpp_sim_t *sim, uint32_t agent, uint32_t clock, char *text, size_t size)
 {
     uint32_t index_of_agent = sim->index_of_agent[agent];

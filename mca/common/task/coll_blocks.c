@@ -22,6 +22,7 @@ static bool sends(const mscclpp_coll_task_t *task, int sender, int receiver)
     return MSCCLPP_DEV_COLL_SENDS(task->pattern, task->root, sender, receiver);
 }
 
+/* A list that is NULL stands for blocks that are all empty. */
 mscclpp_dev_block_t mscclpp_coll_send_block(const mscclpp_coll_task_t *task, int peer)
 {
     mscclpp_dev_block_t block = {0, 0};
@@ -36,6 +37,7 @@ mscclpp_dev_block_t mscclpp_coll_send_block(const mscclpp_coll_task_t *task, int
     return block;
 }
 
+/* A list that is NULL stands for blocks that are all empty. */
 mscclpp_dev_block_t mscclpp_coll_recv_block(const mscclpp_coll_task_t *task, int peer)
 {
     mscclpp_dev_block_t block = {0, 0};

@@ -213,6 +213,7 @@ static void add_strided(mscclpp_dev_strided_args_t *args, const char *from, cons
     ++args->count;
 }
 
+/* Begins with the next rank and ends with itself, so the ranks do not all write to the same peer at once. */
 void mscclpp_coll_fill_strided(const mscclpp_coll_task_t *task, mscclpp_dev_strided_args_t *strided)
 {
     const mscclpp_team_t *team = task->team;

@@ -185,6 +185,9 @@ mscclpp_status_t mscclpp_lease_take(mscclpp_team_t *team, uint64_t size, char **
     return MSCCLPP_OK;
 }
 
+/*
+ * Notes the epochs used: packets may still lie in the chunk, and the flags of its next holder must differ from theirs.
+ */
 void mscclpp_lease_leave(mscclpp_team_t *team)
 {
     chunk_t *chunk;

@@ -106,6 +106,7 @@ static bool can_be_parked(mscclpp_team_t *team)
            (team->runner.launches == 0 || mscclpp_runner_has_ended(&team->runner));
 }
 
+/* The communicator ends, and its oob with it, so the team and its control messages get one that does nothing. */
 bool mscclpp_park_put(mscclpp_team_t *team, mscclpp_team_t **evicted_p)
 {
     *evicted_p = NULL;

@@ -17,6 +17,7 @@ mscclpp_coll_t mscclpp_plans_collective(const mscclpp_plan_t *plan)
     return collectives[plan->collective];
 }
 
+/* A plan that programs run by its name has a block for each chunk. */
 uint64_t mscclpp_plans_blocks(const mscclpp_team_t *team, const mscclpp_team_plan_t *plan, mscclpp_plan_buffer_t buffer)
 {
     const mscclpp_plan_t *definition = plan->file->plan;

@@ -129,6 +129,7 @@ uint64_t mscclpp_plans_image_bytes(const mscclpp_team_t *team, mscclpp_team_plan
     return image.size;
 }
 
+/* Counting and filling append the same parts in the same order, so the image has exactly the size counted. */
 mscclpp_status_t mscclpp_plans_upload(mscclpp_team_t *team, mscclpp_team_plan_t *plan, char *base)
 {
     image_t image = {calloc(1, mscclpp_plans_image_bytes(team, plan) + 1), 0};

@@ -291,6 +291,7 @@ static int append_blamed(mscclpp_group_t *group, int rank, char *text, size_t si
     return rank;
 }
 
+/* Only a timeout gives a rank to blame: the one that the kernel waited for. */
 mscclpp_status_t mscclpp_team_check_kernels(mscclpp_team_t *team)
 {
     char text[MSCCLPP_TEAM_FAILURE_TEXT];

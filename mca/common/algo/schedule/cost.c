@@ -206,6 +206,7 @@ double mscclpp_cost_estimate(const mscclpp_cost_figures_t *figures, const mscclp
     return hops + larger(longest_stage + other_stages / tiles, lane_time) + (ranks > 1 ? 2 * figures->node_latency : 0);
 }
 
+/* An all-reduce has to spread n - 1 of n parts of the data twice: once to combine them, once to gather results. */
 mscclpp_cost_bound_t mscclpp_cost_bound(const mscclpp_cost_figures_t *figures, int pattern, uint32_t nodes,
                                         uint32_t ranks, uint64_t bytes)
 {
