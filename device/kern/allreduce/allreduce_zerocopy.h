@@ -85,8 +85,9 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_load(const mscclpp_dev_zerocopy_args_t *ar
 }
 
 /*
- * Combines a thread's operands in rank order, and overwrites those of rank 0 with the results. The results go to all
- * ranks or, with `is_split`, to this rank's own output.
+ * Combines a thread's operands in rank order, and overwrites those of rank 0 with the results. The results go to the
+ * outputs of all ranks or, with `is_split`, only to this rank's own. `index` is the thread's first unit, and `stride`
+ * the distance from one of its units to the next.
  */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_combine(const mscclpp_dev_zerocopy_args_t *args, int const_ranks, int batch,
                                               bool is_split, bool hot, int dtype, int op, uint64_t index,

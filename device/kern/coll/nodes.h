@@ -470,7 +470,11 @@ MSCCLPP_DEV void mscclpp_dev_cn_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     }
 }
 
-/* The step `take` of a turn. The barrier ensures that the other ranks have filled this rank's rows. */
+/*
+ * The step `take` of a turn. Before the barrier, owners receive blocks of other nodes and hand them out. After it, all
+ * of this rank's rows are filled, and it makes its part of the result. A scan combines the operands up to this rank's
+ * own or, if it is exclusive, up to the one before.
+ */
 MSCCLPP_DEV void mscclpp_dev_cn_take(mscclpp_dev_ctx_t *ctx, mscclpp_dev_cn_state_t *state,
                                      const mscclpp_dev_cn_turn_t *turn)
 {

@@ -246,6 +246,7 @@ MSCCLPP_DEV bool mscclpp_dev_cn_relays(const mscclpp_dev_coll_nodes_args_t *args
     if (MSCCLPP_DEV_COLL_ALONE(args->pattern)) {
         return root_is_here && (args->nodes.shards > 1 || args->place[args->root].index != 0);
     }
+    /* In other patterns all ranks have blocks to send, and those beyond the owners leave that to an owner. */
     return args->nodes.common.nranks > args->nodes.shards;
 }
 

@@ -356,12 +356,13 @@ bool mscclpp_sim_step(mscclpp_sim_t *sim, mscclpp_sim_block_t *block)
     if (block->op == code->op_count) {
         block->has_ended = true;
         --sim->ranks[block->rank].running;
-        return true;
+        return true; /* ending is a step, too: others may go on because of it */
     }
     outer = &code->ops[block->op];
     if (begin_pipeline(sim, outer, block)) {
         return true;
     }
+    /* Within a pipeline, `turns` is not 0, and the operation is one of its body. */
     op = block->turns > 0 ? &outer->body[block->inner] : outer;
     mscclpp_sim_begin_op(sim, block, op);
     if (block->is_flushing) {

@@ -393,6 +393,7 @@ static mscclpp_status_t return_to_small(mscclpp_team_t *team)
     if (mscclpp_linger_end(runner) != MSCCLPP_OK) {
         return MSCCLPP_ERR_DEVICE;
     }
+    /* Peers may still map the chunk, so it is only noted here, and given back later. */
     mscclpp_runner_close_peers(runner);
     team->let_go = runner->scratch;
     runner->scratch = kept->scratch;

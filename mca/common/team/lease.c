@@ -214,6 +214,7 @@ void mscclpp_lease_retire(const mscclpp_team_t *team)
     pthread_mutex_unlock(&lock);
 }
 
+/* Chunks on GPUs and on the twin are in one list, so a chunk is found by its kind of device, too. */
 bool mscclpp_lease_give(const mscclpp_team_t *team, void *memory)
 {
     chunk_t **link = &chunks, *chunk, *unused = NULL;

@@ -63,8 +63,9 @@ static bool find_step_with_all(const mscclpp_schedule_t *schedule, uint32_t node
 }
 
 /*
- * Finds a step of a scan. Each node sends its block to all later nodes, and at the end merges the blocks of the earlier
- * ones. Node 0 has nothing to merge.
+ * Finds a step of a scan. Each node first sends its block to all later nodes. Then it receives the blocks of the
+ * earlier ones, and at the end merges them with its own. Both go by distance, the next node first. Node 0 has nothing
+ * to merge.
  */
 static bool find_scan_step(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
