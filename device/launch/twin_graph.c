@@ -17,7 +17,7 @@ int mscclpp_dev_twin_record(mscclpp_dev_twin_queue_t *queue)
     }
     graph->end = &graph->first;
     pthread_mutex_lock(&queue->lock);
-    if (queue->graph != NULL) {
+    if (queue->graph != NULL) { /* it is being recorded already */
         error = EBUSY;
     } else {
         queue->graph = graph;

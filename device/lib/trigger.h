@@ -30,7 +30,10 @@ MSCCLPP_DEV mscclpp_dev_trigger_t mscclpp_dev_trigger_pack(const mscclpp_dev_req
     return trigger;
 }
 
-/* Unpacks a request that mscclpp_dev_trigger_pack has packed. */
+/*
+ * Unpacks a request that mscclpp_dev_trigger_pack has packed. An addition has a value where others have the source and
+ * the size, which become 0.
+ */
 MSCCLPP_DEV mscclpp_dev_request_t mscclpp_dev_trigger_unpack(const mscclpp_dev_trigger_t *trigger)
 {
     const uint64_t offset_mask = ((uint64_t)1 << MSCCLPP_DEV_TRIGGER_OFFSET_BITS) - 1;

@@ -104,8 +104,9 @@ MSCCLPP_DEV bool mscclpp_dev_scratch_is_direct(const mscclpp_dev_args_t *args, i
 }
 
 /*
- * Does the same row by row, where that is faster. Returns false, with nothing done, where it is not. `own_unit` is the
- * shard's first unit in the user's buffers, or ~0 if the shard goes through the scratch.
+ * Does what mscclpp_dev_scratch_combine does, but row by row, where that is faster. Returns false, with nothing done,
+ * where it is not. `own_unit` is the shard's first unit in the user's buffers, or ~0 if the shard goes through the
+ * scratch.
  */
 MSCCLPP_DEV bool mscclpp_dev_scratch_combine_rows(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                                   int dtype, int op, uint64_t tile, uint64_t size, uint64_t own_unit)
@@ -137,8 +138,8 @@ MSCCLPP_DEV bool mscclpp_dev_scratch_combine_rows(const mscclpp_dev_ctx_t *ctx, 
 }
 
 /*
- * The kernel body. `hot` says that `dtype` and `op` are constants. After a failed barrier it ends at once, and the
- * output is incomplete.
+ * The kernel body. For 2, 4 and 8 ranks there is code with a constant number of ranks. `hot` says that `dtype` and `op`
+ * are constants. After a failed barrier it ends at once, and the output is incomplete.
  */
 MSCCLPP_DEV void mscclpp_dev_allreduce_scratch(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot,
                                                int dtype, int op)

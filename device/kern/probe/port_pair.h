@@ -45,7 +45,7 @@ MSCCLPP_DEV void mscclpp_dev_port_pair_round(mscclpp_dev_ctx_t *ctx, const msccl
         mscclpp_dev_port_pair_send(ctx, pair);
         mscclpp_dev_port_wait(ctx, args, &pair->channel);
         break;
-    default:
+    default: /* MSCCLPP_DEV_PAIR_RECEIVER */
         mscclpp_dev_port_wait(ctx, args, &pair->channel);
         break;
     }

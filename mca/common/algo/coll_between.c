@@ -94,7 +94,8 @@ typedef struct {
     mscclpp_schedule_kind_t kind;
 } tiles_t;
 
-/* The first one serves every call. The others are preferred in this order where the cost model gives them equal times.
+/*
+ * The first one serves every call. The others are preferred in this order where the cost model gives them equal times.
  */
 static const tiles_t tile_algos[] = {
     {MSCCLPP_COLL_BY_NODES, MSCCLPP_DEV_NODES_DIRECT, MSCCLPP_SCHEDULE_DIRECT},
@@ -283,6 +284,7 @@ bool mscclpp_coll_explain(const mscclpp_select_input_t *input, mscclpp_coll_t co
     uint32_t radix, ways = 0;
     size_t i;
 
+    /* Only one of the two loops has any turns: this one if tiles were chosen, else that for packets. */
     for (i = 0; i < TILE_ALGOS && choice->kernel == MSCCLPP_KERNEL_COLL_NODES && used >= 0 && (size_t)used < size;
          ++i) {
         if (can_go(input, coll, &tile_algos[i])) {
@@ -294,6 +296,7 @@ bool mscclpp_coll_explain(const mscclpp_select_input_t *input, mscclpp_coll_t co
     if (choice->kernel == MSCCLPP_KERNEL_COLL_NODES && ways == 1) {
         return false; /* there is nothing to compare */
     }
+    /* Radix 0 stands for packets that go straight to their nodes, the others for rounds. */
     for (radix = 0; radix <= MSCCLPP_COLL_RADIX_MAX && choice->kernel != MSCCLPP_KERNEL_COLL_NODES && used >= 0 &&
                     (size_t)used < size;
          radix = radix == 0 ? 2 : 2 * radix) {

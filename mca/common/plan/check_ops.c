@@ -204,7 +204,10 @@ static bool check_count(const state_t *state, const char *list, uint32_t count, 
                   max == min ? "" : (max == 0 ? " or more" : " and one more"));
 }
 
-/* Checks that sources and targets fit each other in number and size. Returns false after a fault. */
+/*
+ * Checks that sources and targets fit each other in number and size: in pairs, those of each pair; else all sources and
+ * targets, which are of one size then. Returns false after a fault.
+ */
 static bool check_sizes(const state_t *state, const mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape)
 {
     if (shape->paired) {

@@ -445,6 +445,7 @@ void mscclpp_plan_fuse(const mscclpp_plan_t *plan, uint32_t rank, uint32_t block
                        .is_joined = zeroed(step_count, sizeof(*fusion.is_joined))};
     uint32_t *positions = zeroed(step_count, sizeof(*positions));
 
+    /* Works on copies. Without memory for these, or if the block moves no data, its program stays as it is. */
     if (fusion.steps != NULL && fusion.items != NULL && fusion.is_dead != NULL && fusion.is_gone != NULL &&
         fusion.is_joined != NULL && positions != NULL && item_count > 0) {
         memcpy(fusion.steps, program->steps + first.step, step_count * sizeof(*fusion.steps));

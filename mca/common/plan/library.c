@@ -388,6 +388,7 @@ static bool add_folder(mscclpp_plan_library_t *library, const char *folder)
     return count >= 0;
 }
 
+/* The lock makes threads that come during the first load wait for its end. */
 int mscclpp_plan_library_load(mscclpp_plan_library_t *library, mscclpp_plan_file_t **files_p)
 {
     char *strtok_state = NULL;

@@ -349,6 +349,7 @@ static void lower_op(lowering_t *state, const mscclpp_plan_op_t *op)
         add_nop(state);
         return;
     case MSCCLPP_PLAN_OP_FLUSH:
+        /* The flush comes after what all threads have asked for, and no thread goes on before its end. */
         add_nop(state);
         lower_proxy_requests(state, op, MSCCLPP_DEV_PLAN_PORT_FLUSH);
         add_nop(state);
@@ -445,6 +446,7 @@ mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, c
             mscclpp_plan_fuse(plan, rank, mscclpp_plan_block_chunks(plan), program, state.block_start);
         }
     }
+    /* Kernels are launched on all ranks. On a rank without blocks, the kernel's only block ends at once. */
     if (plan_rank->block_count == 0 && !state.no_memory) {
         add_step(&state, MSCCLPP_DEV_PLAN_END);
     }

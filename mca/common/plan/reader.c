@@ -101,6 +101,7 @@ bool mscclpp_plan_read_number32(mscclpp_plan_reader_t *reader, const mscclpp_jso
     return true;
 }
 
+/* A word that is not in the list is refused with a text that has the whole list. */
 bool mscclpp_plan_read_choice(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
                               const char *key, const char *const *words, int *choice_p)
 {

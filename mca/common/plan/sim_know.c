@@ -170,6 +170,7 @@ static bool has_fact(const mscclpp_sim_actor_t *actor, const mscclpp_sim_access_
     return false;
 }
 
+/* What single threads or only some of them knew, all know now, so all that was noted of them is dropped. */
 void mscclpp_sim_meet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor)
 {
     if (actor->has_later) {

@@ -229,6 +229,10 @@ static void explain_barrier(const mscclpp_sim_t *sim, const mscclpp_sim_block_t 
                          block->launch, op->barrier, arrived, op->barrier_blocks);
 }
 
+/*
+ * There is one finding for all blocks that wait. Its place is the first of them in the earliest launch, and its lines
+ * say of each block what that waits for.
+ */
 void mscclpp_sim_explain_stuck(mscclpp_sim_t *sim)
 {
     const mscclpp_sim_block_t *first = NULL;

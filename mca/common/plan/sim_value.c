@@ -87,6 +87,7 @@ static mscclpp_sim_value_t over_all_ranks(const mscclpp_sim_t *sim, uint64_t pos
     return value;
 }
 
+/* In send-receive, each rank sends its input to the next one. Plans of tests and custom ones have no set result. */
 bool mscclpp_sim_expected_value(const mscclpp_sim_t *sim, uint32_t rank, uint64_t position, uint32_t launch,
                                 mscclpp_sim_value_t *value_p)
 {

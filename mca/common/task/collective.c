@@ -441,7 +441,7 @@ mscclpp_status_t mscclpp_collective_prepare(mscclpp_team_t *team, const mscclpp_
     status = mscclpp_coll_choose(&task, &input, true);
     if (status == MSCCLPP_OK && wants_scratch(&task, &input)) {
         status = mscclpp_team_grow(team, task.largest, false);
-        mscclpp_team_leave(team);
+        mscclpp_team_leave(team); /* growing may have begun a use of leased scratch */
         mscclpp_runner_give_stream(&team->runner);
     }
     if (status == MSCCLPP_OK && task.largest > 0) {

@@ -224,6 +224,7 @@ void mscclpp_team_close_queue(mscclpp_team_t *team)
         mscclpp_error("%s: queued operations had not ended when the communicator was freed, and were given up",
                       team->group.oob.label);
     }
+    /* From now on kernels give up every wait, so they end soon. */
     __atomic_store_n(&runner->mailbox->abort, 1, __ATOMIC_RELAXED);
     if (!await_end(team, has_failed(runner) ? LEAVE_TIME_FAILED : LEAVE_TIME)) {
         runner->stuck = true;

@@ -51,7 +51,7 @@ static bool supports(mscclpp_schedule_kind_t kind, int pattern)
                pattern == MSCCLPP_DEV_REDUCE_SCATTER;
     case MSCCLPP_SCHEDULE_TREES:
         return pattern == MSCCLPP_DEV_BCAST || pattern == MSCCLPP_DEV_REDUCE;
-    default:
+    default: /* MSCCLPP_SCHEDULE_SPLIT and MSCCLPP_SCHEDULE_DOUBLING */
         return pattern == MSCCLPP_SCHEDULE_ALLREDUCE;
     }
 }
