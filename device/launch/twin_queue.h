@@ -22,14 +22,14 @@ typedef struct {
 typedef struct {
     uint32_t count; /* jobs */
     void (*release)(void *object);
-    void *object;
+    void *object; /* what is kept alive */
 } mscclpp_dev_twin_keeper_t;
 
 /* A job in a queue: a launch, a copy, a function of the host, or a loop over jobs. */
 typedef struct mscclpp_dev_twin_job {
-    struct mscclpp_dev_twin_job *next;
-    mscclpp_dev_twin_copy_t copy;     /* `to` NULL: no copy */
-    void (*function)(void *argument); /* of the host; NULL: a copy or a launch */
+    struct mscclpp_dev_twin_job *next; /* the one after it in the queue, the graph or the loop's body */
+    mscclpp_dev_twin_copy_t copy;      /* `to` NULL: no copy */
+    void (*function)(void *argument);  /* of the host; NULL: a copy or a launch */
     void *argument;
     mscclpp_dev_launch_t launch;       /* of a copy or a function the size alone: one thread */
     uint32_t started;                  /* threads of the grid that workers have started */
@@ -56,7 +56,7 @@ typedef struct mscclpp_dev_twin_job {
         mscclpp_dev_pack_args_t pack;
         mscclpp_dev_coll_nodes_args_t coll_nodes;
         mscclpp_dev_plan_args_t plan;
-    } args;
+    } args; /* of a kernel: its copied arguments, to which `launch` points */
 } mscclpp_dev_twin_job_t;
 
 /* What was recorded: a list of jobs. */

@@ -224,7 +224,10 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_long(mscclpp_dev_ctx_t *ctx, const mscclpp_
     mscclpp_dev_finish_packets(ctx, args, launches, epoch.flag);
 }
 
-/* The kernel body. `hot` says that `dtype` and `op` are constants. `width` is MSCCLPP_DEV_LL16 or MSCCLPP_DEV_LL8. */
+/*
+ * The kernel body. `hot` says that `dtype` and `op` are constants. `width` is MSCCLPP_DEV_LL16 or MSCCLPP_DEV_LL8. Only
+ * a number of ranks with code of its own can take the brief way.
+ */
 MSCCLPP_DEV void mscclpp_dev_allreduce_oneshot(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot,
                                                int dtype, int op, int width)
 {

@@ -112,8 +112,8 @@ typedef enum { MSCCLPP_SHARED_GPU_AUTO, MSCCLPP_SHARED_GPU_KERNELS, MSCCLPP_SHAR
  * scratch_size. In the smallest scratch (mca/common/team/grow.h), the areas are smaller than that.
  */
 typedef struct {
-    uint64_t packet_half;
-    uint64_t bulk_offset;
+    uint64_t packet_half; /* size of one half of the packet area */
+    uint64_t bulk_offset; /* offsets are from the start of the scratch */
     uint64_t bulk_size;
     uint64_t put_offset;
     uint64_t put_size;
@@ -167,9 +167,9 @@ typedef struct mscclpp_algo mscclpp_algo_t;
 typedef struct {
     const mscclpp_algo_t *algo;
     mscclpp_dev_kernel_t kernel;
-    uint32_t nblocks;
-    uint32_t nthreads;
-    uint64_t epochs; /* epochs (packet flags) that the kernel uses */
+    uint32_t nblocks;  /* of the grid */
+    uint32_t nthreads; /* of a block */
+    uint64_t epochs;   /* epochs (packet flags) that the kernel uses */
 } mscclpp_choice_t;
 
 /* One algorithm of all-reduce. */
@@ -181,8 +181,8 @@ struct mscclpp_algo {
     bool sends_packets; /* between nodes: data travel as packets, not as tiles with signals */
     bool spans_nodes;   /* for ranks on several nodes only; where this algorithm cannot run, `fallback` runs */
     bool engines; /* copy engines move the data (mca/common/engine/engine.h); where they cannot, `fallback` runs */
-    const mscclpp_algo_t *fallback;
-    uint32_t pattern; /* for ranks on several nodes: mscclpp_dev_nodes_pattern_t */
+    const mscclpp_algo_t *fallback; /* serves calls that this algorithm cannot serve; NULL: none does */
+    uint32_t pattern;               /* for ranks on several nodes: mscclpp_dev_nodes_pattern_t */
 
     /*
      * Fills in the choice's kernel, grid and epochs for a message of any size. False if the team's scratch is too small

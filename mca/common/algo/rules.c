@@ -57,11 +57,11 @@ static const char *const keys[KEY_COUNT] = {
 
 /* The parsed values of one line. */
 typedef struct {
-    bool is_given[KEY_COUNT];
+    bool is_given[KEY_COUNT]; /* the line has the key */
     uint32_t nranks;
     bool on_twin;
-    mscclpp_coll_t coll; /* MSCCLPP_COLL_LAST: all-reduce */
-    const char *algorithm;
+    mscclpp_coll_t coll;   /* MSCCLPP_COLL_LAST: all-reduce */
+    const char *algorithm; /* the name in the line, of an algorithm or a plan */
     mscclpp_rule_t rule;
 } line_t;
 

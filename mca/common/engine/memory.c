@@ -13,8 +13,8 @@ typedef struct allocation {
     const void *process; /* NULL: for one team alone */
     uint64_t size;       /* bytes */
     void *base;
-    int users; /* number of teams */
-    bool spoiled;
+    int users;    /* number of teams */
+    bool spoiled; /* copies of a failed call may still come, so no team takes it any more */
 } allocation_t;
 
 /* The lock is never held while device memory is allocated or freed, which may wait for kernels. */

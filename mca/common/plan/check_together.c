@@ -27,7 +27,7 @@ typedef struct {
     const mscclpp_plan_t *plan;
     mscclpp_plan_report_t *report;
     event_t *events;
-    size_t count, capacity;
+    size_t count, capacity; /* events; entries allocated */
 } list_t;
 
 /* What an event uses: the first number of its key. */

@@ -141,7 +141,7 @@ typedef struct {
 /* The proxy of one port channel, with its queue. In the simulation each port channel has its own. */
 typedef struct {
     mscclpp_sim_actor_t actor;
-    uint32_t rank, channel;
+    uint32_t rank, channel; /* of the rank's port channels */
     mscclpp_sim_entry_t *entries;
     uint32_t done, count, capacity; /* entries carried out; entries queued, with those; entries allocated */
 } mscclpp_sim_proxy_t;

@@ -22,8 +22,8 @@ extern const mscclpp_plan_cost_t mscclpp_plan_default_cost;
 /* One operation of a block. Times are in microseconds. */
 typedef struct {
     uint32_t rank, block, op;
-    int32_t inner;
-    uint32_t turn;
+    int32_t inner;             /* its position in the body of the pipeline `op`; -1: it is in none */
+    uint32_t turn;             /* of the pipeline, from 0 */
     double came, began, ended; /* the block reached it; all that it needs was there; it was done */
 } mscclpp_plan_span_t;
 

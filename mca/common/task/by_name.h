@@ -4,6 +4,7 @@
 
 #include "mca/common/team/parts.h"
 
+/* One run of a plan. */
 typedef struct {
     const char *name;
     const void *in; /* as many chunks as the plan gives this rank; may equal `out` if the plan works in place */

@@ -22,7 +22,7 @@ typedef struct {
     char *peer_scratch[MSCCLPP_DEV_MAX_RANKS];
     mscclpp_mapping_t *peer_mapping[MSCCLPP_DEV_MAX_RANKS];
     mscclpp_layout_t layout;
-    uint64_t full_size, small_max, middle_max;
+    uint64_t full_size, small_max, middle_max; /* as in the team below, for the small scratch */
 } mscclpp_team_kept_t;
 
 struct mscclpp_team {

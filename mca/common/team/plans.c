@@ -461,6 +461,7 @@ mscclpp_status_t mscclpp_plans_open_queue(mscclpp_team_t *team)
     for (int i = 0; i < team->plan_count && status == MSCCLPP_OK; ++i) {
         mscclpp_team_plan_t *plan = &team->plans[i];
         const mscclpp_plan_file_t *file = plan->file;
+        /* There is room for the largest message that the plan is for, but not for more than QUEUED_MAX bytes. */
         const uint64_t message = file->plan->max_bytes < QUEUED_MAX ? file->plan->max_bytes : QUEUED_MAX;
         const uint64_t ranks = file->plan->collective == MSCCLPP_PLAN_ALLREDUCE ? 1 : (uint64_t)team->group.oob.size;
         mscclpp_plan_room_t room = {.chunk = round_up(message / ranks / file->chunks + 1, file->unit), .areas = true};

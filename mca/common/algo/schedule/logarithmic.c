@@ -14,8 +14,8 @@ typedef struct {
     uint32_t power;
     uint32_t pairs;
     uint32_t number; /* number of the participant that this node is, or that takes part for it */
-    bool is_paired;
-    bool gives; /* this node gives its data to the other node of its pair, and does not take part itself */
+    bool is_paired;  /* this node is one of a pair */
+    bool gives;      /* this node gives its data to the other node of its pair, and does not take part itself */
 } role_t;
 
 /* Returns a node's role in an exchange with the largest possible power of two of participants. */
