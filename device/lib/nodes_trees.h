@@ -17,6 +17,7 @@
 #include "device/shim/shim.h"
 #include "device/types/nodes.h"
 
+/* In place of a node: there is no such parent or child. */
 #define MSCCLPP_DEV_TREES_NONE UINT32_MAX
 #define MSCCLPP_DEV_TREES_CHILDREN 2u
 

@@ -13,6 +13,7 @@
 /* Units combined at once. This many stay in the first-level cache from the first operand to the last result. */
 #define MSCCLPP_DEV_ROW_UNITS 256u
 
+/* Vectors of 16 bytes for each type. They may alias memory of any type. */
 #define MSCCLPP_DEV_ROW_VECTOR(name_, type_)                                                                           \
     typedef type_ __attribute__((vector_size(16), may_alias)) mscclpp_dev_row_##name_##_t;
 
@@ -67,6 +68,7 @@ MSCCLPP_DEV_ROW_VECTOR(f64, double)
         return false;                                                                                                  \
     }
 
+/* Floating-point numbers have no bitwise operations. */
 #define MSCCLPP_DEV_ROW_FLOATING(v_)                                                                                   \
     switch (op) {                                                                                                      \
     case MSCCLPP_OP_MAX:                                                                                               \
@@ -113,6 +115,7 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_row_add(int dtype, int op, void *acc, const
     }
 }
 
+/* Without any units, mscclpp_dev_row_add touches no memory, and only tells whether it handles the pair. */
 MSCCLPP_DEV bool mscclpp_dev_row_is_known(int dtype, int op)
 {
     return mscclpp_dev_row_add(dtype, op, NULL, NULL, 0);

@@ -11,6 +11,7 @@
 #include "device/types/dtype.h"
 #include "device/types/port_channel.h"
 
+/* The most ranks in a kernel's arguments, blocks of a grid, and threads of a block. */
 #define MSCCLPP_DEV_MAX_RANKS 64
 #define MSCCLPP_DEV_MAX_BLOCKS 128
 #define MSCCLPP_DEV_MAX_THREADS 512

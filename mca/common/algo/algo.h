@@ -191,6 +191,7 @@ struct mscclpp_algo {
     bool (*shape)(const mscclpp_select_input_t *input, mscclpp_choice_t *choice);
 };
 
+/* The algorithms of all-reduce, which the files in mca/common/algo/allreduce define. */
 extern const mscclpp_algo_t mscclpp_algo_allreduce_oneshot;
 extern const mscclpp_algo_t mscclpp_algo_allreduce_oneshot_put;
 extern const mscclpp_algo_t mscclpp_algo_allreduce_twophase;
@@ -204,6 +205,7 @@ extern const mscclpp_algo_t mscclpp_algo_allreduce_nodes_halving;
 extern const mscclpp_algo_t mscclpp_algo_allreduce_nodes_packets;
 extern const mscclpp_algo_t mscclpp_algo_allreduce_nodes_doubling;
 
+/* The registry: all of them. Parameters, rules and reports give an algorithm by its index here. */
 extern const mscclpp_algo_t *const mscclpp_algos[];
 extern const int mscclpp_algo_count;
 

@@ -28,6 +28,7 @@
 /* The pattern of an all-reduce, which has no entry in mscclpp_dev_pattern_t. */
 #define MSCCLPP_SCHEDULE_ALLREDUCE (-1)
 
+/* The most nodes of a schedule, and the largest radix. */
 #define MSCCLPP_SCHEDULE_MAX_NODES 16384u
 #define MSCCLPP_SCHEDULE_MAX_RADIX 64u
 
