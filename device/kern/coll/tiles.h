@@ -187,6 +187,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_tiles(mscclpp_dev_ctx_t *ctx, const mscclpp_de
     const mscclpp_dev_blocks_args_t *blocks = args->varied != MSCCLPP_DEV_SAME ? args : NULL;
     const bool combines = MSCCLPP_DEV_COMBINES(coll->pattern);
     const uint64_t result_bytes = combines ? mscclpp_dev_coll_result_bytes(coll, blocks) : 0;
+    /* A scan combines the operands of lower ranks. Other patterns combine those of all ranks. */
     const uint32_t end = coll->pattern == MSCCLPP_DEV_SCAN     ? common->rank + 1
                          : coll->pattern == MSCCLPP_DEV_EXSCAN ? common->rank
                                                                : common->nranks;

@@ -81,6 +81,7 @@ bool mscclpp_figures_parse(char *text, mscclpp_rule_figures_t *figures, mscclpp_
             return false;
         }
     }
+    /* A line may give its numbers in any order, but has to give all of them. */
     for (i = 0; i < NUMBERS; ++i) {
         if (!is_given[i]) {
             return refuse(fault, "a line without", numbers[i].key, syntax);
@@ -90,6 +91,7 @@ bool mscclpp_figures_parse(char *text, mscclpp_rule_figures_t *figures, mscclpp_
     return true;
 }
 
+/* Writes the units that mscclpp_figures_parse reads: microseconds, and 10^9 bytes a second. */
 void mscclpp_figures_write(const mscclpp_rule_figures_t *figures, FILE *file)
 {
     int i;

@@ -106,7 +106,7 @@ static void check_results(mscclpp_sim_t *sim, uint32_t rank_number)
 bool mscclpp_sim_end_launch(mscclpp_sim_t *sim, uint32_t rank_number)
 {
     mscclpp_sim_rank_t *rank = &sim->ranks[rank_number];
-    mscclpp_sim_event_t event = {0, 0, -1, rank->launch + 1};
+    mscclpp_sim_event_t event = {0, 0, -1, rank->launch + 1}; /* what comes before the next launch */
 
     if (rank->has_ended || rank->running > 0) {
         return false;

@@ -33,6 +33,7 @@ double mscclpp_between_cost(const mscclpp_select_input_t *input, mscclpp_dev_nod
     const mscclpp_cost_figures_t figures = mscclpp_between_figures(input);
     mscclpp_schedule_t schedule;
 
+    /* All these kinds support all-reduces, so this fails only for too many nodes. */
     if (!mscclpp_schedule_init(&schedule, kinds[pattern], MSCCLPP_SCHEDULE_ALLREDUCE, input->nodes, 0, 0, 0)) {
         return 0;
     }
