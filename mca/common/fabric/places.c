@@ -34,7 +34,8 @@ static uint32_t *begin_in(void *memory, size_t ranks)
 
 /*
  * Fills in the lists that stay the same in all calls: all but the blocks. `memory` is zeroed. Ranks are gone through in
- * ascending order, so a rank's index within its node is how many ranks of the node came before.
+ * ascending order, so a rank's index within its node is how many ranks of the node came before. Both numbers of a place
+ * fit in 16 bits, as the set-up refuses more than MSCCLPP_DEV_NODES_MAX nodes or MSCCLPP_DEV_MAX_RANKS ranks of a node.
  */
 static void fill_fixed_part(const mscclpp_nodes_t *nodes, size_t ranks, void *memory)
 {

@@ -470,6 +470,7 @@ mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_c
     mscclpp_fabric_t *fabric = calloc(1, sizeof(*fabric) + (size_t)nodes->count * sizeof(*fabric->node));
     mscclpp_status_t status;
 
+    /* Checked before the memory, because it fails on all ranks alike, without a vote. */
     if ((uint32_t)nodes->count > MSCCLPP_DEV_NODES_MAX) {
         mscclpp_info("%s: %d nodes: device buffers are staged (port channels reach %u nodes)", oob->label, nodes->count,
                      MSCCLPP_DEV_NODES_MAX);

@@ -97,8 +97,11 @@ static bool try_to_take_slot(mscclpp_group_t *group, const mscclpp_admission_can
 
 /*
  * Takes a vote of all nodes. Every rank of a node passes the same `yes`. The first ranks of the nodes send one another
- * their nodes' votes. *all_yes_p becomes true if all nodes said yes. The result stays on the board until all ranks of
- * the node have come to the next vote. Fails as the wait does.
+ * their nodes' votes. *all_yes_p becomes true if all nodes said yes. Fails as the wait does.
+ *
+ * The result stays on the board until all ranks of the node have come to the next vote: before each vote, the ranks of
+ * a node wait for one another. The first rank asks for the votes of other nodes again and again. Each time it begins
+ * with its own node's vote, because a vote that is still missing counts as no.
  */
 static mscclpp_status_t vote_of_nodes(mscclpp_group_t *group, mscclpp_group_wait_t *wait, bool yes, bool *all_yes_p)
 {
@@ -260,6 +263,9 @@ mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool
      * Without pledges, the slot is taken only after all ranks have arrived: a late rank may be waiting for another
      * thread or call, which itself waits for the slot. On several nodes, ranks always vote on slots, because a node
      * whose ranks all have what they need does not know of the others.
+     *
+     * A thread apart must not compete for slots, because it may not do all checks of a wait. So the fiber is closed
+     * first.
      */
     if (status == MSCCLPP_OK && (group->spans ? all_nodes : !all_ready)) {
         status = take_slots(group, bytes, needs_slot);

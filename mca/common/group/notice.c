@@ -224,7 +224,10 @@ void mscclpp_group_note_host(mscclpp_group_t *group, int rank)
     pthread_mutex_unlock(&group->notices.lock);
 }
 
-/* Tells all ranks but `lost` of the failure. The lock is released before the flush, which may take TELL_SECONDS. */
+/*
+ * Tells all ranks of the failure, `lost` last. The lock is released before the flush, which may take TELL_SECONDS, as
+ * other threads need it to read notices.
+ */
 void mscclpp_group_tell_failure(mscclpp_group_t *group, mscclpp_status_t status, int lost)
 {
     int rank;

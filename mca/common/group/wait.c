@@ -278,7 +278,10 @@ static mscclpp_status_t check_arguments(const mscclpp_group_wait_t *wait)
 static mscclpp_status_t report_peer_failure(const mscclpp_group_wait_t *wait, int rank, uint64_t call,
                                             mscclpp_status_t status)
 {
-    /* There may be thousands of ranks, and the one that has failed first has said why. On a node one other adds who. */
+    /*
+     * The rank that failed first has logged why. There may be thousands of others, so they log this line as information
+     * only. If all ranks are on one node, one of them logs it as an error, so that the log also says who failed.
+     */
     const bool is_error =
         status == MSCCLPP_ERR_MIXED || (!wait->group->spans && mscclpp_group_claims_line(wait->group, true));
 
@@ -319,7 +322,8 @@ static mscclpp_status_t check_failures(const mscclpp_group_wait_t *wait, const m
  * Returns true if this rank is to name the late ranks now, and lists them in `text`. On one node it names all of them,
  * but warns only if no other rank has done so in this call. Between nodes a search finds the one that all others wait
  * for, over several calls of this function, and one rank names it. `at_deadline`: for the message at the deadline; else
- * for the warning. If the search finds nobody, that rank lists those that it sees.
+ * for the warning. If the search finds nobody, that rank lists those that it sees. MSCCLPP_INQUIRY_TOLD comes only for
+ * the warning, so each rank passes its deadline in the end.
  */
 static bool may_name_late(mscclpp_group_wait_t *wait, bool at_deadline, double now, char *text, size_t size)
 {
@@ -411,7 +415,8 @@ static void discount_time_away(mscclpp_group_wait_t *wait, double now)
 /*
  * Makes one turn of a wait: progress, and now and then the checks. They run at most once in CHECK_PERIOD. First this
  * rank tells what others may ask: which nodes are silent, and whom it waits for. Then the first check that fails
- * decides on the status.
+ * decides on the status. In a fiber every turn reads the clock, because the application decides when the next turn
+ * comes. The turn that reads the clock first begins the wait, and checks nothing.
  */
 mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait)
 {

@@ -166,8 +166,8 @@ static mscclpp_status_t call_handler(const mscclpp_proxy_t *proxy, mscclpp_proxy
 /*
  * Carries out what is left of a trigger, as far as the transport takes it now: the put, then the signal, then the
  * flush. Removes finished actions from the trigger's type, so that the next call does not repeat them; the flush, as
- * the last one, need not be removed. MSCCLPP_OK once all are done, MSCCLPP_IN_PROGRESS if it has to be called again, or
- * an error.
+ * the last one, need not be removed. An addition is type 0, so it is alone in its trigger. MSCCLPP_OK once all are
+ * done, MSCCLPP_IN_PROGRESS if it has to be called again, or an error.
  */
 static mscclpp_status_t carry_job(const mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel,
                                   mscclpp_proxy_job_t *job)

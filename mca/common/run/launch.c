@@ -93,8 +93,9 @@ static void take_inline_turn(void *context)
 
 /*
  * Waits for a kernel that was told to leave. If the runtime reports an error, or the kernel does not leave in time, the
- * runner is marked as stuck, and nothing that the kernel uses is ever freed. After a missed ring no kernel has the
- * operation, so none has to leave.
+ * runner is marked as stuck, and nothing that the kernel uses is ever freed. For an operation that was rung, the runner
+ * may have no stream, so only the time limit counts. After a missed ring no kernel has the operation, so none has to
+ * leave.
  */
 static void await_kernel_exit(mscclpp_runner_t *runner)
 {

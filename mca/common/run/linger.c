@@ -120,7 +120,7 @@ static void make_leave(mscclpp_runner_t *runner)
 
 /*
  * Tells this team's lingering kernel, and that of the device's owner, to leave. Makes `next` the device's owner; NULL:
- * none. The device's number must be below DEVICES, which `allowed` implies.
+ * none. The device's number must be below DEVICES: `allowed` implies that, and mscclpp_linger_clear checks it.
  */
 static void replace_owner(mscclpp_runner_t *runner, mscclpp_runner_t *next)
 {
@@ -355,7 +355,7 @@ static uint32_t choose_variant(mscclpp_runner_t *runner, const mscclpp_dev_launc
     return 0;
 }
 
-/* The doorbell's code for the operation, if a lingering kernel of `nblocks` blocks serves it. */
+/* The doorbell's code, if a lingering kernel of `nblocks` blocks serves the operation: by packets, with 1 or all. */
 static uint32_t encode_bell(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, uint32_t variant,
                             uint32_t nblocks)
 {
@@ -456,7 +456,8 @@ static bool is_worthwhile(const mscclpp_linger_t *linger, const mscclpp_dev_laun
 
 /*
  * Launches a kernel that will linger, with the operation as its first, and sets *reporting_blocks_p. If the last
- * lingering kernel does not leave soon, launches an ordinary one and leaves *reporting_blocks_p as it is.
+ * lingering kernel does not leave soon, launches an ordinary one and leaves *reporting_blocks_p as it is. Where a team
+ * spans nodes, every operation that can_serve accepts has the arguments of kernels that span nodes.
  */
 static mscclpp_status_t launch_lingering(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, uint32_t variant,
                                          uint32_t *reporting_blocks_p)
@@ -563,6 +564,7 @@ bool mscclpp_linger_missed(const mscclpp_runner_t *runner)
 {
     const mscclpp_linger_t *linger = &runner->linger;
 
+    /* The end is looked at last: a kernel that has served the operation reports its end before it leaves. */
     return linger->rung != 0 && number_of_last_that_left(runner) >= linger->rung && !mscclpp_runner_has_ended(runner);
 }
 

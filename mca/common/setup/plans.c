@@ -290,7 +290,8 @@ static void report_rules(const mscclpp_team_t *team)
 
 /*
  * Finds the plans that all ranks have. If no rank has plans, exchanges nothing, and only checks whether rules name
- * some. The ranks vote where memory may be short on one of them, so all return the same status.
+ * some. The ranks vote where memory may be short on one of them, so all return the same status. The library keeps the
+ * files, so the team's plans may point to them.
  */
 mscclpp_status_t mscclpp_setup_plans(mscclpp_team_t *team, const mscclpp_team_params_t *params, bool has_plans,
                                      mscclpp_status_t *own_status_p)

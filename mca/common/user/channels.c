@@ -10,7 +10,7 @@
 
 /* What a rank asks for, and tells all others. */
 typedef struct {
-    uint64_t peers; /* a bit for each peer's rank */
+    uint64_t peers; /* a bit for each peer's rank: such communicators have at most MSCCLPP_DEV_MAX_RANKS ranks */
     int32_t is_port;
     int32_t per_peer;
     int64_t status; /* mscclpp_status_t of the check of its arguments */
@@ -53,8 +53,8 @@ static mscclpp_status_t check_arguments(const mscclpp_user_t *user, int peer_cou
 /*
  * Checks that the cards of all ranks, by rank, fit one another: no rank has failed, all ask for the same kind and
  * number of channels, memory channels join ranks of one node only, and all peers name one another. All ranks compare
- * the same cards in the same order, so they return the same status. All log the first fault, except that a rank does
- * not log its own failure here.
+ * the same cards in the same order, so they return the same status. All log the first fault, except that a rank which
+ * has failed itself has logged that already.
  *
  * Failures come first: a card without one names only existing ranks, because check_arguments has accepted them.
  */
@@ -118,7 +118,7 @@ static mscclpp_status_t agree_on_peers(const mscclpp_user_t *user, card_t *card)
 
 /*
  * Frees the structure with its lists, also one that was filled in only in part. The ports, or the counters of memory
- * channels, must be gone already.
+ * channels, must be gone already. So must every kernel that uses `expected`; the caller sets it to NULL to keep it.
  */
 static void free_channels(mscclpp_user_channels_t *channels)
 {

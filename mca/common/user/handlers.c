@@ -239,7 +239,7 @@ mscclpp_status_t mscclpp_user_channels_set_list(mscclpp_user_channels_t *channel
         free(list);
         return status;
     }
-    /* The proxy no longer uses the old list: the handler is replaced, under the proxy's lock. */
+    /* The channels are closed, and the handler was replaced under the proxy's lock, so nothing uses the old list. */
     free(channels->ports->lists[index]);
     channels->ports->lists[index] = list;
     return MSCCLPP_OK;

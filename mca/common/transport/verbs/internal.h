@@ -376,7 +376,7 @@ void mscclpp_verbs_post_nothing(mscclpp_verbs_qp_t *qp);
 
 /*
  * Makes sure that the last work request asks for a completion. If that one is posted already, lists one more that asks.
- * False if the queue has no room for it.
+ * False if the queue has no room for it, which cannot be right after a request was listed.
  */
 bool mscclpp_verbs_ask_completion(mscclpp_verbs_qp_t *qp);
 

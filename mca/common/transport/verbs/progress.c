@@ -94,7 +94,7 @@ static void handle_message(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
     (void)__atomic_add_fetch(&params->tokens[message], 1, __ATOMIC_RELEASE);
 }
 
-/* Handles one entry of a completion queue. */
+/* Handles one entry of a completion queue. After a good-bye all requests count as completed: later entries are void. */
 static void handle_completion(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
 {
     if (IBV_WC_SUCCESS != wc->status) {

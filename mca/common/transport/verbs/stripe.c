@@ -50,8 +50,8 @@ static void settle_plain(mscclpp_conn_t *conn)
 }
 
 /*
- * True if a put on rail 0 into these bytes may still be under way. If so, makes sure that its completion is reported,
- * so that this ends.
+ * True if a put on rail 0 into these bytes may still be under way. If so, asks for its completion, so that this ends.
+ * If the queue has no room to ask, the next call does: the put is refused until then, and is tried again.
  */
 static bool is_under_way(mscclpp_conn_t *conn, uint64_t begin, uint64_t end)
 {
