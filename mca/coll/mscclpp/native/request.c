@@ -268,7 +268,7 @@ static int advance_handed_over(void)
             link = &request->next;
             continue;
         }
-        opal_atomic_rmb();
+        opal_atomic_rmb(); /* the result was written before the request became complete */
         *link = request->next;
         request->result = request->inner->req_status.MPI_ERROR;
         (void)ompi_request_free(&request->inner);

@@ -58,7 +58,11 @@ static void sleep_since(unsigned seen)
     atomic_store(&is_asleep, false);
 }
 
-/* The thread's function. */
+/*
+ * The thread's function. Looks for calls without the lock, and spins for a while. Then it naps while there are calls,
+ * and sleeps if there are none. A waking that has come since the look before counts like a call that was continued:
+ * the thread spins again.
+ */
 static void *run(void *unused)
 {
     double active_at = mscclpp_now();
@@ -116,6 +120,7 @@ static void make_thread(void)
 
 void mca_coll_mscclpp_starter_wake(mca_coll_mscclpp_starter_look_t (*look)(void))
 {
+    /* Counted before the thread is asked whether it sleeps (sleep_since). If no thread could be made, it never does. */
     atomic_fetch_add(&wakings, 1);
     if (atomic_load(&was_made) && !atomic_load(&is_asleep)) {
         return;

@@ -68,7 +68,7 @@ static bool advance(mca_coll_mscclpp_stage_request_t *request, int *error_p)
         if (!REQUEST_COMPLETE(request->inner)) {
             return false;
         }
-        opal_atomic_rmb();
+        opal_atomic_rmb(); /* the result was written before the request became complete */
         error = finish_inner(request);
         if (OMPI_SUCCESS == error) {
             error = mca_coll_mscclpp_stage_copy_out(&request->stage);
