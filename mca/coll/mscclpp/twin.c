@@ -42,7 +42,7 @@ static bool is_host(const void *address)
            (shared_only && !find_shared_mapping(address, &low, &high));
 }
 
-/* Yields the allocation that contains an address of shared memory. */
+/* Yields the allocation that contains an address of shared memory; for other addresses, leaves both values alone. */
 static void find_bounds(const void *address, void **base_p, size_t *length_p)
 {
     uintptr_t low, high;

@@ -38,8 +38,8 @@ typedef struct {
 } mscclpp_loss_t;
 
 /*
- * Notes that a peer is lost, and logs `text` at the level of information only: whoever owns `loss` decides which rank
- * logs the error. NULL: logs the error at once.
+ * Notes that a peer is lost, unless one was lost before. Logs `text` at the level of information only: whoever owns
+ * `loss` decides which rank logs the error. NULL: notes nothing, and logs the error at once.
  */
 void mscclpp_note_loss(mscclpp_loss_t *loss, int peer, const char *text);
 

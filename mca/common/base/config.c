@@ -14,6 +14,7 @@
 #define MIB (KIB * KIB)
 #define GIB (KIB * MIB)
 
+/* A row of the table, and below it a macro for each type of parameter. Truth values and strings need no range. */
 #define CONFIG_ROW(name_, type_, default_, level_, choices_, min_, max_, help_)                                        \
     {                                                                                                                  \
 #name_, type_, default_, level_, choices_, min_, max_, help_, offsetof(mscclpp_config_t, name_)                \
@@ -263,6 +264,7 @@ const mscclpp_param_t mscclpp_params[] = {
 
 const int mscclpp_param_count = (int)(sizeof(mscclpp_params) / sizeof(mscclpp_params[0]));
 
+/* A parsed value. The type of its parameter says which field holds it. */
 typedef union {
     bool boolean;
     int integer;

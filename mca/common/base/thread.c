@@ -17,6 +17,7 @@ typedef struct {
     void *argument;
 } start_t;
 
+/* What the new thread runs first. Names it, makes its naps end on time, and calls the function that was asked for. */
 static void *run(void *argument)
 {
     const start_t start = *(start_t *)argument;
@@ -27,8 +28,7 @@ static void *run(void *argument)
     return start.function(start.argument);
 }
 
-/* If this thread may use one processor only, asks for all of them for the thread to come. The system grants its part.
- */
+/* Asks for all processors for the new thread if this one may use a single one. The system grants what it allows. */
 static void widen(pthread_attr_t *attributes)
 {
     cpu_set_t processors;

@@ -35,7 +35,8 @@ MPIX_DEVICE mpix_trigger_t mpix_trigger_of(const mpix_port_channel_t *channel, m
 /*
  * Pushes a trigger into the ring, and waits while the ring is full. Returns the trigger's position, which counts on
  * from lap to lap. If that wait fails, the slot stays empty for ever, and the CPU carries out nothing that comes after
- * it. Called by one thread of the group; several groups may push at once, over different channels of one ring.
+ * it. A group that has failed pushes nothing. Called by one thread of the group; several groups may push at once, over
+ * different channels of one ring.
  *
  * The ring's size is a power of two. Word 1 is stored last: its highest bit changes from lap to lap, and tells the CPU
  * that the slot holds a new trigger. tail_seen may get an older value from another group, which then only looks at the

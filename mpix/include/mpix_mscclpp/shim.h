@@ -188,6 +188,7 @@ MPIX_DEVICE float mpix_multiply(float a, float b)
 #include <time.h>
 
 #define MPIX_DEVICE static inline
+/* As on a GPU, above. A turn of the twin may give the processor away. */
 #define MPIX_TURNS 256u
 #define MPIX_WARP_SIZE 1u
 
