@@ -117,6 +117,7 @@ static int make_memory(MPI_Comm comm, void *base, MPI_Aint bytes, MPIX_Mscclpp_m
     return MPI_SUCCESS;
 }
 
+/* A missing `base` is an error of this rank alone, and is found before the collective part: other ranks wait there. */
 int MPIX_Mscclpp_memory_alloc(MPI_Comm comm, MPI_Aint bytes, void **base, MPIX_Mscclpp_memory *memory)
 {
     int code;
@@ -156,6 +157,7 @@ int MPIX_Mscclpp_memory_free(MPIX_Mscclpp_memory *memory)
     return code;
 }
 
+/* mpix_check_handle has compared `size` with the size of a handle, so mpix_write_memory stays within it. */
 int MPIX_Mscclpp_memory_get_device(MPIX_Mscclpp_memory memory, unsigned abi, void *handle, size_t size)
 {
     mscclpp_dev_user_memory_t device_memory;
@@ -407,6 +409,7 @@ int MPIX_Mscclpp_room_free(MPIX_Mscclpp_room *room)
     return code;
 }
 
+/* As for memory, `handle` has room for what mpix_write_room writes: mpix_check_handle has compared the sizes. */
 int MPIX_Mscclpp_room_get_device(MPIX_Mscclpp_room room, unsigned abi, void *handle, size_t size)
 {
     mscclpp_dev_user_room_t device_room;

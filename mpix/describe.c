@@ -245,6 +245,9 @@ static int begin_neighbors(call_t *call, int coll, const mpix_side_t *send, cons
     return code;
 }
 
+/*
+ * The numbers of edges are read only if begin_neighbors has set them. A side whose blocks have one size needs no lists.
+ */
 int mpix_describe_neighbors(call_t *call, int coll, const mpix_side_t *send, const mpix_side_t *recv, MPI_Comm comm)
 {
     int outs, ins, code = begin_neighbors(call, coll, send, recv, comm, &outs, &ins);
@@ -259,6 +262,7 @@ int mpix_describe_neighbors(call_t *call, int coll, const mpix_side_t *send, con
     return code;
 }
 
+/* The displacements are in bytes and of MPI_Aint, so they have fields of their own, and those of the sides are NULL. */
 int mpix_describe_neighbors_w(call_t *call, const mpix_side_t *send, const MPI_Aint sdispls[], const mpix_side_t *recv,
                               const MPI_Aint rdispls[], MPI_Comm comm)
 {

@@ -108,6 +108,7 @@ int MPIX_Mscclpp_reduce_enqueue(const void *sendbuf, void *recvbuf, MPI_Count co
     return MPIX_PLAIN(code, comm, count, MPI_Reduce(sendbuf, recvbuf, (int)count, datatype, op, root, comm));
 }
 
+/* MPI's own call takes an int as count. The cast is safe, since MPIX_PLAIN has refused larger counts by then. */
 int MPIX_Mscclpp_reduce_scatter_block_enqueue(const void *sendbuf, void *recvbuf, MPI_Count recvcount,
                                               MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, void *stream)
 {
@@ -155,6 +156,10 @@ int MPIX_Mscclpp_exscan_enqueue(const void *sendbuf, void *recvbuf, MPI_Count co
     return MPIX_PLAIN(code, comm, count, MPI_Exscan(sendbuf, recvbuf, (int)count, datatype, op, comm));
 }
 
+/*
+ * With MPI_IN_PLACE the send side is not read: its count is not in the call, so the cast may change it, which does no
+ * harm. The same holds for what only the root reads in the calls below.
+ */
 int MPIX_Mscclpp_allgather_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
                                    MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, void *stream)
 {
@@ -168,6 +173,7 @@ int MPIX_Mscclpp_allgather_enqueue(const void *sendbuf, MPI_Count sendcount, MPI
                       MPI_Allgather(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, comm));
 }
 
+/* The received counts are ints already, so the largest count of the call is that of the send side. */
 int MPIX_Mscclpp_allgatherv_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
                                     const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm,
                                     void *stream)
@@ -183,6 +189,7 @@ int MPIX_Mscclpp_allgatherv_enqueue(const void *sendbuf, MPI_Count sendcount, MP
                       MPI_Allgatherv(sendbuf, (int)sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm));
 }
 
+/* The receive side is read on the root only. Other ranks may pass anything there, even a count that is no int. */
 int MPIX_Mscclpp_gather_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
                                 MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, void *stream)
 {
@@ -196,6 +203,7 @@ int MPIX_Mscclpp_gather_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Da
                       MPI_Gather(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, root, comm));
 }
 
+/* The received counts are ints already, and only the root has them. */
 int MPIX_Mscclpp_gatherv_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
                                  const int recvcounts[], const int displs[], MPI_Datatype recvtype, int root,
                                  MPI_Comm comm, void *stream)
@@ -211,6 +219,7 @@ int MPIX_Mscclpp_gatherv_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_D
         MPI_Gatherv(sendbuf, (int)sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm));
 }
 
+/* The send side is read on the root only. Other ranks may pass anything there, even a count that is no int. */
 int MPIX_Mscclpp_scatter_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
                                  MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, void *stream)
 {
@@ -224,6 +233,7 @@ int MPIX_Mscclpp_scatter_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_D
                       MPI_Scatter(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, root, comm));
 }
 
+/* The sent counts are ints already, and only the root has them. */
 int MPIX_Mscclpp_scatterv_enqueue(const void *sendbuf, const int sendcounts[], const int displs[],
                                   MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype,
                                   int root, MPI_Comm comm, void *stream)
@@ -239,6 +249,7 @@ int MPIX_Mscclpp_scatterv_enqueue(const void *sendbuf, const int sendcounts[], c
         MPI_Scatterv(sendbuf, sendcounts, displs, sendtype, recvbuf, (int)recvcount, recvtype, root, comm));
 }
 
+/* With MPI_IN_PLACE the send side is not read, as in MPIX_Mscclpp_allgather_enqueue. */
 int MPIX_Mscclpp_alltoall_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
                                   MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, void *stream)
 {
@@ -252,6 +263,7 @@ int MPIX_Mscclpp_alltoall_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_
                       MPI_Alltoall(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, comm));
 }
 
+/* All counts are ints already, so there is none to check, and MPIX_PLAIN gets 0. */
 int MPIX_Mscclpp_alltoallv_enqueue(const void *sendbuf, const int sendcounts[], const int sdispls[],
                                    MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int rdispls[],
                                    MPI_Datatype recvtype, MPI_Comm comm, void *stream)
@@ -267,6 +279,7 @@ int MPIX_Mscclpp_alltoallv_enqueue(const void *sendbuf, const int sendcounts[], 
         MPI_Alltoallv(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm));
 }
 
+/* Each block has a type of its own, so the one type of a side is not used. The counts are ints already. */
 int MPIX_Mscclpp_alltoallw_enqueue(const void *sendbuf, const int sendcounts[], const int sdispls[],
                                    const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[],
                                    const int rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, void *stream)

@@ -18,7 +18,8 @@ int mpix_queue_or_wait(int described, mca_coll_mscclpp_queue_call_t *call, void 
 
 /*
  * Yields the code of mpix_queue_or_wait, or if that is MPIX_MAKE_PLAIN_CALL, the result of MPI's call `call_`. `count_`
- * is the largest count among the arguments; one that MPI's int cannot hold is an error.
+ * is the largest count among the arguments; one that MPI's int cannot hold is an error. So `call_` may cast its counts
+ * to int. 0: all its counts are ints already.
  */
 #define MPIX_PLAIN(code_, comm_, count_, call_)                                                                        \
     ((code_) != MPIX_MAKE_PLAIN_CALL ? (code_) : (count_) > INT_MAX ? mpix_report((comm_), MPI_ERR_COUNT) : (call_))

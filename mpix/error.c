@@ -31,6 +31,7 @@ static void make_class(int which)
     (void)MPI_Add_error_string(codes[which], texts[which]);
 }
 
+/* `which` is one of MPIX_MSCCLPP_ERR_..., so it is a valid index. The lock lets only one thread make the code. */
 int mpix_error_code(int which)
 {
     int code;

@@ -195,6 +195,7 @@ FORTRAN(neighbor_alltoallw, const void *sendbuf, const int *sendcounts, const MP
     set_ierror(code, ierror);
 }
 
+/* `types` holds the types of the send side and then those of the receive side. NULL: c_types has set `code`. */
 FORTRAN(alltoallw, const void *sendbuf, const int *sendcounts, const int *sdispls, const int *sendtypes, void *recvbuf,
         const int *recvcounts, const int *rdispls, const int *recvtypes, const int *comm, intptr_t stream, int *ierror)
 {
@@ -210,6 +211,7 @@ FORTRAN(alltoallw, const void *sendbuf, const int *sendcounts, const int *sdispl
     set_ierror(code, ierror);
 }
 
+/* The types are freed at once, since the request has copied its lists. */
 FORTRAN(alltoallw_init, const void *sendbuf, const int *sendcounts, const int *sdispls, const int *sendtypes,
         void *recvbuf, const int *recvcounts, const int *rdispls, const int *recvtypes, const int *comm,
         MPIX_Mscclpp_request *request, int *ierror)

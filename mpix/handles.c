@@ -64,6 +64,7 @@ static void write_head(unsigned abi, const mscclpp_dev_user_watch_t *watch, mpix
     head->timeout_ns = watch->timeout_ns;
 }
 
+/* `handle` has as many bytes as the structure here: the caller has checked that (mpix_check_handle). */
 void mpix_write_memory(unsigned abi, const mscclpp_dev_user_memory_t *device_memory, void *handle)
 {
     mpix_memory_t memory;
@@ -125,6 +126,7 @@ void mpix_write_channel(unsigned abi, const mscclpp_dev_user_channel_t *device_c
     memcpy(handle, &channel, sizeof(channel));
 }
 
+/* `handle` has as many bytes as the structure here, as in mpix_write_memory. */
 void mpix_write_partitions(unsigned abi, const mscclpp_dev_user_watch_t *watch, uint64_t *marks, const uint64_t *done,
                            uint32_t partitions, void *handle)
 {

@@ -5,6 +5,9 @@
 
 typedef mca_coll_mscclpp_queue_call_t call_t;
 
+/*
+ * Such a call is never in place, so both counts are in the call, and MPIX_PLAIN checks the larger one before the casts.
+ */
 int MPIX_Mscclpp_neighbor_allgather_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
                                             void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm,
                                             void *stream)
@@ -20,6 +23,7 @@ int MPIX_Mscclpp_neighbor_allgather_enqueue(const void *sendbuf, MPI_Count sendc
         MPI_Neighbor_allgather(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, comm));
 }
 
+/* The received counts are ints already, so the largest count of the call is that of the send side. */
 int MPIX_Mscclpp_neighbor_allgatherv_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
                                              void *recvbuf, const int recvcounts[], const int displs[],
                                              MPI_Datatype recvtype, MPI_Comm comm, void *stream)
@@ -35,6 +39,7 @@ int MPIX_Mscclpp_neighbor_allgatherv_enqueue(const void *sendbuf, MPI_Count send
         MPI_Neighbor_allgatherv(sendbuf, (int)sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm));
 }
 
+/* Both counts are checked before the casts, as in MPIX_Mscclpp_neighbor_allgather_enqueue. */
 int MPIX_Mscclpp_neighbor_alltoall_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
                                            void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm,
                                            void *stream)
@@ -50,6 +55,7 @@ int MPIX_Mscclpp_neighbor_alltoall_enqueue(const void *sendbuf, MPI_Count sendco
         MPI_Neighbor_alltoall(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, comm));
 }
 
+/* All counts are ints already, so there is none to check, and MPIX_PLAIN gets 0. */
 int MPIX_Mscclpp_neighbor_alltoallv_enqueue(const void *sendbuf, const int sendcounts[], const int sdispls[],
                                             MPI_Datatype sendtype, void *recvbuf, const int recvcounts[],
                                             const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm, void *stream)
@@ -65,6 +71,7 @@ int MPIX_Mscclpp_neighbor_alltoallv_enqueue(const void *sendbuf, const int sendc
         MPI_Neighbor_alltoallv(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm));
 }
 
+/* The displacements are of MPI_Aint here, so they do not fit into the sides and are passed apart. */
 int MPIX_Mscclpp_neighbor_alltoallw_enqueue(const void *sendbuf, const int sendcounts[], const MPI_Aint sdispls[],
                                             const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[],
                                             const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm,

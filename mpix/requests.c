@@ -99,6 +99,7 @@ int MPIX_Mscclpp_request_get_device(MPIX_Mscclpp_request request, unsigned abi, 
     return MPI_SUCCESS;
 }
 
+/* *node is the node that the last start made. Before the first start, and on the host twin, it is NULL. */
 int MPIX_Mscclpp_request_get_node(MPIX_Mscclpp_request request, void **node)
 {
     int code;
@@ -316,6 +317,10 @@ static int start_request(request_t *request)
     return code;
 }
 
+/*
+ * Requests before the one that fails have been started. One that has failed earlier returns its error again, and is not
+ * started.
+ */
 int MPIX_Mscclpp_start(int n, MPIX_Mscclpp_request requests[])
 {
     for (int i = 0; i < n; ++i) {
@@ -351,6 +356,7 @@ static int complete_request(request_t *request)
                                           request->start_count);
 }
 
+/* Requests of a stream or a graph need nothing here, because their executions lie in the stream or the graph itself. */
 int MPIX_Mscclpp_complete(int n, MPIX_Mscclpp_request requests[])
 {
     for (int i = 0; i < n; ++i) {
@@ -433,6 +439,7 @@ static int wait_for_request(request_t *request)
     return code != MPI_SUCCESS ? code : check_failure(request);
 }
 
+/* Requests behind the one that fails have not been waited for. */
 int MPIX_Mscclpp_wait(int n, MPIX_Mscclpp_request requests[])
 {
     for (int i = 0; i < n; ++i) {
