@@ -333,6 +333,10 @@ void mscclpp_fiber_relax(void)
     }
 }
 
+/*
+ * Once may_continue is NULL, no further thread apart continues the fiber. If one runs it now, the fiber leaves that
+ * thread, and goes on when a thread of the usual kind continues it, which clears is_apart.
+ */
 void mscclpp_fiber_close(void)
 {
     mscclpp_fiber_t *fiber = get_current();

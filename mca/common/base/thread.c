@@ -42,6 +42,7 @@ static void widen(pthread_attr_t *attributes)
     (void)pthread_attr_setaffinity_np(attributes, sizeof(processors), &processors);
 }
 
+/* The new thread inherits the blocked signals. Once it exists, it owns `start`. */
 int mscclpp_thread_start(pthread_t *thread, const char *name, void *(*function)(void *), void *argument)
 {
     start_t *start = malloc(sizeof(*start));

@@ -69,6 +69,7 @@ void mscclpp_fabric_hide_memory(mscclpp_fabric_memory_t *memory)
     }
 }
 
+/* Memory in a segment has been registered for the device. This ends before the segment is unmapped. */
 void mscclpp_fabric_free_memory(mscclpp_fabric_t *fabric, mscclpp_fabric_memory_t *memory)
 {
     if (memory->is_part) {

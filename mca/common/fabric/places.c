@@ -59,6 +59,10 @@ static void fill_fixed_part(const mscclpp_nodes_t *nodes, size_t ranks, void *me
     }
 }
 
+/*
+ * All lists lie in one allocation. The blocks at its beginning stay zero until a call copies them
+ * (mscclpp_fabric_place).
+ */
 mscclpp_status_t mscclpp_fabric_open_places(mscclpp_fabric_t *fabric)
 {
     const size_t ranks = (size_t)fabric->group->oob.size, nodes = (size_t)fabric->nodes.count;
@@ -95,6 +99,10 @@ void mscclpp_fabric_close_places(mscclpp_fabric_t *fabric)
     fabric->places = fabric->lists = NULL;
 }
 
+/*
+ * The received blocks lie behind the sent ones, as in device memory, so that one copy takes both
+ * (mscclpp_fabric_place).
+ */
 mscclpp_status_t mscclpp_fabric_lists(mscclpp_fabric_t *fabric, mscclpp_dev_block_t **send_p,
                                       mscclpp_dev_block_t **recv_p)
 {

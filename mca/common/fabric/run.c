@@ -438,6 +438,9 @@ mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_gpu_s
     return status;
 }
 
+/*
+ * The fabric's own tokens tell nothing of such a call. So while is_joined is set, mscclpp_fabric_absent names no ranks.
+ */
 mscclpp_status_t mscclpp_fabric_run_joined(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream,
                                            const mscclpp_dev_launch_t *launch, uint64_t bytes, const char *what)
 {

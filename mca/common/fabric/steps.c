@@ -74,6 +74,7 @@ size_t mscclpp_fabric_steps_size(void)
     return 2 * MSCCLPP_DEV_NODES_STEPS * sizeof(mscclpp_dev_step_t);
 }
 
+/* The host's lists are part of the fabric, so they stay until the copies have ended. */
 mscclpp_status_t mscclpp_fabric_copy_steps(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream)
 {
     mscclpp_dev_step_t *doubling = fabric->device_steps, *halving = doubling + MSCCLPP_DEV_NODES_STEPS;

@@ -56,6 +56,10 @@ static mscclpp_repeat_t *find_or_make(mscclpp_repeats_t *repeats, const mscclpp_
     return replaced;
 }
 
+/*
+ * The first launches with the same arguments are ordinary ones. If preparing fails, so is this launch, and so are all
+ * later ones (has_failed).
+ */
 mscclpp_status_t mscclpp_repeats_launch(mscclpp_repeats_t *repeats, const mscclpp_gpu_ops_t *gpu, int device,
                                         mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch)
 {

@@ -99,6 +99,7 @@ int mscclpp_runner_awaited(const mscclpp_runner_t *runner)
                                                 : (int)(failed - 1 - MSCCLPP_DEV_MAX_RANKS);
 }
 
+/* Writes `text` only if a kernel gave up. */
 mscclpp_status_t mscclpp_runner_read_failure(const mscclpp_runner_t *runner, const char *what, char *text, size_t size)
 {
     const mscclpp_group_t *group = runner->group;

@@ -58,6 +58,7 @@ mscclpp_status_t mscclpp_runner_stand_in(mscclpp_runner_t *runner, bool is_input
     return MSCCLPP_OK;
 }
 
+/* If no stream can be had, nothing is freed: the memory then stays allocated. */
 void mscclpp_runner_free_stand_ins(mscclpp_runner_t *runner)
 {
     mscclpp_gpu_stream_t *stream;

@@ -59,6 +59,10 @@ static mscclpp_status_t call_handler(void *context, const mscclpp_dev_request_t 
     return answer == 0 ? MSCCLPP_OK : answer == 1 ? MSCCLPP_IN_PROGRESS : MSCCLPP_ERR_INVALID;
 }
 
+/*
+ * The channels are closed, so the proxy does not call the old handler meanwhile. A list is freed only after the proxy
+ * has let go of it. Without a handler the channel puts and signals.
+ */
 mscclpp_status_t mscclpp_user_channels_set_handler(mscclpp_user_channels_t *channels, int index,
                                                    mscclpp_user_handler_fn_t handler, void *context)
 {

@@ -46,6 +46,10 @@ static void unlink_memory(mscclpp_user_memory_t *memory)
     *link = memory->next;
 }
 
+/*
+ * After the team has ended only the object is left: mscclpp_user_memory_end has taken it off the list and dropped its
+ * share.
+ */
 mscclpp_status_t mscclpp_user_memory_free(mscclpp_user_memory_t *memory)
 {
     mscclpp_user_t *user = memory->user;
@@ -76,6 +80,7 @@ void *mscclpp_user_memory_base(const mscclpp_user_memory_t *memory)
     return memory->share.own;
 }
 
+/* The table in device memory holds the addresses of all ranks' memory and, behind them, the sizes (user/share.c). */
 mscclpp_status_t mscclpp_user_memory_view(const mscclpp_user_memory_t *memory, mscclpp_dev_user_memory_t *view)
 {
     const size_t ranks = (size_t)memory->user->oob.size;

@@ -183,6 +183,7 @@ void mscclpp_user_room_end(mscclpp_user_room_t *room)
     mscclpp_user_share_drop(room->user, &room->share);
 }
 
+/* There is no handle once the team has ended, since the peers' areas are no longer mapped then. */
 mscclpp_status_t mscclpp_user_room_view(const mscclpp_user_room_t *room, mscclpp_dev_user_room_t *view)
 {
     if (room->user->has_ended) {

@@ -8,6 +8,7 @@
 #include "mca/common/team/parts.h"
 #include "mca/common/user/internal.h"
 
+/* The rank that failed has logged why, so only the others log that it failed. */
 mscclpp_status_t mscclpp_user_agree(const mscclpp_user_t *user, mscclpp_status_t own_status, const char *what)
 {
     mscclpp_vote_t vote;
@@ -23,6 +24,7 @@ mscclpp_status_t mscclpp_user_agree(const mscclpp_user_t *user, mscclpp_status_t
     return status;
 }
 
+/* The caller may change `from` afterwards, as the copy has ended. After an error `to` may hold anything. */
 mscclpp_status_t mscclpp_user_upload(const mscclpp_user_t *user, void *to, const void *from, size_t size)
 {
     mscclpp_gpu_stream_t *stream;
