@@ -14,6 +14,7 @@
 #include "mca/common/base/log.h"
 #include "mca/common/base/settings.h"
 
+/* Only rank 0 of the job sends anything. If it cannot, the other ranks keep their own settings. */
 void mca_coll_mscclpp_publish_settings(void)
 {
     mca_coll_mscclpp_state_t *state = &mca_coll_mscclpp_state;

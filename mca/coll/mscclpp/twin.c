@@ -71,6 +71,10 @@ static bool parse_rank(const char *text, long *rank_p, uint64_t *calls_p)
     return end != text && '\0' == *end && 0 == errno;
 }
 
+/*
+ * Called for MPI_COMM_WORLD, so `rank` is this process's rank there. All entries of the list are checked, and this
+ * rank's entry is used.
+ */
 void mca_coll_mscclpp_twin_hide_buffers(int rank)
 {
     const char *list = mca_coll_mscclpp_state.config.twin_host_ranks;

@@ -429,6 +429,7 @@ static bool has_pending(const mca_coll_mscclpp_module_t *module)
     return is_found;
 }
 
+/* First takes in the comparisons that have arrived, so that none of the module is left behind. */
 void mca_coll_mscclpp_check_forget(const mca_coll_mscclpp_module_t *module)
 {
     check_t **link = &pending;

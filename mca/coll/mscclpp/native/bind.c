@@ -193,6 +193,10 @@ static void report_native(const mca_coll_mscclpp_module_t *module)
                  '\0' != others[0] ? others : "none of those that kernels know");
 }
 
+/*
+ * A communicator that is refused stays so, and its calls are served in another way. After any other error team_state
+ * stays NONE, and the caller decides what becomes of the communicator.
+ */
 bool mca_coll_mscclpp_ensure_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf,
                                   mscclpp_status_t *status_p)
 {

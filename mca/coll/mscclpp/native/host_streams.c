@@ -19,6 +19,7 @@ int mca_coll_mscclpp_is_twin(void)
     return mca_coll_mscclpp_state.gpu != NULL && mca_coll_mscclpp_state.gpu->twin;
 }
 
+/* Launches in the stream never run in the thread that makes them (set_apart), as with a stream of a GPU. */
 int mca_coll_mscclpp_host_stream_create(void **stream_p)
 {
     mscclpp_dev_twin_queue_t *queue;

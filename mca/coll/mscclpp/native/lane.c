@@ -114,6 +114,7 @@ static void lane_free(mca_coll_mscclpp_lane_t *lane)
     free(lane);
 }
 
+/* The starts of the request follow one another in the lane's own queue. */
 mca_coll_mscclpp_request_t *mca_coll_mscclpp_lane_request(mca_coll_mscclpp_lane_t *lane,
                                                           int (*serve)(mca_coll_mscclpp_request_t *request))
 {
@@ -151,6 +152,7 @@ void mca_coll_mscclpp_lane_end_all(mca_coll_mscclpp_module_t *module)
     } while (lane != NULL);
 }
 
+/* A start that fails here is not counted, and all later starts of the lane fail here, too. */
 uint64_t mca_coll_mscclpp_lane_begin(mca_coll_mscclpp_lane_t *lane, const char *collective, int *rc_p)
 {
     if (lane->team == NULL) {

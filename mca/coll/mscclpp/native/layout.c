@@ -378,6 +378,10 @@ static char *describe_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_msc
     return (char *)placement.lowest;
 }
 
+/*
+ * If all blocks are empty, args.in is NULL, and buffers[0] is the buffer as the application passed it. Without memory
+ * for the packs there are none, and call->rc is the error.
+ */
 void mca_coll_mscclpp_native_send_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_mscclpp_blocks_t *blocks)
 {
     described_t described = {.list = call->send,
@@ -394,6 +398,7 @@ void mca_coll_mscclpp_native_send_blocks(mca_coll_mscclpp_native_t *call, const 
     call->buffers[0] = call->args.in != NULL ? call->args.in : blocks->address;
 }
 
+/* Does with the receive buffer what mca_coll_mscclpp_native_send_blocks does with the send buffer. */
 void mca_coll_mscclpp_native_recv_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_mscclpp_blocks_t *blocks)
 {
     described_t described = {.list = call->recv,

@@ -408,6 +408,10 @@ static mca_coll_mscclpp_request_t *make_request(mca_coll_mscclpp_module_t *modul
     return request;
 }
 
+/*
+ * The collective calls of a communicator come one at a time, so `calls` has one writer. Its store is atomic because
+ * threads that look for mixtures read it (native/mixture.c).
+ */
 mca_coll_mscclpp_request_t *mca_coll_mscclpp_request_new(mca_coll_mscclpp_module_t *module,
                                                          int (*serve)(mca_coll_mscclpp_request_t *request),
                                                          bool is_numbered)

@@ -312,6 +312,10 @@ static mscclpp_status_t prepare_team(mscclpp_team_t *team, void *context)
     return mscclpp_collective_prepare(team, &call->args);
 }
 
+/*
+ * mca_coll_mscclpp_lane_make replaces this rank's largest block by the largest of all ranks, so the size counts as
+ * known. If kernels do not serve the call, there is neither a lane nor an error.
+ */
 int mca_coll_mscclpp_native_make_lane(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call,
                                       mca_coll_mscclpp_lane_t **lane_p)
 {

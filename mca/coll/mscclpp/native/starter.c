@@ -136,6 +136,7 @@ void mca_coll_mscclpp_starter_wake(mca_coll_mscclpp_starter_look_t (*look)(void)
     pthread_mutex_unlock(&lock);
 }
 
+/* Afterwards a waking makes a new thread, unless none could be made before: then nobody tries again. */
 void mca_coll_mscclpp_starter_fini(void)
 {
     pthread_mutex_lock(&lock);

@@ -123,6 +123,10 @@ static void forget_plan(void)
     }
 }
 
+/*
+ * Makes a counter for each reason of staging, and for each collective one for each way in which a call is served. Open
+ * MPI copies the names and descriptions, so both buffers are used again.
+ */
 void mca_coll_mscclpp_register_counters(void)
 {
     char name[64], description[160];
@@ -188,6 +192,10 @@ void mca_coll_mscclpp_count_named(const mscclpp_team_t *team)
     count_plan_of(MCA_COLL_MSCCLPP_COUNTED_LAST, mscclpp_team_last_algorithm(team));
 }
 
+/*
+ * A call counts as served by kernels or by engines. Besides, it counts as rung if a lingering kernel served it, and as
+ * planned if its algorithm was a plan.
+ */
 void mca_coll_mscclpp_count_served_by(mca_coll_mscclpp_module_t *module, mscclpp_coll_t coll,
                                       const mscclpp_team_t *team, uint64_t *rung)
 {
@@ -233,6 +241,7 @@ mca_coll_mscclpp_reason_t mca_coll_mscclpp_take_reason(mca_coll_mscclpp_module_t
     return MCA_COLL_MSCCLPP_REASON_NONE == reason ? usual_reason(module) : reason;
 }
 
+/* MCA_COLL_MSCCLPP_COUNTED_LAST means MPI_Reduce_local here, which is counted in the sums only. */
 void mca_coll_mscclpp_count_staged(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_counted_t counted,
                                    mca_coll_mscclpp_reason_t reason)
 {
@@ -247,6 +256,10 @@ void mca_coll_mscclpp_count_staged(mca_coll_mscclpp_module_t *module, mca_coll_m
                   reasons[reason].words);
 }
 
+/*
+ * The text begins with ": " unless it is empty. If it is too long it is cut: `used` then reaches `size`, which ends the
+ * loop.
+ */
 void mca_coll_mscclpp_describe_staged(const mca_coll_mscclpp_module_t *module, char *text, size_t size)
 {
     size_t used = 0;

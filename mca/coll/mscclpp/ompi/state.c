@@ -5,6 +5,7 @@
 
 mca_coll_mscclpp_state_t mca_coll_mscclpp_state = {.output = -1, .lock = PTHREAD_MUTEX_INITIALIZER};
 
+/* Puts the module first. `link` is the pointer that points to it, so that it can be removed without a search. */
 void mca_coll_mscclpp_list_insert(mca_coll_mscclpp_module_t *module)
 {
     mca_coll_mscclpp_state_t *component = &mca_coll_mscclpp_state;
@@ -19,6 +20,10 @@ void mca_coll_mscclpp_list_insert(mca_coll_mscclpp_module_t *module)
     pthread_mutex_unlock(&component->lock);
 }
 
+/*
+ * Afterwards no thread finds the module, but those that found it before may still read it
+ * (mca_coll_mscclpp_wait_for_watchers).
+ */
 void mca_coll_mscclpp_list_remove(mca_coll_mscclpp_module_t *module)
 {
     pthread_mutex_lock(&mca_coll_mscclpp_state.lock);

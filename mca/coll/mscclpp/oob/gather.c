@@ -35,6 +35,7 @@ int mca_coll_mscclpp_gather_find(const mca_coll_mscclpp_gather_t *gather, int ra
     return rank == mca_coll_mscclpp_gather_rank(gather, low) ? low : -1;
 }
 
+/* The set-up is part of the module's current call, by whose number the messages name it. */
 void mca_coll_mscclpp_gather_report(const mca_coll_mscclpp_gather_t *gather, bool is_over, const char *ranks)
 {
     const mscclpp_config_t *config = &mca_coll_mscclpp_state.config;
@@ -59,6 +60,10 @@ void mca_coll_mscclpp_report_mixed(const mca_coll_mscclpp_module_t *module, uint
     mscclpp_report_mixed(mca_coll_mscclpp_comm_name(module->comm), text, host_rank, device_rank);
 }
 
+/*
+ * A rank refuses in a call, and abstains from one all-gather. So the two kinds of message are found by different
+ * numbers.
+ */
 mscclpp_status_t mca_coll_mscclpp_gather_ended(mca_coll_mscclpp_gather_t *gather, int *culprit_p)
 {
     mca_coll_mscclpp_oob_t *oob = gather->oob;
@@ -82,6 +87,7 @@ mscclpp_status_t mca_coll_mscclpp_gather_ended(mca_coll_mscclpp_gather_t *gather
     return MSCCLPP_OK;
 }
 
+/* `revoked` keeps the message from being repeated: the waits ask again and again. */
 mscclpp_status_t mca_coll_mscclpp_oob_check(mca_coll_mscclpp_oob_t *oob)
 {
     if (!mca_coll_mscclpp_comm_revoked(oob->comm)) {

@@ -317,6 +317,7 @@ static mscclpp_status_t end_receives(mca_coll_mscclpp_oob_t *oob)
     return status;
 }
 
+/* Stops at the first error. What is left undone stays in its queue. */
 mscclpp_status_t mca_coll_mscclpp_oob_advance(mca_coll_mscclpp_oob_t *oob, int limit)
 {
     mscclpp_status_t status;
@@ -368,6 +369,7 @@ void mca_coll_mscclpp_oob_drop_old(mca_coll_mscclpp_oob_t *oob, uint64_t number)
     }
 }
 
+/* Call with the lock held. */
 void mca_coll_mscclpp_oob_drop_before(mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_kind_t kind, uint64_t number)
 {
     mca_coll_mscclpp_oob_message_t **link = &oob->inbox.first;

@@ -15,6 +15,10 @@
  */
 static struct ompi_op_t wrapping_sum;
 
+/*
+ * Copies MPI_SUM as it is now. Then replaces its functions for integers of 8 and 16 bits by the plain ones: those with
+ * two buffers, and those with three.
+ */
 void mca_coll_mscclpp_stage_op_init(void)
 {
     static const int types[] = {OMPI_OP_BASE_TYPE_INT8_T, OMPI_OP_BASE_TYPE_UINT8_T, OMPI_OP_BASE_TYPE_INT16_T,

@@ -266,6 +266,10 @@ err_request:
     return rc;
 }
 
+/*
+ * After an error of the previous component there is no inner request. So only what mca_coll_mscclpp_stage_request_new
+ * has taken is given back.
+ */
 int mca_coll_mscclpp_stage_request_post(mca_coll_mscclpp_stage_request_t *request, int result,
                                         ompi_request_t **request_p)
 {

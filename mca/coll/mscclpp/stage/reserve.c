@@ -192,6 +192,7 @@ static char *find_windows(const mca_coll_mscclpp_stage_plan_t *plan, size_t in_p
     return NULL;
 }
 
+/* If find_windows fails, it leaves nothing mapped. Then the whole range becomes the one window, with the number 0. */
 mscclpp_status_t mca_coll_mscclpp_stage_reserve(const mca_coll_mscclpp_stage_plan_t *plan, size_t in_page, size_t slack,
                                                 mca_coll_mscclpp_stage_reservation_t *reservation, void **memory_p)
 {

@@ -10,6 +10,7 @@ typedef union {
     max_align_t align;
 } head_t;
 
+/* Puts a header in front of the memory. It tells mca_coll_mscclpp_stage_spare_put how the memory was got. */
 void *mca_coll_mscclpp_stage_spare_get(size_t size)
 {
     head_t *head;
@@ -32,6 +33,7 @@ void *mca_coll_mscclpp_stage_spare_get(size_t size)
     return head + 1;
 }
 
+/* Steps back to the header, and frees the memory as that says. */
 void mca_coll_mscclpp_stage_spare_put(void *memory)
 {
     head_t *head = memory;

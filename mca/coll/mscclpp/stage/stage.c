@@ -348,6 +348,7 @@ static int start_both(mca_coll_mscclpp_stage_t *stage, bool to_device)
     return OMPI_SUCCESS;
 }
 
+/* Settles both buffers first, for the copies out as well. `done` is not needed, because end_both waits here. */
 int mca_coll_mscclpp_stage_copy_in(mca_coll_mscclpp_stage_t *stage)
 {
     mscclpp_status_t status = settle_buffer(&stage->send);
@@ -374,6 +375,7 @@ int mca_coll_mscclpp_stage_end_copy_out(mca_coll_mscclpp_stage_t *stage, bool wa
     return end_both(stage, true, wait, done_p);
 }
 
+/* Counts the call last, so that one which fails here is not counted. Preparing leaves nothing behind when it fails. */
 int mca_coll_mscclpp_stage_begin(mca_coll_mscclpp_stage_t *stage, const mca_coll_mscclpp_stage_call_t *call,
                                  mca_coll_mscclpp_module_t *module)
 {
@@ -391,6 +393,7 @@ int mca_coll_mscclpp_stage_begin(mca_coll_mscclpp_stage_t *stage, const mca_coll
     return OMPI_SUCCESS;
 }
 
+/* Gives the memory back after an error, too: no copy is in progress then (start_both, end_both). */
 int mca_coll_mscclpp_stage_end(mca_coll_mscclpp_stage_t *stage, int result)
 {
     if (OMPI_SUCCESS == result) {
