@@ -195,6 +195,7 @@ static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator
     return OMPI_SUCCESS;
 }
 
+/* Open MPI asks this about each new communicator. NULL: this component does not serve it. */
 mca_coll_base_module_t *mca_coll_mscclpp_comm_query(struct ompi_communicator_t *comm, int *priority)
 {
     mca_coll_mscclpp_state_t *state = &mca_coll_mscclpp_state;

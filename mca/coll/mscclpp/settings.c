@@ -53,6 +53,10 @@ static void report_difference(const mscclpp_param_t *param, uint64_t local, uint
                  param->name, local_text, (int)OPAL_PROC_MY_NAME.vpid, rank_0_text);
 }
 
+/*
+ * own_config keeps what this rank was started with, so that the set-up can report differences. Those that are reported
+ * here are taken out of it.
+ */
 void mca_coll_mscclpp_adopt_settings(void)
 {
     mca_coll_mscclpp_state_t *state = &mca_coll_mscclpp_state;

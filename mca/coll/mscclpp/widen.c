@@ -171,6 +171,10 @@ static char **choose_names(void)
     return missing_names(builtin);
 }
 
+/*
+ * Does nothing if the list excludes components (^), which leaves the others loaded, or if the needed components are
+ * loaded already.
+ */
 void mca_coll_mscclpp_widen_selection(void)
 {
     const char *selection = ompi_coll_base_framework.framework_selection;

@@ -30,6 +30,7 @@ void mca_coll_mscclpp_signature_name(uint32_t function, char *name, size_t size)
     }
 }
 
+/* The sizes for each pair of ranks, if the call has any, follow the structure. */
 mca_coll_mscclpp_signature_t *mca_coll_mscclpp_signature_new(const mca_coll_mscclpp_check_call_t *call, int peers)
 {
     const size_t pairs = call->pairs != NULL ? (size_t)peers : 0;
@@ -211,6 +212,10 @@ static bool pair_matches(const mca_coll_mscclpp_signature_t *sender, int from,
     return false;
 }
 
+/*
+ * First compares what has to be equal on all ranks, the function among it. Only then can the sizes for each pair of
+ * ranks be compared.
+ */
 bool mca_coll_mscclpp_signatures_match(mca_coll_mscclpp_signature_t *const *signatures, int ranks, char *text,
                                        size_t size)
 {

@@ -122,6 +122,10 @@ static bool serve_on_device(mca_coll_mscclpp_module_t *module, const void *sendb
     return false;
 }
 
+/*
+ * Serves MPI_Allreduce by kernels, by staging, or by the component before this one. All ranks have to pass the same
+ * kind of memory, unless mixed_buffers is set: then they agree first.
+ */
 int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscclpp_count_t count,
                                struct ompi_datatype_t *datatype, struct ompi_op_t *op, struct ompi_communicator_t *comm,
                                mca_coll_base_module_t *base)

@@ -45,6 +45,7 @@ static int find_maxima(mca_coll_mscclpp_module_t *module, uint64_t values[AGREED
                                       module->previous.allreduce_module);
 }
 
+/* A request that gets no lane is no error: *lane_p is NULL then, and module->unserved says why. */
 int mca_coll_mscclpp_lane_make(mca_coll_mscclpp_module_t *module, const void *const buffers[2], bool on_device,
                                uint64_t *largest_p, mscclpp_status_t (*prepare)(mscclpp_team_t *team, void *context),
                                void *context, mca_coll_mscclpp_lane_t **lane_p)
@@ -129,6 +130,7 @@ mca_coll_mscclpp_request_t *mca_coll_mscclpp_lane_request(mca_coll_mscclpp_lane_
     return request;
 }
 
+/* Each turn takes one lane off the list, and ends its team. The last turn finds none, and `team` stays NULL. */
 void mca_coll_mscclpp_lane_end_all(mca_coll_mscclpp_module_t *module)
 {
     mca_coll_mscclpp_lane_t *lane;

@@ -228,6 +228,7 @@ static bool leave_to_staging(mca_coll_mscclpp_module_t *module, const mca_coll_m
     return false;
 }
 
+/* Numbers the call first, whoever serves it in the end, so that it has the same number on all ranks. */
 bool mca_coll_mscclpp_native_serve(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, int *rc_p)
 {
     bool on_device;

@@ -47,6 +47,7 @@ int mca_coll_mscclpp_attribute_attach(struct ompi_communicator_t *comm, mca_coll
     return rc;
 }
 
+/* Does nothing if this has been done before, or if MPI_COMM_SELF does not exist yet. */
 int mca_coll_mscclpp_attribute_attach_self(void (*ended)(void))
 {
     struct ompi_communicator_t *self = &ompi_mpi_comm_self.comm;

@@ -241,6 +241,7 @@ static void abstain(mca_coll_mscclpp_module_t *module)
     mca_coll_mscclpp_oob_break_off(module);
 }
 
+/* The numbers are not on the stack: after a wait that is given up, Open MPI may still write to them. */
 int mca_coll_mscclpp_agree(mca_coll_mscclpp_module_t *module, const char *collective, bool hurried, const uint64_t *own,
                            uint64_t *maxima, mscclpp_status_t *late_p)
 {

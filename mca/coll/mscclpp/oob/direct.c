@@ -105,6 +105,10 @@ static mscclpp_status_t direct_step(void *state)
     return 0 == direct->missing && oob->sends.first == NULL ? MSCCLPP_OK : MSCCLPP_IN_PROGRESS;
 }
 
+/*
+ * For at most MCA_COLL_MSCCLPP_GATHER_DIRECT ranks, as `arrived` has no more entries. Each rank sends its part to all
+ * others.
+ */
 mscclpp_status_t mca_coll_mscclpp_gather_direct(mca_coll_mscclpp_gather_t *gather)
 {
     mca_coll_mscclpp_oob_t *oob = gather->oob;

@@ -101,6 +101,7 @@ mscclpp_status_t mca_coll_mscclpp_oob_check(mca_coll_mscclpp_oob_t *oob)
     return MSCCLPP_ERR_REVOKED;
 }
 
+/* Only the step holds the lock. Progress runs without it, because it may resume calls that take the lock. */
 mscclpp_status_t mca_coll_mscclpp_gather_run(mca_coll_mscclpp_gather_t *gather, void *state,
                                              mca_coll_mscclpp_gather_step_fn_t *step,
                                              mca_coll_mscclpp_gather_watch_fn_t *watch)

@@ -120,7 +120,10 @@ static mscclpp_status_t oob_post_message(void *context, int peer, const void *me
     return status;
 }
 
-/* The table's poll_message: takes a control message that has come for the team's port. MSCCLPP_IN_PROGRESS: none. */
+/*
+ * The table's poll_message: takes a control message that has come for the team's port. MSCCLPP_IN_PROGRESS: none.
+ * `message` has room for MSCCLPP_OOB_MESSAGE_MAX bytes; a longer message is an error of the peer.
+ */
 static mscclpp_status_t oob_poll_message(void *context, int *peer_p, void *message, size_t *length_p)
 {
     const mca_coll_mscclpp_oob_port_t *port = context;

@@ -87,6 +87,7 @@ mscclpp_status_t mca_coll_mscclpp_stage_pool_get(size_t size, void **block_p)
     return mca_coll_mscclpp_state.gpu->host_alloc(size, block_p, &device_address);
 }
 
+/* The first bytes of an unused block link it to the next one in its list. */
 void mca_coll_mscclpp_stage_pool_put(void *block, size_t size)
 {
     if (block == NULL) {

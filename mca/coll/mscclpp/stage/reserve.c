@@ -62,7 +62,10 @@ static bool add_span(spans_t *spans, ptrdiff_t low, ptrdiff_t high)
     return true;
 }
 
-/* Adds the spans of a piece: one for each run, or one for runs that lie close together. False if there are too many. */
+/*
+ * Adds the spans of a piece: one for each run, or one for runs that lie close together. The same holds for repeats.
+ * False if there are too many. Runs or repeats that are more than the windows are not even tried.
+ */
 static bool add_piece(spans_t *spans, mca_coll_mscclpp_stage_piece_t piece)
 {
     const bool far_runs = piece.count > 1 && (piece.stride > NEAR || piece.stride < -NEAR);

@@ -200,7 +200,7 @@ STAGE_COLLECTIVE(scatterv,
                   struct ompi_datatype_t *rdtype, int root),
                  (sbuf, scounts, displs, sdtype, rbuf, rcount, rdtype, root), STAGE_USE_BOTH, STAGE_IS_SCATTER);
 
-/* MPI_Reduce_local, which involves no other rank. */
+/* MPI_Reduce_local, which involves no other rank. The receive buffer is an operand, too, so it is read and written. */
 static int reduce_local(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *dtype,
                         struct ompi_op_t *op, mca_coll_base_module_t *base)
 {
