@@ -167,6 +167,7 @@ static void advance(request_t *request)
     }
 }
 
+/* Holds the lock all the time, so no request leaves the list meanwhile. */
 void mpix_plain_progress(void)
 {
     if (pthread_mutex_trylock(&lock) != 0) {

@@ -437,7 +437,7 @@ static mscclpp_status_t send_frame(ucx_peer_t *peer, const mscclpp_ctrl_ucx_fram
     }
     sent->peer = peer;
     sent->frame = *frame;
-    param.user_data = sent;
+    param.user_data = sent; /* on_sent frees it, unless UCX has sent it at once or refuses it */
     ++peer->sending;
     request = ucx.ucp_am_send_nbx(peer->ep, UCX_MESSAGE_ID, &sent->frame, sizeof(sent->frame), NULL, 0, &param);
     if (request == NULL || UCS_PTR_IS_ERR(request)) {

@@ -18,6 +18,7 @@ void mscclpp_ctrl_ucx_queue_release(void)
     spare = NULL;
 }
 
+/* Whenever there is memory, it also makes a new spare message if the last one has been taken. */
 mscclpp_ctrl_ucx_message_t *mscclpp_ctrl_ucx_queue_new(void)
 {
     mscclpp_ctrl_ucx_message_t *message = malloc(sizeof(*message));

@@ -252,6 +252,7 @@ mscclpp_status_t mscclpp_fabric_link_open(mscclpp_fabric_t *fabric, mscclpp_fabr
     return status == MSCCLPP_OK ? open_ends(fabric, partners) : status;
 }
 
+/* A failed exchange counts as this rank's failure, so that the vote tells all ranks of it. */
 mscclpp_status_t mscclpp_fabric_link_join(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links,
                                           const mscclpp_fabric_partners_t *partners, mscclpp_vote_t *vote_p)
 {
@@ -311,6 +312,7 @@ mscclpp_status_t mscclpp_fabric_link_all(mscclpp_fabric_t *fabric)
     return mscclpp_fabric_link_for_call(fabric, MSCCLPP_FABRIC_ALL);
 }
 
+/* `linked` is the same on all ranks, so either all of them make the links here or none does. */
 mscclpp_status_t mscclpp_fabric_link_for_call(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links)
 {
     mscclpp_status_t status;

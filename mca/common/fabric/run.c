@@ -385,6 +385,7 @@ static void note_rounds(mscclpp_fabric_t *fabric, const mscclpp_dev_coll_nodes_a
     fabric->carries = !one_owner_carries || fabric->first_flag % shards == (uint32_t)fabric->nodes.rank;
 }
 
+/* Ranks that own no shard exchange nothing with other nodes, so they only run the kernel. */
 mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream,
                                          mscclpp_dev_launch_t *launch, mscclpp_dev_coll_nodes_args_t *args,
                                          uint64_t tiles, const char *what)
@@ -492,6 +493,7 @@ mscclpp_status_t mscclpp_fabric_meet(mscclpp_fabric_t *fabric, const mscclpp_pro
     return status == MSCCLPP_OK ? mscclpp_fabric_run(fabric, stream, &choice, &args) : status;
 }
 
+/* Only owners of shards receive packets from other nodes, so only they have some to clear. */
 mscclpp_status_t mscclpp_fabric_renew(mscclpp_fabric_t *fabric, const mscclpp_protocol_t *protocol,
                                       mscclpp_gpu_stream_t *stream)
 {

@@ -461,6 +461,7 @@ mscclpp_status_t mscclpp_fabric_give_up(const mscclpp_oob_t *oob, const mscclpp_
     return status;
 }
 
+/* The fabric takes the nodes over, and *nodes is empty then. After a later failure it frees them itself. */
 mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_config_t *config, mscclpp_nodes_t *nodes,
                                        const mscclpp_fabric_hint_t *hint, mscclpp_status_t own_status,
                                        mscclpp_fabric_t **fabric_p)

@@ -242,6 +242,7 @@ static uint64_t find_in_halving(const mscclpp_fabric_t *fabric, const uint64_t *
     return 0;
 }
 
+/* Which nodes a node hears from depends on the pattern. 0 is also the answer if nothing is known. */
 uint64_t mscclpp_fabric_absent(mscclpp_fabric_t *fabric, bool may_ask)
 {
     const bool uses_packets = fabric->first_flag != 0;

@@ -122,6 +122,7 @@ mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *i
     return status;
 }
 
+/* The operation that is launched next uses the mappings, so they are held until that has ended. */
 void mscclpp_runner_hold_mappings(mscclpp_runner_t *runner, mscclpp_mapping_t **mappings, int count)
 {
     int i;

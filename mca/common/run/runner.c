@@ -15,6 +15,7 @@
 #define LATER 1.0
 #define LATER_BETWEEN_NODES 8.0
 
+/* The kernel's deadline comes after the host's (LATER). 0 means that there is none. */
 void mscclpp_runner_fill_args(const mscclpp_runner_t *runner, mscclpp_dev_args_t *args)
 {
     const double later = runner->group->spans && !runner->serves_queue ? LATER_BETWEEN_NODES : LATER;
@@ -71,6 +72,7 @@ static mscclpp_status_t check_device(const mscclpp_runner_t *runner)
     return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
 }
 
+/* Without a stream in hand, a lingering kernel serves the operation, and only the device can be asked. */
 mscclpp_status_t mscclpp_runner_check_kernel(const mscclpp_runner_t *runner, const char *what)
 {
     mscclpp_status_t status;

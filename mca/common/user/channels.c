@@ -270,7 +270,7 @@ static uint64_t *counter_of(const mscclpp_user_channels_t *channels, int owner, 
            COUNTER_STEP * mscclpp_user_token(channels, rank, channel_index);
 }
 
-/* `index` is one of the channels', which only the caller can see to. */
+/* The caller passes the index of a channel that exists: it is not checked here. */
 mscclpp_status_t mscclpp_user_channels_view(const mscclpp_user_channels_t *channels, int index,
                                             mscclpp_dev_user_channel_t *view)
 {

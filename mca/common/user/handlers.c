@@ -209,6 +209,9 @@ static mscclpp_status_t check_item(const mscclpp_user_channels_t *channels, int 
     return MSCCLPP_OK;
 }
 
+/*
+ * Checks all items first, so that an invalid one changes nothing. Without items there is neither a list nor a handler.
+ */
 mscclpp_status_t mscclpp_user_channels_set_list(mscclpp_user_channels_t *channels, int index, int count,
                                                 const mscclpp_dev_request_t *items)
 {

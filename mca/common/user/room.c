@@ -119,6 +119,7 @@ static void discard_own_part(mscclpp_user_room_t *room)
     free(room);
 }
 
+/* Where the ranks are on several nodes, all of them have node_of, so all of them refuse. */
 mscclpp_status_t mscclpp_user_room_create(mscclpp_user_t *user, int blocks, uint64_t bytes,
                                           mscclpp_user_room_t **room_p)
 {
