@@ -477,7 +477,7 @@ static mscclpp_status_t ucx_post(mscclpp_ctrl_carrier_t *carrier, int peer, cons
     return status;
 }
 
-/* Makes progress on the messages of all teams, then takes this team's oldest one. */
+/* Makes progress on the messages of all teams, then takes this team's oldest one. MSCCLPP_IN_PROGRESS: none. */
 static mscclpp_status_t ucx_poll(mscclpp_ctrl_carrier_t *carrier, int *peer_p, void *message, size_t *length_p)
 {
     mscclpp_ctrl_ucx_message_t *received;

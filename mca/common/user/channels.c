@@ -152,6 +152,7 @@ static mscclpp_status_t allocate_lists(mscclpp_user_channels_t *channels, const 
     return status;
 }
 
+/* MSCCLPP_USER_ANY_CHANNELS becomes the same kind on all ranks: either all of them have node_of or none has. */
 mscclpp_status_t mscclpp_user_channels_create(mscclpp_user_memory_t *memory, mscclpp_user_kind_t kind, int peer_count,
                                               const int *peers, int per_peer, mscclpp_user_channels_t **channels_p)
 {

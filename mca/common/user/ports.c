@@ -475,6 +475,7 @@ mscclpp_status_t mscclpp_user_channels_open(mscclpp_user_channels_t *channels)
     return MSCCLPP_OK;
 }
 
+/* Only the last close waits. After an error the channels count as closed, too. */
 mscclpp_status_t mscclpp_user_channels_close(mscclpp_user_channels_t *channels)
 {
     const mscclpp_user_t *user = channels->user;

@@ -245,7 +245,7 @@ static int start_nonblocking(const void *sbuf, void *rbuf, mca_coll_mscclpp_coun
     return mca_coll_mscclpp_request_submit(request, request_p);
 }
 
-/* The arguments of a persistent request. */
+/* The arguments of a persistent request. The number of the call is set at each start. */
 static mscclpp_allreduce_args_t persistent_args(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count,
                                                 struct ompi_datatype_t *type, struct ompi_op_t *op)
 {

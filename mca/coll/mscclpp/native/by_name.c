@@ -4,7 +4,10 @@
 #include "mca/coll/mscclpp/native/request.h"
 #include "mca/common/task/by_name.h"
 
-/* Runs a plan on the communicator's team. Makes the team if this is its first call, which waits for all ranks. */
+/*
+ * Runs a plan on the communicator's team. Makes the team if this is its first call, which waits for all ranks. Invalid
+ * arguments are refused before the call gets its number; ranks with valid ones then wait for this rank.
+ */
 int mca_coll_mscclpp_run_plan(const char *name, const void *in, void *out, size_t count, MPI_Datatype type, MPI_Op op,
                               MPI_Comm comm)
 {

@@ -262,6 +262,7 @@ bool mca_coll_mscclpp_native_serve(mca_coll_mscclpp_module_t *module, mca_coll_m
     return serve_on_device(module, call, rc_p);
 }
 
+/* The call got its number when its request was made. */
 bool mca_coll_mscclpp_native_serve_later(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, int *rc_p)
 {
     bool on_device = passes_device(call);

@@ -53,7 +53,7 @@ static mscclpp_status_t run_gather(mca_coll_mscclpp_gather_t *gather)
     return status;
 }
 
-/* The table's all-gather, among all ranks of the communicator. */
+/* The table's all-gather, among all ranks of the communicator. They begin these in one order, so the numbers agree. */
 static mscclpp_status_t oob_allgather(void *context, const void *sendbuf, void *recvbuf, size_t length)
 {
     mca_coll_mscclpp_oob_t *oob = ((const mca_coll_mscclpp_oob_port_t *)context)->oob;

@@ -177,8 +177,8 @@ static mscclpp_status_t accept_data(tree_t *tree, const mca_coll_mscclpp_oob_mes
 }
 
 /*
- * Puts the data that have come into place: parts from the children and, once this rank has sent its own up, the whole.
- * MSCCLPP_ERR_PEER, which is logged, if they are not as expected.
+ * Puts data that have come where they belong: parts from the children and, once this rank has sent its own up, the
+ * whole. MSCCLPP_ERR_PEER, which is logged, if they are not as expected.
  */
 static mscclpp_status_t receive(tree_t *tree)
 {
@@ -415,6 +415,7 @@ static mscclpp_status_t tree_watch(void *state)
     return is_over ? MSCCLPP_ERR_TIMEOUT : MSCCLPP_OK;
 }
 
+/* The parts come together in `whole`, which with its header is also the message that goes down the tree. */
 mscclpp_status_t mca_coll_mscclpp_gather_tree(mca_coll_mscclpp_gather_t *gather)
 {
     const size_t length = (size_t)gather->count * gather->length;
