@@ -140,7 +140,7 @@ void mpix_write_partitions(unsigned abi, const mscclpp_dev_user_watch_t *watch, 
     memcpy(handle, &request, sizeof(request));
 }
 
-/* Writes the handle of a room. */
+/* Writes the handle of a room. mpix_room_state_t and the component's state are one layout under two names. */
 void mpix_write_room(unsigned abi, const mscclpp_dev_user_room_t *device_room, void *handle)
 {
     mpix_room_t room;

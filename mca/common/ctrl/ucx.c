@@ -53,7 +53,7 @@ struct mscclpp_ctrl_carrier {
 /* Guards everything below. Held around every call of UCX, including callbacks. */
 static pthread_mutex_t ucx_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_ucx_functions_t ucx;
-static bool ucx_failed; /* UCX failed to start. Final, so that all ranks of later teams choose the other carrier. */
+static bool ucx_failed; /* UCX failed to start. Only ucx_prepare lets it be tried again, so that later teams agree. */
 static pid_t ucx_pid;   /* the process that made the context; a forked child must leave the context alone */
 static ucp_context_h ucx_context; /* NULL: there is no context, and so no worker */
 static ucp_worker_h ucx_worker;   /* NULL: there is no worker */
@@ -255,7 +255,7 @@ static mscclpp_status_t ucx_get_address(const mscclpp_ctrl_carrier_t *carrier, v
     return MSCCLPP_OK;
 }
 
-/* Returns the peer with this address, with one more reference. Makes it if it is new. NULL: no memory. */
+/* Returns the peer with this address, with one more reference. Makes it if new. NULL: no memory. Lock must be held. */
 static ucx_peer_t *get_peer(const void *address, size_t length)
 {
     ucx_peer_t *peer = ucx_peers;
@@ -300,8 +300,8 @@ static void close_endpoint(ucx_peer_t *peer)
 }
 
 /*
- * Closes endpoints of peers that no team knows any more, after the last send: UCX would abort on a connection that is
- * still being made. Frees peers whose endpoints are closed. True while UCX is closing an endpoint.
+ * Closes endpoints of peers that no team knows any more, after the last send: UCX would abort on a connection still
+ * being made. Frees peers whose endpoints are closed. True while UCX is closing one. Call with the lock held.
  */
 static bool close_idle_endpoints(void)
 {

@@ -341,7 +341,10 @@ static mscclpp_status_t tree_step(void *state)
     return tree->complete && settle_sends(tree) && oob->sends.first == NULL ? MSCCLPP_OK : MSCCLPP_IN_PROGRESS;
 }
 
-/* Asks a neighbour that this rank waits for, once. True if it has not answered and its time to answer is over. */
+/*
+ * Asks a neighbour that this rank waits for, once. True if it has not answered and its time to answer is over. That
+ * becomes true as well if the question could not be sent.
+ */
 static bool ask_if_late(tree_t *tree, neighbour_t *neighbour, double now)
 {
     if (neighbour->done || neighbour->answered) {
