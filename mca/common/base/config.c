@@ -475,7 +475,8 @@ static void report_refusal(const mscclpp_param_t *param, const char *text)
                       param->min, param->max);
         break;
     case MSCCLPP_PARAM_STRING:
-        mscclpp_error("parameter %s: \"%s\" is not allowed; use one of %s", param->name, text, param->choices);
+        mscclpp_error("parameter %s: \"%s\" is not allowed; use %s%s", param->name, text,
+                      param->choices != NULL ? "one of " : "a text", param->choices != NULL ? param->choices : "");
         break;
     }
 }

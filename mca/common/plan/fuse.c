@@ -126,6 +126,25 @@ static bool is_own(const fusion_t *fusion, uint32_t item, uint32_t rank)
 }
 
 /*
+ * Tells whether step `reader` may read `original` in place of its copy, as far as later steps of the run, which ends
+ * before step `end`, are concerned: whether the next one that writes there is divided among the threads like the copy,
+ * or a meeting comes before it. Other threads could otherwise write before a thread has read.
+ */
+static bool is_read_in_time(const fusion_t *fusion, uint32_t copy, uint32_t reader, range_t original, uint32_t end)
+{
+    for (uint32_t j = reader + 1; j < end; ++j) {
+        if (moves_data(fusion, j)) {
+            if (writes(fusion, j, original)) {
+                return divide_alike(&fusion->steps[copy], &fusion->steps[j]);
+            }
+        } else if (!fusion->is_gone[j]) {
+            return true;
+        }
+    }
+    return true;
+}
+
+/*
  * Lets steps from `copy` + 1 to `end` - 1 read the source of step `copy` instead of item `target`, to which it copies,
  * up to the first step that writes to either. That step itself still may: it reads its sources first. A source is only
  * replaced if each thread reads there what it has copied itself, so that no meeting is needed for it.
@@ -142,7 +161,8 @@ static void read_original(fusion_t *fusion, uint32_t copy, uint32_t target, uint
             continue;
         }
         for (uint32_t i = step->items; i < step->items + step->sources && divide_alike(first, step); ++i) {
-            if (fusion->items[i].packets == 0 && are_equal(range_in(fusion, step, i), copied)) {
+            if (fusion->items[i].packets == 0 && are_equal(range_in(fusion, step, i), copied) &&
+                is_read_in_time(fusion, copy, j, original, end)) {
                 fusion->items[i] = fusion->items[first->items];
             }
         }

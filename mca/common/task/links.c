@@ -40,6 +40,7 @@ mscclpp_status_t mscclpp_links_try(mscclpp_team_t *team, const void *in, void *o
     if (bytes > mscclpp_links_max(team)) {
         mscclpp_error("%s: ring of %llu bytes; at most %llu fit the scratch", team->group.oob.label,
                       (unsigned long long)bytes, (unsigned long long)mscclpp_links_max(team));
+        mscclpp_team_leave(team);
         return MSCCLPP_ERR_INVALID;
     }
     memset(&args, 0, sizeof(args));
