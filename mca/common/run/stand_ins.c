@@ -26,6 +26,9 @@ static mscclpp_status_t allocate(mscclpp_runner_t *runner, uint64_t size, void *
     status = runner->gpu->temp_alloc(stream, size, memory_p);
     if (status == MSCCLPP_OK) {
         status = runner->gpu->stream_sync(stream);
+        if (status != MSCCLPP_OK) {
+            runner->gpu->temp_free(stream, *memory_p);
+        }
     }
     mscclpp_stream_put(runner->gpu, runner->device, stream, false);
     return status;

@@ -34,7 +34,11 @@ int mca_coll_mscclpp_run_plan(const char *name, const void *in, void *out, size_
         return mca_coll_mscclpp_refuse_broken(module, "plan");
     }
     if (!mca_coll_mscclpp_ensure_team(module, args.in, out, &status)) {
-        return MSCCLPP_OK == status ? MPI_ERR_UNSUPPORTED_OPERATION : mca_coll_mscclpp_status_to_ompi(status);
+        if (MSCCLPP_OK == status) {
+            return MPI_ERR_UNSUPPORTED_OPERATION;
+        }
+        module->team_state = MCA_COLL_MSCCLPP_TEAM_BROKEN;
+        return mca_coll_mscclpp_status_to_ompi(status);
     }
     status = mscclpp_by_name(module->team, &args);
     if (MSCCLPP_OK == status) {
