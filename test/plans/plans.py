@@ -98,6 +98,31 @@ def allreduce_oneshot_uneven():
     return plan_
 
 
+def allreduce_shifted(n=2):
+    """
+    Out of place: two of three sums first lie one chunk too low, and move up through the scratch. A step that read them
+    from the output again, in place of the scratch, would read what it has already overwritten.
+    """
+    ranks = [Rank(r, 3, 3, 3 * n + 2) for r in range(n)]
+    for r, rank in enumerate(ranks):
+        channels = [rank.channel("memory", p) for p in peers_of(r, n)]
+        block = rank.block()
+        handshake(block, channels)
+        for p in peers_of(r, n):
+            block.move("get", [block.remote("memory", p, "i", 0, 3)], [local("s", 3 * p, 3)], "memory")
+        block.nop()
+        block.move("re", [local("i", 1, 2)] + [local("s", 3 * p + 1, 2) for p in peers_of(r, n)], [local("o", 0, 2)],
+                   reduce_op="sum")
+        block.move("copy", [local("o", 0, 2)], [local("s", 3 * n, 2)])
+        block.nop()
+        block.move("copy", [local("s", 3 * n, 2)], [local("o", 1, 2)])
+        block.nop()
+        block.move("re", [local("i", 0)] + [local("s", 3 * p) for p in peers_of(r, n)], [local("o", 0)],
+                   reduce_op="sum")
+        finish(block, channels)
+    return assemble("allreduce_shifted", "allreduce", ranks)
+
+
 def reducescatter_barrier(n=2):
     """Two blocks copy the peers' parts to the scratch, meet, and each sums one half of what all of them hold."""
     ranks = [Rank(r, n, 1, n) for r in range(n)]
@@ -243,6 +268,7 @@ def all_plans():
             "allreduce_oneshot_4": allreduce_oneshot(4),
             "allreduce_oneshot_uneven": allreduce_oneshot_uneven(),
             "allreduce_copied_2": allreduce_copied(2), "allreduce_copied_4_turned": allreduce_copied(4, True),
+            "allreduce_shifted_2": allreduce_shifted(2),
             "reducescatter_barrier_3": reducescatter_barrier(3), "allreduce_relayed_2": allreduce_relayed(),
             "allgather_get_3": allgather_get(3), "allgather_two_sources_3": allgather_two_sources(3),
             "alltoall_port_3": alltoall_port(3), "allreduce_pipeline": allreduce_pipeline(),

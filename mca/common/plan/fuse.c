@@ -26,6 +26,7 @@ typedef struct {
 typedef struct {
     const mscclpp_plan_t *plan;
     uint32_t block_chunks;          /* chunks in a rank's block of input and output */
+    bool keeps_input;               /* nothing writes to the input while the plan runs */
     mscclpp_dev_plan_step_t *steps; /* the block's; changed in place */
     mscclpp_dev_plan_item_t *items; /* a copy of the block's */
     uint32_t step_count;
@@ -126,33 +127,15 @@ static bool is_own(const fusion_t *fusion, uint32_t item, uint32_t rank)
 }
 
 /*
- * Tells whether step `reader` may read `original` in place of its copy, as far as later steps of the run, which ends
- * before step `end`, are concerned: whether the next one that writes there is divided among the threads like the copy,
- * or a meeting comes before it. Other threads could otherwise write before a thread has read.
- */
-static bool is_read_in_time(const fusion_t *fusion, uint32_t copy, uint32_t reader, range_t original, uint32_t end)
-{
-    for (uint32_t j = reader + 1; j < end; ++j) {
-        if (moves_data(fusion, j)) {
-            if (writes(fusion, j, original)) {
-                return divide_alike(&fusion->steps[copy], &fusion->steps[j]);
-            }
-        } else if (!fusion->is_gone[j]) {
-            return true;
-        }
-    }
-    return true;
-}
-
-/*
  * Lets steps from `copy` + 1 to `end` - 1 read the source of step `copy` instead of item `target`, to which it copies,
- * up to the first step that writes to either. That step itself still may: it reads its sources first. A source is only
- * replaced if each thread reads there what it has copied itself, so that no meeting is needed for it.
+ * up to the first step that writes to the copy. The source must be memory that nothing writes to during a call: then it
+ * does not matter when a thread reads it. It is only replaced if each thread reads there what it has copied itself, as
+ * mscclpp_plan_works_in_place wants it.
  */
 static void read_original(fusion_t *fusion, uint32_t copy, uint32_t target, uint32_t end)
 {
     const mscclpp_dev_plan_step_t *first = &fusion->steps[copy];
-    const range_t original = range_in(fusion, first, first->items), copied = range_in(fusion, first, target);
+    const range_t copied = range_in(fusion, first, target);
 
     for (uint32_t j = copy + 1; j < end; ++j) {
         const mscclpp_dev_plan_step_t *step = &fusion->steps[j];
@@ -161,12 +144,11 @@ static void read_original(fusion_t *fusion, uint32_t copy, uint32_t target, uint
             continue;
         }
         for (uint32_t i = step->items; i < step->items + step->sources && divide_alike(first, step); ++i) {
-            if (fusion->items[i].packets == 0 && are_equal(range_in(fusion, step, i), copied) &&
-                is_read_in_time(fusion, copy, j, original, end)) {
+            if (fusion->items[i].packets == 0 && are_equal(range_in(fusion, step, i), copied)) {
                 fusion->items[i] = fusion->items[first->items];
             }
         }
-        if (writes(fusion, j, original) || writes(fusion, j, copied)) {
+        if (writes(fusion, j, copied)) {
             return;
         }
     }
@@ -215,7 +197,8 @@ static void drop_copies(fusion_t *fusion, uint32_t rank, uint32_t begin, uint32_
         const uint32_t targets = step->items + step->sources;
 
         for (uint32_t j = targets; moves_data(fusion, i) && step->sources == 1 && j < targets + step->targets; ++j) {
-            if (is_own(fusion, step->items, rank) && is_own(fusion, j, rank)) {
+            if (fusion->keeps_input && is_own(fusion, step->items, rank) && is_own(fusion, j, rank) &&
+                fusion->items[step->items].base % MSCCLPP_DEV_PLAN_BUFFERS == MSCCLPP_DEV_PLAN_INPUT) {
                 read_original(fusion, i, j, end);
             }
         }
@@ -451,12 +434,13 @@ static void *zeroed(uint32_t count, size_t size)
     return calloc((size_t)count + 1, size);
 }
 
-void mscclpp_plan_fuse(const mscclpp_plan_t *plan, uint32_t rank, uint32_t block_chunks,
+void mscclpp_plan_fuse(const mscclpp_plan_t *plan, uint32_t rank, uint32_t block_chunks, bool keeps_input,
                        mscclpp_plan_program_t *program, mscclpp_dev_plan_start_t first)
 {
     const uint32_t step_count = program->step_count - first.step, item_count = program->item_count - first.item;
     fusion_t fusion = {.plan = plan,
                        .block_chunks = block_chunks,
+                       .keeps_input = keeps_input,
                        .steps = zeroed(step_count, sizeof(*fusion.steps)),
                        .items = zeroed(item_count, sizeof(*fusion.items)),
                        .step_count = step_count,

@@ -9,13 +9,14 @@
  * Shortens a rank's program of the block that begins at `first` and ends the program so far. Its results stay the same,
  * as long as packets of the plan order nothing but themselves. Without memory, leaves the program as it is.
  * `block_chunks` is the number of chunks in a rank's block of input or output (mscclpp_plan_block_chunks).
+ * `keeps_input`: no rank writes to any rank's input.
  *
- * - A step that reads what an earlier step has copied reads the original.
+ * - A step that reads what an earlier step has copied from the input reads the input, if `keeps_input`.
  * - What a later step overwrites before anyone can read it is not stored.
  * - Threads do not meet between steps if each thread reads and writes only what is its own in both.
  * - Neighbouring copies of the same data become one.
  */
-void mscclpp_plan_fuse(const mscclpp_plan_t *plan, uint32_t rank, uint32_t block_chunks,
+void mscclpp_plan_fuse(const mscclpp_plan_t *plan, uint32_t rank, uint32_t block_chunks, bool keeps_input,
                        mscclpp_plan_program_t *program, mscclpp_dev_plan_start_t first);
 
 /*

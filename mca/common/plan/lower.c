@@ -424,12 +424,27 @@ static mscclpp_dev_plan_start_t current_position(const mscclpp_plan_program_t *p
     return (mscclpp_dev_plan_start_t){program->step_count, program->item_count, program->link_count};
 }
 
+/* For mscclpp_plan_visit: sets the bool to which `context` points to false if an operation writes to an input. */
+static void look_for_input_target(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
+                                  const mscclpp_plan_op_t *pipeline)
+{
+    bool *keeps_input = context;
+
+    (void)place;
+    (void)pipeline;
+    for (uint32_t i = 0; mscclpp_plan_op_shape(op) != NULL && i < op->dst_count; ++i) {
+        *keeps_input = *keeps_input && op->dst[i].type != MSCCLPP_PLAN_INPUT;
+    }
+}
+
 mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, const bool *far_ranks, bool orders,
                                     mscclpp_plan_program_t *program, const char **why_p)
 {
     lowering_t state = {.plan = plan, .rank = rank, .far_ranks = far_ranks, .program = program};
     const mscclpp_plan_rank_t *plan_rank = &plan->ranks[rank];
+    bool keeps_input = !plan->in_place;
 
+    mscclpp_plan_visit(plan, look_for_input_target, &keeps_input);
     memset(program, 0, sizeof(*program));
     program->block_count = plan_rank->block_count > 0 ? plan_rank->block_count : 1;
     program->channels = plan_rank->channel_count[MSCCLPP_PLAN_MEMORY] + plan_rank->channel_count[MSCCLPP_PLAN_PORT];
@@ -443,7 +458,7 @@ mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, c
         program->starts[block_index] = state.block_start = current_position(program);
         lower_block(&state, &plan_rank->blocks[block_index]);
         if (!orders && !state.no_memory) {
-            mscclpp_plan_fuse(plan, rank, mscclpp_plan_block_chunks(plan), program, state.block_start);
+            mscclpp_plan_fuse(plan, rank, mscclpp_plan_block_chunks(plan), keeps_input, program, state.block_start);
         }
     }
     /* Kernels are launched on all ranks. On a rank without blocks, the kernel's only block ends at once. */
