@@ -27,10 +27,10 @@ MSCCLPP_DEV uint32_t mscclpp_dev_brief_limit(const mscclpp_dev_args_t *args, uin
     return args->nranks == 2 || args->nranks == 4 || args->nranks == 8 ? units * MSCCLPP_DEV_UNIT : 0;
 }
 
-/* True if an operation is brief. `code` is the bell's word CODE, `limit` is by mscclpp_dev_brief_limit. */
+/* True if an operation is brief. `code` is the bell's word CODE, `limit` is by mscclpp_dev_brief_limit; 0: none is. */
 MSCCLPP_DEV bool mscclpp_dev_linger_is_brief(const mscclpp_dev_args_t *args, uint32_t code, uint32_t limit)
 {
-    const bool is_small = args->bytes <= limit;
+    const bool is_small = args->bytes <= limit && limit != 0;
 
     return MSCCLPP_DEV_BELL_KERNEL(code) == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT && is_small;
 }
@@ -76,6 +76,9 @@ MSCCLPP_DEV char *mscclpp_dev_brief_slot(const mscclpp_dev_args_t *args, const m
     return args->scratch[receiver] + packets->place + sender * 2 * packets->pair;
 }
 
+/* Units that mscclpp_dev_brief_store_any loads before it combines the first of them. */
+#define MSCCLPP_DEV_BRIEF_BATCH 4
+
 /*
  * Combines and stores a thread's unit, number `unit`, for any type and operation. Reads the packets once more, although
  * the caller has them: passing them would force them out of registers for the hot types, too.
@@ -84,17 +87,28 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_brief_store_any(const mscclpp_dev_args_t *a
                                                      mscclpp_dev_brief_packets_t packets, uint32_t unit)
 {
     const int dtype = (int)args->dtype, op = (int)args->op;
-    mscclpp_dev_vec_t value = mscclpp_dev_vec_zero();
+    const char *slots = mscclpp_dev_brief_slot(args, &packets, args->rank, 0);
     mscclpp_dev_acc_t acc;
-    uint32_t sender;
+    uint32_t first, i;
 
-    for (sender = 0; sender < args->nranks; ++sender) {
-        (void)mscclpp_dev_poll_unit(mscclpp_dev_brief_slot(args, &packets, args->rank, sender), packets.pair, &value,
-                                    packets.flag, MSCCLPP_DEV_LL16); /* it has arrived */
-        if (sender == 0) {
-            mscclpp_dev_acc_set(&acc, dtype, value);
-        } else {
-            mscclpp_dev_acc_add(&acc, false, dtype, op, value);
+    for (first = 0; first < args->nranks; first += MSCCLPP_DEV_BRIEF_BATCH) {
+        mscclpp_dev_vec_t units[MSCCLPP_DEV_BRIEF_BATCH];
+
+        MSCCLPP_DEV_UNROLL
+        for (i = 0; i < MSCCLPP_DEV_BRIEF_BATCH; ++i) {
+            units[i] = mscclpp_dev_vec_zero();
+            if (first + i < args->nranks) { /* it has arrived */
+                (void)mscclpp_dev_poll_unit(slots + (first + i) * 2 * packets.pair, packets.pair, &units[i],
+                                            packets.flag, MSCCLPP_DEV_LL16);
+            }
+        }
+        MSCCLPP_DEV_UNROLL
+        for (i = 0; i < MSCCLPP_DEV_BRIEF_BATCH && first + i < args->nranks; ++i) {
+            if (first + i == 0) {
+                mscclpp_dev_acc_set(&acc, dtype, units[i]);
+            } else {
+                mscclpp_dev_acc_add(&acc, false, dtype, op, units[i]);
+            }
         }
     }
     mscclpp_dev_st_unit(args->out, unit, args->bytes, mscclpp_dev_acc_get(&acc, dtype), mscclpp_dev_unit_mask(dtype));
