@@ -39,8 +39,9 @@ struct mpix_mscclpp_channels {
 };
 
 /*
- * Returns the component's table for channels. If there is no component, or `comm` is MPI_COMM_NULL, reports the error
- * on the communicator, sets *code_p to it, and returns NULL.
+ * Returns the component's table for channels. Returns NULL, with the error in *code_p, if the component is of another
+ * version (MPI_ERR_OTHER), if `comm` is MPI_COMM_NULL (MPI_ERR_COMM), or if there is no component
+ * (MPI_ERR_UNSUPPORTED_OPERATION). The error is reported on `comm`; for MPI_COMM_NULL, on MPI_COMM_WORLD.
  */
 static const api_t *find_component(MPI_Comm comm, int *code_p)
 {

@@ -42,9 +42,10 @@ MSCCLPP_DEV uint32_t mscclpp_dev_trees_up(uint32_t nnodes, uint32_t number)
 }
 
 /*
- * Child 0 or 1 of a number in the first tree; NONE if it has no such child. The children are half the lowest set bit
- * away, child 0 below and child 1 above; if the one above does not exist, it is nearer. Number 0 has one child, the
- * largest power of 2 that exists.
+ * Child 0 or 1 of a number in the first tree; NONE if there is no such child. Let b be the lowest bit that is set in
+ * the number. Child 0 is the number minus b/2. Child 1 is the number plus the first of b/2, b/4, ..., 1 with which it
+ * is below `nnodes`; there may be none. Odd numbers have no children. Number 0 has only child 0, the largest power of 2
+ * below `nnodes`; none if it is alone.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_trees_down(uint32_t nnodes, uint32_t number, uint32_t child)
 {

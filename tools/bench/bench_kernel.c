@@ -108,7 +108,10 @@ static bool fill_multiprocessors(int device, int multiprocessors)
                      set_attribute(kernel.function, FUNCTION_MAX_DYNAMIC_SHARED, (int)kernel.shared));
 }
 
-/* Finds the driver's function for cooperative launches. If the device has none, prints a line and returns false. */
+/*
+ * Finds the driver's function for cooperative launches. If the device or the driver has none, or the device cannot be
+ * asked, prints a line and returns false.
+ */
 static bool prepare_cooperative(int device)
 {
     int is_supported;

@@ -53,9 +53,9 @@ static bool find_function(void *function_p, const char *name)
 }
 
 /*
- * Opens NCCL's library, and finds its functions and version. `speaks`: this rank prints the line if the library cannot
- * be opened. Of a function that is missing or fails, each rank prints a line. Returns false on failure; the library
- * then stays open.
+ * Opens NCCL's library, and finds its functions and version. Returns false on failure. If the library cannot be opened,
+ * only a rank with `speaks` prints a line. If a function is missing, or ncclGetVersion fails, each rank prints a line,
+ * and the library stays open.
  */
 static bool load_library(const char *library, bool speaks)
 {

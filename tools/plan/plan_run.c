@@ -116,7 +116,9 @@ static int split_words(char *line, char **words)
     return count;
 }
 
-/* Replaces this process by the launcher `line`, for so many ranks of mscclpp_bench. Returns as exec_program does. */
+/* Replaces this process by a launcher, which starts `rank_count` ranks of mscclpp_bench with the plan and the options
+ * in argv. `line`, the launcher and its options, has at least one word, and is cut up. Returns only if memory runs out
+ * or the launcher cannot be started, after a message, with the exit status. */
 static int launch_bench(char *line, unsigned rank_count, int argc, char **argv)
 {
     static char ranks_option[] = "-n", plan_option[] = "--plan", fallback[] = "mscclpp_bench";

@@ -96,7 +96,7 @@ void sim_print_traffic(FILE *out, const sim_row_t *row)
     }
 }
 
-/* Prints the traffic of all classes of links as JSON. */
+/* Prints as JSON the traffic of each class that has links. "busiest" is a share from 0 to 1, not in percent. */
 static void print_traffic_json(FILE *out, const sim_result_t *result)
 {
     const char *separator = "";

@@ -362,8 +362,8 @@ static void draw_stragglers(const sim_run_t *run, bool *is_late)
     }
 }
 
-/* Adds the first event of each lane. If there are more lanes than tiles, those without one have ended already. If
- * memory runs out, notes that. */
+/* Adds the first event of each lane; the lanes of stragglers begin late. If a rank has more lanes than there are tiles,
+ * the lanes without a tile have ended already. If memory runs out, notes that. */
 static void start_lanes(plane_t *plane)
 {
     const uint32_t lane_count = plane->nodes * plane->node_ranks * plane->run->lanes;

@@ -198,8 +198,8 @@ static void draw_chart(chart_t *chart, const sim_row_t *rows, size_t count, cons
 }
 
 /*
- * Draws bars for the last row of each algorithm and number of nodes: one for each class of links, as long as the share
- * of the time in which the busiest link carries bytes.
+ * Draws bars for the last row of each algorithm and number of nodes: one for each class that has links, as long as the
+ * share of the time in which the busiest of these carries bytes. There are at most MAX_CURVES bars in all.
  */
 static void draw_traffic(FILE *out, const sim_row_t *rows, size_t count)
 {

@@ -75,8 +75,8 @@ static FILE *open_locked(const char *path)
 
 /*
  * Composes the first line of the measurements in `text`, of `length` bytes. It has everything that has to be equal if
- * times are to be compared: the collective, the ranks, the nodes, the device, the type, the rounds, and a digest of the
- * plans' names. Times of a run with another line are refused.
+ * times are to be compared: the version of the program, the collective, the ranks, the nodes, the device, the type, the
+ * rounds, and a digest of the plans' names. Times of a run with another line are refused.
  */
 static void describe_run(const tune_files_t *files, const tune_options_t *options, const bench_env_t *env,
                          const tune_table_t *table, char *text, size_t length)

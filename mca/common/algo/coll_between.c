@@ -146,8 +146,9 @@ static bool may_choose(const mscclpp_select_input_t *input, const tiles_t *tiles
 }
 
 /*
- * Chooses how tiles go between nodes: as `forced` asks, an algorithm that a parameter names, or else as the cost model
- * does. The choice must be that for tiles to all other nodes.
+ * Chooses how tiles go between nodes. `forced` is the algorithm that a parameter or a rule asks for; if it has no tiles
+ * or cannot serve this call, the cost model chooses. *choice comes from shape_nodes_tiles: only its `algo` and
+ * `exchange` are changed.
  */
 static void choose_exchange(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes, int forced,
                             mscclpp_coll_choice_t *choice)
@@ -311,9 +312,10 @@ bool mscclpp_coll_explain(const mscclpp_select_input_t *input, mscclpp_coll_t co
 }
 
 /*
- * Tiles serve if packets cannot. They fit for every message size or for none, so that comes first. Queued kernels that
- * a graph may repeat cannot renew the flags of packets from other nodes, so they use tiles. So do calls for which tiles
- * are asked for.
+ * Tiles serve if packets cannot. They fit for every message size or for none, so they are looked at first; without
+ * them, the call is MSCCLPP_ERR_NOT_SUPPORTED even where packets would do. Queued kernels that a graph may repeat
+ * cannot renew the flags of packets from other nodes, so they use tiles. So do calls for which an algorithm with tiles
+ * is asked for that can serve them.
  */
 mscclpp_status_t mscclpp_coll_select_between(const mscclpp_select_input_t *input, mscclpp_coll_t coll,
                                              uint64_t block_bytes, bool varied, int asked,

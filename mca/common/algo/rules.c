@@ -91,7 +91,7 @@ static bool refuse_line(const source_t *source, const char *fault, const char *a
 
 /*
  * Parses an algorithm of the form "plan:NAME". Returns false if the text has another form. Otherwise returns true, and
- * sets *accepted_p to false, logged, if the name is too long or there are too many names.
+ * sets *accepted_p to false, logged, if the name is empty or too long, or if there are too many names.
  */
 static bool parse_plan(const source_t *source, const char *text, mscclpp_rules_t *rules, mscclpp_rule_t *rule,
                        bool *accepted_p)

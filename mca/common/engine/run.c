@@ -275,8 +275,12 @@ static mscclpp_status_t publish_returned(mscclpp_engine_t *engine, bool *all_ret
 }
 
 /*
- * Carries out the call, whose name in messages is `call`. Returns once all results of all ranks are delivered, or at
- * the first failure, with work in flight. The kernel is checked whenever the wait has looked for late and failed peers.
+ * Carries out the call, whose name in messages is `call`. Returns MSCCLPP_OK once all ranks have published that they
+ * have delivered their results, or else the first error, with copies and kernels perhaps still at work.
+ *
+ * On the twin each turn of the loop makes progress, because this yields the processor to the threads that are engines.
+ * A new next_check tells that the wait has just looked at the clock for its checks of peers; then the kernel is
+ * checked, too, if the runtime may be asked.
  */
 static mscclpp_status_t carry_out(mscclpp_engine_t *engine, const char *call)
 {
@@ -313,8 +317,8 @@ static mscclpp_status_t carry_out(mscclpp_engine_t *engine, const char *call)
 }
 
 /*
- * Waits for the work in a stream until `deadline`, with progress. If it has failed or has not ended by then, marks the
- * runner as stuck.
+ * Waits, with progress, until the work in a stream has ended or failed, but at most until `deadline`. Unless the work
+ * has ended without an error, marks the runner as stuck.
  */
 static void await_stream_end(const mscclpp_engine_t *engine, mscclpp_gpu_stream_t *stream, double deadline)
 {
@@ -376,7 +380,8 @@ static void give_streams(mscclpp_engine_t *engine)
 
 /*
  * Carries out one call, which the choice of the algorithm has found to have a plan. After a failure, waits for the work
- * in flight before it gives back streams and mappings.
+ * in flight before it gives back streams and mappings. If that work does not end, the runner is marked as stuck, and
+ * they are kept.
  */
 mscclpp_status_t mscclpp_engine_run(mscclpp_engine_t *engine, const mscclpp_choice_t *choice,
                                     const mscclpp_dev_args_t *args, char *const *peer_out)

@@ -367,7 +367,8 @@ static uint32_t put_data(const fusion_t *fusion, uint32_t step_number, mscclpp_d
 
 /*
  * Writes the shortened program where the block's program was, which never needs more room, and sets the program's new
- * ends. Links stay where they are. `positions` is memory for the new position of each step, to which loops go back.
+ * ends. Links stay where they are. `positions` is memory for the new position of each step, to which loops go back; for
+ * a step that is left out, that of the next one that stays.
  */
 static void write_back(const fusion_t *fusion, mscclpp_plan_program_t *program, mscclpp_dev_plan_start_t first,
                        uint32_t *positions)

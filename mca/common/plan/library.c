@@ -433,10 +433,10 @@ static bool has_rule(const mscclpp_plan_report_t *report, const char *rule)
 }
 
 /*
- * Simulates a plan, and finds out whether its packets have to order other stores. Where that stays open, file->orders
- * stays as survey_plan has set it: they have to. It stays open if the simulation finds a fault, which includes a plan
- * that is too large for it, or lacks memory. With `is_full`, simulates all launches, and refuses the plan for what that
- * finds; else simulates one launch, and ignores its faults. Called under the lock.
+ * Simulates a plan, and sets file->orders to whether its packets have to order other stores. The simulation fails if it
+ * finds a fault, if the plan is too large for it, or if memory runs out. Then file->orders stays as survey_plan has set
+ * it: true if the packets may have to. With `is_full`, simulates all launches, and refuses the plan if the simulation
+ * fails; else simulates one launch, and ignores a failure. Called under the lock.
  */
 static void simulate(mscclpp_plan_file_t *file, bool is_full)
 {

@@ -6,7 +6,7 @@
 
 enum { MAX_LINES = 24 }; /* of the explanation; further blocks are not explained */
 
-/* Returns the place of the operation that a block is at. */
+/* Returns the place of the operation that a block is at. Its `op` is -1 if the block has done all its operations. */
 static mscclpp_plan_place_t place_of_block(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block)
 {
     const mscclpp_plan_block_t *code = &sim->plan->ranks[block->rank].blocks[block->block];

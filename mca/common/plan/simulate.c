@@ -122,7 +122,8 @@ static uint64_t wrap_bytes(const survey_t *survey)
 /*
  * Chooses the sizes to simulate. With pipelines: less than a turn, one turn, more than one, and one for which the
  * scratch wraps around, as far as the plan's range of messages has such sizes. Else: small ones, of which groups of
- * blocks get even and uneven parts. Notes a size that would be too large. Returns the number of sizes.
+ * blocks get even and uneven parts. Leaves out sizes that would be too large; only the one that wraps around is noted
+ * in the report then. Returns the number of sizes.
  */
 static int choose_sizes(const survey_t *survey, mscclpp_plan_report_t *report, size_case_t *sizes)
 {

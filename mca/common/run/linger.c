@@ -239,10 +239,7 @@ static bool can_serve(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t
         return launch->nblocks <= runner->linger.most_blocks &&
                shard_units <= MSCCLPP_DEV_NODES_CAPACITY(args->packet_half, nodes->largest_node, slot_units);
     case MSCCLPP_KERNEL_ALLREDUCE_NODES:
-        /*
-         * With many blocks, a launch of the kernel that is compiled for the exact type is faster. The twin has no such
-         * kernels.
-         */
+        /* With many blocks, a launch of the kernel for the exact type is faster. The twin has no such kernels. */
         return launch->nblocks <= (runner->group->on_twin ? runner->linger.most_blocks : 1);
     default:
         return false;
@@ -256,7 +253,10 @@ static bool uses_packets(const mscclpp_dev_launch_t *launch)
            is_coll(launch);
 }
 
-/* The doorbell's extra word for a collective other than all-reduce, or for a plan; 0 for all-reduce. */
+/*
+ * The doorbell's word COLL: pattern, root, in place and padding; for a plan, the padding alone; for all-reduce, 0. With
+ * lists of blocks the padding is 0, because the lists say where each block is.
+ */
 static uint32_t coll_word(const mscclpp_dev_launch_t *launch)
 {
     const mscclpp_dev_coll_args_t *coll = launch->args;

@@ -447,7 +447,7 @@ mscclpp_status_t mscclpp_by_plan_enqueue(mscclpp_team_t *team, const mscclpp_by_
     run.app_stream = stream;
     team->last_algorithm = call->plan->file->label;
     if (!is_queued_directly(&run)) {
-        return run_apart(&run);
+        return run_apart(&run); /* by mscclpp_by_plan_can_enqueue, there is room, and elements have no padding */
     }
     status = find_buffers(&run, &cannot_share);
     run.peer_in[team->group.rank] = run.in;

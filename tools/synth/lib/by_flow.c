@@ -62,7 +62,7 @@ static bool run_flow(scatter_t *scatter)
  * Makes the schedule of the flow: traces each chunk back from its receiver to the root, and takes the path that it
  * finds out of the flow. As much flows into a vertex as out of it, so every chunk finds a path. For a gather, whose
  * topology is transposed, the ends of each send and the steps are exchanged. Numbers of arcs are those of run_flow.
- * NULL if memory runs out.
+ * NULL if memory runs out, or if there are too many sends.
  */
 static synth_schedule_t *trace_chunks(scatter_t *scatter, bool is_gather)
 {

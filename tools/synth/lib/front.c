@@ -177,7 +177,8 @@ static void try_closed(search_t *search, synth_rational_t bound)
 }
 
 /* Adds schedules that need no search: first by shortest paths, then by the greedy choice. Fewer chunks come first, as
- * they take less time; many links with many chunks are left out. That of the fewest is made even if the time is up. */
+ * they take less time; many links with many chunks are left out. Shortest paths with the fewest chunks are tried even
+ * if the time is up, and whatever the number of links. */
 static void try_direct(search_t *search, synth_rational_t bound)
 {
     const synth_topology_t *topology = search->topology;

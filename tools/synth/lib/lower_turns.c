@@ -184,10 +184,12 @@ static void write_copy(synth_writer_t *writer, int rank, synth_place_t from, syn
     synth_moves_destroy(&moves);
 }
 
-/* Writes the operations of a block on the way up: in each turn it adds what its children send to its own value, and
- * sends the sum to its parent. The root, which has no parent, sends it down instead, and copies it to its output if it
- * belongs there. The children get a credit back as soon as their slots are added up. CREDITS credits are given to them
- * before the turns, and taken back from those that the block sends to after them. */
+/* Writes the operations of a block on the way up. In each turn it adds what the children on this way send to its own
+ * value, and sends the sum, or without children the value itself, to its parent. A rank without a parent on the way
+ * down begins that way: it sends the sum to its children there. A rank without a parent on the way up copies the sum to
+ * its output if the chunk belongs there. The block gives its children CREDITS credits before the first turn, and one
+ * more in each turn, once it has read their slots. After the last turn it waits for CREDITS credits from each rank that
+ * it sends to. */
 static void write_up(synth_writer_t *writer, const synth_layout_t *layout, const position_t *position, int rank,
                      int chunk, uint64_t unit)
 {

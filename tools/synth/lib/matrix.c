@@ -7,7 +7,8 @@
 #include "tools/synth/lib/topology.h"
 
 /* Reads the word at the cursor and moves the cursor behind it. What does not fit into `word` is left out, and so are
- * terminal sequences that change the type face. Returns the length; 0 at the end of the line. */
+ * terminal sequences that change the type face. Returns the length; 0 at the end of the line, or if the word has only
+ * such sequences. */
 static size_t read_word(const char **cursor, const char *end, char *word, size_t size)
 {
     size_t length = 0;

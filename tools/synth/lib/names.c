@@ -128,7 +128,7 @@ static bool build_nodes(synth_topology_t *topology, int nodes, int gpus)
     return true;
 }
 
-/* Builds NVIDIA's DGX-1 of 8 GPUs: a ring of double links, a ring of single ones, and four more single ones. */
+/* Builds NVIDIA's DGX-1 of 8 GPUs: a ring of double links through all GPUs, and another ring of single links. */
 static bool build_dgx1(synth_topology_t *topology, int unused, int unused_too)
 {
     /* GPU, GPU, capacity in both directions */

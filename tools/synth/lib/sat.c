@@ -66,8 +66,9 @@ static void add_clause(encoding_t *encoding, int count, const int *literals)
     ccadical_add(encoding->solver, 0);
 }
 
-/* Returns the chunk that a symmetry maps the given chunk onto: blocks, and the parts of an all-to-all's block, go with
- * their ranks; the place of the chunk within them stays. A broadcast has one block, of the root, which stays. */
+/* Returns the chunk that a symmetry maps the given chunk onto. A rank's block becomes that of the rank's image; in an
+ * all-to-all, a receiver's part of it also becomes that of the receiver's image. The chunk's index in the block or part
+ * stays. A broadcast has only the root's block, and its symmetries keep the root where it is. */
 static int chunk_image(const encoding_t *encoding, const unsigned char *map, int chunk)
 {
     const synth_demand_t *demand = encoding->demand;
@@ -145,7 +146,8 @@ static bool classify(encoding_t *encoding)
 }
 
 /* Computes `earliest` and `latest`. A chunk is of use at ranks that want it, and at ranks from where it can still reach
- * one of those in time. If a chunk cannot reach a rank that wants it, makes the instance unsatisfiable. */
+ * one of those in time; elsewhere `latest` is negative. If a chunk cannot reach a rank that wants it in so many steps,
+ * makes the instance unsatisfiable. */
 static void find_windows(encoding_t *encoding)
 {
     const synth_demand_t *demand = encoding->demand;

@@ -24,13 +24,13 @@ struct synth_simplex {
 synth_simplex_t *synth_simplex_new(int rows, const double *right_sides)
 {
     synth_simplex_t *simplex = calloc(1, sizeof(*simplex));
-    uint64_t random = 88172645463325252u; /* always the same numbers (xorshift) */
+    uint64_t random = 88172645463325252u; /* xorshift's state; a fixed seed, so that all runs find the same optimum */
 
     if (simplex == NULL) {
         return NULL;
     }
     simplex->rows = rows;
-    simplex->room = 2 * rows + 64;
+    simplex->room = 2 * rows + 64; /* a guess; synth_simplex_column makes more room if needed */
     simplex->column = calloc((size_t)simplex->room, sizeof(*simplex->column));
     simplex->perturbed = calloc((size_t)rows + 1, sizeof(double));
     simplex->right = calloc((size_t)rows + 1, sizeof(double));
@@ -40,6 +40,7 @@ synth_simplex_t *synth_simplex_new(int rows, const double *right_sides)
         return NULL;
     }
     for (int i = 0; i < rows; ++i) {
+        /* A step of xorshift. Its upper 24 bits become a fraction below 1. */
         random ^= random << 13;
         random ^= random >> 7;
         random ^= random << 17;

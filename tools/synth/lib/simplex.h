@@ -10,7 +10,7 @@
 
 typedef struct synth_simplex synth_simplex_t;
 
-/* Makes a program without columns. NULL if memory runs out. */
+/* Makes a program without columns, whose rows have these right sides, which are copied. NULL if memory runs out. */
 synth_simplex_t *synth_simplex_new(int rows, const double *right_sides);
 void synth_simplex_free(synth_simplex_t *simplex);
 
@@ -18,8 +18,8 @@ void synth_simplex_free(synth_simplex_t *simplex);
  * memory runs out. */
 int synth_simplex_column(synth_simplex_t *simplex, double gain, int count, const int *rows, const double *values);
 
-/* Goes to the optimum, from where the last run ended. Returns false if it is not there after so many pivots, or if
- * there is none. */
+/* Goes to the optimum, from where the last run ended. Returns true once it finds that it is there. Returns false after
+ * `most_pivots` pivots, even if the last one has reached the optimum, or if the function has no upper bound. */
 bool synth_simplex_run(synth_simplex_t *simplex, int most_pivots);
 
 /* Return the value of the function, and of one variable, in the current solution. */

@@ -31,9 +31,10 @@ static void free_conn(mscclpp_conn_t *conn)
 }
 
 /*
- * Makes a connection without memory or endpoint, which conn_connect adds. The size of its landing memory is the
- * parameter bounce_size, rounded down so that it divides into UCX_CHUNKS aligned chunks. MSCCLPP_ERR_SYSTEM if the
- * instance is stranded.
+ * Makes a connection, which gets its memory for messages and its endpoint later, by conn_connect. The size of its
+ * landing memory is the parameter bounce_size, rounded down so that it divides into UCX_CHUNKS aligned chunks.
+ * MSCCLPP_ERR_SYSTEM if the instance is stranded, MSCCLPP_ERR_NO_MEMORY if memory runs out; both are logged, and
+ * *conn_p is not set.
  */
 mscclpp_status_t mscclpp_transport_ucx_conn_create(mscclpp_transport_t *transport, int peer, mscclpp_conn_t **conn_p)
 {
@@ -128,8 +129,9 @@ static bool is_sound(const mscclpp_conn_t *conn, size_t length)
 
 /*
  * Checks the peer's address, makes the memory for messages, and gets an endpoint. Both sides use the smaller of their
- * two sizes of bounce memory. MSCCLPP_ERR_INVALID, logged, for a wrong address or a second call; else fails as memory
- * or the endpoint does. After a failure of the first call, the connection can only be destroyed.
+ * two sizes of bounce memory. Returns the status of a connection that is broken already. MSCCLPP_ERR_INVALID, logged,
+ * for a wrong address or a second call; else fails as memory or the endpoint does. After a failure of the first call,
+ * the connection can only be destroyed.
  */
 mscclpp_status_t mscclpp_transport_ucx_conn_connect(mscclpp_conn_t *conn, const void *address, size_t length)
 {

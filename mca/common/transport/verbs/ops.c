@@ -22,7 +22,8 @@ static bool is_outside(uint64_t offset, uint64_t length, uint64_t size)
 
 /*
  * Starts a put: through slots from or into bounced memory, else by work requests on the memory itself. If the peer has
- * left, it succeeds and puts nothing.
+ * left, it succeeds and puts nothing. Returns the status of a broken connection. MSCCLPP_ERR_INVALID, logged, before
+ * connecting, or if the put leaves a region. MSCCLPP_IN_PROGRESS, with nothing put, while an earlier put must go first.
  */
 mscclpp_status_t mscclpp_verbs_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
                                    mscclpp_region_t *region, uint64_t from, uint64_t length)
@@ -107,9 +108,10 @@ mscclpp_status_t mscclpp_verbs_signal(mscclpp_conn_t *conn, uint32_t token)
 }
 
 /*
- * Adds to a word of the peer's region, if both sides use mode atomic; else returns MSCCLPP_ERR_NOT_SUPPORTED.
- * MSCCLPP_ERR_INVALID, logged, if the word is outside the region or not aligned. MSCCLPP_IN_PROGRESS, with nothing
- * added, while an earlier put could arrive later or the queue is full.
+ * Adds to a word of the peer's region, if both sides use mode atomic; else returns MSCCLPP_ERR_NOT_SUPPORTED. If the
+ * peer has left, it succeeds and adds nothing. Returns the status of a broken connection. MSCCLPP_ERR_INVALID, logged,
+ * before connecting, or if the word is outside the region or not aligned. MSCCLPP_IN_PROGRESS, with nothing added,
+ * while an earlier put could arrive later or the queue is full.
  */
 mscclpp_status_t mscclpp_verbs_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, uint64_t value)
 {
