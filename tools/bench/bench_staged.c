@@ -39,7 +39,10 @@ static bool call_staged(bench_contender_t *contender, const bench_operation_t *o
            bench_call_mpi(&staged, env->comm) && copy_and_wait(env, operation->recv, staged.recv, result_count * size);
 }
 
-/* Makes the contender, with its pinned memory. If a rank has none, all free what they have allocated. */
+/*
+ * Makes the contender, with its pinned memory. All ranks return the same: false on the host twin, after a line of rank
+ * 0, or if a rank gets no memory; then all free what they have allocated.
+ */
 bool bench_staged_open(bench_env_t *env, size_t capacity, bench_contender_t *contender_p)
 {
     bench_contender_t contender = {.name = "staged", .env = env, .call = call_staged};

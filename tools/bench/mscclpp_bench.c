@@ -74,7 +74,8 @@ static int graph_batch(const bench_options_t *options)
 
 /*
  * Opens the contender that --compare names, in `rival`, and makes *rival_p point to it. Without --compare, *rival_p is
- * NULL. All ranks return the same: false if it cannot be opened, and then a line has been printed that says why.
+ * NULL. All ranks return the same: false if it cannot be opened, and then a line has been printed that says why, unless
+ * memory has run out.
  */
 static bool open_rival(bench_env_t *env, const bench_options_t *options, const bench_buffers_t *buffers,
                        bench_contender_t *rival, bench_contender_t **rival_p)

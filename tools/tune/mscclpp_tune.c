@@ -71,7 +71,10 @@ static bool can_measure_plan(const tune_t *tune, const mscclpp_plan_file_t *file
            file->plan->rank_count == (uint32_t)tune->env->size && !file->extreme;
 }
 
-/* On rank 0, adds the plans that can be measured to the table. If a name does not fit, prints a line, returns false. */
+/*
+ * On rank 0, adds the plans that can be measured to the table. If there are too many, two of one name, or a name that
+ * is too long, prints a line and returns false.
+ */
 static bool list_plans(tune_t *tune)
 {
     mscclpp_plan_file_t *files;

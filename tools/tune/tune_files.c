@@ -333,7 +333,7 @@ static bool replace_output(const char *output, const mscclpp_rules_t *rules, con
 
 /*
  * Replaces the rules for this collective, numbers of ranks and nodes, and device by those of this run. Prints a line
- * and returns false if there are too many.
+ * and returns false if there are too many or memory runs out.
  */
 static bool merge_rules(mscclpp_rules_t *rules, const tune_files_t *files, mscclpp_coll_t coll,
                         const mscclpp_rule_set_t *set)

@@ -104,7 +104,8 @@ static mscclpp_status_t return_result(mscclpp_engine_t *engine, int peer)
 
 /*
  * Starts the reduction of the next chunk of this rank's shard, of which all operands have arrived. An empty chunk takes
- * no kernel. Before it launches one, it tells a lingering kernel to leave.
+ * no kernel. A lingering kernel is told to leave before the launch. Returns the error of a launch that has failed; the
+ * chunk counts as begun all the same, because the error ends the call.
  */
 static mscclpp_status_t reduce_next_chunk(mscclpp_engine_t *engine)
 {

@@ -156,7 +156,8 @@ static void read_original(fusion_t *fusion, uint32_t copy, uint32_t target, uint
 
 /*
  * Tells whether a later step of the run, which ends before step `end`, overwrites all of item `target`, a target of
- * step `store`, before any step reads a part of it. Blocks may share a step's chunks, so both must be of the same part.
+ * step `store`, before any step reads a part of it or writes to it in another way. Blocks may share a step's chunks, so
+ * both must be of the same part.
  */
 static bool is_overwritten(const fusion_t *fusion, uint32_t store, uint32_t target, uint32_t end)
 {
@@ -401,7 +402,10 @@ static void write_back(const fusion_t *fusion, mscclpp_plan_program_t *program, 
     program->item_count = first.item + item_count;
 }
 
-/* Handles all runs that lie in no loop. In a loop, a run's end is followed by the next turn, which is not looked at. */
+/*
+ * Handles all runs that lie in no loop, up to a length of RUN_MAX. In a loop, a run's end is followed by the next turn,
+ * which is not looked at.
+ */
 static void fuse_runs(fusion_t *fusion, uint32_t rank)
 {
     bool is_clean = true; /* the threads have met since the last step that was neither data nor a nop */

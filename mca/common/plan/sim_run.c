@@ -155,7 +155,7 @@ static uint64_t next_random(uint64_t *state)
 /*
  * Lets every block and proxy do some operations, and then starts the launches that are due. The order of actors and the
  * number of operations are random; if *random is 0, the order is fixed and each actor goes on until it must wait.
- * Returns false if nothing could be done: either all has ended, or it is a deadlock.
+ * Returns false if nothing could be done: all has ended, it is a deadlock, or memory has run out.
  */
 static bool run_once_each(mscclpp_sim_t *sim, uint64_t *random, uint32_t *order)
 {

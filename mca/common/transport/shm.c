@@ -125,7 +125,7 @@ static mscclpp_status_t log_no_memory(const mscclpp_transport_t *transport, cons
 
 /*
  * Makes an instance. MSCCLPP_ERR_NOT_SUPPORTED if the tokens do not lie in shared memory of this process. On the twin,
- * device memory is such memory, too.
+ * device memory is such memory, too. MSCCLPP_ERR_NO_MEMORY, logged, if memory runs out.
  */
 static mscclpp_status_t shm_create(const mscclpp_transport_params_t *params, uint32_t *flags_p,
                                    mscclpp_transport_t **transport_p)

@@ -177,8 +177,7 @@ static void try_closed(search_t *search, synth_rational_t bound)
 }
 
 /* Adds schedules that need no search: first by shortest paths, then by the greedy choice. Fewer chunks come first, as
- * they take less time; many links with many chunks are left out. Shortest paths with the fewest chunks are tried even
- * if the time is up, and whatever the number of links. */
+ * they take less time; many links with many chunks are left out. Shortest paths of the fewest ignore both limits. */
 static void try_direct(search_t *search, synth_rational_t bound)
 {
     const synth_topology_t *topology = search->topology;
@@ -278,7 +277,7 @@ static int list_tries(const search_t *search, int steps, synth_rational_t bound,
 /*
  * Looks for one schedule by satisfiability: first for one that has all symmetries, then for any, on pass 0 with only a
  * quarter of the time. Only the second one can show that there is none. What is found goes to the front and the cache;
- * what was tried in vain is noted in `try` and in the cache, unless it was cut short.
+ * what was tried in vain is noted in `try` and in the cache, unless time or memory ran out.
  */
 static void search_one(search_t *search, int steps, try_t *try, size_t pass)
 {

@@ -384,7 +384,7 @@ static void write_rounds(encoding_t *encoding)
 /*
  * Writes the whole instance, of at least as many rounds as steps. Classes come first, then windows, which say which
  * entries become variables, then clauses, which name them. Returns false if the instance is too large, the time is up,
- * or memory runs out; the caller frees what was allocated.
+ * a stop is asked for, or memory runs out; the caller frees what was allocated.
  */
 static bool encode(encoding_t *encoding)
 {

@@ -110,8 +110,8 @@ static bool fits(replay_t *replay, int step, int first, int end)
 }
 
 /* Carries out the sends of a step, from `first` up to, but not including, `end`. All of them read what their senders
- * had at the step's beginning. Returns false at a send of what the sender does not have, or the receiver has already.
- */
+ * had at the step's beginning. Returns false at a send of what the sender does not have or the receiver has already,
+ * and at one that adds a contribution twice. */
 static bool run_step(replay_t *replay, int first, int end)
 {
     int ranks = replay->schedule->ranks;

@@ -9,8 +9,8 @@
 #define MAX_BLOCKS 24u
 
 /*
- * Chooses the kernel that reduces one chunk, and its grid. Returns false if copy engines cannot serve the call, if the
- * message is empty, if the slots are too small for any chunk, or if the user's limits leave no warp.
+ * Chooses the kernel that reduces one chunk, and its grid. Returns false if copy engines cannot serve the call, if
+ * there is only one rank, if the message is empty, or if the slots are too small for any chunk.
  */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {

@@ -470,7 +470,7 @@ static void ipc_remote_destroy(mscclpp_remote_t *remote)
     }
 }
 
-/* Collects the put in the batch, and starts the batch if it is full. */
+/* Collects the put in the batch, and starts the batch if it is full or the target is lent memory. */
 static mscclpp_status_t ipc_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, mscclpp_region_t *region,
                                 uint64_t from, uint64_t length)
 {

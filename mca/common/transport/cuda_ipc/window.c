@@ -6,7 +6,8 @@
 #include "mca/common/base/process.h"
 
 /*
- * Makes the card of this rank's memory. Memory of 0 bytes has a card without a handle. After a failure *card_p is
+ * Makes the card of this rank's memory. Memory of 0 bytes has a card without a handle. MSCCLPP_ERR_INVALID, logged, if
+ * the memory reaches past the end of its allocation; else fails as export_memory does. After a failure *card_p is
  * unchanged.
  */
 mscclpp_status_t mscclpp_window_describe(const mscclpp_transport_params_t *params, const mscclpp_window_kind_t *kind,

@@ -69,7 +69,8 @@ static bool ensure_copier(mscclpp_conn_t *conn, mscclpp_copier_t *copier)
 
 /*
  * Makes the memory and copiers that a connection needs. A side with regions in device memory needs bounce memory for
- * both directions. A side without them needs landing memory if the peer sends it messages with bytes.
+ * both directions. A side without them needs landing memory if the peer sends it messages with bytes. A failure breaks
+ * the connection, whose status is then returned.
  */
 mscclpp_status_t mscclpp_transport_ucx_equip(mscclpp_conn_t *conn)
 {
@@ -88,8 +89,8 @@ mscclpp_status_t mscclpp_transport_ucx_equip(mscclpp_conn_t *conn)
 }
 
 /*
- * True if the copier's batch has ended, or if it has none. A batch holds copies of all connections and does not tell
- * whose has failed, so a failure breaks all of them.
+ * True if the copier's batch has ended, or if it has none. False while the batch runs, and after a failure. A batch
+ * holds copies of all connections and does not tell whose has failed, so a failure breaks all connections.
  */
 bool mscclpp_transport_ucx_test_batch(mscclpp_transport_t *transport, mscclpp_copier_t *copier)
 {
@@ -334,7 +335,8 @@ void mscclpp_transport_ucx_send(mscclpp_conn_t *conn)
 
 /*
  * Sends a note, which also tells how many of the peer's messages have been carried out. True even if UCX fails to send
- * it, since the peer is lost then.
+ * it, since the peer is lost then. False, with nothing sent, while the last note of this kind is still being sent, or
+ * if the peer is not connected or is lost.
  */
 bool mscclpp_transport_ucx_send_note(mscclpp_conn_t *conn, ucx_kind_t kind)
 {

@@ -355,8 +355,8 @@ mscclpp_status_t mscclpp_transport_ucx_signal(mscclpp_conn_t *conn, uint32_t tok
 }
 
 /*
- * Queues an add, which always travels as a message. A wrong address is refused here, because at the peer it would break
- * the connection.
+ * Queues an add, which always travels as a message. A wrong address is refused here, with MSCCLPP_ERR_INVALID, because
+ * at the peer it would break the connection. Otherwise returns as check_can_take does.
  */
 mscclpp_status_t mscclpp_transport_ucx_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, uint64_t value)
 {

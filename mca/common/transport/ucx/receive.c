@@ -436,7 +436,7 @@ static bool end_copies(mscclpp_transport_t *transport)
 /*
  * Carries out messages that have arrived. Goes over all connections several times, because the end of a batch of copies
  * lets more messages have their turn. At the end, tells each peer how many of its messages have been carried out, if
- * that has changed. While an earlier note to the peer is still being sent, this waits for a later call.
+ * that has changed. While the last such note to a peer is still being sent, the next one waits for a later call.
  */
 void mscclpp_transport_ucx_execute(mscclpp_transport_t *transport)
 {

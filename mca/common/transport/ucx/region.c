@@ -22,8 +22,8 @@ static bool map_memory(mscclpp_transport_t *transport, void *address, size_t len
 
 /*
  * Gives the region a number and, if host memory is put directly, registers it with UCX. Device memory is never
- * registered: its bytes go through messages. An empty region is not registered either. MSCCLPP_ERR_SYSTEM, logged, if
- * UCX refuses to register it.
+ * registered: its bytes go through messages. An empty region is not registered either. MSCCLPP_ERR_SYSTEM if UCX
+ * refuses to register it, MSCCLPP_ERR_NO_MEMORY if memory runs out, both logged; else fails as `settle` does.
  */
 mscclpp_status_t mscclpp_transport_ucx_region_create(mscclpp_transport_t *transport, void *address, size_t length,
                                                      mscclpp_region_t **region_p)

@@ -202,7 +202,7 @@ static bool wants_direct_puts(const mscclpp_transport_params_t *params)
 /*
  * Loads UCX and makes a context and a worker. MSCCLPP_ERR_NOT_SUPPORTED, so that another transport may be tried, if UCX
  * is missing, refuses one of them, or has too long an address. If the system grants too little for UCX, returns the
- * status of mscclpp_ucx_check_limits.
+ * status of mscclpp_ucx_check_limits. MSCCLPP_ERR_NO_MEMORY, logged, if memory runs out.
  */
 static mscclpp_status_t ucx_create(const mscclpp_transport_params_t *params, uint32_t *flags_p,
                                    mscclpp_transport_t **transport_p)

@@ -69,8 +69,9 @@ static void free_slots(mscclpp_conn_t *conn, mscclpp_verbs_slots_t *slots)
 }
 
 /*
- * Makes the slots and, if this side has bounced memory, opens the copiers. Makes only what does not exist yet. After a
- * failure, mscclpp_verbs_bounce_destroy frees what was made.
+ * Makes the slots and, if this side has bounced memory, opens the copiers. Makes only what does not exist yet. Fails
+ * with MSCCLPP_ERR_NO_MEMORY, logged, or as the copiers do. After a failure, mscclpp_verbs_bounce_destroy frees what
+ * was made.
  */
 mscclpp_status_t mscclpp_verbs_bounce_create(mscclpp_conn_t *conn, bool lands)
 {

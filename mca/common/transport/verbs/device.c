@@ -36,8 +36,9 @@ static bool is_listed(const char *list, const char *name)
 }
 
 /*
- * Returns a port's rate in Gbit/s, from the codes that the specification gives widths and speeds. A lane of unknown
- * speed counts as 2 Gbit/s. A width that is not in the table counts as one lane.
+ * Returns a port's rate in Gbit/s, from the codes that the specification gives widths and speeds. A speed that is not
+ * in the table counts as the next lower one there; below all of them, a lane counts as 2 Gbit/s. A width that is not in
+ * the table counts as one lane.
  */
 static int rate_of(const struct ibv_port_attr *attr)
 {
@@ -231,7 +232,8 @@ static int compare_candidates(const void *first, const void *second)
 }
 
 /*
- * Makes the best candidates the rails, as many as verbs_rails says, and closes the others. There must be a candidate.
+ * Makes the best candidates the rails, as many as verbs_rails says, but at most MSCCLPP_VERBS_MAX_RAILS, and closes the
+ * others. There must be a candidate.
  */
 static void choose_rails(mscclpp_transport_t *transport, candidate_t *candidates, int candidate_count)
 {

@@ -19,7 +19,10 @@ void mscclpp_verbs_bounce_give_up(mscclpp_conn_t *conn)
     }
 }
 
-/* Breaks the connection and logs why. The first failure counts; one after a good-bye of either side is not reported. */
+/*
+ * Breaks the connection and logs why. Only the first failure counts. After the peer's good-bye, does nothing; after
+ * this side's, breaks the connection without a report.
+ */
 void mscclpp_verbs_fail(mscclpp_conn_t *conn, mscclpp_status_t status, const char *format, ...)
 {
     mscclpp_transport_t *transport = conn->transport;

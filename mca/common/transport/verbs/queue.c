@@ -80,8 +80,8 @@ void mscclpp_verbs_post_nothing(mscclpp_verbs_qp_t *qp)
 
 /*
  * Makes the last request ask for a completion. A request that is posted cannot be changed any more. In its place a
- * write of no bytes asks for the completion, if the queue has room. A request that was listed just now is not posted,
- * so callers may ignore the result then.
+ * write of no bytes asks for the completion. Returns false if the queue has no room for it. A request that was listed
+ * just now is not posted, so callers may ignore the result then.
  */
 bool mscclpp_verbs_ask_completion(mscclpp_verbs_qp_t *qp)
 {

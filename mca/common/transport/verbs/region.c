@@ -63,7 +63,8 @@ mscclpp_mem_kind_t mscclpp_verbs_memory_kind(const mscclpp_transport_t *transpor
 
 /*
  * Registers memory on one rail. Device memory is registered as a dma-buf or, if that fails, by its address; the
- * parameter verbs_registration may allow only one of the two. Host memory is always registered by its address.
+ * parameter verbs_registration may allow only one of the two. Host memory is always registered by its address, and
+ * managed memory never. Returns NULL, with the reason at the info level, if the memory is not registered.
  */
 struct ibv_mr *mscclpp_verbs_register(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail, void *address,
                                       size_t length, mscclpp_mem_kind_t kind, int access)

@@ -123,8 +123,8 @@ static uint32_t decide_on_device_memory(mscclpp_transport_t *transport, const ch
 
 /*
  * Opens the rails, registers the tokens, and finds out whether device memory must be bounced.
- * MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if no HCA can be used, or none in the way that the
- * parameters ask for.
+ * MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if the library is missing or lacks a function, or if no
+ * HCA can be used, or none in the way that the parameters ask for.
  */
 static mscclpp_status_t verbs_create(const mscclpp_transport_params_t *params, uint32_t *flags_p,
                                      mscclpp_transport_t **transport_p)
