@@ -197,7 +197,10 @@ bool bench_json_close(bench_report_t *report, uint64_t wrong, uint64_t rival_wro
     return ok;
 }
 
-/* Prepares the report. On rank 0 begins the JSON file, if --json asks for one. */
+/*
+ * Prepares the report. On rank 0 begins the JSON file, if --json asks for one. If that cannot be opened, rank 0 prints
+ * a line, and all ranks return false.
+ */
 bool bench_report_open(bench_report_t *report, const bench_options_t *options, const bench_env_t *env)
 {
     bool ok = true;

@@ -164,7 +164,8 @@ static void draw_curve(const chart_t *chart, const sim_row_t *rows, size_t count
     fprintf(chart->out, "\"/>\n");
 }
 
-/* Draws a chart: a curve of the time and one of the bound for each algorithm and number of nodes or bytes. */
+/* Draws a chart: a curve of the time and one of the bound for each algorithm and number of nodes or bytes, up to
+ * MAX_CURVES of them. */
 static void draw_chart(chart_t *chart, const sim_row_t *rows, size_t count, const char *title)
 {
     int curves = 0;

@@ -155,7 +155,7 @@ static bool describe_one_input(const mscclpp_sim_t *sim, mscclpp_sim_value_t val
 
 /*
  * Describes a sum of all ranks' inputs at a position that lacks one rank's part, or has it twice. Returns false if the
- * value is no such sum; for min and max, which leave no trace of repetitions, it always does.
+ * value is no such sum, and always for min and max, which leave no trace of repetitions.
  */
 static bool describe_nearly_all(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, uint64_t position, uint32_t launch,
                                 char *text, size_t size)

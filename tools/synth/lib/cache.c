@@ -181,8 +181,8 @@ static void forget(synth_cache_t *cache)
     cache->tried_count = 0;
 }
 
-/* Reads the file if it exists. Returns false if it is no entry for this topology, or cannot be read; then some of it
- * may have been taken over. */
+/* Reads the file if it exists. Returns false if it is no entry for this topology, is too large, or cannot be read, or
+ * if memory runs out; then some of it may have been taken over. */
 static bool read_file(synth_cache_t *cache, char *why, size_t why_size)
 {
     const char *reason = "";

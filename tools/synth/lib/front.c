@@ -329,7 +329,7 @@ static void search_one(search_t *search, int steps, try_t *try, size_t pass)
 }
 
 /* Searches a few seconds for schedules of few chunks that have all symmetries, before search_all_steps, which first
- * spends long on bounds. Tries that find nothing are not noted: they are repeated there with more time. */
+ * spends long on bounds. Not for few ranks, or without symmetries. Tries in vain are not noted: they are repeated. */
 static void search_shortly(search_t *search, synth_rational_t bound)
 {
     int least = least_chunks(search), first_steps = search->front->least_steps;

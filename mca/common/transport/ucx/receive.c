@@ -295,8 +295,8 @@ static void reduce_to_signal(ucx_header_t *header)
 /*
  * Takes the next step of an add to device memory, and returns true once the add is done. The CPU cannot access the
  * word, so it is copied out, added to and copied back. No other operation of this instance changes it in the meantime.
- * Call it again in each round until it returns true. If a copy cannot be started, the connection is broken, which also
- * gives up the add.
+ * Call it again in each round until it returns true. If a copy cannot be started, or there is no memory for the word,
+ * the connection breaks, which also gives up the add.
  */
 static bool step_device_add(mscclpp_conn_t *conn, char *target, uint64_t value)
 {

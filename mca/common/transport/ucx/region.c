@@ -95,7 +95,8 @@ mscclpp_status_t mscclpp_transport_ucx_region_key(const mscclpp_region_t *region
 
 /*
  * Takes the region's number away first, so that no message is carried out on it any more. Then waits for the copies,
- * and unregisters the region once UCX no longer uses it. If UCX does not let go of it, the region is never freed.
+ * and unregisters the region once UCX no longer uses it. If UCX does not let go of it, the region is never freed. A
+ * forked child must not use UCX, so there the rest is left out.
  */
 void mscclpp_transport_ucx_region_destroy(mscclpp_region_t *region)
 {

@@ -79,7 +79,8 @@ static void post_add(mscclpp_conn_t *conn, uint64_t address, uint32_t rkey, uint
 
 /*
  * Adds 1 to a token of the peer, after all puts before it. MSCCLPP_IN_PROGRESS, with nothing done, while one of these
- * could arrive later, or while the queue is full. If the peer has left, it succeeds without effect.
+ * could arrive later, or while the queue is full. If the peer has left, it succeeds without effect. Returns the status
+ * of a broken connection. MSCCLPP_ERR_INVALID, logged, before connecting, or if the peer has no such token.
  */
 mscclpp_status_t mscclpp_verbs_signal(mscclpp_conn_t *conn, uint32_t token)
 {
@@ -145,8 +146,9 @@ mscclpp_status_t mscclpp_verbs_add(mscclpp_conn_t *conn, mscclpp_remote_t *remot
 
 /*
  * Gives a ticket: the number of rail 0's last work request, whose completion is asked for. Data that does not go over
- * rail 0 alone, in stripes or slots, must have arrived first; until then MSCCLPP_IN_PROGRESS. Once the peer has left,
- * all requests count as completed, and so does the ticket.
+ * rail 0 alone, in stripes or slots, must have arrived first; until then MSCCLPP_IN_PROGRESS, as also while a put waits
+ * to be posted or the queue has no room. Once the peer has left, all requests count as completed, and so does the
+ * ticket. Errors are those of check_conn, and of requests that cannot be posted.
  */
 mscclpp_status_t mscclpp_verbs_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
 {

@@ -95,10 +95,10 @@ static void put_plain(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint
 }
 
 /*
- * Starts a put, or returns MSCCLPP_IN_PROGRESS. A put of at least verbs_stripe_min bytes is cut into a stripe for each
- * rail; a smaller one goes over rail 0. Bytes of the peer that an earlier put may still be writing on another rail are
- * not written before that has ended. Stripes are whole pages, so the last rails may get fewer bytes than the others, or
- * none.
+ * Starts a put, or returns MSCCLPP_IN_PROGRESS with nothing put. A put of at least verbs_stripe_min bytes is cut into a
+ * stripe for each rail; a smaller one goes over rail 0. Bytes of the peer that an earlier put may still be writing on
+ * another rail are not written before that has ended. Stripes are whole pages, so the last rails may get fewer bytes
+ * than the others, or none.
  */
 mscclpp_status_t mscclpp_verbs_put_data(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
                                         const mscclpp_region_t *region, uint64_t from, uint64_t length)
