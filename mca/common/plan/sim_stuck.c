@@ -230,8 +230,8 @@ static void explain_barrier(const mscclpp_sim_t *sim, const mscclpp_sim_block_t 
 }
 
 /*
- * There is one finding for all blocks that wait. Its place is the first of them in the earliest launch, and its lines
- * say of each block what that waits for.
+ * There is one finding for all blocks that wait. Its place is the first of them in the earliest launch. Its lines say
+ * what each of the first MAX_LINES blocks waits for, except for blocks that wait only for their proxy.
  */
 void mscclpp_sim_explain_stuck(mscclpp_sim_t *sim)
 {

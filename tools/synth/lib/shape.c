@@ -55,7 +55,7 @@ static int port_capacity(const synth_topology_t *topology, bool only_far)
 /*
  * Returns the capacity that all links of one kind have: links between ranks of one node if `inside`, else those between
  * ranks of one position on different nodes. Returns 0 if they differ or some are missing, or if there are links of
- * neither kind.
+ * neither kind, and -1 if there are no two ranks between which such a link could be.
  */
 static int common_capacity(const synth_topology_t *topology, const synth_shape_t *shape, bool inside)
 {

@@ -11,8 +11,8 @@
 
 /*
  * Fills in the grid. On GPUs there is one block, or as many as have at least BLOCK_MIN bytes of a shard each. Returns
- * false if the call is not between nodes, if no rank has a shard, if a slot holds no unit, or if the bulk area is too
- * small for a tile.
+ * false if the call is not between nodes, if no rank has a shard, if a slot holds no unit, or if a tile in the bulk
+ * area has fewer units than the smallest block has threads: a warp on the GPU, one thread on the twin.
  */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {

@@ -35,9 +35,9 @@ mscclpp_status_t mscclpp_window_describe(const mscclpp_transport_params_t *param
 }
 
 /*
- * Opens a peer's card, after it has checked that the card is of this kind, of this peer, and within its allocation.
- * Memory of this process that is mapped at its own address is lent: its buffer's id tells later whether it still
- * exists.
+ * Opens a peer's card, after it has checked that the card is of this kind, of this peer, and within its allocation. If
+ * it is not, MSCCLPP_ERR_INVALID, logged; else fails as mscclpp_mapping_get does. Memory of this process that is mapped
+ * at its own address is lent: its buffer's id tells later whether it still exists.
  */
 mscclpp_status_t mscclpp_window_open(const mscclpp_transport_params_t *params, const mscclpp_window_kind_t *kind,
                                      int peer, const void *bytes, size_t length, mscclpp_window_t *window_p)

@@ -189,9 +189,9 @@ static void judge_loss(mscclpp_conn_t *conn)
 }
 
 /*
- * Cleans up the endpoints first, which may find peers that have died. Then breaks connections that have lost the peer,
- * and frees destroyed ones. Also tells peers of connections that broke here. That may have to wait until the last note
- * has left.
+ * Cleans up the endpoints first, which may find peers that have died. Then frees destroyed connections, and breaks
+ * those that have lost the peer (judge_loss), or whose peer has left with messages of this side under way. Also tells
+ * peers of connections that broke here. That may have to wait until the last such note has left.
  */
 void mscclpp_transport_ucx_clean_up_conns(mscclpp_transport_t *transport)
 {

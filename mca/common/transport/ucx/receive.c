@@ -74,9 +74,10 @@ static bool do_overlap(const ucx_header_t *one, const ucx_header_t *other)
 
 /*
  * Returns the address where the bytes of a put can be written before its turn; NULL if they must go to the landing
- * memory first. Nobody sees that they are early, because no signal after the put is given before its turn. But no
- * earlier message may write there later, so all earlier ones must have arrived and write elsewhere. Of messages from
- * `executed` to `issued`, whose copies may be under way, the headers are still in place.
+ * memory first, or if the message names no such memory, which breaks the connection. Nobody sees that they are early,
+ * because no signal after the put is given before its turn. But no earlier message may write there later, so all
+ * earlier ones must have arrived and write elsewhere. Of messages from `executed` to `issued`, whose copies may be
+ * under way, the headers are still in place.
  */
 static char *find_early_place(mscclpp_conn_t *conn, const ucx_header_t *header)
 {

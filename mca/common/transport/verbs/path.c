@@ -43,7 +43,10 @@ static int socket_of(const char *path)
     return numa_node;
 }
 
-/* Returns how many steps two devices are apart: from both up to the deepest folder that their paths share. */
+/*
+ * Returns how many steps two devices are apart: from both up to the deepest folder that their paths share, and
+ * OTHER_SOCKET more if they are known to be at different sockets. INT_MAX if a path is not known.
+ */
 int mscclpp_verbs_path_distance(const char *path_a, const char *path_b)
 {
     size_t common = 0;

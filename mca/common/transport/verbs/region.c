@@ -198,7 +198,8 @@ void mscclpp_verbs_region_destroy(mscclpp_region_t *region)
 /*
  * Checks the key of a peer's region and makes the region known. The connection must be connected. The key must have an
  * entry for each of its rails. A bounced region also needs the landing memory that the peer's address named, so its
- * puts find the bounce state.
+ * puts find the bounce state. If one of these is not so, MSCCLPP_ERR_INVALID; MSCCLPP_ERR_NO_MEMORY if memory runs out.
+ * Both are logged.
  */
 mscclpp_status_t mscclpp_verbs_remote_create(mscclpp_conn_t *conn, const void *key, size_t length,
                                              mscclpp_remote_t **remote_p)
