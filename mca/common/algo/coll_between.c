@@ -315,7 +315,7 @@ bool mscclpp_coll_explain(const mscclpp_select_input_t *input, mscclpp_coll_t co
  * Tiles serve if packets cannot. They fit for every message size or for none, so they are looked at first; without
  * them, the call is MSCCLPP_ERR_NOT_SUPPORTED even where packets would do. Queued kernels that a graph may repeat
  * cannot renew the flags of packets from other nodes, so they use tiles. So do calls for which an algorithm with tiles
- * is asked for that can serve them.
+ * is asked for, if it can serve them.
  */
 mscclpp_status_t mscclpp_coll_select_between(const mscclpp_select_input_t *input, mscclpp_coll_t coll,
                                              uint64_t block_bytes, bool varied, int asked,

@@ -258,7 +258,10 @@ static bool add_coll(const source_t *source, const line_t *line, mscclpp_rules_t
     return true;
 }
 
-/* Does the same for a rule of all-reduce. The message names the nearest earlier rule that takes all its calls. */
+/*
+ * Does what add_coll does, for a rule of all-reduce. If several earlier rules take all its calls, the message names the
+ * last of them.
+ */
 static bool add_allreduce(const source_t *source, const line_t *line, mscclpp_rules_t *rules)
 {
     mscclpp_rule_sets_t *sets = mscclpp_rules_have_sets(rules, line->nranks, line->on_twin);

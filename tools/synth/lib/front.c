@@ -176,8 +176,8 @@ static void try_closed(search_t *search, synth_rational_t bound)
     }
 }
 
-/* Adds schedules that need no search: first by shortest paths, then by the greedy choice. Fewer chunks come first, as
- * they take less time; many links with many chunks are left out. Shortest paths of the fewest ignore both limits. */
+/* Adds schedules that need no search, by shortest paths and by the greedy choice. Fewer chunks come first, as they take
+ * less time; many links with many chunks are left out. The fewest chunks by shortest paths are tried in any case. */
 static void try_direct(search_t *search, synth_rational_t bound)
 {
     const synth_topology_t *topology = search->topology;

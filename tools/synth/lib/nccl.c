@@ -273,8 +273,8 @@ static int fastest_port(const synth_machine_t *machine)
 }
 
 /* Handles the end of an element, where all GPUs within it are known. A socket with GPUs becomes a hub, and so does a
- * PCIe switch with GPUs if the file tells its rate. It does not tell how fast a socket is: that is assumed to be as
- * fast as the fastest port so far. */
+ * PCIe switch with GPUs if the file tells its rate. The file does not tell how fast a socket is: it is assumed to be as
+ * fast as the fastest port so far. False, with a message, if the element has not begun, or with too many hubs. */
 static bool end_element(reader_t *reader, const char *element)
 {
     level_t *level = reader->depth > 0 ? &reader->stack[reader->depth - 1] : NULL;

@@ -89,8 +89,8 @@ mscclpp_status_t mscclpp_transport_ucx_equip(mscclpp_conn_t *conn)
 }
 
 /*
- * True if the copier's batch has ended, or if it has none. False while the batch runs, and after a failure. A batch
- * holds copies of all connections and does not tell whose has failed, so a failure breaks all connections.
+ * True if the copier's batch has ended, or if it has none. False while the batch runs, and once if it has failed. A
+ * batch holds copies of all connections and does not tell whose has failed, so a failure breaks all connections.
  */
 bool mscclpp_transport_ucx_test_batch(mscclpp_transport_t *transport, mscclpp_copier_t *copier)
 {

@@ -23,7 +23,8 @@ static bool is_outside(uint64_t offset, uint64_t length, uint64_t size)
 /*
  * Starts a put: through slots from or into bounced memory, else by work requests on the memory itself. If the peer has
  * left, it succeeds and puts nothing. Returns the status of a broken connection. MSCCLPP_ERR_INVALID, logged, before
- * connecting, or if the put leaves a region. MSCCLPP_IN_PROGRESS, with nothing put, while an earlier put must go first.
+ * connecting, or if the put leaves a region. MSCCLPP_IN_PROGRESS, with nothing put, while an earlier put must go first
+ * or the queue is full.
  */
 mscclpp_status_t mscclpp_verbs_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
                                    mscclpp_region_t *region, uint64_t from, uint64_t length)

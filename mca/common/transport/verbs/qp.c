@@ -290,8 +290,10 @@ static mscclpp_status_t check_reachable(const mscclpp_verbs_qp_t *qp, const mscc
 
 /*
  * Connects a queue pair to the peer's and makes it ready to receive and to send. The connection's mode must be set.
- * MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if packets cannot travel between the two ports. After a
- * failure the queue pair can only be destroyed.
+ * MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if packets cannot travel between the two ports. Fails
+ * with the connection's status if that is an error once the receive requests are posted. If the device refuses a step,
+ * logs it and returns MSCCLPP_ERR_NO_MEMORY or MSCCLPP_ERR_SYSTEM. After a failure the queue pair can only be
+ * destroyed.
  */
 mscclpp_status_t mscclpp_verbs_qp_connect(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
 {

@@ -102,7 +102,8 @@ struct ibv_mr *mscclpp_verbs_register(mscclpp_transport_t *transport, mscclpp_ve
 
 /*
  * Settles the memory, and registers it on every rail, unless it is device memory that is bounced. If a rail refuses it,
- * undoes the others and returns MSCCLPP_ERR_NOT_SUPPORTED. MSCCLPP_ERR_INVALID for 0 bytes.
+ * undoes the others and returns MSCCLPP_ERR_NOT_SUPPORTED. MSCCLPP_ERR_INVALID for 0 bytes and MSCCLPP_ERR_NO_MEMORY,
+ * both logged; otherwise fails as `settle` does.
  */
 mscclpp_status_t mscclpp_verbs_region_create(mscclpp_transport_t *transport, void *address, size_t length,
                                              mscclpp_region_t **region_p)
