@@ -203,9 +203,9 @@ static void try_direct(search_t *search, synth_rational_t bound)
 }
 
 /*
- * Adds schedules of packed trees, which keep the links of the bottleneck busy all the time. The number of units doubles
- * until a schedule meets the bound. If neither steps nor chunks are asked for, the front also gets one turn of
- * the trees, for pipelines. Does nothing if the dual is no all-gather or broadcast, or if the bound is met already.
+ * Adds schedules of packed trees, which keep the bottleneck's links always busy. The units double until a schedule
+ * meets the bound, or time or tree_chunks run out. If neither steps nor chunks are asked for, also sets one turn of the
+ * trees, for pipelines. Only if the dual is all-gather or broadcast, bound.num < MOST_ROUNDS, and the bound is not met.
  */
 static void try_trees(search_t *search, synth_rational_t bound)
 {
