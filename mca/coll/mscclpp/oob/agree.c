@@ -130,7 +130,7 @@ static mscclpp_status_t check_clock(wait_t *wait, mca_coll_mscclpp_oob_t *oob, d
 {
     const mscclpp_config_t *config = &mca_coll_mscclpp_state.config;
     const double waited = now - wait->started, ask_after = seconds_until_asking();
-    /* Never more than ask_after: no deadline comes before 2 * ask_after, and late ranks are to be known by then. */
+    /* If ask_after is short, half of it: the deadline may be at 2 * ask_after, and the warning should come before. */
     const double answer_time = ask_after < ANSWER_TIME ? ask_after / 2 : ANSWER_TIME;
     const bool is_over = config->timeout > 0 && waited > config->timeout;
     const bool warns = config->warn_after > 0 && waited > config->warn_after && 0 != wait->asked &&

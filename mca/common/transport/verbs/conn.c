@@ -182,9 +182,8 @@ static mscclpp_status_t agree_on_mode(mscclpp_conn_t *conn, bool peer_wants_atom
 /*
  * Checks the peer's address, agrees on the mode, makes slots if the peer bounces memory, and connects the queue pairs
  * of the rails that both sides have. MSCCLPP_ERR_INVALID if the address is wrong, or if the connection is connected
- * already; MSCCLPP_ERR_NOT_SUPPORTED if the
- * modes or the ports do not fit; or the error of memory or of a queue pair. All are logged. After a failure the
- * connection can only be destroyed.
+ * already; MSCCLPP_ERR_NOT_SUPPORTED if the modes or the ports do not fit; or the error of memory or of a queue pair.
+ * All are logged. After a failure the connection can only be destroyed.
  */
 mscclpp_status_t mscclpp_verbs_conn_connect(mscclpp_conn_t *conn, const void *address, size_t length)
 {
