@@ -101,12 +101,12 @@ bool mscclpp_coll_packs(const mscclpp_coll_task_t *task)
  * True if the call's kernel may write its output over its input, so that no stand-in is needed. Kernels that go through
  * the scratch, as all of queued calls do, read each piece of the input before they write in its place. A reduce-scatter
  * of blocks that differ in size is the exception: a piece of the result may lie over input that has not been read. In
- * mapped buffers, an all-to-all swaps the blocks of each two ranks.
+ * mapped buffers, an all-to-all swaps the blocks of each two ranks. A plan may use its buffers in any order.
  */
 static bool may_overwrite(const mscclpp_coll_task_t *task)
 {
-    const bool by_scratch =
-        task->queued || task->choice.algo == MSCCLPP_COLL_BY_PACKETS || task->choice.algo == MSCCLPP_COLL_BY_SCRATCH;
+    const bool by_scratch = !task->by_plan && (task->queued || task->choice.algo == MSCCLPP_COLL_BY_PACKETS ||
+                                               task->choice.algo == MSCCLPP_COLL_BY_SCRATCH);
 
     if (task->pattern == MSCCLPP_DEV_ALLTOALL) {
         return (by_scratch || task->swaps) && !mscclpp_coll_packs(task);
@@ -149,9 +149,9 @@ mscclpp_status_t mscclpp_coll_prepare_buffers(mscclpp_coll_task_t *task)
         task->in = args->in;
         return MSCCLPP_OK;
     }
-    task->swaps =
-        args->said_in_place && task->pattern == MSCCLPP_DEV_ALLTOALL && task->choice.algo == MSCCLPP_COLL_BY_ZEROCOPY;
-    if (input_in_output && task->pattern == MSCCLPP_DEV_REDUCE_SCATTER && !task->out_far &&
+    task->swaps = args->said_in_place && task->pattern == MSCCLPP_DEV_ALLTOALL &&
+                  task->choice.algo == MSCCLPP_COLL_BY_ZEROCOPY && !task->by_plan;
+    if (input_in_output && !task->by_plan && task->pattern == MSCCLPP_DEV_REDUCE_SCATTER && !task->out_far &&
         task->choice.algo == MSCCLPP_COLL_BY_ZEROCOPY) {
         return prepare_scattered(task);
     }

@@ -19,6 +19,7 @@ typedef struct {
     int root;
     bool strided;    /* blocks with holes are moved without packing; equal on all ranks */
     bool in_place;   /* this rank's own block is already at its place in the output */
+    bool by_plan;    /* a plan serves the call, unless it has no memory; equal on all ranks */
     bool swaps;      /* each two ranks swap their blocks where these lie; equal on all ranks */
     uint64_t bytes;  /* size of one block if all blocks have one size, bytes */
     uint64_t stride; /* from the start of one such block to the next, bytes */

@@ -391,6 +391,7 @@ static mscclpp_status_t serve_call(mscclpp_coll_task_t *task)
     } else if (status == MSCCLPP_OK) {
         status = grow_and_choose(task, &input);
         if (status == MSCCLPP_OK) {
+            task->by_plan = mscclpp_coll_by_plan(task).plan != NULL;
             status = mscclpp_coll_prepare_buffers(task);
         }
         if (status == MSCCLPP_OK && task->largest > 0) {
