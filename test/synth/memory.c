@@ -11,7 +11,7 @@
 #include "tools/synth/lib/slp.h"
 #include "tools/synth/synth_tool.h"
 
-void __libc_free(void *memory);
+void __real_free(void *memory);
 
 static int passed, failed;
 
@@ -70,7 +70,7 @@ static mscclpp_status_t print_bounds(const synth_topology_t *topology, char *why
     status = mscclpp_json_parse(arena, text, size, why, SYNTH_WHY, &root);
     mscclpp_plan_arena_free(arena);
     shortage_left = left;
-    __libc_free(text); /* its allocation was not counted */
+    __real_free(text); /* its allocation was not counted */
     return status;
 }
 
