@@ -2,10 +2,10 @@
  * Brief all-reduces of a lingering kernel: one-shot all-reduces by packets in which each thread has at most one unit.
  *
  * These are the calls that take the least time, so fetching instructions takes a large part of it. Code that has left
- * the multiprocessor's instruction cache costs some 200 cycles a jump, and several times as much while other processes
- * use the GPU. So this path is short: it depends on the type only where it combines, one loop waits for all peers, and
- * rare cases are out of line. If the first warp has all units, it serves the operation alone, while the block's other
- * warps stay in the barrier where they wait for the bell.
+ * the multiprocessor's instruction cache costs some 200 cycles a jump, and 500 while seven other processes use the GPU
+ * (contrib/perf/LOG.md). So this path is short: it depends on the type only where it combines, one loop waits for all
+ * peers, and rare cases are out of line. If the first warp has all units, it serves the operation alone, while the
+ * block's other warps stay in the barrier where they wait for the bell.
  */
 #ifndef MSCCLPP_DEVICE_KERN_LINGER_BRIEF_H
 #define MSCCLPP_DEVICE_KERN_LINGER_BRIEF_H
