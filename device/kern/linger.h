@@ -27,6 +27,7 @@
 #define MSCCLPP_DEVICE_KERN_LINGER_H
 
 #include "device/kern/linger_brief.h"
+#include "device/kern/linger_brief_coll.h"
 #include "device/kern/linger_serve.h"
 #include "device/kern/plan/run.h"
 #include "device/types/linger.h"
@@ -109,29 +110,37 @@ MSCCLPP_DEV void mscclpp_dev_linger_count(mscclpp_dev_linger_block_t *block_stat
 }
 
 /*
- * True if threads of the first block can serve the operation that has arrived, without other blocks. `limit` is the
- * limit of brief operations for these threads.
+ * True if threads of the first block can serve the operation that has arrived, without other blocks. `limits` are those
+ * of brief operations for these threads.
  */
-MSCCLPP_DEV bool mscclpp_dev_linger_is_for(const mscclpp_dev_linger_block_t *block_state, uint32_t limit)
+MSCCLPP_DEV bool mscclpp_dev_linger_is_for(const mscclpp_dev_linger_block_t *block_state,
+                                           const mscclpp_dev_brief_limits_t *limits)
 {
     const uint32_t code = block_state->words[MSCCLPP_DEV_BELL_CODE];
-    const bool is_brief = mscclpp_dev_linger_is_brief(&block_state->args, code, limit);
+    const bool is_brief = mscclpp_dev_linger_is_brief(&block_state->args, code, limits);
 
     return MSCCLPP_DEV_BELL_BLOCKS(code) == 1 && is_brief;
 }
 
 /*
  * Serves such an operation with all threads of the first block, or with the listening threads alone: `whole_block`
- * tells which. `launches` is the number of operations that have ended. All of these threads have read the epoch when
- * mscclpp_dev_linger_serve_brief returns.
+ * tells which. `launches` is the number of operations that have ended, and `row_shift` is that of the limits for these
+ * threads. All of these threads have read the epoch when the operation's function returns.
  */
 MSCCLPP_DEV void mscclpp_dev_linger_serve_first(mscclpp_dev_ctx_t *ctx, mscclpp_dev_linger_block_t *block_state,
-                                                uint64_t launches, bool whole_block)
+                                                uint32_t row_shift, uint64_t launches, bool whole_block)
 {
+    const uint32_t code = block_state->words[MSCCLPP_DEV_BELL_CODE];
     mscclpp_dev_ctx_t self = *ctx;
 
     self.nblocks = 1;
-    ctx->failed = mscclpp_dev_linger_serve_brief(&self, &block_state->args, launches, true, whole_block);
+    if (MSCCLPP_DEV_BELL_KERNEL(code) == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT) {
+        ctx->failed = mscclpp_dev_linger_serve_brief(&self, &block_state->args, launches, true, whole_block);
+    } else {
+        ctx->failed =
+            mscclpp_dev_linger_brief_coll(self, &block_state->args, code, block_state->words[MSCCLPP_DEV_BELL_COLL],
+                                          row_shift, launches, whole_block);
+    }
     mscclpp_dev_ctx_renew(ctx);
     if (ctx->failed) {
         mscclpp_dev_st_relaxed_block_u32(&block_state->failed, 1);
@@ -156,8 +165,8 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx, c
     const uint64_t *bell = args->common.mailbox->bell;
     const uint64_t kernel = args->number, idle_ns = args->idle_ns;
     const uint64_t window_end_ns = block_state->started_ns + args->window_ns;
-    const uint32_t limit = mscclpp_dev_brief_limit(&block_state->args, MSCCLPP_DEV_WARP);
-    const uint32_t block_limit = mscclpp_dev_brief_limit(&block_state->args, ctx.nthreads);
+    const mscclpp_dev_brief_limits_t limits = mscclpp_dev_brief_limits(&block_state->args, MSCCLPP_DEV_WARP);
+    const mscclpp_dev_brief_limits_t block_limits = mscclpp_dev_brief_limits(&block_state->args, ctx.nthreads);
     uint64_t number = block_state->args.launches + 2;
 
     for (;; ++number) {
@@ -175,8 +184,8 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx, c
             mscclpp_dev_pause(&ctx);
         }
         mscclpp_dev_warp_meet(); /* all see the words that each has taken */
-        whole_block = !mscclpp_dev_linger_is_for(block_state, limit);
-        if (whole_block && !mscclpp_dev_linger_is_for(block_state, block_limit)) {
+        whole_block = !mscclpp_dev_linger_is_for(block_state, &limits);
+        if (whole_block && !mscclpp_dev_linger_is_for(block_state, &block_limits)) {
             return true;
         }
         if (ctx.tid == 0) {
@@ -186,7 +195,8 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx, c
         if (whole_block) {
             mscclpp_dev_block_sync(&ctx); /* with the other threads, in mscclpp_dev_linger_await_bell */
         }
-        mscclpp_dev_linger_serve_first(&ctx, block_state, number - 1, whole_block);
+        mscclpp_dev_linger_serve_first(&ctx, block_state, whole_block ? block_limits.row_shift : limits.row_shift,
+                                       number - 1, whole_block);
     }
 }
 
@@ -199,6 +209,8 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx, c
 MSCCLPP_DEV bool mscclpp_dev_linger_await_bell(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
                                                mscclpp_dev_linger_block_t *block_state)
 {
+    const mscclpp_dev_brief_limits_t limits = mscclpp_dev_brief_limits(&block_state->args, ctx->nthreads);
+
     if (ctx->tid < MSCCLPP_DEV_WARP) {
         const bool has_heard = mscclpp_dev_linger_listen_long(*ctx, args, block_state);
 
@@ -212,12 +224,11 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_bell(mscclpp_dev_ctx_t *ctx, const msc
     }
     for (;;) {
         mscclpp_dev_block_sync(ctx);
-        if (block_state->heard == 0 ||
-            !mscclpp_dev_linger_is_for(block_state, mscclpp_dev_brief_limit(&block_state->args, ctx->nthreads))) {
+        if (block_state->heard == 0 || !mscclpp_dev_linger_is_for(block_state, &limits)) {
             return block_state->heard != 0;
         }
         ctx->failed = mscclpp_dev_ld_relaxed_block_u32(&block_state->failed) != 0;
-        mscclpp_dev_linger_serve_first(ctx, block_state, block_state->args.launches, true);
+        mscclpp_dev_linger_serve_first(ctx, block_state, limits.row_shift, block_state->args.launches, true);
     }
 }
 
@@ -312,9 +323,11 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_
                                           mscclpp_dev_linger_block_t *block_state, uint32_t code)
 {
     const uint32_t kernel = MSCCLPP_DEV_BELL_KERNEL(code);
+    mscclpp_dev_brief_limits_t limits = {0, 0, 0}; /* other collectives are brief only if they come by the bell */
     mscclpp_dev_ctx_t op_ctx = *ctx;
 
     op_ctx.nblocks = MSCCLPP_DEV_BELL_BLOCKS(code);
+    limits.allreduce = mscclpp_dev_brief_limit(&block_state->args, op_ctx.nblocks * op_ctx.nthreads);
     if (op_ctx.block >= op_ctx.nblocks) {
         if (op_ctx.tid == 0 && op_ctx.nblocks > 1) {
             mscclpp_dev_st_release_sys_u64(&block_state->args.mailbox->ended[op_ctx.block],
@@ -324,8 +337,7 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_
         mscclpp_dev_block_sync(&op_ctx);
         return;
     }
-    if (mscclpp_dev_linger_is_brief(&block_state->args, code,
-                                    mscclpp_dev_brief_limit(&block_state->args, op_ctx.nblocks * op_ctx.nthreads))) {
+    if (mscclpp_dev_linger_is_brief(&block_state->args, code, &limits)) {
         ctx->failed = mscclpp_dev_linger_serve_brief(&op_ctx, &block_state->args, block_state->args.launches,
                                                      block_state->args.rung != 0, true);
     } else if (kernel == MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY) {

@@ -1,5 +1,6 @@
 /*
  * Brief all-reduces of a lingering kernel: one-shot all-reduces by packets in which each thread has at most one unit.
+ * linger_brief_coll.h has the other collectives.
  *
  * These are the calls that take the least time, so fetching instructions takes a large part of it. Code that has left
  * the multiprocessor's instruction cache costs some 200 cycles a jump, and 500 while seven other processes use the GPU
@@ -25,14 +26,6 @@ MSCCLPP_DEV uint32_t mscclpp_dev_brief_limit(const mscclpp_dev_args_t *args, uin
     const uint32_t units = threads < args->oneshot_capacity ? threads : args->oneshot_capacity;
 
     return args->nranks == 2 || args->nranks == 4 || args->nranks == 8 ? units * MSCCLPP_DEV_UNIT : 0;
-}
-
-/* True if an operation is brief. `code` is the bell's word CODE, `limit` is by mscclpp_dev_brief_limit; 0: none is. */
-MSCCLPP_DEV bool mscclpp_dev_linger_is_brief(const mscclpp_dev_args_t *args, uint32_t code, uint32_t limit)
-{
-    const bool is_small = args->bytes <= limit && limit != 0;
-
-    return MSCCLPP_DEV_BELL_KERNEL(code) == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT && is_small;
 }
 
 /*
@@ -80,30 +73,31 @@ MSCCLPP_DEV char *mscclpp_dev_brief_slot(const mscclpp_dev_args_t *args, const m
 #define MSCCLPP_DEV_BRIEF_BATCH 4
 
 /*
- * Combines and stores a thread's unit, number `unit`, for any type and operation. Reads the packets once more, although
- * the caller has them: passing them would force them out of registers for the hot types, too.
+ * Combines the units number `unit` of ranks 0 to `end` - 1, for any type and operation, and stores the result. Reads
+ * the packets once more, although the caller has them: passing them would force them out of registers for the hot
+ * types, too. `end` is at least 1.
  */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_brief_store_any(const mscclpp_dev_args_t *args,
-                                                     mscclpp_dev_brief_packets_t packets, uint32_t unit)
+                                                     mscclpp_dev_brief_packets_t packets, uint32_t unit, uint32_t end)
 {
     const int dtype = (int)args->dtype, op = (int)args->op;
     const char *slots = mscclpp_dev_brief_slot(args, &packets, args->rank, 0);
     mscclpp_dev_acc_t acc;
     uint32_t first, i;
 
-    for (first = 0; first < args->nranks; first += MSCCLPP_DEV_BRIEF_BATCH) {
+    for (first = 0; first < end; first += MSCCLPP_DEV_BRIEF_BATCH) {
         mscclpp_dev_vec_t units[MSCCLPP_DEV_BRIEF_BATCH];
 
         MSCCLPP_DEV_UNROLL
         for (i = 0; i < MSCCLPP_DEV_BRIEF_BATCH; ++i) {
             units[i] = mscclpp_dev_vec_zero();
-            if (first + i < args->nranks) { /* it has arrived */
+            if (first + i < end) { /* it has arrived */
                 (void)mscclpp_dev_poll_unit(slots + (first + i) * 2 * packets.pair, packets.pair, &units[i],
                                             packets.flag, MSCCLPP_DEV_LL16);
             }
         }
         MSCCLPP_DEV_UNROLL
-        for (i = 0; i < MSCCLPP_DEV_BRIEF_BATCH && first + i < args->nranks; ++i) {
+        for (i = 0; i < MSCCLPP_DEV_BRIEF_BATCH && first + i < end; ++i) {
             if (first + i == 0) {
                 mscclpp_dev_acc_set(&acc, dtype, units[i]);
             } else {
@@ -172,6 +166,28 @@ MSCCLPP_DEV bool mscclpp_dev_brief_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_
 }
 
 /*
+ * Ends a brief operation: reports it as mscclpp_dev_finish does. Called by all of the operation's threads, whether they
+ * have failed or not. Afterwards all of them know whether one has failed.
+ */
+MSCCLPP_DEV void mscclpp_dev_brief_end(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t launches,
+                                       bool whole_blocks)
+{
+    if (whole_blocks) {
+        ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
+    } else {
+        ctx->failed = mscclpp_dev_warp_or(ctx->failed);
+        mscclpp_dev_warp_meet(); /* the report covers the results of the whole warp */
+    }
+    if (ctx->tid != 0) {
+        return;
+    }
+    if (ctx->failed) {
+        mscclpp_dev_st_relaxed_sys_u64(&args->state->failed, 1);
+    }
+    mscclpp_dev_report_end(args, ctx->block, launches + 1);
+}
+
+/*
  * Executes a brief operation. Called by all threads of the operation's blocks, or by the first warp of the first block
  * alone: `whole_blocks` tells which. `const_ranks` is the number of ranks, a constant. `launches` is the number of
  * operations that have ended, and `is_rung` tells whether this one came by the bell. Reports the end, as
@@ -204,22 +220,10 @@ MSCCLPP_DEV void mscclpp_dev_brief_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
         if (mscclpp_dev_brief_combine_hot(args, const_ranks, units, &value)) {
             mscclpp_dev_st_unit(args->out, unit, args->bytes, value, MSCCLPP_DEV_WHOLE_UNIT);
         } else {
-            mscclpp_dev_brief_store_any(args, packets, unit);
+            mscclpp_dev_brief_store_any(args, packets, unit, (uint32_t)const_ranks);
         }
     }
-    if (whole_blocks) {
-        ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
-    } else {
-        ctx->failed = mscclpp_dev_warp_or(ctx->failed);
-        mscclpp_dev_warp_meet(); /* the report covers the results of the whole warp */
-    }
-    if (ctx->tid != 0) {
-        return;
-    }
-    if (ctx->failed) {
-        mscclpp_dev_st_relaxed_sys_u64(&args->state->failed, 1);
-    }
-    mscclpp_dev_report_end(args, ctx->block, launches + 1);
+    mscclpp_dev_brief_end(ctx, args, launches, whole_blocks);
 }
 
 /* mscclpp_dev_brief_run by number of ranks, out of line. Each returns true if the thread has failed. */

@@ -1,0 +1,229 @@
+/*
+ * Brief operations of a lingering kernel for collectives other than all-reduce: those by packets, with blocks of data
+ * of one size, in which each thread sends at most one unit and receives at most one unit, or one from each rank. Like
+ * linger_brief.h, this is little code, as fetching instructions takes a large part of a small call.
+ *
+ * The threads form rows of the same length, one for each rank: the thread number `lane` of row i has unit `lane` of the
+ * block for the i-th next rank, and of the block from the rank i places before. Row 0 has the rank's own block, which
+ * goes through the rank's own slot: one code serves all rows, and everything that is stored comes from packets. If the
+ * collective combines blocks, row 0 combines what all ranks have sent.
+ *
+ * The slots, and the empty packets of ranks without a block for a peer, are those of coll/packets.h. So one rank may
+ * serve an operation by this code, and another rank by that one.
+ */
+#ifndef MSCCLPP_DEVICE_KERN_LINGER_BRIEF_COLL_H
+#define MSCCLPP_DEVICE_KERN_LINGER_BRIEF_COLL_H
+
+#include "device/kern/coll/blocks.h"
+#include "device/kern/linger_brief.h"
+
+/* The most bytes of brief operations of some threads. 0: no operation is brief. */
+typedef struct {
+    uint32_t allreduce;
+    uint32_t coll;      /* of a block of data, in other collectives */
+    uint32_t row_shift; /* in other collectives, rows have 1 << row_shift threads */
+} mscclpp_dev_brief_limits_t;
+
+/* The limits for operations of `threads` threads. */
+MSCCLPP_DEV mscclpp_dev_brief_limits_t mscclpp_dev_brief_limits(const mscclpp_dev_args_t *args, uint32_t threads)
+{
+    mscclpp_dev_brief_limits_t limits = {mscclpp_dev_brief_limit(args, threads), 0, 0};
+
+    MSCCLPP_DEV_ROLLED
+    while (args->nranks << (limits.row_shift + 1) <= threads && 2u << limits.row_shift <= args->oneshot_capacity) {
+        ++limits.row_shift;
+    }
+    limits.coll = args->nranks <= threads ? MSCCLPP_DEV_UNIT << limits.row_shift : 0;
+    return limits;
+}
+
+/* True if an operation is brief. `code` is the bell's word CODE. */
+MSCCLPP_DEV bool mscclpp_dev_linger_is_brief(const mscclpp_dev_args_t *args, uint32_t code,
+                                             const mscclpp_dev_brief_limits_t *limits)
+{
+    const uint32_t kernel = MSCCLPP_DEV_BELL_KERNEL(code);
+    const bool is_coll = kernel == MSCCLPP_KERNEL_COLL_MOVE_PACKETS || kernel == MSCCLPP_KERNEL_COLL_COMBINE_PACKETS;
+    const uint32_t limit = kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT ? limits->allreduce : is_coll ? limits->coll : 0;
+
+    return args->bytes <= limit && limit != 0;
+}
+
+/* An operation, as one thread sees it. `word` is the bell's word COLL. */
+typedef struct {
+    mscclpp_dev_brief_packets_t packets; /* of this thread's unit */
+    uint64_t stride;                     /* bytes from one block's start to the next one's */
+    uint32_t word;
+    uint32_t lane;
+    uint32_t row; /* at least the number of ranks: the thread is in no row */
+} mscclpp_dev_brief_coll_t;
+
+/* True if a thread has a packet of a block of `bytes` bytes, which may be an empty one. */
+MSCCLPP_DEV bool mscclpp_dev_brief_coll_has_packet(const mscclpp_dev_brief_coll_t *coll, uint32_t bytes)
+{
+    return coll->lane * MSCCLPP_DEV_UNIT < bytes || coll->lane == 0;
+}
+
+/* The size of the block that `sender` has for `receiver`. */
+MSCCLPP_DEV uint32_t mscclpp_dev_brief_coll_bytes(const mscclpp_dev_args_t *args, const mscclpp_dev_brief_coll_t *coll,
+                                                  uint32_t sender, uint32_t receiver)
+{
+    const uint32_t pattern = MSCCLPP_DEV_BELL_PATTERN(coll->word), root = MSCCLPP_DEV_BELL_ROOT(coll->word);
+
+    return MSCCLPP_DEV_COLL_SENDS(pattern, root, sender, receiver) ? (uint32_t)args->bytes : 0;
+}
+
+/* Sends a thread's unit, or its empty packet. */
+MSCCLPP_DEV void mscclpp_dev_brief_coll_send(const mscclpp_dev_args_t *args, const mscclpp_dev_brief_coll_t *coll)
+{
+    const uint32_t peer = mscclpp_dev_coll_next(args, coll->row);
+    const uint32_t bytes = mscclpp_dev_brief_coll_bytes(args, coll, args->rank, peer);
+    mscclpp_dev_vec_t value = mscclpp_dev_vec_zero();
+
+    if (!mscclpp_dev_brief_coll_has_packet(coll, bytes)) {
+        return;
+    }
+    if (bytes != 0) {
+        const uint64_t offset =
+            MSCCLPP_DEV_COLL_SENDS_MANY(MSCCLPP_DEV_BELL_PATTERN(coll->word)) ? peer * coll->stride : 0;
+
+        value = mscclpp_dev_ld_unit((const char *)args->in + offset, coll->lane, bytes);
+    }
+    mscclpp_dev_put_unit(mscclpp_dev_brief_slot(args, &coll->packets, peer, args->rank), coll->packets.pair, value,
+                         coll->packets.flag, MSCCLPP_DEV_LL16);
+}
+
+/*
+ * Receives a thread's unit, or its empty packet, and stores the unit. In place, this rank's own block is in the output
+ * already. If the wait fails, sets ctx->failed and stores nothing.
+ */
+MSCCLPP_DEV void mscclpp_dev_brief_coll_move(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
+                                             const mscclpp_dev_brief_coll_t *coll)
+{
+    const uint32_t peer = mscclpp_dev_coll_previous(args, coll->row);
+    const uint32_t bytes = mscclpp_dev_brief_coll_bytes(args, coll, peer, args->rank);
+    const bool is_home = coll->row == 0 && MSCCLPP_DEV_BELL_IN_PLACE(coll->word) != 0;
+    mscclpp_dev_vec_t value;
+
+    if (!mscclpp_dev_brief_coll_has_packet(coll, bytes)) {
+        return;
+    }
+    mscclpp_dev_get_unit(ctx, args, mscclpp_dev_brief_slot(args, &coll->packets, args->rank, peer), coll->packets.pair,
+                         &value, coll->packets.flag, MSCCLPP_DEV_LL16, peer);
+    if (!ctx->failed && bytes != 0 && !is_home) {
+        const uint64_t offset =
+            MSCCLPP_DEV_COLL_RECVS_MANY(MSCCLPP_DEV_BELL_PATTERN(coll->word)) ? peer * coll->stride : 0;
+
+        mscclpp_dev_st_unit((char *)args->out + offset, coll->lane, bytes, value, MSCCLPP_DEV_WHOLE_UNIT);
+    }
+}
+
+/* The ranks whose blocks this rank combines are those from 0 to this number minus 1. */
+MSCCLPP_DEV uint32_t mscclpp_dev_brief_coll_end(const mscclpp_dev_args_t *args, const mscclpp_dev_brief_coll_t *coll)
+{
+    const uint32_t pattern = MSCCLPP_DEV_BELL_PATTERN(coll->word);
+
+    return pattern == MSCCLPP_DEV_SCAN                                                        ? args->rank + 1
+           : pattern == MSCCLPP_DEV_EXSCAN                                                    ? args->rank
+           : pattern == MSCCLPP_DEV_REDUCE && MSCCLPP_DEV_BELL_ROOT(coll->word) != args->rank ? 0
+                                                                                              : args->nranks;
+}
+
+/*
+ * In row 0: receives a thread's unit from each rank that has a block for this one, combines these in rank order, and
+ * stores the result. The first thread also receives the empty packets of the other ranks. If a wait fails, sets
+ * ctx->failed and stores nothing.
+ */
+MSCCLPP_DEV void mscclpp_dev_brief_coll_combine(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
+                                                const mscclpp_dev_brief_coll_t *coll)
+{
+    const uint32_t end = mscclpp_dev_brief_coll_end(args, coll), end_of_packets = coll->lane == 0 ? args->nranks : end;
+    const bool is_hot =
+        MSCCLPP_DEV_FOLDS && args->dtype == MSCCLPP_DTYPE_FLOAT32 && args->op == (uint32_t)MSCCLPP_OP_SUM;
+    const bool has_result = end != 0 && coll->lane * MSCCLPP_DEV_UNIT < args->bytes;
+    const char *slots = mscclpp_dev_brief_slot(args, &coll->packets, args->rank, 0);
+    mscclpp_dev_vec_t units[MSCCLPP_DEV_BRIEF_BATCH];
+    mscclpp_dev_wait_t wait = {0, 0};
+    mscclpp_dev_acc_t acc;
+    uint32_t first, i, late;
+
+    if (!mscclpp_dev_brief_coll_has_packet(coll, (uint32_t)args->bytes)) {
+        return;
+    }
+    MSCCLPP_DEV_ROLLED
+    for (first = 0; first < end_of_packets && !ctx->failed; first += MSCCLPP_DEV_BRIEF_BATCH) {
+        do {
+            late = MSCCLPP_DEV_NOT_LATE;
+            MSCCLPP_DEV_UNROLL
+            for (i = 0; i < MSCCLPP_DEV_BRIEF_BATCH; ++i) {
+                if (first + i < end_of_packets &&
+                    !mscclpp_dev_poll_unit(slots + (first + i) * 2 * coll->packets.pair, coll->packets.pair, &units[i],
+                                           coll->packets.flag, MSCCLPP_DEV_LL16)) {
+                    late = first + i;
+                }
+            }
+        } while (late != MSCCLPP_DEV_NOT_LATE && mscclpp_dev_wait_turn(ctx, args, &wait, late));
+        if (is_hot) {
+            MSCCLPP_DEV_UNROLL
+            for (i = 0; i < MSCCLPP_DEV_BRIEF_BATCH; ++i) {
+                if (first + i == 0) {
+                    mscclpp_dev_acc_set(&acc, MSCCLPP_DTYPE_FLOAT32, units[i]);
+                } else if (first + i < end) {
+                    mscclpp_dev_acc_add(&acc, true, MSCCLPP_DTYPE_FLOAT32, MSCCLPP_OP_SUM, units[i]);
+                }
+            }
+        }
+    }
+    if (ctx->failed || !has_result) {
+        return;
+    }
+    if (is_hot) {
+        mscclpp_dev_st_unit(args->out, coll->lane, args->bytes, mscclpp_dev_acc_get(&acc, MSCCLPP_DTYPE_FLOAT32),
+                            MSCCLPP_DEV_WHOLE_UNIT);
+    } else {
+        mscclpp_dev_brief_store_any(args, coll->packets, coll->lane, end);
+    }
+}
+
+/*
+ * Executes a brief operation of a collective other than all-reduce. Called by all threads of the first block, or by its
+ * first warp alone: `whole_block` tells which. The operation has come by the bell; `code` and `word` are the bell's
+ * words CODE and COLL. `launches` is the number of operations that have ended. A thread that has failed before sends
+ * nothing, and one that gives up stores nothing. Returns true if a thread has failed. Out of line for the same reason
+ * as the operations of linger_serve.h.
+ */
+MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_brief_coll(mscclpp_dev_ctx_t ctx, const mscclpp_dev_args_t *args,
+                                                       uint32_t code, uint32_t word, uint32_t row_shift,
+                                                       uint64_t launches, bool whole_block)
+{
+    const uint32_t flag = args->epoch + 1, lane = ctx.tid & ((1u << row_shift) - 1);
+    const mscclpp_dev_brief_t brief = {launches, flag, 1, whole_block ? ctx.nthreads : MSCCLPP_DEV_WARP};
+    const mscclpp_dev_brief_coll_t coll = {
+        {(uint64_t)args->oneshot_capacity * MSCCLPP_DEV_PACKET_STEP,
+         MSCCLPP_DEV_PACKET_OFFSET + (flag & 1) * args->packet_half + (uint64_t)lane * MSCCLPP_DEV_PACKET_STEP, flag},
+        args->bytes + MSCCLPP_DEV_BELL_PADDING(word),
+        word,
+        lane,
+        ctx.tid >> row_shift};
+    const bool is_in_row = coll.row < args->nranks && !ctx.failed;
+
+    if (is_in_row) {
+        mscclpp_dev_brief_coll_send(args, &coll);
+    }
+    if (MSCCLPP_DEV_BELL_IN_PLACE(word) != 0) { /* no thread stores before all have read what lies there */
+        if (whole_block) {
+            mscclpp_dev_block_sync(&ctx);
+        } else {
+            mscclpp_dev_warp_meet();
+        }
+    }
+    mscclpp_dev_brief_advance(&ctx, args, &brief);
+    if (is_in_row && MSCCLPP_DEV_BELL_KERNEL(code) == MSCCLPP_KERNEL_COLL_MOVE_PACKETS) {
+        mscclpp_dev_brief_coll_move(&ctx, args, &coll);
+    } else if (is_in_row && coll.row == 0) {
+        mscclpp_dev_brief_coll_combine(&ctx, args, &coll);
+    }
+    mscclpp_dev_brief_end(&ctx, args, launches, whole_block);
+    return ctx.failed;
+}
+
+#endif
