@@ -1,0 +1,189 @@
+# The layers of contrib/check, which reads this file in.
+# shellcheck shell=bash disable=SC2154,SC2317 # what contrib/check and the other files set and read
+
+# layer_NAME: runs the layer.
+layer_gates() {
+    aside gates-themselves gates_themselves
+    run_test check-floors "$top/contrib/check-floors"
+    run_test check-style "$top/contrib/check-style"
+    run_test gen-params "$top/contrib/gen-params" --check
+    run_test check-docs "$top/contrib/check-docs"
+    run_test planted-edits "$top/test/host/planted_faults.sh" --edits
+    run_script perf "$top/contrib/perf/check" "$(find_matplotlib)"
+    run_test check-headers "$top/contrib/check-headers" --build "$top/build/main"
+    joined gates-themselves
+    need_main || return
+    run_test check-symbols "$top/contrib/check-symbols" "$top/build/main/components/mca_coll_mscclpp.so" \
+        "$top/build/main/mscclpp_bench" "$top/build/main/mscclpp_tune"
+}
+
+# The longest, beside the others.
+gates_themselves() {
+    run_test check-gates "$top/contrib/check-gates"
+    run_script check-mps "$top/contrib/check-mps"
+}
+
+layer_models() {
+    run_script models "$top/contrib/models/check"
+}
+
+layer_main() {
+    need_main || return
+    local mpi_lanes=1 tests
+    # Jobs start, end, and wait for deadlines, and ranks that wait for one another leave the cores to others.
+    [ "$(jobs)" -eq 1 ] || mpi_lanes=4
+    export MPIRUN MSCCLPP_COMPONENT_DIR=$top/build/main/components MSCCLPP_TEST_BINDIR=$top/build/main/test/mpi
+    MPIRUN=$(build_variable "$top/build/main" MPIRUN)
+    # Two at once, but for lingering kernels, whose test is about times, and the mpi layer, which has lanes of its own.
+    tests=$(list_units main)
+    tests=${tests/test\/host\/test_linger /} run_automake main env MAKEFLAGS="-j$(jobs)"
+    tests=test/host/test_linger run_automake main env
+    # Builds of later layers, in the time that the ranks of the mpi layer leave.
+    begin_builds
+    # Ranks of other hosts mostly wait.
+    aside namespaces run_script main:namespaces "$top/test/mpi/namespaces.sh"
+    # The gpu layer runs on GPUs what runs on the twin here.
+    tests=test/mpi/run.sh run_automake main env MSCCLPP_TEST_DEVICE=host MSCCLPP_TEST_LANES=$mpi_lanes \
+        MSCCLPP_TEST_PART=shared
+    joined namespaces
+    aside main-tools main_tools
+    run_synth main
+    joined main-tools
+    # What measures times.
+    end_builds
+    MSCCLPP_TEST_DEVICE=host MSCCLPP_TEST_LANES=$mpi_lanes MSCCLPP_TEST_PART=alone \
+        run_script main:mpi "$top/test/mpi/run.sh"
+    MSCCLPP_TEST_DEVICE=host run_script main:examples "$top/examples/check" "$top/build/main" cg channels loop
+    only_long "main:host layer, three times the calls" "each part runs, with as many calls as find the planted faults"
+    [ "$long" = yes ] || MSCCLPP_TEST_DEVICE=host MSCCLPP_TEST_LONG=1 \
+        run_script main:long "$top/test/mpi/run.sh" 'many_comms:10000'
+    ! only_long "main:transports, puts of 1 GiB" "puts of up to 64 MiB have passed" ||
+        run_test main:transports "$top/build/main/test/host/test_transport" --large
+    # In its own build folder, with everything from configure on.
+    ! only_long "main:quickstart" "the same sources have just been built and run" ||
+        run_test main:quickstart "$top/contrib/quickstart" --device host -- --max 4k
+    unset MPIRUN MSCCLPP_COMPONENT_DIR MSCCLPP_TEST_BINDIR
+}
+
+# Tests of the tools that need neither MPI nor a GPU, but for those of synthesis, which take as long as all others.
+main_tools() {
+    run_plans main
+    run_test "main:sim" "$top/test/sim/run" --tool "$top/build/main/mscclpp_sim"
+}
+
+layer_clang() {
+    have clang || { skip clang "no clang" && return; }
+    local tests program
+    need_build clang || return
+    tests=$(list_units clang)
+    # What takes the most time, but for the matrix of all kernels, is tried as gcc compiles it, in main and under the
+    # sanitizers.
+    for program in stress enqueue faults linger transport nodes_faults engines port_channel coll_storm late_nodes \
+        queue early many; do
+        program=test/host/test_$program
+        only_long "clang:$program" "gcc's compilations run it" || tests=${tests/$program /}
+    done
+    # Fewer of the random cases: they are the same as in main.
+    MSCCLPP_TEST_SLOW=1 run_automake clang env MAKEFLAGS="-j$(jobs)"
+    run_test "clang: check-symbols" "$top/contrib/check-symbols" "$top/build/clang/components/mca_coll_mscclpp.so"
+}
+
+layer_asan() {
+    need_build asan || return
+    only_long "asan:host layer, all calls" "a quarter of the calls of each part; tsan makes all"
+    ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1 \
+        tests=$(list_units asan) run_automake asan env MAKEFLAGS="-j$(jobs)"
+    aside asan-plans run_plans asan
+    run_synth asan bad cache discover imports nccl pictures plans programs trees
+    run_test "asan:sim" "$top/test/sim/run" --tool "$top/build/asan/mscclpp_sim" \
+        bad bounds chance dead networks pictures
+    joined asan-plans
+    ! only_long "asan:plans, 100,000 mutants" "2,000 have passed" || run_plans asan --long
+}
+
+# run_plans NAME ARGUMENT...: execution plans, as build/NAME reads them.
+run_plans() {
+    local name=$1
+    shift
+    run_test "$name:plans" "$top/test/plans/run" --tool "$top/build/$name/mscclpp_plan" \
+        --programs "$top/build/$name/test/plans" "$@"
+}
+
+# run_synth NAME ARGUMENT...: the synthesis of algorithms, as built in build/NAME.
+run_synth() {
+    local name=$1 long_too=()
+    shift
+    [ "$long" = no ] || long_too=(--long)
+    run_test "$name:synth" "$top/test/synth/run" --tool "$top/build/$name/mscclpp_synth" \
+        --programs "$top/build/$name/test/synth" --plan-tool "$top/build/$name/mscclpp_plan" \
+        --plan-programs "$top/build/$name/test/plans" "${long_too[@]}" "$@"
+}
+
+layer_tsan() {
+    local wrapper=()
+    # The runtimes of older compilers cannot live with the address layout of newer kernels.
+    if setarch "$(uname -m)" -R true 2>/dev/null; then
+        wrapper=(setarch "$(uname -m)" -R)
+    fi
+    need_build tsan || return
+    local before=$failed options=()
+    TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1 tests=$(list_units tsan) \
+        run_automake tsan env MAKEFLAGS="-j$(jobs)" "${wrapper[@]}"
+    # Plans of two ranks on the twin.
+    run_test tsan:plans env TSAN_OPTIONS=halt_on_error=1 "${wrapper[@]}" "$top/test/plans/run" \
+        --tool "$top/build/tsan/mscclpp_plan" --programs "$top/build/tsan/test/plans" '*_2' '*_2_1'
+    # Where these have passed, the sources as they are pass the runs of the faults, too.
+    if [ "$failed" -eq "$before" ] && ! only_long "tsan:planted:the sources without a fault" \
+        "the programs of the host layer have just passed"; then
+        options=(--faults-only)
+    fi
+    only_long "tsan:planted:all faults" "the first of each file and of each set of runs is planted" ||
+        options+=(--covering)
+    run_script tsan:planted env CC="$(tsan_compiler)" "$top/test/host/planted_faults.sh" "${options[@]}"
+}
+
+layer_dist() {
+    need_main || return
+    # The mpi layer runs in main and, from a tarball, in ompi5. All programs of the host layer are built here, too.
+    # The tarball is built without CUDA, and so without the program that needs it.
+    local programs=print-unit
+    ! only_long "dist:host layer" "the same compiler runs it in main" || programs=print-units
+    run_test "make distcheck" env MSCCLPP_TEST_SLOW=1 make -j"$(jobs)" -C "$top/build/main" distcheck \
+        TESTS="$(make -s --no-print-directory -C "$top/build/main" $programs | sed 's,test/unit/test_gpu_later,,')"
+}
+
+layer_mpi4py() {
+    need_main || return
+    run_test mpi4py "$top/test/mpi4py/run" "$top/build/main"
+    if only_long "mpi4py:the tests of MPICH" "they take an hour"; then
+        run_test mpich:65 "$top/test/mpich/run" "$top/build/main" 65
+        run_test mpich:100 "$top/test/mpich/run" "$top/build/main" 100
+    fi
+    # Their Python is the one that has just been made.
+    MSCCLPP_TEST_DEVICE=host run_script mpi4py:examples "$top/examples/check" "$top/build/main" train tensors fft
+}
+
+layer_ompi5() {
+    need_main || return
+    # What differs between the series of Open MPI: its interfaces, communicators, types, selection. Algorithms do not.
+    local patterns=('types_ops:2' 'comms:*' 'memory:2' 'userop:2' 'errors:2' session 'threads:*' 'many_comms:*'
+        'stage:2' 'stage_layout:2' 'stage_async:2' 'native:2' 'request:2' 'persistent:2' 'algorithm:*:3'
+        'nodes:basic:*' 'nodes:comms:4/2' 'mixed:*'
+        'late:timeout:first*' late:timeout:spawned 'late:killed:*' 'selection:*')
+    ! only_long "ompi5:the rest of the mpi layer" "it runs in main, with Open MPI 4.1" || patterns=('*')
+    JOBS=$(jobs) run_script ompi5 "$top/test/ompi5/run" "$top/build/main" "${patterns[@]}"
+}
+
+layer_verbs() {
+    need_main || return
+    run_script verbs "$top/test/verbs/run" "$top/build/main"
+}
+
+layer_gpu() {
+    if [ "$(gpu_count)" -eq 0 ]; then
+        skip gpu "no GPU here"
+        return
+    fi
+    need_main || return
+    run_script gpu "$top/test/gpu/run" "$top/build/main"
+}
