@@ -5,7 +5,7 @@
 #include "mca/common/transport/ucx/internal.h"
 #include "test/unit/ucx_sides.h"
 
-/* A peer that leaves when all is done is no error to progress; to go on with it is. */
+/* A peer that leaves when all is done is no error to progress, which logs it once; to go on with it is. */
 static void test_leaving(void)
 {
     double until;
@@ -21,9 +21,14 @@ static void test_leaving(void)
     settle(sides);
     side_close(&sides[1]);
     until = mscclpp_now() + 0.5; /* longer than the grace for a good-bye */
+    mscclpp_log_set(unit_sink, NULL, MSCCLPP_LOG_DEBUG);
+    unit_expect_log();
     while (mscclpp_now() < until) {
         CHECK_EQ(sides[0].ops->progress(sides[0].transport), MSCCLPP_OK);
     }
+    CHECK_EQ(unit_logged(), 1);
+    CHECK(strstr(unit_last_line, "rank 1 has closed") != NULL);
+    mscclpp_log_set(unit_sink, NULL, MSCCLPP_LOG_WARN);
     CHECK_EQ(sides[0].ops->conn_status(sides[0].conn), MSCCLPP_OK);
     CHECK_EQ(sides[0].ops->flush(sides[0].conn, &ticket), MSCCLPP_OK);
     CHECK_EQ(sides[0].ops->test(sides[0].conn, ticket), MSCCLPP_OK);

@@ -178,7 +178,10 @@ static void judge_loss(mscclpp_conn_t *conn)
     char reason[160];
 
     if (conn->peer_left && conn->op_begin == conn->op_end) {
-        mscclpp_debug("%s: rank %d has closed its ucx connection", conn->transport->params.label, conn->peer);
+        if (!conn->told_left) {
+            mscclpp_debug("%s: rank %d has closed its ucx connection", conn->transport->params.label, conn->peer);
+        }
+        conn->told_left = true;
         return;
     }
     if (conn->op_begin != conn->op_end || mscclpp_now() - conn->lost_at > UCX_GRACE_SECONDS) {

@@ -187,6 +187,7 @@ struct mscclpp_conn {
     mscclpp_status_t status; /* why the connection no longer works */
     bool failure_reported;   /* `status` was returned by progress */
     bool peer_left;          /* the peer has said good-bye */
+    bool told_left;          /* its leave has been logged */
     bool must_tell;          /* the peer has yet to be told that the connection broke */
     double lost_at;          /* when UCX lost the peer; 0: it has not lost it */
     ucs_status_t lost_why;   /* UCX's reason for the loss */
