@@ -125,13 +125,13 @@ def is_several(paths):
     """Tells whether files are of several collectives, or beside something that other pictures have no curve for."""
     measured = [data for data in map(load, paths) if data["mode"] != "port"]
     names = {collective_of(row) for data in measured for row in data["results"]}
-    return len(names) > 1 or any(data.get("compare", "none") in ("staged", "launched", "copies", "kernel")
+    return len(names) > 1 or any(data.get("compare", "none") in ("staged", "launched", "copies", "kernel", "native")
                                  for data in measured)
 
 
 # What the other side's curve is called, by --compare.
 SIDES = {"none": None, "staged": "by hand", "launched": "launched", "copies": "plain copies", "kernel": "plain kernel",
-         "nccl": "NCCL"}
+         "nccl": "NCCL", "blocking": "blocking", "native": "without the plan"}
 
 
 def read_several(paths):
