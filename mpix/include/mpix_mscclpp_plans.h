@@ -27,17 +27,18 @@ extern "C" {
 /*
  * Runs the plan whose file says `name`. This is a collective call, which returns when this rank's output is complete.
  * It may not run beside other calls on the communicator. `count` is the number of elements of one chunk, equal on all
- * ranks. Both buffers lie in device memory and stay the caller's; `input` may be MPI_IN_PLACE if the plan works in
- * place. Chunks that are no multiple of 16 bytes, or of the plan's alignment, are copied to and from chunks that are.
+ * ranks. Both buffers stay the caller's; `input` may be MPI_IN_PLACE if the plan works in place. Data in host memory,
+ * on some ranks or on all, are copied to and from device memory. Chunks that are no multiple of 16 bytes, or of the
+ * plan's alignment, are copied to and from chunks that are.
  *
  * `op` is what the plan combines with, where it says sum; MPI_OP_NULL stands for the sum. Types are predefined ones
  * that kernels know, without holes.
  *
  * Returns MPI_ERR_UNSUPPORTED_OPERATION, on all ranks, if these ranks have no such plan, if it does not do the
  * operation, or if the component does not serve device buffers here; MPI_ERR_NO_MEM, on all ranks, if a rank has no
- * memory for the plan; MPI_ERR_BUFFER for a buffer in host memory; MPI_ERR_COUNT, MPI_ERR_TYPE, MPI_ERR_ARG and
- * MPI_ERR_COMM for arguments that are not allowed. Any other error, such as a rank that does not come in time, breaks
- * the communicator for device buffers. All errors are also given to the communicator's error handler.
+ * memory for the plan; MPI_ERR_COUNT, MPI_ERR_TYPE, MPI_ERR_ARG and MPI_ERR_COMM for arguments that are not allowed.
+ * Any other error, such as a rank that does not come in time, breaks the communicator for device buffers. All errors
+ * are also given to the communicator's error handler.
  */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_plan_run(const char *name, const void *input, void *output, MPI_Count count,
                                               MPI_Datatype datatype, MPI_Op op, MPI_Comm comm);

@@ -3,7 +3,7 @@
  *
  * PLAN exchanges chunks of neighbours, as custom_halo of plans.py does. It says sum; these calls ask for an exclusive
  * or. Of many sizes and types, aligned and not; three calls follow one another without a barrier. Then arguments that
- * are refused.
+ * are refused. Host memory, on one rank and on all, is served as well.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -39,13 +39,12 @@ static void expect(int seed, char *expected)
     free(theirs);
 }
 
-static void run(const char *plan, size_t misalign)
+static void run(const char *plan, mt_kind_t kind, size_t misalign)
 {
     const size_t out = (0 == mt_rank ? 3 : 2) * chunk;
     const int elements = (0 == mt_rank ? 3 : 2) * count;
     char *operand = mt_host_alloc(2 * chunk), *result = mt_host_alloc(out), *expected = mt_host_alloc(out);
-    mt_buffer_t send = mt_buffer_alloc(MT_DEVICE, 2 * chunk, misalign),
-                recv = mt_buffer_alloc(MT_DEVICE, out, misalign);
+    mt_buffer_t send = mt_buffer_alloc(kind, 2 * chunk, misalign), recv = mt_buffer_alloc(kind, out, misalign);
     int wrong;
 
     for (int seed = 0; seed < CALLS; ++seed) {
@@ -91,7 +90,7 @@ int main(int argc, char **argv)
             count = counts[c];
             chunk = (size_t)count * type->layout->extent;
             before = mt_planned(MPI_COMM_WORLD);
-            run(plan, c % 2 != 0 ? type->layout->extent : 0);
+            run(plan, MT_DEVICE, c % 2 != 0 ? type->layout->extent : 0);
             MT_CHECK(CALLS == mt_planned(MPI_COMM_WORLD) - before, "not all calls of %s are counted", plan);
             mt_plan(name, sizeof(name));
             MT_CHECK(0 == strcmp(name, plan), "coll_mscclpp_plan is \"%s\" instead of \"%s\"", name, plan);
@@ -108,6 +107,14 @@ int main(int argc, char **argv)
     type = mt_type(MPI_INT);
     count = 5;
     chunk = 20;
-    run(plan, 0);
+    run(plan, MT_DEVICE, 0);
+    for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); ++c) {
+        count = counts[c];
+        chunk = (size_t)count * sizeof(int);
+        before = mt_planned(MPI_COMM_WORLD);
+        run(plan, 0 == mt_rank ? MT_HOST : MT_DEVICE, sizeof(int));
+        run(plan, MT_HOST, 0);
+        MT_CHECK(2 * CALLS == mt_planned(MPI_COMM_WORLD) - before, "not all calls on host memory are counted");
+    }
     return mt_finish();
 }

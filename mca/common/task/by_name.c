@@ -32,6 +32,80 @@ static mscclpp_by_plan_t describe(const mscclpp_team_t *team, mscclpp_team_plan_
     return call;
 }
 
+/* Device memory in place of a buffer that kernels cannot access. */
+typedef struct {
+    void *home;      /* the buffer */
+    void *stand_in;  /* NULL: the buffer itself is used */
+    uint64_t length; /* bytes; 0: the plan does not use the buffer on this rank */
+} place_t;
+
+/* Replaces a buffer by a copy in device memory if kernels cannot access it. */
+static mscclpp_status_t replace(mscclpp_runner_t *runner, place_t *place)
+{
+    mscclpp_reach_t reach = MSCCLPP_REACH_HOME;
+    mscclpp_status_t status = place->length > 0 ? runner->gpu->reach(runner->device, place->home, &reach) : MSCCLPP_OK;
+
+    if (status != MSCCLPP_OK || reach != MSCCLPP_REACH_NONE) {
+        return status;
+    }
+    status = mscclpp_runner_take_stream(runner);
+    if (status == MSCCLPP_OK) {
+        status = runner->gpu->temp_alloc(runner->stream, place->length, &place->stand_in);
+    }
+    return status == MSCCLPP_OK ? runner->gpu->copy(runner->stream, place->stand_in, place->home, place->length)
+                                : status;
+}
+
+/* The address that the plan uses. */
+static char *address_of(const place_t *place)
+{
+    return place->stand_in != NULL ? place->stand_in : place->home;
+}
+
+/* Frees the stand-ins, unless a kernel may still use them. After a success, first copies the output home. */
+static mscclpp_status_t restore(mscclpp_runner_t *runner, place_t *in, place_t *out, mscclpp_status_t status)
+{
+    if (runner->stuck) {
+        return status;
+    }
+    if (status == MSCCLPP_OK && out->stand_in != NULL) {
+        status = runner->gpu->copy(runner->stream, out->home, out->stand_in, out->length);
+        status = status == MSCCLPP_OK ? mscclpp_runner_await_stream(runner) : status;
+    }
+    if (out->stand_in != NULL) {
+        runner->gpu->temp_free(runner->stream, out->stand_in);
+    }
+    if (in->stand_in != NULL) {
+        runner->gpu->temp_free(runner->stream, in->stand_in);
+    }
+    return status;
+}
+
+/*
+ * Runs the plan. Buffers in host memory are this rank's own affair: its peers only notice that they cannot map them.
+ * *served_p is false, on all ranks, if some rank has no memory for the plan.
+ */
+static mscclpp_status_t run(mscclpp_team_t *team, mscclpp_by_plan_t *call, bool *served_p)
+{
+    const uint64_t in_chunks = mscclpp_plans_blocks(team, call->plan, MSCCLPP_PLAN_INPUT),
+                   out_chunks = mscclpp_plans_blocks(team, call->plan, MSCCLPP_PLAN_OUTPUT);
+    const bool in_place = call->in == call->out;
+    place_t in = {.home = (void *)(uintptr_t)call->in, .length = in_place ? 0 : in_chunks * call->stride};
+    place_t out = {.home = call->out,
+                   .length = (in_place && in_chunks > out_chunks ? in_chunks : out_chunks) * call->stride};
+    mscclpp_status_t status = replace(&team->runner, &out);
+
+    if (status == MSCCLPP_OK) {
+        status = replace(&team->runner, &in);
+    }
+    if (status == MSCCLPP_OK) {
+        call->out = address_of(&out);
+        call->in = in_place ? call->out : address_of(&in);
+        status = mscclpp_by_plan(team, call, served_p);
+    }
+    return restore(&team->runner, &in, &out, status);
+}
+
 mscclpp_status_t mscclpp_by_name(mscclpp_team_t *team, const mscclpp_by_name_args_t *args)
 {
     mscclpp_team_plan_t *plan = mscclpp_plans_find(team, args->name, args->op);
@@ -63,7 +137,7 @@ mscclpp_status_t mscclpp_by_name(mscclpp_team_t *team, const mscclpp_by_name_arg
     mscclpp_runner_release_mappings(&team->runner, false);
     status = mscclpp_team_enter(team);
     if (status == MSCCLPP_OK && args->count > 0) {
-        status = mscclpp_by_plan(team, &call, &served);
+        status = run(team, &call, &served);
     }
     mscclpp_team_leave(team);
     mscclpp_runner_release_mappings(&team->runner, false);

@@ -16,7 +16,8 @@ typedef struct {
 } mscclpp_by_name_args_t;
 
 /*
- * Collective and blocking: returns when this rank's output is complete. Kernels must be able to access the buffers.
+ * Collective and blocking: returns when this rank's output is complete. Buffers may be in any memory; device memory
+ * takes the place of those that kernels cannot access.
  * Returns, on all ranks, MSCCLPP_ERR_NOT_SUPPORTED if the team has no such plan, or no kernel for the type and
  * operation, and MSCCLPP_ERR_NO_MEMORY if some rank has no memory for the plan. Other errors break the team.
  */

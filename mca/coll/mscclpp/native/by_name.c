@@ -5,8 +5,8 @@
 #include "mca/common/task/by_name.h"
 
 /*
- * Runs a plan on the communicator's team. Makes the team if this is its first call, which waits for all ranks. Invalid
- * arguments are refused before the call gets its number; ranks with valid ones then wait for this rank.
+ * Runs a plan on the communicator's team. Makes the team if this is its first call, which waits for all ranks. What is
+ * refused before the call gets its number is equal on all ranks.
  */
 int mca_coll_mscclpp_run_plan(const char *name, const void *in, void *out, size_t count, MPI_Datatype type, MPI_Op op,
                               MPI_Comm comm)
@@ -23,9 +23,6 @@ int mca_coll_mscclpp_run_plan(const char *name, const void *in, void *out, size_
     args.op = MPI_OP_NULL == op ? MSCCLPP_OP_SUM : mca_coll_mscclpp_op(op);
     if (MSCCLPP_DTYPE_LAST == args.dtype || MSCCLPP_OP_LAST == args.op) {
         return MPI_ERR_UNSUPPORTED_OPERATION;
-    }
-    if ((in != NULL && !mca_coll_mscclpp_is_device(in)) || (out != NULL && !mca_coll_mscclpp_is_device(out))) {
-        return MPI_ERR_BUFFER;
     }
     mca_coll_mscclpp_request_await(module);
     mca_coll_mscclpp_number_call(module);
