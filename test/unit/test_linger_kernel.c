@@ -1,4 +1,7 @@
-/* Lingering kernels that are rung for by hand: what they leave behind for the next kernel of their team. */
+/*
+ * Lingering kernels that are rung for by hand: what they leave behind for the next kernel of their team, and brief
+ * operations of several ranks among others.
+ */
 #include "device/launch/launch.h"
 #include "device/types/linger.h"
 
@@ -121,9 +124,202 @@ static void test_wraps(void)
     }
 }
 
+/* Of each rank: blocks, threads of a block, and so the most bytes of a brief operation of all of them. */
+enum { BLOCKS = 2, THREADS = 4, BRIEF_BYTES = BLOCKS * THREADS * MSCCLPP_DEV_UNIT, BUFFER_BYTES = 4 * BRIEF_BYTES };
+enum { RANKS_MOST = 8, PACKET_HALF = 1 << 14, GUARD = 0x5a };
+
+/* One rank among others. Its buffers begin `misalign` bytes after an address that is a multiple of 16. */
+typedef struct {
+    mscclpp_dev_twin_queue_t *queue;
+    mscclpp_dev_state_t state;
+    mscclpp_dev_mailbox_t mailbox;
+    mscclpp_dev_linger_args_t args;
+    char *scratch;
+    _Alignas(16) char in[BUFFER_BYTES + 16];
+    _Alignas(16) char out[BUFFER_BYTES + 16];
+    uint32_t misalign;
+} rank_t;
+
+/* An operation: the first blocks of the kernel sum up unsigned integers of 1 or 4 bytes, or take their maxima. */
+typedef struct {
+    uint32_t bytes;
+    uint32_t blocks;
+    mscclpp_dtype_t dtype;
+    mscclpp_op_t op;
+} operation_t;
+
+static uint32_t encode(const operation_t *operation)
+{
+    return MSCCLPP_DEV_BELL_ENCODE(MSCCLPP_KERNEL_ALLREDUCE_ONESHOT, operation->dtype, operation->op, operation->blocks,
+                                   MSCCLPP_DEV_RELEASE_DEVICE, 0);
+}
+
+/* Byte `i` of a rank's operand: small, so that sums need no carry from byte to byte. */
+static uint8_t operand(uint64_t number, int rank, uint32_t i)
+{
+    return (uint8_t)((number * 7 + (uint64_t)rank * 5 + i * 3) % 31);
+}
+
+static void fill(rank_t *ranks, int count, uint64_t number)
+{
+    for (int rank = 0; rank < count; ++rank) {
+        for (uint32_t i = 0; i < BUFFER_BYTES; ++i) {
+            ranks[rank].in[ranks[rank].misalign + i] = (char)operand(number, rank, i);
+        }
+        memset(ranks[rank].out, GUARD, sizeof(ranks[rank].out));
+    }
+}
+
+/* Each rank has the result, and nothing behind it or before it. Elements of 4 bytes have equal bytes' order here. */
+static void check_results(const rank_t *ranks, int count, uint64_t number, const operation_t *operation)
+{
+    uint32_t wrong = 0;
+
+    for (int rank = 0; rank < count; ++rank) {
+        const rank_t *own = &ranks[rank];
+
+        for (uint32_t i = 0; i < sizeof(own->out); ++i) {
+            const uint32_t at = i - own->misalign;
+            uint8_t wanted = GUARD;
+
+            if (i >= own->misalign && at < operation->bytes) {
+                wanted = operand(number, 0, at);
+                for (int peer = 1; peer < count; ++peer) {
+                    const uint8_t value = operand(number, peer, at);
+
+                    wanted = operation->op == MSCCLPP_OP_SUM ? (uint8_t)(wanted + value)
+                             : value > wanted                ? value
+                                                             : wanted;
+                }
+            }
+            wrong += (uint8_t)own->out[i] != wanted;
+        }
+    }
+    CHECK_EQ(wrong, 0);
+}
+
+/* Rings for an operation on all ranks, the last rank first, and waits until the blocks that it is for have ended it. */
+static void ring(rank_t *ranks, int count, uint64_t number, const operation_t *operation)
+{
+    for (int rank = count - 1; rank >= 0; --rank) {
+        const uintptr_t in = (uintptr_t)ranks[rank].in + ranks[rank].misalign,
+                        out = (uintptr_t)ranks[rank].out + ranks[rank].misalign;
+        const uint64_t payloads[MSCCLPP_DEV_BELL_WORDS] = {(uint32_t)in, in >> 32,         (uint32_t)out,
+                                                           out >> 32,    operation->bytes, encode(operation)};
+
+        for (int i = MSCCLPP_DEV_BELL_WORDS - 1; i >= 0; --i) {
+            __atomic_store_n(&ranks[rank].mailbox.bell[i], number << 32 | payloads[i], __ATOMIC_RELEASE);
+        }
+    }
+    for (int rank = 0; rank < count; ++rank) {
+        CHECK(reaches(&ranks[rank].mailbox.ended[0], number));
+        CHECK(operation->blocks == 1 || reaches(&ranks[rank].mailbox.ended[1], number));
+    }
+}
+
+static void start(rank_t *ranks, int count, uint64_t number, const operation_t *operation)
+{
+    const mscclpp_dev_launch_t launch = {MSCCLPP_KERNEL_LINGER, BLOCKS, THREADS, NULL};
+
+    for (int rank = 0; rank < count; ++rank) {
+        rank_t *own = &ranks[rank];
+        mscclpp_dev_args_t *args = &own->args.common;
+        mscclpp_dev_launch_t its_launch = launch;
+
+        args->in = own->in + own->misalign;
+        args->out = own->out + own->misalign;
+        args->bytes = operation->bytes;
+        args->dtype = operation->dtype;
+        args->op = operation->op;
+        args->rank = (uint32_t)rank;
+        args->nranks = (uint32_t)count;
+        args->packet_half = PACKET_HALF;
+        args->oneshot_capacity = MSCCLPP_DEV_ONESHOT_CAPACITY(PACKET_HALF, count);
+        args->timeout_ns = UINT64_C(30000000000);
+        args->state = &own->state;
+        args->mailbox = &own->mailbox;
+        for (int peer = 0; peer < count; ++peer) {
+            args->scratch[peer] = ranks[peer].scratch;
+        }
+        own->args.window_ns = own->args.idle_ns = UINT64_C(20000000000);
+        own->args.code = encode(operation);
+        own->args.number = number;
+        its_launch.args = &own->args;
+        CHECK_EQ(mscclpp_dev_twin_launch(own->queue, &its_launch), 0);
+    }
+    for (int rank = 0; rank < count; ++rank) {
+        CHECK(reaches(&ranks[rank].mailbox.ended[0], number) && reaches(&ranks[rank].mailbox.ended[1], number));
+    }
+}
+
+/* Operations by one thread, by one block and by both, brief and not, follow one another in any order. */
+static void test_brief(int count, uint64_t first, uint32_t misalign)
+{
+    static const operation_t operations[] = {
+        {BRIEF_BYTES, BLOCKS, MSCCLPP_DTYPE_UINT8, MSCCLPP_OP_SUM},
+        {1, 1, MSCCLPP_DTYPE_UINT8, MSCCLPP_OP_SUM},
+        {16, 1, MSCCLPP_DTYPE_UINT8, MSCCLPP_OP_MAX},
+        {17, 1, MSCCLPP_DTYPE_UINT8, MSCCLPP_OP_SUM},
+        {BRIEF_BYTES + 1, BLOCKS, MSCCLPP_DTYPE_UINT8, MSCCLPP_OP_SUM},
+        {4, 1, MSCCLPP_DTYPE_UINT32, MSCCLPP_OP_SUM},
+        {THREADS * 16 - 1, 1, MSCCLPP_DTYPE_UINT8, MSCCLPP_OP_MAX},
+        {THREADS * 16 + 1, 1, MSCCLPP_DTYPE_UINT8, MSCCLPP_OP_SUM},
+        {THREADS * 16, 1, MSCCLPP_DTYPE_UINT32, MSCCLPP_OP_SUM},
+        {BRIEF_BYTES - 3, BLOCKS, MSCCLPP_DTYPE_UINT8, MSCCLPP_OP_MAX},
+        {BUFFER_BYTES, BLOCKS, MSCCLPP_DTYPE_UINT8, MSCCLPP_OP_MAX},
+        {15, 1, MSCCLPP_DTYPE_UINT8, MSCCLPP_OP_SUM},
+        {BRIEF_BYTES, BLOCKS, MSCCLPP_DTYPE_UINT32, MSCCLPP_OP_SUM},
+    };
+    const uint32_t kinds = sizeof(operations) / sizeof(operations[0]), rings = 3 * kinds;
+    rank_t *ranks = aligned_alloc(16, (size_t)count * sizeof(*ranks));
+    uint64_t number = first;
+
+    REQUIRE(ranks != NULL);
+    memset(ranks, 0, (size_t)count * sizeof(*ranks));
+    for (int rank = 0; rank < count; ++rank) {
+        CHECK_EQ(mscclpp_dev_twin_queue_create(&ranks[rank].queue), 0);
+        ranks[rank].scratch = calloc(1, MSCCLPP_DEV_PACKET_OFFSET + 3 * PACKET_HALF);
+        REQUIRE(ranks[rank].scratch != NULL);
+        ranks[rank].misalign = misalign * (uint32_t)(rank % 3);
+        ranks[rank].mailbox.ended[0] = ranks[rank].mailbox.ended[1] = first - 1;
+        for (int i = 0; i < MSCCLPP_DEV_MAX_BLOCKS; ++i) {
+            ranks[rank].state.progress[i].launches = first - 1;
+        }
+    }
+    fill(ranks, count, number);
+    start(ranks, count, number, &operations[0]);
+    check_results(ranks, count, number, &operations[0]);
+    for (uint32_t i = 1; i <= rings; ++i) {
+        const operation_t *operation = &operations[i * (i / kinds + 1) % kinds];
+
+        ++number;
+        fill(ranks, count, number);
+        ring(ranks, count, number, operation);
+        check_results(ranks, count, number, operation);
+    }
+    for (int rank = 0; rank < count; ++rank) {
+        __atomic_store_n(&ranks[rank].mailbox.bell[MSCCLPP_DEV_BELL_LEAVE], first, __ATOMIC_RELAXED);
+    }
+    for (int rank = 0; rank < count; ++rank) {
+        CHECK(reaches(&ranks[rank].mailbox.left, first));
+        for (int i = 0; i < MSCCLPP_DEV_MAX_BLOCKS; ++i) {
+            CHECK_EQ(ranks[rank].state.progress[i].launches, number);
+            CHECK_EQ(ranks[rank].state.progress[i].epoch, 1 + rings);
+        }
+        mscclpp_dev_twin_queue_destroy(ranks[rank].queue);
+        free(ranks[rank].scratch);
+    }
+    free(ranks);
+}
+
 int main(void)
 {
     unit_begin();
     test_wraps();
+    test_brief(2, 1, 0);
+    test_brief(2, UINT64_C(0x100000001), 1);
+    test_brief(4, 0x80000005u, 4);
+    test_brief(RANKS_MOST, UINT64_C(0x1ffffff81), 3);
+    test_brief(3, 1, 0); /* a number of ranks without brief operations */
     return unit_end();
 }
