@@ -11,6 +11,7 @@
 
 #include "mca/common/base/clock.h"
 #include "mca/common/task/collective.h"
+#include "mca/common/team/parts.h"
 #include "test/host/faulty_gpu.h"
 #include "test/host/log_record.h"
 #include "test/host/rank_threads.h"
@@ -191,6 +192,116 @@ static void test_sizes(void)
     mscclpp_team_finalize(1.0);
 }
 
+/* The first calls by copy engines, of which the first one sets them up while memory is short on one rank or on all. */
+static void use_engines(rank_t *rank)
+{
+    plan_t *plan = rank->argument;
+    mscclpp_team_t *team = create_team(rank);
+    traffic_t traffic;
+    bool right = false;
+    double started;
+    int i;
+
+    traffic_open(&traffic, team, COUNT, USER_DEVICE);
+    meet(rank);
+    started = mscclpp_now();
+    shortage_happened = false;
+    shortage_left = rank->rank == plan->culprit || rank->size == plan->culprit ? plan->nth : 0;
+    plan->created[rank->rank] = traffic_call(&traffic, COUNT, &right);
+    shortage_left = 0;
+    for (i = 0; i < 2 && plan->created[rank->rank] == MSCCLPP_OK; ++i) {
+        CHECK(right);
+        CHECK_EQ(traffic_call(&traffic, COUNT, &right), MSCCLPP_OK);
+    }
+    plan->seconds[rank->rank] = mscclpp_now() - started;
+    if (shortage_happened) {
+        __atomic_store_n(&plan->reached, true, __ATOMIC_RELAXED);
+    }
+    meet(rank);
+    traffic_close(&traffic);
+}
+
+/*
+ * A rank that lacks memory in the set-up of engines must not leave the others waiting, in that call or in later ones.
+ * Without memory for an engine's description, all ranks go on without engines.
+ */
+static void test_engines(void)
+{
+    mscclpp_config_t config;
+    int culprit, nth, total = 0, undescribed = 0;
+    plan_t plan = {.reached = true};
+
+    mscclpp_config_init(&config);
+    config.scratch_size = (size_t)1 << 20;
+    config.timeout = 60;
+    config.ucx = false;
+    config.algorithm = "engines";
+    for (culprit = 0; culprit <= 2; ++culprit) {
+        for (nth = 1, plan.reached = true; nth < NTH_MAX && plan.reached; ++nth) {
+            memset(&plan, 0, sizeof(plan));
+            plan.culprit = culprit;
+            plan.nth = nth;
+            log_record_clear();
+            CHECK_EQ(run_ranks(2, &config, use_engines, &plan), 0);
+            CHECK_EQ(plan.created[0] == MSCCLPP_OK, plan.created[1] == MSCCLPP_OK);
+            CHECK(plan.seconds[0] < PROMPT && plan.seconds[1] < PROMPT);
+            total += plan.reached;
+            if (strstr(log_record_text(), "no memory for their description") != NULL) {
+                CHECK_EQ(plan.created[0], MSCCLPP_OK);
+                ++undescribed;
+            }
+        }
+    }
+    CHECK(total >= 6 && undescribed == 3);
+    printf("first call by copy engines: %d allocations failed\n", total);
+    mscclpp_team_finalize(1.0);
+}
+
+#define CALLS_RENEWED 120
+
+/* Calls of one flag each. In those in which the flags begin again, an allocation of a rank fails. */
+static void renew_flags(rank_t *rank)
+{
+    const plan_t *plan = rank->argument;
+    mscclpp_team_t *team = create_team(rank);
+    uint64_t epochs = 0;
+    int renewals = 0, i;
+    bool right = false;
+    traffic_t traffic;
+
+    traffic_open(&traffic, team, COUNT, USER_DEVICE);
+    CHECK_EQ(traffic_call(&traffic, 1, &right), MSCCLPP_OK);
+    for (i = 0; i < CALLS_RENEWED; ++i) {
+        shortage_left =
+            rank->rank == plan->culprit && team->runner.epochs == rank->config->epoch_limit ? 1 + renewals % 4 : 0;
+        CHECK_EQ(traffic_call(&traffic, 1, &right), MSCCLPP_OK);
+        CHECK(right);
+        renewals += team->runner.epochs < epochs;
+        epochs = team->runner.epochs;
+        shortage_left = 0;
+    }
+    CHECK(renewals > 0);
+    meet(rank);
+    traffic_close(&traffic);
+}
+
+static void test_renewals(void)
+{
+    mscclpp_config_t config;
+    plan_t plan = {.culprit = 1};
+
+    mscclpp_config_init(&config);
+    config.scratch_size = (size_t)1 << 20;
+    config.timeout = 60;
+    config.ucx = false;
+    config.transport = "shm";
+    config.epoch_limit = 16;
+    for (config.ranks_per_node = 1; config.ranks_per_node <= 2; ++config.ranks_per_node) {
+        CHECK_EQ(run_ranks(3, &config, renew_flags, &plan), 0);
+    }
+    mscclpp_team_finalize(1.0);
+}
+
 static void keep_functions(rank_t *rank)
 {
     if (rank->rank == 0) {
@@ -290,6 +401,8 @@ int main(void)
     CHECK_EQ(run_ranks(1, &config, keep_functions, NULL), 0);
     mscclpp_log_set(log_record_sink, NULL, MSCCLPP_LOG_INFO);
     test_sizes();
+    test_engines();
+    test_renewals();
     test_set_up(3, 0, "auto", "auto", "progress", 8);
     test_set_up(3, 2, "shm", "auto", "progress", 8);
     test_set_up(2, 1, "shm", "device", "thread", 15);

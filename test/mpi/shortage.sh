@@ -50,6 +50,9 @@ cases_no_memory() {
     # A peer that was not told would wait for the deadline.
     run_saying "no_memory:compared" 'not compared, as rank 1 has no memory' 60 -n 3 "${forced[@]}" \
         --mca coll_mscclpp_check_calls 1 --mca coll_mscclpp_timeout 30 "$bindir/test_no_memory" compared
+    # A rank that cannot answer a question in the set-up must not end the set-up.
+    run_saying "no_memory:answer" 'rank 8: memory was refused' 60 -n 10 "${forced[@]}" \
+        --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_transport "$transport" "$bindir/test_no_memory" answer
     cases_no_memory_of_plans
     run "no_memory:stage" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_algorithm stage "$bindir/test_no_memory" stage
     # The same for what is taken of the device.

@@ -15,6 +15,8 @@
  * know the size of its block, in place of MPI_Allreduce.
  *        test_no_memory compared: with coll_mscclpp_check_calls, each allocation of a nonblocking call on host memory
  * fails once. The call and those that follow go on, and nobody waits for the comparison when the communicator ends.
+ *        test_no_memory answer: of 10 ranks, one has no memory to answer another that asks, while it waits in the
+ * set-up, whether it is there. Kernels serve the call all the same.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -22,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "test/mpi/mpi_test.h"
 
@@ -45,6 +48,10 @@ static uintptr_t code_begin, code_end;
 static _Thread_local int left;
 static _Thread_local bool happened;
 
+/* At this time, by mt_now, `left` becomes `left_then`; 0: never. */
+static _Thread_local double armed_at;
+static _Thread_local int left_then;
+
 /* What fails is what is taken of the device, and not the host's memory. */
 static bool of_device;
 
@@ -61,6 +68,10 @@ static bool is_due(const void *caller)
 {
     if (of_device) {
         return false;
+    }
+    if (0 != armed_at && mt_now() >= armed_at) {
+        armed_at = 0;
+        left = left_then;
     }
     if (left != 0 && code_end == 0) {
         const int kept = left;
@@ -393,6 +404,38 @@ static void fail_compared(void)
     }
 }
 
+/*
+ * Rank 1 is late, so that after half a second ranks ask those that they wait for in the tree of the set-up, and rank 8
+ * is asked by rank 9. One of the first allocations of rank 8 from then on is that of its answer.
+ */
+static void fail_answer(mt_buffer_t *send, mt_buffer_t *recv, int nth)
+{
+    const struct timespec late = {.tv_sec = 1, .tv_nsec = 0};
+    const uint64_t served_before = mt_served(MPI_COMM_WORLD);
+    MPI_Comm comm;
+    bool right;
+    int code;
+
+    MT_CHECK(10 == mt_size, "%d ranks; this test takes 10", mt_size);
+    MT_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+    mt_barrier(MPI_COMM_WORLD);
+    if (1 == mt_rank) {
+        (void)nanosleep(&late, NULL);
+    }
+    happened = false;
+    left_then = nth;
+    armed_at = 8 == mt_rank ? mt_now() + 0.3 : 0;
+    call(comm, send, recv, &code, &right);
+    armed_at = 0;
+    left = 0;
+    MT_CHECK(MPI_SUCCESS == code && right, "allocation %d: the call failed: error %d", nth, code);
+    MT_CHECK(mt_served(comm) > served_before, "allocation %d: kernels did not serve the call", nth);
+    if (8 == mt_rank && happened) {
+        printf("rank 8: memory was refused\n");
+    }
+    MT_MPI(MPI_Comm_free(&comm));
+}
+
 static int culprit_of(const char *argument)
 {
     return 0 == strcmp(argument, "all") ? -1 : atoi(argument);
@@ -482,6 +525,10 @@ int main(int argc, char **argv)
         fail_staged();
     } else if (argc == 2 && 0 == strcmp(argv[1], "compared")) {
         fail_compared();
+    } else if (argc == 2 && 0 == strcmp(argv[1], "answer")) {
+        for (int nth = 1; nth <= 5; ++nth) {
+            fail_answer(&send, &recv, nth);
+        }
     } else if (argc == 4) {
         int culprit = culprit_of(argv[2]);
 

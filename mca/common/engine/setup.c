@@ -226,6 +226,31 @@ static mscclpp_status_t set_up(mscclpp_engine_t *engine)
     return status;
 }
 
+/* Stands for the engine of a rank that has no memory for its description. It is never usable. */
+static mscclpp_engine_t no_engine;
+
+/*
+ * Takes part in set_up, in place of a rank's engine: in the exchange of handles, in which this rank has none, and in
+ * the end of all engines, which follows.
+ */
+static mscclpp_status_t decline(mscclpp_group_t *group)
+{
+    mscclpp_board_buffers_t *own_buffers = mscclpp_group_begin_exchange(group);
+    mscclpp_status_t status;
+    bool all;
+
+    own_buffers->exportable = 0;
+    status = mscclpp_group_meet_exchange(group, "set-up of copy engines", 0);
+    if (status == MSCCLPP_OK) {
+        status = mscclpp_group_end_exchange(group, "vote on copy engines", 0, false, &all);
+    }
+    if (status == MSCCLPP_OK) {
+        mscclpp_group_begin_exchange(group);
+        status = mscclpp_group_meet_exchange(group, "end of copy engines", 0);
+    }
+    return status == MSCCLPP_OK ? mscclpp_group_end_exchange(group, "end of copy engines", 0, true, &all) : status;
+}
+
 /*
  * Makes the engine and sets it up at the first call; later calls only tell whether it can be used. *usable_p is set
  * only with MSCCLPP_OK.
@@ -239,15 +264,18 @@ mscclpp_status_t mscclpp_engine_open(mscclpp_runner_t *runner, const mscclpp_pro
         mscclpp_engine_t *engine = calloc(1, sizeof(*engine));
 
         if (engine == NULL) {
-            mscclpp_error("%s: no memory for the description of copy engines", runner->group->oob.label);
-            return MSCCLPP_ERR_NO_MEMORY;
+            mscclpp_info("%s: rank %d: copy engines do not serve, since there is no memory for their description",
+                         runner->group->oob.label, runner->group->rank);
+            *engine_p = &no_engine;
+            status = decline(runner->group);
+        } else {
+            engine->runner = runner;
+            engine->group = runner->group;
+            engine->protocol = protocol;
+            engine->process = process;
+            *engine_p = engine;
+            status = set_up(engine);
         }
-        engine->runner = runner;
-        engine->group = runner->group;
-        engine->protocol = protocol;
-        engine->process = process;
-        *engine_p = engine;
-        status = set_up(engine);
     }
     if (status == MSCCLPP_OK) {
         *usable_p = (*engine_p)->usable;
@@ -268,7 +296,7 @@ void *mscclpp_engine_close(mscclpp_engine_t *engine)
 {
     void *memory;
 
-    if (engine == NULL) {
+    if (engine == NULL || engine == &no_engine) {
         return NULL;
     }
     close_peers(engine);

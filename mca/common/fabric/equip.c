@@ -1,5 +1,6 @@
 /* What a fabric's kernels use besides its links. */
 #include "mca/common/fabric/internal.h"
+#include "mca/common/gpu/pool.h"
 
 /* The allocation is zeroed, so all counters begin at 0, and channels of nodes that are not linked have no contents. */
 mscclpp_status_t mscclpp_fabric_equip(mscclpp_fabric_t *fabric)
@@ -13,11 +14,13 @@ mscclpp_status_t mscclpp_fabric_equip(mscclpp_fabric_t *fabric)
                                            .device = fabric->device,
                                            .label = fabric->label,
                                            .mailbox = fabric->runner->mailbox};
-    mscclpp_status_t status;
+    mscclpp_status_t status = mscclpp_runner_take_stream(fabric->runner);
     void *memory;
 
-    status =
-        fabric->gpu->device_alloc(fabric->device, counter_bytes + channel_bytes + mscclpp_fabric_steps_size(), &memory);
+    if (status == MSCCLPP_OK) {
+        status = mscclpp_pool_alloc(fabric->gpu, fabric->device, fabric->runner->stream,
+                                    counter_bytes + channel_bytes + mscclpp_fabric_steps_size(), &memory);
+    }
     if (status == MSCCLPP_OK) {
         /* Counters come first, then channels and steps. All sizes are multiples of 8 bytes, so all are aligned. */
         fabric->state = memory;
@@ -30,7 +33,7 @@ mscclpp_status_t mscclpp_fabric_equip(mscclpp_fabric_t *fabric)
     if (status == MSCCLPP_OK) {
         status = mscclpp_fabric_open_view(fabric);
     }
-    if (status == MSCCLPP_OK && (status = mscclpp_runner_take_stream(fabric->runner)) == MSCCLPP_OK) {
+    if (status == MSCCLPP_OK) {
         status = mscclpp_fabric_copy_steps(fabric, fabric->runner->stream);
     }
     return status == MSCCLPP_OK ? fabric->gpu->stream_sync(fabric->runner->stream) : status;
@@ -42,7 +45,7 @@ void mscclpp_fabric_unequip(mscclpp_fabric_t *fabric)
     fabric->proxy = NULL;
     mscclpp_fabric_close_view(fabric);
     if (fabric->state != NULL) {
-        fabric->gpu->device_free(fabric->device, fabric->state);
+        mscclpp_pool_free(fabric->gpu, fabric->device, fabric->state);
         fabric->state = NULL;
     }
 }

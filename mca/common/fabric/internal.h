@@ -10,16 +10,17 @@
 #include "mca/common/fabric/fabric.h"
 #include "mca/common/oob/vote.h"
 #include "mca/common/port/proxy.h"
-#include "mca/common/base/shmseg.h"
+#include "mca/common/fabric/slabs.h"
 #include "mca/common/transport/transport.h"
 
 /* Memory that both kernels and a transport use: device memory or pinned host memory. */
 typedef struct {
-    void *host;                /* the transport's address of it; NULL: there is no memory */
-    void *device;              /* the kernels' address of it */
-    bool on_device;            /* it is device memory */
-    mscclpp_shmseg_t *segment; /* the shared segment that it lies in; NULL: it is not shared */
-    bool is_part;              /* it belongs to other memory, which frees it */
+    void *host;           /* the transport's address of it; NULL: there is no memory */
+    void *device;         /* the kernels' address of it */
+    bool on_device;       /* it is device memory */
+    mscclpp_slab_t *slab; /* that it is a piece of; NULL: it is not shared */
+    bool is_hidden;       /* all peers have mapped it */
+    bool is_part;         /* it belongs to other memory, which frees it */
 } mscclpp_fabric_memory_t;
 
 /*
@@ -224,7 +225,7 @@ void mscclpp_fabric_free_memory(mscclpp_fabric_t *fabric, mscclpp_fabric_memory_
 /* Makes *part what lies from `offset` on in `whole`. To free it does nothing. */
 void mscclpp_fabric_cut(const mscclpp_fabric_memory_t *whole, uint64_t offset, mscclpp_fabric_memory_t *part);
 
-/* Removes the name of shared memory, once all peers have attached it. */
+/* Says that all peers have mapped shared memory. May be repeated. */
 void mscclpp_fabric_hide_memory(mscclpp_fabric_memory_t *memory);
 
 /*

@@ -7,6 +7,7 @@
 
 #include "mca/common/fabric/internal.h"
 #include "mca/common/base/log.h"
+#include "mca/common/gpu/pool.h"
 
 /*
  * Return where the lists begin in the allocation: the blocks sent and received, the places of ranks, the ranks by node,
@@ -77,12 +78,12 @@ mscclpp_status_t mscclpp_fabric_open_places(mscclpp_fabric_t *fabric)
         return MSCCLPP_ERR_NO_MEMORY;
     }
     fill_fixed_part(&fabric->nodes, ranks, lists);
-    status = fabric->gpu->device_alloc(fabric->device, size, &memory);
+    status = mscclpp_runner_take_stream(fabric->runner);
     if (status == MSCCLPP_OK) {
-        fabric->places = memory;
-        status = mscclpp_runner_take_stream(fabric->runner);
+        status = mscclpp_pool_alloc(fabric->gpu, fabric->device, fabric->runner->stream, size, &memory);
     }
     if (status == MSCCLPP_OK) {
+        fabric->places = memory;
         status = fabric->gpu->copy(fabric->runner->stream, fabric->places, lists, size);
     }
     status = status == MSCCLPP_OK ? fabric->gpu->stream_sync(fabric->runner->stream) : status;
@@ -93,7 +94,7 @@ mscclpp_status_t mscclpp_fabric_open_places(mscclpp_fabric_t *fabric)
 void mscclpp_fabric_close_places(mscclpp_fabric_t *fabric)
 {
     if (fabric->places != NULL) {
-        fabric->gpu->device_free(fabric->device, fabric->places);
+        mscclpp_pool_free(fabric->gpu, fabric->device, fabric->places);
     }
     free(fabric->lists);
     fabric->places = fabric->lists = NULL;

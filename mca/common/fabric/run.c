@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "mca/common/fabric/internal.h"
+#include "mca/common/gpu/clear.h"
 #include "mca/common/base/log.h"
 #include "mca/common/algo/coll.h"
 #include "mca/common/algo/select.h"
@@ -499,21 +500,11 @@ mscclpp_status_t mscclpp_fabric_renew(mscclpp_fabric_t *fabric, const mscclpp_pr
 {
     /* Packets are not ordered with other data. Only a signal after them shows that no put of packets is in flight. */
     mscclpp_status_t status = mscclpp_fabric_meet(fabric, protocol, NULL);
-    uint64_t size;
-    void *zeros;
 
     if (status == MSCCLPP_OK && fabric->is_owner) {
-        size = fabric->area_size - fabric->packets_offset;
-        zeros = calloc(1, size);
-        if (zeros == NULL) {
-            mscclpp_error("%s: no memory for %llu bytes", fabric->label, (unsigned long long)size);
-            return MSCCLPP_ERR_NO_MEMORY;
-        }
-        status = fabric->gpu->copy(stream, (char *)fabric->area.host + fabric->packets_offset, zeros, size);
-        if (status == MSCCLPP_OK) {
-            status = fabric->gpu->stream_sync(stream);
-        }
-        free(zeros);
+        status = mscclpp_gpu_clear(fabric->gpu, stream, (char *)fabric->area.host + fabric->packets_offset,
+                                   fabric->area_size - fabric->packets_offset);
+        status = status == MSCCLPP_OK ? fabric->gpu->stream_sync(stream) : status;
     }
     /* No rank may send packets with new flags before all have cleared the old ones. */
     return status == MSCCLPP_OK ? mscclpp_fabric_meet(fabric, protocol, NULL) : status;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "mca/common/base/log.h"
+#include "mca/common/gpu/clear.h"
 
 /* The largest piece, in bytes, that shares an allocation. */
 #define PIECE_MAX ((uint64_t)256 << 10)
@@ -106,26 +107,6 @@ static mscclpp_status_t make_slab(const mscclpp_gpu_ops_t *ops, int device, uint
 }
 
 /*
- * Zeroes a piece that was used before, by a copy in `stream`. Waits until that has ended, because its source is freed
- * here.
- */
-static mscclpp_status_t zero_piece(const mscclpp_gpu_ops_t *ops, mscclpp_gpu_stream_t *stream, char *piece,
-                                   uint64_t size)
-{
-    char *zeros = calloc(1, size);
-    mscclpp_status_t status;
-
-    if (zeros == NULL) {
-        mscclpp_error("out of memory for %llu bytes", (unsigned long long)size);
-        return MSCCLPP_ERR_NO_MEMORY;
-    }
-    status = ops->copy(stream, piece, zeros, size);
-    status = status == MSCCLPP_OK ? ops->stream_sync(stream) : status;
-    free(zeros);
-    return status;
-}
-
-/*
  * Takes a free piece, from a new allocation if there is none. Gives a used piece back if it cannot be zeroed;
  * *address_p is then of no use.
  */
@@ -155,7 +136,8 @@ mscclpp_status_t mscclpp_pool_alloc(const mscclpp_gpu_ops_t *ops, int device, ms
     *address_p = take_piece(slab, &is_dirty);
     pthread_mutex_unlock(&pool_lock);
     if (is_dirty) {
-        status = zero_piece(ops, stream, *address_p, size);
+        status = mscclpp_gpu_clear(ops, stream, *address_p, size);
+        status = status == MSCCLPP_OK ? ops->stream_sync(stream) : status;
     }
     if (status != MSCCLPP_OK) {
         mscclpp_pool_free(ops, device, *address_p);

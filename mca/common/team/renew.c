@@ -1,8 +1,8 @@
 /* Clears a team's packet memory once its flags (epochs) are used up. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "mca/common/base/log.h"
+#include "mca/common/gpu/clear.h"
 #include "mca/common/team/parts.h"
 
 /* Waits until all ranks of this node have come to this point. None of them awaits a packet any more then. */
@@ -16,11 +16,9 @@ static mscclpp_status_t meet_ranks(mscclpp_team_t *team)
 
 mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, uint64_t epochs)
 {
-    const uint64_t size = 3 * team->runner.layout.packet_half; /* the packet area's two halves and the LL128 area */
     mscclpp_dev_state_t *state = (mscclpp_dev_state_t *)(team->runner.scratch + team->runner.layout.state_offset);
     mscclpp_dev_progress_t progress[MSCCLPP_DEV_MAX_BLOCKS];
     mscclpp_status_t status;
-    void *zeros;
     int block;
 
     if (team->runner.epochs + epochs <= team->protocol.epoch_limit) {
@@ -38,23 +36,22 @@ mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_s
     }
     mscclpp_debug("%s: packet flags begin again after %llu epochs", team->group.oob.label,
                   (unsigned long long)team->runner.epochs);
-    zeros = calloc(1, size);
-    if (zeros == NULL) {
-        mscclpp_error("%s: no memory for %llu bytes", team->group.oob.label, (unsigned long long)size);
-        return MSCCLPP_ERR_NO_MEMORY;
-    }
-    /* After this no rank awaits packets any more, so all may clear their areas. */
+    /*
+     * After this no rank awaits packets any more, so all may clear their areas: two halves for packets, and the LL128
+     * area.
+     */
     status = team->runner.gpu->stream_sync(stream);
     if (status == MSCCLPP_OK) {
         status = meet_ranks(team);
     }
     if (status == MSCCLPP_OK) {
-        status = team->runner.gpu->copy(stream, team->runner.scratch + MSCCLPP_DEV_PACKET_OFFSET, zeros, size);
+        status = mscclpp_gpu_clear(team->runner.gpu, stream, team->runner.scratch + MSCCLPP_DEV_PACKET_OFFSET,
+                                   3 * team->runner.layout.packet_half);
     }
     /* The small scratch, to which the team may return. Its counters are written when it does. */
     if (status == MSCCLPP_OK && team->kept != NULL && team->kept->scratch != NULL) {
-        status = team->runner.gpu->copy(stream, team->kept->scratch + MSCCLPP_DEV_PACKET_OFFSET, zeros,
-                                        3 * team->kept->layout.packet_half);
+        status = mscclpp_gpu_clear(team->runner.gpu, stream, team->kept->scratch + MSCCLPP_DEV_PACKET_OFFSET,
+                                   3 * team->kept->layout.packet_half);
     }
     /* Only the epoch begins again. The number of operations, by which the host sees them end, goes on. */
     if (status == MSCCLPP_OK) {
@@ -73,7 +70,6 @@ mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_s
     if (status == MSCCLPP_OK) {
         status = meet_ranks(team);
     }
-    free(zeros);
     if (status == MSCCLPP_OK) {
         team->runner.epochs = epochs;
     }

@@ -252,6 +252,23 @@ static bool settle_sends(tree_t *tree)
 }
 
 /*
+ * Answers a neighbour that has asked. Without memory, sends a message that needs none: this rank must not abstain,
+ * since the others may have its part already and complete the all-gather.
+ */
+static mscclpp_status_t answer(tree_t *tree, const neighbour_t *to)
+{
+    const int peer = rank_of(tree, to);
+    mscclpp_status_t status = post(tree, to, MCA_COLL_MSCCLPP_OOB_HERE, NULL, 0);
+
+    if (MSCCLPP_ERR_NO_MEMORY == status) {
+        mca_coll_mscclpp_oob_send_empty(tree->gather->oob->module, &peer, 1, MCA_COLL_MSCCLPP_OOB_HERE,
+                                        tree->gather->number);
+        status = MSCCLPP_OK;
+    }
+    return status;
+}
+
+/*
  * Answers the neighbours that ask, and notes the answers of those that this rank has asked. Drops messages of other
  * ranks, which send none unless they have another version.
  */
@@ -264,7 +281,7 @@ static mscclpp_status_t handle_questions(tree_t *tree)
     while (MSCCLPP_OK == status &&
            (message = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_ASK, tree->gather->number)) != NULL) {
         const neighbour_t *from = find_neighbour(tree, message->peer);
-        status = from != NULL ? post(tree, from, MCA_COLL_MSCCLPP_OOB_HERE, NULL, 0) : MSCCLPP_OK;
+        status = from != NULL ? answer(tree, from) : MSCCLPP_OK;
         free(message);
     }
     while ((message = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_HERE, tree->gather->number)) != NULL) {

@@ -1,0 +1,179 @@
+#include "mca/common/fabric/slabs.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "mca/common/base/log.h"
+#include "mca/common/base/shmseg.h"
+
+/* Pieces begin at multiples of this many bytes, at least a page. */
+#define PIECE_ALIGN ((uint64_t)64 << 10)
+
+/* The most bytes and pieces of a slab, but it has at least one piece. */
+#define TWIN_BYTES ((uint64_t)512 << 20)
+#define PINNED_BYTES ((uint64_t)64 << 20)
+#define PIECES_MAX 32u
+
+struct mscclpp_slab {
+    mscclpp_slab_t *next;
+    const mscclpp_gpu_ops_t *gpu;
+    mscclpp_shmseg_t *segment;
+    char *device_base; /* the kernels' address of the segment */
+    uint64_t size;     /* bytes of a piece */
+    uint32_t count;    /* pieces */
+    uint32_t taken;    /* pieces that have been taken so far; the next one has this index */
+    uint32_t given;    /* of these, the pieces that have been given back */
+    uint32_t open;     /* pieces that a peer may still have to map */
+};
+
+/* The slabs with a piece in use. The lock is not held while memory is pinned, which may take milliseconds. */
+static pthread_mutex_t slabs_lock = PTHREAD_MUTEX_INITIALIZER;
+static mscclpp_slab_t *slabs;
+
+/*
+ * Returns a slab with a free piece of this size; NULL if there is none. *pieces_p is then the number of pieces of such
+ * slabs. Call with the lock held.
+ */
+static mscclpp_slab_t *find_with_room(const mscclpp_gpu_ops_t *gpu, uint64_t size, uint64_t *pieces_p)
+{
+    mscclpp_slab_t *slab;
+
+    *pieces_p = 0;
+    for (slab = slabs; slab != NULL; slab = slab->next) {
+        if (slab->gpu == gpu && slab->size == size) {
+            *pieces_p += slab->count;
+            if (slab->taken < slab->count) {
+                return slab;
+            }
+        }
+    }
+    return NULL;
+}
+
+/*
+ * Returns how many pieces a new slab gets, where others of its kind have `pieces` pieces. The first one has one piece,
+ * since most processes have few communicators. The twin's bytes cost nothing until they are touched. Those of a GPU are
+ * pinned, and so are there from the beginning: as many as are in use already.
+ */
+static uint32_t pieces_of_next(const mscclpp_gpu_ops_t *gpu, uint64_t size, uint64_t pieces)
+{
+    const uint64_t fitting = (gpu->twin ? TWIN_BYTES : PINNED_BYTES) / size;
+    const uint64_t wanted = pieces == 0 ? 1 : gpu->twin || pieces > PIECES_MAX ? PIECES_MAX : pieces;
+    const uint64_t count = wanted < fitting ? wanted : fitting;
+
+    return count == 0 ? 1 : (uint32_t)count;
+}
+
+/* Frees a slab that is in no list. */
+static void free_slab(mscclpp_slab_t *slab)
+{
+    slab->gpu->host_unregister(mscclpp_shmseg_base(slab->segment));
+    mscclpp_shmseg_detach(slab->segment);
+    free(slab);
+}
+
+/* Makes a slab of `count` pieces. Unlogged without memory for its description; other failures are logged. */
+static mscclpp_status_t make_slab(const mscclpp_gpu_ops_t *gpu, const char *label, uint64_t size, uint32_t count,
+                                  mscclpp_slab_t **slab_p)
+{
+    mscclpp_slab_t *slab = calloc(1, sizeof(*slab));
+    void *device_base;
+    mscclpp_status_t status;
+
+    if (slab == NULL) {
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    *slab = (mscclpp_slab_t){.gpu = gpu, .size = size, .count = count, .open = count};
+    status = mscclpp_shmseg_create(count * size, &slab->segment);
+    if (status != MSCCLPP_OK) {
+        free(slab);
+        return status;
+    }
+    status = gpu->host_register(mscclpp_shmseg_base(slab->segment), count * size, &device_base);
+    if (status != MSCCLPP_OK) {
+        mscclpp_log(count == 1 ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
+                    "%s: %llu bytes of shared memory cannot be pinned: %s", label, (unsigned long long)(count * size),
+                    mscclpp_status_string(status));
+        mscclpp_shmseg_detach(slab->segment);
+        free(slab);
+        return status;
+    }
+    slab->device_base = device_base;
+    *slab_p = slab;
+    return MSCCLPP_OK;
+}
+
+/*
+ * Where a slab of several pieces cannot be had, one of one piece is tried. Another thread may make a slab at the same
+ * time; both are kept.
+ */
+mscclpp_status_t mscclpp_slab_take(const mscclpp_gpu_ops_t *gpu, const char *label, uint64_t size,
+                                   mscclpp_slab_t **slab_p, void **host_p, void **device_p)
+{
+    const uint64_t piece = (size + PIECE_ALIGN - 1) / PIECE_ALIGN * PIECE_ALIGN;
+    mscclpp_slab_t *slab;
+    mscclpp_status_t status;
+    uint64_t offset, pieces;
+
+    pthread_mutex_lock(&slabs_lock);
+    slab = find_with_room(gpu, piece, &pieces);
+    if (slab == NULL) {
+        const uint32_t count = pieces_of_next(gpu, piece, pieces);
+
+        pthread_mutex_unlock(&slabs_lock);
+        status = make_slab(gpu, label, piece, count, &slab);
+        if (status != MSCCLPP_OK && count > 1) {
+            status = make_slab(gpu, label, piece, 1, &slab);
+        }
+        if (status != MSCCLPP_OK) {
+            return status;
+        }
+        pthread_mutex_lock(&slabs_lock);
+        slab->next = slabs;
+        slabs = slab;
+    }
+    offset = slab->taken++ * piece;
+    pthread_mutex_unlock(&slabs_lock);
+    *slab_p = slab;
+    *host_p = (char *)mscclpp_shmseg_base(slab->segment) + offset;
+    *device_p = slab->device_base + offset;
+    return MSCCLPP_OK;
+}
+
+/* Notes that no peer has to map one more piece. Call with the lock held. */
+static void close_piece(mscclpp_slab_t *slab)
+{
+    if (--slab->open == 0) {
+        mscclpp_shmseg_hide(slab->segment);
+    }
+}
+
+void mscclpp_slab_hide_piece(mscclpp_slab_t *slab)
+{
+    pthread_mutex_lock(&slabs_lock);
+    close_piece(slab);
+    pthread_mutex_unlock(&slabs_lock);
+}
+
+/* A slab with free pieces is freed all the same, as no communicator uses it. */
+void mscclpp_slab_give(mscclpp_slab_t *slab, bool was_hidden)
+{
+    mscclpp_slab_t **link = &slabs;
+    bool is_last;
+
+    pthread_mutex_lock(&slabs_lock);
+    if (!was_hidden) {
+        close_piece(slab);
+    }
+    is_last = ++slab->given == slab->taken;
+    while (is_last && *link != slab) {
+        link = &(*link)->next;
+    }
+    if (is_last) {
+        *link = slab->next;
+    }
+    pthread_mutex_unlock(&slabs_lock);
+    if (is_last) {
+        free_slab(slab);
+    }
+}
