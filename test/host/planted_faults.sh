@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Plants one fault at a time into a copy of the sources and demands that the tests of the twin catch it under
 # ThreadSanitizer: that they fail, or that a race is reported. The sources as they are must pass the same runs.
-# Usage: planted_faults.sh [--keep] [--faults-only] [--edits] [NAME]..., of faults or "unmodified"
+# Usage: planted_faults.sh [--keep] [--faults-only] [--covering] [--edits] [NAME]..., of faults or "unmodified"
 #   --keep         leaves the copies and logs where they are
 #   --faults-only  leaves out the runs of the sources as they are
+#   --covering     of the faults only so many that each file and each set of runs has one: the first of each
 #   --edits        compiles nothing; only checks that each fault still finds its line in the sources
 # The faults are in faults/, a file for each subject; faults/runs.sh has what they are looked for with.
 # shellcheck disable=SC2317 # runs are called by name
@@ -20,6 +21,7 @@ failed=0
 skipped=0
 keep=no
 faults_only=no
+covering=no
 edits_only=no
 
 finish() {
@@ -39,9 +41,10 @@ for argument in "$@"; do
     case $argument in
     --keep) keep=yes ;;
     --faults-only) faults_only=yes ;;
+    --covering) covering=yes ;;
     --edits) edits_only=yes ;;
     -*)
-        echo "planted_faults.sh: unknown option '$argument'; there are --keep, --faults-only and --edits" >&2
+        echo "planted_faults.sh: unknown option '$argument'; there are --keep, --faults-only, --covering and --edits" >&2
         exit 2
         ;;
     *) chosen+=("$argument") ;;
@@ -61,9 +64,18 @@ selected() {
     [ ${#chosen[@]} -eq 0 ] || [[ " ${chosen[*]} " == *" $1 "* ]]
 }
 
+# covers RUNS FILE: with --covering, whether one of them has had no fault yet; else true.
+declare -A covered=()
+covers() {
+    [ "$covering" = yes ] || return 0
+    [ -z "${covered[runs $1]:-}" ] || [ -z "${covered[file $2]:-}" ] || return 1
+    covered[runs $1]=yes
+    covered[file $2]=yes
+}
+
 # plant NAME RUNS FILE COMPILED SED: edits FILE, compiles COMPILED again and expects RUNS to fail.
 plant() {
-    selected "$1" || return
+    selected "$1" && covers "$2" "$3" || return
     if [ "$edits_only" = yes ]; then
         check_edit "$1" "$3" "$5"
     else

@@ -4,14 +4,17 @@
 
 cases_programs() {
     local n
+    ! few || skip "types_ops, counts, comms and memory:3, threads:many and threads:engines:2" \
+        "other numbers of ranks stand for these; set MSCCLPP_TEST_LONG=1"
     for n in 1 2 3 4; do
+        run "userop:$n" 60 -n "$n" "${forced[@]}" "$bindir/test_userop"
+        among "$n" '[124]' || continue
         run "types_ops:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_types_ops"
         run "counts:$n" 240 -n "$n" "${forced[@]}" "$bindir/test_counts"
         # By what serves within a node, spawned processes, too.
         run_by "comms:$n" '[^n][a-z_]*' 120 -n "$n" "${forced[@]}" --mca coll_mscclpp_verbose 3 \
             "$bindir/test_comms" --spawn
         run "memory:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_memory"
-        run "userop:$n" 60 -n "$n" "${forced[@]}" "$bindir/test_userop"
     done
     # In place, in mapped buffers and through the scratch.
     local mapped=()
@@ -30,7 +33,7 @@ cases_programs() {
         run "errors:$n" 60 -n "$n" "${forced[@]}" "$bindir/test_errors"
         run "threads:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_threads"
         # Threads that Open MPI lets spin leave the others too little of the processors to meet often.
-        run "threads:many:$n" 120 -n "$n" --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_threads" --many
+        ! among "$n" '[14]' || run "threads:many:$n" 120 -n "$n" --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_threads" --many
     done
     # Copy engines, for calls of several threads at a time.
     local coll engines=(--mca coll_mscclpp_algorithm engines)
@@ -39,7 +42,7 @@ cases_programs() {
     done
     [ "$MSCCLPP_TEST_DEVICE" != host ] || engines+=(--mca coll_mscclpp_twin_shared_only 1)
     for n in 2 3; do
-        if [ "$(engines_for "$n")" = engines ]; then
+        if [ "$(engines_for "$n")" = engines ] && among "$n" 3; then
             run "threads:engines:$n" 240 -n "$n" --mca mpi_yield_when_idle 1 "${forced[@]}" "${engines[@]}" \
                 "$bindir/test_threads" --engines
         fi
@@ -196,15 +199,18 @@ engines_for() {
 # numbers_for ALGORITHM: the numbers of ranks that it is tried with. On the twin, test_allreduce tries all algorithms
 # with all numbers. Here each number meets several algorithms, and each algorithm several numbers.
 numbers_for() {
-    if [ "$MSCCLPP_TEST_DEVICE" != host ] || [ "$long" = 1 ]; then
+    few || {
         echo 1 2 3 4 5 8
         return
-    fi
+    }
     case $1 in
-    oneshot | oneshot-ll8 | stage) echo 1 3 8 ;;
-    twophase | scratch) echo 2 5 8 ;;
-    zerocopy | twophase-ll128) echo 1 2 5 ;;
-    *) echo 2 3 4 ;;
+    oneshot) echo 1 3 8 ;;
+    scratch) echo 2 8 ;;
+    oneshot-ll8 | twophase) echo 2 5 ;;
+    twophase-ll128 | stage) echo 1 4 ;;
+    zerocopy) echo 1 3 ;;
+    engines) echo 2 3 ;;
+    *) echo 2 4 ;;
     esac
 }
 
@@ -212,7 +218,7 @@ numbers_for() {
 cases_algorithms() {
     local algorithm n by job most
     [ "$(numbers_for any)" = '1 2 3 4 5 8' ] || skip "algorithm:all numbers of ranks" \
-        "three stand for them with each algorithm; set MSCCLPP_TEST_LONG=1"
+        "two or three stand for them with each algorithm; set MSCCLPP_TEST_LONG=1"
     for algorithm in oneshot twophase oneshot_put zerocopy engines scratch stage; do
         by=$algorithm
         most=3
@@ -237,7 +243,7 @@ cases_algorithms() {
         [ "$algorithm" != engines ] || [ "$gpus" -ne 1 ] || skip "algorithm:engines:by engines" \
             "needs 2 GPUs, since engines serve only ranks with a GPU of their own; zerocopy has taken their place"
         # On the twin, test_allreduce tries all types with all algorithms; MPI's types do not depend on the algorithm.
-        if [ "$MSCCLPP_TEST_DEVICE" = host ] && [ "$long" != 1 ] && [[ $algorithm != @(oneshot|scratch|stage) ]]; then
+        if few && [[ $algorithm != @(oneshot|scratch|stage) ]]; then
             skip "algorithm:$algorithm:types_ops" "test_allreduce has tried them; set MSCCLPP_TEST_LONG=1"
         else
             run "algorithm:$algorithm:types_ops" 240 -n $most "${job[@]}" "$bindir/test_types_ops"

@@ -54,6 +54,17 @@ ranks_of() {
     echo "${2:-1}"
 }
 
+# few: whether few shapes stand for all by default: on the twin, which the host layer tries with all of them.
+few() {
+    [ "$MSCCLPP_TEST_DEVICE" = host ] && [ "$long" != 1 ]
+}
+
+# among SHAPE PATTERN: whether this shape is to be tried where those that match stand for all.
+among() {
+    # shellcheck disable=SC2053 # a pattern it is
+    ! few || [[ $1 == $2 ]]
+}
+
 # leave_out NAME [mpirun argument]...: true, and a skip, if these are too many ranks for the GPUs, or exchange between
 # nodes by what was not built in.
 leave_out() {

@@ -14,23 +14,29 @@ cases_nodes() {
         # All counts where there is one shard, where there are two, and where nodes differ.
         quick=(quick)
         [[ $shape != @(2/1|4/2|5/2) && ${MSCCLPP_TEST_LONG:-0} != 1 ]] || quick=()
-        run "nodes:counts:$shape" 240 -n "$n" "${nodes[@]}" "$bindir/test_counts" \
-            ${quick[@]+"${quick[@]}"}
-        run "nodes:bitwise:$shape" 120 -n "$n" "${nodes[@]}" "$bindir/test_bitwise"
+        ! among "$shape" '@(2/1|3/2|4/1|5/2)' || run "nodes:counts:$shape" 240 -n "$n" "${nodes[@]}" \
+            "$bindir/test_counts" ${quick[@]+"${quick[@]}"}
+        ! among "$shape" '@(3/1|4/2|5/2)' ||
+            run "nodes:bitwise:$shape" 120 -n "$n" "${nodes[@]}" "$bindir/test_bitwise"
         # What does not depend on how many of each there are.
         [[ $shape == @(2/1|4/1|4/2|5/2) ]] || continue
-        run "nodes:comms:$shape" 120 -n "$n" "${nodes[@]}" "$bindir/test_comms" --spawn
+        ! among "$shape" '@(2/1|4/2)' ||
+            run "nodes:comms:$shape" 120 -n "$n" "${nodes[@]}" "$bindir/test_comms" --spawn
         run "nodes:errors:$shape" 60 -n "$n" "${nodes[@]}" "$bindir/test_errors"
-        run "nodes:threads:$shape" 120 -n "$n" "${nodes[@]}" "$bindir/test_threads"
+        ! among "$shape" '@(4/1|5/2)' ||
+            run "nodes:threads:$shape" 120 -n "$n" "${nodes[@]}" "$bindir/test_threads"
         [ "$shape" != 2/1 ] || run "nodes:threads:no ucx for control" 120 -n "$n" "${forced[@]}" \
             --mca coll_mscclpp_ranks_per_node "$per" --mca coll_mscclpp_transport network \
             --mca coll_mscclpp_ucx 0 "$bindir/test_threads"
         [ "$n" -lt 5 ] || continue # some of Open MPI's own results are wrong, and so no oracle
-        run "nodes:types_ops:$shape" 240 -n "$n" "${nodes[@]}" "$bindir/test_types_ops"
+        ! among "$shape" '@(2/1|4/2)' ||
+            run "nodes:types_ops:$shape" 240 -n "$n" "${nodes[@]}" "$bindir/test_types_ops"
     done
+    ! few || skip "nodes:counts, bitwise, comms, threads and types_ops with all shapes of nodes" \
+        "each shape meets some of them, and each of them some shapes; set MSCCLPP_TEST_LONG=1"
     nodes=("${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 --mca coll_mscclpp_transport network)
     [ "${MSCCLPP_TEST_LONG:-0}" = 1 ] || skip "nodes:counts, all of them" \
-        "few stand for them with 3/1, 3/2, 4/1 and 5/1; set MSCCLPP_TEST_LONG=1"
+        "few stand for them with most shapes of nodes; set MSCCLPP_TEST_LONG=1"
     run "nodes:many_comms" 240 -n 3 "${nodes[@]}" "$bindir/test_many_comms" \
         "$([ "${MSCCLPP_TEST_LONG:-0}" = 1 ] && echo 100 || echo 10)"
     # shellcheck disable=SC2016 # each rank's own shell expands it
@@ -89,7 +95,7 @@ cases_nodes_algorithms() {
     for algorithm in nodes nodes_split nodes_ring nodes_halving nodes_packets nodes_doubling; do
         # On the twin, test_allreduce tries all of them with all numbers of nodes.
         node_counts='2 3 4'
-        if [ "$MSCCLPP_TEST_DEVICE" = host ] && [ "${MSCCLPP_TEST_LONG:-0}" != 1 ]; then
+        if few; then
             node_counts=4
             [[ $algorithm != @(nodes_split|nodes_ring|nodes_doubling) ]] || node_counts='2 3'
         fi
@@ -173,12 +179,17 @@ cases_nodes_collectives() {
         IFS=/ read -r n per transport <<<"$shape"
         nodes=(-n "$n" "${forced[@]}" --mca coll_mscclpp_ranks_per_node "$per"
             --mca coll_mscclpp_transport "$transport")
-        run "nodes:native:$shape" 120 "${nodes[@]}" "${kinds[@]}" "$bindir/test_stage"
+        ! among "$shape" '@(2/1/ucx|4/2/shm|5/-3/ucx)' ||
+            run "nodes:native:$shape" 120 "${nodes[@]}" "${kinds[@]}" "$bindir/test_stage"
         [[ $shape == @(4/3/ucx|5/-3/ucx) ]] || continue
-        run "nodes:native_layout:$shape" 120 "${nodes[@]}" "$bindir/test_stage_layout"
-        run "nodes:native_silent:$shape" 120 "${nodes[@]}" "$bindir/test_silent"
-        run "nodes:neighbor:$shape" 240 "${nodes[@]}" "$bindir/test_neighbor"
+        if among "$shape" 5/-3/ucx; then
+            run "nodes:native_layout:$shape" 120 "${nodes[@]}" "$bindir/test_stage_layout"
+            run "nodes:native_silent:$shape" 120 "${nodes[@]}" "$bindir/test_silent"
+        fi
+        ! among "$shape" 4/3/ucx || run "nodes:neighbor:$shape" 240 "${nodes[@]}" "$bindir/test_neighbor"
     done
+    ! few || skip "nodes:native, native_layout, native_silent and neighbor with all shapes of nodes" \
+        "three, one, one and one stand for them; set MSCCLPP_TEST_LONG=1"
     # Packets and tiles by turns, as the size has it; none at all where the transport does not carry them.
     run_saying "nodes:native:packets" ': nodes_packets, blocks' 120 -n 3 "${forced[@]}" \
         --mca coll_mscclpp_ranks_per_node 2 "${kinds[@]}" --mca coll_mscclpp_verbose 3 "$bindir/test_stage"
