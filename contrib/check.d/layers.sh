@@ -90,7 +90,7 @@ layer_clang() {
 
 layer_asan() {
     need_build asan || return
-    only_long "asan:host layer, all calls" "a quarter of the calls of each part; tsan makes all"
+    only_long "asan:host layer, all calls" "a quarter of the calls of each part; main makes all"
     ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1 \
         tests=$(list_units asan) run_automake asan env MAKEFLAGS="-j$(jobs)"
     aside asan-plans run_plans asan
@@ -127,6 +127,7 @@ layer_tsan() {
     fi
     need_build tsan || return
     local before=$failed options=()
+    only_long "tsan:host layer, all calls" "half of the calls of each part; main and the planted faults make all"
     TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1 tests=$(list_units tsan) \
         run_automake tsan env MAKEFLAGS="-j$(jobs)" "${wrapper[@]}"
     # Plans of two ranks on the twin.

@@ -44,7 +44,7 @@ for argument in "$@"; do
     --covering) covering=yes ;;
     --edits) edits_only=yes ;;
     -*)
-        echo "planted_faults.sh: unknown option '$argument'; there are --keep, --faults-only, --covering and --edits" >&2
+        echo "planted_faults.sh: unknown option '$argument'; use --keep, --faults-only, --covering or --edits" >&2
         exit 2
         ;;
     *) chosen+=("$argument") ;;
@@ -163,8 +163,9 @@ run() {
     local program
     linked "$1" || return
     : >"$work/log"
-    TSAN_OPTIONS=${tsan_options:-halt_on_error=1:exitcode=66} timeout -k 5 "$limit" "${runner[@]}" "$work/$1" "${@:2}" \
-        >"$work/log" 2>&1 &
+    # With all calls, since some faults show only now and then.
+    MSCCLPP_TEST_LONG=1 TSAN_OPTIONS=${tsan_options:-halt_on_error=1:exitcode=66} timeout -k 5 "$limit" \
+        "${runner[@]}" "$work/$1" "${@:2}" >"$work/log" 2>&1 &
     program=$!
     while [ "$has_fault" = yes ] && kill -0 "$program" 2>/dev/null; do
         if grep -Eq "$complaint" "$work/log"; then

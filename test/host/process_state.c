@@ -60,7 +60,9 @@ bool process_state_long(void)
 
 int process_state_calls(int calls)
 {
-    return process_state_sanitized() && !process_state_tsan() && !long_wanted() ? (calls + 3) / 4 : calls;
+    const int part = process_state_tsan() ? 2 : 4;
+
+    return process_state_sanitized() && !long_wanted() ? (calls + part - 1) / part : calls;
 }
 
 /* The number of entries of a folder. */

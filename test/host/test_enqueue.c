@@ -325,8 +325,8 @@ static void stay_away(rank_t *rank)
 }
 
 /*
- * True if case `i` of those that wait for deadlines is to run: under AddressSanitizer, each third of them, unless all
- * calls are asked for.
+ * True if case `i` of those that wait for deadlines is to run: under a sanitizer, each third of them, unless all calls
+ * are asked for.
  */
 static bool takes_deadline(size_t i)
 {

@@ -33,7 +33,8 @@ cases_programs() {
         run "errors:$n" 60 -n "$n" "${forced[@]}" "$bindir/test_errors"
         run "threads:$n" 120 -n "$n" "${forced[@]}" "$bindir/test_threads"
         # Threads that Open MPI lets spin leave the others too little of the processors to meet often.
-        ! among "$n" '[14]' || run "threads:many:$n" 120 -n "$n" --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_threads" --many
+        ! among "$n" '[14]' || run "threads:many:$n" 120 -n "$n" --mca mpi_yield_when_idle 1 "${forced[@]}" \
+            "$bindir/test_threads" --many
     done
     # Copy engines, for calls of several threads at a time.
     local coll engines=(--mca coll_mscclpp_algorithm engines)
