@@ -12,6 +12,7 @@
 #include "mca/common/team/parts.h"
 #include "mca/common/team/queue.h"
 #include "test/host/jitter.h"
+#include "test/host/line.h"
 #include "test/host/parts.h"
 #include "test/host/process_state.h"
 #include "test/host/rank_threads.h"
@@ -31,16 +32,13 @@ static void configure(mscclpp_config_t *config, int blocks, int threads)
     config->ucx = false;
 }
 
-/* A team for queued operations, a stream of an application, and an operand and a result. */
+/* A line, with an operand and a result. */
 typedef struct {
-    mscclpp_team_t *team;
-    mscclpp_dev_twin_queue_t *native;
-    mscclpp_gpu_stream_t *stream;
+    line_t queue;
     int32_t *in, *out;
-    uint64_t calls;
-} line_t;
+} full_line_t;
 
-static void make_buffers(const rank_t *rank, line_t *line)
+static void make_buffers(const rank_t *rank, full_line_t *line)
 {
     void *address = NULL;
 
@@ -49,27 +47,20 @@ static void make_buffers(const rank_t *rank, line_t *line)
     line->out = line->in + COUNT;
 }
 
-static void open_line(rank_t *rank, line_t *line)
+static void open_line(rank_t *rank, full_line_t *line)
 {
-    memset(line, 0, sizeof(*line));
-    line->team = create_team(rank);
-    CHECK_EQ(mscclpp_team_open_queue(line->team), MSCCLPP_OK);
-    CHECK_EQ(mscclpp_dev_twin_queue_create(&line->native), 0);
-    mscclpp_dev_twin_queue_set_apart(line->native);
-    CHECK_EQ(mscclpp_team_find_stream(line->team, line->native, &line->stream), MSCCLPP_OK);
+    (void)line_open(rank, &line->queue);
     make_buffers(rank, line);
 }
 
-static void close_line(rank_t *rank, line_t *line)
+static void close_line(rank_t *rank, full_line_t *line)
 {
-    CHECK_EQ(mscclpp_team_check_kernels(line->team), MSCCLPP_OK);
-    mscclpp_team_destroy(line->team);
-    meet(rank);
-    mscclpp_dev_twin_queue_destroy(line->native);
+    CHECK_EQ(mscclpp_team_check_kernels(line->queue.team), MSCCLPP_OK);
+    line_close(rank, &line->queue);
     rank->gpu->device_free(0, line->in);
 }
 
-static void load(const rank_t *rank, line_t *line, int round)
+static void load(const rank_t *rank, full_line_t *line, int round)
 {
     for (int k = 0; k < COUNT; ++k) {
         line->in[k] = 1000 * round + k + rank->rank;
@@ -77,7 +68,7 @@ static void load(const rank_t *rank, line_t *line, int round)
     }
 }
 
-static bool is_right(const rank_t *rank, const line_t *line, int round)
+static bool is_right(const rank_t *rank, const full_line_t *line, int round)
 {
     const int32_t n = rank->size;
 
@@ -93,7 +84,7 @@ static bool is_right(const rank_t *rank, const line_t *line, int round)
 }
 
 /* The call of part `part`, or of everything for -1. */
-static mscclpp_allreduce_args_t call_of(line_t *line, int part)
+static mscclpp_allreduce_args_t call_of(full_line_t *line, int part)
 {
     const int first = part < 0 ? 0 : part * PART;
 
@@ -102,45 +93,45 @@ static mscclpp_allreduce_args_t call_of(line_t *line, int part)
                                       .count = part < 0 ? COUNT : PART,
                                       .dtype = MSCCLPP_DTYPE_INT32,
                                       .op = MSCCLPP_OP_SUM,
-                                      .call = ++line->calls};
+                                      .call = ++line->queue.calls};
 }
 
 /* Queues a call, and checks which algorithm serves it. */
-static void queue(line_t *line, int part, mscclpp_mapped_t *mapped, bool may_map, const char *algorithm)
+static void queue(full_line_t *line, int part, mscclpp_mapped_t *mapped, bool may_map, const char *algorithm)
 {
     mscclpp_allreduce_args_t args = call_of(line, part);
 
     args.mapped = mapped;
     args.may_map = may_map;
-    CHECK_EQ(mscclpp_allreduce_enqueue(line->team, &args, line->stream), MSCCLPP_OK);
-    CHECK(strcmp(mscclpp_team_last_algorithm(line->team), algorithm) == 0);
+    CHECK_EQ(mscclpp_allreduce_enqueue(line->queue.team, &args, line->queue.stream), MSCCLPP_OK);
+    CHECK(strcmp(mscclpp_team_last_algorithm(line->queue.team), algorithm) == 0);
 }
 
-static mscclpp_dev_twin_graph_t *record(line_t *line, mscclpp_mapped_t *mapped, const char *algorithm)
+static mscclpp_dev_twin_graph_t *record(full_line_t *line, mscclpp_mapped_t *mapped, const char *algorithm)
 {
     mscclpp_dev_twin_graph_t *graph = NULL;
 
-    CHECK_EQ(mscclpp_dev_twin_record(line->native), 0);
+    CHECK_EQ(mscclpp_dev_twin_record(line->queue.native), 0);
     queue(line, -1, mapped, mapped == NULL, algorithm);
-    CHECK_EQ(mscclpp_dev_twin_recorded(line->native, &graph), 0);
+    CHECK_EQ(mscclpp_dev_twin_recorded(line->queue.native, &graph), 0);
     return graph;
 }
 
-static mscclpp_mapped_t *map(line_t *line, int part)
+static mscclpp_mapped_t *map(full_line_t *line, int part)
 {
     mscclpp_allreduce_args_t args = call_of(line, part);
     mscclpp_mapped_t *mapped = NULL;
 
-    CHECK_EQ(mscclpp_allreduce_map(line->team, &args, &mapped), MSCCLPP_OK);
+    CHECK_EQ(mscclpp_allreduce_map(line->queue.team, &args, &mapped), MSCCLPP_OK);
     return mapped;
 }
 
 /* Waits for the stream, and checks the result. True if it is wrong on any rank; collective. */
-static bool is_wrong_anywhere(rank_t *rank, line_t *line, int round)
+static bool is_wrong_anywhere(rank_t *rank, full_line_t *line, int round)
 {
     bool right;
 
-    CHECK_EQ(rank->gpu->stream_sync(line->stream), MSCCLPP_OK);
+    CHECK_EQ(rank->gpu->stream_sync(line->queue.stream), MSCCLPP_OK);
     right = is_right(rank, line, round);
     CHECK(right);
     return meet_any(rank, !right);
@@ -155,7 +146,7 @@ static void run_turns(rank_t *rank)
     const int rounds = *(const int *)rank->argument;
     mscclpp_dev_twin_graph_t *graphs[2];
     mscclpp_mapped_t *mapped;
-    line_t line;
+    full_line_t line;
 
     open_line(rank, &line);
     mapped = map(&line, 0);
@@ -173,9 +164,9 @@ static void run_turns(rank_t *rank)
         } else if (round % 4 == 3) {
             queue(&line, -1, NULL, true, "scratch"); /* not captured */
         } else {
-            CHECK_EQ(mscclpp_dev_twin_replay(graphs[round % 4 / 2], line.native), 0);
+            CHECK_EQ(mscclpp_dev_twin_replay(graphs[round % 4 / 2], line.queue.native), 0);
         }
-        CHECK_EQ(rank->gpu->stream_sync(line.stream), MSCCLPP_OK);
+        CHECK_EQ(rank->gpu->stream_sync(line.queue.stream), MSCCLPP_OK);
         right = is_right(rank, &line, round);
         CHECK(right);
         memset(line.in, 0x55, sizeof(int32_t) * 2 * COUNT);
@@ -215,7 +206,7 @@ static const mscclpp_coll_t collectives[] = {MSCCLPP_COLL_ALLGATHER, MSCCLPP_COL
                                              MSCCLPP_COLL_BCAST, MSCCLPP_COLL_REDUCE, MSCCLPP_COLL_ALLTOALL};
 #define COLLECTIVES (sizeof(collectives) / sizeof(collectives[0]))
 
-static mscclpp_coll_args_t collective_of(const rank_t *rank, line_t *line, mscclpp_coll_t coll)
+static mscclpp_coll_args_t collective_of(const rank_t *rank, full_line_t *line, mscclpp_coll_t coll)
 {
     const bool is_root = rank->rank == 0;
 
@@ -227,7 +218,7 @@ static mscclpp_coll_args_t collective_of(const rank_t *rank, line_t *line, msccl
         .is_size_known = true,
         .dtype = MSCCLPP_DTYPE_INT32,
         .op = MSCCLPP_OP_SUM,
-        .call = ++line->calls};
+        .call = ++line->queue.calls};
 }
 
 /* What number k of the output is for the operands of load(). */
@@ -243,7 +234,7 @@ static int32_t wanted_of(const rank_t *rank, mscclpp_coll_t coll, int round, int
 }
 
 /* True if the output is right, on a rank that has one. */
-static bool is_right_of(const rank_t *rank, const line_t *line, mscclpp_coll_t coll, int round)
+static bool is_right_of(const rank_t *rank, const full_line_t *line, mscclpp_coll_t coll, int round)
 {
     const bool has_many = coll == MSCCLPP_COLL_ALLGATHER || coll == MSCCLPP_COLL_ALLTOALL;
     const bool has_none = coll == MSCCLPP_COLL_BCAST ? rank->rank == 0 : coll == MSCCLPP_COLL_REDUCE && rank->rank != 0;
@@ -264,18 +255,18 @@ static void run_collectives(rank_t *rank)
     const int rounds = *(const int *)rank->argument;
     mscclpp_dev_twin_graph_t *graphs[COLLECTIVES];
     mscclpp_mapped_t *mapped[COLLECTIVES] = {NULL};
-    line_t line;
+    full_line_t line;
 
     open_line(rank, &line);
     for (size_t i = 0; i < COLLECTIVES; ++i) {
         mscclpp_coll_args_t args = collective_of(rank, &line, collectives[i]);
 
         args.may_map = true;
-        CHECK_EQ(mscclpp_dev_twin_record(line.native), 0);
-        CHECK_EQ(mscclpp_collective_enqueue(line.team, &args, line.stream), MSCCLPP_OK);
-        CHECK(strcmp(mscclpp_team_last_algorithm(line.team), "zerocopy") == 0);
-        CHECK_EQ(mscclpp_dev_twin_recorded(line.native, &graphs[i]), 0);
-        CHECK_EQ(mscclpp_collective_map(line.team, &args, &mapped[i]), MSCCLPP_OK);
+        CHECK_EQ(mscclpp_dev_twin_record(line.queue.native), 0);
+        CHECK_EQ(mscclpp_collective_enqueue(line.queue.team, &args, line.queue.stream), MSCCLPP_OK);
+        CHECK(strcmp(mscclpp_team_last_algorithm(line.queue.team), "zerocopy") == 0);
+        CHECK_EQ(mscclpp_dev_twin_recorded(line.queue.native, &graphs[i]), 0);
+        CHECK_EQ(mscclpp_collective_map(line.queue.team, &args, &mapped[i]), MSCCLPP_OK);
         CHECK(mapped[i] != NULL);
     }
     for (int round = 0; round < rounds; ++round) {
@@ -284,15 +275,15 @@ static void run_collectives(rank_t *rank)
 
         load(rank, &line, round);
         if (round / COLLECTIVES % 2 == 0) {
-            CHECK_EQ(mscclpp_dev_twin_replay(graphs[i], line.native), 0);
+            CHECK_EQ(mscclpp_dev_twin_replay(graphs[i], line.queue.native), 0);
         } else {
             mscclpp_coll_args_t args = collective_of(rank, &line, collectives[i]);
 
             args.mapped = mapped[i];
-            CHECK_EQ(mscclpp_collective_enqueue(line.team, &args, line.stream), MSCCLPP_OK);
-            CHECK(strcmp(mscclpp_team_last_algorithm(line.team), "zerocopy") == 0);
+            CHECK_EQ(mscclpp_collective_enqueue(line.queue.team, &args, line.queue.stream), MSCCLPP_OK);
+            CHECK(strcmp(mscclpp_team_last_algorithm(line.queue.team), "zerocopy") == 0);
         }
-        CHECK_EQ(rank->gpu->stream_sync(line.stream), MSCCLPP_OK);
+        CHECK_EQ(rank->gpu->stream_sync(line.queue.stream), MSCCLPP_OK);
         right = is_right_of(rank, &line, collectives[i], round);
         CHECK(right);
         memset(line.in, 0x55, sizeof(int32_t) * 2 * COUNT);
@@ -307,7 +298,7 @@ static void run_collectives(rank_t *rank)
     }
     for (int i = 0; i < 2; ++i) { /* gives back what nobody uses */
         queue(&line, -1, NULL, false, "scratch");
-        CHECK_EQ(rank->gpu->stream_sync(line.stream), MSCCLPP_OK);
+        CHECK_EQ(rank->gpu->stream_sync(line.queue.stream), MSCCLPP_OK);
     }
     meet(rank);
     if (rank->rank == 0) {
@@ -338,7 +329,7 @@ static void run_absent(rank_t *rank)
 {
     const bool absent = rank->rank == rank->size - 1;
     mscclpp_dev_twin_graph_t *graph = NULL;
-    line_t line;
+    full_line_t line;
 
     open_line(rank, &line);
     mscclpp_dev_twin_graph_destroy(record(&line, NULL, "zerocopy"));
@@ -352,7 +343,7 @@ static void run_absent(rank_t *rank)
     CHECK(map(&line, 0) == NULL);
     for (int round = 0; round < 2; ++round) {
         load(rank, &line, round);
-        CHECK_EQ(mscclpp_dev_twin_replay(graph, line.native), 0);
+        CHECK_EQ(mscclpp_dev_twin_replay(graph, line.queue.native), 0);
         if (is_wrong_anywhere(rank, &line, round)) {
             break;
         }
@@ -377,7 +368,7 @@ static void run_private(rank_t *rank)
 {
     mscclpp_dev_twin_graph_t *graph;
     int32_t *shared;
-    line_t line;
+    full_line_t line;
 
     open_line(rank, &line);
     shared = line.out;
@@ -387,7 +378,7 @@ static void run_private(rank_t *rank)
     for (int round = 0; round < 2; ++round) {
         graph = record(&line, NULL, round == 0 ? "scratch" : "zerocopy");
         load(rank, &line, round);
-        CHECK_EQ(mscclpp_dev_twin_replay(graph, line.native), 0);
+        CHECK_EQ(mscclpp_dev_twin_replay(graph, line.queue.native), 0);
         (void)is_wrong_anywhere(rank, &line, round);
         mscclpp_dev_twin_graph_destroy(graph);
         if (rank->rank == 0 && round == 0) {
@@ -416,7 +407,7 @@ static void run_lives(rank_t *rank)
 {
     mscclpp_dev_twin_graph_t *graph;
     mscclpp_mapped_t *mapped;
-    line_t line;
+    full_line_t line;
 
     open_line(rank, &line);
     for (int round = 0; round < 4; ++round) {
@@ -428,16 +419,16 @@ static void run_lives(rank_t *rank)
         queue(&line, -1, NULL, false, "scratch"); /* gives back what nobody uses */
         meet(rank);
         CHECK(mscclpp_mapping_drain() > 0);
-        CHECK_EQ(mscclpp_dev_twin_replay(graph, line.native), 0);
+        CHECK_EQ(mscclpp_dev_twin_replay(graph, line.queue.native), 0);
         if (is_wrong_anywhere(rank, &line, round)) {
             mscclpp_dev_twin_graph_destroy(graph);
             break;
         }
         mscclpp_dev_twin_graph_destroy(graph);
         queue(&line, -1, NULL, false, "scratch");
-        CHECK_EQ(rank->gpu->stream_sync(line.stream), MSCCLPP_OK);
+        CHECK_EQ(rank->gpu->stream_sync(line.queue.stream), MSCCLPP_OK);
         queue(&line, -1, NULL, false, "scratch");
-        CHECK_EQ(rank->gpu->stream_sync(line.stream), MSCCLPP_OK);
+        CHECK_EQ(rank->gpu->stream_sync(line.queue.stream), MSCCLPP_OK);
         meet(rank);
         if (rank->rank == 0) {
             CHECK_EQ(mscclpp_mapping_drain(), 0); /* one rank alone, as mappings that another one closes still count */
@@ -447,21 +438,21 @@ static void run_lives(rank_t *rank)
         make_buffers(rank, &line);
     }
     graph = record(&line, NULL, "zerocopy");
-    mscclpp_team_destroy(line.team);
+    mscclpp_team_destroy(line.queue.team);
     meet(rank);
     if (rank->rank == 0) {
         CHECK_EQ(mscclpp_mapping_drain(), 0);
     }
     load(rank, &line, 9);
     meet(rank);
-    CHECK_EQ(mscclpp_dev_twin_replay(graph, line.native), 0);
-    while (!mscclpp_dev_twin_queue_idle(line.native)) {
+    CHECK_EQ(mscclpp_dev_twin_replay(graph, line.queue.native), 0);
+    while (!mscclpp_dev_twin_queue_idle(line.queue.native)) {
         nanosleep(&(struct timespec){0, 100000}, NULL);
     }
     CHECK_EQ(line.out[0], -1); /* the call did nothing */
     meet(rank);
     mscclpp_dev_twin_graph_destroy(graph);
-    mscclpp_dev_twin_queue_destroy(line.native);
+    mscclpp_dev_twin_queue_destroy(line.queue.native);
     rank->gpu->device_free(0, line.in);
 }
 

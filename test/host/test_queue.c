@@ -11,6 +11,7 @@
 #include "mca/common/team/queue.h"
 #include "test/host/elements.h"
 #include "test/host/jitter.h"
+#include "test/host/line.h"
 #include "test/host/parts.h"
 #include "test/host/process_state.h"
 #include "test/host/rank_threads.h"
@@ -33,32 +34,6 @@ static void configure(mscclpp_config_t *config, int blocks, int threads, size_t 
     config->epoch_limit = epoch_limit;
     config->timeout = options.timeout;
     config->ucx = false;
-}
-
-/* A team for queued operations, and a stream of an application. */
-typedef struct {
-    mscclpp_team_t *team;
-    mscclpp_dev_twin_queue_t *native;
-    mscclpp_gpu_stream_t *stream;
-    uint64_t calls;
-} line_t;
-
-static bool open_line(rank_t *rank, line_t *line)
-{
-    memset(line, 0, sizeof(*line));
-    line->team = create_team(rank);
-    CHECK_EQ(mscclpp_team_open_queue(line->team), MSCCLPP_OK);
-    CHECK_EQ(mscclpp_dev_twin_queue_create(&line->native), 0);
-    mscclpp_dev_twin_queue_set_apart(line->native);
-    CHECK_EQ(mscclpp_team_find_stream(line->team, line->native, &line->stream), MSCCLPP_OK);
-    return line->stream != NULL;
-}
-
-static void close_line(rank_t *rank, line_t *line)
-{
-    mscclpp_team_destroy(line->team);
-    meet(rank);
-    mscclpp_dev_twin_queue_destroy(line->native);
 }
 
 /* Operands and results of one rank: CARS operations of up to ROOM numbers each. */
@@ -161,7 +136,7 @@ static void run_turns(rank_t *rank)
     train_t train;
     line_t line;
 
-    if (open_line(rank, &line)) {
+    if (line_open(rank, &line)) {
         make_train(rank, &train, &seed);
         CHECK_EQ(mscclpp_dev_twin_record(line.native), 0);
         for (int car = 0; car < CARS; ++car) {
@@ -189,7 +164,7 @@ static void run_turns(rank_t *rank)
         mscclpp_dev_twin_graph_destroy(graph);
         CHECK_EQ(mscclpp_team_check_kernels(line.team), MSCCLPP_OK);
     }
-    close_line(rank, &line);
+    line_close(rank, &line);
     rank->gpu->device_free(0, train.in);
 }
 
@@ -218,7 +193,7 @@ static void run_crossed(rank_t *rank)
     train_t trains[2];
     line_t lines[2];
 
-    if (open_line(rank, &lines[0]) && open_line(rank, &lines[1])) {
+    if (line_open(rank, &lines[0]) && line_open(rank, &lines[1])) {
         for (int k = 0; k < 2; ++k) {
             make_train(rank, &trains[k], &seed);
             load(rank, &trains[k], k);
@@ -238,7 +213,7 @@ static void run_crossed(rank_t *rank)
     }
     meet(rank);
     for (int k = 0; k < 2; ++k) {
-        close_line(rank, &lines[k]);
+        line_close(rank, &lines[k]);
         rank->gpu->device_free(0, trains[k].in);
     }
 }
@@ -272,7 +247,7 @@ static void run_stale(rank_t *rank)
 
     CHECK_EQ(rank->gpu->device_alloc(0, sizeof(int32_t) * LONG, &address), MSCCLPP_OK);
     numbers = address;
-    for (int i = 0; i < LIVES * LIFE && (i > 0 || open_line(rank, &line)); ++i) {
+    for (int i = 0; i < LIVES * LIFE && (i > 0 || line_open(rank, &line)); ++i) {
         const bool is_long = i % LIFE == 2;
         const mscclpp_allreduce_args_t args = {.sendbuf = numbers,
                                                .recvbuf = numbers,
@@ -299,7 +274,7 @@ static void run_stale(rank_t *rank)
             break;
         }
     }
-    close_line(rank, &line);
+    line_close(rank, &line);
     rank->gpu->device_free(0, address);
 }
 
@@ -334,7 +309,7 @@ static void run_overlap(rank_t *rank)
     train_t train;
     line_t line;
 
-    if (open_line(rank, &line)) {
+    if (line_open(rank, &line)) {
         make_train(rank, &train, &seed);
         train.count[0] = train.count[1] = 10;
         load(rank, &train, 0);
@@ -364,7 +339,7 @@ static void run_overlap(rank_t *rank)
     }
     meet(rank);
     mscclpp_dev_twin_queue_destroy(second);
-    close_line(rank, &line);
+    line_close(rank, &line);
     rank->gpu->device_free(0, train.in);
 }
 
@@ -415,7 +390,7 @@ static void run_absent(rank_t *rank)
     train_t train;
     line_t line;
 
-    if (open_line(rank, &line)) {
+    if (line_open(rank, &line)) {
         make_train(rank, &train, &seed);
         load(rank, &train, 0);
         CHECK_EQ(mscclpp_dev_twin_record(line.native), 0);
@@ -437,7 +412,7 @@ static void run_absent(rank_t *rank)
         CHECK(mscclpp_now() - began < timeout);
         mscclpp_dev_twin_graph_destroy(graph);
     }
-    close_line(rank, &line);
+    line_close(rank, &line);
     rank->gpu->device_free(0, train.in);
 }
 
@@ -479,7 +454,7 @@ static void run_graphs(rank_t *rank)
     line_t line;
 
     CHECK_EQ(mscclpp_dev_twin_queue_create(&other), 0);
-    if (open_line(rank, &line)) {
+    if (line_open(rank, &line)) {
         make_train(rank, &train, &seed);
         for (int round = 0; round < 6; ++round) {
             bool right;
@@ -508,7 +483,7 @@ static void run_graphs(rank_t *rank)
         CHECK_EQ(mscclpp_team_check_kernels(line.team), MSCCLPP_OK);
         mscclpp_dev_twin_graph_destroy(copy);
     }
-    close_line(rank, &line);
+    line_close(rank, &line);
     mscclpp_dev_twin_queue_destroy(other);
     rank->gpu->device_free(0, train.in);
 }
@@ -531,7 +506,7 @@ static void run_outlived(rank_t *rank)
     train_t train;
     line_t line;
 
-    if (open_line(rank, &line)) {
+    if (line_open(rank, &line)) {
         make_train(rank, &train, &seed);
         load(rank, &train, 0);
         meet(rank);

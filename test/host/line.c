@@ -1,0 +1,24 @@
+#include "test/host/line.h"
+
+#include <string.h>
+
+#include "mca/common/team/queue.h"
+#include "test/unit/unit.h"
+
+bool line_open(rank_t *rank, line_t *line)
+{
+    memset(line, 0, sizeof(*line));
+    line->team = create_team(rank);
+    CHECK_EQ(mscclpp_team_open_queue(line->team), MSCCLPP_OK);
+    CHECK_EQ(mscclpp_dev_twin_queue_create(&line->native), 0);
+    mscclpp_dev_twin_queue_set_apart(line->native);
+    CHECK_EQ(mscclpp_team_find_stream(line->team, line->native, &line->stream), MSCCLPP_OK);
+    return line->stream != NULL;
+}
+
+void line_close(rank_t *rank, line_t *line)
+{
+    mscclpp_team_destroy(line->team);
+    meet(rank);
+    mscclpp_dev_twin_queue_destroy(line->native);
+}
