@@ -21,6 +21,9 @@ cases_cost() {
     done
     if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
         run "cost:memory" 240 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_cost" memory 1000
+        # Over nodes on shm; other transports have memory of their own. Each communicator is connected anew.
+        run "cost:memory:nodes" 240 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" --mca coll_mscclpp_transport shm \
+            --mca coll_mscclpp_ranks_per_node 1 "$bindir/test_cost" memory $((long == 1 ? 1000 : 100))
         run "cost:large" 120 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_cost" large 64
         run "cost:large:3" 120 -n 3 --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_cost" large 12
     else

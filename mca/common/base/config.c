@@ -176,7 +176,8 @@ const mscclpp_param_t mscclpp_params[] = {
                   "shm and cuda_ipc serve imitated nodes only."),
     CONFIG_SIZE(exchange_size, "16m", 5, 65536, GIB,
                 "Bytes that a rank sets aside for each communicator over several nodes, for what travels between "
-                "them."),
+                "them. If it is more than 1 MiB, as scratch_size has to be, too, a communicator has 256 KiB or less "
+                "until it sends large messages."),
     CONFIG_STRING(exchange_memory, "auto", 6, "auto|device|host",
                   "Memory for data that nodes exchange: auto (device memory if the transport is not shm and can both "
                   "reach and signal it, else host), device, or host (pinned memory). A transport that cannot use the "

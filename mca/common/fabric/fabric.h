@@ -53,6 +53,27 @@ mscclpp_status_t mscclpp_fabric_give_up(const mscclpp_oob_t *oob, const mscclpp_
                                         const mscclpp_nodes_t *nodes, const mscclpp_fabric_hint_t *hint,
                                         mscclpp_status_t own_status);
 
+/* The sizes of a rank's exchange area. The full one is coll_mscclpp_exchange_size. */
+typedef enum { MSCCLPP_FABRIC_SMALL, MSCCLPP_FABRIC_MIDDLE, MSCCLPP_FABRIC_FULL } mscclpp_fabric_size_t;
+
+/*
+ * Makes the area grow to this size, or to the next one if this size is too small for the nodes. Collective over all
+ * ranks, at the same point of a call, while no operation is in flight and no kernel lingers. If any rank fails, all
+ * keep their areas, which serve all sizes, though slowly; that is logged. Returns only errors of the exchange. The
+ * smaller area is freed with the fabric.
+ */
+mscclpp_status_t mscclpp_fabric_grow(mscclpp_fabric_t *fabric, mscclpp_fabric_size_t size);
+
+/*
+ * Returns the bytes of the largest message that packets carry at once in an area of this size, or the next one that is
+ * not too small for the nodes; 0 if there are no packets. UINT64_MAX if that is the full size, which cannot grow.
+ */
+uint64_t mscclpp_fabric_packet_bytes(const mscclpp_fabric_t *fabric, mscclpp_fabric_size_t size);
+
+/* Fills in what the choice of algorithm will know about the area once it has this size. */
+void mscclpp_fabric_describe_grown(const mscclpp_fabric_t *fabric, mscclpp_fabric_size_t size,
+                                   mscclpp_select_input_t *input);
+
 /* Returns the transport that connects the nodes, which is the same on all ranks. */
 const mscclpp_transport_ops_t *mscclpp_fabric_transport(const mscclpp_fabric_t *fabric);
 

@@ -30,6 +30,18 @@ typedef struct {
 typedef uint32_t mscclpp_fabric_links_t;
 enum { MSCCLPP_FABRIC_ALL = 0, MSCCLPP_FABRIC_STEPS = 1, MSCCLPP_FABRIC_RING = 63 };
 
+/* How an exchange area is divided. */
+typedef struct {
+    uint64_t slot_size;    /* bytes of a slot */
+    uint64_t packet_units; /* size of a packet slot, in units */
+} mscclpp_fabric_division_t;
+
+/* An area that a larger one has replaced. */
+typedef struct {
+    mscclpp_fabric_memory_t area;
+    mscclpp_region_t *region; /* NULL: none */
+} mscclpp_fabric_retired_t;
+
 /* What a fabric knows of one node. */
 typedef struct {
     uint64_t exchanges;       /* signals from this node in all calls that have ended */
@@ -55,10 +67,10 @@ struct mscclpp_fabric {
     int device;
     mscclpp_loss_t loss; /* the first peer that the connections have lost */
     const char *label;
-    bool is_owner;           /* this rank owns a shard, so it exchanges data with other nodes */
-    uint64_t slot_size;      /* bytes of a slot in the area */
+    bool is_owner;              /* this rank owns a shard, so it exchanges data with other nodes */
+    mscclpp_fabric_size_t size; /* of `area`; equal on all ranks, as are the next three fields */
+    mscclpp_fabric_division_t division;
     uint64_t packets_offset; /* offset of the packet slots in the area */
-    uint64_t packet_units;   /* size of a packet slot, in units */
     uint64_t area_size;      /* bytes of `area` */
     bool has_packets;        /* the transport of all ranks can carry packets; equal on all ranks */
     uint32_t first_flag;     /* of the packets of the current call; 0: it uses none */
@@ -66,11 +78,13 @@ struct mscclpp_fabric {
 
     const mscclpp_transport_ops_t *ops; /* of the transport in use, or last tried */
     mscclpp_transport_t *transport;
-    bool lacks_descriptors;                 /* a transport was given up because this rank ran out of descriptors */
-    mscclpp_transport_place_t place;        /* of `tokens` and `area` */
-    mscclpp_fabric_memory_t tokens;         /* counters of arrived signals */
-    mscclpp_fabric_memory_t area;           /* slots that other nodes put data and packets into */
-    mscclpp_region_t *region;               /* of the area */
+    bool lacks_descriptors;          /* a transport was given up because this rank ran out of descriptors */
+    mscclpp_transport_place_t place; /* of `tokens` and `area` */
+    mscclpp_fabric_memory_t tokens;  /* counters of arrived signals */
+    mscclpp_fabric_memory_t area;    /* slots that other nodes put data and packets into */
+    mscclpp_region_t *region;        /* of the area */
+    mscclpp_fabric_retired_t retired[MSCCLPP_FABRIC_FULL - MSCCLPP_FABRIC_SMALL]; /* one for each growth */
+    int retired_count;
     mscclpp_fabric_node_t *node;            /* one per node; allocated after this struct */
     uint64_t linked;                        /* bit i: the links of kind i are there; equal on all ranks */
     bool is_mapped;                         /* kernels reach the packet slots of other nodes */
@@ -233,6 +247,15 @@ void mscclpp_fabric_hide_memory(mscclpp_fabric_memory_t *memory);
  * opened afterwards.
  */
 void mscclpp_fabric_close_transport(mscclpp_fabric_t *fabric);
+
+/* fabric/area.c: computes how the first area is divided, from values that are equal on all ranks. */
+void mscclpp_fabric_divide_area(mscclpp_fabric_t *fabric);
+
+/*
+ * fabric/area.c: chooses who moves packets: kernels by stores, or the proxy. To be called whenever there are new
+ * remotes. Logs the choice, for users to see if `is_info` is set.
+ */
+void mscclpp_fabric_choose_stores(mscclpp_fabric_t *fabric, bool is_info);
 
 /* fabric/run.c: adds a fabric to those that mscclpp_fabric_progress_all serves. */
 void mscclpp_fabric_enlist(mscclpp_fabric_t *fabric);

@@ -121,9 +121,17 @@ void mscclpp_fabric_close_transport(mscclpp_fabric_t *fabric)
         fabric->ops->region_destroy(fabric->region);
         fabric->region = NULL;
     }
+    for (i = 0; i < fabric->retired_count; ++i) {
+        if (fabric->retired[i].region != NULL) {
+            fabric->ops->region_destroy(fabric->retired[i].region);
+        }
+    }
     if (fabric->transport != NULL) {
         fabric->ops->destroy(fabric->transport);
         fabric->transport = NULL;
+    }
+    while (fabric->retired_count > 0) {
+        mscclpp_fabric_free_memory(fabric, &fabric->retired[--fabric->retired_count].area);
     }
     mscclpp_fabric_free_memory(fabric, &fabric->area);
     mscclpp_fabric_free_memory(fabric, &fabric->tokens);
@@ -152,8 +160,8 @@ void mscclpp_fabric_describe(const mscclpp_fabric_t *fabric, mscclpp_select_inpu
     input->hosts_can_meet = fabric->group->ctrl != NULL;
     input->is_one_host = fabric->ops != NULL && fabric->ops->within_host;
     input->transport = fabric->ops != NULL ? fabric->ops->name : NULL;
-    input->slot_size = fabric->slot_size;
-    input->packet_units = fabric->has_packets ? fabric->packet_units : 0;
+    input->slot_size = fabric->division.slot_size;
+    input->packet_units = fabric->has_packets ? fabric->division.packet_units : 0;
 }
 
 void mscclpp_fabric_stop(mscclpp_fabric_t *fabric)
@@ -229,9 +237,9 @@ static void fill_args(const mscclpp_fabric_t *fabric, const mscclpp_dev_args_t *
     kernel_args->channels = fabric->channels;
     kernel_args->exchange = fabric->area.device;
     kernel_args->exchanged = fabric->exchanged;
-    kernel_args->slot_size = fabric->slot_size;
+    kernel_args->slot_size = fabric->division.slot_size;
     kernel_args->packets_offset = fabric->packets_offset;
-    kernel_args->packet_units = fabric->packet_units;
+    kernel_args->packet_units = fabric->division.packet_units;
     kernel_args->node = (uint32_t)fabric->nodes.node;
     kernel_args->nnodes = (uint32_t)fabric->nodes.count;
     kernel_args->shards = (uint32_t)fabric->nodes.shards;
@@ -257,8 +265,8 @@ static void count_exchanges(mscclpp_fabric_t *fabric, const mscclpp_choice_t *ch
     const uint64_t shard = (units + shards - 1) / shards;
     const uint64_t tile =
         MSCCLPP_DEV_NODES_TILE(args->bulk_size, choice->nblocks, shards,
-                               MSCCLPP_DEV_NODES_ROOM(pattern, nodes, fabric->slot_size, fabric->halving.kernel.parts,
-                                                      fabric->halving.kernel.places));
+                               MSCCLPP_DEV_NODES_ROOM(pattern, nodes, fabric->division.slot_size,
+                                                      fabric->halving.kernel.parts, fabric->halving.kernel.places));
     const uint64_t tiles = (shard + tile - 1) / tile;
     uint32_t node;
 

@@ -15,9 +15,6 @@
 /* The alignment, in bytes, of an area that lies behind the tokens. */
 #define AREA_ALIGN ((uint64_t)4096)
 
-/* The alignment of slots in bytes, unless they are smaller. */
-#define SLOT_ALIGN ((uint64_t)256)
-
 /*
  * Allocates the tokens. Where peers map them, they share a segment with the area, so that a peer maps one segment and
  * not two.
@@ -272,46 +269,6 @@ static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, mscclpp_statu
 }
 
 /*
- * Maps the packet slots of all other nodes for kernels, and returns true, if the transport can do that, the user wants
- * it, and `mapped` has an entry for each node. All nodes must be linked, since it uses the remotes. Mappings that were
- * made before a failure are not used; they end with the remotes. Data that signals order go through the proxy all the
- * same.
- */
-static bool map_packets(mscclpp_fabric_t *fabric)
-{
-    const uint64_t length = fabric->area_size - fabric->packets_offset;
-    mscclpp_status_t status = MSCCLPP_OK;
-    int node;
-
-    if (!fabric->config.exchange_stores || fabric->ops->remote_map == NULL ||
-        (uint32_t)fabric->nodes.count > MSCCLPP_DEV_NODES_MAPPED) {
-        return false;
-    }
-    for (node = 0; node < fabric->nodes.count && status == MSCCLPP_OK; ++node) {
-        void *packets = NULL;
-
-        if (node != fabric->nodes.node) {
-            status = fabric->ops->remote_map(fabric->node[node].remote, fabric->packets_offset, length, &packets);
-        }
-        fabric->mapped[node] = packets;
-    }
-    return status == MSCCLPP_OK;
-}
-
-/*
- * Chooses who moves packets: kernels by stores, or the proxy. Each rank chooses for itself, as receivers see no
- * difference. Without packets on some rank (has_packets), nothing is mapped. Logs the choice.
- */
-static void choose_stores(mscclpp_fabric_t *fabric, bool is_info)
-{
-    fabric->is_mapped = fabric->has_packets && map_packets(fabric);
-    if (fabric->has_packets) {
-        mscclpp_log(is_info ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_DEBUG, "%s: %s packets for other nodes", fabric->label,
-                    fabric->is_mapped ? "kernels store" : "the proxy puts");
-    }
-}
-
-/*
  * Connects the nodes over the transport that was chosen: first those of the first links, and then all if there are no
  * packets. Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if a rank
  * fails; then another transport may be tried. Any other error is one of the exchange.
@@ -331,7 +288,7 @@ static mscclpp_status_t connect_nodes(mscclpp_fabric_t *fabric, const mscclpp_fa
         status = MSCCLPP_ERR_NOT_SUPPORTED;
     }
     if (status == MSCCLPP_OK && fabric->is_owner) {
-        choose_stores(fabric, oob->rank == 0);
+        mscclpp_fabric_choose_stores(fabric, oob->rank == 0);
     }
     return status;
 }
@@ -395,7 +352,7 @@ static mscclpp_status_t connect_by_hint(mscclpp_fabric_t *fabric, const mscclpp_
         report_choice(fabric);
     }
     if (status == MSCCLPP_OK && fabric->is_owner) {
-        choose_stores(fabric, oob->rank == 0);
+        mscclpp_fabric_choose_stores(fabric, oob->rank == 0);
     }
     return status;
 }
@@ -406,30 +363,6 @@ mscclpp_status_t mscclpp_fabric_take_hint(const mscclpp_fabric_t *fabric, mscclp
     hint->has_packets = fabric->has_packets;
     return mscclpp_fabric_list_peers(fabric, links_at_first(fabric, fabric->has_packets), &hint->peers,
                                      &hint->peer_count);
-}
-
-/* Packets get this fraction of coll_mscclpp_exchange_size, since they are for small messages: 1 / PACKET_SHARE. */
-#define PACKET_SHARE 8
-
-/*
- * Computes how the area is divided into slots for data and for packets, and how large it is. The settings and the
- * number of nodes are equal on all ranks, and so are the results: senders use them to find places in a peer's area.
- */
-static void divide_area(mscclpp_fabric_t *fabric)
-{
-    const uint64_t packet_bytes = fabric->config.exchange_size / PACKET_SHARE;
-    const uint64_t slot_bytes = fabric->config.exchange_size - packet_bytes;
-    const uint64_t slots = MSCCLPP_DEV_NODES_SLOTS(fabric->nodes.count);
-    const uint64_t packet_slots = MSCCLPP_DEV_NODES_PACKET_SLOTS(fabric->nodes.count);
-    const uint64_t alignment = slot_bytes / slots < SLOT_ALIGN ? MSCCLPP_DEV_UNIT : SLOT_ALIGN;
-    const uint64_t size = slot_bytes / slots / alignment * alignment;
-    const uint64_t units = packet_bytes / packet_slots / MSCCLPP_DEV_PACKET_UNIT;
-
-    /* With so many nodes that a slot would get less than a unit, the area becomes larger than the user asked for. */
-    fabric->slot_size = size < MSCCLPP_DEV_UNIT ? MSCCLPP_DEV_UNIT : size;
-    fabric->packets_offset = slots * fabric->slot_size;
-    fabric->packet_units = units == 0 ? 1 : units;
-    fabric->area_size = fabric->packets_offset + packet_slots * fabric->packet_units * MSCCLPP_DEV_PACKET_UNIT;
 }
 
 /* Tells a wait which ranks of other nodes have sent nothing yet (find_absent in mca/common/group/group.h). */
@@ -492,7 +425,7 @@ mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_c
     fabric->gpu = runner->gpu;
     fabric->device = runner->device;
     fabric->label = oob->label;
-    divide_area(fabric);
+    mscclpp_fabric_divide_area(fabric);
     mscclpp_fabric_list_steps(fabric);
     status = hint != NULL ? connect_by_hint(fabric, hint, own_status) : MSCCLPP_ERR_NOT_SUPPORTED;
     if (status == MSCCLPP_ERR_NOT_SUPPORTED) {

@@ -96,7 +96,7 @@ static uint64_t count_signals(const mscclpp_fabric_t *fabric, const uint64_t *to
  */
 static bool has_packet(const mscclpp_fabric_t *fabric, uint64_t unit)
 {
-    const uint64_t units = ((uint64_t)fabric->nodes.count + 1) * fabric->packet_units;
+    const uint64_t units = ((uint64_t)fabric->nodes.count + 1) * fabric->division.packet_units;
     const char *packets = (const char *)fabric->area.host + fabric->packets_offset;
     bool has_come = false;
     uint64_t set;
@@ -114,7 +114,7 @@ static bool has_packet(const mscclpp_fabric_t *fabric, uint64_t unit)
 /* True if packets of the current call have come from a node. The first ones lie at the start of its slot. */
 static bool has_packets(const mscclpp_fabric_t *fabric, int node)
 {
-    return has_packet(fabric, (1 + (uint64_t)node) * fabric->packet_units);
+    return has_packet(fabric, (1 + (uint64_t)node) * fabric->division.packet_units);
 }
 
 /*
@@ -126,7 +126,7 @@ static uint64_t find_partner(const mscclpp_fabric_t *fabric, const mscclpp_fabri
                              const uint64_t *tokens)
 {
     const uint64_t units = MSCCLPP_DEV_NODES_PACKET_UNITS(MSCCLPP_DEV_NODES_DOUBLING, (uint32_t)fabric->nodes.count,
-                                                          fabric->packet_units, steps->kernel.slots);
+                                                          fabric->division.packet_units, steps->kernel.slots);
     uint32_t i;
 
     for (i = 0; i < steps->kernel.count; ++i) {

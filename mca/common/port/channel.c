@@ -299,6 +299,26 @@ void mscclpp_proxy_channel_destroy(mscclpp_proxy_t *proxy, uint32_t number)
     }
 }
 
+/* No trigger of these channels waits, so none is carried out by half with the old memory. */
+void mscclpp_proxy_replace_memory(mscclpp_proxy_t *proxy, const mscclpp_conn_t *conn, mscclpp_region_t *region,
+                                  mscclpp_remote_t *remote, uint64_t size)
+{
+    uint32_t i;
+
+    mscclpp_proxy_lock(proxy);
+    for (i = 0; i < proxy->table_size; ++i) {
+        mscclpp_proxy_channel_t *channel = proxy->channels[i];
+
+        if (channel != NULL && channel->params.ops != NULL && channel->params.conn == conn) {
+            channel->params.region = region;
+            channel->params.region_size = size;
+            channel->params.remote = remote;
+            channel->params.remote_size = size;
+        }
+    }
+    mscclpp_proxy_unlock(proxy);
+}
+
 /* Changes who carries out the channel's triggers, those that wait included. NULL: the transport. */
 mscclpp_status_t mscclpp_proxy_set_handler(mscclpp_proxy_t *proxy, uint32_t number, mscclpp_proxy_handler_fn_t handler,
                                            void *context)

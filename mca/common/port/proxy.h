@@ -79,6 +79,13 @@ void mscclpp_proxy_stop(mscclpp_proxy_t *proxy);
 mscclpp_status_t mscclpp_proxy_channel_create(mscclpp_proxy_t *proxy, const mscclpp_port_params_t *params,
                                               mscclpp_dev_port_channel_t *channel_p);
 
+/*
+ * From now on all channels of a connection put from `region` into `remote`, both of `size` bytes. Nothing that kernels
+ * have pushed may be left to carry out (mscclpp_proxy_drain).
+ */
+void mscclpp_proxy_replace_memory(mscclpp_proxy_t *proxy, const mscclpp_conn_t *conn, mscclpp_region_t *region,
+                                  mscclpp_remote_t *remote, uint64_t size);
+
 /* Destroys a channel that no kernel uses any more. Drops its remaining work. */
 void mscclpp_proxy_channel_destroy(mscclpp_proxy_t *proxy, uint32_t number);
 

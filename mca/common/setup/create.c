@@ -20,6 +20,7 @@
 #include "mca/common/setup/setup.h"
 #include "mca/common/task/collective.h"
 #include "mca/common/task/task.h"
+#include "mca/common/team/grow.h"
 #include "mca/common/team/kin.h"
 #include "mca/common/team/park.h"
 #include "mca/common/oob/vote.h"
@@ -467,6 +468,7 @@ static mscclpp_status_t join_nodes(const mscclpp_team_params_t *params, mscclpp_
         status = connect_nodes(params, config, nodes, taken, team, own_status, &has_plans);
     }
     if (status == MSCCLPP_OK) {
+        mscclpp_team_note_nodes(team);
         status = try_connections(team, taken->kin);
     }
     if (status == MSCCLPP_OK) {

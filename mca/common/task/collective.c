@@ -300,19 +300,57 @@ static mscclpp_status_t copy_alone(mscclpp_coll_task_t *task)
     return status == MSCCLPP_OK ? mscclpp_runner_await_stream(&task->team->runner) : status;
 }
 
-/* True if the call is worth a larger scratch: it would map no buffers even with that. Packets need slots there. */
-static bool wants_scratch(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input)
+/* Chooses on trial. True if one turn of packets or tiles between nodes is enough for a block. */
+static bool takes_one_turn(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input)
 {
+    mscclpp_coll_task_t tried = *task;
+
+    return mscclpp_coll_choose(&tried, input, true) == MSCCLPP_OK &&
+           (tried.choice.epochs != 0 || task->largest <= tried.choice.tile);
+}
+
+/*
+ * True if the call is worth a larger scratch. On one node, if it would map no buffers even with that, since packets
+ * need slots there. Over several nodes, if it takes several turns; *fully_p then says that it would with the middle
+ * size, too.
+ */
+static bool wants_scratch(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool *fully_p)
+{
+    const mscclpp_team_t *team = task->team;
+    const bool has_middle = mscclpp_team_has_middle(team, task->largest);
     mscclpp_select_input_t later = *input;
     mscclpp_coll_task_t tried = *task;
     mscclpp_layout_t layout;
 
-    if (!mscclpp_team_wants_more(task->team, task->largest, false)) {
+    *fully_p = false;
+    if (team->fabric != NULL) {
+        if (team->full_size == 0 || takes_one_turn(task, input)) {
+            return false;
+        }
+        mscclpp_team_describe_grown(team, has_middle, &layout, &later);
+        *fully_p = !has_middle || !takes_one_turn(task, &later);
+        return true;
+    }
+    if (!mscclpp_team_wants_more(team, task->largest, false)) {
         return false;
     }
-    mscclpp_team_grown_layout(task->team, task->largest, &layout);
-    later.layout = &layout;
+    mscclpp_team_describe_grown(team, has_middle, &layout, &later);
     return mscclpp_coll_choose(&tried, &later, true) != MSCCLPP_OK || !needs_mapping(&tried);
+}
+
+/* Grows the scratch for the call if it is worth that. Then *input describes what the team has now. */
+static mscclpp_status_t grow(const mscclpp_coll_task_t *task, mscclpp_select_input_t *input)
+{
+    bool fully;
+    mscclpp_status_t status = MSCCLPP_OK;
+
+    if (wants_scratch(task, input, &fully)) {
+        status = mscclpp_team_grow(task->team, task->largest, fully);
+        if (task->team->fabric != NULL) {
+            mscclpp_fabric_describe(task->team->fabric, input);
+        }
+    }
+    return status;
 }
 
 /*
@@ -327,8 +365,8 @@ static mscclpp_status_t grow_and_choose(mscclpp_coll_task_t *task, mscclpp_selec
     if (!task->args->is_size_known) {
         status = mscclpp_coll_agree_size(task); /* only the two ends of a pair know the size of its block */
     }
-    if (status == MSCCLPP_OK && wants_scratch(task, input)) {
-        status = mscclpp_team_grow(task->team, task->largest, false);
+    if (status == MSCCLPP_OK) {
+        status = grow(task, input);
     }
     if (status == MSCCLPP_OK) {
         status = mscclpp_coll_choose(task, input, true);
@@ -440,8 +478,8 @@ mscclpp_status_t mscclpp_collective_prepare(mscclpp_team_t *team, const mscclpp_
     }
     describe_call(&task, &input);
     status = mscclpp_coll_choose(&task, &input, true);
-    if (status == MSCCLPP_OK && wants_scratch(&task, &input)) {
-        status = mscclpp_team_grow(team, task.largest, false);
+    if (status == MSCCLPP_OK) {
+        status = grow(&task, &input);
         mscclpp_team_leave(team); /* growing may have begun a use of leased scratch */
         mscclpp_runner_give_stream(&team->runner);
     }

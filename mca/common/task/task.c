@@ -170,15 +170,23 @@ static mscclpp_status_t exchange(mscclpp_task_t *task, mscclpp_select_input_t *i
     return status;
 }
 
+/* True if the call goes between nodes by tiles, which short slots would cut into many. */
+static bool wants_long_slots(const mscclpp_task_t *task, const mscclpp_select_input_t *input)
+{
+    return task->team->fabric != NULL && task->team->full_size != 0 && task->choice.epochs == 0 &&
+           task->bytes > input->slot_size;
+}
+
 /*
  * True if the call is worth a larger scratch: the team's is too small, and the choice uses it. Algorithms that map
  * buffers do not, except in queued calls, whose scratch cannot grow later. They also count if a user has chosen an
  * algorithm that the scratch has no room for yet: after the growth, that one is chosen.
  */
-static bool wants_scratch(const mscclpp_task_t *task)
+static bool wants_scratch(const mscclpp_task_t *task, const mscclpp_select_input_t *input)
 {
-    return mscclpp_team_wants_more(task->team, task->bytes, task->app_stream != NULL) &&
-           (task->team->lacks_puts || task->app_stream != NULL || !task->choice.algo->maps_buffers);
+    return wants_long_slots(task, input) ||
+           (mscclpp_team_wants_more(task->team, task->bytes, task->app_stream != NULL) &&
+            (task->team->lacks_puts || task->app_stream != NULL || !task->choice.algo->maps_buffers));
 }
 
 /* Maps the peers' buffers, or grows the scratch if the call turns out to go through it. May change the choice. */
@@ -186,7 +194,7 @@ static mscclpp_status_t exchange_or_grow(mscclpp_task_t *task, mscclpp_select_in
 {
     mscclpp_status_t status = exchange(task, input);
 
-    if (status == MSCCLPP_OK && task->app_stream == NULL && wants_scratch(task)) {
+    if (status == MSCCLPP_OK && task->app_stream == NULL && wants_scratch(task, input)) {
         status = mscclpp_team_grow(task->team, task->bytes, false);
         if (status == MSCCLPP_OK) {
             status = mscclpp_select_shape(input, task->choice.algo, &task->choice);
@@ -332,8 +340,8 @@ static mscclpp_status_t serve_after_choice(mscclpp_task_t *task, mscclpp_select_
     mscclpp_team_announce(team, team->group.call, MSCCLPP_CALL_DEVICE);
     mscclpp_runner_release_mappings(&team->runner, false);
     status = MSCCLPP_OK;
-    if (wants_scratch(task)) {
-        status = mscclpp_team_grow(team, task->bytes, !host_waits);
+    if (wants_scratch(task, input)) {
+        status = mscclpp_team_grow(team, task->bytes, !host_waits || wants_long_slots(task, input));
         if (status == MSCCLPP_OK) {
             status = choose(task, input); /* the new scratch allows pieces of other sizes */
         }
@@ -472,8 +480,8 @@ mscclpp_status_t mscclpp_allreduce_prepare(mscclpp_team_t *team, const mscclpp_a
     mscclpp_by_plan_t call;
 
     team->group.collective = mscclpp_coll_name(MSCCLPP_COLL_LAST);
-    if (status == MSCCLPP_OK && wants_scratch(&task)) {
-        status = mscclpp_team_grow(team, task.bytes, false);
+    if (status == MSCCLPP_OK && wants_scratch(&task, &input)) {
+        status = mscclpp_team_grow(team, task.bytes, wants_long_slots(&task, &input));
         mscclpp_team_leave(team); /* growing may have begun a use of leased scratch */
         mscclpp_runner_give_stream(&team->runner);
     }

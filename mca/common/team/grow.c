@@ -23,6 +23,12 @@
 #define FIRST_PUTS (4 * KIB)
 #define FIRST_RANKS 8
 
+/*
+ * The second of these over several nodes, where there are no puts. The shortest tiles of a reduce-scatter of up to
+ * FIRST_RANKS ranks on any nodes have room there: at most 116 rows (MSCCLPP_DEV_COLL_NODES_ROWS).
+ */
+#define FIRST_BULK_NODES (12 * KIB)
+
 /* Packets take twice the size of their data in a slot of the packet area. */
 #define PACKET_FACTOR 2u
 
@@ -32,22 +38,52 @@ static uint64_t largest_packet_message(const mscclpp_layout_t *layout, int ranks
     return layout->packet_half / (uint64_t)ranks / PACKET_FACTOR;
 }
 
+/* True if the team's ranks are on several nodes. */
+static bool spans_nodes(const mscclpp_team_t *team)
+{
+    return team->group.oob.size != team->group.size;
+}
+
+/* Divides a scratch of the middle or the full size. Over several nodes, no algorithm uses the put area. */
+static void divide(const mscclpp_team_t *team, uint64_t scratch_size, mscclpp_layout_t *layout)
+{
+    if (spans_nodes(team)) {
+        mscclpp_layout_divide(layout, scratch_size / 4, scratch_size / 2, 0);
+    } else {
+        mscclpp_layout_init(layout, scratch_size);
+    }
+}
+
 void mscclpp_team_lay_out(mscclpp_team_t *team, uint64_t scratch_size, int ranks)
 {
     const bool starts_small = scratch_size > KIB * KIB;
 
-    mscclpp_layout_init(&team->runner.layout, starts_small ? MIDDLE_SIZE : scratch_size);
+    divide(team, starts_small ? MIDDLE_SIZE : scratch_size, &team->runner.layout);
     team->full_size = starts_small ? scratch_size : 0;
     /*
      * The same size on all nodes, because all have to grow at the same call. (Nodes with few ranks could hold larger
      * messages.)
      */
     team->small_max = starts_small ? largest_packet_message(&team->runner.layout, ranks) : 0;
-    if (starts_small && ranks == team->group.size && ranks <= FIRST_RANKS) {
+    if (starts_small && ranks <= FIRST_RANKS) {
         team->middle_max = team->small_max;
-        mscclpp_layout_divide(&team->runner.layout, FIRST_HALF, FIRST_BULK, FIRST_PUTS);
+        if (spans_nodes(team)) {
+            mscclpp_layout_divide(&team->runner.layout, FIRST_HALF, FIRST_BULK_NODES, 0);
+        } else {
+            mscclpp_layout_divide(&team->runner.layout, FIRST_HALF, FIRST_BULK, FIRST_PUTS);
+        }
         team->small_max = largest_packet_message(&team->runner.layout, ranks);
     }
+}
+
+/* What has to fit both areas at full speed is the smaller of the two. */
+void mscclpp_team_note_nodes(mscclpp_team_t *team)
+{
+    const uint64_t small = mscclpp_fabric_packet_bytes(team->fabric, MSCCLPP_FABRIC_SMALL);
+    const uint64_t middle = mscclpp_fabric_packet_bytes(team->fabric, MSCCLPP_FABRIC_MIDDLE);
+
+    team->small_max = team->small_max < small ? team->small_max : small;
+    team->middle_max = team->middle_max < middle ? team->middle_max : middle;
 }
 
 void mscclpp_team_note_choices(mscclpp_team_t *team)
@@ -55,7 +91,8 @@ void mscclpp_team_note_choices(mscclpp_team_t *team)
     const mscclpp_protocol_t *protocol = &team->protocol;
     const bool forced = protocol->algorithm >= 0 && protocol->algorithm == mscclpp_algo_find("oneshot_put");
 
-    team->lacks_puts = team->full_size != 0 && (forced || protocol->put_max != 0 || protocol->rules.count != 0) &&
+    team->lacks_puts = team->full_size != 0 && !spans_nodes(team) &&
+                       (forced || protocol->put_max != 0 || protocol->rules.count != 0) &&
                        MSCCLPP_DEV_PUT_CAPACITY(team->runner.layout.put_size, team->group.size) == 0;
 }
 
@@ -64,15 +101,19 @@ bool mscclpp_team_wants_more(const mscclpp_team_t *team, uint64_t bytes, bool qu
     return team->full_size != 0 && (bytes > team->small_max || queued || team->lacks_puts);
 }
 
-/* True if the middle size is enough for the growth. */
-static bool is_middle_enough(const mscclpp_team_t *team, uint64_t bytes, bool queued)
+bool mscclpp_team_has_middle(const mscclpp_team_t *team, uint64_t bytes)
 {
-    return team->middle_max != 0 && bytes <= team->middle_max && !queued;
+    return team->middle_max != 0 && bytes <= team->middle_max;
 }
 
-void mscclpp_team_grown_layout(const mscclpp_team_t *team, uint64_t bytes, mscclpp_layout_t *layout)
+void mscclpp_team_describe_grown(const mscclpp_team_t *team, bool to_middle, mscclpp_layout_t *layout,
+                                 mscclpp_select_input_t *input)
 {
-    mscclpp_layout_init(layout, is_middle_enough(team, bytes, false) ? MIDDLE_SIZE : team->full_size);
+    divide(team, to_middle ? MIDDLE_SIZE : team->full_size, layout);
+    input->layout = layout;
+    if (team->fabric != NULL) {
+        mscclpp_fabric_describe_grown(team->fabric, to_middle ? MSCCLPP_FABRIC_MIDDLE : MSCCLPP_FABRIC_FULL, input);
+    }
 }
 
 /*
@@ -324,10 +365,10 @@ static mscclpp_status_t exchange_and_map(mscclpp_team_t *team, uint64_t bytes, l
     return status == MSCCLPP_OK ? agree_with_nodes(team, *own_status_p, all_p) : status;
 }
 
-mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool queued)
+mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool fully)
 {
-    const bool to_middle = is_middle_enough(team, bytes, queued);
-    larger_t larger = {.leased = !to_middle && !queued && team->fabric == NULL && !team->runner.serves_queue,
+    const bool to_middle = !fully && mscclpp_team_has_middle(team, bytes);
+    larger_t larger = {.leased = !to_middle && !fully && team->fabric == NULL && !team->runner.serves_queue,
                        .epochs = team->runner.epochs};
     mscclpp_status_t status, own_status;
     bool all_succeeded = false;
@@ -339,7 +380,7 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool qu
     if (larger.leased) {
         count_uses(team);
     }
-    mscclpp_layout_init(&larger.layout, to_middle ? MIDDLE_SIZE : team->full_size);
+    divide(team, to_middle ? MIDDLE_SIZE : team->full_size, &larger.layout);
     own_status = allocate(team, &larger);
     team->given_up = larger.own; /* kept, because peers may still map it after an error */
     status = exchange_and_map(team, bytes, &larger, &own_status, &all_succeeded);
@@ -351,6 +392,9 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool qu
     if (status == MSCCLPP_OK) {
         note_growth(team, to_middle && all_succeeded);
         status = await_closing(team, bytes);
+    }
+    if (status == MSCCLPP_OK && team->fabric != NULL && all_succeeded) {
+        status = mscclpp_fabric_grow(team->fabric, to_middle ? MSCCLPP_FABRIC_MIDDLE : MSCCLPP_FABRIC_FULL);
     }
     if (status != MSCCLPP_OK) {
         return status;

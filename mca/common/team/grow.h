@@ -1,9 +1,12 @@
 /*
- * The sizes of a team's scratch. A team of few ranks on one node begins with a piece of the process's pool, of some
- * 160 KiB for each rank. So an application may have many communicators. Other teams begin with less than 1 MiB.
- * This is enough for messages of some KiB at full speed. The first message that is larger and goes through the scratch
- * makes it grow on all ranks: to less than 1 MiB if that is enough, else to its full size. On one node the full size is
- * a lease (lease.h), which the team may lose again.
+ * The sizes of a team's scratch. A team of few ranks begins with a piece of the process's pool, of some 160 KiB for
+ * each rank. So an application may have many communicators. Other teams begin with less than 1 MiB. This is enough for
+ * messages of some KiB at full speed. The first message that is larger and goes through the scratch makes it grow on
+ * all ranks: to less than 1 MiB if that is enough, else to its full size. On one node the full size is a lease
+ * (lease.h), which the team may lose again.
+ *
+ * Over several nodes, the area for what travels between them grows with the scratch (mscclpp_fabric_grow). There a call
+ * also makes both grow if it would take several turns of short tiles.
  */
 #ifndef MCA_COMMON_TEAM_GROW_H
 #define MCA_COMMON_TEAM_GROW_H
@@ -19,18 +22,30 @@ void mscclpp_team_lay_out(mscclpp_team_t *team, uint64_t scratch_size, int ranks
 /* To be called when the protocol is known: notes whether users have chosen what the first scratch has no room for. */
 void mscclpp_team_note_choices(mscclpp_team_t *team);
 
+/*
+ * To be called when the team has a fabric: messages for which the area between nodes is too small make it grow, too.
+ */
+void mscclpp_team_note_nodes(mscclpp_team_t *team);
+
 /* True if a call of `bytes` bytes needs a larger scratch than the team has. `queued`: the host does not wait for it. */
 bool mscclpp_team_wants_more(const mscclpp_team_t *team, uint64_t bytes, bool queued);
 
-/* Yields the layout that a growth for messages of `bytes` bytes aims at. */
-void mscclpp_team_grown_layout(const mscclpp_team_t *team, uint64_t bytes, mscclpp_layout_t *layout);
+/* True if the middle size is enough for messages of `bytes` bytes, and the team can grow to that. */
+bool mscclpp_team_has_middle(const mscclpp_team_t *team, uint64_t bytes);
 
 /*
- * Grows the scratch for messages of `bytes` bytes, or to its full size if `queued` is set. All ranks call it at the
- * same point of a call, while no operation of the team is in flight. If any rank cannot get the memory, all keep the
- * small scratch, which serves all sizes, though slowly. An error breaks the team.
+ * Makes *input say what the choice of algorithm will know after a growth to the middle or to the full size. `layout`
+ * becomes the layout then, and has to stay as long as *input is used.
  */
-mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool queued);
+void mscclpp_team_describe_grown(const mscclpp_team_t *team, bool to_middle, mscclpp_layout_t *layout,
+                                 mscclpp_select_input_t *input);
+
+/*
+ * Grows the scratch for messages of `bytes` bytes, or to its full size if `fully` is set. All ranks call it at the same
+ * point of a call, while no operation of the team is in flight. If any rank cannot get the memory, all keep the small
+ * scratch, which serves all sizes, though slowly. An error breaks the team.
+ */
+mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool fully);
 
 /*
  * To be called around each operation of a team whose host waits for it, by all ranks alike. Other teams of the process

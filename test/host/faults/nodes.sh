@@ -67,3 +67,9 @@ plant packets-torn packets mca/common/base/words.h mca/common/transport/shm.c \
         ((volatile uint32_t *)target)[2 * i] = ((const uint32_t *)from)[2 * i];/'
 plant nodes-unbounded fanout "$nodes" "$launcher" 's/nodes->nnodes - begin < nodes->fanout/true/'
 plant collectives-unbounded fanout device/kern/coll/nodes.h "$launcher" 's/nodes->nnodes - begin < nodes->fanout/true/'
+# Areas that grow: the proxy and the kernels must use the larger ones.
+channel=mca/common/port/channel.c
+plant area-old-remote area "$channel" "$channel" 's/channel->params\.remote = remote;/(void)remote;/'
+plant area-old-region area "$channel" "$channel" 's/channel->params\.region = region;/(void)region;/'
+plant area-old-stores area mca/common/fabric/area.c mca/common/fabric/area.c \
+    's/mscclpp_fabric_choose_stores\(fabric, false\);/;/'

@@ -47,6 +47,10 @@ run_strided() {
     run test_strided --timeout "$deadline"
 }
 
+run_area() {
+    run test_area --timeout "$deadline" growth
+}
+
 run_collectives_nodes() {
     run test_collectives --timeout "$deadline" nodes
 }

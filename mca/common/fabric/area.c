@@ -1,0 +1,354 @@
+/*
+ * The exchange area: how it is divided, and how it grows. A communicator begins with an area that holds packets of
+ * small messages, and has room for the shortest tiles. The first call that needs more makes it grow on all ranks, as it
+ * does the scratch (mca/common/team/grow.h).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "mca/common/base/log.h"
+#include "mca/common/fabric/internal.h"
+#include "mca/common/oob/pairs.h"
+#include "mca/common/oob/vote.h"
+
+#define KIB ((uint64_t)1024)
+
+/* The alignment of slots in bytes, unless they are smaller. */
+#define SLOT_ALIGN ((uint64_t)256)
+
+/* Packets get this fraction of coll_mscclpp_exchange_size, since they are for small messages: 1 / PACKET_SHARE. */
+#define PACKET_SHARE 8
+
+/* The area of the middle size, half of which is for packets. */
+#define MIDDLE_SIZE (256 * KIB)
+#define MIDDLE_PACKET_SHARE 2
+
+/* The smallest area: bytes that it may have, units of a packet slot (1 KiB of data, and some), and bytes of a slot. */
+#define SMALL_MAX (96 * KIB)
+#define SMALL_UNITS 80
+#define SMALL_SLOT 64
+
+/* With a coll_mscclpp_exchange_size or a coll_mscclpp_scratch_size up to this, the area has its full size at once. */
+#define STARTS_FULL_MAX (1024 * KIB)
+
+/*
+ * Bytes of the shortest slot in which any collective can exchange tiles: in an all-to-all, where an owner sends most to
+ * another node, a unit of each block, and the sizes of the blocks. MSCCLPP_DEV_COLL_NODES_ROOM is what a slot has for
+ * that.
+ */
+static uint64_t shortest_slot(const mscclpp_fabric_t *fabric)
+{
+    const uint64_t nodes = (uint64_t)fabric->nodes.count, unit = MSCCLPP_DEV_UNIT;
+    const uint64_t blocks = MSCCLPP_DEV_COLL_NODES_BLOCKS(MSCCLPP_DEV_ALLTOALL, (uint64_t)fabric->nodes.most,
+                                                          (uint64_t)fabric->nodes.shards);
+    const uint64_t room = MSCCLPP_DEV_COLL_NODES_HEAD(blocks) + blocks * unit;
+    const uint64_t slot = (2 * nodes * room / (nodes + 1) + unit) / unit * unit;
+
+    return slot < SMALL_SLOT ? SMALL_SLOT : slot;
+}
+
+/* Divides an area of `size` bytes, of which packets get 1 / `share`. With many nodes it becomes larger than that. */
+static mscclpp_fabric_division_t divide(const mscclpp_fabric_t *fabric, uint64_t size, uint64_t share)
+{
+    const uint64_t slots = MSCCLPP_DEV_NODES_SLOTS(fabric->nodes.count);
+    const uint64_t packet_slots = MSCCLPP_DEV_NODES_PACKET_SLOTS(fabric->nodes.count);
+    const uint64_t slot_bytes = (size - size / share) / slots;
+    const uint64_t alignment = slot_bytes < SLOT_ALIGN ? MSCCLPP_DEV_UNIT : SLOT_ALIGN;
+    const uint64_t units = size / share / packet_slots / MSCCLPP_DEV_PACKET_UNIT;
+
+    return (mscclpp_fabric_division_t){.slot_size = slot_bytes < MSCCLPP_DEV_UNIT ? MSCCLPP_DEV_UNIT
+                                                                                  : slot_bytes / alignment * alignment,
+                                       .packet_units = units == 0 ? 1 : units};
+}
+
+/* Bytes that an area with this division has. */
+static uint64_t size_of(const mscclpp_fabric_t *fabric, const mscclpp_fabric_division_t *division)
+{
+    return MSCCLPP_DEV_NODES_SLOTS(fabric->nodes.count) * division->slot_size +
+           MSCCLPP_DEV_NODES_PACKET_SLOTS(fabric->nodes.count) * division->packet_units * MSCCLPP_DEV_PACKET_UNIT;
+}
+
+/*
+ * Yields the division of an area of the given size. False if the area would be of no use, or not small: then a larger
+ * one has to do.
+ */
+static bool divide_as(const mscclpp_fabric_t *fabric, mscclpp_fabric_size_t size, mscclpp_fabric_division_t *division)
+{
+    if (size == MSCCLPP_FABRIC_SMALL) {
+        *division = (mscclpp_fabric_division_t){.slot_size = shortest_slot(fabric), .packet_units = SMALL_UNITS};
+        return size_of(fabric, division) <= SMALL_MAX;
+    }
+    if (size == MSCCLPP_FABRIC_MIDDLE) {
+        *division = divide(fabric, MIDDLE_SIZE, MIDDLE_PACKET_SHARE);
+        return division->slot_size >= shortest_slot(fabric) && division->packet_units >= SMALL_UNITS;
+    }
+    *division = divide(fabric, fabric->config.exchange_size, PACKET_SHARE);
+    return true;
+}
+
+/* The smallest size, `size` or more, of which an area can be. Sets its division. */
+static mscclpp_fabric_size_t find_size(const mscclpp_fabric_t *fabric, mscclpp_fabric_size_t size,
+                                       mscclpp_fabric_division_t *division)
+{
+    if (fabric->config.exchange_size <= STARTS_FULL_MAX || fabric->config.scratch_size <= STARTS_FULL_MAX) {
+        size = MSCCLPP_FABRIC_FULL;
+    }
+    while (!divide_as(fabric, size, division)) {
+        ++size;
+    }
+    return size;
+}
+
+/* Makes the division that of the fabric's area. */
+static void take_division(mscclpp_fabric_t *fabric, mscclpp_fabric_size_t size,
+                          const mscclpp_fabric_division_t *division)
+{
+    fabric->size = size;
+    fabric->division = *division;
+    fabric->packets_offset = MSCCLPP_DEV_NODES_SLOTS(fabric->nodes.count) * division->slot_size;
+    fabric->area_size = size_of(fabric, division);
+}
+
+void mscclpp_fabric_divide_area(mscclpp_fabric_t *fabric)
+{
+    mscclpp_fabric_division_t division;
+    const mscclpp_fabric_size_t size = find_size(fabric, MSCCLPP_FABRIC_SMALL, &division);
+
+    take_division(fabric, size, &division);
+}
+
+uint64_t mscclpp_fabric_packet_bytes(const mscclpp_fabric_t *fabric, mscclpp_fabric_size_t size)
+{
+    mscclpp_fabric_division_t division;
+
+    if (find_size(fabric, size < fabric->size ? fabric->size : size, &division) == MSCCLPP_FABRIC_FULL) {
+        return UINT64_MAX;
+    }
+    return fabric->has_packets ? division.packet_units * MSCCLPP_DEV_UNIT : 0;
+}
+
+void mscclpp_fabric_describe_grown(const mscclpp_fabric_t *fabric, mscclpp_fabric_size_t size,
+                                   mscclpp_select_input_t *input)
+{
+    mscclpp_fabric_division_t division;
+
+    (void)find_size(fabric, size < fabric->size ? fabric->size : size, &division);
+    input->slot_size = division.slot_size;
+    input->packet_units = fabric->has_packets ? division.packet_units : 0;
+}
+
+/*
+ * Maps the packet slots of all other nodes for kernels, and returns true, if the transport can do that, the user wants
+ * it, and `mapped` has an entry for each node. All nodes must be linked, since it uses the remotes. Mappings that were
+ * made before a failure are not used; they end with the remotes. Data that signals order go through the proxy all the
+ * same.
+ */
+static bool map_packets(mscclpp_fabric_t *fabric)
+{
+    const uint64_t length = fabric->area_size - fabric->packets_offset;
+    mscclpp_status_t status = MSCCLPP_OK;
+    int node;
+
+    if (!fabric->config.exchange_stores || fabric->ops->remote_map == NULL ||
+        (uint32_t)fabric->nodes.count > MSCCLPP_DEV_NODES_MAPPED) {
+        return false;
+    }
+    for (node = 0; node < fabric->nodes.count && status == MSCCLPP_OK; ++node) {
+        void *packets = NULL;
+
+        if (node != fabric->nodes.node) {
+            status = fabric->ops->remote_map(fabric->node[node].remote, fabric->packets_offset, length, &packets);
+        }
+        fabric->mapped[node] = packets;
+    }
+    return status == MSCCLPP_OK;
+}
+
+/*
+ * Chooses who moves packets: kernels by stores, or the proxy. Each rank chooses for itself, as receivers see no
+ * difference. Without packets on some rank (has_packets), nothing is mapped. Logs the choice.
+ */
+void mscclpp_fabric_choose_stores(mscclpp_fabric_t *fabric, bool is_info)
+{
+    fabric->is_mapped = fabric->has_packets && map_packets(fabric);
+    if (fabric->has_packets) {
+        mscclpp_log(is_info ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_DEBUG, "%s: %s packets for other nodes", fabric->label,
+                    fabric->is_mapped ? "kernels store" : "the proxy puts");
+    }
+}
+
+/* An area that is to replace a smaller one, and the nodes that this rank is connected with. */
+typedef struct {
+    mscclpp_fabric_size_t size;
+    mscclpp_fabric_division_t division;
+    uint64_t bytes;
+    mscclpp_fabric_memory_t area;
+    mscclpp_region_t *region;
+    mscclpp_fabric_partners_t partners;
+    mscclpp_remote_t **remotes; /* by partner: its larger area */
+} larger_t;
+
+/* Lists the nodes that this rank is connected with. MSCCLPP_ERR_NO_MEMORY is logged. */
+static mscclpp_status_t list_partners(const mscclpp_fabric_t *fabric, larger_t *larger)
+{
+    mscclpp_fabric_partners_t *partners = &larger->partners;
+    const size_t nodes = (size_t)fabric->nodes.count;
+    int node;
+
+    partners->nodes = calloc(2 * nodes, sizeof(*partners->nodes));
+    partners->lengths = calloc(nodes, sizeof(*partners->lengths));
+    partners->sent = calloc(2 * nodes, sizeof(*partners->sent));
+    larger->remotes = calloc(nodes, sizeof(*larger->remotes)); /* NOLINT(bugprone-sizeof-expression) */
+    if (partners->nodes == NULL || partners->lengths == NULL || partners->sent == NULL || larger->remotes == NULL) {
+        mscclpp_error("%s: no memory to exchange larger areas of %d nodes", fabric->label, fabric->nodes.count);
+        return MSCCLPP_ERR_NO_MEMORY;
+    }
+    partners->peers = partners->nodes + nodes;
+    partners->received = partners->sent + nodes;
+    for (node = 0; node < fabric->nodes.count; ++node) {
+        if (fabric->node[node].conn != NULL) {
+            partners->nodes[partners->count] = node;
+            partners->peers[partners->count++] = fabric->nodes.owners[node];
+        }
+    }
+    return MSCCLPP_OK;
+}
+
+/*
+ * Makes this rank's larger area, and the cards for its partners. Waits first until nothing that this rank has sent is
+ * under way, as the peers' smaller areas are not used any more afterwards.
+ */
+static mscclpp_status_t prepare(mscclpp_fabric_t *fabric, larger_t *larger)
+{
+    mscclpp_fabric_card_t card = {.address_length = 0};
+    size_t key_length = MSCCLPP_TRANSPORT_KEY_MAX;
+    mscclpp_status_t status;
+    int i;
+
+    mscclpp_fabric_await_delivery(fabric);
+    status = mscclpp_proxy_drain(fabric->proxy);
+    if (status != MSCCLPP_OK) {
+        return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_ERR_TIMEOUT : status;
+    }
+    status = list_partners(fabric, larger);
+    if (status == MSCCLPP_OK) {
+        status = mscclpp_fabric_allocate(fabric, fabric->place, larger->bytes, &larger->area);
+    }
+    if (status == MSCCLPP_OK) {
+        status = fabric->ops->region_create(fabric->transport, larger->area.host, larger->bytes, &larger->region);
+    }
+    if (status == MSCCLPP_OK) {
+        status = fabric->ops->region_key(larger->region, card.bytes, &key_length);
+    }
+    card.key_length = (uint32_t)key_length;
+    for (i = 0; i < larger->partners.count && status == MSCCLPP_OK; ++i) {
+        larger->partners.sent[i] = card;
+        larger->partners.lengths[i] = offsetof(mscclpp_fabric_card_t, bytes) + key_length;
+    }
+    return status;
+}
+
+/* Exchanges keys with the partners, and attaches their areas. Cards of other processes are checked before use. */
+static mscclpp_status_t attach(mscclpp_fabric_t *fabric, larger_t *larger)
+{
+    const mscclpp_fabric_partners_t *partners = &larger->partners;
+    mscclpp_status_t status =
+        mscclpp_oob_exchange(&fabric->group->oob, partners->peers, partners->count, partners->sent, partners->lengths,
+                             partners->received, sizeof(mscclpp_fabric_card_t));
+    int i;
+
+    for (i = 0; i < partners->count && status == MSCCLPP_OK; ++i) {
+        const mscclpp_fabric_card_t *card = &partners->received[i];
+
+        status = card->key_length == 0 || card->key_length > MSCCLPP_TRANSPORT_KEY_MAX
+                     ? MSCCLPP_ERR_PEER
+                     : fabric->ops->remote_create(fabric->node[partners->nodes[i]].conn, card->bytes, card->key_length,
+                                                  &larger->remotes[i]);
+    }
+    return status;
+}
+
+/*
+ * Frees what was made of an area that does not replace the old one. Peers that have attached it put nothing there, and
+ * let it go after the vote; so it stays, too, until the transport is closed.
+ */
+static void drop(mscclpp_fabric_t *fabric, larger_t *larger)
+{
+    int i;
+
+    for (i = 0; i < larger->partners.count; ++i) {
+        if (larger->remotes[i] != NULL) {
+            fabric->ops->remote_destroy(larger->remotes[i]);
+        }
+    }
+    mscclpp_fabric_hide_memory(&larger->area);
+    fabric->retired[fabric->retired_count++] =
+        (mscclpp_fabric_retired_t){.area = larger->area, .region = larger->region};
+}
+
+/*
+ * Replaces the area on this rank, once all ranks have attached those of their partners. The old one stays, since peers
+ * may detach it later.
+ */
+static void replace(mscclpp_fabric_t *fabric, larger_t *larger)
+{
+    int i;
+
+    for (i = 0; i < larger->partners.count; ++i) {
+        mscclpp_fabric_node_t *node = &fabric->node[larger->partners.nodes[i]];
+
+        mscclpp_proxy_replace_memory(fabric->proxy, node->conn, larger->region, larger->remotes[i], larger->bytes);
+        fabric->ops->remote_destroy(node->remote);
+        node->remote = larger->remotes[i];
+    }
+    mscclpp_fabric_hide_memory(&fabric->area);
+    fabric->retired[fabric->retired_count++] =
+        (mscclpp_fabric_retired_t){.area = fabric->area, .region = fabric->region};
+    fabric->area = larger->area;
+    fabric->region = larger->region;
+    if ((fabric->linked >> MSCCLPP_FABRIC_ALL & 1) != 0) {
+        mscclpp_fabric_hide_memory(&fabric->area); /* no other rank will attach it */
+    }
+}
+
+mscclpp_status_t mscclpp_fabric_grow(mscclpp_fabric_t *fabric, mscclpp_fabric_size_t size)
+{
+    const mscclpp_oob_t *oob = &fabric->group->oob;
+    mscclpp_status_t status, own_status = MSCCLPP_OK;
+    larger_t larger;
+    mscclpp_vote_t vote;
+
+    memset(&larger, 0, sizeof(larger));
+    larger.size = find_size(fabric, size, &larger.division);
+    if (larger.size <= fabric->size) {
+        return MSCCLPP_OK;
+    }
+    larger.bytes = size_of(fabric, &larger.division);
+    if (fabric->is_owner) {
+        own_status = prepare(fabric, &larger);
+    }
+    status = mscclpp_vote(oob, own_status, &vote);
+    if (status == MSCCLPP_OK && vote.culprit < 0) {
+        own_status = attach(fabric, &larger);
+        status = mscclpp_vote(oob, own_status, &vote);
+    }
+    if (status == MSCCLPP_OK && vote.culprit < 0) {
+        if (fabric->is_owner) {
+            replace(fabric, &larger);
+        }
+        take_division(fabric, larger.size, &larger.division);
+        if (fabric->is_owner) {
+            mscclpp_fabric_choose_stores(fabric, false);
+        }
+    } else {
+        drop(fabric, &larger);
+        mscclpp_log(own_status != MSCCLPP_OK && mscclpp_status_is_shortage(own_status) ? MSCCLPP_LOG_WARN
+                                                                                       : MSCCLPP_LOG_INFO,
+                    "%s: rank %d: %llu bytes for what travels between nodes: %s: large messages take many steps",
+                    oob->label, oob->rank, (unsigned long long)larger.bytes,
+                    own_status != MSCCLPP_OK ? mscclpp_status_string(own_status) : "a peer has none");
+    }
+    free(larger.remotes);
+    mscclpp_fabric_free_partners(&larger.partners);
+    return status;
+}
