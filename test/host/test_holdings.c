@@ -21,6 +21,9 @@
 #define SCRATCH_SIZE ((size_t)512 << 10)
 #define EXCHANGE_SIZE ((size_t)16 << 20)
 
+/* Allocations of the process's pool (mca/common/gpu/pool.h), which one rank makes for all. */
+#define POOL_BYTES ((uint64_t)(1 + 4) << 20)
+
 typedef struct {
     int ranks;
     int per; /* ranks of a node */
@@ -247,7 +250,7 @@ static void weigh(const shape_t *shape)
     CHECK_EQ(cost.gathers, 9);
     CHECK(cost.device > 0 && cost.pinned >= config.exchange_size / 2);
     /* Lists by rank, and channels by node up to as many as there may be. */
-    CHECK(cost.device <= ((uint64_t)1 << 21) + 64 * (uint64_t)shape->ranks + 2048 * nodes);
+    CHECK(cost.device <= POOL_BYTES + ((uint64_t)1 << 21) + 64 * (uint64_t)shape->ranks + 2048 * nodes);
     CHECK(cost.heap <= ((uint64_t)192 << 10) + 64 * (uint64_t)shape->ranks + 24 * nodes);
 }
 
