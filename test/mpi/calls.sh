@@ -120,6 +120,31 @@ cases_requests() {
         "$bindir/test_request"
 }
 
+# Calls of all kinds at random, on communicators that come and go. The seeds are fixed, so that the same calls pass each
+# time.
+cases_random() {
+    local seed seeds=1 rounds=10 yields=(--mca mpi_yield_when_idle 1)
+    local stays=(--mca coll_mscclpp_linger on --mca coll_mscclpp_linger_idle 20000
+        --mca coll_mscclpp_linger_window 200000)
+    [ "$long" != 1 ] || seeds=20 rounds=60
+    [ "$long" = 1 ] || skip "random: 20 seeds each, 60 rounds" "set MSCCLPP_TEST_LONG=1"
+    for seed in $(seq "$seeds"); do
+        run "random:3:$seed" 600 -n 3 "${yields[@]}" "${forced[@]}" "$bindir/test_random" --seed "$seed" \
+            --rounds "$rounds"
+        run "random:nodes:$seed" 600 -n 4 "${yields[@]}" "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 \
+            "$bindir/test_random" --seed "$seed" --rounds "$rounds"
+        run "random:threads:$seed" 600 -n 3 "${yields[@]}" "${forced[@]}" "$bindir/test_random" --seed "$seed" \
+            --rounds $((rounds / 3)) --threads 3
+        # The parameters are the twin's.
+        [ "$MSCCLPP_TEST_DEVICE" = host ] || continue
+        run "random:mapped:$seed" 600 -n 3 "${yields[@]}" "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 \
+            "$bindir/test_random" --seed "$seed" --rounds "$rounds"
+        run "random:linger:$seed" 600 -n 4 "${yields[@]}" "${forced[@]}" "${stays[@]}" \
+            --mca coll_mscclpp_twin_threads 3 --mca coll_mscclpp_epoch_limit 16 "$bindir/test_random" --seed "$seed" \
+            --rounds "$rounds"
+    done
+}
+
 # What is staged through host memory.
 cases_stages() {
     local n staged=("${forced[@]}" --mca coll_mscclpp_algorithm stage) storm=3

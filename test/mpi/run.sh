@@ -9,8 +9,8 @@
 #   MSCCLPP_TEST_MPS=1      ranks on one GPU are clients of MPS and do not take turns, up to 8 of them; the component
 #                           is not told
 #   MSCCLPP_TEST_LONG=1     10000 communicators in place of 300, one call beyond 2 GiB, any number of ranks a GPU, 20000
-#                           rounds of copies without a stream, and all counts and numbers of ranks where few stand for
-#                           them
+#                           rounds of copies without a stream, 20 seeds of random calls, and all counts and numbers of
+#                           ranks where few stand for them
 #   MSCCLPP_TEST_LANES      1 (default) to 4: so many groups of cases at once, but for those that measure times
 #   MSCCLPP_TEST_PART       shared: what can share the processors with other programs; alone: the rest, which measures
 #                           times or has many ranks; all (default)
@@ -136,7 +136,8 @@ fi
 
 # Groups that run side by side. The longest first, so that the lanes end together.
 groups=(algorithms nodes_collectives plans nodes nodes_algorithms requests queued programs tune nodes_late bench stages
-    late no_memory sync_copies check idle channels selection mixed descriptors init rules ports said differs counters)
+    late no_memory sync_copies check random idle channels selection mixed descriptors init rules ports said differs
+    counters)
 # Groups that run alone: with so many processes nothing else keeps its deadlines; 16 ranks whose lines are counted; what
 # is about how long calls take; ranks that are killed.
 alone=(many nodes_named cost linger killed)
