@@ -110,9 +110,9 @@ static mscclpp_status_t faulty_preload(int device)
     TRY(FAULTY_PRELOAD, mscclpp_gpu_twin_ops.preload(device));
 }
 
-static bool faulty_is_device(const void *address)
+static bool faulty_is_device(const void *address, uint64_t *allocation_p)
 {
-    return mscclpp_gpu_twin_ops.is_device(address);
+    return mscclpp_gpu_twin_ops.is_device(address, allocation_p);
 }
 
 static void faulty_query(const void *address, mscclpp_mem_info_t *info_p)
@@ -120,9 +120,9 @@ static void faulty_query(const void *address, mscclpp_mem_info_t *info_p)
     mscclpp_gpu_twin_ops.query(address, info_p);
 }
 
-static mscclpp_status_t faulty_reach(int device, const void *address, mscclpp_reach_t *reach_p)
+static mscclpp_status_t faulty_reach(int device, const void *address, uint64_t allocation, mscclpp_reach_t *reach_p)
 {
-    TRY(FAULTY_REACH, mscclpp_gpu_twin_ops.reach(device, address, reach_p));
+    TRY(FAULTY_REACH, mscclpp_gpu_twin_ops.reach(device, address, allocation, reach_p));
 }
 
 static mscclpp_status_t faulty_settle(const void *address)

@@ -69,7 +69,7 @@ static void test_open_later(void)
 static void *ask_often(void *address)
 {
     for (int i = 0; i < 1000; ++i) {
-        CHECK(!ops->is_device(address));
+        CHECK(!ops->is_device(address, NULL));
     }
     return NULL;
 }
@@ -84,12 +84,12 @@ static void test_questions(void)
     void *library;
 
     REQUIRE(mapped != MAP_FAILED);
-    CHECK(!ops->is_device(&own));
-    CHECK(!ops->is_device(NULL));
+    CHECK(!ops->is_device(&own, NULL));
+    CHECK(!ops->is_device(NULL, NULL));
     CHECK(!is_loaded());
 
     /* Only the library can tell of memory that is not certain. It is not initialised by that. */
-    CHECK(!ops->is_device(mapped));
+    CHECK(!ops->is_device(mapped, NULL));
     CHECK(is_loaded());
     library = dlopen(LIBRARY, RTLD_LAZY);
     REQUIRE(library != NULL);
@@ -97,7 +97,7 @@ static void test_questions(void)
     *(void **)&probes = function(library, "mock_cuda_probes");
     *(void **)&initialise = function(library, "mock_cuda_initialise");
     CHECK_EQ(questions(), 1);
-    CHECK(!ops->is_device(mapped));
+    CHECK(!ops->is_device(mapped, NULL));
     CHECK_EQ(questions(), 2);
     CHECK_EQ(probes(), 0);
 
@@ -117,10 +117,10 @@ static void test_questions(void)
     probed = probes();
     asked = questions();
     CHECK(probed > 0);
-    CHECK(!ops->is_device(mapped));
+    CHECK(!ops->is_device(mapped, NULL));
     CHECK_EQ(probes(), probed);
     CHECK_EQ(questions(), asked + 1);
-    CHECK(!ops->is_device(&own));
+    CHECK(!ops->is_device(&own, NULL));
     CHECK_EQ(questions(), asked + 1);
     dlclose(library);
     munmap(mapped, 4096);

@@ -125,8 +125,8 @@ static void test_query(void)
     char *memory, *other;
     int local = 0;
 
-    CHECK(ops->is_device(&local));
-    CHECK(!ops->is_device(NULL));
+    CHECK(ops->is_device(&local, NULL));
+    CHECK(!ops->is_device(NULL, NULL));
     ops->query(&local, &info);
     CHECK_EQ(info.kind, MSCCLPP_MEM_DEVICE);
     CHECK_EQ(info.device, 0);
@@ -169,16 +169,16 @@ static void test_query(void)
     CHECK_EQ(info.length, 0);
     mscclpp_gpu_twin_set_bounds(NULL);
     mscclpp_gpu_twin_set_filter(is_filtered);
-    CHECK(!ops->is_device(users));
-    CHECK(ops->is_device(users + 1));
+    CHECK(!ops->is_device(users, NULL));
+    CHECK(ops->is_device(users + 1, NULL));
     ops->query(users, &info);
     CHECK_EQ(info.kind, MSCCLPP_MEM_HOST);
     CHECK_EQ(info.device, -1);
     filtered = memory; /* allocated here: device memory all the same */
-    CHECK(ops->is_device(memory));
+    CHECK(ops->is_device(memory, NULL));
     CHECK_EQ(ops->export_memory(memory, &handle), MSCCLPP_OK);
     mscclpp_gpu_twin_set_filter(NULL);
-    CHECK(ops->is_device(users));
+    CHECK(ops->is_device(users, NULL));
     ops->device_free(0, other);
 
     /* The address comes back, the identity does not. */

@@ -40,8 +40,9 @@ static int slow_made_left;  /* pinned memory and streams until one cannot be mad
 static char *slow_host;     /* host memory; all other memory is the device's */
 static size_t slow_host_size;
 
-static inline bool slow_is_device(const void *address)
+static inline bool slow_is_device(const void *address, uint64_t *allocation_p)
 {
+    (void)allocation_p;
     return (const char *)address < slow_host || (const char *)address >= slow_host + slow_host_size;
 }
 

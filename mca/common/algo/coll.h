@@ -93,7 +93,8 @@ typedef struct {
      */
     void *mapped;
     bool may_map;
-    uint64_t call; /* number of this call on the communicator, from 1 */
+    uint64_t call;           /* number of this call on the communicator, from 1 */
+    uint64_t out_allocation; /* of `out`, as `reach` in mca/common/gpu/gpu.h takes it; 0: not known */
 } mscclpp_coll_args_t;
 
 /* The algorithms of these collectives. */

@@ -116,18 +116,20 @@ typedef struct {
     /*
      * True if the address is MANAGED or DEVICE memory. This is the only function that calls on host buffers need. It
      * takes a few nanoseconds for the buffers of small calls (mca/common/base/host_memory.h); about others it asks the
-     * driver. The caller must own the byte.
+     * driver. The caller must own the byte. *allocation_p, unless NULL, is set to what `reach` needs to know of the
+     * memory, or to 0 if that was not asked.
      */
-    bool (*is_device)(const void *address);
+    bool (*is_device)(const void *address, uint64_t *allocation_p);
 
     /* Describes the allocation behind an address. Never fails: unknown memory is MSCCLPP_MEM_HOST. */
     void (*query)(const void *address, mscclpp_mem_info_t *info_p);
 
     /*
      * Tells how kernels of `device` reach an address. Gives the same answer as `query`, but faster, because every call
-     * needs it. Calls `settle` for the memory first.
+     * needs it. Calls `settle` for the memory first. `allocation` is what `is_device` has set for the address in the
+     * same call of the application, which may not free the memory in between; or 0, and the driver is asked again.
      */
-    mscclpp_status_t (*reach)(int device, const void *address, mscclpp_reach_t *reach_p);
+    mscclpp_status_t (*reach)(int device, const void *address, uint64_t allocation, mscclpp_reach_t *reach_p);
 
     /*
      * Orders the work that the caller starts next, in any stream, after the application's synchronous calls (those

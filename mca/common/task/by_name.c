@@ -43,7 +43,8 @@ typedef struct {
 static mscclpp_status_t replace(mscclpp_runner_t *runner, place_t *place)
 {
     mscclpp_reach_t reach = MSCCLPP_REACH_HOME;
-    mscclpp_status_t status = place->length > 0 ? runner->gpu->reach(runner->device, place->home, &reach) : MSCCLPP_OK;
+    mscclpp_status_t status =
+        place->length > 0 ? runner->gpu->reach(runner->device, place->home, 0, &reach) : MSCCLPP_OK;
 
     if (status != MSCCLPP_OK || reach != MSCCLPP_REACH_NONE) {
         return status;

@@ -25,10 +25,10 @@ static mscclpp_status_t examine_buffers(mscclpp_coll_task_t *task)
     mscclpp_status_t status = MSCCLPP_OK;
 
     if (task->args->out != NULL) {
-        status = team->runner.gpu->reach(team->runner.device, task->args->out, &out_reach);
+        status = team->runner.gpu->reach(team->runner.device, task->args->out, task->args->out_allocation, &out_reach);
     }
     if (task->args->in != NULL && status == MSCCLPP_OK) {
-        status = team->runner.gpu->reach(team->runner.device, task->args->in, &in_reach);
+        status = team->runner.gpu->reach(team->runner.device, task->args->in, 0, &in_reach);
     }
     task->release = out_reach == MSCCLPP_REACH_FAR ? MSCCLPP_DEV_RELEASE_SYSTEM : MSCCLPP_DEV_RELEASE_DEVICE;
     task->in_far = in_reach == MSCCLPP_REACH_NONE || task->args->in_scattered;

@@ -20,6 +20,7 @@ typedef struct {
     mscclpp_dtype_t dtype;
     mscclpp_op_t op;
     uint64_t call; /* the number of this call on the communicator, from 1; for messages and mscclpp_team_announce */
+    uint64_t recv_allocation; /* of recvbuf, as `reach` in mca/common/gpu/gpu.h takes it; 0: not known */
     /*
      * Nobody waits for the call yet, and it runs in a fiber (mca/common/base/fiber.h). Equal on all ranks. The kernel
      * starts once all ranks have come to the call. Algorithms without further exchanges between the hosts are

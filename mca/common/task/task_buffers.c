@@ -21,11 +21,12 @@ mscclpp_status_t mscclpp_task_examine(mscclpp_task_t *task)
 {
     const mscclpp_team_t *team = task->team;
     const mscclpp_allreduce_args_t *args = task->args;
-    mscclpp_status_t status = team->runner.gpu->reach(team->runner.device, args->recvbuf, &task->out_reach);
+    mscclpp_status_t status =
+        team->runner.gpu->reach(team->runner.device, args->recvbuf, args->recv_allocation, &task->out_reach);
 
     task->in_reach = task->out_reach;
     if (status == MSCCLPP_OK && args->sendbuf != args->recvbuf) {
-        status = team->runner.gpu->reach(team->runner.device, args->sendbuf, &task->in_reach);
+        status = team->runner.gpu->reach(team->runner.device, args->sendbuf, 0, &task->in_reach);
     }
     return status;
 }

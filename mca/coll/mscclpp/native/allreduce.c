@@ -72,11 +72,11 @@ int mca_coll_mscclpp_refuse_broken(mca_coll_mscclpp_module_t *module, const char
 /*
  * Serves the current call, on device buffers, with the team, which the first such call makes. True if the call is over,
  * with its result in *rc_p; else all ranks stage it. An error breaks the communicator. `early`: the call runs in a
- * fiber.
+ * fiber. `allocation` is recvbuf's, or 0.
  */
 static bool serve_on_device(mca_coll_mscclpp_module_t *module, const void *sendbuf, void *recvbuf,
                             mca_coll_mscclpp_count_t count, struct ompi_datatype_t *datatype, struct ompi_op_t *op,
-                            bool early, int *rc_p)
+                            uint64_t allocation, bool early, int *rc_p)
 {
     mscclpp_allreduce_args_t args = {
         .sendbuf = MPI_IN_PLACE == sendbuf ? recvbuf : sendbuf,
@@ -85,6 +85,7 @@ static bool serve_on_device(mca_coll_mscclpp_module_t *module, const void *sendb
         .dtype = mca_coll_mscclpp_dtype(datatype),
         .op = mca_coll_mscclpp_op(op),
         .call = module->current_call,
+        .recv_allocation = allocation,
         .early = early,
     };
     mscclpp_status_t status;
@@ -131,6 +132,7 @@ int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscc
                                mca_coll_base_module_t *base)
 {
     mca_coll_mscclpp_module_t *module = (mca_coll_mscclpp_module_t *)base;
+    uint64_t allocation;
     bool on_device;
     int rc;
 
@@ -143,7 +145,7 @@ int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscc
         module->unserved = mca_coll_mscclpp_unknown(mca_coll_mscclpp_dtype(datatype), mca_coll_mscclpp_op(op));
         return stage_call(module, sendbuf, recvbuf, count, datatype, op);
     }
-    on_device = mca_coll_mscclpp_is_device(recvbuf) || mca_coll_mscclpp_is_device(sendbuf);
+    on_device = mca_coll_mscclpp_find_device(recvbuf, &allocation) || mca_coll_mscclpp_is_device(sendbuf);
     mca_coll_mscclpp_number_call(module);
     if (OPAL_UNLIKELY(mca_coll_mscclpp_state.config.mixed_buffers) && ompi_comm_size(comm) > 1) {
         rc = mca_coll_mscclpp_agree_on_kind(module, &on_device);
@@ -154,7 +156,7 @@ int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscc
     if (OPAL_LIKELY(!on_device)) {
         return call_on_host(module, sendbuf, recvbuf, count, datatype, op);
     }
-    return serve_on_device(module, sendbuf, recvbuf, count, datatype, op, false, &rc)
+    return serve_on_device(module, sendbuf, recvbuf, count, datatype, op, allocation, false, &rc)
                ? rc
                : stage_call(module, sendbuf, recvbuf, count, datatype, op);
 }
@@ -185,8 +187,8 @@ static int serve_later(mca_coll_mscclpp_request_t *request)
 {
     int rc;
 
-    return serve_on_device(request->module, MCA_COLL_MSCCLPP_KEPT(request, PASSED), true, &rc) ? rc
-                                                                                               : hand_over(request);
+    return serve_on_device(request->module, MCA_COLL_MSCCLPP_KEPT(request, PASSED), 0, true, &rc) ? rc
+                                                                                                  : hand_over(request);
 }
 
 /*

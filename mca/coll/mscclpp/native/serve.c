@@ -69,12 +69,22 @@ static int agree_on_exchange(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp
 
 /*
  * True if this rank passes device memory. If it passes data, only buffers with data count, because a buffer without
- * data may be any pointer.
+ * data may be any pointer. *allocation_p is set to the output's, for the rest of the call, or to 0.
  */
+static bool find_whether_device(const mca_coll_mscclpp_native_t *call, uint64_t *allocation_p)
+{
+    *allocation_p = 0;
+    return call->touches
+               ? mca_coll_mscclpp_find_device(call->args.out, allocation_p) || mca_coll_mscclpp_is_device(call->args.in)
+               : mca_coll_mscclpp_is_device(call->buffers[1]) || mca_coll_mscclpp_is_device(call->buffers[0]);
+}
+
+/* find_whether_device for callers that keep no allocation. */
 static bool passes_device(const mca_coll_mscclpp_native_t *call)
 {
-    return call->touches ? mca_coll_mscclpp_is_device(call->args.out) || mca_coll_mscclpp_is_device(call->args.in)
-                         : mca_coll_mscclpp_is_device(call->buffers[1]) || mca_coll_mscclpp_is_device(call->buffers[0]);
+    uint64_t allocation;
+
+    return find_whether_device(call, &allocation);
 }
 
 /* True if every rank passes data in each of its buffers, and so sees their kind. Equal on all ranks. */
@@ -199,12 +209,12 @@ static bool serve_on_device(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_
 }
 
 /*
- * Decides whether the call is on device memory, and returns true if so. The first rank of the node in the call decides
- * for all; without a board, each rank decides for itself.
+ * Decides whether the call, which begins now, is on device memory, and returns true if so. The first rank of the node
+ * in the call decides for all; without a board, each rank decides for itself.
  */
-static bool decide_on_device(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_native_t *call)
+static bool decide_on_device(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call)
 {
-    const bool on_device = passes_device(call);
+    const bool on_device = find_whether_device(call, &call->args.out_allocation);
 
     if (!has_board(module)) {
         return on_device;

@@ -246,10 +246,22 @@ typedef struct {
 
 extern mca_coll_mscclpp_state_t mca_coll_mscclpp_state;
 
-/* True for device memory; false for MPI_IN_PLACE, MPI_BOTTOM and NULL. */
+/*
+ * True for device memory; false for MPI_IN_PLACE, MPI_BOTTOM and NULL. *allocation_p is set as by `is_device` in
+ * mca/common/gpu/gpu.h.
+ */
+static inline bool mca_coll_mscclpp_find_device(const void *buffer, uint64_t *allocation_p)
+{
+    *allocation_p = 0;
+    return buffer != MPI_IN_PLACE && buffer != NULL && mca_coll_mscclpp_state.gpu->is_device(buffer, allocation_p);
+}
+
+/* mca_coll_mscclpp_find_device for callers that pass on no allocation. */
 static inline bool mca_coll_mscclpp_is_device(const void *buffer)
 {
-    return buffer != MPI_IN_PLACE && buffer != NULL && mca_coll_mscclpp_state.gpu->is_device(buffer);
+    uint64_t allocation;
+
+    return mca_coll_mscclpp_find_device(buffer, &allocation);
 }
 
 /* For messages: the communicator's name, or a text that says that it has none. */

@@ -214,7 +214,7 @@ static bool has_device_data(const mca_coll_mscclpp_stage_argument_t *argument)
 {
     const char *address;
 
-    return mca_coll_mscclpp_stage_find(argument, mca_coll_mscclpp_state.gpu->is_device, &address);
+    return mca_coll_mscclpp_stage_find(argument, mca_coll_mscclpp_is_device, &address);
 }
 
 int mca_coll_mscclpp_stage_check(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_check_function_t function,

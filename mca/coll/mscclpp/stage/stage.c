@@ -79,7 +79,7 @@ void mca_coll_mscclpp_stage_open(int device)
 /* True if some touched byte of an argument is in device memory. *address_p is the address of such a byte. */
 static bool argument_on_device(const mca_coll_mscclpp_stage_argument_t *argument, const char **address_p)
 {
-    return mca_coll_mscclpp_stage_find(argument, mca_coll_mscclpp_state.gpu->is_device, address_p);
+    return mca_coll_mscclpp_stage_find(argument, mca_coll_mscclpp_is_device, address_p);
 }
 
 bool mca_coll_mscclpp_stage_needed(const mca_coll_mscclpp_stage_call_t *call)

@@ -92,8 +92,8 @@ mscclpp_status_t mscclpp_cuda_probe(int *device_count_p);
 bool mscclpp_cuda_is_likely(void);
 mscclpp_status_t mscclpp_cuda_current_device(int *device_p);
 
-bool mscclpp_cuda_is_device(const void *address);
-mscclpp_status_t mscclpp_cuda_reach(int device, const void *address, mscclpp_reach_t *reach_p);
+bool mscclpp_cuda_is_device(const void *address, uint64_t *allocation_p);
+mscclpp_status_t mscclpp_cuda_reach(int device, const void *address, uint64_t allocation, mscclpp_reach_t *reach_p);
 mscclpp_status_t mscclpp_cuda_settle(const void *address);
 void mscclpp_cuda_query(const void *address, mscclpp_mem_info_t *info_p);
 mscclpp_status_t mscclpp_cuda_export_memory(const void *address, mscclpp_gpu_handle_t *handle_p);

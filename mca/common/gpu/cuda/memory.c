@@ -72,7 +72,7 @@ static bool was_seen_as_device(const void *address)
  * not asked about those that are certainly host memory. Answers for other host memory are not kept: it can be unmapped,
  * and CUDA may then use its addresses.
  */
-bool mscclpp_cuda_is_device(const void *address)
+bool mscclpp_cuda_is_device(const void *address, uint64_t *allocation_p)
 {
     CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED};
     const mscclpp_cuda_driver_t *driver;
@@ -80,6 +80,9 @@ bool mscclpp_cuda_is_device(const void *address)
     unsigned managed = 0;
     void *values[] = {&type, &managed};
 
+    if (allocation_p != NULL) {
+        *allocation_p = 0;
+    }
     if (address == NULL || mscclpp_host_memory_is_certain(address)) {
         return false;
     }
@@ -88,8 +91,15 @@ bool mscclpp_cuda_is_device(const void *address)
     if (driver == NULL) {
         return false;
     }
-    if (was_seen_as_device(address) && find_known_device(address, mscclpp_cuda_buffer_id(address)) >= 0) {
-        return true;
+    if (was_seen_as_device(address)) {
+        const unsigned long long buffer_id = mscclpp_cuda_buffer_id(address);
+
+        if (find_known_device(address, buffer_id) >= 0) {
+            if (allocation_p != NULL) {
+                *allocation_p = buffer_id;
+            }
+            return true;
+        }
     }
     return CUDA_SUCCESS == driver->pointer_get_attributes(2, attributes, values, (CUdeviceptr)(uintptr_t)address) &&
            (CU_MEMORYTYPE_DEVICE == type || 0 != managed);
@@ -168,7 +178,7 @@ static mscclpp_reach_t find_reach(int device, const void *address, unsigned long
 /*
  * See `reach` in gpu.h. Also settles the allocation, if that was not done yet. *reach_p is set even if settling fails.
  */
-mscclpp_status_t mscclpp_cuda_reach(int device, const void *address, mscclpp_reach_t *reach_p)
+mscclpp_status_t mscclpp_cuda_reach(int device, const void *address, uint64_t allocation, mscclpp_reach_t *reach_p)
 {
     mscclpp_status_t status = MSCCLPP_OK;
     unsigned long long buffer_id;
@@ -177,7 +187,7 @@ mscclpp_status_t mscclpp_cuda_reach(int device, const void *address, mscclpp_rea
         *reach_p = MSCCLPP_REACH_NONE;
         return MSCCLPP_OK;
     }
-    buffer_id = mscclpp_cuda_buffer_id(address);
+    buffer_id = allocation != 0 ? allocation : mscclpp_cuda_buffer_id(address);
     if (find_known_device(address, buffer_id) == device) {
         *reach_p = MSCCLPP_REACH_HOME;
         return MSCCLPP_OK;

@@ -188,7 +188,7 @@ static bool is_hidden(const void *address)
  * True for all memory but NULL, unless a test's filter hides it. The filter applies only to the application's memory;
  * memory allocated here is always device memory.
  */
-static bool host_is_device(const void *address)
+static bool is_device(const void *address)
 {
     bool is_allocated_here;
 
@@ -204,9 +204,19 @@ static bool host_is_device(const void *address)
     return is_allocated_here;
 }
 
-static mscclpp_status_t host_reach(int device, const void *address, mscclpp_reach_t *reach_p)
+/* An answer costs nothing here, so none is kept for host_reach. */
+static bool host_is_device(const void *address, uint64_t *allocation_p)
 {
-    *reach_p = HOST_DEVICE == device && host_is_device(address) ? MSCCLPP_REACH_HOME : MSCCLPP_REACH_NONE;
+    if (allocation_p != NULL) {
+        *allocation_p = 0;
+    }
+    return is_device(address);
+}
+
+static mscclpp_status_t host_reach(int device, const void *address, uint64_t allocation, mscclpp_reach_t *reach_p)
+{
+    (void)allocation;
+    *reach_p = HOST_DEVICE == device && is_device(address) ? MSCCLPP_REACH_HOME : MSCCLPP_REACH_NONE;
     return MSCCLPP_OK;
 }
 
@@ -229,7 +239,7 @@ static void host_query(const void *address, mscclpp_mem_info_t *info_p)
     memset(info_p, 0, sizeof(*info_p));
     info_p->kind = MSCCLPP_MEM_HOST;
     info_p->device = -1;
-    if (!host_is_device(address)) {
+    if (!is_device(address)) {
         return;
     }
     info_p->kind = MSCCLPP_MEM_DEVICE;

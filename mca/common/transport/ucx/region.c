@@ -47,7 +47,7 @@ mscclpp_status_t mscclpp_transport_ucx_region_create(mscclpp_transport_t *transp
     region->address = address;
     region->length = length;
     /* Asked now and never again: later a kernel may be waiting for the thread that asks the GPU's runtime. */
-    region->on_device = length > 0 && transport->copies && transport->params.gpu->is_device(address);
+    region->on_device = length > 0 && transport->copies && transport->params.gpu->is_device(address, NULL);
     if (length > 0 && transport->registers_host && !region->on_device &&
         !map_memory(transport, address, length, &region->memory)) {
         mscclpp_error("%s: UCX cannot register the %zu bytes at %p", transport->params.label, length, address);
