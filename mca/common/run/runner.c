@@ -15,19 +15,38 @@
 #define LATER 1.0
 #define LATER_BETWEEN_NODES 8.0
 
+/* Returns the capacities of the runner's scratch as it is now. */
+static const mscclpp_runner_capacities_t *capacities_of(mscclpp_runner_t *runner)
+{
+    const uint64_t packet_half = runner->layout.packet_half, put_size = runner->layout.put_size;
+    const uint32_t nranks = (uint32_t)runner->group->size;
+    mscclpp_runner_capacities_t *kept = &runner->capacities;
+
+    if (kept->packet_half != packet_half || kept->put_size != put_size) {
+        kept->packet_half = packet_half;
+        kept->put_size = put_size;
+        kept->oneshot = (uint32_t)MSCCLPP_DEV_ONESHOT_CAPACITY(packet_half, nranks);
+        kept->twophase = (uint32_t)MSCCLPP_DEV_TWOPHASE_CAPACITY(packet_half, nranks);
+        kept->ll128 = (uint32_t)MSCCLPP_DEV_LL128_CAPACITY(packet_half, nranks);
+        kept->put = (uint32_t)MSCCLPP_DEV_PUT_CAPACITY(put_size, nranks);
+    }
+    return kept;
+}
+
 /* The kernel's deadline comes after the host's (LATER). 0 means that there is none. */
-void mscclpp_runner_fill_args(const mscclpp_runner_t *runner, mscclpp_dev_args_t *args)
+void mscclpp_runner_fill_args(mscclpp_runner_t *runner, mscclpp_dev_args_t *args)
 {
     const double later = runner->group->spans && !runner->serves_queue ? LATER_BETWEEN_NODES : LATER;
+    const mscclpp_runner_capacities_t *capacities = capacities_of(runner);
 
     args->rank = (uint32_t)runner->group->rank;
     args->nranks = (uint32_t)runner->group->size;
     args->timeout_ns = runner->group->timeout > 0 ? (uint64_t)((runner->group->timeout + later) * 1e9) : 0;
-    args->packet_half = runner->layout.packet_half;
-    args->oneshot_capacity = (uint32_t)MSCCLPP_DEV_ONESHOT_CAPACITY(args->packet_half, args->nranks);
-    args->twophase_capacity = (uint32_t)MSCCLPP_DEV_TWOPHASE_CAPACITY(args->packet_half, args->nranks);
-    args->ll128_capacity = (uint32_t)MSCCLPP_DEV_LL128_CAPACITY(args->packet_half, args->nranks);
-    args->put_capacity = (uint32_t)MSCCLPP_DEV_PUT_CAPACITY(runner->layout.put_size, args->nranks);
+    args->packet_half = capacities->packet_half;
+    args->oneshot_capacity = capacities->oneshot;
+    args->twophase_capacity = capacities->twophase;
+    args->ll128_capacity = capacities->ll128;
+    args->put_capacity = capacities->put;
     /* The widest release, and no epochs that the device counts. Callers that need something else set it afterwards. */
     args->release = MSCCLPP_DEV_RELEASE_SYSTEM;
     args->epochs = 0;

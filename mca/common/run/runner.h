@@ -37,11 +37,19 @@ struct mscclpp_mapped {
     int count; /* of mappings */
 };
 
+/* How many units fit into the areas of a scratch, for kernel arguments. Kept, as the divisions would slow each call. */
+typedef struct {
+    uint64_t packet_half; /* of the layout that these capacities are for */
+    uint64_t put_size;
+    uint32_t oneshot, twophase, ll128, put;
+} mscclpp_runner_capacities_t;
+
 struct mscclpp_runner {
     mscclpp_group_t *group;
     const mscclpp_gpu_ops_t *gpu;
-    int device;                            /* number of this rank's device */
-    mscclpp_layout_t layout;               /* of the scratch */
+    int device;              /* number of this rank's device */
+    mscclpp_layout_t layout; /* of the scratch */
+    mscclpp_runner_capacities_t capacities;
     mscclpp_mapping_limit_t mapping_limit; /* how many mappings of peers' buffers may be kept */
     bool stuck;            /* kernels may still run or peers still write, so what they use is never freed */
     uint32_t block_limit;  /* as in mscclpp_select_input_t; equal on all ranks */
@@ -99,7 +107,7 @@ mscclpp_status_t mscclpp_runner_await_stream(mscclpp_runner_t *runner);
 uint32_t mscclpp_runner_early_blocks(const mscclpp_runner_t *runner);
 
 /* Fills in the kernel arguments that all calls share. The caller sets the buffers, size, type and operation. */
-void mscclpp_runner_fill_args(const mscclpp_runner_t *runner, mscclpp_dev_args_t *args);
+void mscclpp_runner_fill_args(mscclpp_runner_t *runner, mscclpp_dev_args_t *args);
 
 /*
  * Starts an operation. If `stream` is not NULL, it is a stream of the application: launches the kernel there and
