@@ -1,6 +1,6 @@
 /*
- * The backend on GPUs. Its functions are those of CUDA's driver, which the application has loaded, so that this library
- * needs no CUDA where it is built.
+ * The backend on GPUs. It calls functions of CUDA's driver, which the application has loaded, so that CUDA need not be
+ * installed where this library is built.
  */
 #include "mpix/backend.h"
 
@@ -16,14 +16,14 @@
 #define WRITE_DEFAULT 0u
 
 /*
- * Calls a driver function of this prototype. Yields MPI_SUCCESS; MPI_ERR_OTHER if it fails or is missing. CUDA's
- * functions return 0 on success.
+ * Calls a driver function with this prototype. The value is MPI_SUCCESS, or MPI_ERR_OTHER if the function fails or does
+ * not exist. CUDA's functions return 0 on success.
  */
 #define CALL(symbol_, prototype_, ...)                                                                                 \
     ((symbol_).address != NULL && ((int(*) prototype_)(symbol_).function)(__VA_ARGS__) == 0 ? MPI_SUCCESS              \
                                                                                             : MPI_ERR_OTHER)
 
-/* The functions of the backend, from here on: backend.h says what each does. */
+/* From here on, the functions of the backend, which backend.h describes. */
 static int words_make(size_t count, uint64_t **words_p)
 {
     const size_t size = count * sizeof(uint64_t);
@@ -55,9 +55,9 @@ static void stream_free(void *stream)
 }
 
 /*
- * Queues a wait for a word, or a store to it, by the driver's function `name`. Drivers before CUDA 11.7 only have it
- * under `old_name`, and those of CUDA 12 only under `name`. words_make has allocated the word, so that the GPU reaches
- * it at the host's address.
+ * Queues a wait for a word, or a store to it, with the driver's function `name`. Drivers before CUDA 11.7 have it only
+ * under `old_name`, and drivers of CUDA 12 only under `name`. words_make has allocated the word, so the GPU reaches it
+ * at the host's address.
  */
 static int queue_word(const char *name, const char *old_name, void *stream, const uint64_t *word, uint64_t value,
                       unsigned flags)

@@ -7,7 +7,10 @@
 
 #include "mpix/internal.h"
 
-/* How often a wait yields, before it sleeps so many microseconds between two reads of the word. */
+/*
+ * How often a wait yields the processor before it begins to sleep, and for how many microseconds it then sleeps between
+ * two reads of the word.
+ */
 #define YIELDS_BEFORE_SLEEP 1000
 #define PAUSE_US 100
 
@@ -54,15 +57,15 @@ static void stream_free(void *stream)
     (void)component_table()->host_stream_destroy(stream);
 }
 
-/* An operation on a word that a stream's thread carries out. The function that does so frees it. */
+/* An operation on a word that a stream's thread carries out. The function that carries it out also frees it. */
 typedef struct {
     uint64_t *word;
     uint64_t value;
 } operation_t;
 
 /*
- * Runs in the stream's thread: waits until the word reaches the value. It has no deadline: mpix_request_abandon ends
- * such waits by a value beyond all others.
+ * Runs in the stream's thread: waits until the word reaches the value. The wait has no deadline: mpix_request_abandon
+ * ends such waits by storing a value that is larger than all others.
  */
 static void await_now(void *argument)
 {
@@ -88,8 +91,8 @@ static void store_now(void *argument)
 }
 
 /*
- * Queues an operation on a word; `carry_out`, await_now or store_now, runs in the stream's thread and frees it. Returns
- * an MPI error code, and then nothing is queued.
+ * Queues an operation on a word. `carry_out`, which is await_now or store_now, runs in the stream's thread and frees
+ * the operation. Returns MPI_ERR_NO_MEM or the error code of the component if nothing could be queued.
  */
 static int queue_operation(void *stream, void (*carry_out)(void *argument), uint64_t *word, uint64_t value)
 {

@@ -1,6 +1,6 @@
 /*
- * Memory, channels and rooms for kernels of the application: checks arguments that no other rank depends on, and calls
- * the component. The handles of this library hold the component's objects.
+ * Memory, channels and rooms for kernels of the application. This file checks the arguments on which no other rank
+ * depends, and calls the component. The handles of this library contain the component's objects.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 typedef mca_coll_mscclpp_channel_api_t api_t;
 
-/* The handles. `comm` is what the object was made on; it may have been freed since. */
+/* The handles. `comm` is the communicator on which the object was made; the application may have freed it since. */
 struct mpix_mscclpp_memory {
     MPI_Comm comm;
     struct mscclpp_user_memory *object;
@@ -27,15 +27,15 @@ struct mpix_mscclpp_room {
 typedef struct {
     MPIX_Mscclpp_handler *call;
     void *context;
-    uint32_t index; /* of the channel */
+    uint32_t index; /* index of the channel */
 } handler_t;
 
 struct mpix_mscclpp_channels {
     MPI_Comm comm;
     struct mscclpp_user_channels *object;
     int is_port;
-    int count;           /* of channels */
-    handler_t *handlers; /* by channel; NULL: none has been set */
+    int count;           /* number of channels */
+    handler_t *handlers; /* [channel]; NULL: no handler has been set */
 };
 
 /*
@@ -86,9 +86,9 @@ static int end_call(MPI_Comm comm, int code)
 }
 
 /*
- * Allocates memory, or registers that at `base` if it is not NULL, and makes its handle. Collective. Errors have been
- * reported, and then *memory is not set. Errors that are found before the component is called are of this rank alone:
- * other ranks then wait for it there.
+ * Allocates memory, or registers the memory at `base` if that is not NULL, and makes its handle. Collective. Errors
+ * have been reported, and *memory is not set after an error. An error that is found before the component is called is
+ * known to this rank only: other ranks then wait for this rank in the component.
  */
 static int make_memory(MPI_Comm comm, void *base, MPI_Aint bytes, MPIX_Mscclpp_memory *memory)
 {
@@ -106,8 +106,8 @@ static int make_memory(MPI_Comm comm, void *base, MPI_Aint bytes, MPIX_Mscclpp_m
     }
     new_memory->comm = comm;
     /*
-     * The call is collective, so a negative size is not refused here. It becomes one that no memory has, and the
-     * component refuses that on all ranks.
+     * The call is collective, so a negative size is not refused here. Converted to uint64_t, it is larger than any
+     * memory, and the component refuses it on all ranks.
      */
     code = api->memory_create(comm, base, (uint64_t)bytes, &new_memory->object);
     if (code != MPI_SUCCESS) {
@@ -118,7 +118,10 @@ static int make_memory(MPI_Comm comm, void *base, MPI_Aint bytes, MPIX_Mscclpp_m
     return MPI_SUCCESS;
 }
 
-/* A missing `base` is an error of this rank alone, and is found before the collective part: other ranks wait there. */
+/*
+ * A missing `base` is an error of this rank only. It is found before the collective part, in which other ranks then
+ * wait for this rank.
+ */
 int MPIX_Mscclpp_memory_alloc(MPI_Comm comm, MPI_Aint bytes, void **base, MPIX_Mscclpp_memory *memory)
 {
     int code;
@@ -142,7 +145,10 @@ int MPIX_Mscclpp_memory_register(MPI_Comm comm, void *base, MPI_Aint bytes, MPIX
     return make_memory(comm, base, bytes, memory);
 }
 
-/* MPI_ERR_ARG means that channels use the memory: it stays as it is. After other errors the memory is gone, too. */
+/*
+ * MPI_ERR_ARG means that channels still use the memory, which then remains allocated. After all other errors the memory
+ * is freed.
+ */
 int MPIX_Mscclpp_memory_free(MPIX_Mscclpp_memory *memory)
 {
     int code;
@@ -158,7 +164,9 @@ int MPIX_Mscclpp_memory_free(MPIX_Mscclpp_memory *memory)
     return code;
 }
 
-/* mpix_check_handle has compared `size` with the size of a handle, so mpix_write_memory stays within it. */
+/*
+ * mpix_check_handle has compared `size` with the size of a handle, so mpix_write_memory does not write beyond its end.
+ */
 int MPIX_Mscclpp_memory_get_device(MPIX_Mscclpp_memory memory, unsigned abi, void *handle, size_t size)
 {
     mscclpp_dev_user_memory_t device_memory;
@@ -179,8 +187,9 @@ int MPIX_Mscclpp_memory_get_device(MPIX_Mscclpp_memory memory, unsigned abi, voi
 }
 
 /*
- * The component checks the peers, so that all ranks return the same. In place of NULL it gets a list with one peer that
- * is no rank. With n = 0 it does not read that, and otherwise it refuses that peer before it reads another.
+ * The component checks the peers, so that all ranks return the same error. If `peers` is NULL, the component gets a
+ * list with one peer that is no rank. With n = 0 the component does not read the list; otherwise it refuses this peer
+ * before it reads another one.
  */
 int MPIX_Mscclpp_channels_create(MPIX_Mscclpp_memory memory, int kind, int n, const int peers[], int per_peer,
                                  MPIX_Mscclpp_channels *channels)
@@ -228,7 +237,10 @@ int MPIX_Mscclpp_channels_kind(MPIX_Mscclpp_channels channels, int *kind)
     return MPI_SUCCESS;
 }
 
-/* MPI_ERR_ARG means that the channels are open: they stay as they are. After other errors they are gone, too. */
+/*
+ * MPI_ERR_ARG means that the channels are open; they then remain as they were. After all other errors the channels are
+ * freed.
+ */
 int MPIX_Mscclpp_channels_free(MPIX_Mscclpp_channels *channels)
 {
     int code;
@@ -245,7 +257,7 @@ int MPIX_Mscclpp_channels_free(MPIX_Mscclpp_channels *channels)
     return code;
 }
 
-/* After an error the handles before the one that failed have been written. */
+/* Stops at the first channel that fails; the handles of the channels before it have been written. */
 int MPIX_Mscclpp_channels_get_device(MPIX_Mscclpp_channels channels, unsigned abi, void *array, size_t element)
 {
     mscclpp_dev_user_channel_t device_channel;
@@ -285,8 +297,9 @@ int MPIX_Mscclpp_channels_close(MPIX_Mscclpp_channels channels)
 }
 
 /*
- * Passes a kernel's request on to the application's handler, and returns its answer, MPIX_MSCCLPP_HANDLER_... The
- * component's proxy calls it while the channels are open; `context` is the handler_t, which does not change meanwhile.
+ * Passes a kernel's request to the application's handler, and returns the answer of the handler,
+ * MPIX_MSCCLPP_HANDLER_... The component's proxy calls this function while the channels are open. `context` is the
+ * handler_t of the channel, which does not change during this time.
  */
 static int call_handler(void *context, const mscclpp_dev_request_t *request)
 {
@@ -308,9 +321,9 @@ _Static_assert(MPIX_MSCCLPP_CHANNEL_AUTO == 0 && MPIX_MSCCLPP_CHANNEL_MEMORY == 
 _Static_assert(MPIX_MSCCLPP_HANDLER_DONE == 0 && MPIX_MSCCLPP_HANDLER_AGAIN == 1, "as the component's handlers answer");
 
 /*
- * The component keeps the address of the channel's handler_t. So the array of handlers is allocated once, and stays
- * until the channels are freed. The handler_t may be filled in after the component has its address: the component only
- * takes it while the channels are closed, and nothing calls a handler then.
+ * The component stores the address of the channel's handler_t. So the array of handlers is allocated once, and is not
+ * freed before the channels. The handler_t may be filled in after the component has its address: the component accepts
+ * it only while the channels are closed, and nothing calls a handler then.
  */
 int MPIX_Mscclpp_channels_set_handler(MPIX_Mscclpp_channels channels, int index, MPIX_Mscclpp_handler *handler,
                                       void *context)
@@ -321,7 +334,7 @@ int MPIX_Mscclpp_channels_set_handler(MPIX_Mscclpp_channels channels, int index,
         return refuse_null_handle("MPIX_Mscclpp_channels_set_handler");
     }
     if (channels->handlers == NULL) {
-        /* One more than there are channels, since for 0 of them calloc may return NULL. */
+        /* One more than the number of channels, since for a size of 0 calloc may return NULL. */
         channels->handlers = calloc((size_t)channels->count + 1, sizeof(*channels->handlers));
         if (channels->handlers == NULL) {
             return end_call(channels->comm, MPI_ERR_NO_MEM);
@@ -340,6 +353,7 @@ int MPIX_Mscclpp_channels_set_handler(MPIX_Mscclpp_channels channels, int index,
     return end_call(channels->comm, code);
 }
 
+/* Converts the items into requests of the component, which checks them. */
 int MPIX_Mscclpp_channels_set_list(MPIX_Mscclpp_channels channels, int index, int count,
                                    const MPIX_Mscclpp_fields items[])
 {
@@ -371,7 +385,7 @@ int MPIX_Mscclpp_channels_set_list(MPIX_Mscclpp_channels channels, int index, in
     return code;
 }
 
-/* The component refuses a negative number, on all ranks, as it does in make_memory. */
+/* The component refuses a negative number on all ranks, as in make_memory. */
 int MPIX_Mscclpp_room_create(MPI_Comm comm, int blocks, MPI_Aint bytes, MPIX_Mscclpp_room *room)
 {
     int code;
@@ -396,7 +410,7 @@ int MPIX_Mscclpp_room_create(MPI_Comm comm, int blocks, MPI_Aint bytes, MPIX_Msc
     return MPI_SUCCESS;
 }
 
-/* Nothing else uses a room, so that it is gone after any error, too. */
+/* Nothing else uses a room, so the room is freed even after an error. */
 int MPIX_Mscclpp_room_free(MPIX_Mscclpp_room *room)
 {
     int code;
@@ -410,7 +424,7 @@ int MPIX_Mscclpp_room_free(MPIX_Mscclpp_room *room)
     return code;
 }
 
-/* As for memory, `handle` has room for what mpix_write_room writes: mpix_check_handle has compared the sizes. */
+/* mpix_check_handle has compared the sizes, so mpix_write_room does not write beyond the end of `handle`. */
 int MPIX_Mscclpp_room_get_device(MPIX_Mscclpp_room room, unsigned abi, void *handle, size_t size)
 {
     mscclpp_dev_user_room_t device_room;

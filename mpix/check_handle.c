@@ -4,8 +4,9 @@
 #include "mpix/internal.h"
 
 /*
- * Compares the program's handle with the one that this library writes. Prints what is wrong, and returns an MPI error
- * code.
+ * Compares the size of the program's handle with the size that this library writes. Prints what is wrong. Returns
+ * MPI_ERR_UNSUPPORTED_OPERATION for an abi that this library does not know, and MPI_ERR_ARG for a wrong size or a NULL
+ * handle.
  */
 int mpix_check_handle(const char *function, unsigned abi, const void *handle, size_t size, size_t expected_size)
 {

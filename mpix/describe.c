@@ -9,8 +9,9 @@ typedef mca_coll_mscclpp_queue_call_t call_t;
 #define ANY_OP MPI_SUM
 
 /*
- * Fills in what all calls have, and placeholders for the rest, so that MPI can be asked about the types of any call.
- * Checks communicator and root. Returns an MPI error code, which has been reported.
+ * Fills in the fields that all calls have, and placeholders for the others, so that the types of any call may be passed
+ * to MPI. Checks the communicator and the root. Returns MPI_ERR_COMM or MPI_ERR_ROOT, which has been reported, if they
+ * are wrong.
  */
 static int begin_call(call_t *call, int coll, int root, MPI_Comm comm)
 {
@@ -26,7 +27,7 @@ static int begin_call(call_t *call, int coll, int root, MPI_Comm comm)
     if (comm == MPI_COMM_NULL) {
         return mpix_report(comm, MPI_ERR_COMM);
     }
-    /* Roots of intercommunicators are MPI's to check: such calls are never queued. */
+    /* MPI checks the roots of intercommunicators, because such calls are never queued. */
     if (root != MPIX_NO_ROOT && MPI_Comm_test_inter(comm, &inter) == MPI_SUCCESS && !inter &&
         MPI_Comm_size(comm, &ranks) == MPI_SUCCESS && (root < 0 || root >= ranks)) {
         return mpix_report(comm, MPI_ERR_ROOT);
@@ -45,7 +46,7 @@ int mpix_describe_barrier(call_t *call, MPI_Comm comm)
     return begin_call(call, MCA_COLL_MSCCLPP_QUEUE_BARRIER, MPIX_NO_ROOT, comm);
 }
 
-/* After an error the call must not be used, although its fields are set. */
+/* The call must not be used after an error, although its fields are set. */
 int mpix_describe_bcast(call_t *call, void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm)
 {
     int code = begin_call(call, MCA_COLL_MSCCLPP_QUEUE_BCAST, root, comm);
@@ -60,8 +61,9 @@ int mpix_describe_bcast(call_t *call, void *buffer, MPI_Count count, MPI_Datatyp
 }
 
 /*
- * A reduction has one count and one type, which go into the fields of the receive side. After an error the call must
- * not be used, although its fields are set.
+ * A reduction has one count and one type, which are stored in the fields of the receive side. Returns the error code of
+ * the first wrong argument, which has been reported. The call must not be used after an error, although its fields are
+ * set.
  */
 int mpix_describe_reduction(call_t *call, int coll, const void *sendbuf, void *recvbuf, MPI_Count count,
                             const int recvcounts[], MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm)
@@ -87,9 +89,9 @@ int mpix_describe_reduction(call_t *call, int coll, const void *sendbuf, void *r
 }
 
 /*
- * Finds which arguments MPI reads on this rank: sets *sends_p to 1 if those of the send side, and *receives_p to 1 if
- * those of the receive side. It reads neither of a side whose buffer is MPI_IN_PLACE. In a scatter only the root has a
- * send side, and in a gather only the root has a receive side.
+ * Determines which arguments MPI reads on this rank. Sets *sends_p to 1 if MPI reads the send side, and *receives_p to
+ * 1 if it reads the receive side. MPI does not read a side whose buffer is MPI_IN_PLACE. In a scatter only the root has
+ * a send side, and in a gather only the root has a receive side.
  */
 static void find_sides(const call_t *call, const mpix_side_t *send, const mpix_side_t *recv, int *sends_p,
                        int *receives_p)
@@ -108,7 +110,10 @@ static void find_sides(const call_t *call, const mpix_side_t *send, const mpix_s
     }
 }
 
-/* Returns 1 if the send side (`sends`) or the receive side of a collective has a list of blocks, whose sizes differ. */
+/*
+ * Returns 1 if one side of a collective has a list of blocks whose sizes differ. `sends` is 1 for the send side and 0
+ * for the receive side.
+ */
 static int has_block_list(int coll, int sends)
 {
     switch (coll) {
@@ -128,9 +133,9 @@ static int has_block_list(int coll, int sends)
 }
 
 /*
- * Checks the arguments of the send side (`sends`) or the receive side, which MPI reads on this rank. Only the arrays'
- * addresses are checked, and not what is in them. A side with lists has the count 0. alltoallw has a type for each
- * block in place of one. Returns an MPI error code, which has been reported.
+ * Checks the arguments of a side that MPI reads on this rank. `sends` is 1 for the send side and 0 for the receive
+ * side. Only the addresses of arrays are checked, not their contents. A side with lists has the count 0. alltoallw has
+ * a type for each block instead of one type. Returns an MPI error code, which has been reported.
  */
 static int check_side(const call_t *call, const mpix_side_t *side, int sends)
 {
@@ -163,8 +168,8 @@ static void set_recv(call_t *call, const mpix_side_t *recv)
 }
 
 /*
- * Fills in a call that moves blocks. Arguments that MPI does not read on this rank stay out of the call, and may have
- * any value. After an error the call must not be used.
+ * Fills in a call that moves blocks. Arguments that MPI does not read on this rank may have any value, and are not
+ * stored in the call. The call must not be used after an error.
  */
 int mpix_describe_blocks(call_t *call, int coll, const mpix_side_t *send, const mpix_side_t *recv, int root,
                          MPI_Comm comm)
@@ -189,8 +194,8 @@ int mpix_describe_blocks(call_t *call, int coll, const mpix_side_t *send, const 
 }
 
 /*
- * A Cartesian topology has two edges in each dimension, and edges of a graph lead both ways: in these two, as many come
- * in as go out.
+ * A Cartesian topology has two edges in each dimension, and the edges of a graph lead in both directions. So in these
+ * two topologies the number of incoming edges equals the number of outgoing edges.
  */
 int mpix_count_edges(MPI_Comm comm, int *outs_p, int *ins_p)
 {
@@ -227,8 +232,8 @@ static int check_edges(const call_t *call, const mpix_side_t *side, int edges, i
 }
 
 /*
- * Begins to describe a neighbourhood collective, and counts the edges. Returns an MPI error code, which has been
- * reported; the numbers of edges may then not be set.
+ * Fills in a neighbourhood collective without checking the two sides, and counts the edges. Returns an MPI error code,
+ * which has been reported; *outs_p and *ins_p may then not be set.
  */
 static int begin_neighbors(call_t *call, int coll, const mpix_side_t *send, const mpix_side_t *recv, MPI_Comm comm,
                            int *outs_p, int *ins_p)
@@ -246,7 +251,8 @@ static int begin_neighbors(call_t *call, int coll, const mpix_side_t *send, cons
 }
 
 /*
- * The numbers of edges are read only if begin_neighbors has set them. A side whose blocks have one size needs no lists.
+ * The numbers of edges are only read if begin_neighbors has succeeded. A side whose blocks all have one size needs no
+ * lists.
  */
 int mpix_describe_neighbors(call_t *call, int coll, const mpix_side_t *send, const mpix_side_t *recv, MPI_Comm comm)
 {
@@ -262,7 +268,10 @@ int mpix_describe_neighbors(call_t *call, int coll, const mpix_side_t *send, con
     return code;
 }
 
-/* The displacements are in bytes and of MPI_Aint, so they have fields of their own, and those of the sides are NULL. */
+/*
+ * The displacements are in bytes and have the type MPI_Aint, so the call has separate fields for them, and the
+ * displacements of the sides are NULL.
+ */
 int mpix_describe_neighbors_w(call_t *call, const mpix_side_t *send, const MPI_Aint sdispls[], const mpix_side_t *recv,
                               const MPI_Aint rdispls[], MPI_Comm comm)
 {

@@ -1,6 +1,6 @@
 /*
- * The queued collectives, but for those of neighbours. A call that the component does not queue waits for the stream
- * and then calls MPI.
+ * The queued collectives, except for the neighbourhood collectives. If the component does not queue a call, this
+ * library waits for the stream and then calls MPI.
  */
 #include "mpix/enqueue.h"
 
@@ -12,9 +12,9 @@
 typedef mca_coll_mscclpp_queue_call_t call_t;
 
 /*
- * Waits for the stream on behalf of a call that is not queued, and counts the call. Returns MPIX_MAKE_PLAIN_CALL, or an
- * MPI error code, which has been reported. In a captured stream that is MPIX_MSCCLPP_ERR_CAPTURE, because such a stream
- * cannot be waited for, and a graph would not repeat MPI's call.
+ * Waits for the stream for a call that is not queued, and counts the call. Returns MPIX_MAKE_PLAIN_CALL, or an MPI
+ * error code, which has been reported. In a captured stream the error is MPIX_MSCCLPP_ERR_CAPTURE, because the host
+ * cannot wait for such a stream, and a graph would not repeat MPI's call.
  */
 static int wait_instead(MPI_Comm comm, void *stream)
 {
@@ -39,8 +39,8 @@ mca_coll_mscclpp_queue_end_t mpix_queue(const call_t *call, int *code_p)
 }
 
 /*
- * The component never gets calls on intercommunicators; MPI serves them. A component of another version is an error,
- * and not the same as no component.
+ * Calls on intercommunicators are never passed to the component; MPI serves them. A component of another version is an
+ * error, unlike a missing component.
  */
 int mpix_queue_or_wait(int described, call_t *call, void *stream)
 {
@@ -108,7 +108,7 @@ int MPIX_Mscclpp_reduce_enqueue(const void *sendbuf, void *recvbuf, MPI_Count co
     return MPIX_PLAIN(code, comm, count, MPI_Reduce(sendbuf, recvbuf, (int)count, datatype, op, root, comm));
 }
 
-/* MPI's own call takes an int as count. The cast is safe, since MPIX_PLAIN has refused larger counts by then. */
+/* MPI's own call takes an int as count. The cast is safe, because MPIX_PLAIN has refused larger counts before. */
 int MPIX_Mscclpp_reduce_scatter_block_enqueue(const void *sendbuf, void *recvbuf, MPI_Count recvcount,
                                               MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, void *stream)
 {
@@ -157,8 +157,8 @@ int MPIX_Mscclpp_exscan_enqueue(const void *sendbuf, void *recvbuf, MPI_Count co
 }
 
 /*
- * With MPI_IN_PLACE the send side is not read: its count is not in the call, so the cast may change it, which does no
- * harm. The same holds for what only the root reads in the calls below.
+ * With MPI_IN_PLACE the send side is not read. Its count is then not in the call and not checked, so the cast may
+ * change its value, which does no harm. The same holds for arguments that only the root reads in the calls below.
  */
 int MPIX_Mscclpp_allgather_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
                                    MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, void *stream)
@@ -173,7 +173,7 @@ int MPIX_Mscclpp_allgather_enqueue(const void *sendbuf, MPI_Count sendcount, MPI
                       MPI_Allgather(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, comm));
 }
 
-/* The received counts are ints already, so the largest count of the call is that of the send side. */
+/* The receive counts already are ints, so only the count of the send side has to be checked. */
 int MPIX_Mscclpp_allgatherv_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
                                     const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm,
                                     void *stream)
@@ -189,7 +189,10 @@ int MPIX_Mscclpp_allgatherv_enqueue(const void *sendbuf, MPI_Count sendcount, MP
                       MPI_Allgatherv(sendbuf, (int)sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm));
 }
 
-/* The receive side is read on the root only. Other ranks may pass anything there, even a count that is no int. */
+/*
+ * The receive side is read on the root only. Other ranks may pass any value there, even a count that does not fit into
+ * an int.
+ */
 int MPIX_Mscclpp_gather_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
                                 MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, void *stream)
 {
@@ -203,7 +206,7 @@ int MPIX_Mscclpp_gather_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Da
                       MPI_Gather(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, root, comm));
 }
 
-/* The received counts are ints already, and only the root has them. */
+/* The receive counts already are ints, and only the root reads them. */
 int MPIX_Mscclpp_gatherv_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
                                  const int recvcounts[], const int displs[], MPI_Datatype recvtype, int root,
                                  MPI_Comm comm, void *stream)
@@ -219,7 +222,10 @@ int MPIX_Mscclpp_gatherv_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_D
         MPI_Gatherv(sendbuf, (int)sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm));
 }
 
-/* The send side is read on the root only. Other ranks may pass anything there, even a count that is no int. */
+/*
+ * The send side is read on the root only. Other ranks may pass any value there, even a count that does not fit into an
+ * int.
+ */
 int MPIX_Mscclpp_scatter_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
                                  MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, void *stream)
 {
@@ -233,7 +239,7 @@ int MPIX_Mscclpp_scatter_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_D
                       MPI_Scatter(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, root, comm));
 }
 
-/* The sent counts are ints already, and only the root has them. */
+/* The send counts already are ints, and only the root reads them. */
 int MPIX_Mscclpp_scatterv_enqueue(const void *sendbuf, const int sendcounts[], const int displs[],
                                   MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype,
                                   int root, MPI_Comm comm, void *stream)
@@ -263,7 +269,7 @@ int MPIX_Mscclpp_alltoall_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_
                       MPI_Alltoall(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, comm));
 }
 
-/* All counts are ints already, so there is none to check, and MPIX_PLAIN gets 0. */
+/* All counts already are ints and need no check, so MPIX_PLAIN gets 0. */
 int MPIX_Mscclpp_alltoallv_enqueue(const void *sendbuf, const int sendcounts[], const int sdispls[],
                                    MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int rdispls[],
                                    MPI_Datatype recvtype, MPI_Comm comm, void *stream)
@@ -279,7 +285,7 @@ int MPIX_Mscclpp_alltoallv_enqueue(const void *sendbuf, const int sendcounts[], 
         MPI_Alltoallv(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm));
 }
 
-/* Each block has a type of its own, so the one type of a side is not used. The counts are ints already. */
+/* Each block has its own type, so the common type of a side is not used. The counts already are ints. */
 int MPIX_Mscclpp_alltoallw_enqueue(const void *sendbuf, const int sendcounts[], const int sdispls[],
                                    const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[],
                                    const int rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, void *stream)

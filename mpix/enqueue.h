@@ -1,4 +1,7 @@
-/* What the files of queued collectives share: a call is queued, or waits for its stream and becomes MPI's own. */
+/*
+ * Functions that the files of queued collectives share. A call is queued; if that is not possible, the library waits
+ * for the stream and makes MPI's own call.
+ */
 #ifndef MPIX_ENQUEUE_H
 #define MPIX_ENQUEUE_H
 
@@ -6,20 +9,21 @@
 
 #include "mpix/internal.h"
 
-/* No MPI error code: the caller has to make MPI's call. */
+/* This is no MPI error code. It means that the caller has to make MPI's call. */
 #define MPIX_MAKE_PLAIN_CALL (-1)
 
 /*
- * Queues a call, or waits for the stream if the call cannot be queued. `described` is what the function that filled in
- * the call has returned. Returns MPI_SUCCESS if the call is queued; an MPI error code, which has been reported; or
- * MPIX_MAKE_PLAIN_CALL if the stream is empty and the caller has to call MPI.
+ * Queues a call, or waits for the stream if the call cannot be queued. `described` is the return value of the function
+ * that filled in the call; if it is an error, the function only returns it. Returns MPI_SUCCESS if the call is queued;
+ * an MPI error code, which has been reported; or MPIX_MAKE_PLAIN_CALL if the stream is empty and the caller has to call
+ * MPI.
  */
 int mpix_queue_or_wait(int described, mca_coll_mscclpp_queue_call_t *call, void *stream);
 
 /*
- * Yields the code of mpix_queue_or_wait, or if that is MPIX_MAKE_PLAIN_CALL, the result of MPI's call `call_`. `count_`
- * is the largest count among the arguments; one that MPI's int cannot hold is an error. So `call_` may cast its counts
- * to int. 0: all its counts are ints already.
+ * The value is the code of mpix_queue_or_wait or, if that is MPIX_MAKE_PLAIN_CALL, the result of MPI's call `call_`.
+ * `count_` is the largest count among the arguments, or 0 if all counts already are ints. If it does not fit into an
+ * int, the error MPI_ERR_COUNT is reported instead of making the call, so `call_` may cast its counts to int.
  */
 #define MPIX_PLAIN(code_, comm_, count_, call_)                                                                        \
     ((code_) != MPIX_MAKE_PLAIN_CALL ? (code_) : (count_) > INT_MAX ? mpix_report((comm_), MPI_ERR_COUNT) : (call_))

@@ -5,7 +5,7 @@
 
 #include "mpix/include/mpix_mscclpp.h"
 
-/* What MPI_Error_string says of each error. */
+/* The text of each error for MPI_Error_string. */
 static const char *const texts[] = {
     [MPIX_MSCCLPP_ERR_TIMEOUT] = "MPIX_MSCCLPP_ERR_TIMEOUT: a rank did not come to a queued call within the deadline",
     [MPIX_MSCCLPP_ERR_PEER] = "MPIX_MSCCLPP_ERR_PEER: another rank failed in a queued call",
@@ -15,7 +15,10 @@ static const char *const texts[] = {
 #define LAST_ERROR MPIX_MSCCLPP_ERR_CAPTURE
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* By MPIX_MSCCLPP_ERR_...: MPI's classes and codes. They are made when they are first needed, and then stay. */
+/*
+ * [MPIX_MSCCLPP_ERR_...]: MPI's error classes and codes. They are made when they are first needed, and kept until the
+ * process ends.
+ */
 static int classes[LAST_ERROR + 1]; /* 0: not made yet */
 static int codes[LAST_ERROR + 1];
 
@@ -64,7 +67,10 @@ int mpix_report(MPI_Comm comm, int code)
     return code;
 }
 
-/* Returns the error code for how a queued call ended; MPI_SUCCESS if it was queued, or not queued without an error. */
+/*
+ * Converts the end of a queued call to an MPI error code. Returns MPI_SUCCESS if the call was queued, or if it was not
+ * queued but no error occurred.
+ */
 int mpix_code_of(mca_coll_mscclpp_queue_end_t end, int code)
 {
     switch (end) {
@@ -82,8 +88,8 @@ int mpix_code_of(mca_coll_mscclpp_queue_end_t end, int code)
 }
 
 /*
- * Without the component, or if nothing has failed, *code is MPI_SUCCESS and the text is empty. Errors of this call
- * itself are only returned, and do not reach the error handler.
+ * If there is no component, or nothing has failed, *code is MPI_SUCCESS and the text is empty. Errors of this function
+ * itself are only returned, and not passed to the error handler.
  */
 int MPIX_Mscclpp_get_async_error(MPI_Comm comm, int *code, char *text, int size)
 {

@@ -1,4 +1,4 @@
-/* Finds the component, which Open MPI has loaded in MPI_Init: by its symbol, or among the loaded files. */
+/* Finds the component that Open MPI has loaded in MPI_Init: by its symbol, or among the loaded files. */
 #include "mpix/internal.h"
 
 #include <dlfcn.h>
@@ -10,7 +10,7 @@
 #define FILE_NAME "mca_coll_mscclpp.so"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int has_searched; /* the search has been made; its result never changes */
+static int has_searched; /* the search was made; its result never changes */
 static int result = MPI_SUCCESS;
 static const mca_coll_mscclpp_api_t *component_table; /* NULL: there is none */
 
@@ -28,9 +28,10 @@ static int open_if_component(struct dl_phdr_info *info, size_t size, void *conte
 }
 
 /*
- * Looks for the component's table in this process: among the symbols that all files see, and then in the component's
- * file, whose symbols may be hidden from others. If the table is of another version, or shorter than this library's,
- * prints a message and sets `result`. A longer one only has more at its end. The caller holds the lock.
+ * Searches for the component's table in this process: first among the symbols that are visible to all files, and then
+ * in the component's file, whose symbols may be hidden from other files. If the table is of another version, or shorter
+ * than this library's, prints a message and sets `result` to MPI_ERR_OTHER. A longer table is accepted, because new
+ * members are only added at its end. The caller holds the lock.
  */
 static void search(void)
 {
@@ -43,7 +44,7 @@ static void search(void)
             return;
         }
         component_table = dlsym(component, MCA_COLL_MSCCLPP_API_NAME);
-        (void)dlclose(component); /* Open MPI keeps it */
+        (void)dlclose(component); /* Open MPI keeps the component loaded */
     }
     if (component_table == NULL || component_table->version != MCA_COLL_MSCCLPP_API_VERSION ||
         component_table->size < sizeof(*component_table)) {
@@ -57,8 +58,9 @@ static void search(void)
 }
 
 /*
- * Returns the component's table. The first call after MPI_Init searches; Open MPI has loaded its components by then.
- * Threads may call it at once. What is read after the lock no longer changes once the search has been made.
+ * Returns the component's table. The first call after MPI_Init searches, because Open MPI has then loaded its
+ * components. Several threads may call this function at the same time. `result` and `component_table` are read without
+ * the lock, because they do not change after the search.
  */
 const mca_coll_mscclpp_api_t *mpix_component(int *code_p)
 {

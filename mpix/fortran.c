@@ -1,7 +1,7 @@
 /*
- * The C functions that the Fortran module mpix_mscclpp calls (mpix/fortran/mpix_mscclpp.f90). Handles become those of
- * C, and the addresses of Fortran's MPI_IN_PLACE and MPI_BOTTOM become C's values. Arguments are those of the Fortran
- * interfaces, and `ierror` may be NULL.
+ * The C functions that the Fortran module mpix_mscclpp calls (mpix/fortran/mpix_mscclpp.f90). They convert Fortran's
+ * handles to C handles, and the addresses of Fortran's MPI_IN_PLACE and MPI_BOTTOM to C's values. The parameters are
+ * those of the Fortran interfaces, and `ierror` may be NULL.
  */
 #include "mpix/internal.h"
 
@@ -12,14 +12,14 @@
 #include "mpix/describe.h"
 #include "mpix/include/mpix_mscclpp_requests.h"
 
-/* A function and, since no header declares it, its prototype. */
+/* Defines a function and, since no header declares it, its prototype. */
 #define FORTRAN(name_, ...)                                                                                            \
     MPIX_MSCCLPP_PUBLIC void mpix_mscclpp_f_##name_(__VA_ARGS__);                                                      \
     void mpix_mscclpp_f_##name_(__VA_ARGS__)
 
 /*
- * Returns 1 if a buffer is the address of one of these symbols. libmpi has one of them; which one depends on the
- * Fortran compiler that it was built with.
+ * Returns 1 if a buffer is the address of one of these symbols. libmpi contains only one of them, which depends on the
+ * Fortran compiler with which it was built.
  */
 static int is_one_of(const void *buffer, const char *const names[4])
 {
@@ -55,8 +55,8 @@ static void set_ierror(int code, int *ierror)
 }
 
 /*
- * Sets *size to the number of entries of an array argument: one for each rank, of the remote group in an
- * intercommunicator. Returns an MPI error code, which has not been reported, and then *size is not set.
+ * Sets *size to the number of entries of an array argument: one for each rank or, in an intercommunicator, for each
+ * rank of the remote group. Returns an MPI error code, which has not been reported; *size is not set after an error.
  */
 static int array_size(MPI_Comm comm, int *size)
 {
@@ -70,8 +70,9 @@ static int array_size(MPI_Comm comm, int *size)
 }
 
 /*
- * QUEUED is a queued collective, and COLLECTIVE one in both forms: queued, and as a persistent request. `params_` are
- * the parameters of its Fortran interface, in parentheses, and `args_` the arguments of C, up to the communicator.
+ * QUEUED defines a queued collective, and COLLECTIVE defines both forms of a collective: queued, and as a persistent
+ * request. `params_` are the parameters of its Fortran interface, in parentheses, and `args_` are the C arguments, up
+ * to the communicator.
  */
 #define QUEUED(name_, params_, args_)                                                                                  \
     FORTRAN(name_, LIST params_, const int *comm, intptr_t stream, int *ierror)                                        \
@@ -86,7 +87,7 @@ static int array_size(MPI_Comm comm, int *size)
     }
 #define LIST(...) __VA_ARGS__
 
-/* Parameters and arguments that several collectives have. */
+/* Parameters and arguments that several collectives share. */
 #define SEND_BLOCKS const void *sendbuf, const int *sendcount, const int *sendtype
 #define RECV_BLOCKS void *recvbuf, const int *recvcount, const int *recvtype
 #define SEND_PLACES(displs_) const void *sendbuf, const int *sendcounts, const int *displs_, const int *sendtype
@@ -133,9 +134,9 @@ FORTRAN(barrier_init, const int *comm, MPIX_Mscclpp_request *request, int *ierro
 }
 
 /*
- * Returns the C datatypes of `sends` and then of `receives` blocks, which the caller frees. `sendtypes` NULL: it is not
- * read, and MPI_BYTE stands in for each. Returns NULL without memory, which has been reported. One element more is
- * allocated, because malloc may return NULL for a size of 0.
+ * Returns an array with the C datatypes of `sends` blocks and then of `receives` blocks, which the caller frees. If
+ * `sendtypes` is NULL, it is not read, and MPI_BYTE is used for each block. Returns NULL if memory runs out, which has
+ * been reported. One additional element is allocated, because malloc may return NULL for a size of 0.
  */
 static MPI_Datatype *convert_types(const int *sendtypes, int sends, const int *recvtypes, int receives, MPI_Comm comm)
 {
@@ -155,8 +156,9 @@ static MPI_Datatype *convert_types(const int *sendtypes, int sends, const int *r
 }
 
 /*
- * Returns the C datatypes of alltoallw: `*size` of the send side, then as many of the receive side. The caller frees
- * them. Returns NULL after an error, *code_p, which has been reported. With MPI_IN_PLACE `sendtypes` is not read.
+ * Returns an array with the C datatypes of alltoallw: *size types of the send side, then *size types of the receive
+ * side. The caller frees it. With MPI_IN_PLACE `sendtypes` is not read. After an error, returns NULL and sets *code_p
+ * to the error code, which has been reported.
  */
 static MPI_Datatype *c_types(const void *sendbuf, const int *sendtypes, const int *recvtypes, MPI_Comm comm, int *size,
                              int *code_p)
@@ -173,7 +175,10 @@ static MPI_Datatype *c_types(const void *sendbuf, const int *sendtypes, const in
     return types;
 }
 
-/* The numbers of blocks are those of edges. The C function checks the arguments, and reports its own errors. */
+/*
+ * The number of blocks on a side is the number of edges. The C function checks the arguments, and reports its own
+ * errors.
+ */
 FORTRAN(neighbor_alltoallw, const void *sendbuf, const int *sendcounts, const MPI_Aint *sdispls, const int *sendtypes,
         void *recvbuf, const int *recvcounts, const MPI_Aint *rdispls, const int *recvtypes, const int *comm,
         intptr_t stream, int *ierror)
@@ -195,7 +200,10 @@ FORTRAN(neighbor_alltoallw, const void *sendbuf, const int *sendcounts, const MP
     set_ierror(code, ierror);
 }
 
-/* `types` holds the types of the send side and then those of the receive side. NULL: c_types has set `code`. */
+/*
+ * `types` contains the types of the send side, followed by the types of the receive side. If it is NULL, c_types has
+ * set `code`.
+ */
 FORTRAN(alltoallw, const void *sendbuf, const int *sendcounts, const int *sdispls, const int *sendtypes, void *recvbuf,
         const int *recvcounts, const int *rdispls, const int *recvtypes, const int *comm, intptr_t stream, int *ierror)
 {
@@ -211,7 +219,7 @@ FORTRAN(alltoallw, const void *sendbuf, const int *sendcounts, const int *sdispl
     set_ierror(code, ierror);
 }
 
-/* The types are freed at once, since the request has copied its lists. */
+/* The array of types is freed at once, since the request has copied its lists. */
 FORTRAN(alltoallw_init, const void *sendbuf, const int *sendcounts, const int *sdispls, const int *sendtypes,
         void *recvbuf, const int *recvcounts, const int *rdispls, const int *recvtypes, const int *comm,
         MPIX_Mscclpp_request *request, int *ierror)
@@ -261,8 +269,9 @@ FORTRAN(query, const int *comm, const int *what, int64_t *value, int *ierror)
 }
 
 /*
- * Writes the message into `text`, of `length` characters, as far as it fits. Blanks fill up the rest, as in all of
- * Fortran's texts. After an error in the arguments *code is MPI_SUCCESS, and the text blank.
+ * Writes the message into `text`, which has `length` characters. A longer message is cut, and the rest of a longer text
+ * is filled with blanks, as Fortran requires. After an error in the arguments *code is MPI_SUCCESS, and the text is
+ * blank.
  */
 FORTRAN(get_async_error, const int *comm, int *code, char *text, const int *length, int *ierror)
 {

@@ -4,7 +4,7 @@
 
 #include "mpix/include/mpix_mscclpp/types.h"
 
-/* The layouts of abi 1, which kernels that are compiled already rely on. */
+/* The layouts of abi 1, on which kernels that are already compiled rely. */
 _Static_assert(sizeof(mpix_head_t) == 40 && offsetof(mpix_head_t, timeout_ns) == 32, "layout of abi 1");
 _Static_assert(sizeof(mpix_memory_t) == 104 && offsetof(mpix_memory_t, sizes) == 64, "layout of abi 1");
 _Static_assert(sizeof(mpix_memory_channel_t) == 136 && offsetof(mpix_memory_channel_t, expected) == 96,
@@ -15,7 +15,7 @@ _Static_assert(sizeof(mpix_room_t) == 120 && offsetof(mpix_room_t, capacity) == 
 
 _Static_assert(sizeof(mpix_partitions_t) == 96 && offsetof(mpix_partitions_t, partitions) == 56, "layout of abi 1");
 
-/* What kernels and the host library share beyond the handles. */
+/* Types and constants other than handles that kernels and the host library share. */
 _Static_assert(sizeof(mpix_room_state_t) == sizeof(mscclpp_dev_user_room_state_t), "the state of a room");
 _Static_assert(sizeof(mpix_trigger_t) == sizeof(mscclpp_dev_trigger_t), "a trigger");
 _Static_assert(MPIX_MSCCLPP_REPORT_WORDS == MSCCLPP_DEV_USER_REPORT_WORDS, "a report");
@@ -50,8 +50,9 @@ size_t mpix_partitions_handle_size(unsigned abi)
 }
 
 /*
- * Fills in what all handles begin with. `size`: bytes of the whole handle. The writers below make a handle in memory of
- * its own and then copy it, because the application's memory may have any alignment. Its unused bytes are 0.
+ * Fills in the head with which all handles begin. `size` is the number of bytes of the whole handle. Each of the
+ * functions below makes a handle in a local variable and then copies it, because the application's memory may have any
+ * alignment. Unused bytes of a handle are 0.
  */
 static void write_head(unsigned abi, const mscclpp_dev_user_watch_t *watch, mpix_head_t *head, size_t size)
 {
@@ -64,7 +65,7 @@ static void write_head(unsigned abi, const mscclpp_dev_user_watch_t *watch, mpix
     head->timeout_ns = watch->timeout_ns;
 }
 
-/* `handle` has as many bytes as the structure here: the caller has checked that (mpix_check_handle). */
+/* The caller has checked that `handle` has the size of this structure (mpix_check_handle). */
 void mpix_write_memory(unsigned abi, const mscclpp_dev_user_memory_t *device_memory, void *handle)
 {
     mpix_memory_t memory;
@@ -79,8 +80,8 @@ void mpix_write_memory(unsigned abi, const mscclpp_dev_user_memory_t *device_mem
 }
 
 /*
- * Writes the handle of a port channel, as mpix_write_channel does. mpix_trigger_t and the component's trigger are one
- * layout under two names, so that the ring's address is only cast.
+ * Writes the handle of a port channel for mpix_write_channel. mpix_trigger_t and the component's trigger have the same
+ * layout under two names, so the address of the ring is only cast.
  */
 static void write_port(unsigned abi, const mscclpp_dev_user_channel_t *device_channel, void *handle)
 {
@@ -103,7 +104,7 @@ static void write_port(unsigned abi, const mscclpp_dev_user_channel_t *device_ch
     memcpy(handle, &port, sizeof(port));
 }
 
-/* Writes the handle of a memory channel, or of a port channel if it is one. */
+/* Writes the handle of a channel, which is a memory channel or a port channel. */
 void mpix_write_channel(unsigned abi, const mscclpp_dev_user_channel_t *device_channel, void *handle)
 {
     mpix_memory_channel_t channel;
@@ -126,7 +127,7 @@ void mpix_write_channel(unsigned abi, const mscclpp_dev_user_channel_t *device_c
     memcpy(handle, &channel, sizeof(channel));
 }
 
-/* `handle` has as many bytes as the structure here, as in mpix_write_memory. */
+/* The caller has checked that `handle` has the size of this structure, as in mpix_write_memory. */
 void mpix_write_partitions(unsigned abi, const mscclpp_dev_user_watch_t *watch, uint64_t *marks, const uint64_t *done,
                            uint32_t partitions, void *handle)
 {
@@ -140,7 +141,7 @@ void mpix_write_partitions(unsigned abi, const mscclpp_dev_user_watch_t *watch, 
     memcpy(handle, &request, sizeof(request));
 }
 
-/* Writes the handle of a room. mpix_room_state_t and the component's state are one layout under two names. */
+/* Writes the handle of a room. mpix_room_state_t and the component's state have the same layout under two names. */
 void mpix_write_room(unsigned abi, const mscclpp_dev_user_room_t *device_room, void *handle)
 {
     mpix_room_t room;

@@ -6,7 +6,7 @@
 
 #include "device/types/user.h"
 
-/* Return the size of a handle under an abi, in bytes; 0 if this library does not know the abi. */
+/* Return the size of a handle for an abi, in bytes, or 0 if this library does not know the abi. */
 size_t mpix_memory_handle_size(unsigned abi);
 size_t mpix_channel_handle_size(unsigned abi, int is_port);
 size_t mpix_room_handle_size(unsigned abi);
@@ -15,7 +15,7 @@ size_t mpix_partitions_handle_size(unsigned abi);
 /* Returns the newest abi that this library knows. The oldest is 1. */
 unsigned mpix_newest_abi(void);
 
-/* Write a handle of a known abi to `handle`, which has the size above. */
+/* Write a handle for a known abi to `handle`, which has the size that the functions above return. */
 void mpix_write_memory(unsigned abi, const mscclpp_dev_user_memory_t *device_memory, void *handle);
 void mpix_write_channel(unsigned abi, const mscclpp_dev_user_channel_t *device_channel, void *handle);
 void mpix_write_partitions(unsigned abi, const mscclpp_dev_user_watch_t *watch, uint64_t *marks, const uint64_t *done,

@@ -6,9 +6,10 @@
 #include "mpix/include/mpix_mscclpp.h"
 
 /*
- * Returns the component's table for a function that needs `pointer`, an argument of the program. If there is no
- * component or the pointer is NULL, sets *code_p to the error and returns NULL. These functions have no communicator,
- * so their errors are only returned.
+ * Returns the component's table for a function that needs `pointer`, an argument of the program. Returns NULL and sets
+ * *code_p to MPI_ERR_UNSUPPORTED_OPERATION if there is no component, to MPI_ERR_ARG if the pointer is NULL, or to
+ * MPI_ERR_OTHER if the component is of another version. The functions of this file have no communicator, so their
+ * errors are only returned.
  */
 static const mca_coll_mscclpp_api_t *component_for(const void *pointer, int *code_p)
 {

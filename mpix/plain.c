@@ -6,11 +6,14 @@
 typedef mca_coll_mscclpp_queue_call_t call_t;
 typedef struct mpix_mscclpp_request request_t;
 
-/* Prepared requests, in the order of their preparation. The lock also makes threads take turns in progress. */
+/*
+ * The prepared requests, in the order of their preparation. The lock also makes sure that only one thread makes
+ * progress at a time.
+ */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static request_t *requests;
 
-/* Begins a reduction or a barrier, as mpix_plain_begin does, which has checked that the count fits into an int. */
+/* Begins a reduction or a barrier for mpix_plain_begin, which has checked that the count fits into an int. */
 static int begin_reduction(const call_t *call, MPI_Request *under_way_p)
 {
     const int count = (int)call->recvcount;
@@ -37,8 +40,8 @@ static int begin_reduction(const call_t *call, MPI_Request *under_way_p)
 }
 
 /*
- * Begins MPI's nonblocking collective for a call. Counts that MPI's int cannot hold are an error. There are no requests
- * of neighbours.
+ * Begins MPI's nonblocking collective for a call. Returns MPI_ERR_COUNT if a count does not fit into an int, and
+ * otherwise MPI's error code. There are no requests of neighbourhood collectives.
  */
 int mpix_plain_begin(const call_t *call, MPI_Request *under_way_p)
 {
@@ -82,7 +85,7 @@ int mpix_plain_begin(const call_t *call, MPI_Request *under_way_p)
     }
 }
 
-/* Appends a prepared request to the list, once its words have been made. Its first execution comes next. */
+/* Appends a prepared request to the list, after its words were made. Its first execution has the number 1. */
 void mpix_plain_add(request_t *request)
 {
     request_t **link = &requests;
@@ -100,8 +103,8 @@ void mpix_plain_add(request_t *request)
 }
 
 /*
- * Takes a request off the list. One that is not in it is no fault. Once this returns, no thread works on the request,
- * because mpix_plain_progress holds the lock meanwhile.
+ * Removes a request from the list, if it is in the list. When this function returns, no thread works on the request,
+ * because mpix_plain_progress holds the lock while it works.
  */
 void mpix_plain_remove(request_t *request)
 {
@@ -118,7 +121,7 @@ void mpix_plain_remove(request_t *request)
 }
 
 /*
- * Stores the end of the partition that was under way in its end word, and goes on to the next one, which may be the
+ * Stores the end of the partition that was under way in its end word, and continues with the next one, which may be the
  * first of the next start.
  */
 static void end_partition(request_t *request)
@@ -140,10 +143,10 @@ static int begin_partition(request_t *request)
 }
 
 /*
- * Lets a request go on as far as it can without waiting: finds the end of MPI's call that is under way, and begins the
- * next one if its partition is marked. Partitions go one by one, in the order of their numbers, which is the same on
- * all ranks. After an error the request is abandoned. The caller holds the lock, and has checked that the request has
- * not failed: an abandoned one has marks that would let it go on.
+ * Advances a request as far as possible without waiting: tests whether MPI's call has ended, and begins the next call
+ * if its partition is marked. Partitions are carried out one by one, in the order of their numbers, which is the same
+ * on all ranks. After an error the request is abandoned. The caller holds the lock, and has checked that the request
+ * has not failed, because the marks of an abandoned request would let it continue.
  */
 static void advance(request_t *request)
 {
@@ -167,11 +170,11 @@ static void advance(request_t *request)
     }
 }
 
-/* Holds the lock all the time, so no request leaves the list meanwhile. */
+/* Holds the lock all the time, so that no request is removed from the list meanwhile. */
 void mpix_plain_progress(void)
 {
     if (pthread_mutex_trylock(&lock) != 0) {
-        return; /* another thread does it */
+        return; /* another thread is making progress */
     }
     for (request_t *request = requests; request != NULL; request = request->next) {
         if (request->failure_code == MPI_SUCCESS) {

@@ -1,22 +1,30 @@
 /*
  * Requests in a process without the component. MPI's own nonblocking collectives carry out their executions, and the
- * host begins these. Nothing runs in the order of a stream by itself, so the host waits for streams and for marks.
+ * host begins them. Without the component nothing runs automatically in the order of a stream, so the host waits for
+ * streams and for marks.
  */
 #ifndef MPIX_PLAIN_H
 #define MPIX_PLAIN_H
 
 #include "mpix/requests.h"
 
-/* Begins MPI's nonblocking call for `call`. Returns an MPI error code; MPI_ERR_COUNT if a count is too large. */
+/*
+ * Begins MPI's nonblocking call for `call`, and stores its request in *under_way_p. Returns an MPI error code, which is
+ * not reported; MPI_ERR_COUNT if a count does not fit into an int.
+ */
 int mpix_plain_begin(const mca_coll_mscclpp_queue_call_t *call, MPI_Request *under_way_p);
 
-/* Add a prepared request, whose `is_plain` is set, to those that mpix_plain_progress looks after, and remove it. */
+/*
+ * mpix_plain_add adds a prepared request, whose `is_plain` is set, to the requests that mpix_plain_progress advances.
+ * mpix_plain_remove removes it.
+ */
 void mpix_plain_add(struct mpix_mscclpp_request *request);
 void mpix_plain_remove(struct mpix_mscclpp_request *request);
 
 /*
- * Begins what is due of all such requests, and finds what has ended, without waiting. Whoever waits for one request
- * calls it again and again: another rank may need another request to go on first.
+ * Advances all such requests without waiting: begins the calls whose partitions are marked, and tests which calls have
+ * ended. A thread that waits for one request has to call this function repeatedly, because another rank may need
+ * another request to advance first.
  */
 void mpix_plain_progress(void);
 

@@ -5,8 +5,8 @@
 #include "mpix/internal.h"
 
 /*
- * Errors that are found before the component is called are of this rank alone: other ranks may then wait for it there.
- * A component whose table ends before run_plan does not have it.
+ * An error that is found before the component is called is known to this rank only: other ranks may then wait for this
+ * rank in the component. An older component, whose table ends before run_plan, does not have this function.
  */
 int MPIX_Mscclpp_plan_run(const char *name, const void *input, void *output, MPI_Count count, MPI_Datatype datatype,
                           MPI_Op op, MPI_Comm comm)

@@ -5,9 +5,9 @@
 
 #include "mpix/include/mpix_mscclpp.h"
 
-/* Calls that waited are counted in an attribute of the communicator, which its duplicates do not get. */
+/* The calls that waited are counted in an attribute of the communicator, which is not copied to its duplicates. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int key = MPI_KEYVAL_INVALID; /* of the attribute; made with the first counter */
+static int key = MPI_KEYVAL_INVALID; /* key of the attribute; made with the first counter */
 
 /* Frees the counter of a communicator. MPI calls it when the communicator is freed. */
 static int free_counter(MPI_Comm comm, int keyval, void *value, void *context)
@@ -20,9 +20,9 @@ static int free_counter(MPI_Comm comm, int keyval, void *value, void *context)
 }
 
 /*
- * Returns the counter of a communicator, and makes it first if there is none and `make` is not 0. NULL: there is none,
- * or it could not be made. The caller holds the lock, as long as it uses the counter, because threads may count at
- * once. The application must not free the communicator meanwhile.
+ * Returns the counter of a communicator. If there is none and `make` is not 0, makes it first. Returns NULL if there is
+ * none, or if it could not be made. The caller holds the lock while it uses the counter, because several threads may
+ * count at the same time. The application must not free the communicator meanwhile.
  */
 static MPI_Count *counter_of(MPI_Comm comm, int make)
 {
@@ -56,7 +56,10 @@ void mpix_count_waited(MPI_Comm comm)
     pthread_mutex_unlock(&lock);
 }
 
-/* Errors are only returned. A component of another version is one; *value is then still set, to what is known. */
+/*
+ * Errors are only returned, and not passed to the error handler. If the component is of another version, *value is
+ * still set, to the number that is known to this library.
+ */
 int MPIX_Mscclpp_query(MPI_Comm comm, int what, MPI_Count *value)
 {
     int code;

@@ -5,21 +5,21 @@
 
 #include "mpix/internal.h"
 
-/* How many streams are tried. CUDA has 8 hardware queues by default, 32 at most. */
+/* The number of streams that are tried. CUDA has 8 hardware queues by default, and at most 32. */
 #define TRIES 8
 
 /*
  * Returns 1 if work in the stream `other` is held up for `limit` seconds while the stream `waiting` waits for a word.
- * Both are empty before and after. Uses `number` as the value of both words, which have to be below it. After an error,
- * *code_p, the result has no meaning, but the wait in `waiting` is ended, too. The wait is queued before the work,
- * because it can only hold up what comes after it.
+ * Both streams are empty before and after the call. Both words have to be below `number`, which the function stores in
+ * them. The wait is queued before the work, because it can only hold up later work. After an error, which is stored in
+ * *code_p, the result has no meaning, but the wait in `waiting` is ended nevertheless.
  */
 static int is_held_up(const mpix_backend_t *backend, void *waiting, void *other, uint64_t words[2], uint64_t number,
                       double limit, int *code_p)
 {
     const double deadline = MPI_Wtime() + limit;
-    uint64_t *mark = &words[0];   /* `waiting` waits for it */
-    uint64_t *passed = &words[1]; /* `other` sets it */
+    uint64_t *mark = &words[0];   /* `waiting` waits for this word */
+    uint64_t *passed = &words[1]; /* `other` sets this word */
     int held_up;
 
     *code_p = backend->stream_await(waiting, mark, number);
@@ -30,7 +30,7 @@ static int is_held_up(const mpix_backend_t *backend, void *waiting, void *other,
         (void)sched_yield();
     }
     held_up = mpix_word_get(passed) < number;
-    /* This ends the wait in `waiting`, so that both streams become empty. */
+    /* This store ends the wait in `waiting`, so that both streams become empty. */
     mpix_word_set(mark, number);
     while (*code_p == MPI_SUCCESS && mpix_word_get(passed) < number) {
         (void)sched_yield();
@@ -45,7 +45,10 @@ int mpix_release_stream_make(const mpix_backend_t *backend, void *other, uint64_
     void *streams[TRIES];
     int made = 0, usable = -1, code = MPI_SUCCESS;
 
-    /* CUDA deals streams out to hardware queues in turn, so those that are held up stay until one is found. */
+    /*
+     * CUDA assigns new streams to its hardware queues in turn, so the streams that hold up `other` are not freed until
+     * one is found that does not.
+     */
     while (made < TRIES && usable < 0 && code == MPI_SUCCESS) {
         code = backend->stream_make(&streams[made]);
         if (code == MPI_SUCCESS) {

@@ -29,10 +29,10 @@ static void copy_array(const void **array_p, size_t count, size_t size, char **e
 }
 
 /*
- * Copies the arrays that the call points to, since the application may free them once the request has been made. Each
- * has an entry for each rank: there are no requests of neighbours. Arrays that MPI does not read on this rank are not
- * in the call. All copies lie in request->arrays, which the caller frees. Returns an MPI error code, and then there is
- * nothing to free.
+ * Copies the arrays to which the call points, since the application may free them when the request has been made. Each
+ * array has an entry for each rank, because there are no requests of neighbourhood collectives. Arrays that MPI does
+ * not read on this rank are not in the call. All copies are stored in request->arrays, which the caller frees. Returns
+ * an MPI error code, which has not been reported; after an error there is nothing to free.
  */
 static int copy_arrays(struct mpix_mscclpp_request *request)
 {
@@ -61,10 +61,11 @@ static int copy_arrays(struct mpix_mscclpp_request *request)
 }
 
 /*
- * Makes a request of a call. `described` is what the function that filled in the call has returned; if that is an
- * error, returns it. Intercommunicators are refused. Errors have been reported, and then *request_p is not set. Local:
- * nothing of a request is known to other ranks before MPIX_Mscclpp_prepare. The caller checks `partitions`. part_bytes
- * has a meaning only for calls of one count and one type, as all with partitions are.
+ * Makes a request from a call. `described` is the return value of the function that filled in the call; if it is an
+ * error, the function only returns it. Intercommunicators are refused. Errors have been reported, and *request_p is not
+ * set after an error. The function is local: other ranks do not know of a request before MPIX_Mscclpp_prepare. The
+ * caller checks `partitions`. part_bytes is meaningful only for calls with one count and one type; all partitioned
+ * calls are of this kind.
  */
 static int make_request(int described, const call_t *call, int partitions, MPIX_Mscclpp_request *request_p)
 {
@@ -109,8 +110,8 @@ void mpix_request_discard(MPIX_Mscclpp_request *request)
 }
 
 /*
- * Refuses and frees a request without partitions. `function` names the function that the application has called. Errors
- * have been reported, and the handle is then NULL.
+ * Refuses and frees a request with fewer than 1 partition. `function` is the name of the function that the application
+ * has called. The error, MPI_ERR_ARG, has been reported, and the handle is then NULL.
  */
 static int require_partitions(const char *function, MPIX_Mscclpp_request *request)
 {
@@ -213,7 +214,7 @@ int MPIX_Mscclpp_allgather_init(const void *sendbuf, MPI_Count sendcount, MPI_Da
                         &call, 1, request);
 }
 
-/* make_request copies the lists, so the caller's may go. */
+/* make_request copies the lists, so the caller may free them. */
 int MPIX_Mscclpp_allgatherv_init(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
                                  const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm,
                                  MPIX_Mscclpp_request *request)
@@ -298,7 +299,7 @@ int MPIX_Mscclpp_alltoallv_init(const void *sendbuf, const int sendcounts[], con
                         &call, 1, request);
 }
 
-/* Each block has a type of its own, so the one type of a side is not used. make_request copies the lists. */
+/* Each block has its own type, so the common type of a side is not used. make_request copies the lists. */
 int MPIX_Mscclpp_alltoallw_init(const void *sendbuf, const int sendcounts[], const int sdispls[],
                                 const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[],
                                 const int rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm,
@@ -312,10 +313,7 @@ int MPIX_Mscclpp_alltoallw_init(const void *sendbuf, const int sendcounts[], con
                         &call, 1, request);
 }
 
-/*
- * The call that is described is that of one partition. If there are too few of them, require_partitions frees the
- * request again.
- */
+/* The call describes one partition. If there are fewer than 1, require_partitions frees the request again. */
 int MPIX_Mscclpp_pallreduce_init(const void *sendbuf, void *recvbuf, int partitions, MPI_Count count,
                                  MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPIX_Mscclpp_request *request)
 {
@@ -334,9 +332,9 @@ int MPIX_Mscclpp_pallreduce_init(const void *sendbuf, void *recvbuf, int partiti
 }
 
 /*
- * Makes the sending or receiving side of a partitioned request between two ranks. It becomes a broadcast in a
- * communicator of the two, which MPIX_Mscclpp_prepare makes and whose root it then sets. So 0 stands for the root here.
- * A rank cannot send to itself. Errors have been reported, with nothing to free.
+ * Makes the sending or receiving side of a partitioned request between two ranks. The request becomes a broadcast in a
+ * communicator of these two ranks. MPIX_Mscclpp_prepare makes this communicator and then sets the root, so the root is
+ * 0 until then. A rank cannot send to itself. Errors have been reported, and there is nothing to free after an error.
  */
 static int make_side(mpix_side_of_pair_t side, void *buf, int partitions, MPI_Count count, MPI_Datatype datatype,
                      int peer, int tag, MPI_Comm comm, MPIX_Mscclpp_request *request)

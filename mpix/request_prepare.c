@@ -7,16 +7,16 @@
 #include "mpix/plain.h"
 #include "mpix/release_stream.h"
 
-/* Seconds after which a stream without progress counts as held up. An idle GPU answers sooner. */
+/* After this many seconds a stream without progress counts as held up. An idle GPU answers sooner. */
 #define HELD_UP_TIME 2.0
 
 /*
- * Gives back what prepare has made, or the part that it has made before it failed. The request can be prepared again.
- * The order matters: freeing the stream waits for the calls in it, which use the communicator and the words.
+ * Frees everything that prepare has made, or the part that it had made before it failed. The request can be prepared
+ * again. The order matters: freeing the stream waits for the calls in it, which use the communicator and the words.
  */
 void mpix_request_unprepare(struct mpix_mscclpp_request *request)
 {
-    int code; /* not needed: what a component has made is given back to it */
+    int code; /* not needed: a component that has mapped the call exists */
 
     if (request->is_plain) {
         mpix_plain_remove(request);
@@ -42,11 +42,11 @@ void mpix_request_unprepare(struct mpix_mscclpp_request *request)
 }
 
 /*
- * Makes the communicator of a sender and a receiver, in which the one with the lower rank in the application's
- * communicator is rank 0 and the other one rank 1. The sender becomes the root. Checks that both have the same
- * partitions, and that one sends and the other receives. If not, both print that and return MPI_ERR_ARG. After an error
- * the caller frees the communicator, by mpix_request_unprepare. Both sides call it with one tag, and each waits for the
- * other.
+ * Makes the communicator of a sender and a receiver. The one with the lower rank in the application's communicator
+ * becomes rank 0, and the other one rank 1. The sender becomes the root. Checks that both have the same partitions, and
+ * that one sends and the other receives. If not, both print a message and return MPI_ERR_ARG. Both sides call this
+ * function with the same tag, and each waits for the other. Errors are not reported. After an error the caller frees
+ * the communicator with mpix_request_unprepare.
  */
 static int make_pair(struct mpix_mscclpp_request *request)
 {
@@ -72,7 +72,7 @@ static int make_pair(struct mpix_mscclpp_request *request)
         return code;
     }
     request->call.root = (request->side == MPIX_SENDER ? rank : request->peer) == ranks[0] ? 0 : 1;
-    /* The other side is rank 1 for the lower one of the two, and rank 0 for the higher one. */
+    /* For the lower one of the two ranks the other side is rank 1, and for the higher one it is rank 0. */
     code = MPI_Sendrecv(local, 3, MPI_UINT64_T, rank == ranks[0], 0, remote, 3, MPI_UINT64_T, rank == ranks[0], 0,
                         request->call.comm, MPI_STATUS_IGNORE);
     if (code == MPI_SUCCESS && (local[0] == remote[0] || local[1] != remote[1] || local[2] != remote[2])) {
@@ -89,9 +89,10 @@ static int make_pair(struct mpix_mscclpp_request *request)
 }
 
 /*
- * Makes the request's communicator: one of the two sides of a pair, or a duplicate for a request that kernels release,
- * so that it waits for no other request. All other requests use the application's. If a communicator is made, the call
- * is collective. After an error the request has the application's communicator, or one that unprepare frees.
+ * Makes the request's communicator. A pair gets a communicator of its two sides. A request that kernels release gets a
+ * duplicate of the application's communicator, so that it waits for no other request. All other requests use the
+ * application's communicator. If a communicator is made, the call is collective. Returns an MPI error code, which is
+ * not reported; the request then has the application's communicator, or one that mpix_request_unprepare frees.
  */
 static int make_comm(struct mpix_mscclpp_request *request)
 {
@@ -111,9 +112,10 @@ static int make_comm(struct mpix_mscclpp_request *request)
 }
 
 /*
- * Makes the request's own stream if kernels or a graph release the request; others need none. For kernels it first
- * waits until the application's stream is empty, and tries streams with the request's words, which are therefore made
- * before. For a graph the stream only captures. Returns an MPI error code.
+ * Makes the request's own stream if kernels or a graph release the request; other requests need none. For kernels, the
+ * function first waits until the application's stream is empty, and then tests new streams with the request's words,
+ * which have to be made before. For a graph, the stream only serves for capturing. Returns an MPI error code, which is
+ * not reported.
  */
 static int make_stream(struct mpix_mscclpp_request *request)
 {
@@ -122,7 +124,7 @@ static int make_stream(struct mpix_mscclpp_request *request)
 
     switch (request->condition) {
     case MPIX_BY_KERNELS:
-        code = mpix_stream_wait(request->stream); /* it has to be empty for the trial */
+        code = mpix_stream_wait(request->stream); /* the stream has to be empty for the test */
         return code != MPI_SUCCESS
                    ? code
                    : mpix_release_stream_make(backend, request->stream, &request->words[MPIX_TRIAL_WORDS], HELD_UP_TIME,
@@ -141,10 +143,11 @@ static int make_words(struct mpix_mscclpp_request *request)
 }
 
 /*
- * Makes what executions with the component need. *queues_p says whether this rank can queue them: the component queues
- * such calls, and words and stream could be made. Why these could not is not told; for a stream a message may have been
- * printed. *largest_p is the largest block that this rank knows of, in bytes. Returns the component's error code. The
- * caller frees what was made, by mpix_request_unprepare.
+ * Makes the objects that executions with the component need. *queues_p becomes 1 if this rank can queue the executions:
+ * the component queues such calls, and the words and the stream could be made. The reason why these could not be made
+ * is not returned; for a stream a message may have been printed. *largest_p is the largest block that this rank knows,
+ * in bytes. Returns the component's error code, which is not reported. The caller frees the objects with
+ * mpix_request_unprepare.
  */
 static int make_parts(const mca_coll_mscclpp_api_t *component, struct mpix_mscclpp_request *request, int *queues_p,
                       uint64_t *largest_p)
@@ -157,10 +160,11 @@ static int make_parts(const mca_coll_mscclpp_api_t *component, struct mpix_msccl
 }
 
 /*
- * Agrees on whether the ranks of the request's communicator can prepare it together: all have the component, or none
- * has, and `code`, which tells of the component on this rank, is MPI_SUCCESS on all of them. It comes before the
- * component is asked, because ranks that have it wait there for all. Returns an MPI error code: a rank's own `code`
- * where that is an error.
+ * Lets the ranks of the request's communicator agree whether they can prepare it together. They can if all ranks have
+ * the component or none has it, and if `code` is MPI_SUCCESS on all of them; `code` is the error of finding the
+ * component on this rank. This agreement comes before the call of the component, because the ranks that have the
+ * component wait there for all ranks. Returns `code` if it is an error, MPI_ERR_UNSUPPORTED_OPERATION if the ranks
+ * cannot prepare the request, or the error of the all-reduce.
  */
 static int agree_on_component(const struct mpix_mscclpp_request *request, const mca_coll_mscclpp_api_t *component,
                               int code)
@@ -174,18 +178,19 @@ static int agree_on_component(const struct mpix_mscclpp_request *request, const 
     return agreed == MPI_SUCCESS && (any[0] || (any[1] && any[2])) ? MPI_ERR_UNSUPPORTED_OPERATION : agreed;
 }
 
-/* What the ranks tell one another of a request; the larger of two values counts. */
+/* The values that the ranks exchange about a request; the largest value of all ranks counts. */
 enum {
-    CANNOT_EXECUTE, /* not 0: this rank cannot carry out executions */
-    LARGEST_BLOCK,  /* bytes of the largest block that this rank knows of */
+    CANNOT_EXECUTE, /* not 0: this rank cannot carry out the executions */
+    LARGEST_BLOCK,  /* bytes of the largest block that this rank knows */
     VALUE_COUNT
 };
 
 /*
- * Prepares one request. Collective over its communicator: if one rank cannot carry out the call, or only some have the
- * component, all return MPI_ERR_UNSUPPORTED_OPERATION, unless they know a better code. A rank that has failed still
- * takes part in the last all-reduce, so that none waits for it in vain. Without the component a graph cannot release a
- * request. Errors are not reported, and leave nothing of what was made; the request can be prepared again.
+ * Prepares one request. Collective over its communicator: if one rank cannot carry out the call, or only some ranks
+ * have the component, all ranks return MPI_ERR_UNSUPPORTED_OPERATION, except for ranks that know a more specific code.
+ * A rank that has failed still takes part in the last all-reduce, so that no rank waits for it for ever. Without the
+ * component a graph cannot release a request. Errors are not reported. After an error everything that was made is
+ * freed, and the request can be prepared again.
  */
 static int prepare(struct mpix_mscclpp_request *request)
 {
@@ -230,13 +235,14 @@ static int prepare(struct mpix_mscclpp_request *request)
 }
 
 /*
- * Tells whether pair `a` is prepared before pair `b`: in the order of the lower rank, the higher rank, and the sender.
- * All ranks use the same order, so no ranks wait for one another in a circle. Equal pairs are in neither order; the
- * caller takes them in the order of its list. The ranks are those of each request's own communicator.
+ * Returns 1 if pair `a` is prepared before pair `b`: pairs are sorted by the lower rank, the higher rank, and the
+ * sender. All ranks use the same order, so there cannot be a cycle of waiting ranks. If the pairs are equal, returns 0
+ * in both directions, and the caller keeps the order of its list. The ranks that are compared are those in each
+ * request's application communicator.
  */
 static int is_before(const struct mpix_mscclpp_request *a, const struct mpix_mscclpp_request *b)
 {
-    int key[2][3]; /* of each pair: lower rank, higher rank, sender */
+    int key[2][3]; /* [pair]: lower rank, higher rank, sender */
 
     for (int i = 0; i < 2; ++i) {
         const struct mpix_mscclpp_request *request = i == 0 ? a : b;
@@ -253,8 +259,8 @@ static int is_before(const struct mpix_mscclpp_request *a, const struct mpix_msc
 }
 
 /*
- * Prepares all requests between two ranks that are attached and not yet prepared, in the order of is_before. Errors
- * have been reported; the requests before the one that failed stay prepared.
+ * Prepares all requests between two ranks that are attached and not yet prepared, in the order of is_before. Returns an
+ * MPI error code, which has been reported; the requests before the one that failed remain prepared.
  */
 static int prepare_pairs(int n, MPIX_Mscclpp_request requests[])
 {
@@ -282,8 +288,8 @@ static int prepare_pairs(int n, MPIX_Mscclpp_request requests[])
 }
 
 /*
- * Pairs come first, in an order of their own. The others are collective over all ranks of a communicator, and every
- * rank passes them in the same order. A request that is prepared already is passed over.
+ * Pairs are prepared first, in their own order. All other requests are collective over all ranks of a communicator, and
+ * every rank passes them in the same order. Requests that are already prepared are skipped.
  */
 int MPIX_Mscclpp_prepare(int n, MPIX_Mscclpp_request requests[])
 {

@@ -11,16 +11,16 @@ typedef mca_coll_mscclpp_queue_call_t call_t;
 typedef struct mpix_mscclpp_request request_t;
 
 /*
- * A mark beyond any count of starts, which releases whoever waits for one. It is far below the largest number, since
- * kernels add to marks.
+ * A mark that is larger than any number of starts, and so releases everything that waits for the mark. It is far below
+ * the largest number, because kernels add to marks.
  */
 #define RELEASED (UINT64_MAX / 2)
 
 /*
  * Attaches a request to a stream or graph, after checking the arguments. A prepared request can only get another stream
- * or graph of the same kind, because what was prepared depends on the kind. A NULL stream is CUDA's default stream,
- * which the host twin does not have. `function`: the name in messages, without its prefix. Errors have been reported,
- * and change nothing.
+ * or graph of the same kind, because the preparation depends on the kind. A NULL stream is CUDA's default stream, which
+ * the host twin does not have. `function` is the name of the calling function without its prefix, for messages. Returns
+ * MPI_ERR_REQUEST or MPI_ERR_ARG, which has been reported, without changing the request.
  */
 static int attach(request_t *request, mpix_condition_t condition, void *stream, void *graph, const char *function)
 {
@@ -74,7 +74,7 @@ static request_t *find_prepared(MPIX_Mscclpp_request request, const char *functi
     return request;
 }
 
-/* The handle has no deadline: kernels that wait for the request give up only if it is abandoned. */
+/* The handle has no deadline: kernels that wait for the request stop waiting only if the request is abandoned. */
 int MPIX_Mscclpp_request_get_device(MPIX_Mscclpp_request request, unsigned abi, void *handle, size_t size)
 {
     mscclpp_dev_user_watch_t watch;
@@ -116,8 +116,9 @@ int MPIX_Mscclpp_request_get_node(MPIX_Mscclpp_request request, void **node)
 }
 
 /*
- * Returns the call of one partition: both buffers begin further on, but MPI_IN_PLACE stays. A broadcast has no send
- * buffer. The offset is 0 for requests that are not partitioned, whatever part_bytes is.
+ * Returns the call of one partition: the offset of the partition is added to both buffers, but MPI_IN_PLACE is not
+ * changed. A broadcast has no send buffer. Requests that are not partitioned only have partition 0, whose offset is 0,
+ * whatever part_bytes is.
  */
 call_t mpix_request_part(const request_t *request, int partition)
 {
@@ -134,8 +135,9 @@ call_t mpix_request_part(const request_t *request, int partition)
 }
 
 /*
- * Queues the call of one partition in a stream. Returns an MPI error code, which is not reported; if the component does
- * not queue the call, that is MPIX_MSCCLPP_ERR_CAPTURE in a capture, else MPI_ERR_UNSUPPORTED_OPERATION.
+ * Queues the call of one partition in a stream. Returns an MPI error code, which is not reported. If the component does
+ * not queue the call, the code is MPIX_MSCCLPP_ERR_CAPTURE in a captured stream, and otherwise
+ * MPI_ERR_UNSUPPORTED_OPERATION.
  */
 static int enqueue(request_t *request, int partition, void *stream)
 {
@@ -153,16 +155,16 @@ static int enqueue(request_t *request, int partition, void *stream)
 }
 
 /*
- * Starts a request in the order of the application's stream: queues the call, and a store to its end word. In a capture
- * there is no store and no count, so that such starts are not waited for here. Returns an MPI error code, which is not
- * reported, as do the functions that follow.
+ * Starts a request in the order of the application's stream: queues the call, and then a store to its end word. In a
+ * captured stream there is no store and the start is not counted, so MPIX_Mscclpp_wait does not wait for it. Returns an
+ * MPI error code, which is not reported; the following functions do the same.
  */
 static int start_in_stream(request_t *request)
 {
     const int is_captured = mpix_stream_is_capturing(request->stream);
     int code = enqueue(request, 0, request->stream);
 
-    /* A graph repeats what it has recorded, so it cannot count starts. */
+    /* A graph repeats the recorded operations unchanged, so it cannot count starts. */
     if (code == MPI_SUCCESS && !is_captured) {
         code =
             request->backend->stream_store(request->stream, mpix_request_end_word(request, 0), ++request->start_count);
@@ -172,8 +174,8 @@ static int start_in_stream(request_t *request)
 
 /*
  * Captures the call in the request's own stream, and adds a copy of the captured graph to the application's graph. The
- * capture is ended after an error, too, so that the stream can be used again. The captured graph is freed in any case,
- * because the application's has a copy. After an error the application's graph is as it was.
+ * capture is ended even after an error, so that the stream can be used again. The captured graph is always freed,
+ * because the application's graph contains a copy. After an error the application's graph is unchanged.
  */
 static int start_in_graph(request_t *request)
 {
@@ -205,10 +207,10 @@ void mpix_request_abandon(request_t *request, int code)
 }
 
 /*
- * Starts a request that kernels release: queues for each partition a wait for its mark, the call, and a store to its
- * end word. The stream's order lets partitions end in the order of their numbers. Without the component nothing is
- * queued: mpix_plain_progress sees the marks. After an error the request is abandoned, so that the waits that are
- * queued already end.
+ * Starts a request that kernels release. For each partition, queues a wait for its mark, the call, and a store to its
+ * end word. Because of the stream's order, partitions end in the order of their numbers. Without the component nothing
+ * is queued, because mpix_plain_progress reads the marks. After an error the request is abandoned, so that the waits
+ * that are already queued end.
  */
 static int start_for_kernels(request_t *request)
 {
@@ -216,7 +218,7 @@ static int start_for_kernels(request_t *request)
     const uint64_t start = ++request->start_count;
     int code = MPI_SUCCESS;
 
-    /* Nobody marks a receiver's partitions: they are ready once it has been started. */
+    /* No kernel marks the partitions of a receiver: they are ready as soon as the request is started. */
     for (int i = 0; request->side == MPIX_RECEIVER && i < request->partitions; ++i) {
         mpix_word_set(mpix_request_mark_word(request, i), start);
     }
@@ -237,8 +239,8 @@ static int start_for_kernels(request_t *request)
 
 /*
  * Returns the error of the request's work so far, or MPI_SUCCESS, without waiting. The first error abandons the
- * request. An error of any queued call of the request's communicator counts as its own. Without the component, this is
- * also what carries executions on.
+ * request. An error of any queued call of the request's communicator counts as an error of the request. Without the
+ * component, this function also makes the executions progress.
  */
 static int check_failure(request_t *request)
 {
@@ -257,15 +259,15 @@ static int check_failure(request_t *request)
 }
 
 /*
- * Waits on the host until all starts of a request have ended, or one of them fails. The errors are looked for
- * meanwhile, since the stream may wait for marks that never come.
+ * Waits on the host until all starts of a request have ended, or one of them fails. Meanwhile the function checks for
+ * errors, since the stream may wait for marks that are never stored.
  */
 static int wait_on_host(request_t *request)
 {
     int code = check_failure(request), flag;
 
     while (code == MPI_SUCCESS && !mpix_request_has_ended(request)) {
-        /* The probe is for MPI's progress, which other ranks may depend on; its result is of no interest. */
+        /* The probe lets MPI make progress, on which other ranks may depend. Its result is not needed. */
         (void)MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, request->call.comm, &flag, MPI_STATUS_IGNORE);
         (void)sched_yield();
         code = check_failure(request);
@@ -274,8 +276,8 @@ static int wait_on_host(request_t *request)
 }
 
 /*
- * Starts a request in the order of a stream, without the component: waits for the stream, and for MPI's own call. So
- * the execution has ended when this returns.
+ * Starts a request in the order of a stream, without the component: waits for the stream, and then for MPI's own call.
+ * So the execution has ended when this function returns.
  */
 static int start_plain(request_t *request)
 {
@@ -293,8 +295,9 @@ static int start_plain(request_t *request)
 }
 
 /*
- * Starts a request in the way that it is attached. An error is kept, so that further starts return it, too;
- * start_for_kernels keeps its own. find_prepared has checked that the request is prepared, and so attached.
+ * Starts a request in the way that it is attached. The error is stored in the request, so that further starts return
+ * it, too; start_for_kernels stores its own error. find_prepared has checked that the request is prepared, and so
+ * attached.
  */
 static int start_request(request_t *request)
 {
@@ -310,7 +313,7 @@ static int start_request(request_t *request)
     default:
         return start_for_kernels(request);
     }
-    /* A call that cannot be captured is no failure of the request, which can still be started without a capture. */
+    /* A call that cannot be captured is no failure of the request, which can still be started outside of a capture. */
     if (code != mpix_error_code(MPIX_MSCCLPP_ERR_CAPTURE)) {
         request->failure_code = code;
     }
@@ -318,8 +321,8 @@ static int start_request(request_t *request)
 }
 
 /*
- * Requests before the one that fails have been started. One that has failed earlier returns its error again, and is not
- * started.
+ * Stops at the first request that fails; the requests before it have been started. A request that failed earlier
+ * returns its error again, and is not started.
  */
 int MPIX_Mscclpp_start(int n, MPIX_Mscclpp_request requests[])
 {
@@ -338,8 +341,9 @@ int MPIX_Mscclpp_start(int n, MPIX_Mscclpp_request requests[])
 }
 
 /*
- * Lets the application's stream wait for the end of a request that kernels release. Without the component the host
- * waits. In a captured stream returns MPIX_MSCCLPP_ERR_CAPTURE, which does not fail the request.
+ * Makes the application's stream wait for the end of a request that kernels release. Without the component the host
+ * waits. In a captured stream returns MPIX_MSCCLPP_ERR_CAPTURE, which does not make the request fail. Errors are not
+ * reported.
  */
 static int complete_request(request_t *request)
 {
@@ -356,7 +360,7 @@ static int complete_request(request_t *request)
                                           request->start_count);
 }
 
-/* Requests of a stream or a graph need nothing here, because their executions lie in the stream or the graph itself. */
+/* Nothing is done for requests of a stream or a graph, because their executions are part of the stream or the graph. */
 int MPIX_Mscclpp_complete(int n, MPIX_Mscclpp_request requests[])
 {
     for (int i = 0; i < n; ++i) {
@@ -374,8 +378,8 @@ int MPIX_Mscclpp_complete(int n, MPIX_Mscclpp_request requests[])
 }
 
 /*
- * Adds 1 to each mark, by a load and a store: in a start a partition is marked once, by the host or by a kernel, so
- * that nobody else changes the word meanwhile.
+ * Adds 1 to each mark by a load and a store. In each start, a partition is marked once, either by the host or by a
+ * kernel, so nothing else changes the word at the same time.
  */
 int MPIX_Mscclpp_pready(int low, int high, MPIX_Mscclpp_request request)
 {
@@ -401,7 +405,7 @@ int MPIX_Mscclpp_pready(int low, int high, MPIX_Mscclpp_request request)
     return MPI_SUCCESS;
 }
 
-/* *flag is set after an error of the request's work, too. A request that was never started has arrived. */
+/* *flag is set even after an error of the request's work. If the request was never started, *flag becomes 1. */
 int MPIX_Mscclpp_parrived(MPIX_Mscclpp_request request, int partition, int *flag)
 {
     int code;
@@ -424,8 +428,8 @@ int MPIX_Mscclpp_test(MPIX_Mscclpp_request request, int *flag)
 }
 
 /*
- * Waits on the host for all starts of a request: for its end words if kernels release it, or for the stream that it is
- * attached to. For a graph it does not wait. Returns the error of the request's work.
+ * Waits on the host for all starts of a request: for its end words if kernels release it, or for the stream to which it
+ * is attached. For a graph it does not wait. Returns the error of the request's work, which is not reported.
  */
 static int wait_for_request(request_t *request)
 {
@@ -434,12 +438,12 @@ static int wait_for_request(request_t *request)
     if (request->condition == MPIX_BY_KERNELS) {
         return wait_on_host(request);
     }
-    /* The application waits for a graph where it launches it. */
+    /* The application itself has to wait for the graph after it launches it. */
     code = request->condition == MPIX_BY_STREAM ? mpix_stream_wait(request->stream) : MPI_SUCCESS;
     return code != MPI_SUCCESS ? code : check_failure(request);
 }
 
-/* Requests behind the one that fails have not been waited for. */
+/* Stops at the first request that fails, without waiting for the requests after it. */
 int MPIX_Mscclpp_wait(int n, MPIX_Mscclpp_request requests[])
 {
     for (int i = 0; i < n; ++i) {
@@ -457,8 +461,8 @@ int MPIX_Mscclpp_wait(int n, MPIX_Mscclpp_request requests[])
 }
 
 /*
- * A request that has failed can be freed at any time: abandoning it has ended the waits in its stream. Starts of a
- * graph are not counted, so the application sees to it that its graphs have ended.
+ * A request that has failed can be freed at any time, because the waits in its stream were ended when it was abandoned.
+ * Starts of a graph are not counted, so the application has to make sure that its graphs have ended.
  */
 int MPIX_Mscclpp_request_free(MPIX_Mscclpp_request *request)
 {

@@ -1,6 +1,6 @@
 /*
- * Waits for streams and looks at them, also in a process without the component. That takes functions of CUDA's driver,
- * since the runtime may be linked statically into the application.
+ * Waits for streams and tests whether they are being captured, also in a process without the component. This requires
+ * functions of CUDA's driver, since the runtime may be linked statically into the application.
  */
 #include "mpix/internal.h"
 
@@ -12,8 +12,8 @@ typedef int (*wait_fn_t)(void *stream);
 typedef int (*status_fn_t)(void *stream, int *status);
 
 /*
- * Finds a function of CUDA's driver. Does not load the driver: an application that has a stream of CUDA's has loaded
- * it.
+ * Finds a function of CUDA's driver, but does not load the driver: an application that has a stream of CUDA has already
+ * loaded it.
  */
 mpix_symbol_t mpix_driver(const char *name)
 {
@@ -22,14 +22,14 @@ mpix_symbol_t mpix_driver(const char *name)
 
     if (symbol.address == NULL && (driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD)) != NULL) {
         symbol.address = dlsym(driver, name);
-        (void)dlclose(driver); /* the application keeps it */
+        (void)dlclose(driver); /* the application keeps the driver loaded */
     }
     return symbol;
 }
 
 /*
- * Waits until a stream is empty: by the component or, without it, by CUDA's driver. Returns an MPI error code. A stream
- * that is not NULL cannot exist in a process that has neither.
+ * Waits until a stream is empty, with the component or, without it, with CUDA's driver. Returns an MPI error code,
+ * which is not reported. In a process that has neither, no stream but NULL can exist, so any other one is MPI_ERR_ARG.
  */
 int mpix_stream_wait(void *stream)
 {
@@ -47,7 +47,7 @@ int mpix_stream_wait(void *stream)
     return ((wait_fn_t)symbol.function)(stream) == 0 ? MPI_SUCCESS : MPI_ERR_OTHER;
 }
 
-/* A stream that the driver cannot tell about counts as not captured. */
+/* If the driver cannot tell whether a stream is being captured, the function returns 0. */
 int mpix_stream_is_capturing(void *stream)
 {
     int code, status = 0;

@@ -24,9 +24,9 @@ from results import Unusable, collective_of, describe_row, load, size_text
 
 
 def bench_command(build, start):
-    """Returns the command up to mscclpp_bench's options, with the component of the build folder if it has one.
+    """Returns the command up to mscclpp_bench's options, with the component of the build folder if there is one.
 
-    Open MPI's own components stay on the path behind it, if ompi_info tells where they are.
+    The folder of Open MPI's own components comes after it in the search path, if ompi_info prints the folder.
     """
     components = os.path.join(build, "components")
     command = shlex.split(start)
@@ -41,8 +41,8 @@ def bench_command(build, start):
 def measure(command, options, path):
     """Runs mscclpp_bench, with its JSON file at path. Returns microseconds by row, and the number of wrong elements.
 
-    With --between the microseconds are what a call adds, which may be negative. Results that were not verified count
-    as right. Raises Unusable if the run or its file is of no use.
+    With --between the microseconds are the time that a call adds, which may be negative. Results that were not verified
+    count as correct. Raises Unusable if the run fails or its file cannot be used.
     """
     process = subprocess.run(command + options + ["--json", path], check=False, stdout=subprocess.PIPE,
                              stderr=subprocess.STDOUT, text=True)
@@ -59,13 +59,13 @@ def measure(command, options, path):
 
 
 def name(key):
-    """Returns the name of a row of measure(), for a line."""
+    """Returns the name of a row of measure(), for a line of the output."""
     what = describe_row({"coll": key[0], "type": key[1], "op": key[2]})
     return f"{size_text(key[3])} {what}, {'in' if key[4] else 'out of'} place"
 
 
 def judge(key, old, new, tolerance):
-    """Returns the line of a row, and whether the builds differ in it. `old` and `new`: microseconds of each turn."""
+    """Returns the line of a row, and True if the builds differ in it. `old` and `new`: microseconds of each turn."""
     before, after = statistics.median(old), statistics.median(new)
     spread = max(max(old) - min(old), max(new) - min(new))
     differs = abs(after - before) > max(spread, tolerance * abs(before))
@@ -77,7 +77,7 @@ def judge(key, old, new, tolerance):
 def turns(text):
     """Returns the value of --turns. Raises ValueError, which argparse reports, if it is refused.
 
-    Two turns are the fewest that have a spread.
+    At least two turns are necessary to compute a spread.
     """
     value = int(text)
     if not 2 <= value <= 1000:
@@ -96,7 +96,8 @@ def fraction(text):
 def compare(options):
     """Runs both builds, and prints a line for each row. Returns the exit status.
 
-    Rows come in the order of the old build. A row that only one build has is named at the end, and is not compared.
+    Rows are printed in the order of the old build. A row that only one build has is not compared, and is named at the
+    end.
     """
     commands = [bench_command(build, options.start) for build in (options.old, options.new)]
     times_of_side = [{}, {}]

@@ -22,10 +22,10 @@ from results import Unusable, collective_of, describe, describe_row, has_rival, 
 
 
 def load_rows(path, options):
-    """Returns the contents of a file, and its rows by what they are of. Raises Unusable if they cannot be compared.
+    """Returns the contents of a file, and its rows by (collective, type, operation, bytes, in_place).
 
-    Files of mode port have no times of calls. Without the other side of --compare there are no ratios, so that times
-    have to be compared, which takes a stored file and --most-over.
+    Raises Unusable if the rows cannot be compared. Files of mode port have no times of calls. Without the other side of
+    --compare there are no ratios, so times have to be compared, which requires a stored file and --most-over.
     """
     data = load(path)
     rows = {}
@@ -38,14 +38,14 @@ def load_rows(path, options):
 
 
 def name(key):
-    """Returns the name of a row of load_rows(), for a line."""
+    """Returns the name of a row of load_rows(), for a line of the output."""
     collective, kind, operation, byte_count, in_place = key
     what = describe_row({"coll": collective, "type": kind, "op": operation})
     return f"{size_text(byte_count)} {what}, {'in' if in_place else 'out of'} place"
 
 
 def demand_comparable(stored, new, paths):
-    """Raises Unusable unless both runs measured in the same way, with as many ranks."""
+    """Raises Unusable unless both runs measured in the same way, with the same number of ranks."""
     for what, default in (("mode", None), ("device", None), ("compare", None), ("buffers", "device")):
         if stored.get(what, default) != new.get(what, default):
             raise Unusable(f"{paths[1]}: {what} is {new.get(what, default)}, but {stored.get(what, default)} in "
@@ -58,12 +58,12 @@ def demand_comparable(stored, new, paths):
 
 
 def time(row):
-    """Returns the microseconds of a call, or what it adds to the loop with kernels."""
+    """Returns the microseconds of a call, or those that the call adds to the loop with kernels."""
     return row["added_us" if "added_us" in row else "time_us"]["median"]
 
 
 def difference(row):
-    """Returns how many microseconds more ours takes than theirs."""
+    """Returns how many microseconds our call takes longer than the call of the other side."""
     if "difference_us" in row:
         return row["difference_us"]["median"]
     return row["time_us"]["median"] - row["rival_time_us"]["median"]
@@ -72,7 +72,7 @@ def difference(row):
 def worse_ratios(stored, new, options):
     """Yields a line for each row whose ratio is worse than the stored one, or that has a ratio in one run only.
 
-    A row that the new run lacks is for faults() to name. In runs without --compare no row has a ratio.
+    Rows that the new run lacks are skipped, because faults() names them. In runs without --compare no row has a ratio.
     """
     for key, before in stored.items():
         after = new.get(key)
@@ -82,7 +82,7 @@ def worse_ratios(stored, new, options):
             yield f"no ratio: {name(key)}: one of the two runs has no other side"
             continue
         if before["ratio"] is None or after["ratio"] is None:
-            # With a bound in microseconds the row is judged all the same.
+            # If there is a limit in microseconds, longer_times() judges the row.
             if options.most_over is None:
                 yield f"no ratio: {name(key)}: a side adds nothing; use --most-over"
         elif after["ratio"] > before["ratio"] * (1 + options.tolerance):
@@ -91,10 +91,10 @@ def worse_ratios(stored, new, options):
 
 
 def longer_times(stored, new, most_over, rival):
-    """Yields a line for each row of the new run that takes over `most_over` us more than the row it is compared with.
+    """Yields a line for each row of the new run whose time is longer than another time by more than `most_over` us.
 
-    If the runs have a rival, our time is compared with the rival's in the new run, otherwise with our time in the
-    stored run. Rows without that other time are skipped.
+    If the runs have a rival, our time is compared with the rival's time in the new run, and otherwise with our time in
+    the stored run. Rows without this other time are skipped.
     """
     for key, after in new.items():
         if rival != "none" and not has_rival(after):
@@ -110,9 +110,9 @@ def longer_times(stored, new, most_over, rival):
 
 
 def larger_ratios(new, most_ratio):
-    """Yields a line for each row of the new run whose ratio is more than `most_ratio`, or that has none.
+    """Yields a line for each row of the new run whose ratio is missing or larger than `most_ratio`.
 
-    Rows without the other side are skipped.
+    Rows without times of the other side are skipped.
     """
     for key, after in new.items():
         if has_rival(after) and (after["ratio"] is None or after["ratio"] > most_ratio):
@@ -122,7 +122,7 @@ def larger_ratios(new, most_ratio):
 def longer_init(stored, new, init_over):
     """Yields a line if MPI_Init took more than `init_over` ms longer than in the stored run.
 
-    Only runs with --host-buffers tell that time. Without a stored run there is none to compare with.
+    Only runs with --host-buffers contain this time. Without a stored run, there is no time to compare with.
     """
     if "mpi_init_us" in stored and "mpi_init_us" in new:
         over = 1e-3 * (new["mpi_init_us"] - stored["mpi_init_us"])
@@ -131,7 +131,7 @@ def longer_init(stored, new, init_over):
 
 
 def faults(stored, new):
-    """Yields a line for each row of the stored run that the new one lacks, and each that is wrong or not verified."""
+    """Yields a line for each row that the new run lacks, and for each row that is wrong or was not verified."""
     for key in stored:
         if key not in new:
             yield f"missing: {name(key)}: stored, not in the new run"
@@ -159,7 +159,7 @@ def amount(text):
 
 
 def main():
-    """Compares the runs, and prints a line for each problem. The exit status is that of the docstring above."""
+    """Compares the runs, and prints a line for each problem. Ends the process with the status that --help describes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tolerance", type=fraction, default=0.1, metavar="FRACTION")
     parser.add_argument("--most-over", type=amount, metavar="US")

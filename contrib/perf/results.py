@@ -1,14 +1,14 @@
-"""What the scripts beside this one share: they read the results of mscclpp_bench --json and name them in texts."""
+"""Functions that the scripts in this folder share: they read the results of mscclpp_bench --json and describe them."""
 import json
 import math
 
 
 class Unusable(Exception):
-    """Raised for a file that a script cannot work with. Its text is one line that says why."""
+    """Raised for a file that a script cannot use. Its text is one line with the reason."""
 
 
 def load(path):
-    """Returns the contents of a file of mscclpp_bench --json, checked. Raises Unusable if it is not such a file."""
+    """Returns the checked contents of a file of mscclpp_bench --json. Raises Unusable if it is not such a file."""
     try:
         with open(path, encoding="utf-8") as file:
             data = json.load(file)
@@ -21,12 +21,12 @@ def load(path):
 
 
 def is_positive(value):
-    """Tells whether a value is a finite number above 0. As in is_number(), true and false are no numbers."""
+    """Returns True if a value is a finite number above 0. As in is_number(), true and false are no numbers."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value > 0
 
 
 def is_number(value):
-    """Tells whether a value is a finite number."""
+    """Returns True if a value is a finite number."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
@@ -42,40 +42,43 @@ TITLES = {"allreduce": "all-reduce", "allgather": "all-gather", "allgatherv": "a
 
 
 def collective_of(row):
-    """Returns the name of a row's collective. Files that name none are of all-reduce."""
+    """Returns the name of a row's collective. In files without collectives, all rows are all-reduces."""
     return row.get("coll", "allreduce")
 
 
 def title(name):
-    """Returns a collective's name as prose has it, such as "all-gather"."""
+    """Returns a collective's name for prose, such as "all-gather"."""
     return TITLES.get(name, name)
 
 
 def describe_row(row):
-    """Returns collective, type and operation. All-reduce is not named, and what only moves data has no operation."""
+    """Returns collective, type and operation of a row. All-reduce is not named.
+
+    A collective that only moves data has no operation.
+    """
     words = [] if collective_of(row) == "allreduce" else [collective_of(row)]
     return " ".join(words + [row["type"]] + ([] if row["op"] == "none" else [row["op"]]))
 
 
 def without_rival(row, key="rival_time_us"):
-    """Tells whether a row says that the other side has no such collective.
+    """Returns True if a row says that the other side does not have the collective.
 
-    `key` is where its time would be. Both the time and the ratio are there then, and null.
+    `key` is the key of the other side's time. Both this time and the ratio are then null.
     """
     return key in row and row[key] is None and row.get("ratio", 0) is None
 
 
 def has_rival(row):
-    """Tells whether a row has times of the other side, too."""
+    """Returns True if a row also has times of the other side."""
     return row.get("rival_time_us") is not None or row.get("rival_added_us") is not None
 
 
 def check(path, data):
-    """Raises Unusable, and says where, unless everything that the scripts read is there and has the right type.
+    """Raises Unusable, with the place in the file, if a value that the scripts read is missing or has a wrong type.
 
-    So they need not check what they read. What it demands depends on the mode, --compare, --between and --host-buffers.
-    A row without "wrong" is damaged; null means that nothing was verified. Rows of the modes channel and transpose have
-    no type, so they are refused, too.
+    So the scripts need not check the values that they read. The required values depend on the mode, --compare,
+    --between and --host-buffers. A row without "wrong" is damaged; null means that nothing was verified. Rows of the
+    modes channel and transpose have no type, so they are refused, too.
     """
     def demand(good, where):
         """Raises Unusable, with the place in the file, unless `good` is true."""
@@ -83,11 +86,11 @@ def check(path, data):
             raise Unusable(f"{path}: {where} is missing or not what mscclpp_bench writes; is the file damaged?")
 
     def median(row, key, where, good=is_positive):
-        """Demands times under a key of a row, whose median `good` accepts."""
+        """Demands that a row has times under a key, and that `good` accepts their median."""
         demand(isinstance(row.get(key), dict) and good(row[key].get("median")), f"{where}, {key}")
 
     def check_between(between):
-        """Demands what describe() reads."""
+        """Demands the values that describe() reads."""
         demand(isinstance(between, dict) and isinstance(between.get("kind"), str) and
                is_number(between.get("microseconds")) and
                all(isinstance(between.get(key), int) for key in ("calls", "ahead")), "between")
@@ -99,7 +102,7 @@ def check(path, data):
     demand(isinstance(data["results"], list) and all(isinstance(row, dict) for row in data["results"]), "results")
     if not data["results"]:
         raise Unusable(f"{path}: no results")
-    # Files that name no other side have none, and so no rows with its times.
+    # A file that names no other side must not have rows with times of another side.
     may_lack = "between" not in data and not any(map(has_rival, data["results"]))
     demand(isinstance(data.get("compare", "none" if may_lack else None), str), "compare")
     compared = data.get("compare", "none") != "none"
@@ -119,7 +122,7 @@ def check(path, data):
         demand(isinstance(row.get("in_place"), bool), f"{where}, in_place")
         demand(collective_of(row) in COLLECTIVES, f"{where}, coll")
         if "between" in data:
-            # What calls add may be nothing, and then there is no ratio.
+            # Calls may add no time, and there is then no ratio.
             median(row, "added_us", where, is_number)
             if compared and not without_rival(row, "rival_added_us"):
                 median(row, "rival_added_us", where, is_number)
@@ -134,7 +137,7 @@ def check(path, data):
 
 
 def describe(between):
-    """Says in a few words which kernels were between the calls."""
+    """Returns a short text that says which kernels were between the calls."""
     if between["kind"] == "none":
         return "no kernels"
     text = f"{between['kind']} of {between['microseconds']:g} us"
@@ -154,7 +157,7 @@ def size_text(count):
 
 
 def bus_factor(data, row):
-    """Returns the factor between bytes a second and bus bandwidth of a row's collective, as mscclpp_bench has it."""
+    """Returns the factor from bytes a second to bus bandwidth for a row's collective, as in mscclpp_bench."""
     ranks, name = len(data["ranks"]), collective_of(row)
     if name in ("bcast", "reduce", "scan", "exscan") or name.startswith("neighbor_"):
         return 1

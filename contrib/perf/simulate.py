@@ -25,10 +25,11 @@ BLOCKS, SETS = 16, 5  # as in device/types/nodes.h
 
 
 def measure(build, transport, nodes, algorithm, sizes):
-    """Measures a pattern in place. Returns seconds by size: of the slowest rank, the average in the best round.
+    """Measures a pattern in place. Returns, by size, the average seconds of the slowest rank in the best round.
 
-    `sizes` are powers of four times the smallest one, as mscclpp_bench goes from one to the next. Each rank is a node
-    of its own, on the host twin. If the run fails, so does this program.
+    Each size in `sizes` has to be four times the size before, because mscclpp_bench uses this factor. Each rank is a
+    separate node, on the host twin. Raises CalledProcessError or TimeoutExpired if the run fails, which end the
+    program.
     """
     info = subprocess.run(["ompi_info", "--path", "pkglibdir", "--parsable"], capture_output=True, text=True,
                           check=True)
@@ -55,8 +56,8 @@ def times_of(answer):
 
 
 def simulate(build, nodes, kind, sizes, figures):
-    """Simulates a pattern, in mscclpp_sim's name `kind`, with figures of fit(). Returns seconds by size."""
-    # As mca/common/fabric/setup.c divides the exchange area: an eighth is for packets, the rest for slots.
+    """Simulates the pattern that mscclpp_sim calls `kind`, with figures of fit(). Returns seconds by size."""
+    # mca/common/fabric/setup.c divides the exchange area in this way: an eighth is for packets, the rest for slots.
     slot_bytes = EXCHANGE_BYTES * 7 // 8 // (BLOCKS * SETS * (nodes + 1)) // 16 * 16
     tile_bytes = (nodes + 1) * slot_bytes // 2 if kind == "ring" else slot_bytes
     process = subprocess.run([f"{build}/mscclpp_sim", "--json", "--nodes", str(nodes), "--ranks-per-node", "1",
@@ -68,9 +69,10 @@ def simulate(build, nodes, kind, sizes, figures):
 
 
 def error(measured, simulated):
-    """Returns how far the simulation is off: the mean square of log(simulated / measured).
+    """Returns the error of the simulation: the mean square of log(simulated / measured).
 
-    By the logarithm, too slow by a factor counts as much as too fast by it. Each measured size has to be simulated.
+    With the logarithm, too slow by a factor counts as much as too fast by the same factor. Each measured size has to be
+    simulated.
     """
     return statistics.mean(math.log(simulated[size] / measured[size]) ** 2 for size in measured)
 
@@ -78,11 +80,11 @@ def error(measured, simulated):
 def fit(build, nodes, measured):
     """Returns the figures with which the simulation of pattern nodes is closest: latency and overhead in us, GB/s.
 
-    Tries steps by a factor up and down in each figure, and makes the factor smaller once no step is better. The bounds
-    of a figure keep one that does not matter from growing or shrinking for ever.
+    Tries to multiply and to divide each figure by a factor, and reduces the factor when no such step is better. Each
+    figure has bounds, because a figure without influence could otherwise grow or shrink for ever.
     """
     sizes = sorted(measured)
-    figures, step = [5.0, 5.0, 2.0], 4.0  # any figures that are not far off will do to begin with
+    figures, step = [5.0, 5.0, 2.0], 4.0  # the initial figures only have to be of the right magnitude
     least_error = error(measured, simulate(build, nodes, "direct", sizes, figures))
     while step > 1.02:
         is_better = False
@@ -100,7 +102,7 @@ def fit(build, nodes, measured):
 def main():
     """Measures, fits and simulates for each number of nodes, and prints a line for each size of each pattern.
 
-    Returns the exit status. If a program that it runs fails, it ends with a traceback.
+    Returns the exit status, 0. If one of the programs that it runs fails, the exception ends this program.
     """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")

@@ -13,10 +13,10 @@ def print_wrong(data):
 
 
 def print_added(data):
-    """Prints the table of a file of --between: what calls add to a loop with kernels of an application.
+    """Prints the table of a file of --between: the time that calls add to a loop with kernels of an application.
 
-    The column of collectives is left out if all rows are of all-reduce. Cells of the other side are empty where it has
-    no such collective.
+    The column of collectives is left out if all rows are all-reduces. Cells of the other side are empty if it does not
+    have the collective.
     """
     rival = data["compare"]
     print(f"{len(data['ranks'])} ranks, {data['ranks'][0]['device_name']}, {data['mode']}, between the calls: "
@@ -40,7 +40,7 @@ def print_added(data):
     print_wrong(data)
 
 
-# What the other side of --compare is called in the head of a table.
+# The name of the other side of --compare in the head of a table.
 RIVALS = {"nccl": "NCCL", "staged": "by hand", "launched": "launched", "copies": "copies", "kernel": "plain kernel",
           "blocking": "blocking", "native": "native"}
 
@@ -53,8 +53,8 @@ def place_ratio(row, place):
 def print_collective(data, name):
     """Prints the table of one collective: a line for each type, operation and size.
 
-    Its times are those out of place if there are any, and otherwise those in place. The ratio in place has a column of
-    its own. What the other side did not measure is left empty.
+    The times are those out of place if there are any, and otherwise those in place. The ratio in place has a separate
+    column. Cells that the other side did not measure are empty.
     """
     rival = RIVALS[data["compare"]]
     rows = {}
@@ -76,7 +76,7 @@ def print_collective(data, name):
 
 
 def print_file(path):
-    """Prints the tables of a file. Raises Unusable if it was made without --compare, unless it is of --between."""
+    """Prints the tables of a file. Raises Unusable if the file was made with neither --compare nor --between."""
     data = load(path)
     if "between" in data:
         print_added(data)

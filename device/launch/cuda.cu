@@ -23,16 +23,16 @@
 #include <cudaTypedefs.h>
 #include <cuda_runtime.h>
 
-/* The most devices whose kernels' functions are kept. On further ones, the runtime looks them up at each launch. */
+/*
+ * The most devices for which the functions of kernels are stored. For further devices, the runtime looks up the
+ * functions at each launch.
+ */
 #define DEVICES 64
 
 /* In place of a type or operation: the kernel looks them up in its arguments. */
 #define ANY (-1)
 
-/*
- * The launch bounds of kernels. Only one block runs on each multiprocessor, so it may have all the registers that its
- * loads need.
- */
+/* The launch bounds of kernels. Only one block runs on each multiprocessor, so a block may use all registers. */
 #define THREADS MSCCLPP_DEV_MAX_THREADS, 1
 
 typedef mscclpp_dev_zerocopy_args_t zerocopy_args_t;
@@ -181,8 +181,8 @@ static __global__ void __launch_bounds__(THREADS) reduce_kernel(const __grid_con
 }
 
 /*
- * The compiled kernel for a type and operation, or for any if both are ANY, in the form that the CUDA runtime's
- * functions take. MSCCLPP_KERNEL_BARRIER is the default.
+ * Returns the compiled kernel for a type and operation, or the one for all combinations if both are ANY, in the form
+ * that the CUDA runtime's functions take. The default is the kernel of MSCCLPP_KERNEL_BARRIER.
  */
 template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t kernel)
 {
@@ -244,8 +244,8 @@ enum { VARIANTS = 1 MSCCLPP_DEV_HOT(ONE_MORE) };
 #undef ONE_MORE
 
 /*
- * The index of the kernel for a hot combination of type and operation; that of the kernel for all others if it is not
- * hot.
+ * Returns the index of the kernel for a hot combination of type and operation, or the index of the kernel for all other
+ * combinations, which is the last one.
  */
 static int find_variant(uint32_t dtype, uint32_t op)
 {
@@ -276,9 +276,9 @@ static const void *function_of_variant(mscclpp_dev_kernel_t kernel, int variant)
 
 /* State of each device, written by preload before the first launch there. */
 static struct {
-    bool overlaps; /* kernels can wait for the end of earlier ones by themselves */
+    bool overlaps; /* each kernel that has to wait for earlier kernels in the stream contains this wait */
     /*
-     * The driver's function, or NULL. It takes less of the host's time than the runtime's, since it looks nothing up.
+     * The driver's launch function, or NULL. It takes less host time than the runtime's, because it looks nothing up.
      */
     PFN_cuLaunchKernelEx_v11060 driver_launch;
     cudaFunction_t functions[MSCCLPP_KERNEL_LAST][VARIANTS];
@@ -296,9 +296,9 @@ static bool awaits_stream(mscclpp_dev_kernel_t kernel)
 }
 
 /*
- * Launches by the driver's function, and returns its error, whose numbers are the same as the runtime's. preload must
- * have stored the function for this device. With `overlaps`, the kernel may become resident before the one in front of
- * it has ended.
+ * Launches a kernel by the driver's function, and returns its error, whose numbers are the same as the runtime's.
+ * preload must have stored the function for this device. `overlaps`: the kernel may become resident before the previous
+ * kernel in the stream has ended.
  */
 static int launch_by_driver(int device, void *stream, const mscclpp_dev_launch_t *launch, int variant, bool overlaps)
 {
@@ -319,9 +319,9 @@ static int launch_by_driver(int device, void *stream, const mscclpp_dev_launch_t
 }
 
 /*
- * Lingering kernels are launched apart, because they may form a cluster. All others go by the driver's function if
- * preload has stored it. A kernel may become resident early only if its results become visible at its end in the
- * stream.
+ * Lingering kernels have their own launch function, because they may form a cluster. All others are launched by the
+ * driver's function if preload has stored it, else by the runtime. A kernel may become resident early only if its
+ * results become visible at its end in the stream, and if it waits for the previous kernel itself.
  */
 extern "C" int mscclpp_dev_cuda_launch(int device, void *stream, const mscclpp_dev_launch_t *launch)
 {
@@ -347,6 +347,7 @@ extern "C" int mscclpp_dev_cuda_launch(int device, void *stream, const mscclpp_d
                                  dim3(launch->nthreads), parameters, 0, (cudaStream_t)stream);
 }
 
+/* Stops at the first error; then driver_launch is not stored. */
 extern "C" int mscclpp_dev_cuda_preload(int device, void *driver_launch)
 {
     cudaFuncAttributes attributes;
@@ -358,7 +359,7 @@ extern "C" int mscclpp_dev_cuda_preload(int device, void *driver_launch)
         for (variant = 0; variant < VARIANTS; ++variant) {
             const void *function = function_of_variant((mscclpp_dev_kernel_t)kernel, variant);
 
-            /* The runtime loads a kernel when its attributes are asked for. */
+            /* The runtime loads a kernel when its attributes are read. */
             error = cudaFuncGetAttributes(&attributes, function);
             if (error == cudaSuccess && device < DEVICES && driver_launch != NULL) {
                 error = cudaGetFuncBySymbol(&devices[device].functions[kernel][variant], function);
@@ -366,7 +367,10 @@ extern "C" int mscclpp_dev_cuda_preload(int device, void *driver_launch)
             if (error != cudaSuccess) {
                 return (int)error;
             }
-            /* A kernel compiled for an older architecture does not wait, whatever device it runs on. */
+            /*
+             * A kernel that was compiled for an older architecture does not contain the wait, whatever device it runs
+             * on.
+             */
             overlaps = overlaps && (attributes.ptxVersion >= 90 || !awaits_stream((mscclpp_dev_kernel_t)kernel));
         }
     }

@@ -45,7 +45,7 @@ bool mscclpp_dev_supports(mscclpp_dtype_t dtype, mscclpp_op_t op, bool on_twin)
     if (dtype >= MSCCLPP_DTYPE_SHORT_INT) { /* pairs of a value and an index */
         return op == MSCCLPP_OP_MAXLOC || op == MSCCLPP_OP_MINLOC;
     }
-    /* GPUs have no such type, and a unit of 16 bytes must not split an element. */
+    /* GPUs have no long double. Elements of another size than 16 bytes might be split by the end of a unit. */
     if (dtype == MSCCLPP_DTYPE_LONG_DOUBLE && (!on_twin || sizeof(long double) != 16)) {
         return false;
     }
@@ -58,7 +58,7 @@ bool mscclpp_dev_supports(mscclpp_dtype_t dtype, mscclpp_op_t op, bool on_twin)
     return op <= MSCCLPP_OP_BXOR;
 }
 
-/* The kernels that the default stands for have only the common arguments. */
+/* All kernels that are not listed have only the common arguments. */
 size_t mscclpp_dev_args_size(mscclpp_dev_kernel_t kernel)
 {
     switch (kernel) {

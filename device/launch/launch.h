@@ -1,6 +1,6 @@
 /*
  * The C interface that starts kernels, on CUDA (cuda.cu) or on CPU threads (twin.c). Kernels may wait for their peers,
- * so all blocks of a launch must run at the same time, and launch sizes stay within what the device can hold.
+ * so all blocks of a launch must run at the same time, and launch sizes do not exceed the capacity of the device.
  */
 #ifndef MSCCLPP_DEVICE_LAUNCH_LAUNCH_H
 #define MSCCLPP_DEVICE_LAUNCH_LAUNCH_H
@@ -26,7 +26,7 @@ typedef struct {
 /* Size of a kernel's arguments, bytes. */
 size_t mscclpp_dev_args_size(mscclpp_dev_kernel_t kernel);
 
-/* True if kernels can combine elements of this type with this operation, on the twin or on GPUs. */
+/* Returns true if kernels can combine elements of this type with this operation, on the twin or on GPUs. */
 bool mscclpp_dev_supports(mscclpp_dtype_t dtype, mscclpp_op_t op, bool on_twin);
 
 /* Bytes of one element, from its first byte to the first byte of the next; 0 for an unknown type. */
@@ -103,7 +103,7 @@ int mscclpp_dev_twin_keep(mscclpp_dev_twin_queue_t *queue, void (*release)(void 
 /* True between `record` and `recorded`. */
 bool mscclpp_dev_twin_queue_is_recorded(mscclpp_dev_twin_queue_t *queue);
 
-/* True if all launches and copies have ended. */
+/* Returns true if all launches and copies have ended. */
 bool mscclpp_dev_twin_queue_idle(mscclpp_dev_twin_queue_t *queue);
 
 /*

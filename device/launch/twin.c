@@ -31,7 +31,7 @@
 #include "device/launch/launch.h"
 #include "device/launch/twin_queue.h"
 
-/* The number of turns of a wait after which a thread yields its processor; a turn takes some 30 ns. */
+/* The number of turns of a wait after which a thread yields its processor. A turn takes about 30 ns. */
 #define SHORT_PATIENCE 32u
 #define LONG_PATIENCE 2048u
 
@@ -52,8 +52,8 @@ void mscclpp_dev_twin_set_progress(void (*progress)(void *context), void *contex
 
 /*
  * Runs a kernel body in one CPU thread. `linger` is the memory that the threads of this block share. Only lingering
- * kernels and plans use it, of which a plan uses `plan_copy` alone. The twin looks up types and operations at run time,
- * so `hot` is false in all bodies.
+ * kernels and plans use it, and plans use only `plan_copy`. The twin looks up types and operations at run time, so
+ * `hot` is false in all bodies.
  */
 static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const void *args,
                      mscclpp_dev_linger_block_t *linger)
@@ -156,10 +156,10 @@ static void run_body(mscclpp_dev_ctx_t *ctx, mscclpp_dev_kernel_t kernel, const 
 }
 
 /*
- * Chooses how long threads spin. It is assumed that all ranks launch the same grid, on the processors that this process
- * may use. If every thread of every rank has its own processor, the event that a thread waits for is under way and
- * comes soon, and yielding the processor might cost a time slice of another program. If threads share processors, the
- * event may depend on a thread that needs this thread's processor.
+ * Returns the number of turns that threads spin. Assumes that all ranks launch the same grid, on the processors that
+ * this process may use. If every thread of every rank has its own processor, the event that a thread waits for comes
+ * soon, and yielding might cost a time slice of another program. If threads share processors, the event may depend on a
+ * thread that needs this thread's processor.
  */
 static uint32_t find_patience(const mscclpp_dev_launch_t *launch)
 {
@@ -176,15 +176,15 @@ static uint32_t find_patience(const mscclpp_dev_launch_t *launch)
     return (uint64_t)common->nranks * launch->nblocks * launch->nthreads <= processors ? LONG_PATIENCE : SHORT_PATIENCE;
 }
 
-/* True if the blocks of a launch form a cluster. */
+/* Returns true if the blocks of a launch form a cluster. */
 static bool forms_cluster(const mscclpp_dev_launch_t *launch)
 {
     return launch->kernel == MSCCLPP_KERNEL_LINGER && ((const mscclpp_dev_linger_args_t *)launch->args)->cluster != 0;
 }
 
 /*
- * Runs thread `index` of a launch's grid: makes its context, and then executes the body. With `inline_launch`, it runs
- * in an application's thread, and its waits call that thread's progress function.
+ * Runs thread `index` of a launch's grid: makes the thread's context, and then executes the body. `inline_launch`: it
+ * runs in an application's thread, and its waits call this thread's progress function.
  */
 static void run_thread(const mscclpp_dev_launch_t *launch, uint32_t index, block_t *blocks, bool inline_launch)
 {
@@ -206,16 +206,14 @@ static void run_thread(const mscclpp_dev_launch_t *launch, uint32_t index, block
     }
     run_body(&ctx, launch->kernel, launch->args, &blocks[ctx.block].linger);
     if (ctx.cluster > 1 && ctx.tid == 0) {
-        /*
-         * Overwritten, because on a GPU the memory belongs to another block next. So nothing may rely on its contents.
-         */
+        /* Overwritten, so that nothing can rely on its contents: on a GPU, the memory then belongs to another block. */
         memset(&blocks[ctx.block].linger, 0xa5, sizeof(blocks[ctx.block].linger));
     }
 }
 
 /*
- * Frees a job; of a loop, also the jobs of its body. The last job that keeps an object alive calls the function that
- * releases it.
+ * Frees a job and, if it is a loop, the jobs of its body. When the last job that keeps an object alive is freed, calls
+ * the function that releases the object.
  */
 void mscclpp_dev_twin_free_job(job_t *job)
 {
@@ -244,8 +242,9 @@ static void rewind_job(job_t *job)
 
 /*
  * Called when the first job has ended, with the lock held. If the job is a loop whose condition still holds, begins its
- * next turn: the jobs of its body come first, one after another, and the last one's `next` leads back to the loop,
- * which looks at its condition again. Otherwise goes on to the next job, and frees this one unless a loop owns it.
+ * next turn: the jobs of its body become the first ones, one after another. The last one's `next` is the loop, whose
+ * condition is then checked again. Otherwise continues with the next job, and frees this one unless it is part of a
+ * loop's body, which the loop owns.
  */
 static void end_first_job(mscclpp_dev_twin_queue_t *queue)
 {
@@ -272,9 +271,9 @@ static void end_first_job(mscclpp_dev_twin_queue_t *queue)
 }
 
 /*
- * The main function of a worker: runs threads of the first job's grid, one after another, until the queue closes and is
- * empty. All threads of a grid run at once, since there are as many workers. The lock is not held while a thread runs.
- * The job stays meanwhile: it ends only when its last thread has ended.
+ * The main function of a worker: runs threads of the first job's grid, one after another, until the queue is closing
+ * and empty. All threads of a grid run at the same time, because there are at least as many workers. The lock is not
+ * held while a thread runs. The job is not freed meanwhile: it ends only when its last thread has ended.
  */
 static void *worker_main(void *argument)
 {
@@ -295,7 +294,7 @@ static void *worker_main(void *argument)
         index = job->started++;
         pthread_mutex_unlock(&queue->lock);
         if (job->condition != NULL) {
-            (void)sched_yield(); /* nothing to run: end_first_job looks at the condition */
+            (void)sched_yield(); /* there is nothing to run: end_first_job checks the condition */
         } else if (job->function != NULL) {
             job->function(job->argument);
         } else if (job->copy.to != NULL) {
@@ -338,7 +337,10 @@ void mscclpp_dev_twin_graph_destroy(mscclpp_dev_twin_graph_t *graph)
     free(graph);
 }
 
-/* Workers end only once the queue is empty, so joining them waits for all jobs. What was being recorded is dropped. */
+/*
+ * Workers end only when the queue is empty, so joining them waits for all jobs. A graph that is being recorded is
+ * freed.
+ */
 void mscclpp_dev_twin_queue_destroy(mscclpp_dev_twin_queue_t *queue)
 {
     uint32_t i;
@@ -361,8 +363,8 @@ void mscclpp_dev_twin_queue_destroy(mscclpp_dev_twin_queue_t *queue)
 }
 
 /*
- * Makes sure that at least `count` workers exist. Returns 0 or an errno value; the workers that could be started stay.
- * The caller holds the lock.
+ * Makes sure that at least `count` workers exist. Returns 0 or an errno value; workers that could be started stay even
+ * then. Called with the lock held.
  */
 static int ensure_workers(mscclpp_dev_twin_queue_t *queue, uint32_t count)
 {
@@ -388,8 +390,8 @@ static int ensure_workers(mscclpp_dev_twin_queue_t *queue, uint32_t count)
 }
 
 /*
- * Puts a job at the end of the queue, or of the graph that is being recorded. Returns 0 or an errno value; then the job
- * is still the caller's. The caller holds the lock.
+ * Puts a job at the end of the queue, or of the graph that is being recorded. Returns 0, or the errno value of starting
+ * workers; the caller then still owns the job. Called with the lock held.
  */
 static int append(mscclpp_dev_twin_queue_t *queue, job_t *job)
 {
@@ -417,14 +419,17 @@ static int append(mscclpp_dev_twin_queue_t *queue, job_t *job)
 }
 
 /*
- * True if the launch may run in the calling thread. A lingering kernel may not: that thread rings for it while it runs.
+ * Returns true if the launch may run in the calling thread. A lingering kernel may not: that thread rings for it while
+ * it runs.
  */
 static bool may_run_inline(const mscclpp_dev_launch_t *launch)
 {
     return launch->nblocks * launch->nthreads == 1 && launch->kernel != MSCCLPP_KERNEL_LINGER;
 }
 
-/* A launch without arguments is no kernel, and needs no memory for blocks. */
+/*
+ * A launch without arguments launches no kernel, so it needs no memory for blocks. Returns NULL if there is no memory.
+ */
 job_t *mscclpp_dev_twin_new_job(const mscclpp_dev_launch_t *launch)
 {
     job_t *job = calloc(1, sizeof(*job));
@@ -463,6 +468,10 @@ int mscclpp_dev_twin_queue_job(mscclpp_dev_twin_queue_t *queue, job_t *job)
     return error;
 }
 
+/*
+ * A launch that runs in the caller's thread cannot fail. While it runs, workers wait, and launches of other threads are
+ * queued, because a queue runs one job at a time.
+ */
 int mscclpp_dev_twin_launch(mscclpp_dev_twin_queue_t *queue, const mscclpp_dev_launch_t *launch)
 {
     pthread_mutex_lock(&queue->lock);
@@ -472,7 +481,7 @@ int mscclpp_dev_twin_launch(mscclpp_dev_twin_queue_t *queue, const mscclpp_dev_l
 
         /*
          * The rest of `block` may have any contents: lingering kernels never run here, and a plan writes its program
-         * there before it uses it. Workers wait meanwhile.
+         * there before it uses it.
          */
         memset(&block.meeting, 0, sizeof(block.meeting));
         queue->runs_inline = 1;

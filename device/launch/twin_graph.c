@@ -1,4 +1,4 @@
-/* Graphs of the twin: recording what is put into a queue, repeating it, and loops. */
+/* Graphs of the twin: recording the work that is put into a queue, repeating it, and loops. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -17,7 +17,7 @@ int mscclpp_dev_twin_record(mscclpp_dev_twin_queue_t *queue)
     }
     graph->end = &graph->first;
     pthread_mutex_lock(&queue->lock);
-    if (queue->graph != NULL) { /* it is being recorded already */
+    if (queue->graph != NULL) { /* the queue is already being recorded */
         error = EBUSY;
     } else {
         queue->graph = graph;
@@ -42,9 +42,9 @@ int mscclpp_dev_twin_recorded(mscclpp_dev_twin_queue_t *queue, mscclpp_dev_twin_
 static job_t *copy_job(const job_t *job);
 
 /*
- * Makes `loop` a loop over copies of jobs: those from `first` on, up to `end` and without it. `end` is NULL for what a
- * graph has recorded, and the loop itself for a loop's body. Also raises the number of workers that the loop needs.
- * Returns false if there is no memory; the loop then owns what has been copied.
+ * Makes `loop` a loop over copies of the jobs from `first` up to, but not including, `end`. `end` is NULL for the jobs
+ * of a graph, and the loop itself for the jobs of a loop's body. Raises loop->workers to the largest number of workers
+ * that a job needs. Returns false if there is no memory; the loop then owns the jobs that have been copied.
  */
 static bool copy_body(job_t *loop, const job_t *first, const job_t *end)
 {
@@ -66,8 +66,8 @@ static bool copy_body(job_t *loop, const job_t *first, const job_t *end)
 }
 
 /*
- * Copies a job, with the body of a loop. The copy keeps alive what the job keeps alive. Returns NULL if there is no
- * memory.
+ * Copies a job and, if it is a loop, its body. The copy keeps alive the same object as the job. Returns NULL if there
+ * is no memory.
  */
 static job_t *copy_job(const job_t *job)
 {
@@ -102,7 +102,7 @@ int mscclpp_dev_twin_replay(const mscclpp_dev_twin_graph_t *graph, mscclpp_dev_t
     return error;
 }
 
-/* The loop's own job launches nothing: when it is the first job and has ended, its condition is looked at (twin.c). */
+/* The loop's own job launches nothing: when it is the first job and has ended, its condition is checked (twin.c). */
 int mscclpp_dev_twin_loop(mscclpp_dev_twin_queue_t *queue, const mscclpp_dev_twin_graph_t *body,
                           const uint64_t *condition)
 {
@@ -144,7 +144,7 @@ int mscclpp_dev_twin_keep(mscclpp_dev_twin_queue_t *queue, void (*release)(void 
     }
     *keeper = (mscclpp_dev_twin_keeper_t){1, release, object};
     pthread_mutex_lock(&queue->lock);
-    /* Finds the job that was recorded last: it keeps the object. */
+    /* Finds the job that was recorded last, which is to keep the object alive. */
     for (job_t *job = queue->graph != NULL ? queue->graph->first : NULL; job != NULL; job = job->next) {
         last = job;
     }

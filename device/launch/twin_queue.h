@@ -22,23 +22,23 @@ typedef struct {
 typedef struct {
     uint32_t count; /* jobs */
     void (*release)(void *object);
-    void *object; /* what is kept alive */
+    void *object; /* the object that is kept alive */
 } mscclpp_dev_twin_keeper_t;
 
 /* A job in a queue: a launch, a copy, a function of the host, or a loop over jobs. */
 typedef struct mscclpp_dev_twin_job {
-    struct mscclpp_dev_twin_job *next; /* the one after it in the queue, the graph or the loop's body */
+    struct mscclpp_dev_twin_job *next; /* the next job in the queue, the graph or the loop's body */
     mscclpp_dev_twin_copy_t copy;      /* `to` NULL: no copy */
-    void (*function)(void *argument);  /* of the host; NULL: a copy or a launch */
+    void (*function)(void *argument);  /* a function of the host; NULL: a copy or a launch */
     void *argument;
-    mscclpp_dev_launch_t launch;       /* of a copy or a function the size alone: one thread */
+    mscclpp_dev_launch_t launch;       /* the launch; for a copy or a function only its size is used: one thread */
     uint32_t started;                  /* threads of the grid that workers have started */
     uint32_t unfinished;               /* threads of the grid that have not ended */
-    const uint64_t *condition;         /* of a loop, which is carried out while it is not 0; NULL: no loop */
-    struct mscclpp_dev_twin_job *body; /* of a loop: jobs that it owns; the last one's `next` is the loop */
-    bool is_part_of_loop;              /* it lies in a loop's body */
+    const uint64_t *condition;         /* a loop is carried out while this is not 0; NULL: the job is no loop */
+    struct mscclpp_dev_twin_job *body; /* the jobs of a loop, which owns them; the last one's `next` is the loop */
+    bool is_part_of_loop;              /* the job is in the body of a loop */
     mscclpp_dev_twin_keeper_t *keeper; /* NULL: the job keeps nothing alive */
-    uint32_t workers;                  /* threads that it needs, its body included */
+    uint32_t workers;                  /* number of workers that the job needs, including its body */
     mscclpp_dev_twin_shared_t *blocks; /* one for each block of the grid; NULL: the job launches no kernel */
     union {
         mscclpp_dev_args_t common;
@@ -56,12 +56,12 @@ typedef struct mscclpp_dev_twin_job {
         mscclpp_dev_pack_args_t pack;
         mscclpp_dev_coll_nodes_args_t coll_nodes;
         mscclpp_dev_plan_args_t plan;
-    } args; /* of a kernel: its copied arguments, to which `launch` points */
+    } args; /* a copy of the kernel's arguments, to which `launch` points */
 } mscclpp_dev_twin_job_t;
 
 /* What was recorded: a list of jobs. */
 struct mscclpp_dev_twin_graph {
-    mscclpp_dev_twin_job_t *first; /* never run themselves: copies of them are */
+    mscclpp_dev_twin_job_t *first; /* these jobs are never run; copies of them are */
     mscclpp_dev_twin_job_t **end;  /* where the next job is linked */
 };
 
@@ -75,9 +75,9 @@ struct mscclpp_dev_twin_queue {
     uint32_t worker_count;
     uint32_t runs_inline; /* 1 while a launch runs in its caller's thread; guarded by the lock */
     uint64_t queued;      /* jobs so far, without inline launches, which have ended when their call returns */
-    uint64_t ended;       /* those of them that have ended */
+    uint64_t ended;       /* number of queued jobs that have ended */
     bool is_apart;        /* workers run all launches; none runs in the caller's thread */
-    mscclpp_dev_twin_graph_t *graph; /* what is recorded; NULL: nothing is */
+    mscclpp_dev_twin_graph_t *graph; /* the graph that is being recorded; NULL: none */
 };
 
 /* A launch of one thread, without a kernel: for copies, functions and loops. */

@@ -14,14 +14,14 @@ MSCCLPP_DEV mscclpp_dev_sync_t *mscclpp_dev_sync_of(const mscclpp_dev_args_t *ar
 }
 
 /*
- * Waits until the blocks with this block's number on all other ranks have entered barrier number `count` of the team's
- * life. All threads of the block must call it. After it, they see what any thread of those blocks wrote before its
- * barrier. If a thread gives up, ctx->failed is set in all threads of the block, and a thread that had failed before
- * tells its peers nothing.
+ * Waits until the blocks with this block's number on all other ranks have entered barrier number `count`, counted over
+ * the team's life. Called by all threads of the block. Afterwards they see all that any thread of those blocks wrote
+ * before the barrier. If a thread gives up, ctx->failed is set in all threads of the block. A thread that had failed
+ * before sends its peers nothing.
  *
  * Each counter has only one writer, so a plain store is enough. With several writers, each barrier would need an atomic
- * addition in the peer's memory. The block synchronises before the store, so the store releases what the whole block
- * wrote.
+ * addition in the peer's memory. The block synchronises before the store, so the store releases the writes of the whole
+ * block.
  */
 MSCCLPP_DEV void mscclpp_dev_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t count)
 {
@@ -67,12 +67,12 @@ MSCCLPP_DEV void mscclpp_dev_recall_failure(mscclpp_dev_ctx_t *ctx, const mscclp
 }
 
 /*
- * A barrier of all blocks of this rank, for queued operations. After it, each block sees what every block wrote before
- * the barrier. If a thread gives up, all threads of its block count as failed. All blocks of the grid must be on the
- * device at once.
+ * A barrier of all blocks of this rank, for queued operations. Afterwards each block sees all that every block wrote
+ * before the barrier. If a thread gives up, sets ctx->failed in all threads of its block. All blocks of the grid must
+ * be on the device at the same time.
  *
  * A block reads the number of turns before it counts itself, so that the turn cannot end in between. The last block to
- * come sets the count back before it ends the turn, because others may enter the next gate at once.
+ * arrive resets the count before it ends the turn, because other blocks may enter the next gate at once.
  */
 MSCCLPP_DEV void mscclpp_dev_gate(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
@@ -98,12 +98,12 @@ MSCCLPP_DEV void mscclpp_dev_gate(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args
 }
 
 /*
- * Renews the packet flags: clears this rank's packets, so that flags start again at 0. All ranks do so in the same
+ * Renews the packet flags: clears this rank's packets, so that flags start again at 0. All ranks do this in the same
  * queued operation, before its first packet.
  *
  * No packet of this operation is cleared. After the first barrier, peers send no more packets of earlier operations,
- * which have all ended there. After the gate, this rank's packets are cleared, and after the second barrier, those of
- * all ranks. If a wait fails, ctx->failed is set, and packets may be left uncleared.
+ * because these have all ended there. After the gate, all packets of this rank are cleared, and after the second
+ * barrier, those of all ranks. If a wait fails, sets ctx->failed, and some packets may not be cleared.
  */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_renew(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
@@ -125,9 +125,9 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_renew(mscclpp_dev_ctx_t *ctx, const mscclpp
 }
 
 /*
- * The flag (epoch) of the last packets that were sent. Renews the flags if a queued operation needs more than are left;
- * for other operations, which have no epoch_limit, the host has done that. Also marks the thread as failed if an
- * earlier operation gave up. All threads must call this function.
+ * Returns the flag (epoch) of the last packets that were sent. If a queued operation needs more flags than are left,
+ * renews the flags. For other operations epoch_limit is 0, because the host has renewed the flags. Also sets
+ * ctx->failed if an earlier operation gave up. Called by all threads.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_last_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
@@ -176,8 +176,9 @@ MSCCLPP_DEV uint64_t mscclpp_dev_last_barrier(mscclpp_dev_ctx_t *ctx, const mscc
 }
 
 /*
- * Reports to the host that the block has ended its operation: writes the block's word of the mailbox. What the word
- * waits for depends on who has to see the results then (mscclpp_dev_release_t).
+ * Reports to the host that the block has ended its operation: stores the number of operations in the block's word of
+ * the mailbox. Which earlier stores this store waits for depends on who must see the results at that time
+ * (mscclpp_dev_release_t).
  */
 MSCCLPP_DEV void mscclpp_dev_report_end(const mscclpp_dev_args_t *args, uint32_t block, uint64_t launches)
 {
@@ -193,8 +194,8 @@ MSCCLPP_DEV void mscclpp_dev_report_end(const mscclpp_dev_args_t *args, uint32_t
 }
 
 /*
- * Advances the `progress` of other blocks; mscclpp_dev_state_t says which block writes which copy. The threads with the
- * highest numbers do it, because they are idle after short messages.
+ * Advances the `progress` of other blocks. mscclpp_dev_state_t describes which block writes which copies. The threads
+ * with the highest numbers do this, because they are idle after short messages.
  */
 MSCCLPP_DEV void mscclpp_dev_advance_others(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_state_t *state, bool is_rung,
                                             mscclpp_dev_progress_t after)
@@ -212,12 +213,12 @@ MSCCLPP_DEV void mscclpp_dev_advance_others(const mscclpp_dev_ctx_t *ctx, mscclp
 }
 
 /*
- * Ends an operation: each block advances its part of the state and reports the end to the host. All threads must call
- * this function, whether they have failed or not. If one of them has failed, all count as failed afterwards, and all
- * later operations of the team give up at once (mscclpp_dev_recall_failure). The report comes last, behind the block's
- * barrier, because the host may start the next operation as soon as it sees the reports.
+ * Ends an operation: each block advances its part of the state and reports the end to the host. Called by all threads,
+ * whether they have failed or not. If one of them has failed, sets ctx->failed in all of them, and all later operations
+ * of the team give up at once (mscclpp_dev_recall_failure). The report is sent last, after the block's barrier, because
+ * the host may start the next operation as soon as it sees the reports.
  *
- * `launches` is the number of operations in the state when the operation began; the caller has read it then, when that
+ * `launches` is the number of operations in the state when this operation began; the caller has read it then, when this
  * took no extra time. `epoch` is the flag of the last packets, or the state's flag if there were none.
  * `barriers_before` and `barriers` are the numbers of barriers that the block had passed before and after this
  * operation.

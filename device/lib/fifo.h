@@ -7,12 +7,13 @@
 #include "device/lib/wait.h"
 
 /*
- * Pushes a trigger and returns its position. Called by one thread; any number of threads may push at once. When the
- * host takes the trigger, it sees what the thread wrote before, and what the other threads of its block wrote before
- * the block last synchronised.
+ * Pushes a trigger and returns its position. Called by one thread; any number of threads may push at the same time.
+ * When the host takes the trigger, it sees all that the thread wrote before, and all that the other threads of its
+ * block wrote before the block last synchronised.
  *
- * Waits while the ring is full. If that wait fails, it names `peer`. A thread that has failed pushes nothing. If it
- * fails in this wait, the position stays empty forever, and the host takes nothing beyond it.
+ * Waits while the ring is full. If this wait fails, sets ctx->failed, and `peer` is reported as late. The position then
+ * stays empty forever, and the host takes no trigger after it. A thread that has failed before pushes nothing and
+ * returns 0.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_fifo_push(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                            const mscclpp_dev_fifo_t *fifo, mscclpp_dev_trigger_t trigger, uint32_t peer)
@@ -28,8 +29,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_fifo_push(mscclpp_dev_ctx_t *ctx, const mscclpp
     slot = &fifo->ring[position & (fifo->size - 1)];
 
     /*
-     * The host's tail lies across the bus. So it is read only if the value that some pusher read last is too old. Both
-     * are read with acquire, because the slot's new contents must not overtake the host's read of the old ones. A
+     * Reading the host's tail crosses the bus. So it is read only if the value that a pusher has last read is too old.
+     * Both are read with acquire, because the slot's new contents must not overtake the host's read of the old ones. A
      * pusher may store an older value over a newer one, which only costs another read of the tail.
      */
     if (position >= mscclpp_dev_ld_acquire_sys_u64(fifo->tail_seen) + fifo->size) {
@@ -46,8 +47,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_fifo_push(mscclpp_dev_ctx_t *ctx, const mscclpp
     }
 
     /*
-     * Two stores, because a 16-byte vector is not guaranteed to arrive as a whole. The second store commits the
-     * trigger.
+     * Two stores, because a store of 16 bytes is not guaranteed to arrive as a whole. The second store makes the
+     * trigger valid.
      */
     mscclpp_dev_st_relaxed_sys_u64(&slot->word[0], trigger.word[0]);
     mscclpp_dev_st_release_sys_u64(&slot->word[1], trigger.word[1] | mscclpp_dev_trigger_parity(position, fifo->size));

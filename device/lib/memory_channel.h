@@ -55,8 +55,8 @@ MSCCLPP_DEV void mscclpp_dev_channel_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_
 }
 
 /*
- * Puts `bytes` as packets, which take 32 bytes for each 16-byte unit. `remote_offset` is a multiple of 16.
- * device/lib/packet.h says when the memory may be reused.
+ * Puts `bytes` bytes as packets, which take 32 bytes for each 16-byte unit. `remote_offset` is a multiple of 16.
+ * device/lib/packet.h describes when the memory may be reused. A thread that has failed puts nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_channel_put_packets(const mscclpp_dev_ctx_t *ctx,
                                                  const mscclpp_dev_memory_channel_t *channel, uint64_t remote_offset,
@@ -73,8 +73,8 @@ MSCCLPP_DEV void mscclpp_dev_channel_put_packets(const mscclpp_dev_ctx_t *ctx,
 }
 
 /*
- * Waits for `bytes` that the peer has put as packets at `packets`, in this rank's memory, and writes them to `to`. If a
- * wait fails, sets ctx->failed in that thread, and what did not arrive is not written.
+ * Waits for `bytes` bytes that the peer has put as packets at `packets`, in this rank's memory, and writes them to
+ * `to`. If a wait fails, sets ctx->failed in this thread, and units that have not arrived are not written.
  */
 MSCCLPP_DEV void mscclpp_dev_channel_get_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                                  const char *packets, char *to, uint64_t bytes, uint32_t flag,

@@ -7,8 +7,8 @@
  * With radix k, round i has the distances j * k^i, for j from 1 to k - 1. In each round, every node sends one message
  * to the node behind it at each of these distances, and waits for one from each node before it. A distance that is not
  * smaller than the number of nodes is left out. Every number below n is a sum of such distances, one of each round at
- * most. So whoever has ended the last round has heard from all nodes, directly or through others. This is the
- * dissemination barrier (D. Hensgen et al., Two Algorithms for Barrier Synchronization, IJPP 17(1), 1988).
+ * most. So a node that has ended the last round has received signals from all nodes, directly or through others. This
+ * is the dissemination barrier (D. Hensgen et al., Two Algorithms for Barrier Synchronization, IJPP 17(1), 1988).
  *
  * What a message carries depends on the way of the collective:
  *
@@ -36,14 +36,14 @@ typedef struct {
     uint32_t nnodes;
     uint32_t radix;   /* 2 or more */
     uint32_t node;    /* this one */
-    uint32_t root;    /* node of the root, for patterns that have one */
+    uint32_t root;    /* the root's node, for patterns that have a root */
     uint32_t pattern; /* mscclpp_dev_pattern_t */
     uint32_t rounds;  /* as mscclpp_dev_rounds_count says */
 } mscclpp_dev_rounds_t;
 
 /* A message as its sender sees it. */
 typedef struct {
-    uint32_t distance; /* from the sender to the receiver; 0: there is no such message */
+    uint32_t distance; /* distance from the sender to the receiver; 0: there is no such message */
     uint32_t first;    /* position of its first block at the sender; for an all-to-all, the lowest of its positions */
     uint32_t count;    /* number of its blocks; 0: it is empty */
     uint32_t to;       /* position of its first block at the receiver; for an all-to-all, the lowest of them */
@@ -67,7 +67,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_rounds_count(uint32_t nnodes, uint32_t radix)
     return rounds;
 }
 
-/* True if rounds go from long distances to short ones. */
+/* Returns true if rounds go from long distances to short ones. */
 MSCCLPP_DEV bool mscclpp_dev_rounds_falls(uint32_t pattern)
 {
     return pattern == MSCCLPP_DEV_BCAST || pattern == MSCCLPP_DEV_SCATTER || pattern == MSCCLPP_DEV_REDUCE_SCATTER;
@@ -97,8 +97,8 @@ MSCCLPP_DEV uint32_t mscclpp_dev_rounds_digits(const mscclpp_dev_rounds_t *schem
 }
 
 /*
- * True if a node passes its blocks on along the tree in the message of this distance. That is so if the lowest digit of
- * `number` that is not 0 is the distance's. `number` counts from the root.
+ * Returns true if a node passes its blocks on along the tree in the message of this distance. That is so if the lowest
+ * digit of `number` that is not 0 is the distance's. `number` counts from the root.
  */
 MSCCLPP_DEV bool mscclpp_dev_rounds_is_lowest(const mscclpp_dev_rounds_t *scheme, uint32_t number, uint32_t worth,
                                               uint32_t distance)
@@ -107,8 +107,9 @@ MSCCLPP_DEV bool mscclpp_dev_rounds_is_lowest(const mscclpp_dev_rounds_t *scheme
 }
 
 /*
- * Returns message `j` of `node` in a round, for j from 1 to the radix - 1. It goes to the node that is j times the
- * round's shortest distance behind `node`. The distance is 0 if that is as many nodes as there are, or more.
+ * Returns message `j` of `node` in a round, for j from 1 to the radix - 1. Its receiver is the node that is j times the
+ * round's shortest distance behind `node`. If this distance is not smaller than the number of nodes, there is no
+ * message, and the distance is 0.
  */
 MSCCLPP_DEV mscclpp_dev_rounds_message_t mscclpp_dev_rounds_message(const mscclpp_dev_rounds_t *scheme, uint32_t node,
                                                                     uint32_t round, uint32_t j)
@@ -118,7 +119,7 @@ MSCCLPP_DEV mscclpp_dev_rounds_message_t mscclpp_dev_rounds_message(const mscclp
     const uint32_t behind_root = (node + nnodes - scheme->root) % nnodes;
     const uint32_t before_root = (scheme->root + nnodes - node) % nnodes;
     mscclpp_dev_rounds_message_t message = {0, 0, 0, 0};
-    uint32_t blocks_left; /* blocks from the first one to the last one that there can be */
+    uint32_t blocks_left; /* number of blocks from the message's first position to the last position */
 
     if (distance >= nnodes) {
         return message;
@@ -174,7 +175,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_rounds_behind(const mscclpp_dev_rounds_t *schem
     return (scheme->node + distance) % scheme->nnodes;
 }
 
-/* ---- Where blocks lie ---- */
+/* ---- The positions of blocks ---- */
 
 /* Number of places for the positions of a node. A broadcast and a reduction have one block in all. */
 MSCCLPP_DEV uint64_t mscclpp_dev_rounds_positions(const mscclpp_dev_rounds_t *scheme)
@@ -189,9 +190,9 @@ MSCCLPP_DEV uint32_t mscclpp_dev_rounds_messages(const mscclpp_dev_rounds_t *sch
 }
 
 /*
- * Number of places that a node needs. Behind the places of the positions come those for messages that are combined or
- * rearranged. For a reduce, there is one for each message. For a fold, there are as many as positions. For a turn,
- * there are twice as many for each round: to receive in, and to send from.
+ * Returns the number of places that a node needs. After the places of the positions come places for messages that are
+ * combined or rearranged. For a reduce, there is one for each message. For a fold, there are as many as positions. For
+ * a turn, there are twice as many for each round: to receive in, and to send from.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_rounds_places(const mscclpp_dev_rounds_t *scheme)
 {
@@ -203,7 +204,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_rounds_places(const mscclpp_dev_rounds_t *schem
                                                            : positions;
 }
 
-/* The first of the places in which a message arrives. `j` is its number in the round. */
+/* Returns the first of the places in which a message arrives. `j` is the message's number in the round. */
 MSCCLPP_DEV uint64_t mscclpp_dev_rounds_arrival(const mscclpp_dev_rounds_t *scheme,
                                                 mscclpp_dev_rounds_message_t message, uint32_t round, uint32_t j)
 {
@@ -236,9 +237,9 @@ MSCCLPP_DEV uint32_t mscclpp_dev_rounds_turned(const mscclpp_dev_rounds_t *schem
 }
 
 /*
- * The place where a node has the block of a position after the first `rounds` rounds. For an all-to-all, it is where
- * the last of these rounds that moved the block has brought it. Otherwise, or if none has, it is the position's own
- * place.
+ * Returns the place at which a node has the block of a position after the first `rounds` rounds. In an all-to-all, this
+ * is the place to which the last of these rounds that moved the block has brought it. Otherwise, or if no round has
+ * moved it, it is the position's own place.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_rounds_place(const mscclpp_dev_rounds_t *scheme, uint32_t position, uint32_t rounds)
 {

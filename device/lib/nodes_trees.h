@@ -42,10 +42,10 @@ MSCCLPP_DEV uint32_t mscclpp_dev_trees_up(uint32_t nnodes, uint32_t number)
 }
 
 /*
- * Child 0 or 1 of a number in the first tree; NONE if there is no such child. Let b be the lowest bit that is set in
- * the number. Child 0 is the number minus b/2. Child 1 is the number plus the first of b/2, b/4, ..., 1 with which it
- * is below `nnodes`; there may be none. Odd numbers have no children. Number 0 has only child 0, the largest power of 2
- * below `nnodes`; none if it is alone.
+ * Returns child 0 or 1 of a number in the first tree, or NONE if there is no such child. Let b be the lowest bit that
+ * is set in the number. Child 0 is the number minus b/2. Child 1 is the number plus the first of b/2, b/4, ..., 1 for
+ * which the sum is below `nnodes`; there may be none. Odd numbers have no children. Number 0 has only child 0, which is
+ * the largest power of 2 below `nnodes`, or none if there is only one node.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_trees_down(uint32_t nnodes, uint32_t number, uint32_t child)
 {
@@ -73,8 +73,8 @@ MSCCLPP_DEV uint32_t mscclpp_dev_trees_mirrored(uint32_t nnodes)
 }
 
 /*
- * The node that this node receives from. NONE at the root. In the second tree, the parent is looked up in the first
- * tree of the mirrored numbers, and mirrored back.
+ * Returns the node that this node receives from, or NONE at the root. In the second tree, the parent is computed in the
+ * first tree of the mirrored numbers, and mirrored back.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_trees_parent(const mscclpp_dev_trees_t *place)
 {
@@ -95,8 +95,8 @@ MSCCLPP_DEV uint32_t mscclpp_dev_trees_parent(const mscclpp_dev_trees_t *place)
 }
 
 /*
- * Child 0 or 1 of this node, which it sends to. NONE if it has no such child. In the second tree it is looked up as the
- * parent is.
+ * Returns child 0 or 1 of this node, to which this node sends, or NONE if there is no such child. In the second tree,
+ * it is computed by mirrored numbers, as the parent.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_trees_child(const mscclpp_dev_trees_t *place, uint32_t child)
 {
@@ -126,7 +126,7 @@ MSCCLPP_DEV bool mscclpp_dev_trees_meets(uint32_t nnodes, uint32_t from, uint32_
     return distance != 0 && (distance & (distance - 1)) == 0;
 }
 
-/* True if this node exchanges data or credits with another one in the tree. */
+/* Returns true if this node exchanges data or credits with another one in the tree. */
 MSCCLPP_DEV bool mscclpp_dev_trees_touches(const mscclpp_dev_trees_t *place, uint32_t other)
 {
     return other == mscclpp_dev_trees_parent(place) || other == mscclpp_dev_trees_child(place, 0) ||

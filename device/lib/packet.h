@@ -3,7 +3,7 @@
  * if its flag equals the expected epoch.
  *
  * LL16 and LL8. A unit of 16 bytes is sent as two 16-byte packets (LL16) or as four 8-byte packets (LL8). Both formats
- * put the flags into the odd words, so either may follow the other in the same memory. The two halves of a unit lie
+ * put the flags into the odd words, so either may follow the other in the same memory. The two halves of a unit are
  * `pair` bytes apart: a row holds the first halves of all its units, then all second halves. So each store of a warp
  * fills whole sectors, and a link carries twice as many full sectors per second as half-filled ones.
  *
@@ -21,7 +21,7 @@
  *     has    unit      first half of the        unit       second half of the
  *            0 .. 6    15th unit, then flag     7 .. 13    15th unit, then flag
  *
- * Except for the 15th unit, which a shuffle divides, each lane loads, combines and stores a unit of its own. Each lane
+ * Except for the 15th unit, which a shuffle divides, each lane loads, combines and stores its own unit. Each lane
  * reads and writes 16 bytes of both buffers and lines. A warp moves four lines at once, a bundle, and all its lanes
  * check the flags together.
  *
@@ -63,8 +63,8 @@ MSCCLPP_DEV uint32_t mscclpp_dev_peer(const mscclpp_dev_args_t *args, uint32_t i
 }
 
 /*
- * Sends a unit to a slot of a peer's memory. `pair` is the distance of its two halves, in bytes. `width` is
- * MSCCLPP_DEV_LL16 or MSCCLPP_DEV_LL8.
+ * Sends a unit to a slot in a peer's memory. `pair` is the distance of the unit's two halves, in bytes. `width` is
+ * MSCCLPP_DEV_LL16 or MSCCLPP_DEV_LL8. The stores may arrive in any order, because each has its own flag.
  */
 MSCCLPP_DEV void mscclpp_dev_put_unit(void *slot, uint64_t pair, mscclpp_dev_vec_t value, uint32_t flag, int width)
 {
@@ -82,7 +82,7 @@ MSCCLPP_DEV void mscclpp_dev_put_unit(void *slot, uint64_t pair, mscclpp_dev_vec
 }
 
 /*
- * Reads a unit, as mscclpp_dev_put_unit sends it, into *value and returns true if all of it has arrived. Otherwise
+ * Reads a unit that mscclpp_dev_put_unit has sent into *value, and returns true if all of it has arrived. Otherwise
  * returns false, and *value is undefined. Never waits.
  */
 MSCCLPP_DEV bool mscclpp_dev_poll_unit(const void *slot, uint64_t pair, mscclpp_dev_vec_t *value, uint32_t flag,
@@ -104,8 +104,8 @@ MSCCLPP_DEV bool mscclpp_dev_poll_unit(const void *slot, uint64_t pair, mscclpp_
 }
 
 /*
- * Waits for a unit from `peer` and reads it into *value. If the thread gives up, *value is undefined, and ctx->failed
- * is set.
+ * Waits for a unit from `peer` and reads it into *value. If the thread gives up, sets ctx->failed, and *value is
+ * undefined.
  */
 MSCCLPP_DEV void mscclpp_dev_get_unit(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, const void *slot,
                                       uint64_t pair, mscclpp_dev_vec_t *value, uint32_t flag, int width, uint32_t peer)
@@ -135,9 +135,9 @@ MSCCLPP_DEV bool mscclpp_dev_bundle_unit(uint32_t lane, uint32_t *unit)
 #define MSCCLPP_DEV_NOT_LATE 0xffffffffu
 
 /*
- * One turn of a warp's wait for bundles. All lanes call it together after they have polled. `late` is a peer whose data
- * this thread still misses, or MSCCLPP_DEV_NOT_LATE. Returns true if the warp has to poll again. If the warp gives up,
- * all of its threads count as failed.
+ * One turn of a warp's wait for bundles. Called by all lanes together, after they have polled. `late` is a peer whose
+ * data this thread still misses, or MSCCLPP_DEV_NOT_LATE. Returns true if the warp has to poll again. Returns false if
+ * all data have arrived, or if the warp gives up; then ctx->failed is set in all of its threads.
  */
 MSCCLPP_DEV bool mscclpp_dev_bundle_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                          mscclpp_dev_wait_t *wait, uint32_t late)

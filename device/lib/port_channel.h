@@ -14,8 +14,8 @@
 #include "device/types/port_channel.h"
 
 /*
- * Pushes the triggers of one request. A large put takes several, the last of which has the type `type`. Returns the
- * position of the last one, which is of no use if the thread has failed.
+ * Pushes the triggers of one request. A large put takes several triggers, of which the last one has the type `type`.
+ * Returns the position of the last trigger; the position is invalid if the thread has failed.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_port_push(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                            const mscclpp_dev_port_channel_t *channel, uint32_t type, uint64_t to,
@@ -111,8 +111,8 @@ MSCCLPP_DEV void mscclpp_dev_port_add(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
 }
 
 /*
- * Waits for one more signal of the peer, and takes it. If the wait fails, sets ctx->failed and takes none. Only one
- * thread at a time may wait on a channel or poll it.
+ * Waits for one more signal of the peer, and counts it as taken. If the wait fails, sets ctx->failed and counts none.
+ * Only one thread at a time may wait on a channel or poll it.
  */
 MSCCLPP_DEV void mscclpp_dev_port_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                        const mscclpp_dev_port_channel_t *channel)
@@ -129,9 +129,9 @@ MSCCLPP_DEV void mscclpp_dev_port_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
 }
 
 /*
- * Waits until `number` more signals have come than were taken, but takes none. If the wait fails, sets ctx->failed. For
- * callers that know what each of several signals means; they add the number to *channel->expected themselves at the
- * end.
+ * Waits until `number` more signals have arrived than were taken, but takes none. If the wait fails, sets ctx->failed.
+ * This is for callers that know the meaning of each of several signals; they add the number of signals to
+ * *channel->expected themselves at the end.
  */
 MSCCLPP_DEV void mscclpp_dev_port_wait_ahead(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                              const mscclpp_dev_port_channel_t *channel, uint64_t number)

@@ -8,7 +8,7 @@
 
 #include "device/lib/unit.h"
 
-/* The operands of a unit so far, combined. */
+/* The combination of a unit's operands so far. */
 typedef struct {
     mscclpp_dev_vec_t v;
     float f[8]; /* elements of 16-bit types, widened */
@@ -80,8 +80,8 @@ typedef union {
 } mscclpp_dev_elements_t;
 
 /*
- * One step over all elements of a unit. x and y name the operands so far and the next operand. This and the macros
- * below are all that follows a case label, and end with a `break`.
+ * Combines all elements of a unit. x and y name the operands so far and the next operand. This macro and the ones below
+ * are the whole code after a case label, and end with a `break`.
  */
 #define MSCCLPP_DEV_EACH(type_, field_, count_, expression_)                                                           \
     {                                                                                                                  \
@@ -188,8 +188,8 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_combine(int dtype, int op, mscclpp_dev
     b.v = second;
     if (op == MSCCLPP_OP_SUM && (dtype == MSCCLPP_DTYPE_INT8 || dtype == MSCCLPP_DTYPE_UINT8)) {
         /*
-         * Adds four bytes at once. The top bits are left out at first, so that no sum carries into the next byte, and
-         * are added last.
+         * Adds four bytes at once. First adds them without their top bits, so that no sum carries into the next byte,
+         * and then adds the top bits without carry.
          */
         int i;
 
@@ -287,8 +287,8 @@ MSCCLPP_DEV float mscclpp_dev_combine_f32(int op, float x, float y)
 }
 
 /*
- * Starts an accumulator with the first operand in rank order. `hot`, in mscclpp_dev_acc_add, says that dtype and op are
- * constants of the calling kernel.
+ * Starts an accumulator with the first operand in rank order. `hot` in mscclpp_dev_acc_add: the type and the operation
+ * are constants of the calling kernel.
  */
 MSCCLPP_DEV_SHARED void mscclpp_dev_acc_set(mscclpp_dev_acc_t *acc, int dtype, mscclpp_dev_vec_t value)
 {
@@ -305,8 +305,8 @@ MSCCLPP_DEV_SHARED void mscclpp_dev_acc_set(mscclpp_dev_acc_t *acc, int dtype, m
 }
 
 /*
- * Combines the next operand in rank order with what has been accumulated. The accumulator must have been started for
- * the same type.
+ * Combines the next operand in rank order with the accumulated value. The accumulator must have been started for the
+ * same type.
  */
 MSCCLPP_DEV_SHARED void mscclpp_dev_acc_add(mscclpp_dev_acc_t *acc, bool hot, int dtype, int op,
                                             mscclpp_dev_vec_t value)
@@ -325,7 +325,7 @@ MSCCLPP_DEV_SHARED void mscclpp_dev_acc_add(mscclpp_dev_acc_t *acc, bool hot, in
     }
 }
 
-/* Returns what has been accumulated, as a unit. 16-bit floats are rounded here. The accumulator does not change. */
+/* Returns the accumulated value as a unit. 16-bit floats are rounded here. The accumulator does not change. */
 MSCCLPP_DEV_SHARED mscclpp_dev_vec_t mscclpp_dev_acc_get(const mscclpp_dev_acc_t *acc, int dtype)
 {
     mscclpp_dev_vec_t value;

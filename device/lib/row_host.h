@@ -127,7 +127,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_row_begin(const mscclpp_dev_ctx_t *ctx, uint64_
     return count / ctx->nthreads * tid + (count % ctx->nthreads < tid ? count % ctx->nthreads : tid);
 }
 
-/* How many bytes of a buffer of `bytes` bytes lie in the `count` units from unit `index` on. */
+/* Returns how many bytes of a buffer of `bytes` bytes are in the `count` units from unit `index` on. */
 MSCCLPP_DEV uint64_t mscclpp_dev_row_bytes(uint64_t index, uint64_t count, uint64_t bytes)
 {
     const uint64_t offset = index * MSCCLPP_DEV_UNIT;
@@ -136,7 +136,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_row_bytes(uint64_t index, uint64_t count, uint6
     return bytes_left < count * MSCCLPP_DEV_UNIT ? bytes_left : count * MSCCLPP_DEV_UNIT;
 }
 
-/* Each thread copies units that follow one another. What lies behind the buffer's end is cleared. */
+/* Each thread copies consecutive units. Bytes after the buffer's end are set to 0. */
 MSCCLPP_DEV void mscclpp_dev_row_load(const mscclpp_dev_ctx_t *ctx, char *to, const void *buffer, uint64_t index,
                                       uint64_t count, uint64_t bytes)
 {
@@ -169,8 +169,8 @@ MSCCLPP_DEV void mscclpp_dev_row_store(const mscclpp_dev_ctx_t *ctx, void *buffe
 }
 
 /*
- * Only this thread touches its units, and it reads a group of them from all ranks before it writes the group. So a
- * rank's input and output may be the same memory.
+ * Only this thread accesses its units, and it reads a group of them from all ranks before it writes the group. So a
+ * rank's input and output may be the same memory. Returns false if the type or the operation is unknown here.
  */
 MSCCLPP_DEV bool mscclpp_dev_row_combine(const mscclpp_dev_ctx_t *ctx, int dtype, int op, uint32_t nranks,
                                          const char *const *in, char *const *out, uint64_t count)

@@ -16,8 +16,8 @@ MSCCLPP_DEV void mscclpp_dev_semaphore_signal(const mscclpp_dev_semaphore_t *sem
 }
 
 /*
- * Waits for one more signal from `peer`, and takes it. If the wait fails, sets ctx->failed and takes none. Called by
- * one thread; the block must then synchronise, so that its other threads see the peer's data, too.
+ * Waits for one more signal from `peer`, and counts it as taken. If the wait fails, sets ctx->failed and counts none.
+ * Called by one thread; the block must then synchronise, so that its other threads see the peer's data, too.
  */
 MSCCLPP_DEV void mscclpp_dev_semaphore_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                             const mscclpp_dev_semaphore_t *semaphore, uint32_t peer)

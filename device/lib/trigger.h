@@ -11,9 +11,9 @@
 #define MSCCLPP_DEV_TRIGGER_PARITY ((uint64_t)1 << 63)
 
 /*
- * Encodes a request. Offsets must be below MSCCLPP_DEV_PORT_REGION_MAX, or they change other fields, which is not
- * checked. The lower 24 bits of the size lie above the source's offset, and the upper 8 bits above the destination's.
- * The proxy checks what it unpacks against the channel's regions.
+ * Encodes a request. Offsets must be below MSCCLPP_DEV_PORT_REGION_MAX; this is not checked, and larger offsets would
+ * change other fields. The lower 24 bits of the size are stored above the source's offset, and the upper 8 bits above
+ * the destination's. The proxy checks the decoded request against the channel's regions.
  */
 MSCCLPP_DEV mscclpp_dev_trigger_t mscclpp_dev_trigger_pack(const mscclpp_dev_request_t *request)
 {
@@ -31,8 +31,8 @@ MSCCLPP_DEV mscclpp_dev_trigger_t mscclpp_dev_trigger_pack(const mscclpp_dev_req
 }
 
 /*
- * Unpacks a request that mscclpp_dev_trigger_pack has packed. An addition has a value where others have the source and
- * the size, which become 0.
+ * Decodes a request that mscclpp_dev_trigger_pack has encoded. An addition has a value in place of the source and the
+ * size, which then become 0.
  */
 MSCCLPP_DEV mscclpp_dev_request_t mscclpp_dev_trigger_unpack(const mscclpp_dev_trigger_t *trigger)
 {

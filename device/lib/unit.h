@@ -35,8 +35,8 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_vec_zero(void)
 #define MSCCLPP_DEV_WHOLE_UNIT 0xffffu
 
 /*
- * Mask of the bytes of a unit that belong to elements, one bit for each. The other bytes are padding inside MINLOC and
- * MAXLOC pairs, which a result must not overwrite.
+ * Returns the mask of the bytes of a unit that belong to elements, one bit for each byte. The other bytes are padding
+ * inside MINLOC and MAXLOC pairs, which a result must not overwrite.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_unit_mask(int dtype)
 {
@@ -52,9 +52,9 @@ MSCCLPP_DEV uint32_t mscclpp_dev_unit_mask(int dtype)
 }
 
 /*
- * Loads up to a unit from an address that is a multiple of 4: whole words by one load each, and the bytes behind them
- * by at most two loads: two bytes, and then one. A small message may be nothing but these bytes, so the loads are few
- * and independent of one another. Bytes from `size` on are 0.
+ * Loads up to a unit from an address that is a multiple of 4. Loads each whole word at once, and the remaining bytes by
+ * at most two loads, of two bytes and of one byte. A small message may consist of these bytes only, so the loads are
+ * few and independent of one another. Bytes from `size` on are 0.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_words(const char *from, uint32_t size)
 {
@@ -77,8 +77,8 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_words(const char *from, uint32_t si
 }
 
 /*
- * Stores the first `size` bytes of a unit, to an address that is a multiple of 4. The bytes behind them are not
- * touched: they may lie beyond the buffer's end.
+ * Stores the first `size` bytes of a unit to an address that is a multiple of 4. Does not write the bytes after them,
+ * which may be beyond the buffer's end.
  */
 MSCCLPP_DEV void mscclpp_dev_st_words(char *to, mscclpp_dev_vec_t value, uint32_t size)
 {
@@ -151,9 +151,9 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_st_part_outlined(unsigned char *to, mscclpp
 }
 
 /*
- * Loads unit `index` of a buffer of `bytes`. Bytes beyond the buffer's end read as 0. `is_outlined` is a constant. If
- * it is true, a part that does not consist of whole words is loaded by a function that is not inlined, for callers to
- * whom registers matter more than the speed of a short message's end.
+ * Loads unit `index` of a buffer of `bytes` bytes. Bytes beyond the buffer's end are read as 0. `is_outlined` is a
+ * constant. If it is true, a part that does not consist of whole words is loaded by a function that is not inlined.
+ * This is for callers that need registers more than a fast end of a short message.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_unit_by(const void *buffer, uint64_t index, uint64_t bytes,
                                                      bool is_outlined)
@@ -176,8 +176,8 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_unit_by(const void *buffer, uint64_
 }
 
 /*
- * Stores unit `index` of a buffer of `bytes`, except bytes that `mask` leaves out and those beyond the buffer's end.
- * `is_outlined` is as in mscclpp_dev_ld_unit_by.
+ * Stores unit `index` of a buffer of `bytes` bytes, except bytes that `mask` does not select and bytes beyond the
+ * buffer's end. `is_outlined` is as in mscclpp_dev_ld_unit_by.
  */
 MSCCLPP_DEV void mscclpp_dev_st_unit_by(void *buffer, uint64_t index, uint64_t bytes, mscclpp_dev_vec_t value,
                                         uint32_t mask, bool is_outlined)

@@ -9,10 +9,10 @@
 #include "device/shim/shim.h"
 
 /*
- * Turns of a wait before the first check, and between two checks. Checks are rare because the abort word lies in host
- * memory, where reads of one cache line wait for one another. If all warps of all blocks checked each time a peer is
- * some hundred microseconds late, the checks would take as long again, and make this rank the late one. So a check
- * comes only after milliseconds, and warps check at different times.
+ * The number of turns of a wait before the first check, and between two checks. Checks are rare because the abort word
+ * is in host memory, where reads of one cache line wait for one another. If all warps of all blocks checked whenever a
+ * peer is some hundred microseconds late, the checks would take as long again, and make this rank the late one. So the
+ * first check comes only after milliseconds, and warps check at different times.
  */
 #ifdef __CUDACC__
 #define MSCCLPP_DEV_WAIT_TURNS 16384u
@@ -35,8 +35,8 @@ typedef struct {
 } mscclpp_dev_wait_t;
 
 /*
- * Checks the abort word, and whether the wait has lasted too long; `waited_ns` is its time so far. Returns true to go
- * on waiting. Otherwise, names `peer` in the mailbox as the rank that was waited for, and returns false.
+ * Checks the abort word, and whether the wait has lasted too long; `waited_ns` is its duration so far. Returns true if
+ * the wait may continue. Otherwise reports `peer` in the mailbox as the rank that was waited for, and returns false.
  */
 MSCCLPP_DEV bool mscclpp_dev_wait_check(const mscclpp_dev_args_t *args, uint64_t waited_ns, uint32_t peer)
 {
@@ -45,8 +45,8 @@ MSCCLPP_DEV bool mscclpp_dev_wait_check(const mscclpp_dev_args_t *args, uint64_t
         return true;
     }
     /*
-     * Stores twice. The second store waits for the first, so the host sees the first once the kernel has ended,
-     * whichever block reports that end.
+     * Stores the value twice. The second store waits for the first one, so the host sees the first one when the kernel
+     * has ended, whichever block reports the end.
      */
     mscclpp_dev_st_relaxed_sys_u64(&args->mailbox->failed, (uint64_t)peer + 1);
     mscclpp_dev_st_release_sys_u64(&args->mailbox->failed, (uint64_t)peer + 1);
@@ -60,9 +60,10 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_wait_check_apart(const mscclpp_dev_args_t *
 }
 
 /*
- * One turn of a wait for `peer`. Returns false if the caller has to give up, because the host asks for it or the
- * deadline has passed. Then the thread is marked as failed, the mailbox names the peer, and every later wait of the
- * thread ends at once. With `is_outlined`, the check is not inlined, for callers that need registers.
+ * One turn of a wait for `peer`. Returns true if the wait continues. Returns false if the caller has to give up,
+ * because the host asks for it or the deadline has passed. Then ctx->failed is set, the mailbox names the peer, and
+ * every later wait of this thread ends at once. `is_outlined`: the check is not inlined, for callers that need
+ * registers.
  */
 MSCCLPP_DEV bool mscclpp_dev_wait_turn_by(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                           mscclpp_dev_wait_t *wait, uint32_t peer, bool is_outlined)

@@ -129,8 +129,8 @@ MSCCLPP_DEV void mscclpp_dev_st_relay_gpu_u64(uint64_t *p, uint64_t value)
 }
 
 /*
- * The same within a cluster. `p` is in the caller's shared memory; the word at the same offset in the shared memory of
- * `block` is written. Before compute capability 9.0 there are no clusters, and it stores nothing.
+ * Stores a word of another block of the cluster. `p` is in the caller's shared memory; the word at the same offset in
+ * the shared memory of `block` is written. Before compute capability 9.0 there are no clusters, and nothing is stored.
  */
 MSCCLPP_DEV void mscclpp_dev_st_relay_cluster_u64(const mscclpp_dev_ctx_t *ctx, uint64_t *p, uint32_t block,
                                                   uint64_t value)
@@ -352,8 +352,8 @@ MSCCLPP_DEV uint32_t mscclpp_dev_lane(const mscclpp_dev_ctx_t *ctx, uint32_t i)
 }
 
 /*
- * Puts units and flag into lines, as device/lib/packet.h describes: in each pair of lines, the second half of the last
- * unit goes to the last lane of the second line, and the flag follows each half. All lanes of the warp call it
+ * Turns units and the flag into lines, as device/lib/packet.h describes: in each pair of lines, the second half of the
+ * last unit goes to the last lane of the second line, and the flag follows each half. Called by all lanes of the warp
  * together.
  */
 MSCCLPP_DEV void mscclpp_dev_bundle_close(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_bundle_t *bundle, uint32_t flag)
@@ -369,7 +369,7 @@ MSCCLPP_DEV void mscclpp_dev_bundle_close(const mscclpp_dev_ctx_t *ctx, mscclpp_
 }
 
 /*
- * Takes units out of lines: joins the two halves of the last unit of each pair of lines. All lanes of the warp call it
+ * Turns lines into units: joins the two halves of the last unit of each pair of lines. Called by all lanes of the warp
  * together.
  */
 MSCCLPP_DEV void mscclpp_dev_bundle_open(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_bundle_t *bundle)
@@ -396,9 +396,9 @@ MSCCLPP_DEV void mscclpp_dev_bundle_st(const mscclpp_dev_ctx_t *ctx, char *place
 }
 
 /*
- * Loads lines, in the same way. Called after mscclpp_dev_warp_meet or mscclpp_dev_warp_or: lanes that had diverged
- * might otherwise load by separate instructions. The loaded data are checked later, so that several loads can be under
- * way.
+ * Loads lines, with one instruction of all lanes. Called after mscclpp_dev_warp_meet or mscclpp_dev_warp_or: lanes that
+ * had diverged might otherwise load by separate instructions. The caller checks the data later, so that several loads
+ * can be in progress at once.
  */
 MSCCLPP_DEV void mscclpp_dev_bundle_ld(const mscclpp_dev_ctx_t *ctx, const char *place, uint32_t flag,
                                        mscclpp_dev_bundle_t *bundle)

@@ -21,9 +21,9 @@
 #define MSCCLPP_DEV_FOLDS false
 
 /*
- * A thread that has read some memory sends a packet; whoever gets the packet may write that memory. No GPU reverses the
- * two, but ThreadSanitizer must be told. Only plans rely on it. Where their packets have to order stores, too, fences
- * do so, which ThreadSanitizer does not know.
+ * A thread that has read some memory sends a packet; the thread that gets the packet may write that memory. No GPU
+ * reverses the two, but ThreadSanitizer must be told. Only plans rely on it. Where their packets have to order stores,
+ * too, fences do so, which ThreadSanitizer does not know.
  */
 #ifdef __has_feature
 #if __has_feature(thread_sanitizer)
@@ -51,8 +51,8 @@ typedef uint16_t __attribute__((may_alias)) mscclpp_dev_half_t;
 
 /* A barrier of threads: of one block, or of a cluster. It is zeroed at first. */
 typedef struct {
-    uint32_t arrived;    /* threads that have come since the last time that all had */
-    uint32_t generation; /* how often all have come */
+    uint32_t arrived;    /* number of threads that have arrived in this generation */
+    uint32_t generation; /* number of times that all threads have met */
     uint32_t any[2];     /* combined flags, by the generation's parity */
 } mscclpp_dev_twin_block_t;
 
@@ -130,7 +130,7 @@ MSCCLPP_DEV void mscclpp_dev_st_relay_gpu_u64(uint64_t *p, uint64_t value)
     __atomic_store_n(p, value, __ATOMIC_RELEASE);
 }
 
-/* Writes to the word of p in the memory of another block. Blocks lie one after the other. */
+/* Writes to the word of p in the memory of another block. Blocks are stored one after another. */
 MSCCLPP_DEV void mscclpp_dev_st_relay_cluster_u64(const mscclpp_dev_ctx_t *ctx, uint64_t *p, uint32_t block,
                                                   uint64_t value)
 {
@@ -217,8 +217,9 @@ MSCCLPP_DEV bool mscclpp_dev_ld_packet16(const void *p, uint32_t flag, uint32_t 
 #define MSCCLPP_DEV_TWIN_SPINS 32
 
 /*
- * One turn of a waiting loop. Twins of many ranks share few processors, so a thread yields its processor after a number
- * of turns, its patience. In an application's thread, it calls the progress function now and then.
+ * One turn of a waiting loop. Twins of many ranks may share few processors, so a thread yields its processor after a
+ * number of turns, its patience. In an application's thread, also calls the progress function every
+ * MSCCLPP_DEV_TWIN_SPINS turns.
  */
 MSCCLPP_DEV void mscclpp_dev_pause(mscclpp_dev_ctx_t *ctx)
 {
@@ -262,8 +263,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_now_ns(void)
 }
 
 /*
- * Waits until `threads` threads have called it with this barrier. Returns true if any of them has passed a true flag.
- * What a thread wrote before, all see afterwards.
+ * Waits until `threads` threads have called this function with this barrier. Returns true if any of them has passed a
+ * true flag. Afterwards all threads see all that any of them wrote before. Has no deadline.
  */
 MSCCLPP_DEV bool mscclpp_dev_twin_meet(mscclpp_dev_ctx_t *ctx, mscclpp_dev_twin_block_t *meeting, uint32_t threads,
                                        bool flag)
@@ -275,7 +276,7 @@ MSCCLPP_DEV bool mscclpp_dev_twin_meet(mscclpp_dev_ctx_t *ctx, mscclpp_dev_twin_
         __atomic_store_n(any, 1, __ATOMIC_RELAXED);
     }
     if (__atomic_add_fetch(&meeting->arrived, 1, __ATOMIC_ACQ_REL) == threads) {
-        /* No thread reads the other generation's flag any more: all have arrived here since they read it. */
+        /* No thread reads the other generation's flag any more: all threads have arrived here after they read it. */
         __atomic_store_n(&meeting->any[(generation + 1) % 2], 0, __ATOMIC_RELAXED);
         __atomic_store_n(&meeting->arrived, 0, __ATOMIC_RELAXED);
         __atomic_store_n(&meeting->generation, generation + 1, __ATOMIC_RELEASE);
@@ -327,8 +328,8 @@ MSCCLPP_DEV uint32_t mscclpp_dev_lane(const mscclpp_dev_ctx_t *ctx, uint32_t i)
 }
 
 /*
- * Puts units and flag into lines, as device/lib/packet.h describes: in each pair of lines, the second half of the last
- * unit goes to the last lane of the second line, and the flag follows each half.
+ * Turns units and the flag into lines, as device/lib/packet.h describes: in each pair of lines, the second half of the
+ * last unit goes to the last lane of the second line, and the flag follows each half.
  */
 MSCCLPP_DEV void mscclpp_dev_bundle_close(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_bundle_t *bundle, uint32_t flag)
 {
@@ -364,7 +365,10 @@ MSCCLPP_DEV uint64_t mscclpp_dev_bundle_word(const mscclpp_dev_bundle_t *bundle,
     return i % 2 == 0 ? (uint64_t)lane->w[1] << 32 | lane->w[0] : (uint64_t)lane->w[3] << 32 | lane->w[2];
 }
 
-/* Stores lines. They arrive whole because their flags are stored last, with release, and loaded first, with acquire. */
+/*
+ * Stores lines. A line arrives as a whole, because its flag is stored last, with release, and loaded first, with
+ * acquire.
+ */
 MSCCLPP_DEV void mscclpp_dev_bundle_st(const mscclpp_dev_ctx_t *ctx, char *place, const mscclpp_dev_bundle_t *bundle)
 {
     uint64_t *to = (uint64_t *)(void *)place;
@@ -379,7 +383,7 @@ MSCCLPP_DEV void mscclpp_dev_bundle_st(const mscclpp_dev_ctx_t *ctx, char *place
     }
 }
 
-/* Loads lines up to the first one whose flag is not the expected one, and of that one only the flag. */
+/* Loads lines up to the first one whose flag is not the expected one, and of this line only the flag. */
 MSCCLPP_DEV void mscclpp_dev_bundle_ld(const mscclpp_dev_ctx_t *ctx, const char *place, uint32_t flag,
                                        mscclpp_dev_bundle_t *bundle)
 {
@@ -405,7 +409,7 @@ MSCCLPP_DEV void mscclpp_dev_bundle_ld(const mscclpp_dev_ctx_t *ctx, const char 
     }
 }
 
-/* True if all lines of the bundle have the expected flag. */
+/* Returns true if all lines of the bundle have the expected flag. */
 MSCCLPP_DEV bool mscclpp_dev_bundle_has(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_bundle_t *bundle, uint32_t flag)
 {
     uint32_t i;

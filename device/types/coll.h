@@ -68,7 +68,7 @@ typedef struct {
     uint64_t bytes;
 } mscclpp_dev_block_t;
 
-/* Whether the sizes of blocks differ, and who knows them. */
+/* The ways in which the sizes of blocks differ, and which ranks know them. */
 typedef enum {
     MSCCLPP_DEV_SAME,   /* all blocks have the same size, and the lists are not used */
     MSCCLPP_DEV_VARIED, /* all ranks know the size of the largest block */

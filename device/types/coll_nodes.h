@@ -36,8 +36,8 @@
 
 /*
  * Rows of the bulk area, in several sets for each block of the grid. A set has one row for each rank's block for this
- * rank, and the rows in which other ranks give an owner what it sends for them. A row consists of a unit for the size
- * of its contents, and a tile.
+ * rank, and the rows in which other ranks give an owner the data that it sends for them. A row consists of a unit for
+ * the size of its contents, and a tile.
  */
 #define MSCCLPP_DEV_COLL_NODES_GIVEN(pattern_, nranks_, nnodes_, most_, shards_)                                       \
     ((pattern_) == MSCCLPP_DEV_BCAST     ? (uint64_t)1                                                                 \
@@ -120,7 +120,7 @@ typedef struct {
     uint32_t in_place; /* not 0: this rank's own block is already in the output */
     uint32_t varied;   /* not 0: block sizes differ and the lists below are used; 0: all blocks have the same size */
     uint32_t radix;    /* not 0: packets go in rounds with this radix (device/lib/nodes_rounds.h) */
-    uint32_t rank;     /* this rank's, in the communicator */
+    uint32_t rank;     /* this rank's number in the communicator */
     uint32_t nranks;   /* of the communicator */
     const mscclpp_dev_place_t *place; /* one entry for each rank of the communicator */
     const uint32_t *members;          /* ranks of node 0, then those of node 1 and so on, ascending within each node */

@@ -50,7 +50,7 @@ typedef struct {
 typedef struct {
     mscclpp_dev_progress_t progress[MSCCLPP_DEV_MAX_BLOCKS]; /* equal in all blocks between two kernels */
     uint64_t barrier[MSCCLPP_DEV_MAX_BLOCKS];                /* barriers that each block has passed */
-    uint64_t failed; /* not 0: an operation gave up, and all later ones give up, too */
+    uint64_t failed; /* not 0: an operation has given up, and all later operations give up at once */
     uint64_t expected[MSCCLPP_DEV_CHANNEL_BLOCKS]
                      [MSCCLPP_DEV_MAX_RANKS]; /* signals that each block's memory channel to each rank expects */
     uint64_t relay[8];                        /* from the first block of a lingering kernel to the others
@@ -63,7 +63,7 @@ typedef struct {
 } mscclpp_dev_state_t;
 
 /*
- * Mapped host memory through which a team's kernels and its host communicate. Words of different uses lie in different
+ * Mapped host memory through which a team's kernels and its host communicate. Words of different uses are in different
  * cache lines.
  */
 typedef struct {

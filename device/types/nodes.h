@@ -9,8 +9,8 @@
 #define MSCCLPP_DEV_NODES_BLOCKS 16u
 
 /*
- * The most such blocks for a number of nodes, since each has a port channel to each other node. Communicators with more
- * nodes than MSCCLPP_DEV_NODES_MAX have no kernels.
+ * The most blocks of a kernel that exchange data with other nodes, for a given number of nodes: each block has a port
+ * channel to each other node. Communicators with more nodes than MSCCLPP_DEV_NODES_MAX have no kernels.
  */
 #define MSCCLPP_DEV_NODES_MAX (MSCCLPP_DEV_PORT_CHANNELS + 1)
 #define MSCCLPP_DEV_NODES_BLOCKS_OF(nnodes_)                                                                           \
@@ -72,7 +72,7 @@ typedef struct {
     uint32_t kind; /* mscclpp_dev_step_kind_t */
     uint32_t peer; /* the other node */
     uint32_t slot;
-    uint32_t round; /* of the schedule, from 0 */
+    uint32_t round; /* the round of the schedule, counted from 0 */
     uint32_t first;
     uint32_t count;
     uint32_t place;
@@ -84,7 +84,7 @@ typedef struct {
 typedef struct {
     const mscclpp_dev_step_t *step; /* device memory; NULL on ranks that own no shard */
     uint32_t count;
-    uint32_t slots;  /* of packets; equal on all ranks, as are the following fields */
+    uint32_t slots;  /* number of slots for packets; equal on all ranks, like the following fields */
     uint32_t parts;  /* of a tile */
     uint32_t places; /* parts that a set has to hold */
 } mscclpp_dev_steps_t;

@@ -8,7 +8,7 @@
 #include "device/types/launch.h"
 #include "device/types/port_channel.h"
 
-/* What a step does, and which of its fields say what it does it with. */
+/* The kinds of steps, and the fields that each kind uses. */
 typedef enum {
     MSCCLPP_DEV_PLAN_NOP,         /* the block's threads meet */
     MSCCLPP_DEV_PLAN_BARRIER,     /* `links`: its number; `count`: blocks */
@@ -74,7 +74,7 @@ typedef struct {
     uint64_t first_byte, bytes;
 } mscclpp_dev_plan_slice_t;
 
-/* Where an item's data lie in one launch. */
+/* The addresses of an item's data in one launch. */
 typedef struct {
     char *address;
     uint64_t bytes;   /* bytes from `address` to the end of the accessible memory */
@@ -84,7 +84,7 @@ typedef struct {
 
 /*
  * A counter of tickets, for a semaphore or a barrier. To acquire or to arrive, a block draws a ticket (`drawn` counts
- * these) and waits until `given` has reached its number. A release, or an arrival, raises `given`. Both counts go on
+ * these) and waits until `given` has reached its number. A release, or an arrival, raises `given`. Both counts continue
  * from launch to launch.
  */
 typedef struct {
@@ -142,7 +142,7 @@ struct mscclpp_dev_plan_args {
     uint32_t alignment;                   /* of chunks, and of the parts of a group, bytes */
     uint32_t width;                       /* MSCCLPP_DEV_LL16 or _LL8 */
     uint32_t rank;                        /* this rank's number in the plan */
-    uint8_t names[MSCCLPP_DEV_MAX_RANKS]; /* by which a wait that gives up names the plan's ranks */
+    uint8_t names[MSCCLPP_DEV_MAX_RANKS]; /* the names of the plan's ranks for a wait that gives up */
     /*
      * A copy in device memory of the arguments that do not depend on the call, for a lingering kernel. NULL: no such
      * kernel can serve the call, because the plan uses buffers of other ranks.
@@ -153,7 +153,7 @@ struct mscclpp_dev_plan_args {
 /* The most steps, items and links of a program that fits a block's own memory. */
 enum { MSCCLPP_DEV_PLAN_STEPS = 64, MSCCLPP_DEV_PLAN_ITEMS = 192, MSCCLPP_DEV_PLAN_LINKS = 128 };
 
-/* Words of a program with so many steps, items and links. */
+/* Returns the number of words of a program with this many steps, items and links. */
 #define MSCCLPP_DEV_PLAN_WORDS(steps_, items_, links_)                                                                 \
     (((steps_) * sizeof(mscclpp_dev_plan_step_t) + (items_) * sizeof(mscclpp_dev_plan_item_t) +                        \
       (links_) * sizeof(mscclpp_dev_plan_link_t)) /                                                                    \

@@ -10,7 +10,7 @@
  *            bit  63     lap parity, set by the FIFO
  *
  * A region reached over a port channel therefore has at most 1 TiB, and one trigger moves at most 4 GiB less a byte;
- * device code splits what is larger.
+ * device code splits larger moves.
  */
 #ifndef MSCCLPP_DEVICE_TYPES_TRIGGER_H
 #define MSCCLPP_DEVICE_TYPES_TRIGGER_H
@@ -24,7 +24,7 @@
 /* Larger puts are split into pieces of this size, which keeps the alignment of what follows. */
 #define MSCCLPP_DEV_TRIGGER_CHUNK ((uint64_t)1 << 31)
 
-/* The proxy performs them in this order. DATA, SIGNAL and FLUSH may be combined; ADD stands alone. */
+/* The proxy performs them in this order. DATA, SIGNAL and FLUSH may be combined; ADD cannot be combined. */
 enum { MSCCLPP_TRIGGER_ADD = 0, MSCCLPP_TRIGGER_DATA = 1, MSCCLPP_TRIGGER_SIGNAL = 2, MSCCLPP_TRIGGER_FLUSH = 4 };
 
 typedef struct {

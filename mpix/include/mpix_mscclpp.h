@@ -1,10 +1,10 @@
 /*
- * MPI's collectives in the order of a GPU stream. C and C++. Link with -lmpix_mscclpp.
+ * MPI's collectives in the order of a GPU stream, for C and C++. Link with -lmpix_mscclpp.
  *
- * A call queues its work in `stream` and returns. It waits for no rank and not for the GPU. The work begins when what
- * is in the stream before it has ended. What is put into the stream after it sees the result. No synchronisation of the
- * stream is needed before or after. `stream` is a cudaStream_t (NULL: the default stream), or a stream of the host twin
- * (see the end of this file).
+ * A call queues its work in `stream` and returns. It waits neither for other ranks nor for the GPU. The work begins
+ * when all earlier work in the stream has ended, and later work in the stream sees the result. No synchronisation of
+ * the stream is needed before or after the call. `stream` is a cudaStream_t (NULL: the default stream), or a stream of
+ * the host twin (see the end of this file).
  *
  *     fill<<<blocks, threads, 0, stream>>>(gradients);
  *     MPIX_Mscclpp_allreduce_enqueue(MPI_IN_PLACE, gradients, n, MPI_FLOAT, MPI_SUM, comm, stream);
@@ -13,25 +13,26 @@
  * Rules:
  * - All ranks of the communicator make the same queued calls on it in the same order. Calls on different communicators
  *   may be made in different orders by different ranks, and from different threads.
- * - The first queued call of a communicator waits for all ranks, as it makes the memory that queued calls use. Make it
- *   before a stream is captured.
- * - On each rank, the calls of one communicator follow one another: in one stream, or in streams that wait for one
- *   another. If two run at once, their results are undefined, and the communicator fails with MPIX_MSCCLPP_ERR_BUSY.
- * - While queued calls of several communicators are under way, do nothing that waits for all kernels of the device,
- *   unless all ranks do it at the same point of those calls: cudaMalloc, cudaFree, the first launch of a kernel, the
- *   first queued call of another communicator, MPI_Comm_free, a plain call that is the first large one of its
- *   communicator or that an execution plan serves in a new size. Otherwise each rank may wait for a kernel that another
- *   rank cannot start.
- * - Queued kernels take room on the GPU, which is reserved in a communicator's first queued call: up to four
- *   communicators of a process get it at a time. A kernel of the application that needs the whole GPU at once (a
- *   cooperative launch) waits for queued kernels, as for any other kernel.
- * - Before a communicator is freed, what was queued on it must have ended, and graphs with its calls must not be under
- *   way. If they are launched later, these calls end at once, without a result.
+ * - The first queued call of a communicator waits for all ranks, because it makes the memory that queued calls use.
+ *   Make this call before a stream is captured.
+ * - On each rank, the calls of one communicator run one after another: in one stream, or in streams that wait for one
+ *   another. If two calls run at the same time, their results are undefined, and the communicator fails with
+ *   MPIX_MSCCLPP_ERR_BUSY.
+ * - While queued calls of several communicators are running, do nothing that waits for all kernels of the device,
+ *   unless all ranks do it at the same point of those calls. Such operations are cudaMalloc, cudaFree, the first launch
+ *   of a kernel, the first queued call of another communicator, MPI_Comm_free, and a plain call that is the first large
+ *   one of its communicator or that an execution plan serves in a new size. Otherwise each rank may wait for a kernel
+ *   that another rank cannot start.
+ * - Queued kernels need room on the GPU, which a communicator's first queued call reserves. Up to four communicators of
+ *   a process have such room at a time. A kernel of the application that needs the whole GPU at once (a cooperative
+ *   launch) waits for queued kernels, as it does for any other kernel.
+ * - Before a communicator is freed, the work that was queued on it must have ended, and no graph with its calls may be
+ *   running. If such a graph is launched later, its calls end at once, without a result.
  *
- * Graphs: calls may be captured in a CUDA graph. Each becomes one kernel node, or a few nodes without host nodes. All
- * ranks capture the same calls, and launch their graphs equally often and in the same order among other calls.
- * Captured and other calls may follow one another in any order. A large captured call may wait until the other ranks
- * capture it, too, but 10 seconds at most. Its buffers stay allocated as long as its graphs are launched, since kernels
+ * Graphs: calls may be captured in a CUDA graph. Each call becomes one kernel node, or a few nodes without host nodes.
+ * All ranks capture the same calls, and launch their graphs equally often and in the same order among other calls.
+ * Captured calls and other calls may be mixed in any order. A large captured call may wait until the other ranks
+ * capture it, too, but at most 10 seconds. Its buffers must not be freed while its graphs are launched, since kernels
  * of other ranks use them.
  *
  * Calls that cannot be queued: data in host memory, or in several allocations; types and operations that no kernel
@@ -39,14 +40,14 @@
  * neighbourhood collectives if any rank has several edges to one rank, as in a periodic grid of two; a barrier before
  * the communicator's first other call; blocks that differ on several nodes (allgatherv, gatherv, scatterv, alltoallv,
  * alltoallw, reduce_scatter, and neighbourhood collectives); more than 64 ranks, ranks that take turns on a GPU; a
- * fifth communicator of a process; a process without the component coll/mscclpp. This has to be so on all ranks or on
- * none. Such a call waits until the stream is empty and then makes the plain MPI call. If the stream is captured, it
- * returns MPIX_MSCCLPP_ERR_CAPTURE, with nothing queued. MPIX_Mscclpp_query tells how many calls were queued and how
- * many waited. In gatherv, scatterv, alltoallv, alltoallw and neighbourhood collectives a rank without data does as the
- * others do.
+ * fifth communicator of a process; a process without the component coll/mscclpp. Either all ranks or no rank must be in
+ * such a case. The call then waits until the stream is empty and makes the plain MPI call. If the stream is captured,
+ * the call returns MPIX_MSCCLPP_ERR_CAPTURE and queues nothing. MPIX_Mscclpp_query tells how many calls were queued and
+ * how many waited. In gatherv, scatterv, alltoallv, alltoallw and neighbourhood collectives a rank without data does
+ * what the other ranks do.
  *
- * Errors of arguments are returned as usual, through the communicator's error handler. Errors of the work itself come
- * later. MPIX_Mscclpp_get_async_error tells of them, and the next queued call on the communicator returns them.
+ * Errors of arguments are returned as usual, through the communicator's error handler. Errors of the work itself occur
+ * later: MPIX_Mscclpp_get_async_error reports them, and the next queued call on the communicator returns them.
  */
 #ifndef MPIX_INCLUDE_MPIX_MSCCLPP_H
 #define MPIX_INCLUDE_MPIX_MSCCLPP_H
@@ -66,8 +67,8 @@ extern "C" {
 #endif
 
 /*
- * The calls have MPI's arguments, and a stream. They return MPI_SUCCESS once their work is queued or, if the call
- * cannot be queued, done.
+ * The calls have the arguments of MPI's calls and a stream. They return MPI_SUCCESS when their work is queued or, if
+ * the call cannot be queued, when it is done.
  */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_allreduce_enqueue(const void *sendbuf, void *recvbuf, MPI_Count count,
                                                        MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, void *stream);
@@ -118,9 +119,9 @@ MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_exscan_enqueue(const void *sendbuf, void *r
                                                     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, void *stream);
 
 /*
- * Neighbourhood collectives, on communicators with a topology. They count as calls whose blocks differ, also where all
- * blocks have one size. So on several nodes they cannot be queued, and wait for the stream instead. MPI_IN_PLACE is not
- * allowed.
+ * Neighbourhood collectives, on communicators with a topology. They are treated as calls whose blocks differ, even if
+ * all blocks have one size. So on several nodes they cannot be queued, and wait for the stream instead. MPI_IN_PLACE is
+ * not allowed.
  */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_neighbor_allgather_enqueue(const void *sendbuf, MPI_Count sendcount,
                                                                 MPI_Datatype sendtype, void *recvbuf,
@@ -151,7 +152,7 @@ MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_neighbor_alltoallw_enqueue(const void *send
  * for `which` in this process.
  */
 enum {
-    MPIX_MSCCLPP_ERR_TIMEOUT = 1, /* a rank did not come within the deadline (parameter coll_mscclpp_timeout) */
+    MPIX_MSCCLPP_ERR_TIMEOUT = 1, /* a rank did not join the call in time (parameter coll_mscclpp_timeout) */
     MPIX_MSCCLPP_ERR_PEER,        /* another rank failed in a queued call */
     MPIX_MSCCLPP_ERR_BUSY,        /* two calls of one communicator ran at the same time */
     MPIX_MSCCLPP_ERR_CAPTURE      /* the call cannot be queued, and the stream is captured */
@@ -161,37 +162,40 @@ MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_error_class(int which, int *error_class);
 /*
  * Tells whether the queued calls of a communicator have failed. *code is MPI_SUCCESS or an error code, and `text`, of
  * at most `size` bytes, says what happened; it may be NULL if size is 0. Never waits and never calls an error handler.
- * Once a communicator has failed, the kernels that are queued on it end without a result, and every queued call on it
- * returns an error. Plain MPI calls on it go on.
+ * After a communicator has failed, the kernels that are queued on it end without a result, and every queued call on it
+ * returns an error. Plain MPI calls on it still work.
  */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_get_async_error(MPI_Comm comm, int *code, char *text, int size);
 
-/* Counts the calls of this process on a communicator, since it was made, that were queued, or that waited instead. */
+/*
+ * Sets *value to the number of calls of this process on a communicator that were queued (`what` is QUEUED), or that
+ * waited instead (WAITED), since the communicator was made.
+ */
 enum { MPIX_MSCCLPP_QUERY_QUEUED = 1, MPIX_MSCCLPP_QUERY_WAITED };
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_query(MPI_Comm comm, int what, MPI_Count *value);
 
 /*
- * Streams of the host twin, for programs and tests without a GPU (parameter coll_mscclpp_device = host). Calls and
- * functions of the host run in their order, on threads of their own. Between capture_begin and capture_end they are
- * recorded in a graph, which graph_launch carries out any number of times. With GPUs these functions return
- * MPI_ERR_UNSUPPORTED_OPERATION.
+ * Streams of the host twin, for programs and tests without a GPU (parameter coll_mscclpp_device = host). Each stream
+ * has its own thread, which runs queued calls and host functions one after another. Between capture_begin and
+ * capture_end, they are recorded in a graph instead, which graph_launch carries out any number of times. With GPUs
+ * these functions return MPI_ERR_UNSUPPORTED_OPERATION.
  */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_host_stream_create(void **stream);
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_host_stream_sync(void *stream);
-MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_host_stream_destroy(void *stream); /* waits for what is in it */
+MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_host_stream_destroy(void *stream); /* waits for the work in it */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_host_launch(void *stream, void (*function)(void *argument), void *argument);
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_host_capture_begin(void *stream);
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_host_capture_end(void *stream, void **graph);
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_host_graph_launch(void *graph, void *stream);
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_host_graph_destroy(void *graph);
 
-/* Appends a copy of what `added` has recorded to what `graph` has. It stands for a child graph of a GPU's graph. */
+/* Appends a copy of the contents of `added` to `graph`. This corresponds to a child graph on a GPU. */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_host_graph_append(void *graph, void *added);
 
 /*
- * Queues a loop, which stands for a WHILE node of a GPU's graph: what the graph `body` has recorded is carried out
- * again and again while *condition, which is read before each turn, is not 0. If the stream is captured, the loop is
- * recorded. The body is copied. The condition must stay where it is.
+ * Queues a loop, which corresponds to a WHILE node of a graph on a GPU: the contents of the graph `body` are carried
+ * out repeatedly while *condition, which is read before each turn, is not 0. If the stream is captured, the loop is
+ * recorded. The body is copied. *condition must remain valid until the loop has ended.
  */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_host_while(void *stream, void *body, const uint64_t *condition);
 

@@ -11,12 +11,12 @@
  *         mpix_wait(&block, &channel);
  *     }
  *
- * mpix_mscclpp/memory.h has memory channels, mpix_mscclpp/port.h port channels, mpix_mscclpp/room.h barriers and small
- * all-reduces, mpix_mscclpp/partitions.h marks of partitions. mpix_mscclpp/host_kernel.h, which this header does not
- * include, runs such kernels on the twin.
+ * mpix_mscclpp/memory.h declares memory channels, mpix_mscclpp/port.h port channels, mpix_mscclpp/room.h barriers and
+ * small all-reduces, and mpix_mscclpp/partitions.h marks of partitions. mpix_mscclpp/host_kernel.h, which this header
+ * does not include, runs such kernels on the twin.
  *
- * A kernel that waits for peers can only end if the kernels that it waits for run at the same time. So all its blocks
- * that wait must fit on the GPU at once, beside what else runs there.
+ * A kernel that waits for peers can only end if the kernels for which it waits run at the same time. So all its blocks
+ * that wait must fit on the GPU at once, together with all other kernels that run there.
  */
 #ifndef MPIX_INCLUDE_MPIX_MSCCLPP_DEVICE_H
 #define MPIX_INCLUDE_MPIX_MSCCLPP_DEVICE_H

@@ -4,8 +4,8 @@
  *
  *     MPIX_Mscclpp_plan_run("halo", field, ghosts, n, MPI_DOUBLE, MPI_OP_NULL, comm);
  *
- * A plan of the collective "custom", "test" or "sendrecv" may do anything with the buffers. The input and the output of
- * a rank have as many chunks as the plan gives that rank; the program says how large a chunk is.
+ * A plan of the collective "custom", "test" or "sendrecv" may do anything with the buffers. The plan determines how
+ * many chunks the input and the output of each rank have; the program determines the size of a chunk.
  */
 #ifndef MPIX_INCLUDE_MPIX_MSCCLPP_PLANS_H
 #define MPIX_INCLUDE_MPIX_MSCCLPP_PLANS_H
@@ -31,8 +31,8 @@ extern "C" {
  * on some ranks or on all, are copied to and from device memory. Chunks that are no multiple of 16 bytes, or of the
  * plan's alignment, are copied to and from chunks that are.
  *
- * `op` is what the plan combines with, where it says sum; MPI_OP_NULL stands for the sum. Types are predefined ones
- * that kernels know, without holes.
+ * `op` is the operation that the plan uses where its file says sum; MPI_OP_NULL means the sum. `datatype` has to be a
+ * predefined type that kernels know, without holes.
  *
  * Returns MPI_ERR_UNSUPPORTED_OPERATION, on all ranks, if these ranks have no such plan, if it does not do the
  * operation, or if the component does not serve device buffers here; MPI_ERR_NO_MEM, on all ranks, if a rank has no

@@ -27,20 +27,20 @@
  *     }
  *
  * `prepare` is collective, and so is `request_free` of a request that kernels release: all ranks call them in the same
- * order. All other functions are local and wait for no rank. A request that kernels release has a communicator of its
- * own, so such requests are started in any order; it takes the place of one of the four communicators of a process that
- * have queued calls. All other requests follow the rules of queued calls (mpix_mscclpp.h). `start` puts one more
- * execution behind those before, and need not wait for them.
+ * order. All other functions are local and wait for no rank. A request that kernels release has its own communicator,
+ * so such requests may be started in any order. This communicator counts as one of the four communicators of a process
+ * that can have queued calls. All other requests follow the rules of queued calls (mpix_mscclpp.h). `start` queues one
+ * more execution after the earlier ones, and need not wait for them.
  *
- * If Open MPI has loaded the component on no rank, MPI's own calls carry out the executions. `start` of a request that
- * is attached to a stream then waits for the stream and for the other ranks. `complete` and `wait` of one that kernels
- * release wait on the host for the marks and for the other ranks; `test` and `parrived` look after all such requests.
- * Kernels that wait for the results need one of these calls meanwhile. A request cannot be attached to a graph. MPI
- * itself has to take the buffers.
+ * If Open MPI has loaded the component on no rank, MPI's own calls carry out the executions. For a request that is
+ * attached to a stream, `start` then waits for the stream and for the other ranks. For a request that kernels release,
+ * `complete` and `wait` wait on the host for the marks and for the other ranks, and `test` and `parrived` make all such
+ * requests progress. While kernels wait for the results, the application has to call one of these functions. A request
+ * cannot be attached to a graph. MPI itself has to accept the buffers.
  *
- * Functions return MPI error codes, through the communicator's error handler. What cannot be queued (mpix_mscclpp.h)
- * makes `prepare` return MPI_ERR_UNSUPPORTED_OPERATION on all ranks. Errors of the work are those of queued calls, and
- * `start`, `test` and `wait` return them.
+ * Functions return MPI error codes, through the communicator's error handler. If the calls cannot be queued
+ * (mpix_mscclpp.h), `prepare` returns MPI_ERR_UNSUPPORTED_OPERATION on all ranks. Errors of the work are those of
+ * queued calls, and `start`, `test` and `wait` return them.
  */
 #ifndef MPIX_INCLUDE_MPIX_MSCCLPP_REQUESTS_H
 #define MPIX_INCLUDE_MPIX_MSCCLPP_REQUESTS_H
@@ -57,8 +57,8 @@ extern "C" {
 typedef struct mpix_mscclpp_request *MPIX_Mscclpp_request;
 
 /*
- * Each makes a request from MPI's arguments. Buffers, types and operation have to stay until the request is freed;
- * lists are copied. Local.
+ * Each of these functions makes a request from the arguments of MPI's call. Buffers, types and the operation must not
+ * be freed before the request; lists are copied. The functions are local.
  */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_barrier_init(MPI_Comm comm, MPIX_Mscclpp_request *request);
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_bcast_init(void *buffer, MPI_Count count, MPI_Datatype datatype, int root,
@@ -116,20 +116,21 @@ MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_alltoallw_init(const void *sendbuf, const i
                                                     MPIX_Mscclpp_request *request);
 
 /*
- * Makes an all-reduce of `partitions` parts of `count` elements each, which follow one another in both buffers. Each
- * part is combined as soon as it, and the parts before it, are marked ready on this rank and its peers. For
- * attach_kernels.
+ * Makes an all-reduce of `partitions` partitions of `count` elements each, which are adjacent in both buffers. Each
+ * partition is combined as soon as this partition and all partitions before it are marked ready on this rank and its
+ * peers. The request has to be attached with attach_kernels.
  */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_pallreduce_init(const void *sendbuf, void *recvbuf, int partitions,
                                                      MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
                                                      MPIX_Mscclpp_request *request);
 
 /*
- * Make the two sides of a message in `partitions` parts of `count` elements each. Both sides have as many parts, of the
- * same size; otherwise `prepare` fails on both. Kernels of the sender mark parts ready. Kernels of the receiver wait
- * for them with mpix_await; what follows `complete` in the stream waits for all. A receiver's execution begins when it
- * is started. `prepare` and `request_free` wait for the other side. A rank prepares all its sends and receives in one
- * call, or in an order in which no ranks wait for one another in a circle. For attach_kernels.
+ * Make the two sides of a message of `partitions` partitions of `count` elements each. Both sides must have the same
+ * number of partitions of the same size; otherwise `prepare` fails on both. Kernels of the sender mark partitions
+ * ready. Kernels of the receiver wait for partitions with mpix_await; work that is queued in the stream after
+ * `complete` waits for all of them. A receiver's execution begins when it is started. `prepare` and `request_free` wait
+ * for the other side. A rank has to prepare all its sends and receives in one call, or in an order in which there is no
+ * cycle of waiting ranks. The requests have to be attached with attach_kernels.
  */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_psend_init(const void *buf, int partitions, MPI_Count count, MPI_Datatype datatype,
                                                 int dest, int tag, MPI_Comm comm, MPIX_Mscclpp_request *request);
@@ -137,18 +138,20 @@ MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_precv_init(void *buf, int partitions, MPI_C
                                                 int source, int tag, MPI_Comm comm, MPIX_Mscclpp_request *request);
 
 /*
- * Says what an execution waits for. Local, and called before `prepare`. Afterwards the stream or the graph may be
- * changed, but not which of the three it is.
+ * These functions determine what an execution waits for. They are local, and called before `prepare`. Afterwards the
+ * request may be attached to another stream or graph, but only with the same function.
  *
- * attach_stream: for what is in the stream when the request is started. A captured stream records the execution.
+ * attach_stream: an execution waits for the work that is in the stream when the request is started. A captured stream
+ * records the execution.
  *
- * attach_kernels: for mpix_pready or mpix_trigger in a kernel, or for MPIX_Mscclpp_pready. Such kernels run in
- * `stream`, where also `complete` takes effect.
+ * attach_kernels: an execution waits for mpix_pready or mpix_trigger in a kernel, or for MPIX_Mscclpp_pready. Such
+ * kernels run in `stream`, and `complete` makes this stream wait for the results.
  *
- * attach_graph: for the nodes that the application makes it depend on. A start adds one node without edges to `graph`,
- * a cudaGraph_t that has not been instantiated; request_get_node yields it, a cudaGraphNode_t. An execution then begins
- * each time that a graph which was instantiated from `graph` comes to the node. On the host twin a graph is a list of
- * MPIX_Mscclpp_host_capture_end; the execution is put at its end, and the node is NULL.
+ * attach_graph: an execution waits for the nodes on which the application makes it depend. A start adds one node
+ * without edges to `graph`, a cudaGraph_t that has not been instantiated; request_get_node returns this node, a
+ * cudaGraphNode_t. An execution then begins each time that a graph which was instantiated from `graph` reaches the
+ * node. On the host twin, a graph is a list from MPIX_Mscclpp_host_capture_end; the execution is appended to it, and
+ * the node is NULL.
  */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_attach_stream(MPIX_Mscclpp_request request, void *stream);
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_attach_kernels(MPIX_Mscclpp_request request, void *stream);
@@ -156,8 +159,8 @@ MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_attach_graph(MPIX_Mscclpp_request request, 
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_request_get_node(MPIX_Mscclpp_request request, void **node);
 
 /*
- * Makes all that the starts of `n` requests need; requests that are prepared already stay so. Collective, and may wait
- * for running kernels, as cudaMalloc does.
+ * Makes all objects that the starts of `n` requests need. Requests that are already prepared are skipped. The call is
+ * collective, and may wait for running kernels, as cudaMalloc does.
  */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_prepare(int n, MPIX_Mscclpp_request requests[]);
 
@@ -172,25 +175,26 @@ MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_request_get_device(MPIX_Mscclpp_request req
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_start(int n, MPIX_Mscclpp_request requests[]);
 
 /*
- * Lets what is put into the requests' streams from now on wait for the results. This is for requests that kernels
- * release, and does nothing for others. In a captured stream it returns MPIX_MSCCLPP_ERR_CAPTURE.
+ * Makes all work that is queued in the requests' streams from now on wait for the results. This is for requests that
+ * kernels release, and does nothing for other requests. In a captured stream it returns MPIX_MSCCLPP_ERR_CAPTURE.
  */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_complete(int n, MPIX_Mscclpp_request requests[]);
 
-/* Marks partitions `low` to `high` ready from the host, for a start in which no kernel marks them. */
+/* Marks partitions `low` to `high` ready from the host. In such a start no kernel may mark them. */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_pready(int low, int high, MPIX_Mscclpp_request request);
 
 /*
- * parrived tells whether one partition has ended in the latest start. test tells whether every start of the request has
- * ended. wait waits until that is so for each of `n` requests, one after another, and stops at the first that fails.
- * All return the error of the request's work. Executions of a graph do not count: wait for them where it is launched.
+ * parrived sets *flag to 1 if one partition has ended in the latest start. test sets *flag to 1 if every start of the
+ * request has ended. wait waits until every start of each of `n` requests has ended, one request after another, and
+ * stops at the first request that fails. All three return the error of the request's work. Executions of a graph are
+ * not counted: the application waits for the graph itself.
  */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_parrived(MPIX_Mscclpp_request request, int partition, int *flag);
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_test(MPIX_Mscclpp_request request, int *flag);
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_wait(int n, MPIX_Mscclpp_request requests[]);
 
 /*
- * Frees a request and sets the handle to NULL. While an execution is under way it returns MPI_ERR_REQUEST and frees
+ * Frees a request and sets the handle to NULL. While an execution is running it returns MPI_ERR_REQUEST and frees
  * nothing.
  */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_request_free(MPIX_Mscclpp_request *request);

@@ -1,10 +1,11 @@
-"""Arguments as mpi4py takes them: an array, or a list of an array with counts, displacements and MPI types."""
+"""Reads arguments like mpi4py: an array, or a list of an array with counts, displacements and MPI types."""
 import ctypes
 import sys
 
 from mpi4py import MPI
 
-# Names of MPI types, and codes of PyTorch's types: the letter and the size in bytes of the array interface.
+# Codes of element types: the letter of the array interface and the size in bytes. First the MPI type of each code, then
+# the code of each type of PyTorch.
 _TYPES = {
     "b1": "C_BOOL", "i1": "INT8_T", "i2": "INT16_T", "i4": "INT32_T", "i8": "INT64_T", "u1": "UINT8_T",
     "u2": "UINT16_T", "u4": "UINT32_T", "u8": "UINT64_T", "f4": "FLOAT", "f8": "DOUBLE", "c8": "C_FLOAT_COMPLEX",
@@ -17,15 +18,16 @@ _TORCH = {
 # Letters of the array interface, by formats of the buffer protocol.
 _FORMATS = {"?": "b", "c": "u", **dict.fromkeys("efdg", "f"), **dict.fromkeys(("Zf", "Zd", "Zg"), "c"),
             **dict.fromkeys("bhilqn", "i"), **dict.fromkeys("BHILQN", "u")}
-# What formats of elements in this machine's byte order begin with. "|" is for elements of one byte.
+# The characters with which formats of elements in this machine's byte order begin. "|" is for elements of one byte.
 _NATIVE = "@=|<" if sys.byteorder == "little" else "@=|>!"
 
 
 class Array:
     """The memory of a buffer.
 
-    thing: the object that owns it. writes: the call writes to it, so it must not be read-only. address. size: in bytes.
-    code: the letter and the size of its elements. Raises ValueError if it is not contiguous.
+    thing: the object that owns the memory. writes: the call writes to the memory, so it must not be read-only. address:
+    where it begins. size: its bytes. code: the code of its element type, a key of _TYPES. Raises ValueError if the
+    buffer is not contiguous, or read-only although the call writes to it.
     """
 
     def __init__(self, thing, writes):
@@ -40,9 +42,9 @@ class Array:
             self._of_memory(thing, writes)
 
     def _of_torch(self, tensor):
-        """Takes the address and size of a tensor of PyTorch, on a GPU or not. None is read-only.
+        """Stores the address and size of a tensor of PyTorch, on a GPU or not. No tensor is read-only.
 
-        A type of elements that is not known becomes the code by its name; then datatype() raises.
+        If the element type is unknown, its name becomes the code, and datatype() raises an exception later.
         """
         if not tensor.is_contiguous():
             raise ValueError("the tensor is not contiguous; pass tensor.contiguous()")
@@ -51,9 +53,9 @@ class Array:
         self.code = _TORCH.get(str(tensor.dtype).rpartition(".")[2], str(tensor.dtype))
 
     def _of_interface(self, interface, writes):
-        """Takes the address and size of an array from its __cuda_array_interface__ or __array_interface__.
+        """Stores the address and size of an array from its __cuda_array_interface__ or __array_interface__.
 
-        An array without elements counts as contiguous, whatever its strides.
+        An array without elements counts as contiguous, whatever its strides are.
         """
         address, read_only = interface["data"]
         self.address = address or 0
@@ -69,9 +71,9 @@ class Array:
                              f"{interface['strides']})")
 
     def _of_memory(self, thing, writes):
-        """Takes the address and size of an object with the buffer protocol.
+        """Stores the address and size of an object with the buffer protocol.
 
-        A format of elements that is not known becomes the code as it is; then datatype() raises.
+        If the format of the elements is unknown, it becomes the code, and datatype() raises an exception later.
         """
         view = memoryview(thing)
         if not view.contiguous:
@@ -79,26 +81,26 @@ class Array:
         if writes and view.readonly:
             raise ValueError("the buffer that the result goes to is read-only")
         self.size = view.nbytes
-        # The class is called `buffer` since mpi4py 4, and `memory` before. Asked for a read-only view, it takes any
-        # object; those that must not be written have been refused above.
+        # The class is called `buffer` since mpi4py 4, and `memory` in older versions. It accepts any object if it is
+        # asked for a read-only view. Objects that are read-only although the call writes to them were refused above.
         self.address = getattr(MPI, "buffer", getattr(MPI, "memory", None)).frombuffer(thing, readonly=True).address
         letters = view.format.lstrip(_NATIVE)
         self.code = _FORMATS[letters] + str(view.itemsize) if letters in _FORMATS else view.format
 
     def datatype(self):
-        """Returns MPI's type of the elements. Raises TypeError if none is known for them."""
+        """Returns the MPI type of the elements. Raises TypeError if no MPI type is known for them."""
         if self.code not in _TYPES:
             raise TypeError(f"no MPI type is known for elements of type '{self.code}'; pass [array, type]")
         return getattr(MPI, _TYPES[self.code])
 
 
 def _is_contiguous(shape, strides, item):
-    """Tells whether an array has no gaps, in the order of C or of Fortran. item: bytes of an element."""
+    """Returns True if an array has no gaps, in the order of C or of Fortran. item: bytes of an element."""
     if strides is None:
         return True
 
     def follows(pairs):
-        """Tells whether dimensions, the innermost first, follow one another without gaps.
+        """Returns True if there are no gaps. pairs: length and stride of each dimension, from the innermost outwards.
 
         The stride of a dimension of length 1 does not matter.
         """
@@ -113,10 +115,10 @@ def _is_contiguous(shape, strides, item):
 
 
 class Message:
-    """One side of a call: its address and MPI type, and the counts and displacements that were given (None: none were).
+    """One side of a call: its address and MPI type, and the counts and displacements of the caller, or None.
 
-    spec: the argument as mpi4py takes it. writes: the call writes to it. array: the Array; None: the side has no memory
-    of its own.
+    spec: the argument, in the form that mpi4py accepts. writes: the call writes to it. array: the Array, or None if the
+    side has no memory of its own.
     """
 
     def __init__(self, spec, writes=False):
@@ -124,7 +126,7 @@ class Message:
         self.in_place = False
         self.counts = self.displs = None
         self.type = None
-        if spec is None:  # this side does not count on this rank
+        if spec is None:  # MPI does not read this side on this rank
             self.address, self.type, self.counts = None, MPI.BYTE, 0
         elif _is_special(spec, MPI.IN_PLACE):
             self.in_place, self.address, self.type, self.counts = True, int(MPI.IN_PLACE), MPI.BYTE, 0
@@ -132,10 +134,10 @@ class Message:
             self._read(spec if isinstance(spec, (list, tuple)) else [spec], writes)
 
     def _read(self, spec, writes):
-        """Reads a list: the array, counts, displacements and type, as mpi4py takes them.
+        """Reads a list of the array, counts, displacements and type, in the forms that mpi4py accepts.
 
-        All but the array may be left out. Counts and displacements may also stand as a pair in one tuple. A tuple of
-        two numbers is no such pair, but two counts. Raises ValueError for any other list.
+        All entries but the array may be left out. Counts and displacements may also be a pair in one tuple. A tuple of
+        two numbers is no such pair, but contains two counts. Raises ValueError for any other list.
         """
         if not 1 <= len(spec) <= 4:
             raise ValueError(f"a list for a buffer has 1 to 4 entries, not {len(spec)}: the array, counts, "
@@ -163,8 +165,8 @@ class Message:
     def count(self, blocks=1):
         """Returns how many elements of the MPI type each of `blocks` equal blocks has.
 
-        A count that was given is that of one block. Without one, the whole array is cut. Raises ValueError if the
-        blocks cannot be equal.
+        If the caller has given a count, this is the count of one block. Otherwise the whole array is divided into
+        blocks. Raises ValueError if they cannot be equal.
         """
         if self.counts is not None:
             return int(self.counts)
@@ -174,10 +176,11 @@ class Message:
         return items // blocks
 
     def vector(self, blocks):
-        """Returns the counts and displacements of blocks of different sizes, as arrays of C.
+        """Returns the counts and displacements of blocks of different sizes, as C arrays.
 
-        Without counts the blocks are as equal as they can be; one number is the count of each block. Without
-        displacements the blocks follow one another.
+        If the caller has given no counts, the sizes of the blocks differ by at most one element. A single number is the
+        count of each block. Without displacements the blocks are adjacent. Raises ValueError if there is not one count
+        and one displacement for each block.
         """
         counts = self.counts
         if counts is None:
@@ -193,9 +196,10 @@ class Message:
         return integers(counts, blocks, "counts"), integers(displs, blocks, "displacements")
 
     def _items(self):
-        """Returns how many elements of the MPI type the array has. Raises ValueError if the last one is cut off.
+        """Returns how many elements of the MPI type the array has. Raises ValueError if the last one is incomplete.
 
-        Only for a message without counts: it has an array, since _read() refuses a buffer without memory and counts.
+        Call this only if there are no counts. The message then has an array, since _read() refuses a buffer that has
+        neither memory nor counts.
         """
         extent = self.type.Get_extent()[1]
         if extent <= 0 or self.array.size % extent:
@@ -204,9 +208,9 @@ class Message:
 
 
 def integers(values, number, what, kind=ctypes.c_int):
-    """Returns an array of C of `number` integers, of the type `kind`. what: their name for messages.
+    """Returns a C array of `number` integers of the type `kind`. what: the name of the values in messages.
 
-    Raises ValueError unless there are as many values.
+    Raises ValueError unless `values` has `number` entries.
     """
     if len(values) != number:
         raise ValueError(f"{len(values)} {what} for {number} blocks")
@@ -214,11 +218,11 @@ def integers(values, number, what, kind=ctypes.c_int):
 
 
 def _is_special(thing, special):
-    """Tells whether `thing` is MPI.IN_PLACE or MPI.BOTTOM, which had no type of their own before mpi4py 4."""
+    """Returns True if `thing` is `special`, MPI.IN_PLACE or MPI.BOTTOM, which are plain integers before mpi4py 4."""
     return type(thing) is type(special) and thing == special
 
 
 def _is_type(thing):
-    """Tells whether an entry of a list is an MPI datatype, or a list of them."""
+    """Returns True if an entry of a list is an MPI datatype, or a list of MPI datatypes."""
     return isinstance(thing, MPI.Datatype) or (
         isinstance(thing, (list, tuple)) and len(thing) > 0 and all(isinstance(one, MPI.Datatype) for one in thing))

@@ -10,9 +10,9 @@ NAME = "libmpix_mscclpp.so.0"
 def load():
     """Loads the library.
 
-    It is the file that MPIX_MSCCLPP_LIBRARY names, else the one that was installed with this module, else what the
-    loader finds. Raises OSError if the named file or the installed one cannot be loaded, and ImportError if the loader
-    finds none.
+    The library is the file that the environment variable MPIX_MSCCLPP_LIBRARY names, or else the file that was
+    installed with this module, or else the file that the dynamic loader finds. Raises OSError if the named file or the
+    installed file cannot be loaded, and ImportError if the loader finds no file.
     """
     file_name = os.environ.get("MPIX_MSCCLPP_LIBRARY")
     if file_name:
@@ -36,9 +36,10 @@ HOST_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 def function(name, *types):
-    """Returns a function of the library, MPIX_Mscclpp_<name>, which raises an MPI.Exception for an error code.
+    """Returns a Python function that calls the library's function MPIX_Mscclpp_<name>.
 
-    types: those of its arguments in C.
+    The Python function raises an MPI.Exception if the C function returns an error code. types: the C types of the
+    arguments. Raises AttributeError if the library has no such function.
     """
     c_function = getattr(_LIBRARY, "MPIX_Mscclpp_" + name)
     c_function.argtypes = types
@@ -54,4 +55,4 @@ def function(name, *types):
 
 def handle(thing):
     """Returns the C handle of a communicator, a type or an operation of mpi4py."""
-    return MPI._handleof(thing)  # the name under which mpi4py offers it
+    return MPI._handleof(thing)  # mpi4py has no public name for this function

@@ -17,9 +17,9 @@ _VECTOR = (POINTER, POINTER, POINTER, POINTER)  # buffer, counts, displacements,
 
 
 class _Collective:
-    """A collective of the library: queued, and unless it has none, as a persistent request.
+    """The functions of a collective: enqueue, which queues it, and init, which makes a persistent request.
 
-    types: those of its arguments before the communicator.
+    types: the types of the arguments before the communicator. requests: False if the collective has no init.
     """
 
     def __init__(self, name, *types, requests=True):
@@ -61,20 +61,24 @@ QUEUED, WAITED = 1, 2  # MPIX_MSCCLPP_QUERY_...
 
 
 class Queued:
-    """A communicator of mpi4py, whose collectives are queued in streams. The communicator stays mpi4py's to free."""
+    """A communicator of mpi4py whose collectives are queued in streams. It is still freed by mpi4py.
+
+    The constructor raises TypeError if `comm` is no communicator of mpi4py. All methods raise an MPI.Exception if the
+    library returns an error code.
+    """
 
     def __init__(self, comm):
         if not isinstance(comm, MPI.Comm):
             raise TypeError(f"Queued takes a communicator of mpi4py, not '{type(comm).__name__}'")
         self.comm = comm
 
-    # What the calls have in common.
+    # Functions that the calls share.
 
     def _call(self, collective, arguments, messages, stream):
-        """Queues a call and returns None, or makes a request of it and returns that.
+        """Queues a call and returns None, or makes a request from the call and returns the request.
 
-        messages: those of both sides; the first of them that is on a GPU chooses the stream if `stream` is None. A
-        request and a stream of the host twin keep the buffers alive; for other streams the caller has to.
+        messages: the messages of both sides. If `stream` is None, the first message on a GPU determines the stream. A
+        request and a stream of the host twin keep the buffers alive; for other streams the caller has to keep them.
         """
         buffers = self._buffers(*messages)
         if stream is _AS_REQUEST:
@@ -86,20 +90,23 @@ class Queued:
 
     @staticmethod
     def _buffers(*messages):
-        """Returns the arrays of those messages that have memory of their own."""
+        """Returns the arrays of all messages that have their own memory."""
         return [message.array.thing for message in messages if message.array is not None]
 
     def _ranks(self):
-        """Returns how many blocks a buffer has: one for each rank, of the remote group in an intercommunicator."""
+        """Returns how many blocks a buffer has: one for each rank, or each remote rank in an intercommunicator."""
         return self.comm.Get_remote_size() if self.comm.Is_inter() else self.comm.Get_size()
 
     @staticmethod
     def _block(message, blocks=1):
-        """Returns the address, count and type of a message in `blocks` equal blocks, as C takes them."""
+        """Returns the address, count and type of a message in `blocks` equal blocks, as arguments of a C function."""
         return message.address, message.count(blocks), handle(message.type)
 
     def _edges(self):
-        """Returns how many blocks this rank sends to its neighbours, and how many it receives from them."""
+        """Returns how many blocks this rank sends to its neighbours, and how many it receives from them.
+
+        Raises TypeError if the communicator has no topology.
+        """
         if not isinstance(self.comm, MPI.Topocomm):
             raise TypeError("neighbourhood collectives need a communicator with a topology, "
                             f"not '{type(self.comm).__name__}'")
@@ -108,11 +115,12 @@ class Queued:
     def _vector(self, message, blocks=None):
         """Returns the address, counts, displacements and type of a message in blocks of different sizes.
 
-        blocks: how many there are; None: one for each rank.
+        blocks: the number of blocks; None: one for each rank.
 
-        Counts and displacements are addresses of arrays. The arrays themselves come behind these four, so that they
-        live as long as the caller keeps the result, which is until the call has read them. Of a message in place, or
-        one that does not count on this rank, MPI reads only the address: there are no arrays, and the type is a filler.
+        Counts and displacements are the addresses of arrays. The arrays themselves follow after these four values, so
+        that they live as long as the caller keeps the result, which is until the call has read them. If a message is in
+        place, or MPI does not read it on this rank, MPI uses at most its address: there are no arrays, and the type is
+        a placeholder.
         """
         if message.in_place or message.address is None:
             return message.address, None, None, handle(MPI.BYTE)
@@ -122,12 +130,12 @@ class Queued:
     def _reduction(self, sendbuf, recvbuf, blocks=1):
         """Returns both sides of a reduction, the count of the result, and the type.
 
-        blocks: how many results there are in the operand. Raises ValueError if the two sides differ in their types or
-        numbers of elements.
+        blocks: how many times as long as the result the operand is. Raises ValueError if the two sides differ in their
+        types, or if the numbers of elements do not fit together.
         """
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
-        # The side that says how many elements there are: the result or, on a rank that gets none, the operand. In
-        # place, the buffer of the result holds the operand, and so all blocks.
+        # The side that determines the number of elements: the result or, on a rank that gets no result, the operand. In
+        # place, the buffer of the result contains the operand, and so all blocks.
         leading = receive if receive.array is not None or send.in_place or send.array is None else send
         count = leading.count(blocks if send.in_place else 1)
         if leading is receive and send.array is not None:
@@ -172,8 +180,8 @@ class Queued:
     def Reduce_scatter(self, sendbuf, recvbuf, recvcounts, op=MPI.SUM, *, stream=None):
         """As MPI.Comm.Reduce_scatter, in the order of the stream.
 
-        Unlike mpi4py's, this needs `recvcounts`, as it must not ask the other ranks. It does not compare them with the
-        sizes of the buffers.
+        Unlike in mpi4py, `recvcounts` is required, because this method must not communicate with the other ranks. The
+        counts are not compared with the sizes of the buffers.
         """
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
         counts = integers(recvcounts, self._ranks(), "counts")
@@ -250,12 +258,13 @@ class Queued:
 
     @staticmethod
     def _typed(message, blocks, kind=ctypes.c_int):
-        """Returns the address, counts, displacements and types of a message whose blocks have types of their own.
+        """Returns the address, counts, displacements and types of a message whose blocks have different types.
 
-        kind: C's type of the displacements. Raises ValueError unless there is one of each for every block.
+        kind: the C type of the displacements. Raises ValueError unless there are a count, a displacement and a type for
+        every block.
 
-        The last three are arrays, not addresses: they live as long as the caller keeps the result. In place they are
-        None, since MPI does not read them.
+        The last three values are arrays, not addresses: they live as long as the caller keeps the result. In place they
+        are None, since MPI does not read them.
         """
         if message.in_place:
             return message.address, None, None, None
@@ -267,8 +276,8 @@ class Queued:
             raise ValueError(f"the call needs a list of {blocks} types")
         return message.address, counts, displs, (ctypes.c_void_p * blocks)(*(handle(one) for one in message.type))
 
-    # The collectives of neighbours, on communicators with a topology. A rank that sends nothing, or receives nothing,
-    # has no blocks on that side. MPI then does not read its count; `or 1` only keeps Message.count from dividing by 0.
+    # Neighbourhood collectives, on communicators with a topology. A rank that sends nothing, or receives nothing, has
+    # no blocks on that side. MPI then does not read the count, and `or 1` only avoids a division by 0 in Message.count.
 
     def Neighbor_allgather(self, sendbuf, recvbuf, *, stream=None):
         """As MPI.Topocomm.Neighbor_allgather, in the order of the stream."""
@@ -312,7 +321,8 @@ class Queued:
     def __getattr__(self, name):
         """Makes the functions <collective>_init, which return a persistent request.
 
-        Python calls this for missing names only. The collectives of neighbours have no such functions.
+        Python calls this method for missing names only. Raises AttributeError for all other names. The neighbourhood
+        collectives have no such functions.
         """
         collective = name[:-len("_init")] if name.endswith("_init") else ""
         if collective not in _COLLECTIVES:
@@ -321,9 +331,10 @@ class Queued:
         return lambda *arguments, **keywords: method(*arguments, stream=_AS_REQUEST, **keywords)
 
     def Pallreduce_init(self, sendbuf, recvbuf, partitions, op=MPI.SUM):
-        """Makes a request for an all-reduce of `partitions` equal parts, each of which kernels release by itself.
+        """Makes a request for an all-reduce of `partitions` equal partitions, which kernels release one by one.
 
-        The result says how many elements there are, of which type. Raises ValueError if the parts cannot be equal.
+        The buffer of the result determines the type and the number of elements. Raises ValueError if the partitions
+        cannot be equal.
         """
         send, receive = Message(sendbuf), Message(recvbuf, writes=True)
         arguments = (send.address, receive.address, partitions, receive.count(partitions), handle(receive.type),
@@ -331,21 +342,21 @@ class Queued:
         return Request(_pallreduce_init, arguments, self._buffers(receive, send))
 
     def Psend_init(self, buf, partitions, dest, tag=0):
-        """Makes a request for the sending side of a message of `partitions` equal parts."""
+        """Makes a request for the sending side of a message of `partitions` equal partitions."""
         message = Message(buf)
         return Request(_psend_init, (message.address, partitions, message.count(partitions), handle(message.type), dest,
                                      tag, handle(self.comm)), self._buffers(message))
 
     def Precv_init(self, buf, partitions, source, tag=0):
-        """Makes a request for the receiving side of such a message."""
+        """Makes a request for the receiving side of a message of `partitions` equal partitions."""
         message = Message(buf, writes=True)
         return Request(_precv_init, (message.address, partitions, message.count(partitions), handle(message.type),
                                      source, tag, handle(self.comm)), self._buffers(message))
 
-    # What became of them.
+    # The state of the queued calls.
 
     def Get_async_error(self):
-        """Returns an MPI error code, MPI.SUCCESS if no queued call has failed, and a text. Never waits."""
+        """Returns an MPI error code and a text. The code is MPI.SUCCESS if no queued call has failed. Never waits."""
         code, text = ctypes.c_int(), ctypes.create_string_buffer(320)
         _get_async_error(handle(self.comm), ctypes.addressof(code), ctypes.addressof(text), len(text))
         return code.value, text.value.decode()

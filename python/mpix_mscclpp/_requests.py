@@ -20,12 +20,15 @@ _free = function("request_free", POINTER)
 
 
 class Request:
-    """A call that is prepared once and started often. It keeps its buffers until it is freed.
+    """A call that is prepared once and started often. It keeps its buffers alive until it is freed.
 
-    Made by `Queued.Allreduce_init` and the like, and attached to a stream, to kernels or to a graph before `prepare`,
-    which is collective. mpix_mscclpp_requests.h says what each function does. make: the function of C that makes it;
-    arguments: its arguments but for the last, the address of the handle. kept: the buffers, which live at least as
-    long as the request, and by which the attach functions find the stream if none is named.
+    Requests are made by `Queued.Allreduce_init` and similar methods. Attach a request to a stream, to kernels or to a
+    graph, and then call `prepare`, which is collective. mpix_mscclpp_requests.h describes each function. All methods
+    raise an MPI.Exception for an error code of the library, and ValueError after the request was freed.
+
+    make: the C function that makes the request. arguments: its arguments except for the last one, the address of the
+    handle. kept: the buffers. They live at least as long as the request, and the attach functions use them to find the
+    stream if the caller names none.
     """
 
     def __init__(self, make, arguments, kept):
@@ -41,37 +44,43 @@ class Request:
         return self._pointer.value
 
     def _call_on_list(self, function_):
-        """Calls a function of C that takes a list of requests, with this one."""
+        """Calls a C function that takes a list of requests, with a list that contains only this request."""
         self.ptr  # raises if it has been freed
         function_(1, ctypes.addressof(self._pointer))
 
     def attach_stream(self, stream=None):
-        """Lets each start make the call in the order of this stream."""
+        """Attaches the request to a stream: each start makes the call in the order of this stream."""
         _attach_stream(self.ptr, address_of(stream, self._kept))
 
     def attach_kernels(self, stream=None):
-        """Lets kernels in this stream release what is started."""
+        """Attaches the request to kernels: kernels in this stream release the executions that are started."""
         _attach_kernels(self.ptr, address_of(stream, self._kept))
 
     def attach_graph(self, graph):
-        """Lets each start add a node to a graph. graph: the address of a cudaGraph_t, or a Graph of the host twin."""
+        """Attaches the request to a graph: each start adds a node to it.
+
+        graph: the address of a cudaGraph_t, or a Graph of the host twin.
+        """
         pointer = getattr(graph, "pointer", graph)
         _attach_graph(self.ptr, getattr(pointer, "value", pointer))
 
     def get_node(self):
-        """Returns the address of the node that the latest start has added; None on the host twin."""
+        """Returns the address of the node that the latest start has added, or None on the host twin."""
         node = ctypes.c_void_p()
         _get_node(self.ptr, ctypes.addressof(node))
         return node.value
 
     def get_device(self, abi, size):
-        """Returns the handle for kernels, as `size` bytes. abi: of the header that the kernels were compiled with."""
+        """Returns the handle for kernels as bytes.
+
+        abi: MPIX_MSCCLPP_DEVICE_ABI of the header with which the kernels were compiled. size: bytes of the handle.
+        """
         handle = ctypes.create_string_buffer(size)
         _get_device(self.ptr, abi, ctypes.addressof(handle), size)
         return handle.raw
 
     def prepare(self):
-        """Makes what executions need. Collective."""
+        """Makes the objects that executions need. Collective."""
         self._call_on_list(_prepare)
 
     def start(self):
@@ -79,11 +88,11 @@ class Request:
         self._call_on_list(_start)
 
     def complete(self):
-        """Lets what comes next in the stream of attach_kernels wait for the executions."""
+        """Makes all later work in the stream of attach_kernels wait for the executions."""
         self._call_on_list(_complete)
 
     def pready(self, low=0, high=None):
-        """Marks partitions `low` to `high` ready from the host; `high` None: only `low`."""
+        """Marks partitions `low` to `high` ready from the host. If `high` is None, marks only `low`."""
         _pready(low, low if high is None else high, self.ptr)
 
     def parrived(self, partition):
@@ -103,7 +112,7 @@ class Request:
         self._call_on_list(_wait)
 
     def free(self):
-        """Frees the request and lets go of its buffers. Collective if kernels release it."""
+        """Frees the request, which then no longer keeps its buffers alive. Collective if kernels release it."""
         self.ptr  # raises if it has been freed
         _free(ctypes.addressof(self._pointer))
         self._kept = []

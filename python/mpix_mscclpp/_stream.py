@@ -32,14 +32,14 @@ class HostStream:
         return self._pointer.value
 
     def keep(self, *things):
-        """Keeps objects alive until synchronize() or destroy(), which wait for all that is in the stream.
+        """Keeps objects alive until synchronize() or destroy(), which wait for all work in the stream.
 
-        While the stream is captured, the graph keeps them until it is destroyed.
+        While the stream is captured, the graph keeps the objects alive until it is destroyed.
         """
         (self._kept if self._graph is None else self._graph.kept).extend(things)
 
     def launch(self, callable_):
-        """Puts a function without arguments into the stream, as a kernel of the application. It must not raise."""
+        """Queues a function without arguments in the stream, like a kernel of the application. It must not raise."""
         call = HOST_FUNCTION(lambda argument: callable_())
         self.keep(call)
         _launch(self.ptr, call, None)
@@ -51,10 +51,10 @@ class HostStream:
 
     @contextlib.contextmanager
     def capture(self):
-        """Records what is put into the stream in the body of `with stream.capture() as graph:`.
+        """Records the work that is queued in the stream in the body of `with stream.capture() as graph:`.
 
-        The graph can be launched once the body has ended. The recording ends with the body, even if that raises.
-        Raises ValueError if the stream is already captured.
+        The graph can be launched after the body has ended. The recording ends with the body, even if the body raises
+        an exception. Raises ValueError if the stream is already being captured.
         """
         if self._graph is not None:
             raise ValueError("the stream is captured already")
@@ -67,7 +67,7 @@ class HostStream:
             _capture_end(self.ptr, ctypes.addressof(graph.pointer))
 
     def destroy(self):
-        """Waits for what is in the stream, and frees the stream. It cannot be used any more."""
+        """Waits for the work in the stream, and frees the stream, which cannot be used any more."""
         if self._pointer is not None:
             _destroy(self.ptr)
             self._pointer = None
@@ -75,14 +75,14 @@ class HostStream:
 
 
 class Graph:
-    """What HostStream.capture has recorded."""
+    """The work that HostStream.capture has recorded."""
 
     def __init__(self):
         self.pointer = ctypes.c_void_p()
         self.kept = []
 
     def launch(self, stream):
-        """Puts all of it into a HostStream once more."""
+        """Queues all recorded work in a HostStream. Raises ValueError if the graph is not complete or was destroyed."""
         if not self.pointer.value:
             raise ValueError("the graph is still recorded, or has been destroyed")
         stream.keep(self)
@@ -99,9 +99,9 @@ class Graph:
 def address_of(stream, things):
     """Returns the address of a stream of any framework.
 
-    stream None: the current stream of the framework that the first buffer on a GPU among `things` belongs to. An
-    integer is an address already. True and False, which Python counts as integers, are not. Raises TypeError for what
-    is no stream.
+    If `stream` is None, it is the current stream of the framework of the first buffer on a GPU among `things`. An
+    integer is already an address, except for True and False, which Python treats as integers. Raises TypeError for an
+    object that is no stream.
     """
     if stream is None:
         return _current(things)
@@ -120,10 +120,10 @@ def address_of(stream, things):
 
 
 def _current(things):
-    """Returns the address of the current stream of the framework of the first buffer on a GPU.
+    """Returns the address of the current stream of the framework that owns the first buffer on a GPU.
 
-    Frameworks are PyTorch and CuPy, whose arrays are always on a GPU. If neither owns a buffer on a GPU, returns 0,
-    the default stream.
+    The frameworks are PyTorch and CuPy. Arrays of CuPy are always on a GPU. If neither of them owns a buffer on a GPU,
+    returns 0, the default stream.
     """
     for thing in things:
         framework = type(thing).__module__.partition(".")[0]

@@ -1,10 +1,10 @@
 """Execution plans for coll/mscclpp and MSCCL++, written as programs.
 
-chunks: says which chunk goes where and is combined with which; blocks, channels, signals and waits are derived.
-channels: says every signal and wait, block by block.
+chunks: programs that copy and combine chunks; the compiler derives blocks, channels, signals and waits.
+channels: plans that are written block by block, with every signal and wait.
 programs: the classic algorithms, in a few lines each.
 
-`Program.compile` proves the plan that it makes, by `mscclpp_plan check`. prove() proves any plan.
+`Program.compile` proves the plan that it makes with `mscclpp_plan check`. prove() proves any plan.
 """
 from . import programs
 from .channels import Block, Rank, assemble, local

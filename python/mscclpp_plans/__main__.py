@@ -12,7 +12,7 @@ ALGORITHMS = [*programs.FLAT, *programs.NODES, "defaults"]
 
 
 def algorithm(text):
-    """For argparse: accepts the name of an algorithm, or of a file with a program."""
+    """Checks an argument for argparse: it has to be the name of an algorithm, or of a file with a program."""
     if not text.endswith(".py") and text not in ALGORITHMS:
         raise argparse.ArgumentTypeError(f"'{text}' is not allowed; use a file whose name ends in .py, or one of "
                                          + ", ".join(ALGORITHMS))
@@ -20,7 +20,7 @@ def algorithm(text):
 
 
 def setting(text):
-    """For argparse: returns the name and the value of NAME=VALUE, where VALUE is a whole number or a word."""
+    """Parses NAME=VALUE for argparse. Returns the name and the value, which is a whole number or a word."""
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
         raise argparse.ArgumentTypeError(f"'{text}' is not allowed; use NAME=VALUE")
@@ -61,9 +61,10 @@ def parse_arguments():
 
 
 def run_program(path, arguments):
-    """Runs a file, and returns its `plan`, or what its function `plan` returns: a Program or a finished plan.
+    """Runs a file, and returns its variable `plan`, or the result of its function `plan`: a Program or a finished plan.
 
-    arguments: of that function. Raises ValueError if there is nothing of that kind, or arguments but no function.
+    arguments: the arguments of this function. Raises ValueError if the file has no such variable or function, or if
+    there are arguments but no function.
     """
     result = runpy.run_path(path, run_name="__plan__").get("plan")
     if callable(result):
@@ -76,7 +77,7 @@ def run_program(path, arguments):
 
 
 def make_programs(options, parser):
-    """Returns the programs, or finished plans, that the options ask for. Wrong usage ends the process."""
+    """Returns the programs, or finished plans, that the options ask for. Wrong usage ends the process with status 2."""
     if options.algorithm.endswith(".py"):
         return [run_program(options.algorithm, dict(options.set))]
     if options.algorithm == "defaults" and not options.output:
@@ -99,10 +100,11 @@ def make_programs(options, parser):
 
 
 def compile_one(source, options):
-    """Returns the finished plan of a Program, or that plan itself, proven unless the options say otherwise.
+    """Returns a finished plan. source: a Program, which is compiled, or a finished plan.
 
-    Raises Refused if the plan has a fault, ValueError if it has to be portable and does not fit, and FileNotFoundError
-    if there is no program that proves plans. A Program checks by itself, as it is compiled, whether it fits.
+    Proves the plan unless the options include --unproven. Raises Refused if the plan has a fault, ValueError if it has
+    to be portable and exceeds a limit, and FileNotFoundError if the program mscclpp_plan is not found. The limits of a
+    Program are checked when it is compiled.
     """
     if isinstance(source, Program):
         source.portable = source.portable or options.portable
@@ -136,7 +138,7 @@ def write(plan, options):
 def main():
     """Runs the command line. Returns the exit status: 0, or 1 if a plan could not be made, proven or written.
 
-    Wrong usage ends the process with status 2. Plans of `defaults` that were written before a failure stay.
+    Wrong usage ends the process with status 2. Plans of `defaults` that were written before a failure are not removed.
     """
     options, parser = parse_arguments()
     try:

@@ -1,23 +1,23 @@
-"""Gives steps to blocks of threads, by a cost model that `mscclpp_plan show` uses, too."""
+"""Assigns steps to blocks of threads, with the cost model that `mscclpp_plan show` also uses."""
 import collections
 import math
 from typing import NamedTuple
 
-# Microseconds, and bytes a microsecond. They are those of mca/common/plan/trace.c, and no forecast of a machine.
-OPERATION = 0.1  # time of each operation of a block, besides its data
+# Microseconds, and bytes a microsecond. The values are those of mca/common/plan/trace.c. They predict no real machine.
+OPERATION = 0.1  # time of each operation of a block, without its data
 LATENCY = 1.0  # time of a signal or a packet to a peer
-PORT = 3.0  # time of one request to a proxy, besides its data
-BLOCK_LOCAL, BLOCK_LINK = 60e3, 25e3  # what one block moves within its GPU, and to peers
-GPU_LOCAL, GPU_LINK, GPU_PORT = 2000e3, 400e3, 40e3  # what all blocks of a GPU move together
+PORT = 3.0  # time of one request to a proxy, without its data
+BLOCK_LOCAL, BLOCK_LINK = 60e3, 25e3  # rate of one block within its GPU, and to peers
+GPU_LOCAL, GPU_LINK, GPU_PORT = 2000e3, 400e3, 40e3  # total rate of all blocks of a GPU, and of its ports
 BLOCK = 0.02  # time that each block adds to a choice, since it takes threads from the application
 
 
 class Choice(NamedTuple):
-    """What the compiler chooses for a plan."""
+    """The values that the compiler chooses for a plan."""
 
     packets: bool
-    blocks: int  # how many share the steps of a rank
-    instances: int  # how many times these blocks are there, each time with a part of every chunk
+    blocks: int  # how many blocks share the steps of a rank
+    instances: int  # how many copies of these blocks there are, each with its part of every chunk
     turn: int = 0  # bytes of a chunk in one turn of a pipeline; 0: there is no pipeline
 
     def __str__(self):
@@ -29,7 +29,7 @@ class Choice(NamedTuple):
 def durations(step, chunk, blocks):
     """Returns how many microseconds a step keeps its block busy, and how many bytes it moves to or from peers.
 
-    chunk: bytes of a chunk. blocks: how many blocks of a GPU share what it can move.
+    chunk: bytes of a chunk. blocks: how many blocks of a GPU share its rates.
     """
     near_bytes = far_bytes = 0
     for span in [*step.sources, step.target, *step.also]:
@@ -45,9 +45,9 @@ def durations(step, chunk, blocks):
 
 
 def _count_ports(steps, choice):
-    """Returns about how many port channels a GPU has, at least 1: those of the rank that has the most.
+    """Returns an estimate of the largest number of port channels of a rank, at least 1.
 
-    A rank has no more than one for each put, and no more than one for each block and peer, in each instance.
+    In each instance, a rank has at most one port channel for each put, and at most one for each block and peer.
     """
     entries = collections.Counter(step.rank for step in steps if step.port)
     peers = collections.Counter(rank for rank, _ in {(step.rank, step.target.rank) for step in steps if step.port})
@@ -60,7 +60,7 @@ class _Clock:
     def __init__(self, steps, choice, chunk):
         self.choice, self.chunk = choice, chunk
         self.blocks, self.ports = choice.blocks * choice.instances, _count_ports(steps, choice)
-        # When ranks can begin: without packets they first hear that their peers have begun.
+        # When ranks can begin: without packets they first receive signals that their peers have begun.
         self.begin = 0 if choice.packets else LATENCY + 4 * OPERATION
         self.free, self.work = {}, collections.Counter()  # by agent or port: when it is free again, how long it works
         self.first = {}  # by agent: when its first step began
@@ -70,13 +70,13 @@ class _Clock:
                      if other.rank != step.rank and not (choice.packets and why == "RAW")}  # steps that signal
 
     def start(self, step, block):
-        """Returns when a block could begin a step, and how many of the steps before it the block does itself.
+        """Returns when a block could begin a step, and how many of the steps before it the block carries out itself.
 
-        What another rank did takes a signal and a wait, or only the way of a packet; what another block of the rank did
-        takes a semaphore. What a port did has arrived when the proxy was done, so it takes no LATENCY on top. The steps
-        before this one have been run, so `arrived`, `ended` and `block` have them.
+        For a step of another rank, the block needs a signal and a wait, or only the latency of a packet. For a step of
+        another block of its rank, it needs a semaphore. The data of a port have arrived when the proxy is done, so no
+        LATENCY is added. The steps before this one have been run, so `arrived`, `ended` and `block` contain them.
         """
-        # Without packets the peer behind a port says through that port that it has begun.
+        # Without packets, a peer behind a port signals through this port that it has begun.
         ready, waits, own_before = PORT + 2 * OPERATION if step.port and self.begin else self.begin, False, 0
         for other, why in step.before.items():
             if other.rank != step.rank:
@@ -91,10 +91,10 @@ class _Clock:
         return max(ready, self.free.get((step.rank, block), self.begin)) + (2 * OPERATION if waits else 0), own_before
 
     def run(self, step, block, start):
-        """Lets a block do a step that begins at `start`.
+        """Lets a block carry out a step that begins at `start`.
 
-        The block goes on once it has asked the proxy for a put. The proxy carries out the puts of a port one after
-        another, and all ports of a GPU share GPU_PORT.
+        For a put through a port, the block continues after its request to the proxy. The proxy carries out the puts of
+        a port one after another, and all ports of a GPU share the rate GPU_PORT.
         """
         busy, far_bytes = durations(step, self.chunk, self.blocks)
         busy += 2 * OPERATION if step in self.told and not step.port else 0
@@ -112,7 +112,7 @@ class _Clock:
     def busiest(self):
         """Returns the longest time that a block or a port needs for one turn.
 
-        A block begins a turn when it has ended the one before, while a port works on without a pause.
+        A block begins a turn when it has ended the previous turn, while a port continues without a pause.
         """
         return max([self.free[agent] - start for agent, start in self.first.items()]
                    + [work for owner, work in self.work.items() if owner not in self.first], default=0)
@@ -124,14 +124,15 @@ class _Clock:
 
 
 def place(steps, choice, chunk, assign=True):
-    """Gives each step a block, unless `assign` is false.
+    """Chooses a block for each step, and stores it in the step unless `assign` is false.
 
-    Returns two times, in microseconds: of all steps, and of the busiest block or port. Each step has to stand behind
-    those that come before it, since it begins after them.
+    Returns two times, in microseconds: of all steps, and of the busiest block or port. In the list, each step has to
+    come after the steps for which it waits.
 
-    Without a pipeline a step goes to the block that can begin it first; of several, to the one that has itself done
-    most of what the step waits for, then to the one with the least work. With a pipeline, blocks get equal work, since
-    blocks may be in different turns at one time. chunk: bytes of one chunk of an instance, in one turn.
+    Without a pipeline, a step is assigned to the block that can begin it first. If several blocks can, it is the block
+    that has carried out most of the steps for which this step waits, and then the block with the least work. With a
+    pipeline, blocks get equal work, since blocks may be in different turns at the same time. chunk: bytes of one chunk
+    of an instance, in one turn.
     """
     clock = _Clock(steps, choice, chunk)
     for step in steps:
@@ -151,10 +152,10 @@ def place(steps, choice, chunk, assign=True):
 
 
 def estimate(steps, choice, chunk, assign=True):
-    """Returns how many microseconds a plan takes, and gives its steps blocks unless `assign` is false.
+    """Returns how many microseconds a plan takes, and assigns blocks to its steps unless `assign` is false.
 
-    chunk: bytes of a chunk, of all instances together. In a pipeline, each turn after the first adds the time of the
-    busiest block or port.
+    chunk: bytes of a chunk, of all instances together. In a pipeline, each turn after the first one adds the time of
+    the busiest block or port.
     """
     chunk = max(1, chunk // choice.instances)
     if not choice.turn:
@@ -164,9 +165,9 @@ def estimate(steps, choice, chunk, assign=True):
 
 
 def choices(program, chunk, packets):
-    """Yields all choices that the program leaves open, for chunks of `chunk` bytes.
+    """Yields all choices that the program allows, for chunks of `chunk` bytes.
 
-    Those with more blocks than `most_blocks` are left out, unless the program gives both `blocks` and `instances`.
+    Choices with more blocks than `most_blocks` are left out, unless the program sets both `blocks` and `instances`.
     """
     for blocks in program.blocks or (1, 2, 3, 4, 8, 16):
         for instances in program.instances or (1, 2, 4, 8, 16, 32):
@@ -174,7 +175,7 @@ def choices(program, chunk, packets):
                 continue
             turns = [program.pipeline] if program.pipeline is not None else [0]
             if program.pipeline is None and not packets:
-                # About eight turns. Below 16 KiB some of a block's threads have nothing to do.
+                # About eight turns. In turns of less than 16 KiB, some of a block's threads would have no work.
                 turn = 1 << max(14, (chunk // instances // 8).bit_length() - 1)
                 turns += [turn] if 2 * turn <= chunk // instances else []
             for turn in turns:

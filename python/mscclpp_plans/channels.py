@@ -1,6 +1,6 @@
 """Plans that are written block by block, with every signal and wait.
 
-A plan is made of ranks, these of blocks, and those of operations in order. Its smallest parts look like this:
+A plan consists of ranks, a rank of blocks, and a block of operations in order. For example:
 
     rank = Rank(0, inputs=1, outputs=2)
     channel = rank.channel("memory", 1)
@@ -8,7 +8,7 @@ A plan is made of ranks, these of blocks, and those of operations in order. Its 
     block.sync("signal", "memory", [channel])
     block.move("put", [local("i", 0)], [block.remote("memory", 1, "o", 0)], "memory")
 
-assemble() makes a plan of ranks, and prove() of this package proves it.
+assemble() makes a plan from its ranks, and prove() of this package proves the plan.
 """
 
 
@@ -21,9 +21,9 @@ class Block:
 
     @staticmethod
     def _place(tables, kind, number):
-        """Returns the position of a number in the block's own table of a kind, to which it is added if need be.
+        """Returns the position of a number in the block's table of a kind. Appends the number if it is not there yet.
 
-        Operations name these positions.
+        Operations refer to channels and remote buffers by these positions.
         """
         table = tables.setdefault(kind, [])
         if number not in table:
@@ -31,7 +31,7 @@ class Block:
         return table.index(number)
 
     def op(self, name, **keys):
-        """Appends any operation, with its keys as they are in the file."""
+        """Appends any operation. keys: the keys of the operation in the file."""
         self.ops.append(dict(name=name, **keys))
 
     def nop(self):
@@ -43,10 +43,10 @@ class Block:
         self.op(name, channel_type=kind, channel_ids=[self._place(self.channels, kind, number) for number in numbers])
 
     def move(self, name, src, dst, kind=None, channels=(), **keys):
-        """Appends an operation on data. src, dst: operands, as local(), remote() and multicast() return them.
+        """Appends an operation on data. src, dst: lists of operands that local(), remote() and multicast() return.
 
-        kind: "memory" or "port", if it reaches peers. channels: numbers of channels of the rank; for ports one for each
-        target.
+        kind: "memory" or "port", if the operation reaches peers. channels: numbers of channels of the rank; for ports
+        one channel for each target.
         """
         if kind:
             keys["channel_type"] = kind
@@ -60,11 +60,12 @@ class Block:
         return {"buffer_id": self._place(self.remotes, kind, number), "index": index, "size": size}
 
     def multicast(self, number, index, size=1):
-        """Returns chunks of all ranks of a switch channel as an operand."""
+        """Returns chunks of the buffers of all ranks of a switch channel as an operand. number: the channel's number.
+        """
         return {"switch_channel_id": self._place(self.channels, "switch", number), "index": index, "size": size}
 
     def out(self, position):
-        """Returns the block as it is in the file."""
+        """Returns the block in the form of the file."""
         return {"id": position, "ops": self.ops,
                 "channels": [{"channel_type": kind, "channel_ids": numbers} for kind, numbers in self.channels.items()],
                 "remote_buffer_refs": [{"access_channel_type": kind, "remote_buffer_ids": numbers}
@@ -86,26 +87,26 @@ class Rank:
     def channel(self, kind, peer):
         """Adds a channel to a peer, and returns its number.
 
-        The k-th channel of one rank to another is joined with the k-th channel back.
+        The k-th channel from one rank to another is connected to the k-th channel in the other direction.
         """
         self.peers.setdefault(kind, []).append(peer)
         return len(self.peers[kind]) - 1
 
     def semaphore(self, value):
-        """Adds a semaphore, which begins with that value, and returns its number."""
+        """Adds a semaphore with this initial value, and returns its number."""
         self.semaphores.append(value)
         return len(self.semaphores) - 1
 
     def switch(self, buffer, ranks):
-        """Adds a switch channel over a buffer of those ranks, and returns its number.
+        """Adds a switch channel over a buffer of these ranks, and returns its number.
 
-        All of these ranks have to make their switch channels in the same order.
+        All these ranks have to add their switch channels in the same order.
         """
         self.groups.append((buffer, sorted(ranks)))
         return len(self.groups) - 1
 
     def remote(self, rank, buffer, kind):
-        """Returns the number of a peer's buffer, which becomes accessible over channels of a kind."""
+        """Returns the number of a peer's buffer, and makes the buffer accessible over channels of a kind."""
         for number, entry in enumerate(self.remotes):
             if (entry["rank"], entry["type"]) == (rank, buffer):
                 if kind not in entry["access_channel_types"]:
@@ -115,7 +116,7 @@ class Rank:
         return len(self.remotes) - 1
 
     def out(self):
-        """Returns the rank as it is in the file."""
+        """Returns the rank in the form of the file."""
         inputs, outputs, scratch = self.chunks
         channels = [{"channel_type": kind, "connected_to": peers} for kind, peers in self.peers.items()]
         channels += [{"channel_type": "switch", "buffer_type": buffer,
@@ -132,6 +133,6 @@ def local(buffer, index, size=1):
 
 
 def assemble(name, collective, ranks, protocol="Simple", inplace=False, **keys):
-    """Returns the whole plan, as json.dump takes it. keys: further keys of the top level of the file."""
+    """Returns the whole plan as a dictionary for json.dump. keys: further keys of the top level of the file."""
     return {"name": name, "collective": collective, "protocol": protocol, "inplace": inplace,
             "gpus": [rank.out() for rank in ranks], **keys}

@@ -1,8 +1,9 @@
-"""Plans that are written as copies and reductions of chunks, from which all else is derived.
+"""Plans that are written as copies and reductions of chunks. The compiler derives everything else from them.
 
-Each operation is done by one rank: a copy by the rank that has the source, a reduction by the one that has the result.
-The result is as if all operations were done one after another, in the order of the program. The compiler finds which
-of them have to wait for which, and gives them to blocks of threads that work at the same time.
+Each operation is carried out by one rank: a copy by the rank that has the source, a reduction by the rank that has the
+result. The result is the same as if all operations were carried out one after another, in the order of the program. The
+compiler determines which operations have to wait for others, and assigns them to blocks of threads that work at the
+same time.
 """
 from .graph import Node, Span
 from .passes import PASSES, Compiled
@@ -12,7 +13,7 @@ COLLECTIVES = ("allreduce", "allgather", "reducescatter", "alltoall")
 
 
 class Chunk:
-    """One chunk or several neighbouring ones, at a place. Made by Program.chunk."""
+    """One chunk or several adjacent chunks, at a place. Made by Program.chunk."""
 
     def __init__(self, program, span):
         self.program, self.span = program, span
@@ -24,7 +25,7 @@ class Chunk:
         return target
 
     def reduce(self, *others):
-        """Adds a reduction that combines others, of the same size, into these chunks. Returns these."""
+        """Adds a reduction that combines other chunks, of the same size, into these chunks. Returns these chunks."""
         if others:
             self.program.add("reduce", self.span.rank, [self, *others], self)
         return self
@@ -46,7 +47,7 @@ class Operation(Node):
         return [self.target]
 
     def alike(self, sources=None, target=None):
-        """Returns the same operation, with other spans if they are given."""
+        """Returns a copy of the operation, with other sources and another target if they are given."""
         return Operation(self.kind, self.rank, list(sources or self.sources), target or self.target)
 
     def __str__(self):
@@ -58,15 +59,17 @@ class Operation(Node):
 class Program:
     """A plan under construction.
 
-    chunks: how many chunks a rank's block has; with all-to-all, for example, a rank has a block for each rank. port: a
-    function of two ranks that tells whether a network joins them; if not, they reach one another's memory. portable:
-    the plan has to fit into MSCCL++'s own executor. keys: further keys of the plan's file.
+    chunks: how many chunks a rank's block has; in an all-to-all, for example, a rank has a block for each rank. port: a
+    function of two ranks that returns True if a network connects them; otherwise they reach each other's memory.
+    portable: the plan must not exceed the limits of MSCCL++'s own executor. keys: further keys of the plan's file.
 
-    The compiler chooses what is None, for messages of `size` bytes (default: the largest that the plan is for, or
-    1 MiB). packets: data go between ranks as packets, which take less time for small messages, and twice the bytes.
-    blocks: how many blocks of threads share a rank's steps. instances: how many times there are such blocks, each time
-    with its part of every chunk. pipeline: bytes of a chunk in one turn of a loop, 0 for no loop. A rank has at most
-    `most_blocks` blocks, unless both `blocks` and `instances` are given.
+    The compiler chooses values for the following arguments if they are None, for messages of `size` bytes (default: the
+    largest size of the plan, or 1 MiB). packets: ranks send data as packets, which are faster for small messages, but
+    twice as large as their data. blocks: how many blocks of threads share a rank's steps. instances: how many copies of
+    these blocks there are, each with its part of every chunk. pipeline: bytes of a chunk in one turn of a loop, 0 for
+    no loop. A rank has at most `most_blocks` blocks, unless both `blocks` and `instances` are given.
+
+    Raises ValueError for an argument that is not allowed.
     """
 
     def __init__(self, name, collective, ranks, chunks=1, inplace=False, *, instances=None, blocks=None, packets=None,
@@ -84,24 +87,24 @@ class Program:
         if pipeline and (packets or pipeline < 0 or pipeline % 16):
             raise ValueError(f"pipeline is {pipeline}; allowed are multiples of 16 without packets")
         self.name, self.collective, self.ranks, self.chunks, self.inplace = name, collective, ranks, chunks, inplace
-        # None, or a tuple of the one number that is allowed, as blocks.choices() takes them.
+        # For blocks.choices(): None, or a tuple with the only number that is allowed.
         self.instances, self.blocks = instances and (instances,), blocks and (blocks,)
         # A pipeline excludes packets. None: the compiler chooses.
         self.packets = False if pipeline else packets if packets is None else bool(packets)
         self.pipeline, self.most_blocks = pipeline, most_blocks
         self.port, self.portable, self.keys = port or (lambda one, other: False), portable, keys
-        # A limit of 1 TiB or more means that there is none, and says nothing about usual messages.
+        # A limit of 1 TiB or more means that there is no limit, so the size of usual messages is not known.
         largest = keys.get("max_message_size", 1 << 64)
         self.size = size or (largest if largest < 1 << 40 else 1 << 20)
         self.needs_packets = False  # a reduction reads chunks of a rank behind a port, which only packets can bring
         inputs = ranks if collective in ("reducescatter", "alltoall") else 1
         outputs = ranks if collective in ("allgather", "alltoall") else 1
-        # Chunks of each buffer. That of the scratch grows with its use.
+        # The number of chunks of each buffer. The scratch grows when the program uses more of it.
         self.counts = {"i": chunks * inputs, "o": chunks * outputs, "s": 0}
         self.operations = []
 
     def chunk(self, rank, buffer, index, size=1):
-        """Returns chunks at a place. buffer: "i", "o" or "s"; the scratch becomes as large as it has to be.
+        """Returns chunks at a place. buffer: "i", "o" or "s"; the scratch grows if necessary.
 
         Raises ValueError if there is no such place.
         """
@@ -118,9 +121,9 @@ class Program:
     def add(self, kind, rank, sources, target):
         """Adds an operation, for Chunk.
 
-        Raises ValueError if spans differ in size, or if one that is read overlaps the one that is written: which chunk
-        comes first would change the result. Also raises it if a reduction reads chunks of a rank behind a port, and the
-        program excludes packets, which alone can bring them.
+        Raises ValueError if spans differ in size, or if a span that is read partly overlaps the span that is written,
+        because the result would then depend on the order of the chunks. Also raises ValueError if a reduction reads
+        chunks of a rank behind a port, and the program excludes packets: such chunks can only be sent as packets.
         """
         if any(source.span.size != target.span.size for source in sources):
             raise ValueError(f"{kind}: {[source.span.size for source in sources]} chunks go to {target.span.size}")
@@ -136,10 +139,11 @@ class Program:
         self.operations.append(Operation(kind, rank, [self.place(source.span) for source in sources], written))
 
     def place(self, span):
-        """Returns where chunks lie. In place, input and output share memory, and one name has to stand for both.
+        """Returns the span with the unique name of its memory.
 
-        Otherwise the compiler would not see that two operations touch the same chunk. The larger buffer gives the name,
-        or the input if both are equal.
+        In place, input and output share memory, so a chunk could have two names, and the compiler would not see that
+        two operations touch the same chunk. The name is that of the larger buffer, or of the input if both buffers are
+        equally large.
         """
         if self.inplace and span.buffer != "s":
             first_of_block = span.rank * self.chunks
@@ -152,18 +156,18 @@ class Program:
         return span
 
     def plan(self):
-        """Returns the plan, as json.dump takes it, without a proof."""
+        """Returns the plan as a dictionary for json.dump, without a proof."""
         return Compiled(self).plan
 
     def compile(self, tool=None):
-        """Returns the plan, proven by `mscclpp_plan check`. Raises Refused if it has a fault.
+        """Returns the plan, proven with `mscclpp_plan check`. Raises Refused if the plan has a fault.
 
-        tool: that program, if it is not in PATH. Raises FileNotFoundError if there is none.
+        tool: the path of mscclpp_plan, if it is not in PATH. Raises FileNotFoundError if the program is not found.
         """
         plan = self.plan()
         prove(plan, tool)
         return plan
 
     def explain(self, names=PASSES):
-        """Returns what the passes of the compiler make of the program, as text."""
+        """Returns the results of the compiler's passes for this program, as text."""
         return Compiled(self).explain(names)

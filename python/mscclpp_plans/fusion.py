@@ -1,9 +1,9 @@
-"""Makes fewer and larger steps: neighbouring chunks become one step, and a step does what the next one would do."""
+"""Makes fewer and larger steps: merges operations on adjacent chunks, and fuses a step with the next one."""
 from .graph import Span, link, measure, order
 
 
 def split(operations):
-    """Returns operations on one chunk each, which can be cut into instances and turns."""
+    """Returns operations on one chunk each, which can be divided into instances and turns."""
     parts = []
     for operation in operations:
         for offset in range(operation.target.size):
@@ -14,11 +14,11 @@ def split(operations):
 
 
 def merge(operations):
-    """Makes operations on neighbouring chunks one. Returns all operations in an order in which they can be done.
+    """Merges operations on adjacent chunks. Returns all operations in an order in which they can be carried out.
 
-    Only operations of one rank and level become one: they do not depend on one another, so they can be done at once.
-    The later one moves forward, to the place of the earlier. That is allowed, since order() sorts by level: between the
-    two there are only operations of their level, none of which the later one waits for.
+    Only operations of the same rank and level are merged: they do not depend on each other, so they can be carried out
+    at once. The later operation moves forward, to the place of the earlier one. This is allowed, because order() sorts
+    by level: between the two there are only operations of their level, and the later one waits for none of them.
     """
     link(operations)
     merged, last = [], {}  # `last` by rank: the position in `merged` of its last operation
@@ -37,9 +37,9 @@ def merge(operations):
 
 
 def _adjoin(first, second):
-    """Tells whether two operations of one kind have adjacent spans, so that one operation can do both."""
+    """Returns True if two operations are of the same kind and have adjacent spans, so that they can be merged."""
     def follows(span, next_span):
-        """Tells whether `next_span` begins where `span` ends, in the same buffer."""
+        """Returns True if `next_span` begins where `span` ends, in the same buffer."""
         return span[:2] == next_span[:2] and span.index + span.size == next_span.index
 
     return (first.kind, first.rank, len(first.sources)) == (second.kind, second.rank, len(second.sources)) and \
@@ -47,10 +47,10 @@ def _adjoin(first, second):
 
 
 def fuse(steps, most):
-    """Fuses steps, as often as that is possible. Returns the steps that are left, linked, and a line for each fusion.
+    """Fuses steps as often as possible. Returns the remaining steps, which are linked, and a line for each fusion.
 
-    most: how many sources or targets a step may have. In one round a step is changed at most once. A step that waits
-    for a changed one is left alone until the next round, which makes the links anew.
+    most: how many sources or targets a step may have. In each round a step is changed at most once. A step that waits
+    for a changed step is not changed before the next round, because the links are only made anew at its start.
     """
     lines, changed = [], True
     while changed:
@@ -74,10 +74,10 @@ def fuse(steps, most):
 
 
 def _take_along(first, second, most, gone):
-    """Lets `first` do what `second` does, or `second` read what `first` reads, if the result is the same.
+    """Makes `first` also do the work of `second`, or `second` read what `first` reads, if the result is the same.
 
-    most: how many sources or targets a step may have. If `first` does it all, `second` is added to `gone`, and `first`
-    waits for what `second` waited for. Returns whether a step was changed.
+    most: how many sources or targets a step may have. If `first` takes over the work of `second`, `second` is added to
+    `gone`, and `first` also waits for the steps for which `second` waited. Returns True if a step was changed.
     """
     if first.target != second.sources[0]:
         return False
@@ -85,11 +85,12 @@ def _take_along(first, second, most, gone):
         return False
     # From here on `second` waits for `first` and for steps before it only, so it could be done together with `first`.
     if second.kind == "send" and first.kind == "unpack":
-        # No step between the two has changed the span, so the packets themselves can go on at once. Both steps stay.
+        # No step between the two has changed the span, so the packets themselves can be forwarded at once. Both steps
+        # remain.
         second.kind, second.sources = "pass", [first.sources[0]]
         return True
     packed = any(span.buffer == "p" for span in first.sources)
-    # Nothing before `second` has touched its target, a slot of its own: it waits for `first` alone.
+    # No step before `second` has touched the target of `second`, which is its own slot: it waits for `first` only.
     if first.kind == "reduce" and second.kind in ("send", "pack") and packed and 1 + len(first.also) < most:
         if second.kind == "pack" and any(span.rank == first.rank for span in first.also):
             return False
@@ -99,8 +100,8 @@ def _take_along(first, second, most, gone):
         return True
     if first.kind == "reduce" and second.kind == "put" and not packed and 1 + len(first.also) < most:
         first.also.append(second.target)
-    # In the two cases that follow, no further source of `second` may be the target: the step that does both would read
-    # it before the result of `first` is there.
+    # In the next two cases, the target must not be another source of `second`: the fused step would read it before the
+    # result of `first` is stored there.
     elif first.kind == "reduce" and second.kind == "reduce" and first.target == second.target and not first.also and \
             len(first.sources) + len(second.sources) - 1 <= most and second.target not in second.sources[1:]:
         first.sources, first.also = [*first.sources, *second.sources[1:]], second.also

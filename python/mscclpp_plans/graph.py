@@ -1,9 +1,9 @@
-"""Finds which operations or steps have to wait for which, by the chunks that they read and write."""
+"""Determines which operations or steps have to wait for others, from the chunks that they read and write."""
 from typing import NamedTuple
 
 
 class Span(NamedTuple):
-    """Neighbouring chunks of one buffer of one rank. Buffers: "i", "o", "s", and "p" for packets in the scratch."""
+    """Adjacent chunks of one buffer of one rank. Buffers: "i", "o", "s", and "p" for packets in the scratch."""
 
     rank: int
     buffer: str
@@ -11,7 +11,7 @@ class Span(NamedTuple):
     size: int = 1
 
     def places(self):
-        """Returns each chunk by itself: (rank, buffer, index)."""
+        """Returns the place of each chunk: (rank, buffer, index)."""
         return [(self.rank, self.buffer, index) for index in range(self.index, self.index + self.size)]
 
     def __str__(self):
@@ -20,31 +20,34 @@ class Span(NamedTuple):
 
 
 class Node:
-    """Something that reads spans and writes spans, at a place in the order of all nodes."""
+    """An object that reads spans and writes spans, and has a position in the order of all nodes."""
 
     def __init__(self):
         self.number = 0
-        # For each node that has to come first, the reason: this one reads what that one has written ("RAW", read after
-        # write), or writes what that one has read ("WAR") or written ("WAW").
+        # For each node that has to come first, the reason: this node reads a place that the other node has written
+        # ("RAW", read after write), or writes a place that the other node has read ("WAR") or written ("WAW").
         self.before = {}
-        self.level = self.height = 0  # nodes on the longest way through the graph: before this node, and behind it
+        # The number of nodes on the longest path through the graph that ends at this node, and that begins at it. The
+        # node itself is not counted.
+        self.level = self.height = 0
 
     def reads(self):
-        """Returns the spans that it reads."""
+        """Returns the spans that the node reads."""
         raise NotImplementedError
 
     def writes(self):
-        """Returns the spans that it writes."""
+        """Returns the spans that the node writes."""
         raise NotImplementedError
 
 
 def link(nodes):
-    """Numbers nodes from 1 in their order, and finds for each those that have to come first.
+    """Numbers nodes from 1 in their order, and determines for each node which nodes have to come first.
 
-    A node has to come after another if both touch the same chunk of a rank, and at least one of them writes it. Only
-    the nearest such nodes are in `before`: the last writer, and those that have read since. The others follow from
-    these. If there are several reasons, RAW wins, then WAW. A node that reads a place and writes it counts as its
-    writer only. Also sets levels and heights.
+    A node has to come after another one if both touch the same chunk of a rank, and at least one of them writes the
+    chunk. `before` contains only the nearest such nodes: the last writer, and the nodes that have read the chunk since
+    then. The order of all other nodes follows from these. If there are several reasons, RAW is stored, or else WAW. A
+    node that reads and writes a place is treated only as a writer of the place. The function also sets levels and
+    heights.
     """
     written, read = {}, {}  # by place: the last node that wrote it, and the nodes that have read it since
     for number, node in enumerate(nodes, 1):
@@ -67,7 +70,10 @@ def link(nodes):
 
 
 def measure(nodes):
-    """Sets the levels and heights of nodes that link() has linked. Each node has to stand behind those before it."""
+    """Sets the levels and heights of nodes that link() has linked.
+
+    In the list, each node has to come after all nodes that it waits for.
+    """
     for node in nodes:
         node.level = 1 + max((other.level for other in node.before), default=-1)
         node.height = 0
@@ -77,5 +83,5 @@ def measure(nodes):
 
 
 def order(nodes):
-    """Returns the nodes by level; within a level those come first that have the longest way behind them."""
+    """Returns the nodes sorted by level. Within a level, nodes with a greater height come first."""
     return sorted(nodes, key=lambda node: (node.level, -node.height, node.number))

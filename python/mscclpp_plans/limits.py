@@ -1,24 +1,24 @@
-"""Limits of MSCCL++'s own executor. Portable plans have to keep to them; coll/mscclpp has none of these limits."""
+"""Limits of MSCCL++'s own executor. Portable plans must not exceed them; coll/mscclpp has none of these limits."""
 
 
 class Limits:
-    """What the executor's tables have room for."""
+    """The sizes of the executor's tables."""
 
-    OPERATIONS = 64  # of a block, those within pipelines counted
-    CHANNELS = 16  # of a type in a block
-    REMOTES = 16  # buffers of peers that a block reaches in one way
+    OPERATIONS = 64  # operations of a block, including those within pipelines
+    CHANNELS = 16  # channels of one type in a block
+    REMOTES = 16  # buffers of peers that a block reaches over channels of one type
     IDS = 8  # channels of one operation
     ITEMS = 10  # sources, or targets, of one operation
-    SEMAPHORES = 16  # of one operation
-    NUMBERS = 256  # channels and semaphores of a rank
-    BARRIERS = 16  # of a rank
+    SEMAPHORES = 16  # semaphores of one operation
+    NUMBERS = 256  # channels of a rank, and semaphores of a rank
+    BARRIERS = 16  # barriers of a rank
     SCRATCH = 64 << 20  # bytes of data in a scratch that all buffers share ("reuse_resources")
 
 
 def _too_many(plan):
-    """Yields (rank, block or None, what, how many, limit) for all that has a limit, exceeded or not.
+    """Yields (rank, block or None, what, how many, limit) for everything that has a limit, exceeded or not.
 
-    Operations in pipelines count like others, and the pipeline itself like one more.
+    Operations in pipelines are counted like other operations, and the pipeline itself is one operation, too.
     """
     for gpu in plan["gpus"]:
         yield gpu["id"], None, "semaphores", len(gpu.get("semaphores", [])), Limits.NUMBERS

@@ -1,4 +1,4 @@
-"""Makes a plan of a program: runs the passes, and keeps what each of them made."""
+"""Makes a plan from a program: runs the passes, and stores the result of each pass as text."""
 from . import blocks, fusion, limits
 from .graph import link, order
 from .steps import lower
@@ -9,16 +9,17 @@ PASSES = ("operations", "graph", "fusion", "choice", "blocks", "signals", "file"
 
 
 class Compiled:
-    """A plan, and what each pass made.
+    """A plan, and the results of all passes.
 
-    plan: as json.dump takes it. choice: the one that the plan is made by. text: lines, by the name of the pass. cache:
-    steps before blocks are chosen, by whether they use packets and keep neighbouring chunks together.
+    plan: the plan as a dictionary for json.dump. choice: the choice with which the plan is made. text: by the name of a
+    pass, the lines that describe its result. cache: the steps before blocks are chosen, by whether they use packets and
+    whether they keep adjacent chunks together.
     """
 
     def __init__(self, program):
-        """Makes the plan by the fastest choice or, of a portable program, by the fastest one that fits.
+        """Makes the plan with the fastest choice or, for a portable program, with the fastest choice that fits.
 
-        Raises ValueError if none fits, or if a choice that is tried has turns that do not fit into the scratch.
+        Raises ValueError if no choice fits, or if a choice that is tried has turns that do not fit into the scratch.
         """
         self.program, self.text, self.cache = program, {}, {}
         self.text["operations"] = [str(operation) for operation in program.operations]
@@ -35,11 +36,12 @@ class Compiled:
     def _steps(self, packets, whole):
         """Returns the steps before blocks are chosen, the slots of packets, and the lines of graph and fusion.
 
-        whole: neighbouring chunks stay together. The passes change operations, so they get copies; the program's own
-        serve the next choice. The steps of the cache are shared by choices, and get their blocks for each anew.
+        whole: adjacent chunks are kept together. The passes change operations, so they get copies; the original
+        operations are needed again for the next choice. Choices share the steps in the cache, and assign new blocks to
+        them.
 
-        At the end the steps are sorted and numbered again: each is behind those that it waits for, and blocks do
-        their steps in this order.
+        At the end the steps are sorted and numbered again: each step comes after the steps for which it waits, and
+        blocks carry out their steps in this order.
         """
         key = packets, whole
         if key not in self.cache:
@@ -60,12 +62,12 @@ class Compiled:
         return self.cache[key]
 
     def _sorted_choices(self):
-        """Returns the choices that the program leaves open, the fastest by the cost model first.
+        """Returns all choices that the program allows, sorted by their times in the cost model.
 
-        Choices without packets are left out if the program needs packets.
+        Choices without packets are left out if the program needs packets. Also stores the text of this pass.
         """
         program, timed = self.program, []
-        # A message is what the larger one of input and output holds.
+        # The size of a message is the size of the larger one of input and output.
         chunk = max(16, program.size // max(program.counts["i"], program.counts["o"]))
         for packets in (False, True) if program.packets is None else (program.packets,):
             if not packets and program.needs_packets:
@@ -83,11 +85,11 @@ class Compiled:
 
     @staticmethod
     def _whole(choice):
-        """Tells whether a choice cuts messages neither into instances nor into turns."""
+        """Returns True if a choice divides messages neither into instances nor into turns."""
         return choice.instances == 1 and not choice.turn
 
     def _finish(self, choice):
-        """Returns the plan for a choice, and keeps what the passes made. Gives the steps their blocks first."""
+        """Returns the plan for a choice, and stores the texts of the passes. First assigns blocks to the steps."""
         steps, slots, self.text["graph"], fusion_lines = self._steps(choice.packets, self._whole(choice))
         blocks.estimate(steps, choice, self.chunk)
         sync = Synchronisation(self.program, steps, choice)
@@ -101,7 +103,7 @@ class Compiled:
         return plan
 
     def explain(self, names=PASSES):
-        """Returns what the passes of these names made, as text."""
+        """Returns the results of the passes with these names, as text."""
         lines = []
         for name in names:
             lines += [name, *(f"  {line}" for line in self.text[name])]
@@ -109,7 +111,7 @@ class Compiled:
 
 
 def _file_lines(plan):
-    """Returns how many operations of each name blocks have, with one line for all blocks that are alike."""
+    """Returns lines with the number of operations of each name in a block; equal blocks share a line."""
     blocks_by_text = {}
     for gpu in plan["gpus"]:
         for block in gpu["threadblocks"]:

@@ -1,9 +1,12 @@
-"""The classic algorithms. Each function returns a Program; `instances` and other keys go to it."""
+"""The classic algorithms. Each function returns a Program; `keys` are further arguments of the Program."""
 from .chunks import Program
 
 
 def allreduce_oneshot(ranks, **keys):
-    """Every rank combines all inputs by itself, in its output: the others read its input as long as they do so."""
+    """Every rank combines all inputs in its own output.
+
+    The output is not the input, because the other ranks still read this rank's input meanwhile.
+    """
     program = Program("allreduce_oneshot", "allreduce", ranks, **keys)
     for rank in range(ranks):
         mine = program.chunk(rank, "i", 0).copy(rank, "o", 0)
@@ -12,7 +15,7 @@ def allreduce_oneshot(ranks, **keys):
 
 
 def allreduce_twophase(ranks, **keys):
-    """Rank r combines chunk r and gives it to all."""
+    """Rank r combines chunk r of all ranks and sends the result to all ranks."""
     program = Program("allreduce_twophase", "allreduce", ranks, chunks=ranks, inplace=True, **keys)
     for rank in range(ranks):
         program.chunk(rank, "i", rank).reduce(*[program.chunk((rank + distance) % ranks, "i", rank)
@@ -24,9 +27,9 @@ def allreduce_twophase(ranks, **keys):
 
 
 def allreduce_ring(ranks, **keys):
-    """Chunks go around the ring once to be combined, and once more to be given to all."""
+    """Chunks travel around the ring once to be combined, and once more so that all ranks get the result."""
     program = Program("allreduce_ring", "allreduce", ranks, chunks=ranks, inplace=True, **keys)
-    # A chunk begins at the rank of its number, and is complete at the rank before that one, where it begins again.
+    # A chunk begins at the rank of its number. It is complete at the previous rank, where the second round begins.
     for step in range(1, ranks):
         for chunk in range(ranks):
             rank = (chunk + step) % ranks
@@ -39,11 +42,11 @@ def allreduce_ring(ranks, **keys):
 
 
 def allreduce_halving(ranks, **keys):
-    """Recursive halving, then doubling, for 2, 4, 8, ... ranks. Raises ValueError for other numbers."""
+    """Recursive halving, then recursive doubling, for 2, 4, 8, ... ranks. Raises ValueError for other numbers."""
     if ranks & (ranks - 1):
         raise ValueError(f"{ranks} ranks; allowed are powers of 2")
     program = Program("allreduce_halving", "allreduce", ranks, chunks=ranks, inplace=True, **keys)
-    # held: the chunks that each rank combines, later those that it has combined.
+    # held: the chunks that each rank combines; in the second loop, the chunks that it has.
     distance, held = ranks // 2, {rank: range(ranks) for rank in range(ranks)}
     while distance > 0:
         for rank in range(ranks):
@@ -64,9 +67,10 @@ def allreduce_halving(ranks, **keys):
 
 
 def allreduce_hierarchical(nodes, gpus, **keys):
-    """GPU g of each node combines chunk g of the node, then that of all nodes' GPUs g, and gives it to its node.
+    """GPU g of each node combines chunk g of its node, then of all nodes, and sends the result to the GPUs of its node.
 
-    Between nodes the chunks are first copied to the scratch, since a reduction without packets reads through no port.
+    Between nodes the chunks are first copied to the scratch, since a reduction without packets cannot read through a
+    port.
     """
     program = Program("allreduce_hierarchical", "allreduce", nodes * gpus, chunks=gpus, inplace=True,
                       port=lambda one, other: one // gpus != other // gpus, **keys)
@@ -88,7 +92,7 @@ def allreduce_hierarchical(nodes, gpus, **keys):
 
 
 def allgather_direct(ranks, **keys):
-    """Every rank puts its block into the outputs of all."""
+    """Every rank puts its block into the outputs of all ranks."""
     program = Program("allgather_direct", "allgather", ranks, **keys)
     for rank in range(ranks):
         for distance in range(ranks):
@@ -97,7 +101,7 @@ def allgather_direct(ranks, **keys):
 
 
 def allgather_ring(ranks, **keys):
-    """Blocks go around the ring; each rank passes on what it has got last."""
+    """Blocks travel around the ring. In each step, each rank sends the block that it received last to the next rank."""
     program = Program("allgather_ring", "allgather", ranks, **keys)
     for rank in range(ranks):
         program.chunk(rank, "i", 0).copy(rank, "o", rank)
@@ -109,9 +113,9 @@ def allgather_ring(ranks, **keys):
 
 
 def allgather_bruck(ranks, **keys):
-    """In each step each rank sends its blocks to another one, so that all have twice as many. For any number of ranks.
+    """In each step each rank sends its blocks to another rank, so that all ranks have twice as many blocks.
 
-    In the last step only those blocks are sent that are still missing.
+    The last step only sends the blocks that are still missing, so the algorithm serves any number of ranks.
     """
     program = Program("allgather_bruck", "allgather", ranks, **keys)
     for rank in range(ranks):
@@ -127,7 +131,7 @@ def allgather_bruck(ranks, **keys):
 
 
 def reducescatter_direct(ranks, **keys):
-    """Every rank combines its block, which it reads from the inputs of all."""
+    """Every rank combines its own block, which it reads from the inputs of all ranks."""
     program = Program("reducescatter_direct", "reducescatter", ranks, **keys)
     for rank in range(ranks):
         mine = program.chunk(rank, "i", rank).copy(rank, "o", 0)
@@ -136,7 +140,7 @@ def reducescatter_direct(ranks, **keys):
 
 
 def alltoall_direct(ranks, **keys):
-    """Every rank puts each of its blocks into the output of the rank that it is for."""
+    """Every rank puts each of its blocks into the output of the rank for which the block is."""
     program = Program("alltoall_direct", "alltoall", ranks, **keys)
     for rank in range(ranks):
         for distance in range(ranks):
@@ -146,7 +150,7 @@ def alltoall_direct(ranks, **keys):
 
 
 def alltoall_twostep(nodes, gpus, **keys):
-    """A block for another node goes to the GPU of its own node that has the receiver's number, and from there to the
+    """A block for another node is sent to the GPU of its own node that has the receiver's number, and then to the
     receiver. So only GPUs with the same number exchange data between nodes.
     """
     ranks = nodes * gpus
@@ -175,7 +179,7 @@ def alltoall_twostep(nodes, gpus, **keys):
 def defaults(nodes, gpus):
     """Yields all-reduces for `nodes` nodes of `gpus` GPUs, one for each range of sizes.
 
-    MSCCL++ installs such plans for 2 and 4 nodes of 8 GPUs.
+    MSCCL++ installs similar plans for 2 and 4 nodes of 8 GPUs.
     """
     for name, least, most, size in (("64K", 0, 1 << 16, 1 << 13), ("2M", (1 << 16) + 1, 2 << 20, 1 << 20)):
         program = allreduce_hierarchical(nodes, gpus, size=size, min_message_size=least, max_message_size=most)
@@ -183,7 +187,7 @@ def defaults(nodes, gpus):
         yield program
 
 
-# By name: the algorithms of one node, and those of several.
+# By name: the algorithms of one node, and the algorithms of several nodes.
 FLAT = {f.__name__: f for f in (allreduce_oneshot, allreduce_twophase, allreduce_ring, allreduce_halving,
                                 allgather_direct, allgather_ring, allgather_bruck, reducescatter_direct,
                                 alltoall_direct)}

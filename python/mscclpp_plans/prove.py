@@ -1,4 +1,4 @@
-"""Proves plans by the program mscclpp_plan."""
+"""Proves plans with the program mscclpp_plan."""
 import json
 import shutil
 import subprocess
@@ -6,13 +6,14 @@ import tempfile
 
 
 class Refused(Exception):
-    """Raised for a plan that has a fault. The text has the verdict and the faults."""
+    """Raised for a plan that has a fault. The text contains the verdict and the faults."""
 
 
 def prove(plan, tool=None):
-    """Raises Refused unless `mscclpp_plan check` finds no fault. tool: that program, if it is not in PATH.
+    """Proves a plan with `mscclpp_plan check`. Raises Refused if the program finds a fault.
 
-    Raises FileNotFoundError if it is neither given nor in PATH.
+    tool: the path of mscclpp_plan, if it is not in PATH. Raises FileNotFoundError if the program is neither given nor
+    in PATH.
     """
     tool = tool or shutil.which("mscclpp_plan")
     if not tool:

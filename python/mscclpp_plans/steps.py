@@ -1,7 +1,8 @@
-"""Turns the copies and reductions of a program into steps: what one rank does at once.
+"""Turns the copies and reductions of a program into steps. A step is an action of one rank.
 
-Without packets a rank stores into the memory of its peers and reads it. With packets, whoever has a chunk that another
-rank needs sends it to a slot of its own in that rank's scratch, and ranks touch nothing else of their peers.
+Without packets, a rank stores into the memory of its peers and reads it. With packets, a rank that has a chunk which
+another rank needs sends the chunk to a separate slot in the other rank's scratch. Ranks access no other memory of their
+peers.
 """
 from .graph import Node, Span
 
@@ -20,9 +21,9 @@ STEPS = {
 class Step(Node):
     """One step of a rank.
 
-    kind: a key of STEPS. target: the span that takes the result. also: further spans that take it: without packets they
-    belong to peers, with packets they are slots. port: the step goes through a proxy. block: the block of threads that
-    does it, chosen later.
+    kind: a key of STEPS. target: the span to which the result is written. also: further spans to which the result is
+    written; without packets they belong to peers, with packets they are slots. port: a proxy carries out the step.
+    block: the number of the block of threads that carries out the step, which is chosen later.
     """
 
     def __init__(self, kind, rank, sources, target, port=False):
@@ -41,11 +42,11 @@ class Step(Node):
 
     @property
     def agent(self):
-        """The block of threads that does it."""
+        """The block of threads that carries out the step: (rank, block)."""
         return self.rank, self.block
 
     def peers(self):
-        """Returns the other ranks whose memory it touches."""
+        """Returns the other ranks whose memory the step reads or writes."""
         return {span.rank for span in [*self.sources, *self.writes()]} - {self.rank}
 
     def __str__(self):
@@ -57,16 +58,16 @@ class Step(Node):
 
 
 def lower(program, operations, packets):
-    """Returns the steps of a program's operations, and the most slots of packets that a rank has."""
+    """Returns the steps of a program's operations, and the largest number of slots for packets that a rank has."""
     return _lower_packets(program, operations) if packets else (_lower_plain(program, operations), 0)
 
 
 def _lower_plain(program, operations):
-    """Returns the steps of operations without packets. A copy of a span to itself needs none.
+    """Returns the steps of operations without packets. A copy of a span to itself needs no step.
 
-    A reduction reads the memory of its peers. None of them is behind a port, since a program with such a reduction
-    needs packets (Program.needs_packets), and is never lowered without. A copy is done by the rank that has the source,
-    or by its proxy if the target is behind a port.
+    A reduction reads the memory of peers. No peer is behind a port here: a program with such a reduction needs packets
+    (Program.needs_packets), and lower() is then only called with packets. A copy is carried out by the rank that has
+    the source, or by its proxy if the target is behind a port.
     """
     steps = []
     for operation in operations:
@@ -80,24 +81,25 @@ def _lower_plain(program, operations):
 
 
 class _Sender:
-    """Hands out slots, and keeps the steps that bring chunks to them."""
+    """Assigns slots, and collects the steps of a program with packets."""
 
     def __init__(self, program):
         self.program, self.steps = program, []
-        # By rank: the number of slots in use. They come behind the chunks of scratch that the program names, two of
-        # which take the room of one slot, since packets are twice as large.
+        # By rank: the number of slots in use. The slots come after the chunks of scratch that the program uses. Two of
+        # these chunks have the size of one slot, because packets are twice as large as their data.
         self.used = [(program.counts["s"] + 1) // 2] * program.ranks
-        self.packed = {}  # by span: the slot of its own rank in which it is packed
+        self.packed = {}  # by span: the slot of the same rank that contains the span as packets
 
     def slot(self, rank, size):
-        """Returns a span of slots of a rank that nothing else uses in this launch."""
+        """Returns a span of new slots of a rank, which no other step uses in this launch."""
         self.used[rank] += size
         return Span(rank, "p", self.used[rank] - size, size)
 
     def send(self, source, rank):
-        """Adds the steps that send a span to a slot of a peer, and returns the slot.
+        """Adds the steps that send a span to a slot of a peer, and returns this slot.
 
-        A proxy can only send packets that lie in a slot, so the span is first packed into one of its own rank.
+        A proxy can only send packets that are stored in a slot, so the span is first packed into a slot of its own
+        rank.
         """
         slot = self.slot(rank, source.size)
         if not self.program.port(source.rank, rank):
@@ -110,17 +112,17 @@ class _Sender:
         return slot
 
     def add_step(self, step):
-        """Adds a step that writes a span of its rank. Forgets packed copies of it, which are no longer up to date."""
+        """Adds a step that writes a span of its rank. Packed copies of this span are now outdated, and forgotten."""
         self.steps.append(step)
         places = set(step.target.places())
         self.packed = {span: slot for span, slot in self.packed.items() if places.isdisjoint(span.places())}
 
 
 def _lower_packets(program, operations):
-    """Returns the steps of operations with packets, and the most slots that a rank has.
+    """Returns the steps of operations with packets, and the largest number of slots that a rank has.
 
-    Each source on another rank is first sent to a slot of the rank that takes the result, which then works on its own
-    memory alone. A copy of a span to itself needs no step.
+    Each source on another rank is first sent to a slot of the target's rank, which then reads only its own memory. A
+    copy of a span to itself needs no step.
     """
     sender = _Sender(program)
     for operation in operations:

@@ -1,20 +1,21 @@
-"""Derives the signals and waits that steps need, and leaves out those that say nothing new.
+"""Derives the signals and waits that steps need, and leaves out signals that contain no new information.
 
-An agent is one block of threads: (rank, block). It does its steps in the order of their numbers.
+An agent is one block of threads: (rank, block). It carries out its steps in the order of their numbers.
 
-What an agent knows is, for each other agent, the number of the last step that is surely done. A signal passes on all
-that its sender knows. A wait for a step that is known to be done is left out.
+The knowledge of an agent is, for each other agent, the number of the last step that is certainly done. With a signal,
+the receiver gets all knowledge of the sender. A wait is left out if the agent already knows that the step is done.
 
-A proxy carries out a put some time after the block has asked for it. So the port of an agent counts like an agent of
-its own. A signal through the port tells the peer that the puts before it are done. A flush tells the agent itself.
+A proxy carries out a put some time after the request of the block. So the port of an agent is treated as a separate
+agent. A signal through the port tells the peer that all earlier puts through this port are done. A flush tells the same
+to the agent itself.
 
-A step waits for steps with smaller numbers only. So agents cannot wait for one another in a circle, and the first wait
-on a channel belongs to its first signal, the second wait to the second signal, and so on.
+A step only waits for steps with smaller numbers. So there cannot be a cycle of waiting agents, and the first wait on a
+channel belongs to its first signal, the second wait to the second signal, and so on.
 
 In a loop each turn works on its own part of every chunk, so turns need not wait for one another. The exception is a
-scratch that is shorter than the chunks, which turns go round like a ring. There, the agent that writes a place first in
-a turn needs a credit from every other agent that uses the place in a turn. The loop begins with CREDITS credits of each
-kind, so this many turns can be under way.
+scratch that is shorter than the chunks, which the turns use as a ring. In this case, the agent that writes a place
+first in a turn needs a credit from every other agent that uses the place in a turn. The loop begins with CREDITS
+credits of each kind, so this many turns can run at the same time.
 """
 import collections
 
@@ -22,12 +23,12 @@ CREDITS = 2
 
 
 class Point:
-    """What an agent does for the sake of others at its begin (number 0), at one step, or at its end (step None).
+    """The synchronisation of an agent at its begin (number 0), at one step, or at its end (step None).
 
-    waits: agents whose signals it waits for. signals: agents that it signals. Between agents of one rank, semaphores
-    do what channels do between ranks. takes, gives: agents that it takes a credit from, or gives one to.
-    flush_before, flush_after: agents on the far side of ports; all puts to them have to be done before the step, or
-    before the signals. known, queued, heard: the entries of Synchronisation for the agent when it has done this.
+    waits: agents for whose signals it waits. signals: agents to which it sends signals. Agents of the same rank use
+    semaphores instead of channels. takes, gives: agents from which it takes a credit, or to which it gives one.
+    flush_before, flush_after: agents on the other side of ports; all puts to them have to be done before the step, or
+    before the signals. known, queued, heard: the entries of Synchronisation for the agent after this point.
     """
 
     def __init__(self, agent, number, step=None):
@@ -41,8 +42,8 @@ class Point:
 class Synchronisation:
     """Makes the points of each agent, in order, with all signals and waits that the steps need.
 
-    lists: the points, by agent. far: for each step through a port, the agent on the other side. count: how many signals
-    there are. needless: how many were left out, since they would say nothing new.
+    lists: the points, by agent. far: for each step through a port, the agent on the other side. count: the number of
+    signals. needless: the number of signals that were left out, because the receiver already has the information.
     """
 
     def __init__(self, program, steps, choice):
@@ -50,10 +51,12 @@ class Synchronisation:
         self.agents = sorted({step.agent for step in steps} | {(rank, 0) for rank in range(program.ranks)})
         self.lists = {agent: [] for agent in self.agents}
         self.begin = {agent: self._add(agent, 0) for agent in self.agents}
-        self.known = {agent: {agent: 0} for agent in self.agents}  # number of the last step, by agent or port
-        self.heard = {agent: {agent[0]} for agent in self.agents}  # ranks that have begun, as signals or packets tell
-        self.queued = {agent: {} for agent in self.agents}  # number of the last put, by port
-        self.last = {}  # by (sender, receiver): the sender's point that has signalled last
+        # Three dictionaries by agent: for each agent or port, the number of the last step that is known to be done; the
+        # ranks that are known to have begun, from signals or packets; and for each port the number of its last put.
+        self.known = {agent: {agent: 0} for agent in self.agents}
+        self.heard = {agent: {agent[0]} for agent in self.agents}
+        self.queued = {agent: {} for agent in self.agents}
+        self.last = {}  # by (sender, receiver): the sender's point that has sent the last signal
         self.count = self.needless = 0
         self.far = self._far_agents(steps)
         for point in self.begin.values():
@@ -68,19 +71,20 @@ class Synchronisation:
             self._end(steps, points)
 
     def _add(self, agent, number, step=None):
-        """Appends a point to those of an agent, and returns it. step: None for the begin and the end."""
+        """Appends a point to the points of an agent, and returns it. step: None for the begin and the end."""
         self.lists[agent].append(Point(agent, number, step))
         return self.lists[agent][-1]
 
     def partner(self, agent, rank):
-        """Returns the agent that is told what concerns a whole rank: the one with the same block, else block 0."""
+        """Returns the agent that represents a whole rank for `agent`: the same block of this rank, or else block 0."""
         candidate = rank, agent[1]
         return candidate if candidate in self.lists else (rank, 0)
 
     def _far_agents(self, steps):
         """Returns the agent on the other side for each step through a port.
 
-        It is the first agent there that reads what the step puts; if none does, the partner on that rank.
+        It is the first agent of the target's rank that reads the data of the step, or the partner on that rank if no
+        agent reads them.
         """
         far = {}
         for step in steps:
@@ -93,7 +97,7 @@ class Synchronisation:
         return far
 
     def _walk(self, steps):
-        """Makes a point for each step, and the signals that it waits for. Returns the points by step."""
+        """Makes a point for each step, and the signals for which the step waits. Returns the points by step."""
         points, peers = {}, collections.defaultdict(set)
         looped = bool(self.choice.turn)
         # Before its first step of a level, an agent meets all ranks that its steps of that level touch. In a loop it
@@ -106,7 +110,7 @@ class Synchronisation:
                     self._meet(self.begin[agent], rank)
         for step in steps:
             point = points[step] = self._add(step.agent, step.number, step)
-            # The latest step comes first: whoever knows that it is done, often knows what came before.
+            # The latest step comes first, because its signal often also tells that earlier steps are done.
             for other in sorted(step.before, key=lambda earlier: -earlier.number):
                 self._need(point, points[other])
             if not self.choice.packets and not looped:
@@ -121,27 +125,28 @@ class Synchronisation:
         return points
 
     def _meet(self, point, rank):
-        """Lets a point wait until a rank has begun, if that is not known: its memory must not be touched before.
+        """Makes a point wait until a rank has begun, unless this is known: the rank's memory must not be used before.
 
-        Whoever knows of any agent of the rank knows that. Keys of agents have two entries, those of ports have three.
+        An agent that knows anything about an agent of the rank also knows that the rank has begun. Keys of agents have
+        two entries, and keys of ports have three.
         """
         if not any(len(key) == 2 and key[0] == rank for key in self.known[point.agent]):
             self._signal(self.begin[self.partner(point.agent, rank)], point)
 
     def _key(self, point):
-        """Returns whose progress says that a point is done: its agent, or the port that its step goes through."""
+        """Returns the key in `known` that shows that a point is done: its agent, or the port of its step."""
         return ("port", point.agent, self.far[point.step]) if point.step and point.step.port else point.agent
 
     def _knows(self, agent, point):
-        """Tells whether an agent knows that a point is done."""
+        """Returns True if an agent knows that a point is done."""
         return self.known[agent].get(self._key(point), -1) >= point.number
 
     def _need(self, point, other, via=None):
-        """Sees to it that `other` is done before `point`: by what the agent knows already, a flush, or a signal.
+        """Makes sure that `other` is done before `point`: from the agent's knowledge, with a flush, or with a signal.
 
-        The signal is sent at the point `via`, or else at `other`. If the agent has had a later signal from the same
-        sender, that one serves. It has not told of `other` so far only because a signal tells of puts through a port to
-        a third agent only after a flush, which is then added to it.
+        The signal is sent at the point `via`, or else at `other`. If the agent has already received a later signal from
+        the same sender, no new signal is necessary. In this case `other` is a put through a port to a third agent: a
+        signal only tells about such puts if they were flushed before, so a flush is added before that signal.
         """
         agent = point.agent
         if self.choice.packets and point.step and self._by_packet(point.step, other.step):
@@ -150,7 +155,7 @@ class Synchronisation:
         if self._knows(agent, other):
             self.needless += other.agent != agent
             return
-        if other.agent == agent:  # what an agent has done itself, it knows, except for puts that its proxy still does
+        if other.agent == agent:  # an agent knows its own steps, so `other` is a put that its proxy may not have done
             far = self.far[other.step]
             point.flush_before.append(far)
             self.known[agent]["port", agent, far] = self.queued[agent][agent, far]
@@ -171,9 +176,9 @@ class Synchronisation:
 
     @staticmethod
     def _by_packet(step, other):
-        """Tells whether the steps have nothing in common but packets that `other` writes and `step` reads.
+        """Returns True if `step` depends on `other` only through packets that `other` writes and `step` reads.
 
-        Then no signal is needed: whoever reads a packet waits until it has come.
+        No signal is then necessary, because the reader of a packet waits until the packet has arrived.
         """
         slots = {place for span in other.writes() if span.buffer == "p" for place in span.places()}
         plain = {place for span in other.writes() if span.buffer != "p" for place in span.places()}
@@ -191,9 +196,9 @@ class Synchronisation:
         self._learn(point.agent, sender)
 
     def _learn(self, agent, sender):
-        """Adds what the sender knew at the point `sender`, where it signalled, to what an agent knows.
+        """Adds the knowledge of a sender at the point `sender`, where it signals, to the knowledge of an agent.
 
-        The signal also tells of the puts to the agent that the sender had queued then.
+        The signal also tells that the puts to the agent that the sender had queued before are done.
         """
         known = self.known[agent]
         for key, number in sender.known.items():
@@ -204,14 +209,14 @@ class Synchronisation:
         self.heard[agent] |= {key[0] for key in known if len(key) == 2}
 
     def _end(self, steps, points):
-        """Sees to it that a rank ends only after all accesses to its buffers, which its application may then use.
+        """Makes sure that a rank ends only after all accesses to its buffers, which its application may then use.
 
-        Of each agent or port that makes some, an agent of the rank has to know that they are done. If none does, and
-        the port belongs to an agent of the rank, that agent flushes it at its end. Otherwise an agent of the rank
-        waits, at its end, for a signal that the other agent sends at its own.
+        For each agent or port that accesses the buffers, an agent of the rank has to know that the accesses are done.
+        If no agent knows this, and the port belongs to an agent of the rank, this agent flushes the port at its end.
+        Otherwise an agent of the rank waits, at its end, for a signal that the other agent sends at its own end.
         """
-        # By rank, and by the agent or port that makes accesses: the last step with an access to the rank's buffers. A
-        # rank's own agents count only with their ports, whose proxy may still read the source of a put.
+        # By rank, and by the agent or port with accesses: the last step with an access to the rank's buffers. Agents of
+        # the rank itself are only included with their ports, whose proxy may still read the source of a put.
         latest = {}
         for step in steps:
             for rank in step.peers() | ({step.rank} if step.port else set()):
@@ -228,11 +233,11 @@ class Synchronisation:
                 self._need(self.end[self.partner(point.agent, rank)], point, self.end[point.agent])
 
     def _add_credits(self, steps, points):
-        """Adds credits for a scratch that the turns of a loop use again and again.
+        """Adds credits for a scratch that the turns of a loop use repeatedly.
 
         The agent that writes a place first in a turn (the taker) needs a credit from every other agent that uses the
-        place (the givers). One credit serves all places that a giver and a taker share: the giver gives it after its
-        last use of any of them, and the taker takes it before its first.
+        place (the givers). One credit serves all places that a giver and a taker share: the giver gives the credit
+        after its last use of any of these places, and the taker takes it before its first use.
         """
         uses = collections.defaultdict(list)  # by place of the scratch: the steps that use it, in order
         for step in steps:
@@ -254,22 +259,23 @@ class Synchronisation:
             points[last].gives.append(taker)
             points[first].takes.append(giver)
             if giver[0] != taker[0]:
-                # A semaphore has its credits as its initial value. A channel gets them before the loop, and loses them
-                # after it.
+                # The initial value of a semaphore is its number of credits. For a channel, the giver signals the
+                # credits before the loop, and the taker waits for the remaining credits after the loop.
                 self.begin[giver].gives += [taker] * CREDITS
                 self.end[taker].takes += [giver] * CREDITS
 
     def _end_with_packets(self, steps):
-        """Sees to it that no slot of packets is written again before its reader has read it.
+        """Makes sure that no slot of packets is written again before its reader has read it.
 
-        Launches use two halves of the slots in turn. A sender that has heard in the launch between that the reader has
-        begun may write: the reader has then ended the launch before. So senders that nothing else tells get a signal.
-        The slots that a proxy reads are flushed before the launch ends.
+        Launches use the two halves of the slots in turn. A sender may write into a slot again if, in the launch
+        between, it has learnt that the reader has begun this launch: the reader has then ended the launch before. So a
+        sender that does not learn this from anything else gets a signal. The slots that a proxy reads are flushed
+        before the launch ends.
         """
         for agent in self.agents:
             for far in sorted({self.far[step] for step in steps if step.port and step.agent == agent}):
                 self.end[agent].flush_before.append(far)
-        # From each sender of packets to each of their readers.
+        # (rank of a sender of packets, rank of a reader of these packets)
         routes = {(step.rank, span.rank) for step in steps for span in step.writes() if span.rank != step.rank}
         heard_by_rank = {rank: set() for rank, _ in self.agents}
         for agent, ranks in self.heard.items():

@@ -1,13 +1,13 @@
-"""Writes the blocks of a plan. The threads of a block meet (a nop) only where they have to."""
+"""Writes the blocks of a plan. The threads of a block meet (with a nop) only where it is necessary."""
 from .channels import Rank, assemble, local
 from .limits import Limits
 from .sync import CREDITS
 
 
 def write(program, steps, slots, choice, sync):
-    """Returns the plan, as json.dump takes it.
+    """Returns the plan as a dictionary for json.dump.
 
-    slots: how many slots of packets a rank has. Raises ValueError if turns do not fit into the scratch.
+    slots: how many slots for packets a rank has. Raises ValueError if turns do not fit into the scratch.
     """
     instances = choice.instances
     scratch = instances * max(program.counts["s"], slots)
@@ -33,11 +33,11 @@ def write(program, steps, slots, choice, sync):
 def _join(program, writers, signals, credits_):
     """Makes the channels between blocks of two ranks, and the semaphores between blocks of one rank.
 
-    signals, credits_: pairs of agents. The k-th channels of two ranks to each other are joined, so both sides are made
-    together.
+    signals, credits_: pairs of agents. The k-th channels of two ranks to each other are connected, so the channels of
+    both sides are made together.
     """
     def channels(one, other):
-        """Makes a channel on either side. Returns (kind, number) of both."""
+        """Makes a channel on each of two sides. Returns (kind, number) of both channels."""
         kind = "port" if program.port(one.rank.number, other.rank.number) else "memory"
         return ((kind, one.rank.channel(kind, other.rank.number)), (kind, other.rank.channel(kind, one.rank.number)))
 
@@ -55,11 +55,11 @@ def _join(program, writers, signals, credits_):
 
 
 def _ring_chunks(program, chunks, turn):
-    """Returns how many chunks the scratch has, if the turns of a loop go round in it as in a ring.
+    """Returns how many chunks the scratch has if the turns of a loop use it as a ring.
 
-    A chunk has to have room for a whole number of turns, and for at least as many as there are credits. The scratch has
-    a size that is a power of 2, so the number of chunks is rounded up to one, and turns have to be one, too. Raises
-    ValueError if they are not, or are too large.
+    A chunk needs room for a whole number of turns, and for at least CREDITS turns. The size of the scratch is a power
+    of 2, so the number of chunks is rounded up to a power of 2, and the bytes of a turn have to be a power of 2, too.
+    Raises ValueError if they are not, or if turns are too large.
     """
     chunks = 1 << max(0, chunks - 1).bit_length()
     room = Limits.SCRATCH // chunks
@@ -70,7 +70,7 @@ def _ring_chunks(program, chunks, turn):
 
 
 def _parts(items, most):
-    """Cuts a list into lists of at most `most` items."""
+    """Divides a list into lists of at most `most` items."""
     return [items[start:start + most] for start in range(0, len(items), most)]
 
 
@@ -83,19 +83,20 @@ class _Writer:
         self.is_portable = program.portable
         self.channels, self.releases, self.acquires = {}, {}, {}  # by agent: (kind, channel), semaphore, semaphore
         self.gives, self.takes = {}, {}  # for credits, by agent: "memory", "port" or "semaphore", and its number
-        # By place, since the threads met last: (whether it was written, by which thread). Empty: nothing has happened.
+        # For each place, the accesses since the threads last met: (whether it was written, by which thread). Empty: no
+        # operation was written since then.
         self.touched = {}
-        self.open_op, self.open_key = None, None  # the last operation, if it can take one more pair, and its kind
+        self.open_op, self.open_key = None, None  # the last operation, if pairs can be added to it, and its key
 
     def _most(self, limit):
-        """Returns a limit of MSCCL++'s executor if the plan has to keep it, else a number that none exceeds."""
+        """Returns a limit of MSCCL++'s executor if the plan is portable, or else a number that is never exceeded."""
         return limit if self.is_portable else 1 << 30
 
     def write(self, point, sync):
-        """Writes what the block does at one point.
+        """Writes the operations of the block at one point.
 
-        At a step it waits first and signals afterwards. At its begin and its end it signals before it waits, as blocks
-        may wait for one another there.
+        At a step, the block first waits, and signals at the end. At its begin and its end, it signals before it waits,
+        because two blocks may wait for each other there.
         """
         if point.step and self.choice.turn and self.outer is None:
             # All steps are in one loop. It starts after the begin point, where the block has waited for other ranks.
@@ -116,7 +117,7 @@ class _Writer:
             self._take(point.takes)
 
     def end(self):
-        """Ends the loop, if the block is in it. A block without operations gets a nop. May be called again."""
+        """Ends the loop, if the block is in a loop. A block without operations gets a nop. May be called repeatedly."""
         if self.outer is not None:
             body, self.block.ops = self.block.ops, self.outer
             self._op("pipeline", iter_context={"unit_size": self.choice.turn, "num_chunks": 1}, ops=body)
@@ -125,34 +126,35 @@ class _Writer:
             self._op("nop")
 
     def _op(self, name, **keys):
-        """Writes an operation to which no later one can be added."""
+        """Writes an operation with which later operations cannot be combined."""
         self.open_op = None
         self.block.op(name, **keys)
 
     def _meet(self):
-        """Has all threads of the block meet, unless nothing has happened since they did."""
+        """Makes all threads of the block meet, unless there was no operation since they last met."""
         if self.touched:
             self._op("nop")
         self.touched = {}
 
     @staticmethod
     def _threads(how, spans):
-        """Returns which thread has which place of spans. Packets are left out, since reading them waits for them.
+        """Returns which thread accesses which place of the spans.
 
-        A thread is named by how the operation gives parts of chunks to threads, and by the chunk's position in its
-        span. For equal names, the same threads have the same parts.
+        Packets are left out, since a reader of packets waits for them. A thread is named by `how`, the way in which the
+        operation assigns parts of chunks to threads, and by the chunk's position in its span. If two names are equal,
+        the same threads access the same parts.
         """
         return [(place, (how, index)) for span in spans if span.buffer != "p"
                 for index, place in enumerate(span.places())]
 
     def _meet_readers(self, how, sources):
-        """Has the threads meet if one reads what another one has written since they met."""
+        """Makes the threads meet if one of them reads a place that another one has written since they last met."""
         for place, thread in self._threads(how, sources):
             if any(wrote and other != thread for wrote, other in self.touched.get(place, ())):
                 self._meet()
 
     def _touch(self, how, sources, targets):
-        """Notes what an operation touches, and has the threads meet before it if they have to."""
+        """Records the places that an operation accesses, and makes the threads meet before it if necessary."""
         self._meet_readers(how, sources)
         for place, thread in self._threads(how, targets):
             if any(other != thread for _, other in self.touched.get(place, ())):
@@ -160,10 +162,10 @@ class _Writer:
         for wrote, spans in ((False, sources), (True, targets)):
             for place, thread in self._threads(how, spans):
                 self.touched.setdefault(place, set()).add((wrote, thread))
-        self.touched.setdefault(None, set())  # not empty: something has happened, even if only packets were touched
+        self.touched.setdefault(None, set())  # so that `touched` is not empty, even if only packets were accessed
 
     def _sync(self, name, agents):
-        """Writes a signal, wait or flush on the channels to some agents, in parts that keep the limits."""
+        """Writes a signal, wait or flush on the channels to some agents, in several operations if limits require it."""
         for kind in ("memory", "port"):
             numbers = [self.channels[agent][1] for agent in agents if self.channels[agent][0] == kind]
             for part in _parts(numbers, self._most(Limits.IDS)):
@@ -171,7 +173,7 @@ class _Writer:
                 self.block.sync(name, kind, part)
 
     def _semaphores(self, name, numbers):
-        """Writes an acquire or a release of semaphores, in parts that keep the limits."""
+        """Writes an acquire or a release of semaphores, in several operations if limits require it."""
         for part in _parts(numbers, self._most(Limits.SEMAPHORES)):
             self._op(name, semaphore_ids=part)
 
@@ -223,14 +225,14 @@ class _Writer:
             self._op("nop")
 
     def _item(self, span, kind="memory"):
-        """Returns a span of this instance as operations name it. kind: how a peer's memory is reached."""
+        """Returns a span of this instance as an operand. kind: the type of the channel to a peer's memory."""
         buffer, index = "s" if span.buffer == "p" else span.buffer, span.index * self.choice.instances + self.instance
         if span.rank == self.rank.number:
             return local(buffer, index, span.size)
         return self.block.remote(kind, span.rank, buffer, index, span.size)
 
     def _data(self, point, sync, signals):
-        """Writes the operations of a step. A signal that goes with a put is taken from `signals`."""
+        """Writes the operations of a step. If a put also sends a signal, the signal is removed from `signals`."""
         step = point.step
         if step.kind == "reduce":
             self._reduce(step)
@@ -244,33 +246,34 @@ class _Writer:
             self._move(name, step.sources, [step.target])
 
     def _move(self, name, sources, targets, **keys):
-        """Writes an operation on spans, to which no later one can be added."""
+        """Writes an operation on spans, with which later operations cannot be combined."""
         self.open_op = None
         self.block.move(name, [self._item(span) for span in sources], [self._item(span) for span in targets], **keys)
 
     def _port(self, point, far, signals):
-        """Writes a put through the port to the agent `far`. It takes the signal to that agent along if it can.
+        """Writes a put through the port to the agent `far`. If possible, the put also sends the signal to this agent.
 
-        It cannot if packets are passed on, or if puts to other agents have to be flushed before the signals.
+        This is not possible if packets are forwarded, or if puts to other agents have to be flushed before the signals.
         """
         step = point.step
         kind, channel = self.channels[far]
         name = "rppkt" if step.kind == "pass" else "put"
         if far in signals and name == "put" and set(point.flush_after) <= {far}:
-            # The signal tells of all that the block has done, so its threads meet before it.
+            # The signal tells that all earlier work of the block is done, so its threads meet before the signal.
             signals.remove(far)
             name = "pws"
             self._meet()
-        # Whoever writes the source later flushes first. So the read is not noted. The proxy is none of the threads:
-        # they meet if any of them has written the source.
+        # A step that later writes the source flushes first, so this read is not recorded. The proxy is not one of the
+        # threads, so the threads meet if any of them has written the source.
         self._meet_readers("proxy", step.sources)
         self.open_op = None
         self.block.move(name, [self._item(step.sources[0])], [self._item(step.target, kind)], kind, [channel])
 
     def _put(self, step):
-        """Writes a put or sends packets. Those that follow one another become one operation.
+        """Writes a put or an operation that sends packets. Consecutive operations of one kind are combined into one.
 
-        They need sources of one buffer and size; packets that are passed on need the very same source.
+        They are combined if their sources are in the same buffer and have the same size; operations that forward
+        packets must have the same source.
         """
         name = {"put": "put", "send": "ppkt", "pass": "rppkt"}[step.kind]
         self._touch("plain" if name == "put" else "packets", step.sources, [step.target])
@@ -284,11 +287,12 @@ class _Writer:
         self.open_op["dst_buff"].append(self._item(step.target))
 
     def _reduce(self, step):
-        """Combines what the rank has itself, then what peers have or have sent as packets.
+        """Combines the rank's own sources first, and then the sources of peers or from packets.
 
-        The first source of a reduction is the rank's own. An operation combines sources on the rank itself or those of
-        peers, and a portable plan limits their number. So there may be several rounds, each of which goes on from the
-        target; the last one stores to `also`.
+        The first source of a reduction belongs to the rank itself. An operation combines either sources of the rank
+        itself or sources of peers, and the limits of a portable plan apply to their number. So there may be several
+        rounds. Each round after the first one continues with the result in the target, and the last one also writes to
+        `also`.
         """
         near = [span for span in step.sources if span.rank == step.rank and span.buffer != "p"]
         far = [span for span in step.sources if span.rank != step.rank or span.buffer == "p"]
@@ -301,11 +305,12 @@ class _Writer:
             accumulated = step.target
 
     def _combine(self, where, sources, targets):
-        """Writes one operation that combines. Its name says where sources are, and whether peers get the result.
+        """Writes one operation that combines. Its name depends on the places of the sources and of the result.
 
-        rre reads peers, and res and rres put the result to peers. Of those with packets, recpkt keeps the result in a
-        slot of this rank, respkt sends it to peers, and recspkt does both. Operations that reach peers also name the
-        type of the channels. The others have their packets in slots of the rank itself.
+        Without packets, re reads and writes own memory, rre reads peers, and res and rres also put the result to peers.
+        With packets, recpkt also stores the result in a slot of this rank, respkt sends it to peers, and recspkt does
+        both. Operations that reach peers also name the type of the channels. All other operations read packets in slots
+        of the rank itself.
         """
         packets, also = any(span.buffer == "p" for span in sources), targets[1:]
         keys = {"reduce_op": "sum"}

@@ -1,6 +1,6 @@
 /*
- * Calls between kernels, as an application makes them. A loop of calls and kernels is a contender, and so is the same
- * loop without the calls. The difference of their times is what the calls add.
+ * Calls between kernels, as an application makes them. A loop of calls and kernels is a contender, and the same loop
+ * without the calls is another. The difference of their times is the time that the calls add.
  */
 #include "tools/bench/bench.h"
 #include "tools/bench/bench_kernel.h"
@@ -34,7 +34,7 @@ bool bench_between_possible(const bench_env_t *env, const bench_between_t *betwe
 
 /*
  * Prepares products of one size on all ranks. Rank 0 chooses the size by timing products, while the other ranks wait
- * and leave the GPUs idle. All ranks return the same. On failure the rank that failed has printed a line.
+ * and leave the GPUs idle. All ranks return the same. On failure, the rank that failed prints a line.
  */
 static bool open_gemm(bench_env_t *env, bench_between_t *between)
 {
@@ -48,8 +48,9 @@ static bool open_gemm(bench_env_t *env, bench_between_t *between)
 }
 
 /*
- * Opens the kernels' stream, if they have one of their own, and loads the kernel. On the twin, and without kernels,
- * there is nothing to open. After a failure nothing is freed: the program ends.
+ * Opens the kernels' stream, if they have their own one, and loads the kernel. On the twin, and without kernels, there
+ * is nothing to open. All ranks return the same; the rank that failed prints a line. After a failure nothing is freed,
+ * because the program ends.
  */
 bool bench_between_open(bench_env_t *env, bench_between_t *between, bool in_stream)
 {
@@ -85,9 +86,9 @@ void bench_between_close(void)
 }
 
 /*
- * Launches the kernel that stands for the application's work. On the host twin it only moves the time at which
- * await_work returns: by the kernel's duration, from now on or from the end of the work before. If the launch fails,
- * prints a line and returns false.
+ * Launches the kernel that represents the application's work. On the host twin, only computes the time at which
+ * await_work returns: the kernel's duration after now, or after the end of the earlier work if that is later. If the
+ * launch fails, prints a line and returns false.
  */
 static bool launch_work(void)
 {
@@ -112,8 +113,9 @@ static bool await_work(void)
 }
 
 /*
- * Makes the calls of a turn, and waits for them. Calls without `finish` have waited already. Calls queued in the
- * kernels' stream need no wait of their own, because run_turn waits for that stream. Returns false if a call failed.
+ * Makes the calls of a turn, and waits for them. A contender without `finish` waits in each call. Calls that are queued
+ * in the kernels' stream are not waited for here, because run_turn waits for this stream. Returns false if a call
+ * failed.
  */
 static bool make_calls(bench_contender_t *inner, const bench_operation_t *operation)
 {
@@ -126,8 +128,8 @@ static bool make_calls(bench_contender_t *inner, const bench_operation_t *operat
 }
 
 /*
- * The contender's call, one turn of the loop: kernels and then the calls or, if no kernels go ahead, the calls and then
- * a kernel. Waits for the end. Returns false if a kernel or a call failed.
+ * The contender's call is one turn of the loop: first the kernels and then the calls or, if `ahead` is 0, first the
+ * calls and then one kernel. Waits for the end of all of them. Returns false if a kernel or a call failed.
  */
 static bool run_turn(bench_contender_t *contender, const bench_operation_t *operation)
 {

@@ -8,14 +8,16 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define PERIOD 1021u            /* elements after which operands repeat */
+#define PERIOD 1021u            /* number of elements after which operands repeat */
 #define STAGING_SIZE (4u << 20) /* bytes */
-#define POISON 0xa5             /* the byte of elements that are no result */
+#define POISON 0xa5             /* the value of all bytes of elements that are not a result */
 
 /* The largest operand of a sum. Where the type holds less, operands are smaller. */
 #define MAX_OPERAND 500
 
-/* Bits of data that only moves: every type holds such integers exactly, and none of them equals the poison. */
+/*
+ * The bits of operands that are only moved: every type holds such integers exactly, and none of them equals the poison.
+ */
 #define MOVED_MASK 0x7f
 
 /* The least size of a large mapping, in bytes. */
@@ -23,9 +25,9 @@
 
 /*
  * Returns the operand of a rank at an index. Operands of a sum are so small that the type holds the sum over all ranks
- * exactly, as long as there are at most type->sum_max ranks. In a product none, one or two neighbouring ranks have the
- * factor 2, and the others have 1. Data that only moves differs between ranks at nearly every index, however small the
- * type is.
+ * exactly, if there are at most type->sum_max ranks. In a product, at most two neighbouring ranks have the factor 2 at
+ * an index, and the others have 1. Operands that are only moved differ between ranks at nearly every index, even in
+ * small types.
  */
 static long operand_at(const bench_operation_t *operation, int rank, size_t index, int seed)
 {
@@ -52,7 +54,7 @@ static long operand_at(const bench_operation_t *operation, int rank, size_t inde
     }
 }
 
-/* Returns two elements combined by the operation. */
+/* Returns the combination of two elements by the operation. */
 static long combine_values(mscclpp_op_t op, long a, long b)
 {
     switch (op) {
@@ -74,8 +76,8 @@ static size_t mapped_size(size_t capacity)
 }
 
 /*
- * Allocates both buffers where buffers->memory says; `stack` is what the caller lends for BENCH_MEMORY_STACK. On
- * failure allocates neither and returns false.
+ * Allocates both buffers in the kind of memory that buffers->memory says. For BENCH_MEMORY_STACK, uses `stack`, which
+ * belongs to the caller. On failure allocates neither and returns false, without a line.
  */
 static bool alloc_buffers(bench_buffers_t *buffers, const bench_env_t *env, char *stack)
 {
@@ -138,8 +140,8 @@ static void free_buffers(bench_buffers_t *buffers, const bench_env_t *env)
 }
 
 /*
- * Allocates the buffers, the staging area and the expected result. On failure prints a line and frees what was
- * allocated.
+ * Allocates the buffers, the staging area and the expected result. On failure frees everything again, prints a line and
+ * returns false.
  */
 bool bench_buffers_open(bench_buffers_t *buffers, const bench_env_t *env, size_t capacity, bench_memory_t memory,
                         char *stack)
@@ -197,8 +199,8 @@ static bool copy_bytes(const bench_buffers_t *buffers, const bench_env_t *env, v
 }
 
 /*
- * Copies the first `unit_bytes` bytes of the staging area over and over, until `bytes` bytes from `to` on are written.
- * Waits for the copies, so that the caller may overwrite the staging area. Returns false if one fails.
+ * Fills `bytes` bytes from `to` on with copies of the first `unit_bytes` bytes of the staging area. Waits for the
+ * copies, so that the caller may overwrite the staging area. Returns false if a copy fails.
  */
 static bool repeat_staging(bench_buffers_t *buffers, const bench_env_t *env, char *to, size_t bytes, size_t unit_bytes)
 {
@@ -218,8 +220,8 @@ static size_t staging_elements(const bench_buffers_t *buffers, const bench_type_
 }
 
 /*
- * Writes `count` elements from `to` on that repeat the period at the beginning of the staging area. For fewer and
- * larger copies, first repeats the period in the staging area itself. Returns false if a copy fails.
+ * Writes `count` elements from `to` on, which repeat the period at the beginning of the staging area. First repeats the
+ * period in the staging area itself, so that fewer and larger copies are needed. Returns false if a copy fails.
  */
 static bool repeat_period(bench_buffers_t *buffers, const bench_env_t *env, const bench_type_t *type, char *to,
                           size_t count)
@@ -236,8 +238,9 @@ static bool repeat_period(bench_buffers_t *buffers, const bench_env_t *env, cons
 }
 
 /*
- * Poisons the receive buffer, unless the operands are all of it, and then writes the operands. In this order, because
- * in place the operands may be a part of the receive buffer. Both go through the staging area.
+ * Poisons the receive buffer, unless the operands cover all of it, and then writes the operands. The order matters,
+ * because in place the operands may be a part of the receive buffer. Both are written through the staging area. Returns
+ * false if a copy fails.
  */
 bool bench_buffers_fill(bench_buffers_t *buffers, const bench_env_t *env, const bench_operation_t *operation, int seed)
 {
@@ -259,9 +262,10 @@ bool bench_buffers_fill(bench_buffers_t *buffers, const bench_env_t *env, const 
 }
 
 /*
- * Returns how many of the first `count` elements of the staging area differ from the expected ones. The first of them
- * is compared with element `phase` < PERIOD of the period. `size`: bytes of an element. At most PERIOD elements are
- * compared at once. They begin at the same phase each time, and two periods are long enough for them.
+ * Returns how many of the first `count` elements of the staging area differ from the expected ones. The first element
+ * is compared with element `phase` of the period, where `phase` is below PERIOD. `size`: bytes of an element. Compares
+ * at most PERIOD elements at a time, which always begin at the same phase, so the two periods in `expected` are long
+ * enough.
  */
 static uint64_t count_wrong(const bench_buffers_t *buffers, size_t size, size_t phase, size_t count)
 {
@@ -282,9 +286,9 @@ static uint64_t count_wrong(const bench_buffers_t *buffers, size_t size, size_t 
 }
 
 /*
- * Compares `count` elements of the result, from `first` on, with the expected ones, and adds the number of wrong ones
- * to *wrong_p. The first one is compared with element `phase` of the period, and so is the first one of each piece,
- * because pieces are whole periods. Returns false if a copy fails.
+ * Compares `count` elements of the result, from `first` on, with the expected ones, and adds the number of wrong
+ * elements to *wrong_p. The first element is compared with element `phase` of the period. So is the first element of
+ * each piece, because pieces are whole periods. Returns false if a copy fails.
  */
 static bool compare_with_expected(bench_buffers_t *buffers, const bench_env_t *env, const bench_operation_t *operation,
                                   size_t first, size_t count, size_t phase, uint64_t *wrong_p)
@@ -322,9 +326,10 @@ static void compute_expected(bench_buffers_t *buffers, const bench_operation_t *
 }
 
 /*
- * Compares each segment of the result with what its operands yield. If `strict`, also compares what lies behind the
- * result with the poison, unless the collective may change it there. A rank without a result has no segments, so that
- * its whole receive buffer is compared. The caller has waited for the end of the call.
+ * Compares each segment of the result with the value computed from its operands. If `strict`, also compares the
+ * elements after the result with the poison, unless the collective may change them. A rank without a result has no
+ * segments, so then its whole receive buffer is compared with the poison. The caller has waited for the end of the
+ * call. Returns false if a copy fails.
  */
 bool bench_buffers_verify(bench_buffers_t *buffers, const bench_env_t *env, const bench_operation_t *operation,
                           int seed, bool strict, uint64_t *wrong_p)

@@ -10,13 +10,13 @@
 #include "mpix/include/mpix_mscclpp_channels.h"
 #include "tools/bench/bench.h"
 
-/* How long a kernel should run, and the bounds of its messages to and fro. */
+/* How long a kernel should run, in seconds, and the limits of its number of rounds. */
 #define ROUND_SECONDS 0.02
 #define MIN_ROUNDS 2
 #define MAX_ROUNDS 5000
 
 #define MAX_THREADS 256 /* of the block */
-#define WARP 32         /* threads are a multiple */
+#define WARP 32         /* the number of threads is a multiple of this */
 #define UNIT 16         /* bytes that a thread moves at once */
 
 static const char *const way_names[BENCH_CHANNEL_WAYS] = {"packets", "put", "port"};
@@ -34,12 +34,12 @@ typedef struct {
     size_t capacity;      /* bytes of the largest message */
 } side_t;
 
-/* What was measured of one size. */
+/* The results for one size. */
 typedef struct {
     size_t bytes;
-    int rounds[BENCH_CHANNEL_WAYS];          /* timed together */
-    bench_times_t times[BENCH_CHANNEL_WAYS]; /* seconds of one message to and fro */
-    uint64_t wrong;                          /* bytes, on all ranks */
+    int rounds[BENCH_CHANNEL_WAYS];          /* number of rounds in one timed kernel */
+    bench_times_t times[BENCH_CHANNEL_WAYS]; /* seconds of one round: a message to the peer and one back */
+    uint64_t wrong;                          /* number of wrong bytes on all ranks */
 } row_t;
 
 /* Returns true if an MPI function returned success. Otherwise prints a line. */
@@ -54,8 +54,8 @@ static bool succeeded(const char *function, int code)
 /*
  * Makes this rank's side of its pair: memory, a memory channel and a port channel to the peer, and pinned memory for
  * staging and for the time. A rank without a peer makes the same without channels, because memory and channels are made
- * by all ranks together. All ranks agree after these, and again after the steps that each rank makes alone, so that
- * all return the same. After a failure nothing is freed, because the program ends.
+ * by all ranks together. The ranks agree after these collective steps, and again after the steps that each rank makes
+ * alone, so all return the same. After a failure nothing is freed, because the program ends.
  */
 static bool open_side(side_t *side, bench_env_t *env, size_t capacity)
 {
@@ -116,9 +116,9 @@ static void run_twin(mpix_group_t *block, void *args)
 }
 
 /*
- * Runs the kernel and waits for its end. If it cannot be launched, or a channel fails in it, prints a line and returns
- * false. A kernel in which a channel fails leaves the elapsed time at 0. On CUDA there is a thread for each unit, in
- * whole warps and at most MAX_THREADS.
+ * Runs the kernel and waits for its end. If the kernel cannot be launched, or if a channel fails in it, prints a line
+ * and returns false. A kernel in which a channel fails leaves the elapsed time at 0. On CUDA there is a thread for each
+ * unit, rounded up to whole warps, and at most MAX_THREADS.
  */
 static bool run_kernel(side_t *side)
 {
@@ -150,9 +150,9 @@ static bool run_kernel(side_t *side)
 }
 
 /*
- * Runs the kernel on all pairs, once all ranks are ready. `way` is a BENCH_CHANNEL_ constant; a round is one message to
- * and one fro. Returns the seconds per round of the slowest rank. If a rank fails, its peer would wait forever, so the
- * program ends.
+ * Runs the kernel on all pairs, after all ranks are ready. `way` is a BENCH_CHANNEL_ constant. A round is one message
+ * to the peer and one back. Returns the seconds per round of the slowest rank. If the kernel fails on a rank, its peer
+ * would wait forever, so the program ends.
  */
 static double time_rounds(side_t *side, int way, size_t bytes, int rounds)
 {
@@ -188,8 +188,9 @@ static unsigned char content(int rank, int seed, size_t i)
 }
 
 /*
- * Sends known bytes in each way, as often as the options say. Returns how many wrong ones arrive on all ranks. A rank
- * whose copy failed goes on, because its peer waits for its message. A rank without a peer has no wrong bytes.
+ * Sends known bytes in each way, as often as the options say. Returns the number of wrong bytes on all ranks. A rank
+ * whose copy failed continues, because its peer waits for its message, and counts all bytes as wrong. A rank without a
+ * peer has no wrong bytes.
  */
 static uint64_t check_size(side_t *side, const bench_options_t *options, size_t bytes)
 {
@@ -312,9 +313,9 @@ static void report_row(bench_report_t *report, const row_t *row)
 }
 
 /*
- * Runs mode channel. Wrong bytes are counted and shown. If a channel fails, the program ends, since its peer would wait
- * forever. Sizes that round to the same number of bytes are measured once. After a failure before the first size
- * nothing is freed, because the program ends.
+ * Runs mode channel. Wrong bytes are counted and printed, and make the result false. If a channel fails, the program
+ * ends, since the peer would wait forever. Sizes that are rounded to the same number of bytes are measured once. After
+ * a failure before the first size nothing is freed, because the program ends.
  */
 bool bench_channel_measure(bench_env_t *env, const bench_options_t *options)
 {

@@ -18,13 +18,13 @@ typedef struct {
     mpix_u64 bytes;       /* of a message */
     mpix_u64 incoming;    /* offset of incoming data in the registered memory; outgoing data lie at 0 */
     mpix_u64 packets;     /* offset of incoming packets */
-    char *base;           /* of the registered memory */
+    char *base;           /* start of the registered memory */
     mpix_u64 *elapsed_ns; /* pinned host memory: duration of all rounds, never 0; 0: the kernel failed */
 } bench_channel_args_t;
 
 /*
- * Sends this rank's message. Results are ignored here and in bench_channel_receive: a failure is kept in `block`, and
- * mpix_failed tells it at the end of the kernel.
+ * Sends this rank's message. Results are ignored here and in bench_channel_receive, because `block` keeps a failure,
+ * which mpix_failed reports at the end of the kernel.
  */
 MPIX_DEVICE void bench_channel_send(mpix_group_t *block, const bench_channel_args_t *args, mpix_u32 flag)
 {
@@ -51,9 +51,9 @@ MPIX_DEVICE void bench_channel_receive(mpix_group_t *block, const bench_channel_
 }
 
 /*
- * The body of the kernel: sends a message to and fro `rounds` times. One round that is not timed comes first, so that
- * no rank times the other's launch. Each round has its own flag for packets. If a channel fails, the time stays 0, and
- * otherwise it is at least 1, even if the clock has not moved.
+ * The body of the kernel: sends a message to the peer and receives one, `rounds` times. Before these rounds comes one
+ * that is not timed, so that no rank times the launch of the other's kernel. Each round has its own flag for packets.
+ * If a channel fails, the time stays 0. Otherwise it is at least 1, even if the clock has not advanced.
  */
 MPIX_DEVICE void bench_channel_body(mpix_group_t *block, const bench_channel_args_t *args)
 {

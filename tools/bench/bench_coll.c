@@ -74,8 +74,8 @@ int bench_coll_weight(int index)
 }
 
 /*
- * For unequal blocks of neighbours, the buffer has PARTS equal parts. A block has as many of them as its weight says,
- * so that the blocks of all edges together fit into the buffer.
+ * For unequal blocks of neighbours, the buffer has PARTS equal parts. The weight of a block is the number of its parts,
+ * so the blocks of all edges together fit into the buffer.
  */
 #define MAX_WEIGHT 3
 #define PARTS (MAX_WEIGHT * BENCH_NEIGHBORS)
@@ -103,9 +103,9 @@ static size_t neighbor_block_size(const bench_layout_t *layout, int owner, int e
 }
 
 /*
- * Returns the segment of the result that this rank gets over an edge. Segments lie in the order of the edges. What
- * arrives over an edge is the block that its source sends over the edge of the same number. In an all-gather that is
- * the source's only block.
+ * Returns the segment of the result that this rank receives over an edge. Segments are in the order of the edges. The
+ * block that arrives over an edge is the one that its source sends over the edge of the same number. In an all-gather
+ * this is the source's only block.
  */
 static bench_segment_t neighbor_segment(const bench_layout_t *layout, int edge)
 {
@@ -120,8 +120,9 @@ static bench_segment_t neighbor_segment(const bench_layout_t *layout, int edge)
 }
 
 /*
- * Fills in MPI's arguments for unequal blocks of neighbours: counts and displacements of what this rank gets and sends.
- * Values that do not fit into int are wrong here; bench_layout_fits_int tells callers whether they fit.
+ * Fills in MPI's arguments for unequal blocks of neighbours: counts and displacements of the blocks that this rank
+ * receives and sends. Values that do not fit into an int are wrong; callers use the layout only if
+ * bench_layout_fits_int returns true.
  */
 static void open_neighbors(bench_layout_t *layout, MPI_Datatype type, size_t type_size)
 {
@@ -148,8 +149,9 @@ static size_t weights_below(int index)
 }
 
 /*
- * Rounds down to whole equal blocks. For neighbours it rounds down to a multiple of PARTS, also where their blocks are
- * equal. Unequal blocks of all ranks need no rounding, because share_first spreads what remains.
+ * Rounds down to a number of elements that makes all blocks equal. For neighbours, rounds down to a multiple of PARTS,
+ * even if their blocks are equal. Unequal blocks of all ranks need no rounding, because share_first distributes the
+ * remaining elements.
  */
 size_t bench_layout_fit(const bench_coll_t *coll, int size, size_t bytes, size_t type_size)
 {
@@ -162,8 +164,8 @@ size_t bench_layout_fit(const bench_coll_t *coll, int size, size_t bytes, size_t
 }
 
 /*
- * Returns where share `index` of the whole buffer begins; for `index` == size, where the last share ends. Unequal
- * shares fill the buffer, too. In a small buffer some of them may be empty. The count is divided before it is
+ * Returns where share `index` of the whole buffer begins, or, if `index` is `size`, where the last share ends. Unequal
+ * shares cover the whole buffer, too; in a small buffer some of them may be empty. The count is divided before it is
  * multiplied, so that no product overflows.
  */
 static size_t share_first(const bench_layout_t *layout, int index)
@@ -230,9 +232,9 @@ bench_layout_t bench_layout_allreduce(int rank, int size, size_t count)
 }
 
 /*
- * Fills in a layout. Collectives of equal blocks need no arrays, so that their layouts own nothing. Counts and
- * displacements that do not fit into int are wrong here; bench_layout_fits_int tells callers whether they fit. Only
- * MPI_Alltoallw reads `bytes`.
+ * Fills in a layout. Collectives of equal blocks need no arrays, so their layouts own no memory. Counts and
+ * displacements that do not fit into an int are wrong; bench_layout_fits_int tells callers whether they fit. Only
+ * MPI_Alltoallw uses `bytes`. If there is no memory, prints a line and returns false, with nothing to close.
  */
 bool bench_layout_open(bench_layout_t *layout, const bench_coll_t *coll, int rank, int size, int root, size_t count,
                        MPI_Datatype type, size_t type_size)
@@ -275,9 +277,9 @@ void bench_layout_close(bench_layout_t *layout)
 }
 
 /*
- * Returns true if MPI's ints can hold the counts and displacements. MPI_Alltoallw counts displacements in bytes.
- * Displacements of other unequal blocks are elements, at most the whole count. Equal blocks of all ranks have no
- * displacements, so that only the count of one block matters.
+ * Returns true if MPI's ints can hold the counts and displacements. MPI_Alltoallw has displacements in bytes. Other
+ * collectives of unequal blocks have displacements in elements, which are at most the whole count. Equal blocks of all
+ * ranks have no displacements, so only the count of one block matters.
  */
 bool bench_layout_fits_int(const bench_layout_t *layout, size_t type_size)
 {
@@ -291,10 +293,10 @@ bool bench_layout_fits_int(const bench_layout_t *layout, size_t type_size)
 }
 
 /*
- * Returns where this rank's operands lie: in the receive buffer in place, and in the send buffer otherwise. A broadcast
- * has only a receive buffer. With a root, only the root passes MPI_IN_PLACE: in a reduction or a gather the other ranks
- * use their send buffers, and a root that scatters always has its operands in its send buffer. In a gather in place,
- * the operand is the rank's own block of the result.
+ * Returns where this rank's operands are: in the receive buffer if the call is in place, and otherwise in the send
+ * buffer. A broadcast has only a receive buffer. In collectives with a root, only the root passes MPI_IN_PLACE. So in a
+ * reduction or a gather the other ranks use their send buffers, and a root that scatters always has its operands in its
+ * send buffer. In a gather in place, the operand is the rank's own block of the result.
  */
 bench_piece_t bench_layout_input(const bench_layout_t *layout, bool in_place)
 {
@@ -326,10 +328,10 @@ bench_piece_t bench_layout_input(const bench_layout_t *layout, bool in_place)
 }
 
 /*
- * Returns the number of segments, which are what is verified. A reduction or gather has none on ranks other than the
- * root, and an exclusive scan has none on rank 0. A scatter in place has none on the root, whose own block stays in the
- * send buffer. What a rank has in its receive buffer from the start is part of the result: the own block of a gather in
- * place, and the operand of a broadcast's root.
+ * Returns the number of segments of the result, which are verified. A reduction or gather has none on ranks other than
+ * the root, and an exclusive scan has none on rank 0. A scatter in place has none on the root, whose own block stays in
+ * the send buffer. Data that is in the receive buffer from the start counts as a part of the result: the own block of a
+ * gather in place, and the operand of a broadcast's root.
  */
 int bench_layout_segments(const bench_layout_t *layout, bool in_place)
 {
@@ -355,9 +357,9 @@ int bench_layout_segments(const bench_layout_t *layout, bool in_place)
 }
 
 /*
- * Returns a segment of the result: a block of one rank, the combined operands of all ranks or, in a scan, of those up
- * to this one. In an exclusive scan this one itself does not count. Where the root alone has operands (broadcast and
- * scatter), the segment comes from the root.
+ * Returns a segment of the result: a block of one rank, or the combined operands of all ranks. In a scan it combines
+ * the operands up to and including this rank's; in an exclusive scan, without this rank's. In a broadcast and a scatter
+ * only the root has operands, so the segment comes from the root.
  */
 bench_segment_t bench_layout_segment(const bench_layout_t *layout, int index)
 {
@@ -407,9 +409,10 @@ bool bench_layout_keeps_rest(const bench_layout_t *layout, bool in_place)
 }
 
 /*
- * Yields what `rank` must read once, and write once, whatever the algorithm is. Where a collective only moves data in
- * place, a rank's own block is neither read nor written. If the collective has a root, that holds for the root alone,
- * because the other ranks are never in place. Not for collectives of neighbours.
+ * Yields the number of elements that `rank` must read at least once, and write at least once, whatever the algorithm
+ * is. If a collective only moves data and is in place, a rank's own block is neither read nor written. In collectives
+ * with a root this holds for the root only, because the other ranks are never in place. Not for collectives of
+ * neighbours.
  */
 void bench_layout_traffic(const bench_layout_t *layout, int rank, bool in_place, size_t *reads_p, size_t *writes_p)
 {

@@ -117,7 +117,7 @@ typedef struct {
     size_t count;
 } bench_piece_t;
 
-/* Returns where this rank's operands lie. If it has none, `count` is 0. */
+/* Returns the places of this rank's operands. If it has none, `count` is 0. */
 bench_piece_t bench_layout_input(const bench_layout_t *layout, bool in_place);
 
 /*

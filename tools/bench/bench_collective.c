@@ -15,8 +15,8 @@ static mscclpp_dev_block_t make_block(const bench_operation_t *operation, size_t
 }
 
 /*
- * Returns the block that this rank sends to `peer`; an empty one if it sends nothing to that rank. A collective that
- * gathers sends the whole operand to each receiver, and the others a block of their own for each.
+ * Returns the block that this rank sends to `peer`, or an empty one if it sends that rank nothing. A collective that
+ * gathers sends the whole operand to each receiver; the others send a different block to each.
  */
 static mscclpp_dev_block_t block_to_send(const bench_operation_t *operation, int peer)
 {
@@ -35,8 +35,8 @@ static mscclpp_dev_block_t block_to_send(const bench_operation_t *operation, int
 }
 
 /*
- * Returns the block that this rank gets from `peer`; an empty one if it gets nothing from that rank. In a
- * reduce-scatter that is the result, the same for each peer; it lies at the beginning of the buffer.
+ * Returns the block that this rank receives from `peer`, or an empty one if it receives nothing from that rank. In a
+ * reduce-scatter this is the result, which is the same for each peer and is stored at the beginning of the buffer.
  */
 static mscclpp_dev_block_t block_to_receive(const bench_operation_t *operation, int peer)
 {
@@ -72,8 +72,8 @@ static uint64_t largest_block(const mscclpp_coll_args_t *args, const mscclpp_dev
 }
 
 /*
- * Sets both buffers of a call, and whether it is in place. A buffer that this rank does not use is NULL, as is the one
- * for which MPI takes MPI_IN_PLACE.
+ * Sets both buffers of a call, and whether it is in place. A buffer that this rank does not use is NULL, and so is a
+ * buffer for which MPI takes MPI_IN_PLACE.
  */
 static void set_buffers(const bench_operation_t *operation, mscclpp_coll_args_t *args)
 {
@@ -100,9 +100,10 @@ static void set_buffers(const bench_operation_t *operation, mscclpp_coll_args_t 
 }
 
 /*
- * Calls the host library. Of unequal blocks it lists what this rank sends to each rank, and gets from it. The lists are
- * freed after the call, which blocks. Equal blocks are described by args.count alone: the elements of a block, or its
- * bytes if data only move.
+ * Calls the host library. For unequal blocks, lists the block that this rank sends to each rank, and the one that it
+ * receives from each. The lists are freed after the call, which waits for its end. Equal blocks are described by
+ * args.count alone: the elements of a block, or its bytes if data are only moved. Returns MSCCLPP_ERR_NO_MEMORY,
+ * without a line, if there is no memory for the lists.
  */
 mscclpp_status_t bench_call_collective(mscclpp_team_t *team, const bench_operation_t *operation, uint64_t call)
 {
@@ -122,7 +123,7 @@ mscclpp_status_t bench_call_collective(mscclpp_team_t *team, const bench_operati
     set_buffers(operation, &args);
     args.count = (BENCH_WHOLE == coll->blocks ? layout->count : layout->count / (size_t)layout->size) * count_unit;
     if (coll->has_unequal_blocks) {
-        /* What this rank sends to each rank, and behind it what it receives from each. */
+        /* The blocks that this rank sends to each rank, followed by the blocks that it receives from each rank. */
         blocks = calloc(2 * (size_t)layout->size, sizeof(blocks[0]));
         if (blocks == NULL) {
             return MSCCLPP_ERR_NO_MEMORY;

@@ -43,9 +43,9 @@ static void write_choice(MPI_T_enum enumtype, int value, char *text, size_t leng
 
 /*
  * Reads a parameter and writes its value as a text, cut off after `length` - 1 characters. Returns false, and does not
- * write the text, if there is none of this name or MPI cannot read it. Does the same if a text may be too long for
- * `value`, or if no parameter of the component has such a type. An unsigned long has 64 bits here, so that it is read
- * as an unsigned long long.
+ * write the text, if there is no parameter of this name, if MPI cannot read it, if its text may be too long for
+ * `value`, or if its type is not one of those that the component's parameters have. An unsigned long is read as an
+ * unsigned long long, because both have 64 bits here.
  */
 bool bench_component_parameter(const char *name, char *text, size_t length)
 {
@@ -93,9 +93,9 @@ bool bench_component_parameter(const char *name, char *text, size_t length)
 }
 
 /*
- * Finds a counter among MPI's performance variables, and starts it, unless it runs all the time (is continuous). If
- * there is none of one element and bound to no object, counter->is_found stays false. Called once for each counter, in
- * an open session.
+ * Finds a counter among MPI's performance variables, and starts it unless it is continuous, which means that it always
+ * runs. counter->is_found stays false if there is no such variable that has one element and is bound to no object.
+ * Called once for each counter, in an open session.
  */
 static void find_counter(counter_t *counter)
 {
@@ -150,8 +150,8 @@ static uint64_t read_counter(const counter_t *counter)
 }
 
 /*
- * Reads the state. What cannot be read counts as 0 or false, so that callers need not look for failures. The parameter
- * "priority" is there whenever the component is loaded; a negative one disables the component.
+ * Reads the state. Values that cannot be read become 0 or false, so callers need not check for failures. The parameter
+ * "priority" exists whenever the component is loaded; a negative value disables the component.
  */
 void bench_component_read(bench_component_t *state_p)
 {

@@ -44,8 +44,8 @@ static bool neighbors_fit(const bench_options_t *options, const bench_coll_t *co
 
 /*
  * Checks options that only some collectives allow. --root, --op, --out-of-place and --compare copies are refused only
- * if no collective of the list can use them. The list is empty if --coll was not given: then an all-reduce is measured
- * or, with --plan, the plan's collective. An all-reduce has no root and does more than move data, so that --root and
+ * if no collective in the list can use them. The list is empty if --coll was not given: then an all-reduce is measured
+ * or, with --plan, the plan's collective. An all-reduce has no root, and it does not only move data. So --root and
  * --compare copies are refused with an empty list, too.
  */
 static bool colls_fit(const bench_options_t *options)
@@ -133,8 +133,8 @@ static bool types_fit(const bench_options_t *options)
 }
 
 /*
- * Checks that the mode allows what --compare measures beside it. Modes without any rival are refused by
- * bench_options_fit_together, and native without a plan by plan_fits.
+ * Checks that the mode allows the rival of --compare. Modes without any rival are refused by
+ * bench_options_fit_together, and the rival native without a plan by plan_fits.
  */
 static bool compare_fits(const bench_options_t *options)
 {
@@ -171,7 +171,7 @@ static bool plan_fits(const bench_options_t *options)
 }
 
 /*
- * Looks for options that contradict one another. Prints a line about the first contradiction, and returns false. Called
+ * Checks that no options contradict one another. Prints a line about the first contradiction, and returns false. Called
  * before defaults are filled in, so that 0, NULL and empty lists mean that an option was not given.
  */
 bool bench_options_fit_together(const bench_options_t *options)

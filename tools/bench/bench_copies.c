@@ -11,7 +11,7 @@
 
 #include "mca/common/gpu/mapping.h"
 
-/* What a rank tells the others of its buffers. */
+/* The description of a rank's buffers that it sends to the other ranks. */
 typedef struct {
     mscclpp_gpu_handle_t send;
     mscclpp_gpu_handle_t recv;
@@ -38,8 +38,8 @@ const char *bench_copies_describe(void)
 }
 
 /*
- * Maps a peer's buffer. The caller gives *mapping_p back by mscclpp_mapping_put; *address_p is where the buffer begins
- * here. Returns false, with nothing to give back, if it cannot be mapped.
+ * Maps a peer's buffer. The caller gives *mapping_p back by mscclpp_mapping_put. *address_p is the buffer's address in
+ * this process. Returns false, with nothing to give back, if the buffer cannot be mapped.
  */
 static bool map_buffer(const bench_env_t *env, const mscclpp_gpu_handle_t *handle, mscclpp_mapping_t **mapping_p,
                        char **address_p)
@@ -53,8 +53,8 @@ static bool map_buffer(const bench_env_t *env, const mscclpp_gpu_handle_t *handl
 }
 
 /*
- * Maps the buffers of all peers. Returns false if one cannot be mapped, or lies on another host. Those before it then
- * stay mapped until bench_copies_close.
+ * Maps the buffers of all peers. Returns false at the first buffer that cannot be mapped, or whose rank is on another
+ * host. Buffers that were mapped before stay mapped until bench_copies_close.
  */
 static bool map_peers(const bench_env_t *env, const card_t *cards)
 {
@@ -90,10 +90,10 @@ static bool copy_elements(const bench_env_t *env, char *to, const char *from, si
 }
 
 /*
- * Queues the copy of this rank's block for `peer` to its place at the peer. Only the root of a gather gets blocks. In
- * place, a rank's own block stays where it is. The blocks for others are taken from the send buffer, although such a
- * call does not use it, so that no copy overwrites what another one reads. If the collective gathers and the peers'
- * buffers are mapped, the block is the operand in the receive buffer, where no peer writes. Returns false on failure.
+ * Queues the copy of this rank's block for `peer` to its place at the peer. In a gather, only the root receives blocks.
+ * In place, a rank's own block stays where it is. Blocks for other ranks are taken from the send buffer even in place,
+ * so that no copy overwrites data that another copy reads. If the collective gathers and the peers' buffers are mapped,
+ * the block is the operand in the receive buffer, where no peer writes. Returns false on failure.
  */
 static bool push_block(const bench_env_t *env, const bench_operation_t *operation, int peer)
 {
@@ -116,8 +116,8 @@ static bool push_block(const bench_env_t *env, const bench_operation_t *operatio
 }
 
 /*
- * Queues the copy of what this rank gets from the root, in a broadcast or a scatter. The root itself copies only its
- * own block of a scatter, and nothing in place. Returns false on failure.
+ * Queues the copy of the data that this rank receives from the root, in a broadcast or a scatter. The root itself only
+ * copies its own block of a scatter, and nothing if it is in place. Returns false on failure.
  */
 static bool pull_from_root(const bench_env_t *env, const bench_operation_t *operation)
 {
@@ -167,9 +167,9 @@ static bench_serves_t serves(const bench_contender_t *contender, const bench_col
 }
 
 /*
- * Makes the contender. All ranks call it, and tell one another handles of their buffers. That some cannot be mapped is
- * no failure: if any rank cannot map all, is_mapped is false on every rank. Only a lack of memory makes it return
- * false, on all ranks and without a line.
+ * Makes the contender. All ranks call this function, and exchange handles of their buffers. A buffer that cannot be
+ * mapped is no failure: is_mapped then becomes false on all ranks. Only a lack of memory makes all ranks return false,
+ * without a line.
  */
 bool bench_copies_open(bench_env_t *env, const bench_buffers_t *buffers, bool waits, bench_contender_t *contender_p)
 {

@@ -60,7 +60,10 @@ typedef int (*cu_range_fn_t)(uintptr_t address, size_t size);
 #define CU_MEM_ALLOC_GRANULARITY_MINIMUM 0
 #define CU_MEM_ACCESS_FLAGS_PROT_READWRITE 3
 
-/* Finds a function of the driver. Opens the driver first, unless an earlier call has. It stays open. */
+/*
+ * Returns a function of the driver. The first call opens the driver, which stays open. If the driver cannot be opened
+ * or has no such function, prints a line and returns NULL.
+ */
 void *bench_cuda_find(const char *name)
 {
     static void *driver;
@@ -178,9 +181,9 @@ void bench_cuda_pool_free(void *address)
 }
 
 /*
- * Describes memory of the current device in *memory. Returns `size` rounded up to the granularity of its mappings, the
- * same for the same size and device: bench_cuda_mapped_free computes it anew. If CUDA does not tell the granularity,
- * prints a line and returns 0.
+ * Describes memory of the current device in *memory. Returns `size` rounded up to the granularity of its mappings. The
+ * result is the same for the same size and device, so bench_cuda_mapped_free can compute it again. If CUDA does not
+ * tell the granularity, prints a line and returns 0.
  */
 static size_t mapped_size(size_t size, cu_memory_t *memory)
 {
@@ -201,9 +204,9 @@ static size_t mapped_size(size_t size, cu_memory_t *memory)
 }
 
 /*
- * Allocates memory and maps it at a reserved address. `size` is a multiple of the granularity. The allocation's handle
- * is released at once: the mapping keeps the memory. On failure prints a line and returns false; memory that is mapped
- * by then stays mapped.
+ * Allocates memory and maps it at a reserved address. `size` is a multiple of the granularity. Releases the
+ * allocation's handle at once, because the mapping keeps the memory. On failure prints a line and returns false; memory
+ * that was already mapped stays mapped.
  */
 static bool map_at(uintptr_t address, size_t size, const cu_memory_t *memory)
 {

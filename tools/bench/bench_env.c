@@ -61,8 +61,8 @@ static void load_rules(bench_env_t *env)
 }
 
 /*
- * Selects this rank's device. The ranks of a node take its devices in turn. All ranks call it, because MPI splits the
- * communicator. On failure prints a line and returns false.
+ * Selects this rank's device. The devices of a node are dealt out to its ranks in turn. All ranks must call this
+ * function, because MPI splits the communicator. On failure prints a line and returns false.
  */
 static bool select_device(bench_env_t *env)
 {
@@ -81,8 +81,8 @@ static bool select_device(bench_env_t *env)
 }
 
 /*
- * Creates the stream for the program's own copies, and for calls in a stream. On CUDA the program makes the stream, so
- * that NCCL and others can use it, too. Returns false on failure, with nothing to free.
+ * Creates the stream for the program's own copies and for calls in a stream. On CUDA the program itself makes the
+ * stream, so that NCCL and other libraries can use it, too. Returns false on failure, with nothing to free.
  */
 static bool create_stream(bench_env_t *env)
 {
@@ -101,8 +101,8 @@ static bool create_stream(bench_env_t *env)
 }
 
 /*
- * Fills in env->places: tells all ranks which host and GPU each of them uses. Returns false on all ranks if one of them
- * cannot ask its GPU.
+ * Fills in env->places: tells all ranks the host and the GPU of each rank. Returns false on all ranks, without a line,
+ * if a rank cannot query its GPU.
  */
 static bool exchange_places(bench_env_t *env)
 {
@@ -139,9 +139,9 @@ static void study_places(bench_env_t *env)
 }
 
 /*
- * Opens communicators, this rank's device and its stream, and learns where all ranks are. All ranks call it and return
- * the same. After a failure bench_env_close frees what was opened. The runtime has been chosen before. A rules file
- * that cannot be read is no failure.
+ * Opens the communicators, this rank's device and its stream, and finds out where all ranks are. The runtime must have
+ * been chosen before. All ranks call this function and return the same. After a failure bench_env_close frees what was
+ * opened. A rules file that cannot be read is no failure.
  */
 bool bench_env_open(bench_env_t *env)
 {

@@ -7,10 +7,10 @@
 enum { TAG_GATHER = 1, TAG_RESULT = 2, TAG_BROADCAST = 3 };
 
 /*
- * Gathers the blocks of all ranks at rank 0, which then sends all of them to each rank. That is fast enough for a few
- * dozen ranks, as nothing of it is timed. Lengths times ranks fit into MPI's int, for all blocks of the program and of
- * the library's set-up. Results are ignored, because MPI ends the program if a message fails. `send` may be this rank's
- * block of `recv`.
+ * Gathers the blocks of all ranks at rank 0, which then sends all of them to each rank. This is fast enough for a few
+ * dozen ranks, because it is never timed. The callers ensure that the length times the number of ranks fits into an
+ * int. Results of MPI's functions are ignored, because MPI ends the program if a message fails. `send` may be this
+ * rank's block of `recv`.
  */
 void bench_allgather(MPI_Comm comm, const void *send, void *recv, size_t length)
 {

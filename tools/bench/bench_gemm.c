@@ -1,4 +1,7 @@
-/* A product of square matrices by cuBLAS: the few prototypes and numbers of its stable interface that are needed. */
+/*
+ * A product of square matrices by cuBLAS. Declares the few functions and constants of its stable interface that are
+ * needed.
+ */
 #include "tools/bench/bench_kernel.h"
 
 #include <dlfcn.h>
@@ -62,7 +65,10 @@ static bool find_function(void *function_p, const char *name, bool speaks)
     return symbol != NULL;
 }
 
-/* Loads the newest cuBLAS that there is, unless that was done, and finds its functions. */
+/*
+ * Loads the newest cuBLAS that is installed, unless this was done before, and finds its functions. Returns false on
+ * failure, and then prints a line if `speaks`.
+ */
 bool bench_gemm_load(bool speaks)
 {
     static const char *names[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "libcublas.so"};
@@ -101,8 +107,8 @@ static void free_matrices(void)
 }
 
 /*
- * Allocates three matrices of `size` rows in place of those before, and queues their clearing in the stream. No product
- * may still be using those before. On failure prints a line and returns false.
+ * Frees the previous matrices, allocates three new ones of `size` rows, and queues in the stream that they are set to
+ * 0. No product may still use the previous matrices. On failure prints a line and returns false.
  */
 static bool allocate_matrices(int size, void *stream)
 {
@@ -170,8 +176,8 @@ static bool time_product(int size, void *stream, double *microseconds_p)
 }
 
 /*
- * Finds the least size whose product takes at least `microseconds`, in steps of SIZE_STEP and from SMALLEST_SIZE on, or
- * LARGEST_SIZE if even that takes less. Returns false if a product fails; a line has then been printed.
+ * Finds the least size, in steps of SIZE_STEP from SMALLEST_SIZE on, whose product takes at least `microseconds`.
+ * Yields LARGEST_SIZE if even its product takes less. If a product fails, prints a line and returns false.
  */
 bool bench_gemm_choose(double microseconds, void *stream, int *size_p)
 {

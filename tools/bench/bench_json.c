@@ -128,8 +128,9 @@ static void write_environment(FILE *file, const bench_options_t *options, const 
 }
 
 /*
- * Writes, for each collective that was measured, what its rows have in common, and how many calls of this rank the
- * component served and staged: null if it has no counters. "blocks" lists the weights of ranks 0, 1, 2 and so on.
+ * Writes an object for each collective that was measured: the values that its rows have in common, and the numbers of
+ * this rank's calls that the component served and staged, or null if it has no counters. "blocks" lists the weights of
+ * ranks 0, 1, 2 and so on.
  */
 static void write_collectives(const bench_report_t *report)
 {
@@ -171,8 +172,8 @@ static void write_collectives(const bench_report_t *report)
 }
 
 /*
- * Writes what follows the rows, and closes the file. If any write to it has failed so far, or the close fails, prints a
- * line and returns false. The file is closed in any case. `component`: a reading at the end of all calls.
+ * Writes the rest of the file after the rows, and closes the file in any case. If a write to the file has failed so
+ * far, or the close fails, prints a line and returns false. `component`: the component's state after all calls.
  */
 bool bench_json_close(bench_report_t *report, uint64_t wrong, uint64_t rival_wrong, const bench_component_t *component)
 {
@@ -198,8 +199,8 @@ bool bench_json_close(bench_report_t *report, uint64_t wrong, uint64_t rival_wro
 }
 
 /*
- * Prepares the report. On rank 0 begins the JSON file, if --json asks for one. If that cannot be opened, rank 0 prints
- * a line, and all ranks return false.
+ * Prepares the report. If --json asks for a file, rank 0 opens it and writes its beginning. If it cannot be opened,
+ * rank 0 prints a line, and all ranks return false.
  */
 bool bench_report_open(bench_report_t *report, const bench_options_t *options, const bench_env_t *env)
 {
@@ -247,9 +248,9 @@ static void write_ratio(FILE *file, double ours, double rival)
 }
 
 /*
- * Writes what the calls add to the loop of kernels, and the times from which that follows. Ends the row. If there
- * are no kernels (--between none), the base has no rounds, and what is added is the time of a call. The difference is
- * below 0 if our calls add less than the rival's. The values of a rival that was not measured are null.
+ * Writes the time that the calls add to the loop of kernels, and the times from which it is computed, and ends the row.
+ * If there are no kernels (--between none), the base has no rounds, and the added time is the time of a call. The
+ * difference is below 0 if our calls add less than the rival's. The values of a rival that was not measured are null.
  */
 static void write_added(const bench_report_t *report, const bench_cell_t *cell)
 {
@@ -283,8 +284,8 @@ static void write_added(const bench_report_t *report, const bench_cell_t *cell)
 }
 
 /*
- * Writes one row of results: those of a size out of place, or in place. Values that were not measured are null. Our
- * times are always there, because callers skip cells without a measurement.
+ * Writes one row of results: the cell of a size, out of place or in place. Values that were not measured are null. Our
+ * own times always exist, because callers skip cells without a measurement.
  */
 void bench_json_cell(bench_report_t *report, const bench_row_t *row, const bench_cell_t *cell, bool in_place)
 {

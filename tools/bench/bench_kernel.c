@@ -1,4 +1,4 @@
-/* A kernel that spins by the GPU's clock, in shapes that leave other kernels little room or none. */
+/* A kernel that spins for a time by the GPU's clock. Its grids leave other kernels little room or none. */
 #include "tools/bench/bench_kernel.h"
 
 #include <stddef.h>
@@ -91,8 +91,8 @@ static bool load_kernel(void)
 }
 
 /*
- * Makes the grid have one block for each multiprocessor, with so much shared memory that little else fits beside it.
- * CUDA grants a block that much only after cuFuncSetAttribute. On failure prints a line and returns false.
+ * Gives the grid one block for each multiprocessor, with so much shared memory that little else fits beside the block.
+ * CUDA allows so much for a block only after cuFuncSetAttribute. On failure prints a line and returns false.
  */
 static bool fill_multiprocessors(int device, int multiprocessors)
 {
@@ -109,8 +109,8 @@ static bool fill_multiprocessors(int device, int multiprocessors)
 }
 
 /*
- * Finds the driver's function for cooperative launches. If the device or the driver has none, or the device cannot be
- * asked, prints a line and returns false.
+ * Finds the driver's function for cooperative launches. If the device does not support them, the driver has no such
+ * function, or the device cannot be queried, prints a line and returns false.
  */
 static bool prepare_cooperative(int device)
 {
@@ -128,8 +128,9 @@ static bool prepare_cooperative(int device)
 }
 
 /*
- * Loads the kernel, and chooses its grid, shared memory and launch by its kind: waves, full, half or coop. The grid of
- * waves fills the GPU with threads, without shared memory. Launches go to `stream`.
+ * Loads the kernel, and chooses its grid, shared memory and launch function by its kind: waves, full, half or coop. The
+ * grid of kind waves fills the GPU with threads, without shared memory. Launches are queued in `stream`. On failure
+ * prints a line and returns false.
  */
 bool bench_kernel_open(bench_kernel_kind_t kind, int device, double microseconds, void *stream)
 {

@@ -10,9 +10,9 @@ typedef struct {
 } turn_t;
 
 /*
- * Times rounds of `calls` calls each, and adds their times to those of the contenders. All `count` contenders take
- * turns in each round, and each round begins with the next contender. Returns false if a call failed; peers may then
- * wait within a call. --rounds is at most BENCH_MAX_ROUNDS, the room for times.
+ * Times rounds of `calls` calls each, and adds their times to those of the contenders. In each round all `count`
+ * contenders take turns, and each round begins with another contender. Returns false if a call failed; peers may then
+ * still wait within a call. There is room for all times, because --rounds is at most BENCH_MAX_ROUNDS.
  */
 static bool measure_rounds(bench_env_t *env, const bench_operation_t *operation, int rounds, int calls,
                            const turn_t *turns, int count)
@@ -31,9 +31,9 @@ static bool measure_rounds(bench_env_t *env, const bench_operation_t *operation,
 }
 
 /*
- * Verifies the results of `ours`, and those of the rival if they should be the same. For the rival, only the result
- * counts: it may change what lies behind the result. Then fills the buffers for the timed calls, whose results are not
- * looked at. Returns false if a call or a copy failed; wrong results are only counted.
+ * Verifies the results of `ours`, and those of the rival if they should be the same. The rival may change elements
+ * after the result, so these are not compared. Then fills the buffers for the timed calls, whose results are not
+ * verified. Returns false if a call or a copy failed; wrong results are only counted.
  */
 static bool check_results(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers,
                           bench_contender_t *ours, bench_contender_t *rival, const bench_operation_t *operation,
@@ -46,9 +46,9 @@ static bool check_results(bench_env_t *env, const bench_options_t *options, benc
 }
 
 /*
- * Frees what the contender has prepared: a persistent request or a graph, which belongs to one operation. Its next call
- * prepares it anew. A graph then has as many operations as a timed call makes or, if not `timed`, one. `contender` may
- * be NULL. Returns false if the contender could not free it.
+ * Frees the persistent request or the graph that the contender has prepared for one operation. Its next call prepares a
+ * new one. A graph then has as many operations as a timed call makes or, if not `timed`, one. `contender` may be NULL.
+ * Returns false if the contender could not free it.
  */
 static bool reset_contender(bench_contender_t *contender, bool timed)
 {
@@ -62,8 +62,8 @@ static bool reset_contender(bench_contender_t *contender, bool timed)
 }
 
 /*
- * Returns how many calls of a contender a round has, if one of its operations takes `seconds`: as many as make the
- * operations that the options ask for, or fill a round.
+ * Returns the number of a contender's calls in a round, if one of its operations takes `seconds`: enough calls for the
+ * operations that the options ask for or, without --iterations, to fill a round.
  */
 static int choose_calls(const bench_options_t *options, const bench_contender_t *contender, double seconds)
 {
@@ -78,8 +78,8 @@ static int choose_calls(const bench_options_t *options, const bench_contender_t 
 /*
  * Verifies the results, frees what the verified calls have prepared, and warms up each contender. Then estimates from
  * ours how many calls a round should have, and times the rounds, in which the rival makes as many calls. With kernels
- * between the calls, loops of calls and kernels take the contenders' places, and a loop of kernels alone is timed, too.
- * Returns false if a call or a copy failed; peers may then wait within a call.
+ * between the calls, times loops of calls and kernels instead of the contenders, and also a loop of kernels alone.
+ * Returns false if a call or a copy failed; peers may then still wait within a call.
  */
 bool bench_measure(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers, bench_contender_t *ours,
                    bench_contender_t *rival, const bench_row_t *row, bool in_place, bench_cell_t *cell_p)

@@ -2,8 +2,9 @@
 #include "tools/bench/bench_mpi_calls.h"
 
 /*
- * Returns MPI's arguments of a call. Counts are cast to int: run_size leaves out sizes that do not fit, if MPI serves
- * our calls. own_count is what a rank sends where blocks are gathered, and what it receives where they are scattered.
+ * Returns MPI's arguments of a call. Counts are cast to int: if MPI serves our calls, run_size skips sizes that do not
+ * fit. own_count is the number of elements that a rank sends if blocks are gathered, and that it receives if they are
+ * scattered.
  */
 bench_mpi_args_t bench_mpi_args(const bench_operation_t *operation)
 {
@@ -11,7 +12,7 @@ bench_mpi_args_t bench_mpi_args(const bench_operation_t *operation)
     const bool in_place = operation->in_place, root_in_place = in_place && layout->rank == layout->root;
     const int block_count = layout->coll->is_of_neighbors ? (int)(layout->count / BENCH_NEIGHBORS)
                                                           : (int)(layout->count / (size_t)layout->size);
-    /* In place, only the root of a rooted collective passes MPI_IN_PLACE, because its own part lies in its result. */
+    /* In place, only the root of a rooted collective passes MPI_IN_PLACE, because its own part is in its result. */
     const bench_mpi_args_t args = {.layout = layout,
                                    .type = bench_type_mpi(operation->type),
                                    .op = bench_op_mpi(operation->op),
@@ -54,8 +55,8 @@ MPI_Comm bench_mpi_comm(bench_env_t *env, const bench_coll_t *coll)
 #define BLOCKING(Name_, name_) MPI_##Name_
 
 /*
- * Calls MPI's blocking function on the operation's buffers. Returns false if it fails, or if neither list of functions
- * has the collective.
+ * Calls MPI's blocking function on the operation's buffers. Returns false if it fails, or if neither of the two lists
+ * of functions has the collective.
  */
 bool bench_call_mpi(const bench_operation_t *operation, MPI_Comm comm)
 {

@@ -91,8 +91,8 @@ static bool load_library(const char *library, bool speaks)
 }
 
 /*
- * Waits for the end of the calls: by a synchronise of the stream or, with --nccl-wait spin, by polling the stream.
- * Returns false if the stream failed.
+ * Waits for the end of the calls: synchronises with the stream or, with --nccl-wait spin, polls the stream. Returns
+ * false if the stream failed, without a line.
  */
 static bool finish(bench_contender_t *contender)
 {
@@ -126,9 +126,9 @@ static bench_serves_t serves(const bench_contender_t *contender, const bench_col
 }
 
 /*
- * Loads NCCL, and makes a communicator of all ranks, whose identity rank 0 chooses. All ranks call it and return the
- * same. Before ncclCommInitRank all ranks agree that the steps so far have succeeded, because it waits for all of them.
- * After a failure nothing is freed, because the program ends.
+ * Loads NCCL, and makes a communicator of all ranks, whose identifier rank 0 generates. All ranks call this function
+ * and return the same. Before ncclCommInitRank all ranks agree that the earlier steps have succeeded, because
+ * ncclCommInitRank waits for all of them. After a failure nothing is freed, because the program ends.
  */
 bool bench_nccl_open(bench_env_t *env, const char *library, bool waits, bool spins, bench_contender_t *contender_p)
 {
@@ -143,7 +143,10 @@ bool bench_nccl_open(bench_env_t *env, const char *library, bool waits, bool spi
         }
         return false;
     }
-    /* Not every host's fabric allows multicast. A user who wants it sets the variable. The header shows the value. */
+    /*
+     * Multicast is disabled by default, because not every host's fabric supports it. A user who wants it sets the
+     * variable, whose value the header prints.
+     */
     setenv("NCCL_NVLS_ENABLE", "0", 0);
     if (!bench_all(env->control, load_library(library, 0 == env->rank))) {
         return false;

@@ -5,8 +5,8 @@
 #include "tools/bench/bench_nccl.h"
 
 /*
- * Returns whether NCCL can serve a collective. It has no scans, and cannot exchange in place: its receives would
- * overwrite blocks that are yet to be sent.
+ * Returns whether NCCL can serve a collective. NCCL has no scans, and it cannot exchange in place, because its receives
+ * would overwrite blocks that have not been sent yet.
  */
 bench_serves_t bench_nccl_serves(const bench_coll_t *coll, bool in_place)
 {
@@ -28,8 +28,9 @@ static char *block_at(const bench_operation_t *operation, char *buffer, int rank
 }
 
 /*
- * Returns the address of what this rank sends to `peer`. *count_p is 0 if it sends nothing: if this rank has no
- * operand, if `peer` is not the root that gathers, or if it is this rank's own block in place.
+ * Returns the address of the elements that this rank sends to `peer`, and their number in *count_p. The number is 0 if
+ * this rank sends nothing: if it has no operand, if `peer` is not the root that gathers, or if the block is this rank's
+ * own one in place.
  */
 static const char *find_sent(const bench_operation_t *operation, int peer, size_t *count_p)
 {
@@ -51,9 +52,10 @@ static const char *find_sent(const bench_operation_t *operation, int peer, size_
 }
 
 /*
- * Returns where this rank receives the block from `peer`. *count_p is 0 if it receives nothing: if it is its own block
- * in place, if `peer` is not the root that scatters, or if this rank is not the root that gathers. These cases agree
- * with those of find_sent, so that each send has a receive of as many elements.
+ * Returns the address at which this rank receives the block from `peer`, and the number of its elements in *count_p.
+ * The number is 0 if this rank receives nothing: if the block is its own one in place, if `peer` is not the root that
+ * scatters, or if this rank is not the root that gathers. These cases match those of find_sent, so each send has a
+ * receive of as many elements.
  */
 static char *find_received(const bench_operation_t *operation, int peer, size_t *count_p)
 {
@@ -74,8 +76,8 @@ static char *find_received(const bench_operation_t *operation, int peer, size_t 
 }
 
 /*
- * Serves a collective that NCCL lacks by a group of sends and receives. NCCL starts them all when the group ends, so
- * that their order does not matter. The group is ended after an error, too. Returns NCCL's first error, or 0.
+ * Serves a collective that NCCL lacks by a group of sends and receives. NCCL starts all of them when the group ends, so
+ * their order does not matter. The group is ended even after an error. Returns NCCL's first error, or 0.
  */
 static int send_and_receive(const nccl_functions_t *functions, const bench_operation_t *operation, nccl_comm_t comm,
                             void *stream)
@@ -102,8 +104,9 @@ static int send_and_receive(const nccl_functions_t *functions, const bench_opera
 }
 
 /*
- * Serves a reduce-scatter of unequal blocks, which NCCL lacks, by a group of reductions: of block r to rank r. In
- * place, a rank's result replaces its own block of the operand. Returns NCCL's first error, or 0.
+ * Serves a reduce-scatter of unequal blocks, which NCCL lacks, by a group of reductions: block r is reduced to rank r.
+ * In place, a rank's result replaces its own block of the operand. The group is ended even after an error. Returns
+ * NCCL's first error, or 0.
  */
 static int reduce_each(const nccl_functions_t *functions, const bench_operation_t *operation, nccl_comm_t comm,
                        void *stream)
@@ -127,9 +130,9 @@ static int reduce_each(const nccl_functions_t *functions, const bench_operation_
 }
 
 /*
- * Queues NCCL's calls for one operation, for which bench_nccl_serves is not BENCH_SERVES_NOT. In place, NCCL puts a
- * reduce-scatter's result at this rank's block of the buffer, where MPI puts it at the beginning. `block` is only used
- * for equal blocks. Ranks other than the root pass a receive buffer to a reduction, which NCCL ignores.
+ * Queues NCCL's calls for one operation, for which bench_nccl_serves must not be BENCH_SERVES_NOT. In place, NCCL
+ * stores a reduce-scatter's result in this rank's block of the buffer, whereas MPI stores it at the beginning. `block`
+ * is only used for equal blocks. Ranks other than the root also pass a receive buffer to a reduction; NCCL ignores it.
  */
 int bench_nccl_call(const nccl_functions_t *functions, const bench_operation_t *operation, nccl_comm_t comm,
                     void *stream)

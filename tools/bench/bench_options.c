@@ -166,8 +166,8 @@ static bool add_coll(const char *name, void *context)
 }
 
 /*
- * Reads --transport: a transport of this build, or "all". Prints a line and returns false if it is neither. Both set
- * options->transport, also "all": NULL means that the option was not given.
+ * Reads --transport: a transport of this build, or "all". Prints a line and returns false if it is neither. "all" is
+ * stored, too, because NULL means that the option was not given.
  */
 static bool parse_transport(const char *name, bench_options_t *options)
 {
@@ -189,9 +189,9 @@ static bool parse_transport(const char *name, bench_options_t *options)
 }
 
 /*
- * Reads --between: KIND:MICROSECONDS or KIND:MICROSECONDS:CALLS. For the kind none, the rest may be missing and does
- * not count, but has to be valid if it is there. Prints a line and returns false if the text is neither, or a number is
- * out of its bounds. `next` moves over each part that is valid, so it must end at the end of the text.
+ * Reads --between: KIND:MICROSECONDS or KIND:MICROSECONDS:CALLS. For the kind none, the rest may be missing and has no
+ * effect, but must be valid if it is given. Prints a line and returns false if the text has another form, or if a
+ * number is out of range. `next` moves past each valid part, so the text is valid only if `next` reaches its end.
  */
 static bool parse_between(const char *text, bench_between_t *between)
 {
@@ -288,9 +288,9 @@ static const struct option long_options[] = {{"coll", required_argument, NULL, '
                                              {NULL, 0, NULL, 0}};
 
 /*
- * Stores the value of one option, which getopt_long has returned. Prints a line and returns false if the value is
- * refused; the caller then gives *options up. Texts are stored as pointers into the command line. The choices of a
- * mode, a rival, a memory and a device stand in the order of their enum or array.
+ * Stores the value of one option, which getopt_long has returned. If the value is refused, prints a line and returns
+ * false; the caller then discards *options. Texts are stored as pointers into the command line. The choices of a mode,
+ * a rival, a memory and a device are in the order of their enum or array.
  */
 static bool store_option(int option, const char *value, bench_options_t *options)
 {
@@ -390,9 +390,9 @@ static bool store_option(int option, const char *value, bench_options_t *options
 }
 
 /*
- * Fills in what the options have left open, except the sizes and the length that depend on the device. Called after all
- * checks, because some of these ask whether an option was given. Adding cannot fail: the names are known, and the lists
- * are empty.
+ * Fills in default values for options that were not given, except the sizes and the length that depend on the device.
+ * Called after all checks, because some of these check whether an option was given. Adding a default cannot fail,
+ * because the names are known and the lists are empty.
  */
 static void add_defaults(bench_options_t *options)
 {
@@ -418,9 +418,9 @@ static void add_defaults(bench_options_t *options)
 }
 
 /*
- * Parses the command line. Of an option that is given twice the last value counts, but names in lists add up. Options
- * are checked one by one as they are read, and together at the end, once the mode that others imply is known.
- * *options_p is set on success only. --help and --version end the parsing at once, with the status 0.
+ * Parses the command line. If an option is given twice, the last value is used, but names in lists are added. Each
+ * option is checked when it is read, and all together at the end, after the mode that other options imply is known.
+ * *options_p is set on success only. --help and --version end the parsing at once, with status 0.
  */
 bool bench_options_parse(int argc, char **argv, bench_options_t *options_p, int *status_p)
 {

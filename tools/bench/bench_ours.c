@@ -99,8 +99,8 @@ static int find_leader(const bench_env_t *env)
 }
 
 /*
- * Creates a team of all ranks. If a rank cannot, all destroy what they have made of it. The team keeps the address of
- * env->control, which therefore stays until the team has ended.
+ * Creates a team of all ranks. If it fails on a rank, all ranks destroy their parts of the team, and rank 0 prints a
+ * line. The team keeps the address of env->control, so env must not move before the team has ended.
  */
 bool bench_team_open(bench_env_t *env, const mscclpp_config_t *config, mscclpp_plan_library_t *plans,
                      mscclpp_team_t **team_p)

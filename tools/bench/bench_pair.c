@@ -17,7 +17,7 @@
 /* After so many polls for a kernel's end, ask the runtime, too: only the runtime knows that a kernel has crashed. */
 #define POLLS 65536u
 
-/* What the two ranks of a pair send each other. */
+/* The description of its side that each rank of a pair sends to the other. */
 typedef struct {
     unsigned char address[MSCCLPP_TRANSPORT_ADDRESS_MAX];
     unsigned char key[MSCCLPP_TRANSPORT_KEY_MAX];
@@ -27,7 +27,7 @@ typedef struct {
     bool is_exported; /* `handle` is valid */
 } card_t;
 
-/* The last message of the library's log: nothing else says why a transport cannot be used. */
+/* The last message of the library's log, which is the only explanation of why a transport cannot be used. */
 static struct {
     pthread_mutex_t lock;
     char line[BENCH_PAIR_REASON];
@@ -35,8 +35,8 @@ static struct {
 } last_message = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /*
- * For mscclpp_log_set: keeps a line of the log without its label, and prints it if the user is to see it. Threads of
- * the library may log at once, hence the lock.
+ * For mscclpp_log_set: stores a line of the log without its label, and prints it if its level is one that the user
+ * wants to see. Takes the lock, because threads of the library may log at the same time.
  */
 static void keep_message(void *context, mscclpp_log_level_t level, const char *line)
 {
@@ -73,9 +73,9 @@ static void stop_keeping_messages(void)
 }
 
 /*
- * Returns true on all ranks if `ok` is true on all of them. Otherwise `reason`, a text of BENCH_PAIR_REASON bytes,
- * becomes on every rank that of the lowest rank on which `ok` is false: what `reason` said there or, if that was empty,
- * the last message of the log. All ranks call it. If memory runs out, the program ends.
+ * Returns true on all ranks if `ok` is true on all of them. Otherwise returns false, and every rank gets in `reason`, a
+ * text of BENCH_PAIR_REASON bytes, the reason of the lowest rank on which `ok` is false: its own `reason` or, if that
+ * is empty, the last message of its log. All ranks call this function. If memory runs out, the program ends.
  */
 static bool agree_on_success(const bench_pair_t *pair, bool ok, char *reason)
 {
@@ -155,7 +155,7 @@ static bool alloc_host_tokens(bench_pair_t *pair, void **address_p)
                : MSCCLPP_OK == pair->env->gpu->host_alloc(sizeof(uint64_t), address_p, &device_address);
 }
 
-/* Frees the token, in whichever memory it lies. No transport may still use it. */
+/* Frees the token, whatever kind of memory it is in. No transport may still use it. */
 static void free_tokens(bench_pair_t *pair)
 {
     if (pair->tokens_segment != NULL) {
@@ -171,8 +171,8 @@ static void free_tokens(bench_pair_t *pair)
 
 /*
  * Creates the transport's instance, with the token in device memory if the transport can write there, and otherwise in
- * host memory. Whether it can is known only from the flags of an instance, so that one made in vain is destroyed. On
- * the twin device memory is the host's, and always serves. Returns false on failure, with nothing to free.
+ * host memory. This is known only from the flags of an instance, so an instance may be made and destroyed first. On the
+ * twin device memory is host memory, so it always works. Returns false on failure, with nothing to free.
  */
 static bool create_instance(bench_pair_t *pair, uint32_t *flags_p)
 {
@@ -207,8 +207,8 @@ static bool create_instance(bench_pair_t *pair, uint32_t *flags_p)
 }
 
 /*
- * Returns true if a transport with these flags can serve this pair: if it reaches another node, or ranks of one node,
- * as this pair needs, and moves the memory that the pair uses. If not, `reason` says why.
+ * Returns true if a transport with these flags can serve this pair: it must reach another node or ranks of one node, as
+ * this pair needs, and must be able to move the memory that the pair uses. Otherwise `reason` says why not.
  */
 static bool can_reach_peer(const bench_pair_t *pair, uint32_t flags, char *reason)
 {
@@ -233,8 +233,8 @@ static bool can_reach_peer(const bench_pair_t *pair, uint32_t flags, char *reaso
 }
 
 /*
- * Allocates the memory that puts come from and go to, and what the kernel needs. On failure returns false;
- * bench_pair_close then frees the part that was allocated.
+ * Allocates the memory that puts are made from and into, and the memory that the kernel needs. On failure returns
+ * false; bench_pair_close then frees the part that was allocated.
  */
 static bool allocate_memory(bench_pair_t *pair, size_t capacity)
 {
@@ -336,9 +336,9 @@ static void map_peer(bench_pair_t *pair, const card_t *card)
 }
 
 /*
- * Waits until both ranks of the pair have ended their work, and this rank's proxy has nothing left to do. Meanwhile the
- * proxy goes on, because the peer may still wait for what this rank has put. If the proxy fails, prints one line and
- * returns false; the messages to and from the peer are then not waited for, because the program ends.
+ * Waits until both ranks of the pair have ended their work, and this rank's proxy has nothing left to do. Meanwhile
+ * drives the proxy, because the peer may still wait for data that this rank has put. If the proxy fails, prints a line
+ * and returns false; the messages to and from the peer are then still in progress, because the program ends.
  */
 static bool meet(bench_pair_t *pair)
 {
@@ -371,9 +371,10 @@ static void progress(void *context)
 }
 
 /*
- * Frees everything, also what a bench_pair_open that failed has made. All ranks call it. Between the steps they wait
- * for one another: memory stays until the peer has closed its connection and can no longer access it. On one rank, what
- * uses another part is freed before it: the proxy, then the connection, the region, the transport and the memory.
+ * Frees everything, including the parts that a failed bench_pair_open has made. All ranks call this function, and wait
+ * for one another between the steps: memory must stay until the peer has closed its connection and can no longer access
+ * it. On one rank, each part is freed before the parts that it uses: the proxy, then the connection, the region, the
+ * transport and the memory.
  */
 void bench_pair_close(bench_pair_t *pair)
 {
@@ -414,9 +415,10 @@ void bench_pair_close(bench_pair_t *pair)
 }
 
 /*
- * Opens a pair. All ranks call it; one without a peer opens nothing and only agrees. If a rank fails, all free what
- * they have made. All agree before the cards are exchanged, because without success there is no card, and again after
- * each has connected. Ranks that have no peer hand their own empty card to map_peer, which does not read it.
+ * Opens a pair. All ranks call this function; a rank without a peer opens nothing and only takes part in the
+ * agreements. If a rank fails, all ranks free what they have made. All agree before the cards are exchanged, because a
+ * rank that failed has no card, and again after each has connected. A rank without a peer passes its own empty card to
+ * map_peer, which does not read it.
  */
 bool bench_pair_open(bench_pair_t *pair, bench_env_t *env, const mscclpp_transport_ops_t *ops, size_t capacity,
                      char reason[BENCH_PAIR_REASON])
@@ -455,7 +457,7 @@ bool bench_pair_open(bench_pair_t *pair, bench_env_t *env, const mscclpp_transpo
 }
 
 /*
- * Launches the kernel of one thread that makes the puts, in the environment's stream. `role` and the other arguments
+ * Launches the kernel that makes the puts, with one thread, in the environment's stream. `role` and the other arguments
  * are those of bench_pair_run.
  */
 static mscclpp_status_t launch_kernel(bench_pair_t *pair, uint32_t role, size_t bytes, int rounds, int puts)
@@ -482,9 +484,9 @@ static mscclpp_status_t launch_kernel(bench_pair_t *pair, uint32_t role, size_t 
 }
 
 /*
- * Serves the kernel's requests until the kernel reports its end, which changes the mailbox's count of ended kernels
- * from `ended_before`. Returns the first failure of the proxy, or how the stream ended. After a failure of the proxy
- * the kernel may still run: the program ends.
+ * Serves the kernel's requests until the kernel reports its end, by changing the mailbox's count of ended kernels from
+ * `ended_before`. Returns the first failure of the proxy, or else the status of the stream. After a failure of the
+ * proxy the kernel may still run, because the program ends.
  */
 static mscclpp_status_t serve(bench_pair_t *pair, uint64_t ended_before)
 {
@@ -508,9 +510,10 @@ static mscclpp_status_t serve(bench_pair_t *pair, uint64_t ended_before)
 }
 
 /*
- * Runs a kernel, and serves what it asks the proxy for. Both ranks of the pair call it, and the one whose kernel ends
- * first goes on with its proxy until the other one has ended, too. `ended_before` is read before the launch, because
- * the kernel may end at once. A kernel that gives up waiting ends without an error and leaves the elapsed time at 0.
+ * Runs a kernel, and serves its requests to the proxy. Both ranks of the pair call this function. The rank whose kernel
+ * ends first continues to drive its proxy until the other has ended, too. `ended_before` is read before the launch,
+ * because the kernel may end at once. A kernel that gives up waiting ends without an error and leaves the elapsed time
+ * at 0. On failure prints a line and returns false.
  */
 bool bench_pair_run(bench_pair_t *pair, uint32_t role, size_t bytes, int rounds, int puts, double *seconds_p)
 {
@@ -536,7 +539,7 @@ bool bench_pair_run(bench_pair_t *pair, uint32_t role, size_t bytes, int rounds,
     return meet(pair);
 }
 
-/* Times plain copies to the peer, which need not take part. No line is printed if a copy fails. */
+/* Times plain copies to the peer, which does not take part. Returns false, without a line, if a copy fails. */
 bool bench_pair_copy(bench_pair_t *pair, size_t bytes, int rounds, int copies, double *seconds_p)
 {
     const bench_env_t *env = pair->env;

@@ -18,9 +18,9 @@ static bool await_stream(const bench_pair_t *pair)
 }
 
 /*
- * Writes the outgoing message, and clears as many bytes of the incoming data, with the guard bytes behind them. The
- * staging memory is written again only after the copy out of it has ended. The peer must not put meanwhile: time_rounds
- * lets all ranks meet before it does. Returns false if a copy fails.
+ * Writes the outgoing message, and clears as many bytes of the incoming data and the guard bytes after them. The
+ * staging memory is overwritten only after the copy from it has ended. The peer must not put meanwhile; this holds
+ * because time_rounds lets all ranks meet before it makes puts. Returns false if a copy fails.
  */
 bool bench_pair_fill(bench_pair_t *pair, size_t bytes, int seed)
 {
@@ -48,8 +48,8 @@ bool bench_pair_fill(bench_pair_t *pair, size_t bytes, int seed)
 }
 
 /*
- * Compares the incoming message with what the peer has sent, and the guard bytes behind it with 0. *wrong_p is only set
- * on success.
+ * Compares the incoming message with the one that the peer has sent, and the guard bytes after it with 0. *wrong_p is
+ * only set on success. Returns false if a copy fails.
  */
 bool bench_pair_verify(bench_pair_t *pair, size_t bytes, int seed, uint64_t *wrong_p)
 {

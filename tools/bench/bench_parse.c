@@ -59,8 +59,8 @@ bool bench_refuse_option(int result, char *const *argv, const struct option *tab
     bool is_letter = 0 != optopt;
 
     /*
-     * optopt is the letter that getopt_long refused, or for a long option its value in the table, or 0. A letter is
-     * printed by itself: in a group of letters, argv[optind - 1] is not yet the argument that has it.
+     * optopt is the letter that getopt_long refused or, for a long option, its value in the table, or 0. A letter is
+     * printed alone, because in a group of letters, argv[optind - 1] is not yet the argument that contains it.
      */
     for (; '?' == result && table->name != NULL; ++table) {
         is_letter = is_letter && table->val != optopt;
@@ -74,8 +74,8 @@ bool bench_refuse_option(int result, char *const *argv, const struct option *tab
 }
 
 /*
- * Reads a size from 1 byte to 64 GiB. A suffix may be in upper case. The bound is shifted, and not the value, so that
- * the comparison cannot overflow. A text that does not begin with a digit is refused, although strtoull would take a
+ * Reads a size from 1 byte to 64 GiB. A suffix may be in upper case. The limit is shifted instead of the value, so that
+ * the comparison cannot overflow. A text that does not begin with a digit is refused, because strtoull would accept a
  * sign or a space.
  */
 bool bench_parse_size(const char *option, const char *text, size_t *size_p)
@@ -131,7 +131,8 @@ bool bench_parse_factor(const char *text, double *factor_p)
 }
 
 /*
- * Calls `add` for each name of a list. A name that is longer than all that are known is cut off, and `add` refuses it.
+ * Calls `add` for each name of a list. A name that is longer than all known names is cut off, and `add` then refuses
+ * it.
  */
 bool bench_parse_list(const char *list, void *context, bool (*add)(const char *name, void *context))
 {
@@ -151,8 +152,8 @@ bool bench_parse_list(const char *list, void *context, bool (*add)(const char *n
 }
 
 /*
- * Finds a text among the choices. *index_p is its position there, from 0 on. The text has to be a whole choice: an
- * abbreviation is refused.
+ * Finds a text among the choices. *index_p is its position, counted from 0. The text has to be a whole choice: an
+ * abbreviation is refused, with a line.
  */
 bool bench_parse_choice(const char *option, const char *text, const char *choices, int *index_p)
 {
@@ -171,9 +172,9 @@ bool bench_parse_choice(const char *option, const char *text, const char *choice
 }
 
 /*
- * Adds a collective, or a group of them, to a list. No collective is there twice, and BENCH_MAX_COLLS is the number of
- * all collectives, so that there is always room. It is here, and not in bench_coll.c, because it refuses values of an
- * option.
+ * Adds a collective, or a group of them, to a list. No collective is in the list twice, and BENCH_MAX_COLLS is the
+ * number of all collectives, so there is always room. The function is in this file, and not in bench_coll.c, because it
+ * refuses values of an option.
  */
 bool bench_coll_add(const char *name, const bench_coll_t **colls, int *ncolls_p)
 {

@@ -27,10 +27,10 @@ typedef int (*cu_launch_fn_t)(void *function, unsigned grid_x, unsigned grid_y, 
                               void **extra);
 
 /*
- * The kernel, in PTX. All threads share the units. Each thread issues four loads in a row before it uses the values. As
- * many units as are both read and written are copied. If more are to be read, they are folded into a register. It is
- * stored unless it is 0, so that the assembler cannot drop the loads; of zeroed memory it is always 0. If more are to
- * be written, they get zeros.
+ * The kernel, in PTX. All threads share the units. Each thread issues four loads in a row before it uses their values.
+ * The units that are both read and written are copied. Further units that are only read are combined in a register. The
+ * register is stored unless it is 0, so that the assembler cannot remove the loads; because the memory is zeroed, it is
+ * always 0. Further units that are only written get zeros.
  */
 static const char image[] =
     ".version 6.0\n"
@@ -157,7 +157,7 @@ static struct {
     void *from;
     void *to;
     uint64_t capacity;     /* bytes of each of these two buffers */
-    volatile uint64_t sum; /* sum of what the twin reads; it keeps the compiler from dropping the reads */
+    volatile uint64_t sum; /* sum of the values that the twin reads; it keeps the compiler from dropping the reads */
     cu_launch_fn_t launch;
 } plain;
 
@@ -191,8 +191,9 @@ static bool is_first_on_gpu(const bench_env_t *env)
 }
 
 /*
- * Yields the bytes that all ranks on this GPU read and write together, rounded up to whole units. `size`: bytes of an
- * element. Each rank of the GPU is counted with its own traffic, because a root's differs from that of others.
+ * Yields the numbers of bytes that all ranks on this GPU together read and write, rounded up to whole units. `size`:
+ * bytes of an element. The traffic of each rank of the GPU is computed separately, because a root's traffic differs
+ * from that of other ranks.
  */
 static void find_traffic(const bench_env_t *env, const bench_layout_t *layout, size_t size, bool in_place,
                          uint64_t *reads_p, uint64_t *writes_p)
@@ -242,8 +243,9 @@ static bool finish(bench_contender_t *contender)
 }
 
 /*
- * Does on the twin what the kernel does on a GPU. What is read beyond what is written is added up, as whole words: both
- * sizes are multiples of UNIT. The buffers have room, because `capacity` is that of the largest call.
+ * On the twin, reads and writes as many bytes as the kernel on a GPU. Words that are read beyond the written ones are
+ * added up; both sizes are multiples of UNIT. The buffers are large enough, because `capacity` is that of the largest
+ * call.
  */
 static void touch(uint64_t reads, uint64_t writes)
 {
@@ -260,8 +262,8 @@ static void touch(uint64_t reads, uint64_t writes)
 
 /*
  * The contender's call: on the first rank of each GPU launches the kernel, and waits for it if the contender waits. The
- * kernel reads and writes as many bytes as this call of all ranks of the GPU would. Other ranks return at once, so that
- * the slowest rank's time is that of the kernel.
+ * kernel reads and writes as many bytes as this call must on all ranks of the GPU. Other ranks return at once, so the
+ * time of the slowest rank is the time of the kernel. Returns false if the launch or the wait failed.
  */
 static bool launch(bench_contender_t *contender, const bench_operation_t *operation)
 {
@@ -293,8 +295,8 @@ static bench_serves_t serves(const bench_contender_t *contender, const bench_col
 }
 
 /*
- * Returns how many bytes each of the two buffers needs for the largest call, in place or out of place, of all
- * collectives. Counts in elements of one byte, as a call with --max bytes has.
+ * Returns the number of bytes that each of the two buffers needs for the largest call of any collective, in place or
+ * out of place. Counts in elements of one byte, so that a call has --max elements.
  */
 static uint64_t find_capacity(const bench_env_t *env, const bench_options_t *options)
 {
@@ -318,7 +320,8 @@ static uint64_t find_capacity(const bench_env_t *env, const bench_options_t *opt
 
 /*
  * Makes the contender. Only the first rank of each GPU allocates buffers and loads the kernel. device_alloc zeroes the
- * buffers, as the kernel expects of what it folds. After a failure bench_plain_close could free what was made.
+ * buffers, on which the kernel relies. All ranks return the same. After a failure bench_plain_close may free what was
+ * made.
  */
 bool bench_plain_open(bench_env_t *env, const bench_options_t *options, bool waits, bench_contender_t *contender_p)
 {

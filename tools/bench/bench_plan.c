@@ -6,8 +6,9 @@
 #include "mca/common/team/plans.h"
 
 /*
- * Returns why the plan in the library's one file cannot be measured, or NULL if it can. `count`: files of the library;
- * `files` is only read if it is 1. A file that was refused may have no plan to look at, so its refusal comes first.
+ * Returns the reason why the plan in the library's only file cannot be measured, or NULL if it can. `count` is the
+ * number of files in the library; `files` is only read if it is 1. The refusal of a file is checked first, because a
+ * refused file may have no plan.
  */
 static const char *refusal_of(const mscclpp_plan_file_t *files, int count, int ranks, bool on_twin)
 {
@@ -25,9 +26,10 @@ static const char *refusal_of(const mscclpp_plan_file_t *files, int count, int r
 }
 
 /*
- * Reads the plan, lets it serve all sizes, and makes its collective, and its operation if it has only one, those of the
- * options. After a failure bench_plan_close frees what was read. Called before the team is made, which takes the plans
- * as they are then. The name in env->plan is the library's, and lasts as long as env->plans.
+ * Reads the plan, and lets it serve all sizes. Sets the options' collective to the plan's and, if the plan has only one
+ * operation, the options' operation, too. Must be called before the team is made, because the team takes the plans that
+ * exist then. The name in env->plan belongs to the library, and stays as long as env->plans. After a failure, for which
+ * rank 0 prints a line, bench_plan_close frees what was read.
  */
 bool bench_plan_open(bench_env_t *env, bench_options_t *options)
 {
@@ -70,8 +72,8 @@ bool bench_plan_open(bench_env_t *env, bench_options_t *options)
 }
 
 /*
- * Compares the name of the algorithm that has served the last call with the plan's. All ranks choose the same
- * algorithm, so they return the same without asking one another.
+ * Compares the name of the algorithm that has served the last call with the plan's name. All ranks choose the same
+ * algorithm, so they return the same without an agreement. Rank 0 prints a line if the names differ.
  */
 bool bench_plan_served(const bench_env_t *env, const bench_type_t *type, size_t bytes)
 {

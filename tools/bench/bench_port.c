@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How long a measurement should take, and the bounds of its rounds. */
+/* How long a measurement should take, in seconds, and the limits of its number of rounds. */
 #define ROUND_SECONDS 0.02
 #define MIN_ROUNDS 2
 #define MAX_ROUNDS 5000
@@ -16,7 +16,7 @@
 #define WINDOW_BYTES ((size_t)1 << 30)
 #define WINDOW_MIN 4
 
-/* Returns true for what is measured by plain copies, not by kernels that put. */
+/* Returns true for measurements by plain copies, not by kernels that put. */
 static bool is_copy(int kind)
 {
     return BENCH_PORT_COPY == kind || BENCH_PORT_COPY_BOTH == kind;
@@ -51,9 +51,9 @@ static uint32_t role_of(const bench_pair_t *pair, int kind)
 }
 
 /*
- * Runs `rounds` rounds of a BENCH_PORT_ kind on all pairs, once all ranks are ready. Returns the seconds of one round
- * on the slowest rank. A rank that takes no part counts as 0: one without a peer, and in copies one way the odd ranks.
- * If a rank fails, its peer would wait forever, so the program ends.
+ * Runs `rounds` rounds of a BENCH_PORT_ kind on all pairs, after all ranks are ready. Returns the seconds of one round
+ * on the slowest rank. A rank that takes no part counts as 0: a rank without a peer and, for copies in one direction,
+ * the odd ranks. If a rank fails, its peer would wait forever, so the program ends.
  */
 static double time_rounds(bench_pair_t *pair, int kind, size_t bytes, int rounds, int puts)
 {
@@ -74,9 +74,9 @@ static double time_rounds(bench_pair_t *pair, int kind, size_t bytes, int rounds
 }
 
 /*
- * Sends messages of known contents, in turn to and fro and in both directions at once. Returns how many bytes of all
- * ranks were wrong. The contents change from one message to the next, so that an old one never passes for a new one. If
- * a copy fails, the program ends.
+ * Sends messages of known contents, alternately back and forth and in both directions at once. Returns the number of
+ * wrong bytes on all ranks. The contents change from one message to the next, so that an old message is never taken for
+ * a new one. If a copy fails, the program ends.
  */
 static uint64_t check_size(bench_pair_t *pair, const bench_options_t *options, size_t bytes)
 {
@@ -145,9 +145,9 @@ static void measure_size(bench_pair_t *pair, const bench_options_t *options, boo
 }
 
 /*
- * Measures and prints all sizes over one transport. Returns how many bytes were wrong on all ranks. Copies are measured
- * only if every rank that has a peer can map the peer's memory. Sizes that round to the same number of bytes are
- * measured once.
+ * Measures and prints all sizes over one transport. Returns the number of wrong bytes on all ranks. Copies are measured
+ * only if every rank that has a peer has mapped the peer's memory. Sizes that are rounded to the same number of bytes
+ * are measured once.
  */
 static uint64_t measure_transport(bench_pair_t *pair, const bench_options_t *options, bench_report_t *report)
 {

@@ -51,8 +51,9 @@ void bench_port_report_unusable(bench_report_t *report, const char *name, const 
 }
 
 /*
- * Writes one row to the JSON file, which is open. Kinds that were not measured are null, and so are wrong bytes if
- * nothing was verified. A time is that of a whole round: of the latency, of a message there and back.
+ * Writes one row to the JSON file, which is open. Kinds that were not measured are null, and so is the number of wrong
+ * bytes if nothing was verified. A time is that of a whole round; for the latency, a round is a message to the peer and
+ * one back.
  */
 static void json_row(bench_report_t *report, const bench_port_row_t *row)
 {

@@ -44,8 +44,8 @@ static bool call_queued(bench_contender_t *contender, const bench_operation_t *o
 }
 
 /*
- * Waits for the end of the queued calls. If one has failed, prints a line and returns false. That the stream has ended
- * well does not mean that the calls have: their errors are asked for separately.
+ * Waits for the end of the queued calls. If a call has failed, prints a line and returns false. The errors of calls are
+ * queried separately, because a stream may end without an error although a call has failed.
  */
 static bool finish(bench_contender_t *contender)
 {
@@ -80,9 +80,9 @@ bench_contender_t bench_contender_queued(bench_env_t *env, const bench_coll_t *c
 }
 
 /*
- * Captures a batch of calls in a graph, contender->graph, which forget() destroys. On CUDA that is the executable
- * graph; the captured one is destroyed here. Returns false after a failure, and leaves the stream as it then is,
- * because the program ends.
+ * Captures a batch of calls in contender->graph, which forget() destroys. On CUDA this is the executable graph; the
+ * captured graph is destroyed here. After a failure returns false and leaves the stream as it is, because the program
+ * ends.
  */
 static bool capture(bench_contender_t *contender, const bench_operation_t *operation)
 {
@@ -105,8 +105,8 @@ static bool capture(bench_contender_t *contender, const bench_operation_t *opera
 }
 
 /*
- * Launches the graph in the stream. If there is none, captures one of this operation first. A graph that is there is of
- * the same operation, because bench_measure calls forget() before another one.
+ * Launches the graph in the stream. If there is none, first captures one of this operation. An existing graph belongs
+ * to the same operation, because bench_measure calls forget() before another operation.
  */
 static bool call_graph(bench_contender_t *contender, const bench_operation_t *operation)
 {
@@ -182,9 +182,9 @@ bench_calls_t bench_queued_calls(const bench_env_t *env)
 }
 
 /*
- * Takes the environment's stream, or creates one of the twin, and makes the first queued call, which waits for all
- * ranks. If `captures`, that call tells whether calls of these ranks can be queued at all: if not, each would wait, and
- * none could be captured. On other failures no line is printed.
+ * Takes the environment's stream, or creates a stream of the twin, and makes the first queued call, which waits for all
+ * ranks. If `captures`, this call shows whether calls of these ranks can be queued: if they cannot, each call would
+ * wait, and none could be captured, so this function fails with a line. Other failures print no line.
  */
 bool bench_queued_open(bench_env_t *env, const bench_buffers_t *buffers, bool captures)
 {

@@ -67,9 +67,9 @@ static const char *const heads[][3][4] = {
     {{NULL}, {"adds", "turn", "base", "#wrong"}, {"(us)", "(us)", "(us)", ""}}};
 
 /*
- * Prints the heads of the current table's columns, in three lines: the names of contenders, of what is measured, and
- * the units. Widths are those of print_cell and print_added. A second column of the rival, the difference of the two
- * times, is only there with --between.
+ * Prints the heads of the current table's columns, in three lines: the contenders, the measured values, and the units.
+ * Widths are those of print_cell and print_added. Only with --between the rival has a second column, for the difference
+ * of the two times.
  */
 static void print_columns(const bench_report_t *report)
 {
@@ -107,8 +107,8 @@ static void print_columns(const bench_report_t *report)
 }
 
 /*
- * Prints the first line: the collective, or how many there are, and how calls follow one another. The modes port,
- * channel and transpose print their own.
+ * Prints the first line: the collective, or the number of collectives, and how calls follow one another. The modes
+ * port, channel and transpose print their own first line.
  */
 static void print_title(const bench_options_t *options)
 {
@@ -237,7 +237,7 @@ static void print_absent(const bench_report_t *report, const bench_contender_t *
 /* The number of unequal blocks whose proportions are printed. */
 #define SHOWN_BLOCKS 8
 
-/* Prints the proportions of unequal blocks, and which block has which. */
+/* Prints the proportions of unequal blocks, and how a block's proportion is found. */
 static void print_blocks(const bench_report_t *report)
 {
     const bench_coll_t *coll = report->coll;
@@ -256,9 +256,9 @@ static void print_blocks(const bench_report_t *report)
 
 /*
  * Prints the head of a collective's table, and decides which columns it has: none in place if the collective does not
- * allow that, none out of place if it has one buffer, and in mode graph none of what cannot be captured. A collective
- * with one buffer is in place whatever the options say. All ranks decide, because they measure what has a column; only
- * rank 0 prints.
+ * allow it, none out of place if it has one buffer, and none at all in mode graph if it cannot be captured. A
+ * collective with one buffer counts as in place whatever the options say. All ranks decide, because they measure only
+ * what has a column; only rank 0 prints.
  */
 void bench_report_begin(bench_report_t *report, const bench_coll_t *coll, const bench_contender_t *rival)
 {
@@ -308,9 +308,9 @@ void bench_report_begin(bench_report_t *report, const bench_coll_t *coll, const 
 }
 
 /*
- * Prints the columns of one place with --between: what a call adds to the loop of kernels, the times from which that
- * follows, and the same of the rival. N/A where the rival was not measured. There is no ratio either if what one of
- * them adds is not positive. `wrong`: the text of that column.
+ * Prints the columns of one place with --between: the time that a call adds to the loop of kernels, the times from
+ * which it is computed, and the same for the rival. Prints N/A if the rival was not measured, and in place of the ratio
+ * if one of the added times is not positive. `wrong`: the text of the column of wrong elements.
  */
 static void print_added(const bench_report_t *report, const bench_cell_t *cell, const char *wrong)
 {
@@ -384,8 +384,8 @@ void bench_report_row(bench_report_t *report, const bench_row_t *row)
 }
 
 /*
- * Prints how many calls of a collective the component served. The collective is named only if there are several. If the
- * component is not loaded or turned off, the header has said so.
+ * Prints how many calls of a collective the component served. The collective is named only if there are several. Prints
+ * nothing if the component is not loaded or is disabled, because the header has said so.
  */
 static void print_served(const bench_report_t *report, const bench_component_t *component)
 {
@@ -417,8 +417,9 @@ static void print_queued(const bench_report_t *report, const bench_calls_t *call
 }
 
 /*
- * Stores what the component served between the two readings for the JSON file, and prints it on rank 0. Queued calls
- * have counters of their own. Called once for each collective that bench_report_begin has given a column.
+ * Stores the numbers of calls that the component served between the two readings, for the JSON file, and prints them on
+ * rank 0. Queued calls have separate counters. Called once for each collective for which bench_report_begin has printed
+ * columns.
  */
 void bench_report_end(bench_report_t *report, const bench_component_t *before, const bench_component_t *after)
 {

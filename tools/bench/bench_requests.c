@@ -26,9 +26,9 @@ static bool call_nonblocking(bench_contender_t *contender, const bench_operation
 }
 
 /*
- * The contender's call: starts the persistent request, and waits for it. If there is none, makes it first. A request
- * that is there is of the same operation, because bench_measure calls forget() before another one. Returns false if MPI
- * reports an error.
+ * The contender's call: starts the persistent request, and waits for it. If there is none, makes it first. An existing
+ * request belongs to the same operation, because bench_measure calls forget() before another operation. Returns false
+ * if MPI reports an error.
  */
 static bool call_persistent(bench_contender_t *contender, const bench_operation_t *operation)
 {

@@ -15,8 +15,8 @@ static bool copy_and_wait(const bench_env_t *env, void *to, const void *from, si
 
 /*
  * The contender's call: copies the operands to host memory, calls MPI there, and copies the result back. Bytes that are
- * neither operand nor result are not copied. Segments follow one another from the beginning of the buffer on, so that
- * the end of the last one is the size of the result. Returns false if a copy or MPI's function fails.
+ * neither operand nor result are not copied. Segments follow one another from the beginning of the buffer, so the end
+ * of the last segment is the size of the result. Returns false if a copy or MPI's function fails.
  */
 static bool call_staged(bench_contender_t *contender, const bench_operation_t *operation)
 {

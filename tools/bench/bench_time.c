@@ -57,10 +57,10 @@ int bench_batch(const bench_contender_t *contender)
 }
 
 /*
- * Times one round of `calls` calls, the wait for their end included. All ranks begin together, and the slowest one
- * determines the time. Yields the seconds of one operation: a call of a graph makes several. All ranks yield the same,
- * so that what they derive from it is the same, too. After a failure peers may wait within a call, or for this rank's
- * time.
+ * Times one round of `calls` calls, including the wait for their end. All ranks begin together, and the slowest one
+ * determines the time. Yields the seconds of one operation; one call of a graph makes several operations. All ranks
+ * yield the same, so that numbers derived from it are the same, too. Returns false if a call failed; peers may then
+ * still wait within a call, or for this rank's time.
  */
 bool bench_time_round(bench_env_t *env, bench_contender_t *contender, const bench_operation_t *operation, int calls,
                       double *seconds_p)
@@ -78,9 +78,9 @@ bool bench_time_round(bench_env_t *env, bench_contender_t *contender, const benc
 }
 
 /*
- * Makes calls with known operands, and counts the wrong elements of their results on all ranks. All ranks call it.
- * Returns false if a call or a copy failed on this rank. The others may then wait within the call or in a barrier, so
- * that the caller has to end the program.
+ * Makes calls with known operands, and counts the wrong elements of their results on all ranks. All ranks call this
+ * function. Returns false if a call or a copy failed on this rank. The other ranks may then wait within the call or in
+ * a barrier, so the caller has to end the program.
  */
 bool bench_check(bench_env_t *env, int checks, bench_buffers_t *buffers, bench_contender_t *contender,
                  const bench_operation_t *operation, bool strict, uint64_t *wrong_p)
@@ -88,7 +88,7 @@ bool bench_check(bench_env_t *env, int checks, bench_buffers_t *buffers, bench_c
     uint64_t wrong, total = 0;
 
     for (int i = 0; i < checks; ++i) {
-        /* The operands change from call to call, so that an old result is a wrong one. */
+        /* The operands change from call to call, so that an old result counts as wrong. */
         int seed = i + 1;
         if (!bench_buffers_fill(buffers, env, operation, seed)) {
             return false;

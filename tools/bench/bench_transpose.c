@@ -19,7 +19,7 @@ typedef struct {
     uint64_t half[2];
 } element_t; /* as large as a complex double */
 
-/* A transposition from one axis to another: what this rank sends and receives. */
+/* A transposition from one axis to another, and the data that this rank sends and receives in it. */
 typedef struct {
     bench_env_t *env;
     bench_buffers_t *buffers;
@@ -27,8 +27,8 @@ typedef struct {
     int old_axis;             /* the axis that the array is spread along before */
     int new_axis;             /* the axis that it is spread along after */
     int block;                /* elements of a block of MPI_Alltoall */
-    int old_shape[AXES];      /* lengths of this rank's part of the array before */
-    int new_shape[AXES];      /* and after */
+    int old_shape[AXES];      /* lengths of this rank's part of the array before the transposition */
+    int new_shape[AXES];      /* lengths of this rank's part of the array after the transposition */
     int *sends;               /* [rank]: how many subarrays to send, 0 or 1 */
     int *recvs;               /* [rank]: how many subarrays to receive, 0 or 1 */
     int *zeros;               /* [rank]: the displacements of MPI_Alltoallw */
@@ -49,9 +49,9 @@ static size_t volume(const int *shape)
 }
 
 /*
- * Makes MPI's type for the part of an array of this shape that lies from `begin` to `end` - 1 of an axis. Returns how
- * often to send it: 1, or 0 if it is empty, because MPI has no empty subarrays. *type_p must then not be freed: it is
- * MPI_BYTE.
+ * Makes MPI's type for the part of an array of this shape from `begin` to `end` - 1 of an axis. Returns the number of
+ * elements of this type to send: 1, or 0 if the part is empty, because MPI has no empty subarrays. In the latter case
+ * *type_p is MPI_BYTE, which must not be freed.
  */
 static int make_block(const int *shape, int axis, int begin, int end, MPI_Datatype *type_p)
 {
@@ -102,10 +102,10 @@ static size_t block_of(int length, int size)
 }
 
 /*
- * Computes what this rank sends to each rank, and receives from it. If memory runs out, prints a line and returns
- * false. The caller closes the transposition in both cases. Of its old part, this rank sends to rank i what lies in i's
- * part of the new axis. Of its new part, it receives from i what lies in i's part of the old axis. The caller has
- * checked that a block of MPI_Alltoall fits into int.
+ * Computes the part that this rank sends to each rank, and the part that it receives from it. From its old part, this
+ * rank sends to rank i the elements in i's part of the new axis. In its new part, it receives from i the elements in
+ * i's part of the old axis. The caller has checked that a block of MPI_Alltoall fits into an int. If memory runs out,
+ * prints a line and returns false. The caller closes the transposition in both cases.
  */
 static bool open_transposition(transposition_t *transposition)
 {
@@ -138,7 +138,10 @@ static bool open_transposition(transposition_t *transposition)
     return true;
 }
 
-/* The transposition that the contenders below carry out, set by measure(). Their interface has no place for it. */
+/*
+ * The transposition that the contenders below carry out, set by measure(). It is a global variable because their
+ * interface has no argument for it.
+ */
 static transposition_t *current;
 
 /* The contender's call: MPI_Alltoallw of the subarrays of `current`. It needs no operation. */
@@ -186,9 +189,9 @@ static void find_place(const transposition_t *transposition, const int *shape, i
 }
 
 /*
- * Fills the array, exchanges the subarrays once, and adds to *wrong_p how many elements of all ranks are then not where
- * they belong. All ranks return the same: false if a copy or the call failed on any of them. No rank calls MPI before
- * all have filled their parts, so that a failed copy leaves none waiting within the call.
+ * Fills the array, exchanges the subarrays once, and adds to *wrong_p the number of elements of all ranks that are then
+ * not in their right places. All ranks return the same: false if a copy or the call failed on any of them. No rank
+ * calls MPI before all have filled their parts, so that a failed copy leaves no rank waiting within the call.
  */
 static bool check_subarrays(transposition_t *transposition, bench_contender_t *contender, int seed, uint64_t *wrong_p)
 {
@@ -242,9 +245,9 @@ typedef struct {
 } row_t;
 
 /*
- * Verifies the exchange of subarrays, and measures it beside that of blocks, in rounds that alternate. Both get as many
- * calls in a round as the subarrays' time suggests. Returns false if a copy or a call failed; peers may then wait
- * within a call.
+ * Verifies the exchange of subarrays, and measures it and the exchange of blocks in alternating rounds. Both make as
+ * many calls in a round as the time of the subarrays suggests. Returns false if a copy or a call failed; peers may then
+ * still wait within a call.
  */
 static bool measure(transposition_t *transposition, const bench_options_t *options, row_t *row)
 {

@@ -4,8 +4,8 @@
 #include <string.h>
 
 /*
- * The name, bytes, the library's type, NCCL's number, and a number such that the type holds all integers from 0 to it
- * exactly. This is the largest such number, but at most 2^24, which is float's.
+ * The name, the number of bytes, the library's type, NCCL's number, and the largest n such that the type holds all
+ * integers from 0 to n exactly, but at most 2^24, which is the n of float.
  */
 const bench_type_t bench_types[] = {
     {"char", 1, MSCCLPP_DTYPE_INT8, 0, 127},

@@ -26,9 +26,9 @@ static bool mpi_takes_device_buffers(void)
 }
 
 /*
- * Prints a line and returns false if the run would end in a crash, or in numbers of something that the user did not ask
- * for: if neither the component nor MPI takes device buffers, if the component runs on another device than the program,
- * or if there is no rank of the number --root. All ranks return the same.
+ * Checks that the run would not crash, or measure something that the user did not ask for. Prints a line and returns
+ * false if neither the component nor MPI takes device buffers, if the component runs on another kind of device than the
+ * program, or if --root is not a rank. All ranks return the same.
  */
 static bool can_run(const bench_env_t *env, const bench_options_t *options)
 {
@@ -74,8 +74,8 @@ static int graph_batch(const bench_options_t *options)
 
 /*
  * Opens the contender that --compare names, in `rival`, and makes *rival_p point to it. Without --compare, *rival_p is
- * NULL. All ranks return the same: false if it cannot be opened, and then a line has been printed that says why, unless
- * memory has run out.
+ * NULL. All ranks return the same: false if the contender cannot be opened, after a line that says why, unless memory
+ * has run out.
  */
 static bool open_rival(bench_env_t *env, const bench_options_t *options, const bench_buffers_t *buffers,
                        bench_contender_t *rival, bench_contender_t **rival_p)
@@ -126,9 +126,9 @@ static bool open_rival(bench_env_t *env, const bench_options_t *options, const b
 }
 
 /*
- * In mode graph, replaces *rival_p by `graph`, which captures the rival's calls, too, unless the rival is MPI's
- * blocking function, which cannot be captured. `graph` keeps the rival's address. Prints a line and returns false on
- * the host twin, whose streams capture only the extension library's calls.
+ * In mode graph, replaces *rival_p by `graph`, a contender that captures the rival's calls, too. MPI's blocking
+ * function cannot be captured and is not replaced. `graph` keeps the rival's address. Prints a line and returns false
+ * on the host twin, whose streams capture only the extension library's calls.
  */
 static bool capture_rival(bench_env_t *env, const bench_options_t *options, bench_contender_t *graph,
                           bench_contender_t **rival_p)
@@ -196,9 +196,9 @@ static bool open_ours(bench_env_t *env, const bench_options_t *options)
 }
 
 /*
- * Measures one size with one type and operation, in place and out of place, as far as the report has columns for that.
- * If MPI serves our calls or the rival's, leaves out a size whose count does not fit into MPI's int: nothing in *row is
- * then measured. Returns false if a call or a copy failed.
+ * Measures one size with one type and operation, in place and out of place, if the report has these columns. If MPI
+ * serves our calls or the rival's, skips a size whose count does not fit into MPI's int; nothing in *row is then
+ * measured. Returns false if a call or a copy failed.
  */
 static bool run_size(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers,
                      bench_contender_t *ours, bench_contender_t *rival, bench_report_t *report, bench_row_t *row)
@@ -224,8 +224,8 @@ typedef struct {
 } wrong_t;
 
 /*
- * Returns the contender that is measured. In mode graph it refers to *queued, which the caller lends: the calls that
- * are captured.
+ * Returns the contender that is measured. In mode graph it refers to *queued, the contender whose calls are captured,
+ * so *queued must stay as long.
  */
 static bench_contender_t choose_ours(bench_env_t *env, const bench_options_t *options, const bench_coll_t *coll,
                                      const bench_type_t *type, bench_contender_t *queued)
@@ -249,9 +249,9 @@ static bench_contender_t choose_ours(bench_env_t *env, const bench_options_t *op
 
 /*
  * Measures all sizes of the report's collective with one type and operation, and prints a row for each. Sizes that are
- * equal once they are rounded to whole blocks are measured once, and those that have no element are left out. `queued`
- * stays as long as `ours`, which may refer to it. Returns false if memory ran out, if a call or a copy failed, or if
- * the plan of --plan did not serve a call; the layout is then not closed, because the program ends.
+ * equal after rounding to whole blocks are measured once, and sizes without an element are skipped. `queued` stays as
+ * long as `ours`, which may refer to it. Returns false if memory ran out, if a call or a copy failed, or if the plan of
+ * --plan did not serve a call. The layout is then not closed, because the program ends.
  */
 static bool run_table(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers,
                       bench_contender_t *rival, const bench_type_t *type, const bench_op_t *op, bench_report_t *report,
@@ -294,8 +294,9 @@ static bool run_table(bench_env_t *env, const bench_options_t *options, bench_bu
 }
 
 /*
- * Measures one collective with all types and operations. One that only moves data runs with one operation, since that
- * does not matter. After a failure prints a line and returns false; peers may then wait within a call.
+ * Measures one collective with all types and operations. A collective that only moves data is measured with one
+ * operation, because the operation has no effect. After a failure prints a line and returns false; peers may then still
+ * wait within a call.
  */
 static bool run_coll(bench_env_t *env, const bench_options_t *options, bench_buffers_t *buffers,
                      bench_contender_t *rival, const bench_coll_t *coll, bench_report_t *report, wrong_t *wrong)
@@ -324,9 +325,9 @@ static bool run_coll(bench_env_t *env, const bench_options_t *options, bench_buf
 
 /*
  * Runs the mode that the options name. Returns the exit status: 0; BENCH_EXIT_USAGE if mode transpose refuses a length;
- * BENCH_EXIT_WRONG after a wrong result, or after a failure. `stack`: memory for buffers on the stack, or NULL. The
- * rival is opened before ours, and closed before the host library. Buffers are freed last, because all of them may use
- * these.
+ * or BENCH_EXIT_WRONG after a wrong result or a failure. `stack`: memory for buffers on the stack, or NULL. The rival
+ * is opened before ours, and closed before the host library. The buffers are freed last, because everything else may
+ * use them.
  */
 static int run_benchmark(bench_env_t *env, bench_options_t *options, char *stack)
 {
@@ -428,8 +429,9 @@ static bool choose_device(bench_env_t *env, bench_options_t *options, int *statu
 }
 
 /*
- * Parses the command line, starts MPI and measures. Returns 0 or a BENCH_EXIT_ constant. A failure before MPI_Init, or
- * in the choice of the device, ends by bench_leave, so that the one rank that prints still can.
+ * Parses the command line, starts MPI and measures. Returns 0 or a BENCH_EXIT_ constant. After a failure before
+ * MPI_Init, or in the choice of the device, calls bench_leave, so that the rank that prints can still do so before the
+ * launcher ends all ranks.
  */
 int main(int argc, char **argv)
 {
@@ -443,8 +445,8 @@ int main(int argc, char **argv)
         return bench_leave(status);
     }
     /*
-     * For buffers in host memory, MPI_Init has to take as long as in an application that does not use the GPU. It would
-     * take less time if the driver were open already. So the device is chosen later.
+     * For buffers in host memory, the time of MPI_Init is measured as in an application that does not use the GPU. It
+     * would be shorter if the driver were already open, so the device is chosen later.
      */
     chooses_early = BENCH_MEMORY_DEVICE == options.memory;
     if (chooses_early && !choose_device(&env, &options, &status)) {

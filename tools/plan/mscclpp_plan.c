@@ -30,6 +30,10 @@ static const struct {
                 {"compile", plan_tool_compile},
                 {"bench", plan_tool_bench}};
 
+/*
+ * Parses the value of an option. strtoull accepts a sign and leading blanks, so the first character is checked to be a
+ * digit.
+ */
 bool plan_tool_number(const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *number_p)
 {
     char *end = NULL;
@@ -46,6 +50,9 @@ bool plan_tool_number(const char *option, const char *text, uint64_t min, uint64
     return true;
 }
 
+/*
+ * Runs the command that the first argument names. Prints the help and returns PLAN_USAGE if there is no such command.
+ */
 int main(int argc, char **argv)
 {
     const char *command = argc > 1 ? argv[1] : "";

@@ -114,7 +114,7 @@ static void print_schedule(const char *schedule)
     }
 }
 
-/* Prints the verdict of a file in one line. `plan` may be NULL unless it was simulated. */
+/* Prints the verdict of a file in one line. `plan` may be NULL if the plan was not simulated. */
 static void print_verdict(const char *path, const mscclpp_plan_t *plan, const mscclpp_plan_report_t *report,
                           const mscclpp_plan_sim_stats_t *stats, const options_t *options)
 {
@@ -129,8 +129,11 @@ static void print_verdict(const char *path, const mscclpp_plan_t *plan, const ms
     putchar('\n');
 }
 
-/* Prints the verdict and all findings of a file as text, and how many more faults there are than the report has room
- * for. With --quiet, prints nothing of a plan that is right. `plan` may be NULL, as in print_verdict. */
+/*
+ * Prints the verdict and all findings of a file as text. The report holds a limited number of findings; a last line
+ * says how many more faults there are. With --quiet, the function prints nothing for a plan that is right. `plan` may
+ * be NULL if the plan was not simulated.
+ */
 static void print_text(const char *path, const mscclpp_plan_t *plan, const mscclpp_plan_report_t *report,
                        const mscclpp_plan_sim_stats_t *stats, const options_t *options)
 {
@@ -157,8 +160,12 @@ static void print_text(const char *path, const mscclpp_plan_t *plan, const msccl
     }
 }
 
-/* Checks the plan in a file and prints the verdict and all findings, as the options say. Each check runs only if those
- * before it found no fault. Returns false if the plan is refused or cannot be read, or if memory runs out. */
+/*
+ * Checks the plan in a file and prints the verdict and all findings, in the format that the options ask for. There are
+ * three checks: reading the file, the static rules, and the simulation. Each check runs only if the checks before it
+ * found no fault. Returns false if the plan is refused, if the file cannot be read, or if memory runs out. A lack of
+ * memory is printed as a finding, too.
+ */
 static bool check_file(const char *path, const options_t *options)
 {
     mscclpp_plan_report_t report;
@@ -182,6 +189,10 @@ static bool check_file(const char *path, const options_t *options)
     return is_right;
 }
 
+/*
+ * Checks all files, even after one of them was refused. Returns PLAN_REFUSED if a plan is refused or cannot be read, or
+ * if the output cannot be written, and PLAN_USAGE for a wrong option or if no file is named.
+ */
 int plan_tool_check(int argc, char **argv)
 {
     options_t options = {false, false, false, {MSCCLPP_PLAN_LAUNCHES, 1}};

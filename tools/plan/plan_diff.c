@@ -17,8 +17,8 @@ static const char help[] =
 static const struct option option_table[] = {{"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
 
 /*
- * The most lines of blocks that are compared by their longest common subsequence. Its table has as many entries as the
- * square of this number. Longer blocks are compared line by line.
+ * The most lines of a block for which the longest common subsequence is computed. The table for it has as many entries
+ * as the square of this number. Longer blocks are compared line by line.
  */
 enum { MAX_LINES = 4096 };
 
@@ -29,9 +29,10 @@ typedef struct {
 } lines_t;
 
 /*
- * Adds the line of an operation. `indent` goes before it, and `text` says what the operation does. Takes ownership of
- * `text`, which may be NULL for lack of memory. *capacity_p: lines for which there is memory. Returns false if memory
- * runs out; the lines so far stay as they are, and none may be added any more.
+ * Adds a line for an operation. The line consists of `indent`, the name of the operation, and `text`, which says what
+ * the operation does. The function takes ownership of `text`, which may be NULL if the caller ran out of memory.
+ * *capacity_p is the number of lines for which memory is allocated. Returns false if memory runs out. The lines that
+ * were added before remain valid, but no more lines may be added.
  */
 static bool add_line(lines_t *lines, size_t *capacity_p, const char *indent, const mscclpp_plan_op_t *op, char *text)
 {
@@ -92,9 +93,10 @@ static void free_lines(lines_t *lines)
 }
 
 /*
- * Returns a table for the longest common subsequence: entry [i][j] is its length for the lines of `a` from i on and
- * those of `b` from j on. It is filled from the ends of both lists. No length exceeds MAX_LINES, so 16 bits are enough.
- * The caller frees the table. Returns NULL if a list has more than MAX_LINES lines, or if memory runs out.
+ * Returns the table of the longest common subsequence: entry [i][j] is the length of this subsequence for the lines of
+ * `a` from i to the end and the lines of `b` from j to the end. The table is filled from its end to its beginning,
+ * because an entry depends on the entries with larger indices. No length exceeds MAX_LINES, so 16 bits are enough. The
+ * caller frees the table. Returns NULL if a list has more than MAX_LINES lines, or if memory runs out.
  */
 static unsigned short *common_lengths(const lines_t *a, const lines_t *b)
 {
@@ -115,9 +117,10 @@ static unsigned short *common_lengths(const lines_t *a, const lines_t *b)
 }
 
 /*
- * Prints the lines that only one of two blocks has, after a heading. Returns true if there are none. Where the next
- * lines differ, the one is taken whose loss leaves more lines in common. Without a table of common lengths, lines that
- * differ are taken from `a` first, so more of them than needed may be printed.
+ * Prints the lines that only one of two blocks has, below a heading. Returns true if there are no such lines. Where the
+ * next lines of the two blocks differ, the function skips the line whose loss leaves the longer common subsequence. If
+ * there is no table of common lengths, the function skips the lines of `a` first, so it may print more lines than
+ * necessary.
  */
 static bool diff_block(uint32_t rank, uint32_t block, const lines_t *a, const lines_t *b)
 {
@@ -151,8 +154,9 @@ static bool diff_block(uint32_t rank, uint32_t block, const lines_t *a, const li
 }
 
 /*
- * Prints the heads and the semaphores of both plans, if they differ: ranks, chunks, sizes, and what semaphores begin
- * with. Returns true if they do not differ. Both are written as texts first, whose lines all end with a newline.
+ * Compares the heads of both plans (ranks, chunks and sizes) and the initial values of their semaphores, and prints the
+ * lines that describe them if the plans differ there. Returns true if the plans do not differ. The function first
+ * writes each plan's lines into a text in memory and then compares the two texts.
  */
 static bool diff_head(const mscclpp_plan_t *a, const mscclpp_plan_t *b)
 {
@@ -191,11 +195,13 @@ static bool diff_head(const mscclpp_plan_t *a, const mscclpp_plan_t *b)
     return is_same;
 }
 
-/* Prints all differences of two plans. Returns true if there are none. A block for which memory runs out counts as
- * different, after a message. */
+/*
+ * Prints all differences of two plans. Returns true if there are none. If memory runs out for a block, the function
+ * prints a message and counts the block as different.
+ */
 static bool diff(const mscclpp_plan_t *a, const mscclpp_plan_t *b)
 {
-    /* The heads tell if the numbers of ranks differ. Ranks that only one plan has are not compared. */
+    /* The heads show whether the numbers of ranks differ. Ranks that only one plan has are not compared. */
     bool is_same = diff_head(a, b);
     uint32_t common_ranks = a->rank_count < b->rank_count ? a->rank_count : b->rank_count, block_count;
 
@@ -218,6 +224,10 @@ static bool diff(const mscclpp_plan_t *a, const mscclpp_plan_t *b)
     return is_same;
 }
 
+/*
+ * Returns PLAN_REFUSED if the plans differ or one of them cannot be loaded, and PLAN_USAGE for a wrong option or if
+ * there are not exactly two files.
+ */
 int plan_tool_diff(int argc, char **argv)
 {
     mscclpp_plan_t *a, *b;

@@ -40,7 +40,10 @@ static int exec_program(char **argv)
     return PLAN_REFUSED;
 }
 
-/* Puts the folder of mscclpp_plans into PYTHONPATH, after the user's folders. Returns false if memory runs out. */
+/*
+ * Appends the folder of the Python package mscclpp_plans to the environment variable PYTHONPATH, after the folders of
+ * the user. Returns false if memory runs out.
+ */
 static bool add_python_folder(void)
 {
     const char *inherited = getenv("PYTHONPATH");
@@ -65,6 +68,11 @@ static int refuse_without_memory(void)
     return PLAN_REFUSED;
 }
 
+/*
+ * Replaces this process by python3 -m mscclpp_plans with the same arguments. For --help, the function prints the help
+ * of this command first. Returns PLAN_USAGE if there is no argument. Otherwise it returns only if memory runs out or
+ * Python cannot be started.
+ */
 int plan_tool_compile(int argc, char **argv)
 {
     static char tool_option[] = "--tool", python[] = "python3", module[] = "-m", package[] = "mscclpp_plans";
@@ -77,13 +85,13 @@ int plan_tool_compile(int argc, char **argv)
         return PLAN_USAGE;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        /* The Python program is still started, and prints the rest. */
+        /* The Python program is started nevertheless, and prints the help for its own options. */
         fputs(compile_help, stdout);
         fflush(stdout);
     }
     find_folder(folder, sizeof(folder));
     (void)snprintf(program, sizeof(program), "%s/mscclpp_plan", folder);
-    arguments = calloc((size_t)argc + 8, sizeof(*arguments)); /* those of argv, fewer than 8 more, and NULL */
+    arguments = calloc((size_t)argc + 8, sizeof(*arguments)); /* the arguments of argv, fewer than 8 more, and NULL */
     if (arguments == NULL || !add_python_folder()) {
         free(arguments);
         return refuse_without_memory();
@@ -102,8 +110,9 @@ int plan_tool_compile(int argc, char **argv)
 }
 
 /*
- * Cuts the launcher's line at blanks, in place, into words, which lie in `line`. Returns how many there are. `words`
- * has room for one for every two characters, and for one more.
+ * Splits the launcher's command line at blanks into words. The function writes zero bytes into `line`, and the words
+ * point into it. Returns the number of words. The caller provides `words` with room for strlen(line) / 2 + 1 pointers,
+ * because a word and the blank after it take at least two characters.
  */
 static int split_words(char *line, char **words)
 {
@@ -116,14 +125,17 @@ static int split_words(char *line, char **words)
     return count;
 }
 
-/* Replaces this process by a launcher, which starts `rank_count` ranks of mscclpp_bench with the plan and the options
- * in argv. `line`, the launcher and its options, has at least one word, and is cut up. Returns only if memory runs out
- * or the launcher cannot be started, after a message, with the exit status. */
+/*
+ * Replaces this process by the launcher, which starts `rank_count` ranks of mscclpp_bench with the plan and the options
+ * in argv. `line` is the command line of the launcher. It contains at least one word, and the function splits it in
+ * place. The function returns only if memory runs out or the launcher cannot be started. It then prints a message and
+ * returns the exit status.
+ */
 static int launch_bench(char *line, unsigned rank_count, int argc, char **argv)
 {
     static char ranks_option[] = "-n", plan_option[] = "--plan", fallback[] = "mscclpp_bench";
     char folder[PATH_MAX], program[PATH_MAX + 16], ranks[16];
-    /* The launcher's words, those of argv, fewer than 8 more, and NULL. */
+    /* The launcher's words, the arguments of argv, fewer than 8 more, and NULL. */
     char **arguments = calloc(strlen(line) / 2 + 1 + (size_t)argc + 8, sizeof(*arguments));
     int count, status;
 
@@ -136,7 +148,8 @@ static int launch_bench(char *line, unsigned rank_count, int argc, char **argv)
     count = split_words(line, arguments);
     arguments[count++] = ranks_option;
     arguments[count++] = ranks;
-    arguments[count++] = access(program, X_OK) == 0 ? program : fallback; /* the one beside this program, or in PATH */
+    /* Prefer the mscclpp_bench in the folder of this program to the one in PATH. */
+    arguments[count++] = access(program, X_OK) == 0 ? program : fallback;
     arguments[count++] = plan_option;
     for (int i = 1; i < argc; ++i) {
         arguments[count++] = argv[i];
@@ -146,6 +159,11 @@ static int launch_bench(char *line, unsigned rank_count, int argc, char **argv)
     return status;
 }
 
+/*
+ * Loads the plan only to learn its number of ranks, and then starts the launcher that the environment variable MPIRUN
+ * names, or mpirun if the variable is not set or blank. Returns PLAN_USAGE if there is no argument, and PLAN_REFUSED if
+ * the plan cannot be loaded.
+ */
 int plan_tool_bench(int argc, char **argv)
 {
     const char *launcher = getenv("MPIRUN");

@@ -42,7 +42,10 @@ static void show_op(const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_pla
     free(text);
 }
 
-/* Prints all operations of a rank, block by block. Those within another one get two numbers, such as 3.0. */
+/*
+ * Prints all operations of a rank, block by block. An operation within a pipeline gets two numbers, such as 3.0: that
+ * of the pipeline and its own.
+ */
 static void show_rank(const mscclpp_plan_t *plan, uint32_t rank)
 {
     char position[32];
@@ -63,7 +66,10 @@ static void show_rank(const mscclpp_plan_t *plan, uint32_t rank)
     }
 }
 
-/* Prints when each operation begins and ends by the cost model, of the rank that the options name, or of all. */
+/*
+ * Prints the times at which each operation begins and ends by the cost model. If the options name a rank, only the
+ * operations of this rank are printed.
+ */
 static void show_times(const mscclpp_plan_t *plan, const mscclpp_plan_trace_t *trace, const options_t *options)
 {
     printf("%6s %6s %8s %5s %-11s %10s %10s %10s\n", "rank", "block", "op", "turn", "", "waited us", "began us",
@@ -88,9 +94,9 @@ static void show_times(const mscclpp_plan_t *plan, const mscclpp_plan_trace_t *t
 }
 
 /*
- * Prints how long the plan takes by the cost model. If the options ask for it, also prints the times of each operation,
- * and writes the picture. Returns false after a message if the plan cannot be traced, which the last finding explains,
- * or if the picture cannot be written.
+ * Prints how long the plan takes by the cost model. If the options ask for them, also prints the times of each
+ * operation and writes the picture. Returns false after a message on standard error if the plan cannot be traced or the
+ * picture cannot be written. If tracing fails, the message is the text of the last finding.
  */
 static bool show_trace(const mscclpp_plan_t *plan, const options_t *options)
 {
@@ -117,9 +123,12 @@ static bool show_trace(const mscclpp_plan_t *plan, const options_t *options)
     return ok;
 }
 
-/* Prints the plan in a file as the options say. If they name no number of bytes, sets one that the plan allows, 1 MiB
- * if possible; a number that they do name need not be in the plan's range. Returns the exit status, after a message if
- * it is no success. */
+/*
+ * Prints the plan in a file as the options ask for. If they name no number of bytes, the function sets options->bytes
+ * to 1 MiB, or to the nearest size that the plan allows. A number that the user names need not be in the plan's range.
+ * Returns the exit status: PLAN_REFUSED if the plan is refused or show_trace fails, PLAN_USAGE if the plan lacks the
+ * rank of --rank, each after a message.
+ */
 static int show(const char *path, options_t *options)
 {
     mscclpp_plan_t *plan = plan_tool_load(path);
@@ -150,6 +159,7 @@ static int show(const char *path, options_t *options)
     return ok ? PLAN_OK : PLAN_REFUSED;
 }
 
+/* Returns the status of show(), or PLAN_USAGE for a wrong option or if there is not exactly one file. */
 int plan_tool_show(int argc, char **argv)
 {
     options_t options = {UINT64_MAX, 0, false, NULL};

@@ -10,13 +10,19 @@
 /* In pixels: the place of the first row, the height of a row, the gap between ranks, and the width of a row. */
 enum { LEFT = 110, TOP = 56, ROW_HEIGHT = 16, RANK_GAP = 8, WIDTH = 1200 };
 
-/* In pixels: by how much boxes of operations, and those of waiting times, are smaller than a row, above and below. */
+/*
+ * In pixels: the space that is left above and below a box within its row, for boxes of operations and for boxes of
+ * waiting times.
+ */
 enum { INSET = 2, WAIT_INSET = 5 };
 
-/* The most arrows that are drawn. More of them would hide the picture. */
+/* The most arrows that are drawn. More arrows would hide the picture. */
 enum { MAX_ARROWS = 4000 };
 
-/* Returns the colour of an operation's box. draw_head() draws what the colours mean. What is not listed, reduces. */
+/*
+ * Returns the colour of an operation's box. draw_head() draws the legend. All operations that are not listed here are
+ * reductions.
+ */
 static const char *colour_of(mscclpp_plan_op_kind_t kind)
 {
     switch (kind) {
@@ -82,8 +88,8 @@ static double row_top(const mscclpp_plan_t *plan, uint32_t rank, uint32_t block)
 }
 
 /*
- * Draws a box for each operation, with a text that viewers show under the pointer, and a thinner box before it for the
- * time that it waited. `scale`: pixels of a microsecond.
+ * Draws a box for each operation and, before it, a thinner box for the time that the operation waited. Viewers show the
+ * text of a box when the pointer is on it. `scale` is the number of pixels for a microsecond.
  */
 static void draw_spans(FILE *out, const mscclpp_plan_t *plan, const mscclpp_plan_trace_t *trace, double scale)
 {
@@ -114,7 +120,7 @@ static void draw_spans(FILE *out, const mscclpp_plan_t *plan, const mscclpp_plan
     }
 }
 
-/* Draws an arrow for each message, up to MAX_ARROWS of them. `scale`: pixels of a microsecond. */
+/* Draws an arrow for each message, but at most MAX_ARROWS arrows. `scale` is the number of pixels for a microsecond. */
 static void draw_arrows(FILE *out, const mscclpp_plan_t *plan, const mscclpp_plan_trace_t *trace, double scale)
 {
     for (size_t i = 0; i < trace->arrow_count && i < MAX_ARROWS; ++i) {
@@ -129,7 +135,7 @@ static void draw_arrows(FILE *out, const mscclpp_plan_t *plan, const mscclpp_pla
     }
 }
 
-/* Begins the picture: sets its size, defines the head of arrows, and draws the title and what the colours mean. */
+/* Begins the picture: sets its size, defines the arrowhead, and draws the title and the legend of the colours. */
 static void draw_head(FILE *out, const mscclpp_plan_t *plan, const mscclpp_plan_trace_t *trace, uint64_t bytes)
 {
     double bottom = row_top(plan, plan->rank_count, 0) + 24;
@@ -164,6 +170,7 @@ static void draw_rows(FILE *out, const mscclpp_plan_t *plan)
     }
 }
 
+/* Fails if the file cannot be opened or written. A file that could not be written completely is not removed. */
 bool plan_tool_svg(const char *path, const mscclpp_plan_t *plan, const mscclpp_plan_trace_t *trace, uint64_t bytes)
 {
     double scale = trace->ended > 0 ? WIDTH / trace->ended : 1;

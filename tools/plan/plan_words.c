@@ -5,7 +5,10 @@
 #include "mca/common/plan/words.h"
 #include "tools/plan/plan_tool.h"
 
-/* Prints a range of chunks of a buffer, after the rank or ranks that have it, unless it is `rank` itself. */
+/*
+ * Prints a range of chunks of a buffer. If the buffer does not belong to `rank` itself, the owning rank or ranks are
+ * printed before it.
+ */
 static void print_item(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_item_t *item)
 {
     const char *buffer = mscclpp_plan_buffer_name(item->type);
@@ -74,7 +77,10 @@ static const char *reduction_words(mscclpp_plan_reduce_t reduce)
     return reduce == MSCCLPP_PLAN_SUM ? "sum of " : reduce == MSCCLPP_PLAN_MIN ? "minimum of " : "maximum of ";
 }
 
-/* Returns the verb of an operation that moves each source to a destination of its own, or NULL for other operations. */
+/*
+ * Returns the verb of an operation that moves each source to its own destination. Returns NULL for all other
+ * operations.
+ */
 static const char *pair_verb(const mscclpp_plan_op_t *op)
 {
     bool by_proxy = op->channel_type == MSCCLPP_PLAN_PORT;
@@ -102,12 +108,16 @@ static const char *pair_verb(const mscclpp_plan_op_t *op)
     }
 }
 
-/* Prints what a reduction does. One that sends packets writes the result itself to its first destination only. */
+/*
+ * Prints what a reduction does. A reduction that sends packets writes the plain result to its first destination only,
+ * and sends packets to all other destinations.
+ */
 static void print_reduction(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_op_t *op)
 {
     bool sends_packets =
         op->kind == MSCCLPP_PLAN_OP_RESPKT || op->kind == MSCCLPP_PLAN_OP_RECPKT || op->kind == MSCCLPP_PLAN_OP_RECSPKT;
-    uint32_t plain_count = sends_packets ? 1 : op->dst_count; /* destinations that get the result as it is */
+    /* Destinations that get the plain result, without packets. */
+    uint32_t plain_count = sends_packets ? 1 : op->dst_count;
 
     fprintf(out, "writes the %s", reduction_words(op->reduce));
     print_items(out, plan, rank, op->src, 0, op->src_count, " + ");
@@ -119,7 +129,10 @@ static void print_reduction(FILE *out, const mscclpp_plan_t *plan, uint32_t rank
     }
 }
 
-/* Prints what an operation that moves or reduces data does. It reduces unless it passes packets on or has a verb. */
+/*
+ * Prints what an operation that moves or reduces data does. An operation that forwards packets is a separate case; any
+ * other operation for which pair_verb knows no verb is a reduction.
+ */
 static void print_data_op(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_op_t *op)
 {
     const char *verb = pair_verb(op);
@@ -143,6 +156,10 @@ static void print_data_op(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, 
     }
 }
 
+/*
+ * Composes the text in a stream in memory. If several blocks share the operation, the text ends with this block's part
+ * of it.
+ */
 char *plan_tool_describe(const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_op_t *op)
 {
     char *text = NULL;
@@ -214,6 +231,7 @@ void plan_tool_head(FILE *out, const mscclpp_plan_t *plan)
             rank->group_count, rank->semaphore_count);
 }
 
+/* The findings are printed only if the plan is refused, so notes about a plan that is right are not shown. */
 mscclpp_plan_t *plan_tool_load(const char *path)
 {
     mscclpp_plan_report_t report;

@@ -1,4 +1,7 @@
-/* mscclpp_sim: simulates what the component would send between many nodes, and prints what collective calls cost. */
+/*
+ * mscclpp_sim: simulates the messages that the component would send between many nodes, and prints what collective
+ * calls cost.
+ */
 #include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
@@ -67,8 +70,9 @@ static const struct option option_table[] = {{"coll", required_argument, NULL, '
                                              {NULL, 0, NULL, 0}};
 
 /*
- * Reads and checks the command line. Returns false if the program has to end with *status_p: after --help, --version,
- * or a wrong option, of which a line has been printed.
+ * Reads and checks the command line. Returns false if the program has to end with *status_p: after --help or --version
+ * with 0, or with 1 if the text could not be written; after a wrong option with 2, once a line about it was printed on
+ * standard error.
  */
 static bool read_arguments(int argc, char **argv, sim_arguments_t *arguments, int *status_p)
 {
@@ -94,7 +98,10 @@ static bool read_arguments(int argc, char **argv, sim_arguments_t *arguments, in
     return ok && sim_check_arguments(arguments);
 }
 
-/* Returns the kind of schedule that the cost model prefers, of those that serve the collective; direct if none does. */
+/*
+ * Returns the kind of schedule for which the cost model estimates the shortest time, among the kinds that serve the
+ * collective. Returns the direct schedule if no kind serves it.
+ */
 static mscclpp_schedule_kind_t preferred_kind(const sim_arguments_t *arguments, uint32_t nodes, uint64_t bytes)
 {
     mscclpp_schedule_kind_t best = MSCCLPP_SCHEDULE_DIRECT;
@@ -118,9 +125,10 @@ static mscclpp_schedule_kind_t preferred_kind(const sim_arguments_t *arguments, 
 }
 
 /*
- * Simulates one kind of schedule and appends a row, for which the caller has made room. If this kind does not serve the
- * collective, appends nothing, which is no failure. Returns 0, or after a message the exit status: 2 if tiles are too
- * small to be counted, 1 if memory runs out.
+ * Simulates one kind of schedule and appends a row. The caller has allocated room for the row. If this kind does not
+ * serve the collective, the function appends no row and returns 0. Otherwise it returns 0 for success, 1 if memory runs
+ * out, and 2 if --tile is so small that the tiles of a block exceed a 16-bit counter; 1 and 2 after a message on
+ * standard error.
  */
 static int add_row(const sim_arguments_t *arguments, mscclpp_schedule_kind_t kind, uint32_t nodes, uint64_t bytes,
                    sim_row_t *rows, size_t *count_p)
@@ -135,7 +143,10 @@ static int add_row(const sim_arguments_t *arguments, mscclpp_schedule_kind_t kin
                                arguments->radix)) {
         return 0;
     }
-    /* Trees have smaller tiles, as the cost model assumes, unless there would be too many to be counted. */
+    /*
+     * The cost model assumes smaller tiles for trees, so the simulation uses them, too, unless there would be too many
+     * tiles to count.
+     */
     if (kind == MSCCLPP_SCHEDULE_TREES && (double)row->run.tile > MSCCLPP_COST_TREES_TILE &&
         block / MSCCLPP_COST_TREES_TILE < UINT16_MAX) {
         row->run.tile = (uint64_t)MSCCLPP_COST_TREES_TILE;
@@ -159,9 +170,9 @@ static int add_row(const sim_arguments_t *arguments, mscclpp_schedule_kind_t kin
 }
 
 /*
- * Simulates all numbers of nodes, sizes and kinds that the arguments name, and appends the rows. Prints each row as
- * soon as it is known, unless JSON is wanted, which is printed at the end. Ends at the first failure; the rows so far
- * stay. Returns 0, or after a message the exit status.
+ * Simulates all numbers of nodes, sizes and kinds that the arguments name, and appends their rows. Each row is printed
+ * as soon as it is known, unless JSON is wanted, which main() prints at the end. Stops at the first failure and keeps
+ * the rows so far. Returns 0, or the exit status of add_row, which has printed a message.
  */
 static int simulate_all(const sim_arguments_t *arguments, sim_row_t *rows, size_t *count_p)
 {
@@ -197,7 +208,7 @@ static int simulate_all(const sim_arguments_t *arguments, sim_row_t *rows, size_
     return status;
 }
 
-/* Draws the rows into the file. Returns 0, or the exit status after a message. */
+/* Draws the rows into an SVG file. Returns 0, or 1 after a message if the file cannot be opened or written. */
 static int write_picture(const char *path, const sim_row_t *rows, size_t count)
 {
     FILE *file = fopen(path, "w");
@@ -214,6 +225,10 @@ static int write_picture(const char *path, const sim_row_t *rows, size_t count)
     return ok ? 0 : 1;
 }
 
+/*
+ * Reads the arguments, simulates all rows, and prints them. JSON and the picture are written only if no simulation
+ * failed.
+ */
 int main(int argc, char **argv)
 {
     static sim_arguments_t arguments;

@@ -3,11 +3,12 @@
 #include "tools/sim/sim.h"
 
 /*
- * Returns the least time of a broadcast, in seconds. It is a bound for every collective call, because data of one node
- * have to reach all others, or data of all have to reach one: a reduction is a broadcast in reverse. In the fastest
- * broadcast, every node that has the data sends them to one node after another, every `interval` seconds (R. M. Karp et
- * al., Optimal Broadcast and Summation in the LogP Model, SPAA 1993). The caller lends two arrays with a place for each
- * node: `reached_at`, when the node has the data, and `next_arrival`, when its next send arrives.
+ * Returns the least time of a broadcast, in seconds. This time is a lower bound for every collective call: data of one
+ * node have to reach all other nodes, or data of all nodes have to reach one, and a reduction is a broadcast in
+ * reverse. In the fastest broadcast, every node that has the data sends them to one node after another, every
+ * `interval` seconds (R. M. Karp et al., Optimal Broadcast and Summation in the LogP Model, SPAA 1993). The caller
+ * provides two arrays with an entry for each node: `reached_at` stores when the node has the data, and `next_arrival`
+ * stores when its next message arrives.
  */
 static double broadcast_time(const mscclpp_cost_figures_t *figures, double interval, uint32_t nodes, double *reached_at,
                              double *next_arrival)
@@ -15,13 +16,15 @@ static double broadcast_time(const mscclpp_cost_figures_t *figures, double inter
     const double hop = figures->overhead + figures->latency;
     uint32_t reached = 1, i;
 
-    /* Nodes are numbered in the order in which they get the data. The send that arrives first reaches the next node. */
+    /*
+     * Nodes are numbered in the order in which they get the data. The message that arrives first reaches the next node.
+     */
     reached_at[0] = 0;
     next_arrival[0] = hop;
     while (reached < nodes) {
         uint32_t sender = 0;
 
-        /* The nodes from i on got the data so late that none of their sends can arrive first. */
+        /* The nodes from i on got the data so late that none of their messages can arrive first. */
         for (i = 1; i < reached && reached_at[i] + hop <= next_arrival[sender]; ++i) {
             sender = next_arrival[i] < next_arrival[sender] ? i : sender;
         }
@@ -33,10 +36,14 @@ static double broadcast_time(const mscclpp_cost_figures_t *figures, double inter
     return reached_at[nodes - 1];
 }
 
+/* Computes the time of the fastest broadcast. For a gather or a reduction this broadcast runs in reverse. */
 double sim_least_latency(const mscclpp_cost_figures_t *figures, int pattern, uint32_t nodes)
 {
     const bool collects = pattern == MSCCLPP_DEV_GATHER || pattern == MSCCLPP_DEV_REDUCE;
-    /* A node's sends are apart by their overhead at least. In reverse they are receives, which take no overhead. */
+    /*
+     * Two messages of a node begin at least the overhead and at least the gap apart. In reverse the messages are
+     * received, which takes no overhead.
+     */
     const double send_interval = figures->overhead > figures->gap ? figures->overhead : figures->gap;
     double *times = calloc(2 * (size_t)nodes, sizeof(double));
     double least = 0;

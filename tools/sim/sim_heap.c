@@ -1,6 +1,6 @@
 /*
- * A heap of events in an array, the earliest one at place 0. Each place has four children, not two: there are fewer
- * levels, so that fewer cache lines are touched.
+ * A heap of events in an array, with the earliest event at place 0. Each place has four children instead of two, so the
+ * heap has fewer levels and an operation touches fewer cache lines.
  */
 #include <stdlib.h>
 
@@ -14,6 +14,7 @@ static bool comes_before(const sim_event_t *a, const sim_event_t *b)
     return a->time < b->time || (a->time <= b->time && a->number < b->number);
 }
 
+/* Doubles the array if it is full. If that fails, the heap remains as it was. */
 bool sim_heap_add(sim_heap_t *heap, const sim_event_t *event)
 {
     size_t place = heap->count;
@@ -28,7 +29,7 @@ bool sim_heap_add(sim_heap_t *heap, const sim_event_t *event)
         heap->events = grown;
         heap->capacity = capacity;
     }
-    /* Put it at the end, and let it change places with its parent as long as it comes before that. */
+    /* Store the event at the end, and exchange it with its parent as long as it comes before the parent. */
     ++heap->count;
     heap->events[place] = *event;
     heap->events[place].number = heap->next_number++;
@@ -42,6 +43,7 @@ bool sim_heap_add(sim_heap_t *heap, const sim_event_t *event)
     return true;
 }
 
+/* Removes the root, and moves the last event of the array to the place where the heap remains in order. */
 bool sim_heap_take(sim_heap_t *heap, sim_event_t *event)
 {
     sim_event_t moved;
@@ -52,7 +54,10 @@ bool sim_heap_take(sim_heap_t *heap, sim_event_t *event)
     }
     *event = heap->events[0];
     moved = heap->events[--heap->count];
-    /* Fill the gap at `place` with its earliest child, until the last event of the array fits there. */
+    /*
+     * Fill the gap at `place` with its earliest child, and continue with the gap that this leaves, until the last event
+     * of the array fits there.
+     */
     for (;;) {
         const size_t first_child = CHILDREN * place + 1;
         size_t child, earliest = first_child;

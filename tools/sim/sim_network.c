@@ -1,13 +1,16 @@
 /*
- * Networks. A plane has one rail of each node; planes share no links. A link carries one message after another at its
- * rate, in the order in which their first bytes arrive. A link passes a message on while the rest of it still arrives,
- * so the slowest link on the way decides how long a message takes. Latency is counted once, not for each link.
+ * Networks. A plane consists of one rail of each node; planes share no links. A link carries one message after another
+ * at its rate, in the order in which their first bytes arrive. A link forwards a message while the rest of the message
+ * still arrives, so the slowest link on the way determines how long a message takes. Latency is counted once for a
+ * message, not once for each link.
  *
- *   full       no links between nodes are modelled, only the nodes' own
- *   fat-tree   nodes of a group share a leaf switch. It spreads messages over its links upwards, so these are modelled
- *              as one link with the sum of their rates. The same holds downwards.
- *   dragonfly  there is a link from each group to each other one. A message takes that link, or a detour over one of
- *              two groups chosen at random, if it saves enough time.
+ * full only the links of the nodes themselves are modelled, no links between them
+ *
+ * fat-tree the nodes of a group share a leaf switch. The switch spreads messages over its uplinks, so these are
+ * modelled as one link whose rate is the sum of their rates. The downlinks are modelled in the same way.
+ *
+ * dragonfly each group has a link to each other group. A message takes the direct link, or a detour over one of two
+ * groups chosen at random if the detour saves enough time.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -17,18 +20,19 @@
 const char *const sim_network_names[SIM_NETWORKS] = {"full", "fat-tree", "dragonfly"};
 const char *const sim_class_names[SIM_CLASSES] = {"sending", "receiving", "up", "down", "global"};
 
-enum { DETOURS = 2 }; /* detours that are considered for each message */
+enum { DETOURS = 2 }; /* how many random detours are considered for each message */
 
 typedef struct {
-    double free_at; /* when the link can take the next message, seconds */
+    double free_at; /* when the link can begin to carry the next message, seconds */
     double bytes;   /* carried so far */
 } link_t;
 
 struct sim_links {
     const sim_run_t *run;
-    uint32_t nodes, groups;      /* nodes: that have links; 1 if node 0 stands for all, and receives its own messages */
+    /* nodes: how many nodes have links; 1 if node 0 is simulated for all and receives its own messages */
+    uint32_t nodes, groups;
     double rate;                 /* of a rail, bytes a second */
-    double middle_rate;          /* of a link that is not a node's own: between groups, up or down; bytes a second */
+    double middle_rate;          /* the rate of a link between groups, up or down, in bytes a second */
     link_t *sending, *receiving; /* [node] */
     link_t *up, *down;           /* [group], of a fat tree */
     link_t *global;              /* [from group][to group], of a dragonfly */
@@ -45,10 +49,14 @@ static uint64_t draw_random(sim_links_t *links)
     return mixed ^ (mixed >> 31);
 }
 
+/* Allocates the links of all classes, even those that this network does not have. */
 sim_links_t *sim_links_create(const sim_run_t *run, uint32_t nodes, uint64_t seed)
 {
     sim_links_t *links = calloc(1, sizeof(*links));
-    /* Of a group's way out. A dragonfly divides it among the links to the other groups. */
+    /*
+     * The rate at which a group can send to all other groups. In a dragonfly this rate is divided among the links to
+     * the other groups.
+     */
     const double group_rate = run->figures.bandwidth * run->group / run->taper;
 
     if (links == NULL) {
@@ -129,8 +137,8 @@ static link_t *global_link(sim_links_t *links, uint32_t from, uint32_t to)
 }
 
 /*
- * Takes a message from one group to another: directly, or over a third group if that is faster by at least the time
- * that a link needs for the message. Returns when its first byte has passed.
+ * Sends a message from one group to another: directly, or over a third group if the detour is faster by at least the
+ * time that a link needs for the message. Returns the time at which the first byte of the message has passed.
  */
 static double pass_dragonfly(sim_links_t *links, sim_message_t *message, double now, uint32_t from, uint32_t to)
 {
@@ -145,7 +153,7 @@ static double pass_dragonfly(sim_links_t *links, sim_message_t *message, double 
             const double via_begin = later(now, global_link(links, from, group)->free_at);
             const double end = later(via_begin, global_link(links, group, to)->free_at) + link_seconds;
 
-            /* A detour loads two links, so it has to save as much time as the second one is busy with it. */
+            /* A detour occupies two links, so it has to save at least the time for which it occupies the second one. */
             if (end + link_seconds < best_end) {
                 best_end = end;
                 via = group;
@@ -156,6 +164,7 @@ static double pass_dragonfly(sim_links_t *links, sim_message_t *message, double 
     return via == to ? now : carry(global_link(links, via, to), message, now, links->middle_rate);
 }
 
+/* Two nodes of one group, and any two nodes of a full network, have no links between groups. */
 double sim_links_pass(sim_links_t *links, sim_message_t *message, double now)
 {
     const uint32_t from = message->from / links->run->group, to = message->to / links->run->group;
@@ -179,8 +188,10 @@ double sim_links_receive(sim_links_t *links, sim_message_t *message, double now)
     return message->end;
 }
 
-/* Adds what `count` links carried within `time` seconds, which is above 0, to the figures of their class. `rate` is in
- * bytes a second. */
+/*
+ * Adds the traffic of `count` links during `time` seconds to the statistics of their class. `time` is above 0, and
+ * `rate` is in bytes a second.
+ */
 static void count_class(sim_traffic_t *traffic, const link_t *link, size_t count, double rate, double time)
 {
     size_t i;
@@ -195,6 +206,10 @@ static void count_class(sim_traffic_t *traffic, const link_t *link, size_t count
     }
 }
 
+/*
+ * Counts only the classes that this network has. A dragonfly's array also has an entry for each group to itself, which
+ * is no link.
+ */
 void sim_links_count(const sim_links_t *links, double time, sim_result_t *result)
 {
     const bool is_tree = links->run->network == SIM_FAT_TREE;

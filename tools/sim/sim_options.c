@@ -9,6 +9,7 @@
 #define US 1e-6 /* microsecond in seconds */
 #define GB 1e9  /* gigabyte in bytes */
 
+/* These are the defaults that --help names. A figure of -1 means that the command line does not set it. */
 void sim_default_arguments(sim_arguments_t *arguments)
 {
     size_t i;
@@ -32,8 +33,9 @@ void sim_default_arguments(sim_arguments_t *arguments)
 }
 
 /*
- * Reads the whole number that `text` begins with; if `is_size`, a suffix k, m, g or t multiplies it. *end_p then points
- * behind it. Returns false, without results, if there is no number or it has more than 64 bits.
+ * Reads the whole number at the beginning of `text`. If `is_size`, a suffix k, m, g or t may follow and multiplies the
+ * number. *end_p then points behind the number and its suffix. Returns false, without setting the results, if `text`
+ * does not begin with a number or the number has more than 64 bits.
  */
 static bool scan_whole(const char *text, bool is_size, uint64_t *value_p, const char **end_p)
 {
@@ -62,7 +64,10 @@ static bool scan_whole(const char *text, bool is_size, uint64_t *value_p, const 
     return true;
 }
 
-/* Reads a whole number from `min` to `max`. Prints a line and returns false if the text is anything else. */
+/*
+ * Reads the value of an option that has to be a whole number from `min` to `max`. If it is not, prints a line on
+ * standard error and returns false.
+ */
 static bool take_whole(const char *option, const char *text, bool is_size, uint64_t min, uint64_t max,
                        uint64_t *value_p)
 {
@@ -89,10 +94,10 @@ static bool take_uint32(const char *option, const char *text, uint32_t min, uint
 }
 
 /*
- * Reads a list of items with commas between them. An item is a number, or FROM:TO or FROM:TO:FACTOR for numbers that
- * grow by a factor, 2 by default. `min` is at least 1, and `max` so small that 1024 times as much still fits into 64
- * bits: so numbers grow, and do not overflow. Returns false if the text is no such list, a number is out of range, or
- * there are more than SIM_LIST of them.
+ * Reads a list of items with commas between them. An item is a number, or FROM:TO or FROM:TO:FACTOR for a series of
+ * numbers that grow by a factor, 2 by default. `min` is at least 1, so that a series grows. 1024 times `max` fits into
+ * 64 bits, so that a series does not overflow. Returns false if the text is no such list, if a number is out of range,
+ * or if there are more than SIM_LIST numbers.
  */
 static bool scan_list(const char *text, bool is_size, uint64_t min, uint64_t max, sim_list_t *list)
 {
@@ -125,7 +130,10 @@ static bool scan_list(const char *text, bool is_size, uint64_t min, uint64_t max
     }
 }
 
-/* Reads a list of numbers from `min` to `max`. Prints a line and returns false if the text is no such list. */
+/*
+ * Reads the value of an option that has to be a list of numbers from `min` to `max`. If it is not, prints a line on
+ * standard error and returns false.
+ */
 static bool take_list(const char *option, const char *text, bool is_size, uint64_t min, uint64_t max,
                       sim_list_t *list_p)
 {
@@ -140,7 +148,10 @@ static bool take_list(const char *option, const char *text, bool is_size, uint64
     return true;
 }
 
-/* Reads a number that may have a fraction. Prints a line and returns false if it is none or out of range. */
+/*
+ * Reads the value of an option that has to be a number from `min` to `max`, with a fraction or without. If it is not,
+ * prints a line on standard error and returns false.
+ */
 static bool take_decimal(const char *option, const char *text, double min, double max, double *value_p)
 {
     char *end = NULL;
@@ -154,8 +165,10 @@ static bool take_decimal(const char *option, const char *text, double min, doubl
     return true;
 }
 
-/* Reads the value of --algorithm: names with commas between them. Prints a line and returns false if one is unknown, or
- * if there is none before or behind a comma. A name that is too long for `name` counts as none. */
+/*
+ * Reads the value of --algorithm: names with commas between them. Prints a line on standard error and returns false if
+ * a name is unknown or empty. A name that is too long for `name` is treated as an empty name.
+ */
 static bool take_kinds(sim_arguments_t *arguments, const char *text)
 {
     const char *item = text;
@@ -191,7 +204,7 @@ static bool take_kinds(sim_arguments_t *arguments, const char *text)
     return false;
 }
 
-/* Reads the value of --network. Prints a line and returns false if it is unknown. */
+/* Reads the value of --network. If it is unknown, prints a line on standard error and returns false. */
 static bool take_network(sim_arguments_t *arguments, const char *text)
 {
     int kind;
@@ -219,6 +232,10 @@ static bool take_pattern(sim_arguments_t *arguments, const char *text)
     return false;
 }
 
+/*
+ * Times and bandwidths are stored as the command line gives them, in microseconds and GB/s, and converted by
+ * sim_check_arguments. Only --jitter and --late are converted here.
+ */
 bool sim_take_option(sim_arguments_t *arguments, int option, const char *value)
 {
     static const char *const names[] = {
@@ -321,6 +338,10 @@ static void override_figure(const sim_arguments_t *arguments, int option, double
     }
 }
 
+/*
+ * Fails if the transport is unknown, if the figures file cannot be read, or if --root or --dead names a node that the
+ * smallest network does not have.
+ */
 bool sim_check_arguments(sim_arguments_t *arguments)
 {
     const mscclpp_cost_figures_t *builtin = mscclpp_cost_builtin(arguments->transport);
@@ -347,7 +368,7 @@ bool sim_check_arguments(sim_arguments_t *arguments)
     if (arguments->figures[SIM_OPTION_RAILS] >= 0) {
         figures->rails = (uint32_t)arguments->figures[SIM_OPTION_RAILS];
     }
-    /* --help says the defaults: 2 for a fat tree, 1 for the others. */
+    /* The default is 2 for a fat tree and 1 for other networks, as --help says. */
     if (arguments->run.network == SIM_FAT_TREE && !arguments->has_taper) {
         arguments->run.taper = 2;
     }

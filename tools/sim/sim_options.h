@@ -4,7 +4,10 @@
 
 #include "tools/sim/sim.h"
 
-/* Long options that take a value and have no letter: name, and the end of SIM_OPTION_... */
+/*
+ * The long options that take a value and have no letter: the name of the option, and the rest of the name
+ * SIM_OPTION_...
+ */
 #define SIM_OPTIONS(X)                                                                                                 \
     X("root", ROOT)                                                                                                    \
     X("radix", RADIX)                                                                                                  \
@@ -49,37 +52,39 @@ typedef struct {
 } sim_list_t;
 
 typedef struct {
-    sim_run_t run; /* all but the schedule and the bytes */
+    sim_run_t run; /* everything but the schedule and the bytes, which add_row sets */
     int pattern;
     uint32_t root, fanout, radix;
     sim_list_t nodes, bytes;
-    bool kinds[MSCCLPP_SCHEDULE_LAST]; /* schedules named by --algorithm */
+    bool kinds[MSCCLPP_SCHEDULE_LAST]; /* the schedules that --algorithm names */
     bool wants_auto;                   /* --algorithm names auto, or was not given */
     bool has_taper;                    /* --taper was given */
     bool prints_traffic, prints_json;
     const char *picture; /* path; NULL: none */
     const char *transport;
     const char *figures_file;    /* path; NULL: none */
-    double figures[SIM_VERSION]; /* [option]: the figure on the command line, in its unit there; below 0: none */
+    double figures[SIM_VERSION]; /* [option]: the figure on the command line, in the unit of the option; below 0: not
+                                    given */
 } sim_arguments_t;
 
-/* Sets all arguments to what they are without any option. */
+/* Sets all arguments to their defaults. */
 void sim_default_arguments(sim_arguments_t *arguments);
 
 /* Stores an option's value. If the value is not allowed, prints one line on standard error and returns false. */
 bool sim_take_option(sim_arguments_t *arguments, int option, const char *value);
 
 /*
- * Called once all options are taken. Checks them together, and completes the run's figures: the transport's built-in
- * ones, replaced by those of the file, and these by those of the command line. Prints a line and returns false on
- * failure.
+ * Checks all options together, and completes the figures of the run. Call it after the last option was stored. The
+ * figures are the built-in figures of the transport, replaced by the figures of the file, and these by the figures on
+ * the command line. If the options do not fit together or the file cannot be read, prints a line on standard error and
+ * returns false.
  */
 bool sim_check_arguments(sim_arguments_t *arguments);
 
 /*
  * sim_figures.c: reads a transport's latency, overhead, gap and bandwidth from a rules file (mca/common/algo/rules.h).
- * The transport has to be one that mscclpp_cost_builtin knows. If the file cannot be read or has no such line, prints
- * one line on standard error and returns false, with the figures as they were.
+ * mscclpp_cost_builtin has to know the transport. If the file cannot be read or has no line for the transport, prints
+ * one line on standard error and returns false, without changing the figures.
  */
 bool sim_read_figures(const char *path, const char *transport, mscclpp_cost_figures_t *figures);
 

@@ -59,6 +59,10 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
+/*
+ * If nodes never end, because one died, the comparison with the bound has no meaning, and the row says instead how many
+ * nodes wait.
+ */
 void sim_print_row(FILE *out, const sim_row_t *row)
 {
     const sim_result_t *result = &row->result;
@@ -96,7 +100,7 @@ void sim_print_traffic(FILE *out, const sim_row_t *row)
     }
 }
 
-/* Prints as JSON the traffic of each class that has links. "busiest" is a share from 0 to 1, not in percent. */
+/* Prints the traffic of each class that has links as JSON. "busiest" is a fraction from 0 to 1, not in percent. */
 static void print_traffic_json(FILE *out, const sim_result_t *result)
 {
     const char *separator = "";
@@ -118,6 +122,10 @@ static void print_traffic_json(FILE *out, const sim_result_t *result)
     fprintf(out, "}");
 }
 
+/*
+ * Times are in seconds. The names of the keys are part of the documented output, so they do not follow the names of the
+ * fields.
+ */
 void sim_print_json(FILE *out, const sim_row_t *rows, size_t count)
 {
     size_t i;

@@ -1,70 +1,71 @@
 /*
- * The simulation of one run: lanes that carry out a schedule, and the events that drive them.
+ * The simulation of one run: lanes that carry out a schedule, and the events that drive the lanes.
  *
- * A lane stands for a block of a kernel. Every rank has the same number of lanes, which share the rank's processor, its
- * rail, and its links to the other ranks of the node. A lane works on one tile after another. For each tile it gives
- * its operands to the ranks of its node, carries out the steps of the schedule, and takes the results.
+ * A lane represents a block of a kernel. Every rank has the same number of lanes, which share the rank's processor, its
+ * rail, and its links to the other ranks of the node. A lane works on one tile after another. For each tile, the lane
+ * gives its operands to the ranks of its node, carries out the steps of the schedule, and takes the results.
  *
- * A plane is one rail of every node, and the ranks that use it. Messages never change the plane. All planes do the
- * same, so one of them is simulated for all. Where delays or routes are random, each one is simulated.
+ * A plane consists of one rail of every node and the ranks that use these rails. A message never moves from one plane
+ * to another. All planes do the same, so one plane is simulated for all. Only if delays or routes are random is each
+ * plane simulated.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/sim/sim.h"
 
-/* How many messages a rank may have posted to its rail before the rail begins to send the first of them. */
+/* How many posted messages may wait at a rank's rail. */
 enum { QUEUE_SIZE = 64 };
 
 /* Kinds of events. */
 enum {
     LANE_GOES_ON,
-    MESSAGE_LEAVES,  /* its first byte is past the sender's rail and the latency */
-    MESSAGE_ARRIVES, /* its first byte is past the links between the nodes */
-    MESSAGE_ENDS     /* its last byte is past the receiver's rail */
+    MESSAGE_LEAVES,  /* its first byte has passed the sender's rail, and the latency is over */
+    MESSAGE_ARRIVES, /* its first byte has passed the links between the groups of nodes */
+    MESSAGE_ENDS     /* its last byte has passed the receiver's rail */
 };
 
 /* What a lane does next. */
 typedef enum {
-    LANE_GIVES, /* operands to the ranks of its node */
-    LANE_STEPS, /* of the schedule, between the nodes */
-    LANE_TAKES, /* results from the ranks of its node */
+    LANE_GIVES, /* gives operands to the ranks of its node */
+    LANE_STEPS, /* carries out the steps of the schedule, between the nodes */
+    LANE_TAKES, /* takes results from the ranks of its node */
     LANE_ENDED
 } phase_t;
 
-/* A lane, and where it is in its work. */
+/* A lane and its progress. */
 typedef struct {
     phase_t phase;
     uint64_t tile;       /* number of the tile within its block */
     uint64_t step;       /* index of its next step in the node's schedule */
     uint64_t steps_done; /* in all tiles */
-    uint32_t kept;       /* messages that a later step will merge */
+    uint32_t kept;       /* how many messages it keeps until a later step merges them */
 
-    bool waits;        /* for a message; if so: */
-    uint32_t slot;     /* where the message arrives */
+    bool waits;        /* the lane waits for a message, which the next three fields describe */
+    uint32_t slot;     /* the slot in which the message arrives */
     uint32_t peer;     /* the node that sends it */
     double wait_begin; /* since when the lane waits */
 } lane_t;
 
-/* What the lanes of a rank share. Times are in seconds. */
+/* The resources that the lanes of a rank share. */
 typedef struct {
     double processor_free;       /* when its processor is free again */
     double node_free;            /* when its links to the other ranks of its node are free again */
     uint64_t posted;             /* messages posted to the rail so far */
-    double begun_at[QUEUE_SIZE]; /* [message modulo QUEUE_SIZE]: when the rail began to send it */
+    double begun_at[QUEUE_SIZE]; /* [message modulo QUEUE_SIZE]: when the rail began to send the message */
 } rank_t;
 
 /* The simulation of one plane. */
 typedef struct {
     const sim_run_t *run;
-    uint32_t nodes;      /* that are simulated */
-    uint32_t node_ranks; /* ranks of a node that are on this plane: they share its rail */
-    uint64_t tiles;      /* of a block */
-    uint32_t *slots;     /* from sim_is_symmetric: node 0 stands for all nodes; NULL: all nodes are simulated */
+    uint32_t nodes;      /* how many nodes are simulated: 1 or all */
+    uint32_t node_ranks; /* how many ranks of a node are on this plane: they share its rail */
+    uint64_t tiles;      /* number of tiles of a block */
+    uint32_t *slots;     /* from sim_is_symmetric: node 0 is simulated for all nodes; NULL: all nodes are simulated */
     lane_t *lanes;       /* all lanes of the first rank of node 0, then those of its next rank, and so on */
     rank_t *ranks;       /* in the same order */
     uint16_t *arrived;   /* [lane][slot]: messages that have arrived; 16 bits are enough, as add_row has checked */
-    double *ended_at;    /* [node]: when its last lane ended, seconds; 0: not yet */
+    double *ended_at;    /* when its last lane ended, seconds; 0: it has not ended */
     uint32_t *running;   /* [node]: how many of its lanes have not ended */
     sim_links_t *links;
     sim_heap_t heap;
@@ -101,7 +102,7 @@ static void add_event(plane_t *plane, const sim_event_t *event)
     plane->is_out_of_memory = !sim_heap_add(&plane->heap, event) || plane->is_out_of_memory;
 }
 
-/* Adds an event that lets a lane go on at `time`. */
+/* Adds an event that resumes a lane at `time`. */
 static void schedule_lane(plane_t *plane, uint32_t lane_number, double time)
 {
     const sim_event_t event = {.time = time, .kind = LANE_GOES_ON, .lane = lane_number};
@@ -129,8 +130,8 @@ static mscclpp_cost_load_t load_of(const plane_t *plane, uint32_t lane_number)
 }
 
 /*
- * Sends `bytes` from the rank of lane `lane_number` to the others of its node, from `now` on. Returns when they have
- * arrived.
+ * Sends `bytes` bytes from the rank of lane `lane_number` to the other ranks of its node, from `now` on. Returns the
+ * time at which they have arrived.
  */
 static double send_within_node(plane_t *plane, uint32_t lane_number, double bytes, double now)
 {
@@ -150,9 +151,10 @@ static double tile_share(const plane_t *plane, const lane_t *lane, const mscclpp
 }
 
 /*
- * Sends the message of a step of lane `lane_number` to the lane of the same rank and number on the step's node, and
- * adds the event of its departure. Returns when the rank's processor is free again: it is busy for the message's
- * overhead, and then waits while the rail's queue is full.
+ * Sends the message of a step of lane `lane_number`. The receiver is the lane with the same rank and number on the
+ * step's node. Adds the event of the message's departure. Returns the time at which the rank's processor is free again:
+ * the processor is busy for the overhead of the message, and then waits while the queue of the rail is full. If memory
+ * runs out, add_event sets plane->is_out_of_memory.
  */
 static double send_message(plane_t *plane, uint32_t lane_number, const mscclpp_step_t *step, double now)
 {
@@ -171,7 +173,10 @@ static double send_message(plane_t *plane, uint32_t lane_number, const mscclpp_s
 
     rank->processor_free = later(rank->processor_free, now) + plane->run->figures.overhead;
     event.message = (sim_message_t){.from = node, .to = to, .bytes = (double)bytes};
-    /* The queue has room once the rail has begun the message that is QUEUE_SIZE before this one. */
+    /*
+     * The queue has room as soon as the rail has begun to send the message that was posted QUEUE_SIZE messages before
+     * this one.
+     */
     begun_at_p = &rank->begun_at[rank->posted++ % QUEUE_SIZE];
     rank->processor_free = later(rank->processor_free, *begun_at_p);
     *begun_at_p = sim_links_send(plane->links, &event.message, rank->processor_free);
@@ -183,9 +188,9 @@ static double send_message(plane_t *plane, uint32_t lane_number, const mscclpp_s
 }
 
 /*
- * Carries out a step whose message has arrived: the lane stores it, combines it, keeps it for a merge, or merges what
- * it has kept. Where the collective needs it, the lane also sends the data on within its node, which does not delay the
- * lane itself. Returns when the lane goes on.
+ * Carries out a step whose message has arrived: the lane stores the message, combines it, keeps it for a merge, or
+ * merges the messages that it has kept. If the collective requires it, the lane also sends the data to the other ranks
+ * of its node, which does not delay the lane itself. Returns the time at which the lane continues.
  */
 static double receive_message(plane_t *plane, uint32_t lane_number, const mscclpp_step_t *step, double now)
 {
@@ -209,7 +214,10 @@ static double receive_message(plane_t *plane, uint32_t lane_number, const mscclp
     return now + bytes / plane->run->figures.combining;
 }
 
-/* Begins the lane's next tile. If there is none, ends the lane and returns false. */
+/*
+ * Begins the lane's next tile. Tiles are distributed over the lanes of a rank in turn. If no tile is left, ends the
+ * lane and returns false; if it is the last lane of its node, also stores `now` as the end of the node.
+ */
 static bool begin_next_tile(plane_t *plane, uint32_t lane_number, double now)
 {
     lane_t *lane = &plane->lanes[lane_number];
@@ -224,21 +232,24 @@ static bool begin_next_tile(plane_t *plane, uint32_t lane_number, double now)
     return lane->phase != LANE_ENDED;
 }
 
-/* Returns true if there is no event until `time`, so that a lane can go on at once, without an event of its own. An
- * event at that very time was added earlier, and comes first. */
+/*
+ * Returns true if there is no event until `time`, so that a lane can continue at once, without its own event. An event
+ * at that very time was added earlier, and comes first.
+ */
 static bool can_go_on_until(const plane_t *plane, double time)
 {
     return plane->heap.count == 0 || plane->heap.events[0].time > time;
 }
 
 /*
- * Carries out a step. Returns when the lane goes on. Returns -1 if it does not: the step's message has not arrived, and
- * its arrival will resume the lane at this step; or the node is dead, and nothing does. A merge needs no message.
+ * Carries out a step. Returns the time at which the lane continues, or -1 if it does not continue now. There are two
+ * reasons for -1: the message of the step has not arrived, and its arrival will resume the lane at this step; or the
+ * node is dead, and nothing resumes the lane. A merge needs no message.
  */
 static double run_step(plane_t *plane, uint32_t lane_number, const mscclpp_step_t *step, double now)
 {
     lane_t *lane = &plane->lanes[lane_number];
-    const uint64_t tiles_done = lane->tile / plane->run->lanes; /* each took one message from the slot */
+    const uint64_t tiles_done = lane->tile / plane->run->lanes; /* each of these tiles took one message from the slot */
 
     if (node_of(plane, lane_number) == plane->run->dead_node && lane->steps_done >= plane->run->dead_step) {
         return -1;
@@ -261,8 +272,8 @@ static double run_step(plane_t *plane, uint32_t lane_number, const mscclpp_step_
 }
 
 /*
- * Runs a lane from `now` on, until it waits for a message or has ended. Where other events come before the lane goes
- * on, it adds an event that resumes the lane, and returns.
+ * Runs a lane from `now` on, until the lane waits for a message or has ended. If other events come before the time at
+ * which the lane continues, the function adds an event that resumes the lane at this time, and returns.
  */
 static void run_lane(plane_t *plane, uint32_t lane_number, double now)
 {
@@ -310,9 +321,9 @@ static void run_lane(plane_t *plane, uint32_t lane_number, double now)
 }
 
 /*
- * Handles an event: moves a message by one link, or resumes a lane. A message that no link between groups delays is
- * received in the same event. A message that ends resumes its lane only if the lane waits for this slot; otherwise it
- * is counted, and the lane finds it later.
+ * Handles an event: moves a message over one link, or resumes a lane. A message that no link between groups delays is
+ * received in the same event. A message that has arrived completely resumes its lane only if the lane waits for this
+ * slot. Otherwise the message is only counted in `arrived`, where a later step of the lane finds it.
  */
 static void handle_event(plane_t *plane, sim_event_t *event)
 {
@@ -346,8 +357,9 @@ static void handle_event(plane_t *plane, sim_event_t *event)
 }
 
 /*
- * Draws the nodes that begin late, each at most once, and sets their entries of `is_late`. The generator is Knuth's
- * linear congruential one of MMIX, with a state that differs from that of the network for the same seed.
+ * Chooses the nodes that begin late at random, each at most once, and sets their entries of `is_late`. The random
+ * numbers come from the linear congruential generator of Knuth's MMIX. Its initial state differs from that of the
+ * network's generator for the same seed.
  */
 static void draw_stragglers(const sim_run_t *run, bool *is_late)
 {
@@ -362,8 +374,10 @@ static void draw_stragglers(const sim_run_t *run, bool *is_late)
     }
 }
 
-/* Adds the first event of each lane; the lanes of stragglers begin late. If a rank has more lanes than there are tiles,
- * the lanes without a tile have ended already. If memory runs out, notes that. */
+/*
+ * Adds the first event of each lane. The lanes of stragglers begin late. If a rank has more lanes than there are tiles,
+ * the lanes without a tile end at once. If memory runs out, sets plane->is_out_of_memory.
+ */
 static void start_lanes(plane_t *plane)
 {
     const uint32_t lane_count = plane->nodes * plane->node_ranks * plane->run->lanes;
@@ -390,9 +404,9 @@ static void start_lanes(plane_t *plane)
 }
 
 /*
- * Adds what happened on this plane to the result. Of the planes' last ends and numbers of waiting nodes, the result has
- * the largest, of their first ends the earliest; the traffic of all planes is added up. If a node does not end, the
- * time is that of the last event.
+ * Adds the outcome of this plane to the result. The result keeps the largest of the planes' end times and numbers of
+ * waiting nodes, and the earliest of their first ends; the traffic of all planes is added up. If a node does not end,
+ * the time of the last event counts as its end.
  */
 static void add_result(plane_t *plane)
 {
@@ -430,8 +444,8 @@ static void add_result(plane_t *plane)
 }
 
 /*
- * Simulates plane `plane_number`, with `node_ranks` ranks of each node, and adds what happened to the result. `slots`:
- * from sim_is_symmetric, or NULL. Returns false if memory runs out.
+ * Simulates plane `plane_number`, with `node_ranks` ranks of each node, and adds its outcome to the result. `slots` is
+ * the array from sim_is_symmetric, or NULL. Returns false if memory runs out.
  */
 static bool simulate_plane(const sim_run_t *run, uint32_t node_ranks, uint32_t plane_number, uint32_t *slots,
                            sim_result_t *result)
@@ -473,6 +487,7 @@ static bool simulate_plane(const sim_run_t *run, uint32_t node_ranks, uint32_t p
     return !plane.is_out_of_memory;
 }
 
+/* Simulates one plane for all, or each plane if something is random, and one node for all if the run is symmetric. */
 bool sim_simulate(const sim_run_t *run, sim_result_t *result)
 {
     const uint32_t rails = run->figures.rails == 0 || run->figures.rails > run->ranks ? run->ranks : run->figures.rails;
@@ -486,8 +501,10 @@ bool sim_simulate(const sim_run_t *run, sim_result_t *result)
     if (!run->whole && sim_is_symmetric(run, &slots) && slots == NULL) { /* out of memory */
         return false;
     }
-    /* If nothing is random, all planes do the same, and one is simulated for all. Of the result, only the messages are
-     * then multiplied: events and traffic are those that were simulated. */
+    /*
+     * If nothing is random, all planes do the same, and one plane is simulated for all. Only the number of messages in
+     * the result is then multiplied: the events and the traffic remain those of the one plane.
+     */
     for (plane_number = 0; plane_number < (is_random ? rails : 1) && ok; ++plane_number) {
         ok = simulate_plane(run, node_ranks, plane_number, slots, result);
     }

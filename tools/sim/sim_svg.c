@@ -1,4 +1,4 @@
-/* Draws the picture of --svg: charts of time by bytes and of time by nodes, and bars for what links carry. */
+/* Draws the picture of --svg: charts of time by bytes and of time by nodes, and bars for the traffic of links. */
 #include <math.h>
 #include <string.h>
 
@@ -7,14 +7,16 @@
 /* In pixels: a panel, the place of the plot within it, and the plot. */
 enum { PANEL_WIDTH = 560, PANEL_HEIGHT = 400, PLOT_LEFT = 70, PLOT_TOP = 50, PLOT_WIDTH = 330, PLOT_HEIGHT = 290 };
 
-/* In pixels: the distance of lines of text, the least distance of labels of an axis, and the length of a bar that
- * stands for the whole time. */
+/*
+ * In pixels: the distance of two lines of text, the least distance of two labels of an axis, and the length of the bar
+ * of a link that is busy all the time.
+ */
 enum { LINE_HEIGHT = 14, LABEL_WIDTH = 26, FULL_BAR = 200, BAR_LABEL = 206 /* where its label begins */ };
 
-/* The times that have labels, as powers of ten of a second: 1 ns to 100 s. */
+/* The range of times that have labels, as powers of ten of a second: 1 ns to 100 s. */
 enum { MIN_POWER = -9, MAX_POWER = 2 };
 
-/* The most curves or bars of a panel, which has no room for more labels. Others are left out. */
+/* The most curves or bars in a panel. There is no room for more labels, so other curves and bars are left out. */
 enum { MAX_CURVES = 24 };
 
 static const char *const colours[] = {"#1f5fa8", "#c0392b", "#2e8b57", "#8e44ad", "#b8860b",
@@ -53,7 +55,7 @@ static double y_pixel(const chart_t *chart, double y)
     return PLOT_TOP + PLOT_HEIGHT * (chart->most_y - y) / (chart->most_y - chart->least_y);
 }
 
-/* Prints a number of bytes, with the largest suffix of which it is a multiple. */
+/* Prints a number of bytes with a suffix: the largest unit that divides the number. */
 static void print_bytes(FILE *out, uint64_t bytes)
 {
     static const char suffixes[] = " kMGT";
@@ -70,7 +72,8 @@ static void print_bytes(FILE *out, uint64_t bytes)
 }
 
 /*
- * Makes the axes reach over all rows. The axis of time begins and ends at powers of ten, and neither axis is empty.
+ * Sets the ranges of the axes so that they contain all rows. The axis of time begins and ends at powers of ten. Neither
+ * range is empty, even if there is only one row.
  */
 static void fit_axes(chart_t *chart, const sim_row_t *rows, size_t count)
 {
@@ -96,7 +99,10 @@ static void fit_axes(chart_t *chart, const sim_row_t *rows, size_t count)
     }
 }
 
-/* Draws the frame, the axes and their labels. A label that would touch the one before it is left out. */
+/*
+ * Draws the frame, the axes and their labels. A label on the lower axis is left out if it would touch the label before
+ * it.
+ */
 static void draw_axes(const chart_t *chart, const sim_row_t *rows, size_t count, const char *title)
 {
     static const char *const units[] = {"1 ns", "10 ns", "100 ns", "1 us", "10 us", "100 us",
@@ -143,7 +149,7 @@ static bool are_on_one_curve(const sim_row_t *a, const sim_row_t *b, bool by_byt
            (by_bytes ? a->run.schedule.nodes == b->run.schedule.nodes : a->run.bytes == b->run.bytes);
 }
 
-/* Draws the curve that the row `member` is on: its time or, if `is_bound`, its bound as a dashed line. */
+/* Draws the curve to which the row `member` belongs: its time or, if `is_bound`, its lower bound as a dashed line. */
 static void draw_curve(const chart_t *chart, const sim_row_t *rows, size_t count, const sim_row_t *member,
                        bool is_bound, const char *colour)
 {
@@ -164,8 +170,10 @@ static void draw_curve(const chart_t *chart, const sim_row_t *rows, size_t count
     fprintf(chart->out, "\"/>\n");
 }
 
-/* Draws a chart: a curve of the time and one of the bound for each algorithm and number of nodes or bytes, up to
- * MAX_CURVES of them. */
+/*
+ * Draws a chart. For each algorithm and number of nodes (or number of bytes), the chart has one curve of the time and
+ * one of the lower bound. At most MAX_CURVES such pairs are drawn.
+ */
 static void draw_chart(chart_t *chart, const sim_row_t *rows, size_t count, const char *title)
 {
     int curves = 0;
@@ -176,7 +184,7 @@ static void draw_chart(chart_t *chart, const sim_row_t *rows, size_t count, cons
     for (i = 0; i < count && curves < MAX_CURVES; ++i) {
         const char *colour = colours[curves % COLOURS];
 
-        /* A curve is drawn for the first of its rows. */
+        /* A curve is drawn when the loop is at the first row of the curve. */
         for (j = 0; j < i && !are_on_one_curve(&rows[i], &rows[j], chart->by_bytes); ++j) {
         }
         if (j < i) {
@@ -199,8 +207,9 @@ static void draw_chart(chart_t *chart, const sim_row_t *rows, size_t count, cons
 }
 
 /*
- * Draws bars for the last row of each algorithm and number of nodes: one for each class that has links, as long as the
- * share of the time in which the busiest of these carries bytes. There are at most MAX_CURVES bars in all.
+ * Draws bars for the last row of each algorithm and number of nodes: one bar for each class that has links. The length
+ * of a bar is the fraction of the time in which the busiest link of the class carries bytes. At most MAX_CURVES bars
+ * are drawn in all.
  */
 static void draw_traffic(FILE *out, const sim_row_t *rows, size_t count)
 {
@@ -209,7 +218,7 @@ static void draw_traffic(FILE *out, const sim_row_t *rows, size_t count)
 
     fprintf(out, "<text x=\"%d\" y=\"24\" font-weight=\"bold\">busiest links, of the time</text>\n", PLOT_LEFT);
     for (i = 0; i < count && bars < MAX_CURVES; ++i) {
-        /* Bars are drawn for the last row of a curve by bytes. */
+        /* Bars are drawn when the loop is at the last row of a curve of time by bytes. */
         for (j = i + 1; j < count && !are_on_one_curve(&rows[i], &rows[j], true); ++j) {
         }
         for (class = 0; j == count && class < SIM_CLASSES && bars < MAX_CURVES; ++class) {

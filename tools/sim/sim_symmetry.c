@@ -1,9 +1,9 @@
 /*
  * Symmetry of schedules. Suppose that step i of node v is step i of node 0 with the partner rotated by v (peer + v) or
  * mirrored (peer xor v). Suppose also that the network treats all nodes alike. Then all nodes are in the same state at
- * any time, because they begin in the same state, and each event happens on all of them at once. When node p sends a
- * message to node 0, node 0 sends the same message at the same moment, in the same step. So node 0 can be simulated
- * alone, and receives its own messages. This is exact, not an approximation.
+ * any time, because they begin in the same state, and each event happens on all nodes at once. When node p sends a
+ * message to node 0, node 0 sends the same message to another node at the same moment, in the same step. So node 0 can
+ * be simulated alone, and receives its own messages. The result is exact, not an approximation.
  */
 #include <stdlib.h>
 
@@ -17,8 +17,10 @@ static uint32_t partner_image(symmetry_t symmetry, uint32_t peer, uint32_t node,
     return symmetry == ROTATED ? (peer + node) % nodes : peer ^ node;
 }
 
-/* Returns true if the steps of all nodes are images of those of node 0, for tiles of `tile` bytes. Slots may differ:
- * match_sends finds out in which one a message arrives. */
+/*
+ * Returns true if the steps of all nodes are images of the steps of node 0 under the symmetry, for tiles of `tile`
+ * bytes. The slots may differ: match_sends determines the slot in which a message arrives.
+ */
 static bool is_symmetry(const sim_run_t *run, symmetry_t symmetry, uint64_t tile)
 {
     const mscclpp_schedule_t *schedule = &run->schedule;
@@ -63,16 +65,16 @@ static bool is_symmetry_for_tiles(const sim_run_t *run, symmetry_t symmetry, uin
 }
 
 /*
- * Returns an array with, for each step in which node 0 sends, the slot in which it receives the same message. The
- * messages between two nodes are matched in order. When node 0 sends to `peer`, the node `from` whose partner it is by
- * the symmetry sends to node 0, so there is a step that receives this. The caller frees the array. Returns NULL if
- * memory runs out.
+ * Returns an array that has, for each step in which node 0 sends, the slot in which node 0 receives the same message.
+ * The messages between two nodes are matched in order. When node 0 sends to `peer`, there is a node `from` whose
+ * partner in this step is node 0 by the symmetry. This node sends the same message to node 0, so node 0 has a step that
+ * receives it. The caller frees the array. Returns NULL if memory runs out.
  */
 static uint32_t *match_sends(const mscclpp_schedule_t *schedule, symmetry_t symmetry)
 {
     const uint64_t steps = mscclpp_schedule_steps(schedule, 0);
     uint32_t *slots = calloc(steps + 1, sizeof(*slots));
-    /* [peer]: where to look for the next step that receives from it */
+    /* [node]: the step at which the search for the next message from this node begins */
     uint64_t *next_step = calloc(schedule->nodes, sizeof(*next_step));
     mscclpp_step_t step, received;
     uint64_t i;
@@ -100,6 +102,7 @@ static uint32_t *match_sends(const mscclpp_schedule_t *schedule, symmetry_t symm
     return slots;
 }
 
+/* Tries the mirrored symmetry first, which only powers of two can have, and then the rotated one. */
 bool sim_is_symmetric(const sim_run_t *run, uint32_t **slots_p)
 {
     const uint32_t nodes = run->schedule.nodes;
@@ -108,8 +111,10 @@ bool sim_is_symmetric(const sim_run_t *run, uint32_t **slots_p)
     symmetry_t symmetry = NEITHER;
 
     *slots_p = NULL;
-    /* All nodes must begin alike and have like parts: no late or dead node, no root. Neither may chance or the network
-     * tell them apart. */
+    /*
+     * All nodes must begin at the same time and have the same role, so there must be no late node, no dead node and no
+     * root. Random delays or links between groups would also make nodes differ.
+     */
     if (nodes < 2 || block == 0 || run->network != SIM_FULL || run->jitter > 0 || run->stragglers > 0 ||
         run->dead_node >= 0 || pattern == MSCCLPP_DEV_BCAST || pattern == MSCCLPP_DEV_REDUCE ||
         pattern == MSCCLPP_DEV_GATHER || pattern == MSCCLPP_DEV_SCATTER) {

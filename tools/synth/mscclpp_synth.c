@@ -93,10 +93,11 @@ static const struct option option_table[] = {{"topology", required_argument, NUL
                                              {"version", no_argument, NULL, VERSION},
                                              {NULL, 0, NULL, 0}};
 
-enum { TREE_CHUNKS = 192 };   /* of schedules of packed trees, without --most-chunks: more make very long plans */
-enum { DEFAULT_CHUNKS = 25 }; /* of all others, without --most-chunks */
+/* Most chunks of schedules of packed trees, without --most-chunks: more chunks make very long plans. */
+enum { TREE_CHUNKS = 192 };
+enum { DEFAULT_CHUNKS = 25 }; /* most chunks of all other schedules, without --most-chunks */
 
-/* What the command line says. Texts are NULL if their option is not given. */
+/* The values of the command line. Texts are NULL if their option is not given. */
 typedef struct {
     const char *topology, *only;
     synth_collective_t collective;
@@ -109,7 +110,8 @@ typedef struct {
     synth_plan_options_t plan_options;
 } arguments_t;
 
-static volatile sig_atomic_t interrupted; /* by SIGINT or SIGTERM: the search stops, and what was found is printed */
+/* Set by SIGINT and SIGTERM: the search stops, and the schedules found so far are printed. */
+static volatile sig_atomic_t interrupted;
 
 /* Asks the search to stop at SIGINT or SIGTERM. A second signal ends the process at once. */
 static void interrupt(int number)
@@ -118,7 +120,10 @@ static void interrupt(int number)
     signal(number, SIG_DFL);
 }
 
-/* Reads the value of an option, a whole number. Returns false after a message. */
+/*
+ * Parses the value of an option, a whole number from `least` to `most`. If it is not, prints a message and returns
+ * false.
+ */
 static bool parse_number(const char *option, const char *text, long least, long most, int *number_p)
 {
     char *end = NULL;
@@ -135,7 +140,7 @@ static bool parse_number(const char *option, const char *text, long least, long 
     return true;
 }
 
-/* Reads the value of --time-limit. Returns false after a message. */
+/* Parses the value of --time-limit. If it is wrong, prints a message and returns false. */
 static bool parse_seconds(const char *text, double *seconds_p)
 {
     char *end = NULL;
@@ -149,7 +154,7 @@ static bool parse_seconds(const char *text, double *seconds_p)
     return true;
 }
 
-/* Reads the value of --collective. Returns false after a message. */
+/* Parses the value of --collective. If it is unknown, prints a message and returns false. */
 static bool parse_collective(const char *text, synth_collective_t *collective_p)
 {
     if (!synth_collective_find(text, collective_p)) {
@@ -163,8 +168,10 @@ static bool parse_collective(const char *text, synth_collective_t *collective_p)
     return true;
 }
 
-/* Reads the command line. Returns whether to go on; if not, a message, the help or the version was printed, and
- * `status` is the exit status. */
+/*
+ * Parses the command line. Returns false if the program has to end with *status: SYNTH_TOOL_OK after the help or the
+ * version was printed, or SYNTH_TOOL_USAGE after a message.
+ */
 static bool read_arguments(int argc, char **argv, arguments_t *arguments, int *status)
 {
     synth_options_t *options = &arguments->options;
@@ -260,7 +267,10 @@ static bool read_arguments(int argc, char **argv, arguments_t *arguments, int *s
     return ok;
 }
 
-/* Returns the topology that --topology names: a machine with a name, or else a file. NULL after a message. */
+/*
+ * Returns the topology that --topology names: the machine with this name, or else the file. If neither works, prints a
+ * message and returns NULL.
+ */
 static synth_topology_t *load_topology(const char *argument)
 {
     char why[SYNTH_WHY] = "no memory";
@@ -291,8 +301,10 @@ static synth_topology_t *discover_topology(void)
     return topology;
 }
 
-/* Returns the topology of the ranks that --only names, and frees the whole one in any case. NULL after a message: if
- * the ranks are not named as they should be, if they do not all reach one another, or if memory runs out. */
+/*
+ * Returns the topology of the ranks that --only names, and frees the whole topology in any case. Prints a message and
+ * returns NULL if the list is wrong, if the ranks do not all reach one another, or if memory runs out.
+ */
 static synth_topology_t *keep_ranks(synth_topology_t *topology, const char *only)
 {
     int ranks[SYNTH_MAX_RANKS], count = 0;
@@ -332,8 +344,10 @@ static synth_topology_t *keep_ranks(synth_topology_t *topology, const char *only
     return kept;
 }
 
-/* Shows how far the search is: with --verbose each text on a line of its own, otherwise all on one line of the
- * terminal, if there is one. */
+/*
+ * Shows how far the search is: with --verbose each text on a separate line, otherwise all on one line of the terminal,
+ * if there is one.
+ */
 static void show_progress(void *context, const char *text)
 {
     const arguments_t *arguments = context;
@@ -345,8 +359,10 @@ static void show_progress(void *context, const char *text)
     }
 }
 
-/* Writes the path of the cache that is used without --cache. Returns false if the environment names none, or if the
- * path is too long. */
+/*
+ * Stores the path of the cache that is used without --cache. Returns false if the environment variables name none, or
+ * if the path is too long.
+ */
 static bool write_default_cache(char *path, size_t size)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -362,8 +378,10 @@ static bool write_default_cache(char *path, size_t size)
     return length < (int)size;
 }
 
-/* Sets the suffix of the names of plans that are for these GPUs alone: a digest (FNV-1a) of the GPUs' addresses. If the
- * addresses are not known, the suffix stays empty. */
+/*
+ * Sets the suffix of the names of plans that are for these GPUs only: a digest (FNV-1a) of the GPUs' addresses. If the
+ * addresses are not known, the suffix remains empty.
+ */
 static void set_gpus_suffix(const synth_topology_t *topology, synth_plan_options_t *plan_options)
 {
     unsigned digest = 2166136261u; /* this and the factor below are the constants of FNV-1a */
@@ -378,9 +396,12 @@ static void set_gpus_suffix(const synth_topology_t *topology, synth_plan_options
     }
 }
 
-/* Searches, prints the front, and writes plans and pictures as the options say. Returns the exit status: wrong usage if
- * the topology does not allow the steps or chunks that are asked for, and a failure if memory runs out, nothing was
- * found or a file could not be written. A file that fails does not stop the others. */
+/*
+ * Searches, prints the front, and writes plans and pictures as the options ask for. Returns the exit status:
+ * SYNTH_TOOL_USAGE if the topology does not allow the steps or chunks that the options ask for; SYNTH_TOOL_FAILED if
+ * memory runs out, nothing was found or a file could not be written. If a file cannot be written, the other files are
+ * still written.
+ */
 static int search_and_print(arguments_t *arguments, const synth_topology_t *topology)
 {
     char why[SYNTH_WHY] = "no memory";
@@ -425,6 +446,7 @@ static int search_and_print(arguments_t *arguments, const synth_topology_t *topo
     return all_saved && points > 0 ? SYNTH_TOOL_OK : SYNTH_TOOL_FAILED;
 }
 
+/* Reads the arguments and the topology, checks that they fit together, sets the defaults, and searches. */
 int main(int argc, char **argv)
 {
     arguments_t arguments = {
@@ -478,7 +500,7 @@ int main(int argc, char **argv)
     } else if (arguments.options.cache == NULL && write_default_cache(default_cache, sizeof(default_cache))) {
         arguments.options.cache = default_cache;
     }
-    /* SIGINT and SIGTERM stop the search; what was found is still printed. */
+    /* SIGINT and SIGTERM stop the search; the schedules found so far are still printed. */
     arguments.options.stop = &interrupted;
     arguments.options.progress = show_progress;
     arguments.options.context = &arguments;

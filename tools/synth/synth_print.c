@@ -1,4 +1,4 @@
-/* Prints bounds, fronts and schedules, as text for readers and as JSON. */
+/* Prints bounds, fronts and schedules, as text for people and as JSON. */
 #include <string.h>
 
 #include "mca/common/base/clock.h"
@@ -79,9 +79,11 @@ static void print_set(FILE *out, uint64_t set, bool json)
     }
 }
 
-/* Prints the bounds of all-reduce: one that holds for every schedule, and one for schedules that reduce and send along
- * trees. The latter is unknown if it takes more than `seconds`; text leaves it out also if it is no higher. In JSON,
- * `separator` comes before them. */
+/*
+ * Prints the two bounds of all-reduce: one that holds for every schedule, and one for schedules that reduce and send
+ * along trees. The second one is unknown if computing it takes more than `seconds`. The text leaves it out if it is
+ * unknown or no higher than the first one. In JSON, `separator` is written before the bounds.
+ */
 static void print_allreduce_bounds(FILE *out, const synth_topology_t *topology, double seconds, bool json,
                                    const char *separator)
 {
@@ -118,6 +120,7 @@ static void print_allreduce_bounds(FILE *out, const synth_topology_t *topology, 
     fputc('\n', out);
 }
 
+/* The time is divided equally among the collectives. */
 void synth_tool_bounds(FILE *out, const synth_topology_t *topology, int root, double seconds, bool json)
 {
     const char *separator = "";
@@ -135,7 +138,7 @@ void synth_tool_bounds(FILE *out, const synth_topology_t *topology, int root, do
         print_head(out, topology);
         fprintf(out, "  %-14s %8s  %-18s\n", "collective", "steps", "rounds for each chunk");
     }
-    for (int i = 0; i < SYNTH_ALLREDUCE; ++i) { /* all other collectives; all-reduce has bounds of its own */
+    for (int i = 0; i < SYNTH_ALLREDUCE; ++i) { /* all other collectives; all-reduce has different bounds */
         synth_bound_t bound;
         int steps = synth_bound_steps(topology, i, root);
 
@@ -169,7 +172,10 @@ void synth_tool_bounds(FILE *out, const synth_topology_t *topology, int root, do
     fprintf(out, json ? "\n  ]\n}\n" : "No schedule has fewer steps, or fewer rounds for each chunk.\n");
 }
 
-/* Prints one schedule of the front as JSON, with all its sends. If no bound is known for its steps, that is null. */
+/*
+ * Prints one schedule of the front as JSON, with all its sends. "bound" is null if no bound is known for its number of
+ * steps.
+ */
 static void print_point_json(FILE *out, const synth_point_t *point)
 {
     const synth_schedule_t *schedule = point->schedule;
@@ -257,9 +263,11 @@ void synth_tool_front(FILE *out, const synth_topology_t *topology, synth_collect
                 : "");
 }
 
-/* Prints in one line the chunks that one rank sends another in a step, from send `first` on. Sends are sorted by step
- * and ranks, so these follow one another; where the next one is added and this one is not, another line begins. Returns
- * the position of the send after these. */
+/*
+ * Prints in one line the chunks that one rank sends to another one in a step, beginning with send `first`. Sends are
+ * sorted by step and ranks, so these sends are neighbours. A new line begins if only one of two neighbours is added at
+ * its receiver. Returns the index of the first send that was not printed.
+ */
 static int print_sends(FILE *out, const synth_schedule_t *schedule, int first)
 {
     const synth_send_t *send = &schedule->sends[first];

@@ -1,4 +1,6 @@
-/* A rules file (docs/tuning.md) beside the plans: which of them serves which sizes, as the cost model says. */
+/*
+ * Writes a rules file (docs/tuning.md) into the folder of the plans: which plan serves which sizes, by the cost model.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,7 +11,7 @@
 
 static const char *const devices[] = {"cuda", "host"};
 
-/* Returns the name of a collective in a rules file; NULL if plans serve no calls of it. */
+/* Returns the name of a collective in a rules file, or NULL if plans serve no calls of it. */
 static const char *rules_name(synth_collective_t collective)
 {
     switch (collective) {
@@ -31,9 +33,11 @@ static void write_prefix(synth_collective_t collective, int ranks, int device, c
     snprintf(text, size, "collective=%s ranks=%d device=%s ", rules_name(collective), ranks, devices[device]);
 }
 
-/* Copies the lines of the old file to the new one, except rules that this run replaces: those of the same collective,
- * number of ranks, and value of in_place. They are known by how write_rules begins them, so rules that others wrote in
- * another form stay. */
+/*
+ * Copies the lines of the old file to the new one, except for rules that this run replaces: rules of the same
+ * collective, number of ranks, and value of in_place. A rule is recognised by the prefix that write_rules writes, so
+ * rules that were written in another form are kept.
+ */
 static void keep_others(FILE *old, FILE *out, synth_collective_t collective, int ranks, bool in_place)
 {
     char *line = NULL, prefix[96];
@@ -75,8 +79,11 @@ static int by_size(const void *left, const void *right)
     return ((*a)->range.most > (*b)->range.most) - ((*a)->range.most < (*b)->range.most);
 }
 
-/* Writes one rule for each kind of device and each plan that is the fastest for some size, small sizes first. The order
- * counts, since a rule says only up to which size it holds: the first one that takes a call serves it. */
+/*
+ * Writes one rule for each kind of device and each plan that is the fastest for some size, in ascending order of sizes.
+ * The order matters, since a rule only has the largest size that it serves, and the first rule that accepts a call
+ * serves it.
+ */
 static void write_rules(const synth_candidate_t *candidates, int count, const synth_plan_options_t *plan_options,
                         FILE *out)
 {
@@ -97,7 +104,7 @@ static void write_rules(const synth_candidate_t *candidates, int count, const sy
             char name[96], prefix[96];
 
             if (most_bytes_of_plan == most_before) {
-                continue; /* the rule before takes all its messages, or it has only empty ones */
+                continue; /* the previous rule serves all its messages, or it has only empty messages */
             }
             most_before = most_bytes_of_plan;
             write_prefix(used[i]->schedule->collective, used[i]->schedule->ranks, device, prefix, sizeof(prefix));
@@ -109,6 +116,7 @@ static void write_rules(const synth_candidate_t *candidates, int count, const sy
     }
 }
 
+/* Writes rules.new first and then renames it. If the old file cannot be opened, its rules are not kept. */
 bool synth_tool_rules(const char *folder, const synth_candidate_t *candidates, int count,
                       const synth_plan_options_t *plan_options)
 {

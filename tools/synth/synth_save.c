@@ -8,7 +8,7 @@
 #include "tools/synth/lib/lower.h"
 #include "tools/synth/synth_tool.h"
 
-enum { MOST_UNUSED = 1024 }; /* the most sends with which a schedule that is the fastest for no size becomes a plan */
+enum { MOST_UNUSED = 1024 }; /* a schedule that is the fastest for no size becomes a plan only up to this many sends */
 
 /* Prints why a file could not be written (errno). Returns false, so that the caller can return it. */
 static bool report_errno(const char *path)
@@ -40,9 +40,11 @@ static bool write_plan(const char *path, const char *text, size_t size)
     return ok || report_errno(path);
 }
 
-/* Proves a plan, writes it, and says so in `messages`. A plan that is the fastest for no size goes to the subfolder
- * "found", where the component does not load it. Returns false after a message: if memory runs out, the plan is not
- * proven, or the file cannot be written. */
+/*
+ * Proves a plan, writes it, and reports it in `messages`. A plan that is the fastest for no size is written to the
+ * subfolder "found", from which the component does not load plans. If memory runs out, the plan is not proven, or the
+ * file cannot be written, prints a message on standard error and returns false.
+ */
 static bool save_plan(const char *folder, const synth_topology_t *topology, const synth_candidate_t *candidate,
                       const synth_plan_options_t *plan_options, FILE *messages)
 {
@@ -84,9 +86,10 @@ static bool save_plan(const char *folder, const synth_topology_t *topology, cons
 }
 
 /*
- * Saves the plan of candidate `index`. If that fails, another candidate gets its sizes, so that no size is without a
- * plan. The file names the sizes, so that one's plan is saved again if it was saved before; if not, its turn is still
- * to come. Notes in `saved` which plans are saved. Returns false after a message if this candidate's plan is not.
+ * Saves the plan of candidate `index`. If that fails, another candidate gets its sizes, so that every size has a plan.
+ * The file of a plan contains the sizes, so the other candidate's plan is saved again if it was already saved;
+ * otherwise it will be saved later. Stores in `saved` which plans are saved. Returns false after a message if the plan
+ * of this candidate is not saved.
  */
 static bool save_or_replace(const char *folder, const synth_topology_t *topology, synth_candidate_t *candidates,
                             int count, int index, bool *saved, const synth_plan_options_t *plan_options, FILE *messages)
@@ -103,7 +106,7 @@ static bool save_or_replace(const char *folder, const synth_topology_t *topology
     return saved[index];
 }
 
-/* Writes the topology to the subfolder "found". Returns false after a message. */
+/* Writes the topology to the subfolder "found". If that fails, prints a message and returns false. */
 static bool save_topology(const char *folder, const synth_topology_t *topology)
 {
     char path[4096];
@@ -120,6 +123,7 @@ static bool save_topology(const char *folder, const synth_topology_t *topology)
     return (fclose(file) == 0 && ok) || report_errno(path);
 }
 
+/* Writes the topology and the front first, then the plans, and at last the rules. */
 bool synth_tool_save(const char *folder, const synth_topology_t *topology, synth_collective_t collective,
                      const synth_options_t *options, const synth_front_t *front, double seconds,
                      const synth_plan_options_t *plan_options, FILE *messages)
@@ -134,7 +138,8 @@ bool synth_tool_save(const char *folder, const synth_topology_t *topology, synth
     if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
         return report_errno(folder);
     }
-    snprintf(path, sizeof(path), "%s/found", folder); /* coll_mscclpp_plans takes all files beside it for plans */
+    /* coll_mscclpp_plans treats all files next to this folder as plans */
+    snprintf(path, sizeof(path), "%s/found", folder);
     if (mkdir(path, 0777) != 0 && errno != EEXIST) {
         return report_errno(path);
     }
@@ -153,7 +158,7 @@ bool synth_tool_save(const char *folder, const synth_topology_t *topology, synth
     count = synth_candidates(topology, front, plan_options->in_place, plan_options->instances, candidate);
     for (int i = 0; i < count; ++i) {
         if (!candidate[i].range.is_used && candidate[i].schedule->send_count > MOST_UNUSED) {
-            continue; /* its proof would take long, and no call uses it */
+            continue; /* the proof would take long, and no call uses the plan */
         }
         ok = save_or_replace(folder, topology, candidate, count, i, saved, plan_options, messages) && ok;
     }

@@ -1,4 +1,4 @@
-/* Pictures: the topology, and each point's schedule step by step. Ranks stand on a circle. */
+/* Draws pictures: the topology, and each point's schedule step by step. Ranks are drawn on a circle. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,21 +8,21 @@
 
 /* Sizes in pixels. */
 enum {
-    SIDE = 360,   /* of a panel, without its title */
-    RADIUS = 130, /* of the circle of ranks */
+    SIDE = 360,   /* side of a panel, without its title */
+    RADIUS = 130, /* radius of the circle of ranks */
     DOT = 13,     /* radius of a rank's dot */
     HEAD = 60,    /* height of a panel's title */
     FOOT = 24,    /* height of the line below all panels */
-    SIDEWAYS = 3, /* by which an arrow is beside the line between the centres */
-    TIP = 5,      /* by which an arrow's line ends before the dot, as its head is longer */
+    SIDEWAYS = 3, /* distance of an arrow from the line between the centres */
+    TIP = 5,      /* distance of the end of an arrow's line from the dot, as its head is longer */
     THICKEST = 6  /* width of the thickest arrow; the line below the panels names it */
 };
 
 enum { PANELS_IN_ROW = 4 };
 
 /* Colours of arrows. draw_arrow tells them apart by their first digit. */
-#define PUT_COLOUR "#3070b0"  /* the chunk takes the place of what is there */
-#define ADD_COLOUR "#d08030"  /* it is added */
+#define PUT_COLOUR "#3070b0"  /* the chunk replaces the receiver's value */
+#define ADD_COLOUR "#d08030"  /* the chunk is added to the receiver's value */
 #define LINK_COLOUR "#888888" /* a link of the topology */
 
 /* Writes text with the characters that XML reserves escaped. */
@@ -37,7 +37,7 @@ static void write_escaped(FILE *out, const char *text)
     }
 }
 
-/* Computes the centre of a rank's dot. All ranks stand on a circle. */
+/* Computes the centre of a rank's dot. All ranks are on a circle. */
 static void dot_position(const synth_topology_t *topology, int rank, double *x, double *y)
 {
     double angle = 2 * M_PI * rank / topology->ranks - M_PI / 2;
@@ -46,9 +46,11 @@ static void dot_position(const synth_topology_t *topology, int rank, double *x, 
     *y = HEAD / 2.0 + SIDE / 2.0 + RADIUS * sin(angle);
 }
 
-/* Draws an arrow between the rims of the dots of two different ranks. It lies a little to the right of the line between
- * their centres, so that the arrow in the other direction is seen, too. The colour has to be one of those above; it
- * also selects the arrow's head. */
+/*
+ * Draws an arrow between the rims of the dots of two different ranks. The arrow is drawn a little to the right of the
+ * line between their centres, so that the arrow in the other direction is visible, too. The colour has to be one of the
+ * colours above; it also selects the arrow's head.
+ */
 static void draw_arrow(FILE *out, const synth_topology_t *topology, int from, int to, double width, const char *colour)
 {
     double x1, y1, x2, y2, dx, dy, length;
@@ -92,7 +94,7 @@ static void begin_panel(FILE *out, int column, int row)
     fprintf(out, "<g transform=\"translate(%d,%d)\">\n", column * SIDE, row * (SIDE + HEAD));
 }
 
-/* Draws the first panel: all links, as thick as their capacity, up to THICKEST. */
+/* Draws the first panel: all links. The thickness of a link is its capacity, at most THICKEST. */
 static void draw_topology(FILE *out, const synth_topology_t *topology)
 {
     begin_panel(out, 0, 0);
@@ -110,8 +112,10 @@ static void draw_topology(FILE *out, const synth_topology_t *topology)
     fprintf(out, "</g>\n");
 }
 
-/* Draws the panel of one step of a schedule: an arrow for each link that is used, as thick as it has chunks, up to
- * THICKEST. If some of them are added, it has the colour of additions. */
+/*
+ * Draws the panel of one step of a schedule: an arrow for each link that is used. The thickness of an arrow is its
+ * number of chunks, at most THICKEST. If some of the chunks are added, the arrow has the colour of additions.
+ */
 static void draw_step(FILE *out, const synth_topology_t *topology, const synth_point_t *point, int step, int column,
                       int row)
 {
@@ -155,7 +159,7 @@ bool synth_tool_svg(const char *path, const synth_topology_t *topology, const sy
 {
     static const char *const heads[][2] = {{"put", PUT_COLOUR}, {"add", ADD_COLOUR}, {"link", LINK_COLOUR}};
     FILE *out = fopen(path, "w");
-    int rows = 1, columns = 1, row = 1; /* row 0 has the topology; the steps of each schedule begin a row */
+    int rows = 1, columns = 1, row = 1; /* row 0 contains the topology; the steps of each schedule begin a new row */
     bool ok;
 
     if (out == NULL) {

@@ -1,4 +1,4 @@
-/* The parts of mscclpp_synth. */
+/* Functions and types that the files of mscclpp_synth share. */
 #ifndef TOOLS_SYNTH_SYNTH_TOOL_H
 #define TOOLS_SYNTH_SYNTH_TOOL_H
 
@@ -16,44 +16,51 @@ void synth_tool_string(FILE *out, const char *text);
  * bounds take at most about `seconds`. */
 void synth_tool_bounds(FILE *out, const synth_topology_t *topology, int root, double seconds, bool json);
 
-/* Prints the front, as a table or as JSON. `seconds`: how long the search took. */
+/* Prints the front, as a table or as JSON. `seconds` is the time that the search took. */
 void synth_tool_front(FILE *out, const synth_topology_t *topology, synth_collective_t collective,
                       const synth_options_t *options, const synth_front_t *front, double seconds, bool json);
 
-/* Prints what each rank sends in each step of each schedule of the front, in words. */
+/* Prints, in words, the sends of each rank in each step of each schedule of the front. */
 void synth_tool_steps(FILE *out, const synth_front_t *front);
 
-/* How plans are made, as the command line says. */
+/* Options for making plans, from the command line. */
 typedef struct {
     int instances;        /* blocks of each rank that share the work */
     bool in_place;        /* plans are for calls whose input and output are one buffer */
-    char gpus_suffix[16]; /* end of a plan's name that stands for the GPUs it is made for; empty: for any GPUs */
+    char gpus_suffix[16]; /* end of a plan's name that identifies the GPUs for which it is made; empty: any GPUs */
 } synth_plan_options_t;
 
 /*
- * Writes the topology, the front (as JSON) and the plans of its points to a folder, which is made if need be, and names
- * each plan in `messages`. A plan that is not proven is not written, and its sizes go to another one; the other plans
- * and the rules are still written. If the folder, the topology or the front cannot be written, no plan is. Returns
- * false if anything failed, after a message. `seconds`: how long the search took.
+ * Writes the topology, the front (as JSON) and the plans of its points to a folder, and names each plan in `messages`.
+ * The folder is made if it does not exist. A plan that is not proven is not written, and its sizes are given to another
+ * plan; the other plans and the rules are still written. If the folder, the topology or the front cannot be written, no
+ * plan is written. Returns false after a message on standard error if anything failed. `seconds` is the time that the
+ * search took.
  */
 bool synth_tool_save(const char *folder, const synth_topology_t *topology, synth_collective_t collective,
                      const synth_options_t *options, const synth_front_t *front, double seconds,
                      const synth_plan_options_t *plan_options, FILE *messages);
 
-/* Writes the plan's name, in letters that every rules file takes: collective, ranks, chunks, steps, rounds, manner. */
+/*
+ * Composes the plan's name from characters that are allowed in every rules file: collective, ranks, chunks, steps,
+ * rounds, manner.
+ */
 void synth_tool_plan_name(const synth_candidate_t *candidate, const synth_plan_options_t *plan_options, char *name,
                           size_t size);
 
 /*
- * Writes which plan serves which sizes to the file `rules` of a folder of plans, with the costs of the model in a
- * comment. Rules of earlier runs for other calls stay. The new file takes the place of the old one only when it is
- * complete. Does nothing for collectives that no rules are for. Returns false after a message.
+ * Writes the file `rules` of a folder of plans, which tells which plan serves which sizes, with the costs of the model
+ * in comments. Rules of earlier runs for other calls are kept. The new file replaces the old one only when it is
+ * complete. Does nothing for collectives for which there are no rules. If the file cannot be written, prints a message
+ * on standard error and returns false.
  */
 bool synth_tool_rules(const char *folder, const synth_candidate_t *candidates, int count,
                       const synth_plan_options_t *plan_options);
 
-/* Draws a picture of the topology and, if the front is not NULL, of its schedules step by step. Returns false after a
- * message. */
+/*
+ * Draws a picture of the topology and, if the front is not NULL, of its schedules step by step. If the file cannot be
+ * written, prints a message on standard error and returns false.
+ */
 bool synth_tool_svg(const char *path, const synth_topology_t *topology, const synth_front_t *front);
 
 #endif

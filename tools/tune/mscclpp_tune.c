@@ -1,8 +1,6 @@
-/*
- * mscclpp_tune: measures every algorithm on the ranks that it has, and execution plans if asked, and writes rules that
- * choose the fastest one, collective by collective. See --help. Each algorithm has a team of its own, with a parameter
- * that forces it. All teams take turns in every round.
- */
+/* mscclpp_tune: measures every algorithm on the available ranks, and execution plans if asked, and writes rules that
+ * choose the fastest algorithm, collective by collective. See --help. Each algorithm has its own team, with a parameter
+ * that forces the algorithm. All teams take turns in every round. */
 #include "tools/tune/tune.h"
 
 #include <stdlib.h>
@@ -12,9 +10,9 @@
 
 const char bench_program[] = "mscclpp_tune";
 
-#define COLUMN_WIDTH 10 /* the least characters of a column of times */
+#define COLUMN_WIDTH 10 /* the least width of a column of times, in characters */
 
-/* How long the end waits for peers that still hold memory of destroyed teams. */
+/* How long the end of the program waits for peers that still hold memory of destroyed teams. */
 #define FINALIZE_SECONDS 5.0
 
 /* The run for one collective. */
@@ -22,17 +20,17 @@ typedef struct {
     bench_env_t *env;
     const tune_options_t *options;
     const bench_coll_t *coll;
-    int nodes;                /* on which the ranks are */
+    int nodes;                /* number of nodes on which the ranks are */
     tune_table_t table;       /* equal on all ranks */
-    tune_files_t files;       /* rank 0's */
-    tune_progress_t progress; /* rank 0's */
+    tune_files_t files;       /* used on rank 0 only */
+    tune_progress_t progress; /* used on rank 0 only */
     bench_buffers_t buffers;
-    mscclpp_config_t config[TUNE_MAX_ALGOS];      /* [algorithm]: forces it */
+    mscclpp_config_t config[TUNE_MAX_ALGOS];      /* [algorithm]: a configuration that forces this algorithm */
     mscclpp_plan_library_t *library;              /* all plans of --plans; NULL: none */
-    mscclpp_plan_library_t *plan[TUNE_MAX_ALGOS]; /* [algorithm]: that plan alone; NULL: an algorithm of the library */
-    bench_contender_t contender[TUNE_MAX_ALGOS];  /* [algorithm]; without a team: cannot serve these ranks */
-    double size_seconds;                          /* that the last size took; negative: this run has measured none */
-    int interrupted;                              /* the signal that interrupts the run, equal on all ranks; 0: none */
+    mscclpp_plan_library_t *plan[TUNE_MAX_ALGOS]; /* [algorithm]: a library of this plan alone; NULL: no plan */
+    bench_contender_t contender[TUNE_MAX_ALGOS];  /* [algorithm]; no team: cannot serve these ranks */
+    double size_seconds; /* seconds that the last size took; negative: this run has measured no size yet */
+    int interrupted;     /* the signal that interrupted the run, equal on all ranks; 0: none */
 } tune_t;
 
 /* Returns true if any rank has received a signal, and then stores it. All ranks call this at the same point. */
@@ -71,10 +69,8 @@ static bool can_measure_plan(const tune_t *tune, const mscclpp_plan_file_t *file
            file->plan->rank_count == (uint32_t)tune->env->size && !file->extreme;
 }
 
-/*
- * On rank 0, adds the plans that can be measured to the table. If there are too many, two of one name, or a name that
- * is too long, prints a line and returns false.
- */
+/* On rank 0, adds the plans that can be measured to the table, and prints the plans that are left out. Returns false
+ * after a line on standard error if there are too many plans, two plans of one name, or a name that is too long. */
 static bool list_plans(tune_t *tune)
 {
     mscclpp_plan_file_t *files;
@@ -95,7 +91,8 @@ static bool list_plans(tune_t *tune)
     return true;
 }
 
-/* Returns a library of the plan `name`, for all sizes. If this rank lacks it or memory, prints a line, returns NULL. */
+/* Returns a library that contains the plan `name` alone and uses it for all sizes. The caller destroys the library. If
+ * this rank does not have the plan, or memory runs out, prints a line on standard error and returns NULL. */
 static mscclpp_plan_library_t *make_single_library(tune_t *tune, const char *name)
 {
     mscclpp_plan_library_t *library = NULL;
@@ -131,10 +128,9 @@ static void end_job(const tune_t *tune)
     MPI_Abort(MPI_COMM_WORLD, BENCH_EXIT_WRONG);
 }
 
-/*
- * Makes one call of the smallest size. Yields whether the algorithm served all ranks. Ends the job if the call fails.
- * Returns false on all ranks if memory for the layout runs out on one.
- */
+/* Makes one call of the smallest size, and sets *serves_p to whether the algorithm served the call on all ranks. If the
+ * call fails, ends the job, because other ranks may wait within the call. Returns false on all ranks if one of them has
+ * no memory for the layout. */
 static bool try_contender(tune_t *tune, int algo, bool *serves_p)
 {
     bench_layout_t layout;
@@ -155,8 +151,10 @@ static bool try_contender(tune_t *tune, int algo, bool *serves_p)
 }
 
 /*
- * Opens the contender of an algorithm, with a team that this algorithm serves at all sizes, or without a team if a call
- * shows that it cannot serve these ranks. Prints a line and returns false on failure, on all ranks.
+ * Opens the contender of an algorithm, with a team in which the algorithm serves all sizes. If a first call shows that
+ * the algorithm cannot serve these ranks, prints a line on rank 0 and leaves the contender without a team. Returns
+ * false on all ranks, after a line on standard error, if a rank lacks the plan, a team cannot be opened, or memory runs
+ * out.
  */
 static bool open_contender(tune_t *tune, int algo)
 {
@@ -201,7 +199,7 @@ static bool takes_part(const tune_t *tune, int size, int algo)
     return tune->contender[algo].team != NULL && !tune_is_hopeless(&tune->table, size, algo);
 }
 
-/* On rank 0, shows the progress of the run: the fraction `fraction` of a size is measured. */
+/* On rank 0, shows the progress: the fraction `fraction` of size number `size` is already measured. */
 static void show_progress(tune_t *tune, int size, double fraction, bool size_done)
 {
     double seconds_left = -1;
@@ -219,10 +217,9 @@ static void show_progress(tune_t *tune, int size, double fraction, bool size_don
     tune_progress_show(&tune->progress, size, tune->table.nsizes, fraction, seconds_left, size_done);
 }
 
-/*
- * Verifies an algorithm, warms it up, and yields how many calls a round has on all ranks. *calls_p is 0 if another one
- * served the call, because this one cannot serve this size. Returns false after a wrong result or a failed call.
- */
+/* Verifies an algorithm, warms it up, and sets *calls_p to the number of calls in a round, which is equal on all ranks.
+ * *calls_p is 0 if the algorithm cannot serve this size, so that the library used another algorithm for the call.
+ * Returns false after a wrong result, which rank 0 prints, or after a failed call. */
 static bool prepare_contender(tune_t *tune, int algo, const bench_operation_t *operation, int *calls_p)
 {
     const tune_options_t *options = tune->options;
@@ -253,11 +250,10 @@ static bool prepare_contender(tune_t *tune, int algo, const bench_operation_t *o
     return true;
 }
 
-/*
- * Measures one size: all algorithms take turns in every round, and the medians go to the table; 0: left out. If the run
- * is interrupted, *is_done_p is false and the table stays as it was; all ranks poll for that at the same points.
- * Returns false after a wrong result or a failed call.
- */
+/* Measures one size. All algorithms take turns in every round, and the medians of their times are stored in the table;
+ * 0 means that an algorithm was left out. If the run is interrupted, *is_done_p is false and the table remains
+ * unchanged. All ranks check for an interruption at the same points. Returns false after a wrong result or a failed
+ * call. */
 static bool measure_calls(tune_t *tune, int size, const bench_operation_t *operation, bool *is_done_p)
 {
     const tune_options_t *options = tune->options;
@@ -277,7 +273,7 @@ static bool measure_calls(tune_t *tune, int size, const bench_operation_t *opera
     }
     for (int round = 0; round < options->rounds; ++round) {
         for (int turn = 0; turn < nalgos; ++turn) {
-            /* The first one changes from round to round, so that none profits from its place. */
+            /* The first algorithm changes from round to round, so that the order favours none. */
             int algo = (turn + round) % nalgos;
             if (0 == calls[algo]) {
                 continue;
@@ -316,7 +312,7 @@ static bool measure_size(tune_t *tune, int size, bool *is_done_p)
     return ok;
 }
 
-/* Prints what is measured, on rank 0. */
+/* On rank 0, prints what is measured, and the heading of the table. */
 static void print_header(const tune_t *tune)
 {
     const bench_env_t *env = tune->env;
@@ -339,7 +335,7 @@ static void print_header(const tune_t *tune)
     fflush(stdout);
 }
 
-/* Prints the times of one size, on rank 0. */
+/* On rank 0, prints the times of one size and its fastest algorithm. */
 static void print_size(tune_t *tune, int size)
 {
     const tune_table_t *table = &tune->table;
@@ -365,10 +361,9 @@ static void print_size(tune_t *tune, int size)
     fflush(stdout);
 }
 
-/*
- * Prints the sizes up to the first one that earlier runs lack, and measures all missing ones, until the run is
- * interrupted. Each is appended to the file at once. Returns false on failure; peers may then wait within a call.
- */
+/* Prints the sizes up to the first one that earlier runs did not measure, and measures all missing sizes, until the run
+ * is interrupted. The times of each size are appended to the file at once. Returns false if measuring or writing fails.
+ * Other ranks may then wait within a call, so the caller ends the job. */
 static bool measure_missing(tune_t *tune)
 {
     bench_env_t *env = tune->env;
@@ -404,7 +399,8 @@ static bool measure_missing(tune_t *tune)
     return true;
 }
 
-/* On rank 0, writes the rules for all sizes below the first missing one. Returns false on all ranks on failure. */
+/* On rank 0, writes the rules for all sizes below the first missing one. If the rules cannot be written, rank 0 prints
+ * a line and the function returns false on all ranks. */
 static bool write_rules(tune_t *tune)
 {
     int measured = tune_first_missing(&tune->table);
@@ -426,10 +422,9 @@ static bool write_rules(tune_t *tune)
     return bench_all(tune->env->control, ok);
 }
 
-/*
- * Fills in the sizes of the table, and their largest blocks, which rules go by. A buffer with blocks has a multiple of
- * as many elements as ranks. All ranks return the same: false if sizes are none or too many, or memory runs out.
- */
+/* Fills in the sizes of the table and the largest block of each size, because rules refer to blocks. If a buffer has
+ * blocks, its number of elements is a multiple of the number of ranks. Returns the same on all ranks: false if the
+ * options yield no size or too many, which rank 0 prints, or if a rank runs out of memory. */
 static bool open_table(tune_t *tune)
 {
     const tune_options_t *options = tune->options;
@@ -452,10 +447,9 @@ static bool open_table(tune_t *tune)
     return bench_all(tune->env->control, ok);
 }
 
-/*
- * Prepares the run: rank 0's table with what earlier runs have measured, which all ranks get, the buffers, and a
- * contender for each algorithm. Returns false on failure, on all ranks. After that, too, close_run is called.
- */
+/* Prepares the run. Rank 0 adds the plans and the times of earlier runs to its table and sends the table to all ranks.
+ * Each rank then opens the buffers, and a contender for each algorithm. Returns false on all ranks if one of them
+ * fails. The caller calls close_run in either case. */
 static bool open_run(tune_t *tune, int index)
 {
     bench_env_t *env = tune->env;
@@ -485,7 +479,7 @@ static bool open_run(tune_t *tune, int index)
     return ok;
 }
 
-/* Frees what open_run has made, also if it failed: teams before the plans that they use. */
+/* Frees everything that open_run has made, even if it failed. Teams are destroyed before the plans that they use. */
 static void close_run(tune_t *tune)
 {
     for (int algo = 0; algo < tune->table.nalgos; ++algo) {
@@ -501,7 +495,8 @@ static void close_run(tune_t *tune)
     }
 }
 
-/* Measures a collective and writes its rules. Returns the exit status: 128 and the signal if interrupted. */
+/* Measures a collective and writes its rules. Returns the exit status: 0, BENCH_EXIT_WRONG after a failure, or 128 plus
+ * the number of the signal that interrupted the run. If measuring fails, ends the job instead. */
 static int tune_collective(tune_t *tune, int index)
 {
     int status = BENCH_EXIT_WRONG;
@@ -513,14 +508,15 @@ static int tune_collective(tune_t *tune, int index)
             end_job(tune);
         }
         if (write_rules(tune)) {
-            status = 0 == tune->interrupted ? 0 : 128 + tune->interrupted; /* as of a shell */
+            status = 0 == tune->interrupted ? 0 : 128 + tune->interrupted; /* the status that a shell would report */
         }
     }
     close_run(tune);
     return status;
 }
 
-/* Measures all collectives of the options, until one fails or is interrupted. Returns the exit status. */
+/* Measures all collectives that the options name, until one fails or is interrupted. Returns the exit status of the
+ * last one, or BENCH_EXIT_WRONG if there are too few ranks or no team can be made. */
 static int tune_collectives(bench_env_t *env, const tune_options_t *options)
 {
     static tune_t tune; /* large */
@@ -564,7 +560,7 @@ int main(int argc, char **argv)
     if (0 == options.max) {
         options.max = bench_env_largest(&env, options.min);
     }
-    /* Only to check the options: each collective then gets a table of its own. */
+    /* This table only serves to check the options: each collective later gets its own table. */
     if (!tune_table_init(&table, MSCCLPP_COLL_LAST, 1, options.min, options.max, options.factor, options.type->size)) {
         if (bench_speaks()) {
             fprintf(stderr, "%s: --min, --max and --factor make no size or more than %d; take other ones\n",

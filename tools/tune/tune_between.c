@@ -1,23 +1,28 @@
-/* Figures of the transport between nodes, from all-reduces in which each node sends everything to all others. */
+/*
+ * Derives the figures of the transport between nodes from the times of all-reduces in which each node sends everything
+ * to all other nodes.
+ */
 #include <string.h>
 
 #include "mca/common/team/parts.h"
 #include "tools/tune/tune.h"
 #include "tools/tune/tune_fit.h"
 
-/* How long the end waits for peers that still hold memory of the team. */
+/* How long the end of the program waits for peers that still hold memory of the team. */
 #define FINALIZE_SECONDS 5.0
 
 /*
- * The sizes that are measured, in bytes: from one that mostly shows the latency to one that mostly shows the bandwidth.
+ * The sizes that are measured, in bytes. The smallest mostly shows the latency, and the largest mostly shows the
+ * bandwidth.
  */
 static const size_t sizes[] = {(size_t)16 << 10, (size_t)64 << 10, (size_t)256 << 10, (size_t)1 << 20, (size_t)4 << 20};
 
 enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
 
 /*
- * Measures an all-reduce of point->bytes bytes, and fills in point->seconds, the same on all ranks. All ranks call it.
- * Returns false if a call fails or its result is wrong; peers may then wait within a call.
+ * Measures an all-reduce of point->bytes bytes, and sets point->seconds to the same value on all ranks. All ranks call
+ * this function. Returns false if a call fails or its result is wrong. Other ranks may then wait within a call, so the
+ * caller ends the job.
  */
 static bool measure_point(bench_env_t *env, const tune_options_t *options, bench_buffers_t *buffers,
                           bench_contender_t *contender, tune_point_t *point)
@@ -45,9 +50,9 @@ static bool measure_point(bench_env_t *env, const tune_options_t *options, bench
 }
 
 /*
- * Called by rank 0 once all points are measured: fits the figures to them, beginning with the built-in ones of the
- * transport, prints the points and the figures, and writes the figures. If the file cannot be written, prints a line
- * and returns false.
+ * Fits the figures to the measured points, beginning with the built-in figures of the transport. Prints the points and
+ * the figures, and writes the figures into the rules file. Rank 0 calls this function after all points are measured. If
+ * the file cannot be written, tune_files_write_figures prints a line, and this function returns false.
  */
 static bool fit_and_write(const tune_options_t *options, const mscclpp_select_input_t *input,
                           const tune_point_t *points)
@@ -83,6 +88,7 @@ static bool fit_and_write(const tune_options_t *options, const mscclpp_select_in
     return true;
 }
 
+/* Opens a team only to ask its fabric for the number of nodes. A team without a fabric has one node. */
 int tune_count_nodes(bench_env_t *env)
 {
     mscclpp_select_input_t input = {.nodes = 1};
@@ -99,9 +105,9 @@ int tune_count_nodes(bench_env_t *env)
 }
 
 /*
- * Measures between nodes and writes the figures. All ranks call it and return the same. If a call fails, the program
- * ends, since peers would wait within it. If only other ranks had no memory for buffers, this rank's are freed; closing
- * buffers that were not opened does nothing.
+ * Measures all sizes and writes the figures. All ranks call this function, and it returns the same on all of them. If a
+ * call fails, the program ends with MPI_Abort, since other ranks would wait within the call. If any rank has no memory
+ * for its buffers, all ranks free theirs; bench_buffers_close does nothing for buffers that were not opened.
  */
 int tune_between(bench_env_t *env, const tune_options_t *options)
 {

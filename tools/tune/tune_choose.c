@@ -9,28 +9,28 @@
 #define PLAN_PREFIX "plan:"
 
 /*
- * The noise: the medians of two equal runs differ by up to this fraction. From NOISE_MAX on, no algorithm counts as
- * faster than any other.
+ * The noise: the medians of two equal runs differ by up to this fraction. If the noise is NOISE_MAX or more, no
+ * algorithm counts as faster than any other.
  */
 #define NOISE 0.03
 #define NOISE_MAX 1e6
 
 /*
- * An algorithm is given up if its time is more than HOPELESS_RATIO times that of the best one, and has grown by more
- * than HOPELESS_GROWTH of what the size has grown by.
+ * An algorithm is not measured any more if its time is more than HOPELESS_RATIO times the time of the fastest
+ * algorithm, and has grown by more than the fraction HOPELESS_GROWTH of the growth of the size.
  */
 #define HOPELESS_RATIO 2.0
 #define HOPELESS_GROWTH 0.8
 
 /*
- * Seconds of a call from which on a round has the fixed number of BENCH_MIN_ITERATIONS calls: BENCH_ROUND_SECONDS
- * divided by that number (tools/bench/bench.h).
+ * If a call takes this many seconds or more, a round has the fixed number of BENCH_MIN_ITERATIONS calls. The value is
+ * BENCH_ROUND_SECONDS divided by that number (tools/bench/bench.h).
  */
 #define LONG_CALL 4e-3
 
 /*
- * Fills in a table without times. Sizes that are equal once they are rounded down are one, and those that become 0 are
- * left out.
+ * Fills in a table without times. Sizes are rounded down to multiples of `unit`. Sizes that are then equal count once,
+ * and sizes that become 0 are left out.
  */
 bool tune_table_init(tune_table_t *table, mscclpp_coll_t coll, int nodes, size_t min, size_t max, double factor,
                      size_t unit)
@@ -129,9 +129,10 @@ int tune_fastest(const tune_table_t *table, int size)
 }
 
 /*
- * Returns true if the algorithm need not be measured at this size: at the size before, it was much slower than the
- * fastest one and grew with the size, or was left out itself. So one that was left out once is never measured again. At
- * the first two sizes none is hopeless, as growth needs two.
+ * Returns true if the algorithm need not be measured at this size. This is so if, at the size before, the algorithm was
+ * much slower than the fastest one and its time grew with the size, or if it was left out there. So an algorithm that
+ * was left out once is never measured again. At the first two sizes every algorithm is measured, because growth can
+ * only be computed from two sizes.
  */
 bool tune_is_hopeless(const tune_table_t *table, int size, int algo)
 {
@@ -151,10 +152,11 @@ bool tune_is_hopeless(const tune_table_t *table, int size, int algo)
 }
 
 /*
- * Makes rules as tune_make_rules does; `noise` is the fraction by which another algorithm has to be faster. Returns
- * false if there are more rules than the set may have. The set then has the first of them. A rule's `bytes` is the
- * largest block that it serves: each size raises that of the last rule, or begins a new one. The first size always
- * begins one, since no algorithm is current before it.
+ * Makes rules as tune_make_rules describes. `noise` is the fraction by which another algorithm has to be faster to
+ * replace the current one. The field `bytes` of a rule is the largest block that the rule serves. Each size either
+ * extends the last rule to its own block, or begins a new rule. The first size always begins a rule, since there is no
+ * current algorithm before it. Returns false if there are more rules than the set may have; the set then holds the
+ * first of them.
  */
 static bool make_rules(const tune_table_t *table, double noise, mscclpp_rule_set_t *set)
 {
@@ -164,7 +166,7 @@ static bool make_rules(const tune_table_t *table, double noise, mscclpp_rule_set
     memset(set, 0, sizeof(*set));
     for (int size = 0; size < measured; ++size) {
         int best = tune_fastest(table, size);
-        /* 0: the current algorithm is not measured at this size, so a new rule begins. */
+        /* 0: the current algorithm was not measured at this size, so a new rule begins. */
         double current_seconds = current >= 0 ? table->seconds[size][current] : 0;
         if (!(current_seconds > 0) || current_seconds > (1 + noise) * table->seconds[size][best]) {
             if (max_rules == set->count) {
@@ -172,7 +174,8 @@ static bool make_rules(const tune_table_t *table, double noise, mscclpp_rule_set
             }
             current = best;
             /*
-             * Of two sizes whose blocks are equally large, the larger size counts: its rule replaces that of the other.
+             * If two sizes have equally large blocks, the larger size determines the rule: its rule replaces the rule
+             * of the smaller size.
              */
             set->count += 0 == set->count || set->rule[set->count - 1].bytes < table->block[size];
             set->rule[set->count - 1].algorithm =
@@ -204,10 +207,11 @@ static double find_slope(const tune_table_t *table, int size, int algo)
 }
 
 /*
- * Returns how long a size of `bytes` bytes takes to measure, in a unit that is the same for all sizes. The time of each
- * algorithm's call is extrapolated from the three sizes below `next`, by the smaller one of the two slopes between
- * them. So a time that is larger by chance does not count as growth. Algorithms that were left out cost nothing. At
- * least three sizes lie below `next`, and all of them are measured.
+ * Returns how long it takes to measure a size of `bytes` bytes, in a unit that is the same for all sizes. The time of
+ * each algorithm's call is extrapolated from the three sizes below `next`. Of the two slopes between these three sizes,
+ * the smaller one is used, so that a time that is larger by chance does not count as growth. Algorithms that were left
+ * out cost nothing. The caller makes sure that at least three sizes are below `next`, and that all of these are
+ * measured.
  */
 static double relative_cost(const tune_table_t *table, int next, size_t bytes)
 {
@@ -225,7 +229,10 @@ static double relative_cost(const tune_table_t *table, int next, size_t bytes)
     return total;
 }
 
-/* Estimates the seconds for the sizes from `next` on, in proportion to the `seconds` of the size before `next`. */
+/*
+ * Estimates the seconds for the sizes from `next` on. The size before `next` took `seconds`, and the other sizes are
+ * assumed to take time in proportion to their relative costs.
+ */
 double tune_seconds_left(const tune_table_t *table, int next, double seconds)
 {
     double seconds_left = 0;

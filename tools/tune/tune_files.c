@@ -1,4 +1,4 @@
-/* The files of a run: the measurements, which a further run goes on from, and the rules. */
+/* The files of a run: the measurements, with which a later run continues, and the rules. */
 #include "tools/tune/tune.h"
 
 #include <errno.h>
@@ -12,10 +12,13 @@
 
 #include "mca/common/base/file.h"
 
-/* The most characters of a line of the measurements, far more than a time needs. */
+/* The most characters in a line of the measurements. The line of a time is much shorter. */
 #define LINE_LENGTH 300
 
-/* How often a file that another run has locked is tried, with a pause after each time: about 10 s in all. */
+/*
+ * How often the program tries to lock a file that another run has locked, and the pause after each try: about 10 s in
+ * all.
+ */
 #define LOCK_TRIES 100
 #define LOCK_PAUSE 100000000L /* ns */
 
@@ -48,9 +51,10 @@ static bool is_still_at(FILE *file, const char *path)
 }
 
 /*
- * Opens or creates a file and locks it until it is closed. On failure prints one line and returns NULL. The name is
- * looked at again once the file is locked: the run that held the lock may have renamed a new file over it, and then
- * the lock of the old one protects nothing.
+ * Opens or creates a file and locks it until it is closed. After the file is locked, the function checks that the name
+ * still refers to this file: the run that held the lock may have renamed a new file over it, and the lock of the old
+ * file then protects nothing. If the file cannot be opened, or another process keeps it locked for too long, prints one
+ * line on standard error and returns NULL.
  */
 static FILE *open_locked(const char *path)
 {
@@ -74,9 +78,9 @@ static FILE *open_locked(const char *path)
 }
 
 /*
- * Composes the first line of the measurements in `text`, of `length` bytes. It has everything that has to be equal if
- * times are to be compared: the version of the program, the collective, the ranks, the nodes, the device, the type, the
- * rounds, and a digest of the plans' names. Times of a run with another line are refused.
+ * Composes the first line of the measurements in `text`, which has `length` bytes. The line names everything that has
+ * to be equal if times are to be compared: the version of the program, the collective, the ranks, the nodes, the
+ * device, the type, the rounds, and a digest of the plans' names. Measurements with a different first line are refused.
  */
 static void describe_run(const tune_files_t *files, const tune_options_t *options, const bench_env_t *env,
                          const tune_table_t *table, char *text, size_t length)
@@ -101,8 +105,9 @@ static void describe_run(const tune_files_t *files, const tune_options_t *option
 }
 
 /*
- * Adds the time of a line to the table, if its size is one of this run; other sizes are passed over. Of two lines for
- * one time the last counts. Returns false if the line is no time of an algorithm that this run measures.
+ * Adds the time of a line to the table if this run measures the size in the line, and ignores it otherwise. If two
+ * lines give a time for the same size and algorithm, the last one counts. Returns false, without a message, if the line
+ * is not the time of an algorithm that this run measures.
  */
 static bool add_time(const char *text, tune_table_t *table)
 {
@@ -111,9 +116,7 @@ static bool add_time(const char *text, tune_table_t *table)
     size_t bytes;
     int algo;
 
-    /*
-     * The line ends behind the seconds, with a newline if it has one. A name has up to TUNE_NAME_SIZE - 1 characters.
-     */
+    /* After the seconds, the line has a newline or nothing. A name has up to TUNE_NAME_SIZE - 1 characters. */
     if (3 != sscanf(text, "bytes=%zu algorithm=%135s seconds=%lf%c", &bytes, name, &seconds, &next_char) &&
         (4 != sscanf(text, "bytes=%zu algorithm=%135s seconds=%lf%c", &bytes, name, &seconds, &next_char) ||
          '\n' != next_char)) {
@@ -151,9 +154,10 @@ static bool refuse_line(const tune_files_t *files, int line, const char *text, c
 }
 
 /*
- * Checks line number `line` of the measurements, and adds its time to the table. The first line has no time; it has to
- * be `header`, the line of this run. Prints a line and returns false if it is bad. `length`: bytes of the line, at
- * least 1. The caller has dealt with a last line that has no newline, so that one without it here is too long.
+ * Checks line number `line` of the measurements, and adds its time to the table. The first line has no time: it has to
+ * be equal to `header`, the first line of this run. `length`, at least 1, is the number of bytes in the line. The
+ * caller has already handled a last line without a newline, so any other line without one is too long. If the line is
+ * bad, prints a line on standard error and returns false.
  */
 static bool add_line(const tune_files_t *files, const char *header, int line, const char *text, size_t length,
                      tune_table_t *table)
@@ -175,10 +179,11 @@ static bool add_line(const tune_files_t *files, const char *header, int line, co
 }
 
 /*
- * Reads the measurements into the table, and leaves the file ready for more: it begins with `header`, the line of this
- * run, and ends with a whole line. Half a line, which a run that was killed may have left, is cut off. If `is_fresh`,
- * all lines are. Prints a line and returns false on failure. The file is not changed if it is of another program or
- * run, or has a bad line. The caller holds its lock.
+ * Reads the measurements into the table, and prepares the file for more: after the call, the file begins with `header`,
+ * the first line of this run, and ends with a complete line. An incomplete last line, which a killed run may have left,
+ * is cut off. If `is_fresh`, all lines are removed. If the file belongs to another program or run, has a bad line, or
+ * cannot be read or written, prints a line on standard error and returns false; in the first two cases the file is
+ * unchanged. The caller holds the lock of the file.
  */
 static bool read_measured(tune_files_t *files, const char *header, bool is_fresh, tune_table_t *table)
 {
@@ -222,9 +227,10 @@ static bool read_rules(const char *path, mscclpp_rules_t **rules_p)
 }
 
 /*
- * Finds out, before anything is measured, whether the rules file can be read and written, and resolves links in its
- * name, so that the rules are written to a link's target. A missing file is created, empty. Prints a line and returns
- * false on failure. The lock is given back: other runs may write their rules while this one measures.
+ * Checks, before anything is measured, that the rules file can be read and written. Stores its path with all links
+ * resolved, so that the rules are later written to the target of a link. A missing file is created, empty. If the file
+ * cannot be used, prints a line on standard error and returns false. The lock is released before the function returns:
+ * other runs may write their rules while this one measures.
  */
 static bool prepare_output(tune_files_t *files, const char *path)
 {
@@ -244,7 +250,7 @@ static bool prepare_output(tune_files_t *files, const char *path)
 }
 
 /*
- * Opens both files, and reads the measurements. The rules file is tried first, so that nothing is measured for rules
+ * Opens both files, and reads the measurements. The rules file is checked first, so that nothing is measured for rules
  * that cannot be written.
  */
 bool tune_files_open(tune_files_t *files, const tune_options_t *options, const bench_env_t *env, tune_table_t *table)
@@ -293,9 +299,10 @@ bool tune_files_add(tune_files_t *files, const tune_table_t *table, int size)
 }
 
 /*
- * Replaces the rules file: writes a new file and renames it, so that no reader ever sees half of the rules. The new
- * file gets the mode of the old one, and its owner and group as far as this is allowed. It is on disk before it is
- * renamed. Prints a line and returns false on failure; the old file then stays. The caller holds the old file's lock.
+ * Replaces the rules file: writes a new file and renames it, so that no reader ever sees incomplete rules. The new file
+ * gets the mode of the old one, and its owner and group as far as the system allows it. The new file is flushed to disk
+ * before it is renamed. If any of this fails, prints a line on standard error, removes the new file and returns false;
+ * the old file then remains. The caller holds the lock of the old file.
  */
 static bool replace_output(const char *output, const mscclpp_rules_t *rules, const struct stat *old)
 {
@@ -318,7 +325,7 @@ static bool replace_output(const char *output, const mscclpp_rules_t *rules, con
     fprintf(file, "# Written by mscclpp_tune " MSCCLPP_VERSION ", for the parameter coll_mscclpp_rules.\n");
     mscclpp_rules_write(rules, file);
     if (0 != fchown(descriptor, old->st_uid, old->st_gid) && 0 != fchown(descriptor, (uid_t)-1, old->st_gid)) {
-        /* No failure: not everybody may give files away. */
+        /* Not a failure: only a privileged user may change the owner of a file. */
     }
     ok = 0 == fchmod(descriptor, old->st_mode & 0777);
     ok = 0 == fflush(file) && !ferror(file) && ok && 0 == fsync(descriptor);
@@ -332,8 +339,8 @@ static bool replace_output(const char *output, const mscclpp_rules_t *rules, con
 }
 
 /*
- * Replaces the rules for this collective, numbers of ranks and nodes, and device by those of this run. Prints a line
- * and returns false if there are too many or memory runs out.
+ * Replaces the rules for this collective, these numbers of ranks and nodes, and this device by the rules of this run.
+ * If there are too many rules or memory runs out, prints a line on standard error and returns false.
  */
 static bool merge_rules(mscclpp_rules_t *rules, const tune_files_t *files, mscclpp_coll_t coll,
                         const mscclpp_rule_set_t *set)
@@ -352,9 +359,10 @@ static bool merge_rules(mscclpp_rules_t *rules, const tune_files_t *files, msccl
 }
 
 /*
- * Rewrites the rules file. Reads it again, under a lock, so that it keeps what other runs have added since this run
- * began. The lock is that of the old file, and is held until the new one is in its place. Plans are named first: rules
- * hold only numbers of them, and are written with their names. *count_p is only set if the rules could be read.
+ * Rewrites the rules file. The file is read again under its lock, so that it keeps the rules that other runs have added
+ * since this run began. The lock of the old file is held until the new file is in its place. The names of the plans are
+ * registered first, because rules refer to plans by number and are written with the names. *count_p is only set if the
+ * file could be read.
  */
 bool tune_files_write_rules(tune_files_t *files, const tune_table_t *table, uint64_t *count_p)
 {
@@ -382,7 +390,10 @@ bool tune_files_write_rules(tune_files_t *files, const tune_table_t *table, uint
     return ok;
 }
 
-/* Adds the figures to the rules file. It is read and replaced under a lock, so that no other run's rules are lost. */
+/*
+ * Adds the figures to the rules file. The file is read and replaced under its lock, so that the rules of other runs are
+ * not lost.
+ */
 bool tune_files_write_figures(const char *path, int transport, const mscclpp_rule_figures_t *figures)
 {
     static tune_files_t files;

@@ -2,14 +2,16 @@
 
 #include <math.h>
 
-/* The factors by which the search changes the figures: it begins with the first and ends below the last. */
+/* The search begins with the first factor, and ends when the factor is below the last one. */
 #define FIRST_STEP 4.0
 #define LAST_STEP 1.001
 
-/* Three factors for the times and three for the bandwidth: the step down, none, and the step up. */
+/* A step tries three factors for the times, combined with three for the bandwidth: 1/step, 1 and step. */
 enum { TRIALS = 9 };
 
-/* A bound for the latency, in seconds. Where only the bandwidth matters, the search would shrink the times for ever. */
+/*
+ * The least latency, in seconds. If only the bandwidth matters, the search would otherwise reduce the times for ever.
+ */
 #define LEAST_LATENCY 1e-9
 
 double tune_fit_model(const mscclpp_cost_figures_t *figures, uint32_t nodes, uint32_t shards, uint64_t bytes)
@@ -35,9 +37,9 @@ static mscclpp_cost_figures_t scale_figures(const mscclpp_cost_figures_t *figure
 }
 
 /*
- * Returns how far the model is from the points: the mean square of log(model / measurement). By the logarithm, a model
- * that is too slow by a factor counts as much as one that is too fast by it. Both times are above 0: the model has a
- * schedule for these nodes.
+ * Returns the mean square of log(model / measurement) over all points. With the logarithm, a model that is too slow by
+ * a factor counts as much as a model that is too fast by the same factor. Both times are above 0, because the model has
+ * a schedule for this number of nodes.
  */
 static double mean_square_error(const mscclpp_cost_figures_t *figures, uint32_t nodes, uint32_t shards,
                                 const tune_point_t *points, size_t count)
@@ -54,8 +56,8 @@ static double mean_square_error(const mscclpp_cost_figures_t *figures, uint32_t 
 }
 
 /*
- * Searches for the two factors. Returns the factor by which the model is then off on average. The search ends, because
- * each round makes the error smaller or the step.
+ * Searches for the factor of the times and the factor of the bandwidth by pattern search. Returns the factor by which
+ * the model is then off on average. The search ends, because each round reduces either the error or the step.
  */
 double tune_fit(mscclpp_cost_figures_t *figures, uint32_t nodes, uint32_t shards, const tune_point_t *points,
                 size_t count)
@@ -63,8 +65,8 @@ double tune_fit(mscclpp_cost_figures_t *figures, uint32_t nodes, uint32_t shards
     double step = FIRST_STEP, error = mean_square_error(figures, nodes, shards, points, count);
 
     /*
-     * From the best figures so far, try a step in each of eight directions. Where none is better, make the step
-     * smaller.
+     * Starting from the best figures so far, try a step in each of eight directions. If none of them reduces the error,
+     * reduce the step.
      */
     while (step > LAST_STEP) {
         mscclpp_cost_figures_t best = *figures;

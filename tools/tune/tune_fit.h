@@ -1,4 +1,4 @@
-/* Figures of a transport from measured all-reduces. */
+/* Derives the figures of a transport from measured all-reduces. */
 #ifndef TOOLS_TUNE_TUNE_FIT_H
 #define TOOLS_TUNE_TUNE_FIT_H
 
@@ -10,18 +10,20 @@
 /* One measured all-reduce in which each node sends everything to all others. */
 typedef struct {
     uint64_t bytes;
-    double seconds; /* of a call */
+    double seconds; /* time of a call */
 } tune_point_t;
 
 /*
- * Returns the seconds of such an all-reduce by the cost model, or 0 if the model has no schedule for so many nodes.
+ * Returns how many seconds such an all-reduce of `bytes` bytes takes by the cost model, over `nodes` nodes of `shards`
+ * ranks each. Returns 0 if the model has no schedule for so many nodes.
  */
 double tune_fit_model(const mscclpp_cost_figures_t *figures, uint32_t nodes, uint32_t shards, uint64_t bytes);
 
 /*
- * Changes the figures so that the model comes closest to the points, of which at least two have different sizes. All
- * times are multiplied by one factor, because the time of whole calls does not tell latency, overhead and gap apart.
- * The bandwidth is multiplied by another one. Returns the factor by which the model is off on average, 1 or more.
+ * Changes the figures so that the model is closest to the points. At least two points must have different sizes. The
+ * latency, the overhead and the gap are multiplied by one common factor, because they cannot be told apart by the time
+ * of whole calls. The bandwidth is multiplied by another factor. Returns the factor by which the model is off on
+ * average, 1 or more.
  */
 double tune_fit(mscclpp_cost_figures_t *figures, uint32_t nodes, uint32_t shards, const tune_point_t *points,
                 size_t count);

@@ -86,9 +86,9 @@ static bool add_coll(const char *name, void *context)
 }
 
 /*
- * Stores the value of one option, which getopt_long has returned. Prints a line and returns false if the value is
- * refused; the caller then gives *options up. Texts are stored as pointers into the command line. The choices of
- * --progress stand in the order of their enum.
+ * Stores the value of one option that getopt_long has returned. Texts are stored as pointers into the command line. The
+ * choices of --progress are listed in the order of tune_progress_mode_t. If the value is refused, prints a line and
+ * returns false; the caller then discards *options.
  */
 static bool store_option(int option, const char *value, tune_options_t *options)
 {
@@ -133,8 +133,8 @@ static bool store_option(int option, const char *value, tune_options_t *options)
 }
 
 /*
- * Removes --between from the arguments, wherever it stands, and returns whether it was there. It must not be
- * abbreviated, as getopt_long would allow.
+ * Removes --between from the arguments, wherever it is, and returns whether it was given. It is not left to
+ * getopt_long, which would also accept abbreviations of it.
  */
 static bool remove_between(int *argc_p, char **argv)
 {
@@ -153,9 +153,9 @@ static bool remove_between(int *argc_p, char **argv)
 }
 
 /*
- * Parses the command line. Of an option that is given twice the last value counts, but names of --coll add up.
- * *options_p is set on success only. Without --max, options->max stays 0: the device, which is chosen later, determines
- * it.
+ * Parses the command line. If an option is given twice, its last value counts, but the names of --coll add up.
+ * *options_p is set on success only. Without --max, options->max remains 0: main() sets it after it has chosen the
+ * device.
  */
 bool tune_options_parse(int argc, char **argv, tune_options_t *options_p, int *status_p)
 {

@@ -1,16 +1,16 @@
-/* Shows how far a run has come. */
+/* Shows the progress of a run on standard error. */
 #include "tools/tune/tune.h"
 
 #include <string.h>
 #include <unistd.h>
 
 #define BAR_WIDTH 40
-#define REDRAW_SECONDS 0.1 /* at least this long after the last drawing, within a size */
+#define REDRAW_SECONDS 0.1 /* within a size, the bar is redrawn only if it is older than this */
 
 /*
- * Returns true if what this process prints on standard error appears on a terminal. mpirun gives its processes a pipe,
- * and copies what they write to its own standard error. So this function also looks at the standard error of the
- * parent. It returns false if that is no terminal, or if another launcher does not let it be examined.
+ * Returns true if the standard error of this process appears on a terminal. mpirun gives its processes a pipe, and
+ * copies the contents to its own standard error. So the function also examines the standard error of the parent
+ * process. Returns false if that is no terminal, or if the launcher does not let it be examined.
  */
 static bool reaches_terminal(void)
 {
@@ -54,9 +54,9 @@ static void describe_time_left(double seconds, char *text, size_t length)
 }
 
 /*
- * Prints a line, or draws the bar: at most once in REDRAW_SECONDS, unless a size has been finished. The bar has at most
- * BAR_WIDTH marks, because `fraction` is 0 once all sizes are done, and never above 1. Each bar begins at the left edge
- * and overwrites the one before.
+ * Prints a line, or draws the bar, which it does at most once in REDRAW_SECONDS unless a size has been finished. The
+ * bar has at most BAR_WIDTH marks, because `fraction` is never above 1, and is 0 when all sizes are done. Each bar
+ * begins at the left edge of the line and overwrites the previous bar.
  */
 void tune_progress_show(tune_progress_t *progress, int sizes_done, int size_count, double fraction, double seconds_left,
                         bool size_done)

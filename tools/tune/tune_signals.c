@@ -1,4 +1,7 @@
-/* SIGINT and SIGTERM interrupt a run. It then ends where no rank is within a call, and its times and rules stay. */
+/*
+ * SIGINT and SIGTERM interrupt a run. The run then ends at a point where no rank is within a call, and keeps its times
+ * and rules.
+ */
 #include <signal.h>
 #include <string.h>
 

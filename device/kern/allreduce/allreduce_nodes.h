@@ -65,8 +65,9 @@ MSCCLPP_DEV uint64_t mscclpp_dev_nodes_joined(const mscclpp_dev_nodes_block_t *b
 }
 
 /*
- * Combines one unit of the partial results of all nodes in node order. This node's is `own_value`. Those of the other
- * nodes have arrived at the start of their slots, where the first unit is the tile's unit `first`.
+ * Combines one unit of the partial results of all nodes, in node order. This node's partial result is `own_value`. The
+ * partial results of the other nodes must have arrived. Each begins at the start of its slot with the tile's unit
+ * `first`.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_combine_nodes(const mscclpp_dev_nodes_block_t *block,
                                                               const mscclpp_dev_nodes_tile_t *tile, uint64_t unit,
@@ -93,7 +94,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_combine_nodes(const mscclpp_dev_
 }
 
 /*
- * True if the nodes exchange in a ring. Hosts never choose a ring for 16-bit floats. The second condition lets
+ * Returns true if the nodes exchange in a ring. Hosts never choose a ring for 16-bit floats. The second condition lets
  * compilers leave out the code for rings in kernels for such a type alone.
  */
 MSCCLPP_DEV bool mscclpp_dev_nodes_in_ring(const mscclpp_dev_nodes_block_t *block)
@@ -102,9 +103,9 @@ MSCCLPP_DEV bool mscclpp_dev_nodes_in_ring(const mscclpp_dev_nodes_block_t *bloc
 }
 
 /*
- * Waits for signal `number` of this operation, counted from 1, from each of the nodes that are `begin` to `end` - 1
- * nodes before this one. Called by all threads, which divide the nodes among themselves. Sets ctx->failed in all of
- * them if a wait fails.
+ * Waits for signal `number` of this operation, counted from 1, from each node that is `begin` to `end` - 1 places
+ * before this one, in cyclic order. Called by all threads, each of which waits for other nodes. If a wait fails, sets
+ * ctx->failed in all threads.
  */
 MSCCLPP_DEV void mscclpp_dev_nodes_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes, uint64_t number,
                                          uint32_t begin, uint32_t end)
@@ -121,7 +122,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_await(mscclpp_dev_ctx_t *ctx, const mscclpp_d
 }
 
 /*
- * The number of the signal that comes with a tile's partial results, or, if split and `is_joined`, with a part of its
+ * The number of the signal that comes with a tile's partial results or, if split and `is_joined`, with a part of its
  * result. If split, a node signals in the order give 0, give 1, join 0, give 2, join 1 and so on.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_nodes_signal(const mscclpp_dev_nodes_block_t *block,
@@ -137,10 +138,10 @@ MSCCLPP_DEV uint64_t mscclpp_dev_nodes_signal(const mscclpp_dev_nodes_block_t *b
 }
 
 /*
- * Sends a tile's partial results to each other node, or, if `is_joined`, the result of this node's part. It sends in
- * batches of at most `fanout` nodes, and waits between two batches until as many nodes before this one have sent
- * theirs. Called by all threads, which divide the nodes among themselves. The block must have synchronised since the
- * data were stored.
+ * Sends a tile's partial results to each other node or, if `is_joined`, the result of this node's part. Sends in
+ * batches of at most `fanout` nodes. Between two batches, waits until the corresponding nodes before this one have sent
+ * their data to this node. Called by all threads, each of which sends to other nodes. The block must have synchronised
+ * after the data were stored. If a wait fails, sets ctx->failed and sends no further batch.
  */
 MSCCLPP_DEV void mscclpp_dev_nodes_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                         const mscclpp_dev_nodes_tile_t *tile, bool is_joined)
@@ -173,10 +174,10 @@ MSCCLPP_DEV void mscclpp_dev_nodes_send(mscclpp_dev_ctx_t *ctx, const mscclpp_de
 }
 
 /*
- * The step `give` of a tile. After the barrier, the operands of all ranks of the node are in their scratch. The owner
- * combines them and sends the partial result; with a list of steps, the step `join` sends it. A rank that is alone on
- * its node leaves its operands where they are, and passes no barrier. If the barrier fails, ctx->failed is set, and
- * nothing is sent.
+ * The step `give` of a tile: copies this rank's operands to its scratch, and passes a barrier, after which the operands
+ * of all ranks of the node are in their scratch. The owner then combines its shard, and sends the partial result to the
+ * other nodes; with a list of steps, the step `join` sends it later. A rank that is alone on its node reads its
+ * operands in place, and passes no barrier. If the barrier fails, ctx->failed is set, and nothing is sent.
  */
 MSCCLPP_DEV void mscclpp_dev_nodes_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev_nodes_block_t *block,
                                         const mscclpp_dev_nodes_tile_t *tile)
@@ -213,8 +214,9 @@ MSCCLPP_DEV void mscclpp_dev_nodes_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev_node
 }
 
 /*
- * The step `join` of a tile, if split: combines this node's part of all partial results, and sends the result to all
- * other nodes. The result overwrites this node's partial result of that part, which was sent to nobody.
+ * The step `join` of a tile, if split: combines the partial results of all nodes for this node's part, and sends the
+ * result to all other nodes. The result overwrites this node's own partial result of the part, which is not sent to any
+ * node. If the wait fails, ctx->failed is set, and nothing is sent.
  */
 MSCCLPP_DEV void mscclpp_dev_nodes_join(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                         const mscclpp_dev_nodes_tile_t *tile)
@@ -239,9 +241,10 @@ MSCCLPP_DEV void mscclpp_dev_nodes_join(mscclpp_dev_ctx_t *ctx, const mscclpp_de
 }
 
 /*
- * Returns one unit of the tile's result. With the pattern `direct`, combines it from all nodes' partial results, which
- * must have arrived; with others, the result itself must have arrived. If split, it lies where the node that has
- * combined the unit's part has put it; this node's own part, and all parts in a ring or in steps, lie in the tile.
+ * Returns one unit of the tile's result. With the pattern `direct`, combines the unit from the partial results of all
+ * nodes, which must have arrived. With the other patterns, the result itself must have arrived. If split, another
+ * node's part is in the slot where that node has put it. This node's own part, and all parts in a ring or with steps,
+ * are in the tile itself.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_result(const mscclpp_dev_ctx_t *ctx,
                                                        const mscclpp_dev_nodes_block_t *block,
@@ -254,7 +257,8 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_result(const mscclpp_dev_ctx_t *
         return mscclpp_dev_nodes_combine_nodes(block, tile, unit, 0,
                                                mscclpp_dev_nodes_combine_ranks(ctx, block, tile, unit));
     }
-    part = (uint32_t)unit / (uint32_t)tile->part; /* faster than with 64 bits, and a slot has no more units */
+    /* 32 bits are enough for the units of a slot, and divide faster than 64 */
+    part = (uint32_t)unit / (uint32_t)tile->part;
     if (part == nodes->node || mscclpp_dev_nodes_in_ring(block) || mscclpp_dev_nodes_in_steps(block)) {
         return mscclpp_dev_ld_vec(nodes->exchange + tile->set + unit * MSCCLPP_DEV_UNIT);
     }
@@ -264,7 +268,8 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_result(const mscclpp_dev_ctx_t *
 
 /*
  * The owner's part of the step `take`: waits for the tile's result, and stores it in the scratch of each rank of the
- * node, or in its own output if it is alone. If the wait fails, sets ctx->failed, and stores nothing.
+ * node. If this rank is alone on its node, stores it in its output instead. If the wait fails, sets ctx->failed, and
+ * stores nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_nodes_hand_out(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                             const mscclpp_dev_nodes_tile_t *tile)
@@ -295,8 +300,8 @@ MSCCLPP_DEV void mscclpp_dev_nodes_hand_out(mscclpp_dev_ctx_t *ctx, const mscclp
 }
 
 /*
- * The step `take` of a tile. After the barrier, the owners' results are in this rank's scratch. If a wait fails,
- * ctx->failed is set, and the tile's part of the output is not written.
+ * The step `take` of a tile: the owners hand out their results, and after a barrier each rank copies the results from
+ * its scratch to its output. If a wait fails, ctx->failed is set, and the tile's part of the output is not written.
  */
 MSCCLPP_DEV void mscclpp_dev_nodes_take(mscclpp_dev_ctx_t *ctx, mscclpp_dev_nodes_block_t *block,
                                         const mscclpp_dev_nodes_tile_t *tile)
@@ -324,8 +329,9 @@ MSCCLPP_DEV void mscclpp_dev_nodes_take(mscclpp_dev_ctx_t *ctx, mscclpp_dev_node
 }
 
 /*
- * Adds this operation's exchanges to the counts that later operations start from: the block's number of exchanges, and
- * the signals expected from each other node. Called by one thread, after all exchanges.
+ * Adds this operation's exchanges to the counts that later operations start from: the number of the block's exchanges,
+ * and the number of signals expected from each other node. Called by one thread of an owner, after all exchanges, and
+ * also after a failure.
  */
 MSCCLPP_DEV void mscclpp_dev_nodes_count_exchanges(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block)
 {
@@ -347,8 +353,9 @@ MSCCLPP_DEV void mscclpp_dev_nodes_count_exchanges(const mscclpp_dev_ctx_t *ctx,
 }
 
 /*
- * The kernel's body. The tiles go through their steps one behind the other, as the top of this file says. After a
- * failure no further turn begins, and the output is incomplete; the counts are advanced all the same.
+ * The kernel's body. Each turn gives one tile, and joins and takes earlier ones, as described at the top of this file.
+ * After a failure no further turn begins, and the output is incomplete. The counts are advanced even then, so that they
+ * stay equal on all ranks.
  */
 MSCCLPP_DEV void mscclpp_dev_allreduce_nodes(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes, bool hot,
                                              int dtype, int op)
@@ -356,7 +363,7 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_nodes(mscclpp_dev_ctx_t *ctx, const msccl
     const mscclpp_dev_args_t *args = &nodes->common;
     const uint64_t units = mscclpp_dev_units(args->bytes);
     const uint64_t lag =
-        nodes->pattern == MSCCLPP_DEV_NODES_DIRECT ? 1 : 2; /* a tile is taken so many turns after it is given */
+        nodes->pattern == MSCCLPP_DEV_NODES_DIRECT ? 1 : 2; /* number of turns between giving a tile and taking it */
     const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
     const uint32_t epoch = mscclpp_dev_last_epoch(ctx, args);
     const uint64_t barriers_before = mscclpp_dev_last_barrier(ctx, args);
@@ -380,8 +387,8 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_nodes(mscclpp_dev_ctx_t *ctx, const msccl
     block.dtype = dtype;
     block.op = op;
     /*
-     * Each thread has checked for itself whether an earlier operation failed. All threads of the block must agree on it
-     * before the first barrier.
+     * Each thread has read for itself whether an earlier operation failed. All threads of the block must come to the
+     * same result before the first barrier.
      */
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
     for (turn = 0; turn < block.tiles + lag && block.tiles > 0 && !ctx->failed; ++turn) {

@@ -41,7 +41,7 @@
 #include "device/lib/port_channel.h"
 #include "device/lib/reduce.h"
 
-/* Number of senders whose packets are loaded before the first one is checked. */
+/* Number of senders whose packets a thread loads before it checks the first of them. */
 #define MSCCLPP_DEV_NODES_BATCH 8
 
 /* A block's part of an epoch. */
@@ -52,19 +52,19 @@ typedef struct {
     uint64_t begin;    /* the block's first unit in the epoch */
     uint64_t count;    /* number of the block's units in the epoch; may be 0 for the last blocks of a short message */
     uint64_t capacity; /* units of a slot within the node */
-    uint32_t flag;     /* that the epoch's packets carry */
+    uint32_t flag;     /* the flag in the epoch's packets */
 } mscclpp_dev_nodes_epoch_t;
 
-/* Place of one unit's packets from several senders. */
+/* The places of one unit's packets from several senders. */
 typedef struct {
-    char *first;     /* of sender 0 */
-    uint64_t stride; /* bytes from one sender's to the next one's */
+    char *first;     /* the packets of sender 0 */
+    uint64_t stride; /* bytes from one sender's packets to those of the next sender */
     uint64_t pair;   /* bytes from the first half of the unit to the second */
 } mscclpp_dev_nodes_row_t;
 
 /*
- * Where one unit of the block's part lies in the scratch of `receiver`, in a phase: the packets of all ranks of its
- * node.
+ * Returns the places of one unit in the scratch of `receiver` during a phase: one place for each rank of the node.
+ * `unit` counts from the start of the block's part.
  */
 MSCCLPP_DEV mscclpp_dev_nodes_row_t mscclpp_dev_nodes_near_row(const mscclpp_dev_nodes_epoch_t *epoch,
                                                                uint32_t receiver, int phase, uint64_t unit)
@@ -89,7 +89,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_nodes_packet_slot(const mscclpp_dev_nodes_epoch
     return nodes->packets_offset + (number * nodes->packet_units + epoch->begin) * MSCCLPP_DEV_PACKET_UNIT;
 }
 
-/* Where one unit of the block's part lies in the exchange area: the packets of all other nodes. */
+/* The places of one unit of the block's part in the exchange area: the packets of all other nodes. */
 MSCCLPP_DEV mscclpp_dev_nodes_row_t mscclpp_dev_nodes_far_row(const mscclpp_dev_nodes_epoch_t *epoch, uint64_t unit)
 {
     mscclpp_dev_nodes_row_t row;
@@ -108,9 +108,9 @@ MSCCLPP_DEV uint32_t mscclpp_dev_nodes_late_rank(const mscclpp_dev_ctx_t *ctx, c
 }
 
 /*
- * Waits for a unit of each of `nsenders` senders, and combines these units in order. That of sender `own_sender` is
- * `own_value`, and nobody sends it. If `is_far`, the senders are nodes. If a wait fails, sets ctx->failed, and the
- * value is arbitrary.
+ * Waits for one unit from each of `nsenders` senders, and combines these units in the order of senders. The unit of
+ * sender `own_sender` is `own_value`; it is not sent. The senders are nodes if `is_far`, otherwise ranks of this node.
+ * If a wait fails, sets ctx->failed, and the value is arbitrary.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
                                                        bool hot, int dtype, int op, mscclpp_dev_nodes_row_t row,
@@ -125,7 +125,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_gather(mscclpp_dev_ctx_t *ctx, c
     int i;
 
     mscclpp_dev_acc_set(&acc, dtype,
-                        own_value); /* only for compilers, which do not see that there always is a sender 0 */
+                        own_value); /* avoids a compiler warning: compilers do not see that sender 0 always sets it */
     for (first_sender = 0; first_sender < nsenders; first_sender += MSCCLPP_DEV_NODES_BATCH) {
         MSCCLPP_DEV_UNROLL
         for (i = 0; i < MSCCLPP_DEV_NODES_BATCH; ++i) {
@@ -166,7 +166,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_load(const mscclpp_dev_nodes_epo
                                       : mscclpp_dev_ld_unit(args->in, shard * epoch->shard + shard_unit, args->bytes);
 }
 
-/* Stores one unit of a shard of the result, unless it lies beyond the end of the shard or the thread has failed. */
+/* Stores one unit of a shard of the result, unless it is beyond the end of the shard or the thread has failed. */
 MSCCLPP_DEV void mscclpp_dev_nodes_store(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
                                          uint32_t shard, uint64_t unit, mscclpp_dev_vec_t value, uint32_t mask)
 {
@@ -179,8 +179,9 @@ MSCCLPP_DEV void mscclpp_dev_nodes_store(const mscclpp_dev_ctx_t *ctx, const msc
 }
 
 /*
- * Waits for the operands of this rank's node for one unit, and combines them: the node's partial result. Units other
- * than a thread's first one are computed twice. The second time, all packets have already arrived.
+ * Waits for the operands of this rank's node for one unit, and combines them into the node's partial result. A thread
+ * keeps this value for its first unit only, so other units may be combined twice. The second time, all packets have
+ * already arrived. If a wait fails, sets ctx->failed, and the value is arbitrary.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_partial(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
                                                         bool hot, int dtype, int op, uint64_t unit)
@@ -207,8 +208,8 @@ MSCCLPP_DEV void mscclpp_dev_nodes_send_near(const mscclpp_dev_nodes_epoch_t *ep
 }
 
 /*
- * Stores the packets of a unit: in the memory of all other nodes if kernels reach it, else in this rank's exchange
- * area, from where mscclpp_dev_nodes_put_packets puts them later.
+ * Stores the packets of a unit in the memory of all other nodes, if kernels can access it. Otherwise stores them in
+ * this rank's exchange area, from which mscclpp_dev_nodes_put_packets puts them later.
  */
 MSCCLPP_DEV void mscclpp_dev_nodes_send_far(const mscclpp_dev_nodes_epoch_t *epoch, uint64_t unit,
                                             mscclpp_dev_vec_t value)
@@ -232,8 +233,8 @@ MSCCLPP_DEV void mscclpp_dev_nodes_send_far(const mscclpp_dev_nodes_epoch_t *epo
 }
 
 /*
- * Puts the block's packets, which its threads have stored before, to all other nodes. Called by all threads, which
- * divide the nodes among themselves.
+ * Puts the block's packets, which its threads have stored in the exchange area, to all other nodes. Called by all
+ * threads, each of which puts to other nodes. The block must have synchronised after the packets were stored.
  */
 MSCCLPP_DEV void mscclpp_dev_nodes_put_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch)
 {
@@ -252,8 +253,8 @@ MSCCLPP_DEV void mscclpp_dev_nodes_put_packets(mscclpp_dev_ctx_t *ctx, const msc
 }
 
 /*
- * Sends one unit of the result to all other ranks of this owner's node, and stores it in this rank's output. A thread
- * that has failed does neither.
+ * Sends one unit of the result to all other ranks of this owner's node, and stores it in this rank's output. Does
+ * nothing in a thread that has failed.
  */
 MSCCLPP_DEV void mscclpp_dev_nodes_deliver(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
                                            uint64_t unit, mscclpp_dev_vec_t value, uint32_t mask)
@@ -271,12 +272,12 @@ MSCCLPP_DEV void mscclpp_dev_nodes_deliver(const mscclpp_dev_ctx_t *ctx, const m
 
 /* ---- Step by step: with one partner after another ---- */
 
-/* In place of a slot: what this node has is not stored yet. */
+/* Used in place of a slot's number: this node's values are not stored in a slot yet. */
 #define MSCCLPP_DEV_NODES_UNSTORED 0xffffffffu
 
 /*
- * Offset of one unit of the block's part of slot `slot` in the exchange area. After the slots for messages come those
- * to send from, one for each round.
+ * The offset in the exchange area of one unit of the block's part of slot `slot`. The slots for received messages come
+ * first. After them there is one slot for each round, from which messages are sent.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_nodes_step_offset(const mscclpp_dev_nodes_epoch_t *epoch, uint32_t slot, uint64_t unit)
 {
@@ -310,9 +311,9 @@ MSCCLPP_DEV void mscclpp_dev_nodes_step_put(const mscclpp_dev_nodes_epoch_t *epo
 }
 
 /*
- * Returns one unit of what this node has by now. This thread's first unit is in `first_value`. Others are in slot
- * `stored_slot`, or are combined of the operands if they are not stored yet. This thread has stored them itself, so it
- * does not wait for them, and names no rank that could be late.
+ * Returns the current value of one unit on this node. The value of this thread's first unit is `first_value`. The
+ * values of other units are in slot `stored_slot`, or are combined from the operands if they are not stored yet. This
+ * thread has stored them itself, so it does not wait for them, and the rank 0 that it passes is never reported as late.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_step_own(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
                                                          bool hot, int dtype, int op, uint32_t stored_slot,
@@ -324,9 +325,10 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_step_own(mscclpp_dev_ctx_t *ctx,
 }
 
 /*
- * Carries out a sending step: sends the block's part, which lies in slot `from_slot`. Called by all threads. If kernels
- * reach the peer's memory, each thread stores there the units that it has stored in the slot. Else the block
- * synchronises, so that the slot has all units, and one thread asks for a put of the whole part.
+ * Carries out a sending step: sends the block's part, which is in slot `from_slot`. Called by all threads. If kernels
+ * can access the peer's memory, each thread stores the units that it has stored in the slot. Otherwise the block
+ * synchronises, so that the slot is complete, and one thread requests a put of the whole part. A thread that has failed
+ * sends nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_nodes_step_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch,
                                              const mscclpp_dev_step_t *step, uint32_t from_slot)
@@ -353,7 +355,10 @@ MSCCLPP_DEV void mscclpp_dev_nodes_step_send(mscclpp_dev_ctx_t *ctx, const msccl
     }
 }
 
-/* Returns what a node has of a unit after a step of this kind, of what it had and what it has received. */
+/*
+ * Returns a unit's value on this node after a receiving step, from its value before the step and the received value.
+ * The order of the two follows the order of nodes, and depends on the kind of the step.
+ */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_step_combine(uint32_t kind, bool hot, int dtype, int op,
                                                              mscclpp_dev_vec_t own_value, mscclpp_dev_vec_t received)
 {
@@ -368,12 +373,13 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_step_combine(uint32_t kind, bool
 }
 
 /*
- * The owner's part with one partner after another: carries out all steps, and sends the result to all ranks of the
- * node. Each unit stays with one thread. What a round combines is stored where the next round sends it from.
+ * The owner's part of an epoch with one partner after another: carries out all steps, and sends the result to all ranks
+ * of the node. Each unit is handled by the same thread in all steps. The result of a receiving step is stored in the
+ * slot from which the next round sends it.
  *
- * The argument why two sets are enough holds here, too: whoever has ended epoch e + 1 has received, directly or through
- * others, what every block of the same number pushed in e + 1, after all its threads had read all packets of e. So all
- * puts of e have arrived, and both slots and sources of e are free, whichever pattern e and e + 2 have.
+ * Two sets are enough here, too. A block that has ended epoch e + 1 has received, directly or through others, data that
+ * every block of the same number pushed in e + 1, after all threads of that block had read all packets of e. So all
+ * puts of e have arrived, and the slots and sources of e are free, whichever patterns e and e + 2 have.
  */
 MSCCLPP_DEV void mscclpp_dev_nodes_stepwise(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch, bool hot,
                                             int dtype, int op)
@@ -396,10 +402,11 @@ MSCCLPP_DEV void mscclpp_dev_nodes_stepwise(mscclpp_dev_ctx_t *ctx, const mscclp
         const bool sends = step.kind == MSCCLPP_DEV_STEP_SEND, is_last = i + 1 == nodes->doubling.count;
 
         /*
-         * Where the data are sent from: now, or in the next step, if this one receives. The last step stores nothing.
+         * The slot that this step sends from, or, for a receiving step, that the next step sends from. The last step
+         * stores nothing.
          */
         to_slot = nodes->doubling.slots + (sends ? step.round : is_last ? 0 : nodes->doubling.step[i + 1].round);
-        /* The receiving step before a sending one has stored the data where they are sent from already. */
+        /* A sending step need not store data that the receiving step before it has stored in the same slot. */
         for (unit = ctx->tid; unit < epoch->count && !(sends && stored_slot == to_slot); unit += ctx->nthreads) {
             value = mscclpp_dev_nodes_step_own(ctx, epoch, hot, dtype, op, stored_slot, unit, first_value);
             if (!sends) {
@@ -421,7 +428,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_stepwise(mscclpp_dev_ctx_t *ctx, const mscclp
             mscclpp_dev_nodes_step_send(ctx, epoch, &step, to_slot);
         }
     }
-    /* A node whose last step sends delivers what it has. So does one without steps. */
+    /* If the last step is a sending one, or if there are no steps, the result has not been delivered yet. */
     for (unit = ctx->tid; unit < epoch->count && !is_delivered; unit += ctx->nthreads) {
         mscclpp_dev_nodes_deliver(
             ctx, epoch, unit, mscclpp_dev_nodes_step_own(ctx, epoch, hot, dtype, op, stored_slot, unit, first_value),
@@ -430,8 +437,8 @@ MSCCLPP_DEV void mscclpp_dev_nodes_stepwise(mscclpp_dev_ctx_t *ctx, const mscclp
 }
 
 /*
- * The owner's part: combines its node's operands, exchanges this partial result with the other nodes, and sends the
- * result to all ranks of its node. After a failure nothing more is sent.
+ * The owner's part of an epoch: combines its node's operands, exchanges this partial result with the other nodes, and
+ * sends the result to all ranks of its node. After a failure it sends and stores nothing more.
  */
 MSCCLPP_DEV void mscclpp_dev_nodes_combine(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch, bool hot,
                                            int dtype, int op)
@@ -463,9 +470,9 @@ MSCCLPP_DEV void mscclpp_dev_nodes_combine(mscclpp_dev_ctx_t *ctx, const mscclpp
 }
 
 /*
- * Runs one epoch of the block's part: sends operands to their owners, takes part in the owners' exchange if this rank
- * is one, and waits for the results of the other shards. Owners are the first ranks of a node, in the order of shards;
- * a rank beyond them sends all its operands. After a failure nothing more is sent or stored.
+ * Runs one epoch of the block's part: sends this rank's operands to the owners, takes part in the owners' exchange if
+ * this rank is an owner, and waits for the results of the other shards. The owners are the first ranks of a node, in
+ * the order of shards; a rank after them sends all its operands. After a failure nothing more is sent or stored.
  */
 MSCCLPP_DEV void mscclpp_dev_nodes_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch, bool hot,
                                          int dtype, int op)
@@ -506,8 +513,8 @@ MSCCLPP_DEV void mscclpp_dev_nodes_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_d
 }
 
 /*
- * The kernel's body: one epoch after another, until the whole shard is done. Each epoch takes a flag, also after a
- * failure, so that all ranks count alike.
+ * The kernel's body: runs epochs until the whole shard is done. Each epoch uses up a flag, even after a failure, so
+ * that all ranks count in the same way.
  */
 MSCCLPP_DEV void mscclpp_dev_allreduce_nodes_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
                                                      bool hot, int dtype, int op)

@@ -7,8 +7,9 @@
  *   gather   The result goes around from there. Each node except the last one passes it on unchanged.
  *
  * So part p is combined in the order of the nodes p, p + 1, ..., n - 1, 0, ..., p - 1. The order differs from part to
- * part, but is the same in every call. All nodes take the bytes of the last node of a part. Each node rounds what it
- * passes on to the type of the elements. A ring is therefore not used for types that are combined in a wider type.
+ * part, but is the same in every call. All nodes take the bytes of the last node of a part. Each node rounds the data
+ * that it forwards to the type of the elements. A ring is therefore not used for types that are combined in a wider
+ * type.
  *
  * A set has two areas. The first holds a node's partial results, then those combined over the nodes so far, and then
  * the results. No node sends a part's result before all nodes have combined that part. Everything that the node itself
@@ -40,9 +41,9 @@ MSCCLPP_DEV uint64_t mscclpp_dev_ring_signals_before(const mscclpp_dev_nodes_blo
 }
 
 /*
- * The number of the signal that a node waits for in step `step` of turn `turn`, in round reduce or gather. The
- * predecessor has sent that many signals once it has sent this one. Out of line, because the kernel is short of
- * registers.
+ * The number of the signal that a node waits for in step `step` of turn `turn`, in round gather or round reduce: the
+ * number of signals that the predecessor has sent up to and including this one. Not inlined, because the kernel has few
+ * registers left.
  */
 MSCCLPP_DEV_OUTLINE uint64_t mscclpp_dev_ring_signal_number(const mscclpp_dev_nodes_block_t *block, uint64_t turn,
                                                             uint32_t step, bool is_gather)
@@ -79,9 +80,9 @@ MSCCLPP_DEV void mscclpp_dev_ring_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
 }
 
 /*
- * Sends this node's part of a tile, once its partial results are in place. Each rank also signals all other nodes once
- * per call. Without these signals, a rank would hear only from its predecessor, and could not tell which node the ring
- * waits for.
+ * Sends this node's part of a tile to the successor. The tile's partial results must be in place. In the first tile of
+ * a call, block 0 also signals all other nodes. Without these signals a rank would receive signals only from its
+ * predecessor, and could not find out which node the ring waits for. Called by all threads.
  */
 MSCCLPP_DEV void mscclpp_dev_ring_set_out(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                           const mscclpp_dev_nodes_tile_t *tile)
@@ -101,9 +102,9 @@ MSCCLPP_DEV void mscclpp_dev_ring_set_out(mscclpp_dev_ctx_t *ctx, const mscclpp_
 }
 
 /*
- * Step `step` of round reduce in turn `turn`: waits for a part from the predecessor, combines it with this node's
- * partial result, and passes it on. The last step passes on the part's result, which is the start of round gather.
- * Called by all threads. If the wait fails, sets ctx->failed in all of them, and nothing is passed on.
+ * Step `step` of round reduce in turn `turn`: waits for a part from the predecessor, combines the part with this node's
+ * partial result, and sends the combination to the successor. In the last step this is the part's result, which begins
+ * round gather. Called by all threads. If the wait fails, sets ctx->failed in all of them, and nothing is sent.
  */
 MSCCLPP_DEV void mscclpp_dev_ring_reduce(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                          const mscclpp_dev_nodes_tile_t *tile, uint64_t turn, uint32_t step)
@@ -135,8 +136,9 @@ MSCCLPP_DEV void mscclpp_dev_ring_reduce(mscclpp_dev_ctx_t *ctx, const mscclpp_d
 }
 
 /*
- * Step `step` of round gather in turn `turn`: waits for a part of the result from the predecessor, and passes it on
- * unless this is the last step. Called by one thread; all others see the received data when the turn ends.
+ * Step `step` of round gather in turn `turn`: waits for a part of the result from the predecessor, and sends it to the
+ * successor unless this is the last step. Called by one thread; the others may read the data after the block has
+ * synchronised at the end of the turn. If the wait fails, sets ctx->failed in this thread.
  */
 MSCCLPP_DEV void mscclpp_dev_ring_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                          const mscclpp_dev_nodes_tile_t *tile, uint64_t turn, uint32_t step)
@@ -151,8 +153,8 @@ MSCCLPP_DEV void mscclpp_dev_ring_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_d
 }
 
 /*
- * Turn number i, `turn`, from 1 on: reduces tile i - 1, and gathers the results of tile i - 2, as far as there are such
- * tiles. Called by all threads. If a wait fails, sets ctx->failed in all of them.
+ * Turn number `turn`, counted from 1: reduces tile `turn` - 1, and gathers the results of tile `turn` - 2, if these
+ * tiles exist. Called by all threads. If a wait fails, sets ctx->failed in all of them.
  */
 MSCCLPP_DEV void mscclpp_dev_ring_turn(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block, uint64_t turn)
 {

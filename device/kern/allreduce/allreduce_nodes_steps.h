@@ -3,16 +3,16 @@
  * list comes from mca/common/algo/schedule/schedule.h, which says who sends which parts of a tile to whom.
  *
  * A set begins with the tile: a node's partial results, then those combined over more and more nodes, and then the
- * results. Behind it lie the places of the messages that are combined with what the node has. A message with results
- * arrives in the tile itself, in parts that its receiver has sent to its sender before.
+ * results. It is followed by the places of the messages that are combined with what the node has. A message with
+ * results arrives in the tile itself, in parts that its receiver has sent to its sender before.
  *
  * The steps of one tile follow one another. Blocks of the grid work on different tiles at the same time.
  *
  * Sets are used in turn as with the other patterns (allreduce_nodes.h). A node that has a tile's results has, through
  * others, what every node gave of that tile. So it has in effect seen signals of all nodes.
  *
- * Each node rounds what it passes on to the type of the elements. Types that are combined in a wider type are not
- * exchanged like this.
+ * Each node rounds the data that it forwards to the type of the elements. Types that are combined in a wider type are
+ * not exchanged like this.
  */
 #ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_NODES_STEPS_H
 #define MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_NODES_STEPS_H
@@ -21,8 +21,8 @@
 #include "device/lib/port_channel.h"
 
 /*
- * True if the nodes exchange by a list of steps. Hosts never choose steps for 16-bit floats. The second condition lets
- * compilers leave out the code for steps in kernels for such a type alone.
+ * Returns true if the nodes exchange by a list of steps. Hosts never choose steps for 16-bit floats. The second
+ * condition lets compilers leave out the code for steps in kernels for such a type alone.
  */
 MSCCLPP_DEV bool mscclpp_dev_nodes_in_steps(const mscclpp_dev_nodes_block_t *block)
 {
@@ -30,7 +30,7 @@ MSCCLPP_DEV bool mscclpp_dev_nodes_in_steps(const mscclpp_dev_nodes_block_t *blo
 }
 
 /*
- * Sends a step's parts to its peer, with a signal. Called by one thread. Out of line to save registers, as is the next
+ * Sends a step's parts to its peer, with a signal. Called by one thread. Not inlined, to save registers, as the next
  * function.
  */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_steps_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
@@ -56,8 +56,8 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_steps_await(mscclpp_dev_ctx_t *ctx, const m
 }
 
 /*
- * Combines a message that has arrived with what this node has, into the tile. The step's kind says which of the two
- * comes first in the order of nodes. Called by all threads; each combines units of its own.
+ * Combines a message that has arrived with this node's values, and stores the result in the tile. The step's kind tells
+ * which of the two comes first in the order of nodes. Called by all threads, each of which combines other units.
  */
 MSCCLPP_DEV void mscclpp_dev_steps_combine(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                            const mscclpp_dev_nodes_tile_t *tile, const mscclpp_dev_step_t *step)
@@ -82,8 +82,8 @@ MSCCLPP_DEV void mscclpp_dev_steps_combine(const mscclpp_dev_ctx_t *ctx, const m
 
 /*
  * Carries out all steps of a tile, whose partial results must be in place. Afterwards the tile holds the result. Called
- * by all threads. Before each step that follows a receiving one, the block synchronises, because the first thread sends
- * what all have combined. If a wait fails, sets ctx->failed in all of them, and leaves out the steps that follow.
+ * by all threads. The block synchronises after each receiving step, because the first thread sends data that all
+ * threads have combined. If a wait fails, sets ctx->failed in all threads, and skips the steps that follow.
  */
 MSCCLPP_DEV void mscclpp_dev_steps_turn(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                         const mscclpp_dev_nodes_tile_t *tile)
@@ -113,8 +113,8 @@ MSCCLPP_DEV void mscclpp_dev_steps_turn(mscclpp_dev_ctx_t *ctx, const mscclpp_de
 }
 
 /*
- * Adds this operation's signals to the numbers that later operations wait for. The last message of each peer in a tile
- * says how many there were. Called by one thread.
+ * Adds this operation's signals to the counts that later operations wait for. A peer's last message in a tile has the
+ * number of its messages in the tile, `total`. Called by one thread.
  */
 MSCCLPP_DEV void mscclpp_dev_steps_count(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block)
 {

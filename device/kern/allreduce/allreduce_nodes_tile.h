@@ -7,7 +7,7 @@
 #include "device/types/nodes.h"
 #include "device/lib/reduce.h"
 
-/* What a block of the grid knows of the operation, and how far it has come. */
+/* A block's description of the operation, and its progress. */
 typedef struct {
     const mscclpp_dev_nodes_args_t *nodes;
     uint64_t shard;     /* units of each shard */
@@ -32,8 +32,8 @@ typedef struct {
 } mscclpp_dev_nodes_tile_t;
 
 /*
- * Describes tile `index` of this block of the grid, less than block->tiles. Blocks take tiles in turn. The last tile
- * of a shard may be smaller.
+ * Describes tile `index` of this block, where `index` is less than block->tiles. The tiles of a shard are dealt out to
+ * the blocks in turn. The last tile of a shard may be smaller.
  */
 MSCCLPP_DEV mscclpp_dev_nodes_tile_t mscclpp_dev_nodes_tile(const mscclpp_dev_ctx_t *ctx,
                                                             const mscclpp_dev_nodes_block_t *block, uint64_t index)
@@ -52,14 +52,14 @@ MSCCLPP_DEV mscclpp_dev_nodes_tile_t mscclpp_dev_nodes_tile(const mscclpp_dev_ct
 }
 
 /*
- * What a rank's scratch has of each tile: its operands for all shards, and the results that the owners hand it. There
- * are two sets of both, used in turn.
+ * The two kinds of data in a rank's scratch: its operands of a tile for all shards, and the results that the owners
+ * store for it. There are two sets of each kind, which the tiles use in turn.
  */
 enum { MSCCLPP_DEV_TILE_OPERANDS, MSCCLPP_DEV_TILE_RESULTS };
 
 /*
- * Where a shard of a tile begins in the scratch of a rank of this node: that rank's operands, or the results for it, as
- * `contents` says.
+ * Returns the place of a shard of a tile in the scratch of rank `rank` of this node. `contents` selects this rank's
+ * operands or the results for it.
  */
 MSCCLPP_DEV char *mscclpp_dev_nodes_place(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                           const mscclpp_dev_nodes_tile_t *tile, uint32_t rank, uint32_t contents,
@@ -78,9 +78,9 @@ MSCCLPP_DEV uint64_t mscclpp_dev_nodes_part_begin(const mscclpp_dev_nodes_tile_t
 }
 
 /*
- * Combines one unit of this node's operands for this rank's shard, in rank order, and returns the node's partial
- * result. The operands must lie in the scratch of all ranks of the node; a rank that is alone there reads its own in
- * place.
+ * Combines one unit of this rank's shard from the operands of all ranks of the node, in rank order, and returns the
+ * node's partial result. The operands must be in the scratch of all ranks of the node. A rank that is alone on its node
+ * reads its operand in place.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_combine_ranks(const mscclpp_dev_ctx_t *ctx,
                                                               const mscclpp_dev_nodes_block_t *block,

@@ -11,8 +11,8 @@
 #include "device/lib/reduce.h"
 
 /*
- * One epoch of a call. What all units of the epoch share is computed once, because in small calls arithmetic would take
- * a large part of the time. A slot holds few enough units to count them in 32 bits.
+ * One epoch of a call. The values that all units of the epoch share are computed once, because in small calls
+ * arithmetic would take a large part of the time. The units of a slot can be counted in 32 bits.
  */
 typedef struct {
     const mscclpp_dev_args_t *args;
@@ -21,7 +21,7 @@ typedef struct {
     uint64_t bytes; /* bytes from `in` to the end of the operand */
     uint64_t pair;  /* bytes from the first half of a unit's packets to the second half */
     uint64_t half;  /* offset in a scratch of the slots that this epoch uses, bytes */
-    uint32_t flag;  /* that the epoch's packets carry */
+    uint32_t flag;  /* the flag in the epoch's packets */
     uint32_t chunk; /* units in this epoch */
 } mscclpp_dev_oneshot_t;
 
@@ -50,8 +50,8 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_get(mscclpp_dev_ctx_t *ctx, const mscclpp_d
 }
 
 /*
- * Sends one unit to all peers. It begins with the next rank, so that the ranks do not all send to the same one at the
- * same time. A thread that has failed sends nothing.
+ * Sends one unit to all peers. Each rank begins with the rank after it, so that the ranks do not all send to the same
+ * one at the same time. A thread that has failed sends nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_oneshot_put(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_oneshot_t *epoch,
                                          int const_ranks, uint32_t unit, int width, mscclpp_dev_vec_t value)
@@ -73,9 +73,9 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_put(const mscclpp_dev_ctx_t *ctx, const msc
 }
 
 /*
- * Waits for one unit of all peers, and combines all ranks' units in rank order. `own_value` is this rank's. If a wait
- * fails, sets ctx->failed, and the value is arbitrary. `const_ranks` is the number of ranks as a constant, or 0 for any
- * number. A constant lets the compiler load all packets before the first check.
+ * Waits for one unit from each peer, and combines the units of all ranks in rank order. `own_value` is this rank's
+ * unit. If a wait fails, sets ctx->failed, and the value is arbitrary. `const_ranks` is the number of ranks as a
+ * constant, or 0 for any number. A constant lets the compiler load all packets before the first check.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_oneshot_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_oneshot_t *epoch,
                                                          int const_ranks, bool hot, int dtype, int op, int width,
@@ -88,7 +88,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_oneshot_gather(mscclpp_dev_ctx_t *ctx,
     uint32_t rank;
     int i;
 
-    /* All units are loaded before the first one is waited for. This rank's unit stays where its number is. */
+    /* All units are loaded before the first wait. This rank's own unit is at its place in rank order. */
     MSCCLPP_DEV_UNROLL
     for (i = 0; i < const_ranks; ++i) {
         values[i] = own_value;
@@ -166,7 +166,8 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_begin(mscclpp_dev_oneshot_t *epoch, uint64_
 }
 
 /*
- * True if mscclpp_dev_oneshot_brief can handle `units`: each thread has at most one unit, and all units fit in a slot.
+ * Returns true if mscclpp_dev_oneshot_brief can handle `units`: each thread has at most one unit, and all units fit in
+ * a slot.
  */
 MSCCLPP_DEV bool mscclpp_dev_oneshot_is_brief(const mscclpp_dev_args_t *args, uint64_t units, uint32_t threads)
 {
@@ -176,7 +177,8 @@ MSCCLPP_DEV bool mscclpp_dev_oneshot_is_brief(const mscclpp_dev_args_t *args, ui
 
 /*
  * All-reduce of a message for which mscclpp_dev_oneshot_is_brief is true. Each thread has at most one unit, which stays
- * in registers, and there is one epoch, so all loops are left out. `const_ranks` is the number of ranks, a constant.
+ * in registers, and there is only one epoch, so no loops are needed. `const_ranks` is the number of ranks, a constant.
+ * After a failure the thread stores nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_oneshot_brief(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
                                            bool hot, int dtype, int op, int width)
@@ -203,7 +205,7 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_brief(mscclpp_dev_ctx_t *ctx, const mscclpp
 
 /*
  * All-reduce of a message of any size, epoch by epoch. `const_ranks` is the number of ranks as a constant, or 0 for any
- * number. Each epoch takes a flag, also after a failure, so that all ranks count alike.
+ * number. Each epoch uses up a flag, even after a failure, so that all ranks count in the same way.
  */
 MSCCLPP_DEV void mscclpp_dev_oneshot_long(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
                                           bool hot, int dtype, int op, int width)
@@ -225,8 +227,8 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_long(mscclpp_dev_ctx_t *ctx, const mscclpp_
 }
 
 /*
- * The kernel body. `hot` says that `dtype` and `op` are constants. `width` is MSCCLPP_DEV_LL16 or MSCCLPP_DEV_LL8. Only
- * a number of ranks with code of its own can take the brief way.
+ * The kernel body. `hot`: `dtype` and `op` are constants. `width` is MSCCLPP_DEV_LL16 or MSCCLPP_DEV_LL8. The function
+ * for brief messages exists only for the numbers of ranks in MSCCLPP_DEV_RANKS.
  */
 MSCCLPP_DEV void mscclpp_dev_allreduce_oneshot(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot,
                                                int dtype, int op, int width)

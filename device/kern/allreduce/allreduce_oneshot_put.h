@@ -18,14 +18,14 @@
 #include "device/lib/reduce.h"
 
 /*
- * BATCH: units that a thread sends at once. OPERANDS: units, of all ranks together, that a thread combines at once. The
- * variants for aligned buffers (`is_plain`), which only lingering kernels have, combine half as many: such a kernel
- * leaves a thread fewer registers.
+ * BATCH: the number of units that a thread loads before it sends them. OPERANDS: the number of units, of all ranks
+ * together, that a thread loads before it combines them. The variants for aligned buffers (`is_plain`), which only
+ * lingering kernels use, combine half as many, because such a kernel leaves fewer registers to a thread.
  */
 #define MSCCLPP_DEV_PUT_BATCH 8
 #define MSCCLPP_DEV_PUT_OPERANDS 16
 
-/* Pieces are multiples of this many units, which suits the stores of a link best. */
+/* The size of a piece, in units, is a multiple of this number, since links transfer such stores most efficiently. */
 #define MSCCLPP_DEV_PUT_GRAIN 8u
 
 /*
@@ -53,7 +53,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_put_size(uint64_t end, uint64_t first, uint32_t
     return end <= first ? 0 : end - first < piece ? (uint32_t)(end - first) : piece;
 }
 
-/* True if both user buffers are aligned to whole units. */
+/* Returns true if both user buffers are aligned to whole units. */
 MSCCLPP_DEV bool mscclpp_dev_put_is_plain(const mscclpp_dev_args_t *args)
 {
     return ((uintptr_t)args->in | (uintptr_t)args->out) % MSCCLPP_DEV_UNIT == 0;
@@ -133,8 +133,9 @@ MSCCLPP_DEV void mscclpp_dev_put_store(char *to, int batch, const mscclpp_dev_ve
 }
 
 /*
- * Puts units `begin` to `end` - 1 of a piece into the slots of all peers, as long as every thread has a whole batch.
- * `in` is this rank's operand. Returns the first unit that is left.
+ * Puts units `begin` to `end` - 1 of a piece into the slots of all peers, in whole batches of all threads. `in` is the
+ * piece in this rank's operand. Returns the first unit that was not put, because fewer than a whole batch of all
+ * threads is left.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_put_send_batches(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                                   int const_ranks, int batch, const char *in, uint64_t number,
@@ -159,8 +160,8 @@ MSCCLPP_DEV uint32_t mscclpp_dev_put_send_batches(const mscclpp_dev_ctx_t *ctx, 
 }
 
 /*
- * Combines units `begin` to `end` - 1 of a piece, as long as every thread has a whole batch. `from` lists the operands
- * of all ranks, whose number `const_ranks` is a constant. Returns the first unit that is left.
+ * Combines units `begin` to `end` - 1 of a piece, in whole batches of all threads. `from` lists the piece's operands of
+ * all ranks, whose number `const_ranks` is a constant. Returns the first unit that was not combined.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_put_combine_batches(const mscclpp_dev_ctx_t *ctx, const char *const *from, char *out,
                                                      int const_ranks, int batch, bool hot, int dtype, int op,
@@ -194,9 +195,9 @@ MSCCLPP_DEV uint32_t mscclpp_dev_put_combine_batches(const mscclpp_dev_ctx_t *ct
 }
 
 /*
- * Puts piece `number`, which begins at unit `first`, into its slot in the memory of each peer, and then reports it to
- * them. `piece` is the size of a full piece, in units. Called by all threads. If one of them has failed, all count as
- * failed, and nothing is reported.
+ * Puts piece `number`, which begins at unit `first`, into its slot in the memory of each peer, and then signals the
+ * peers that the piece has arrived. `piece` is the size of a full piece, in units. Called by all threads. If one thread
+ * has failed, sets ctx->failed in all of them, and signals nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_put_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
                                       bool is_plain, int dtype, uint32_t piece, uint64_t first, uint64_t number)
@@ -222,7 +223,7 @@ MSCCLPP_DEV void mscclpp_dev_put_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
             }
         }
     }
-    /* A block reports nothing if one of its threads may not have put its part of the piece. */
+    /* A block signals nothing if one of its threads may not have put its part of the piece. */
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
     for (i = 1 + ctx->tid; i < nranks && !ctx->failed; i += ctx->nthreads) {
         mscclpp_dev_sync_t *theirs = mscclpp_dev_sync_of(args, mscclpp_dev_put_peer(args, nranks, i));
@@ -232,8 +233,8 @@ MSCCLPP_DEV void mscclpp_dev_put_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
 }
 
 /*
- * Waits until piece `number` of every peer has arrived. Returns false if a wait fails, or if the thread had failed
- * before. Each thread checks for itself, so the block needs no barrier.
+ * Waits until piece `number` of every peer has arrived. Returns false if a wait fails, which sets ctx->failed, or if
+ * the thread has failed before. Each thread waits for itself, so the block needs no barrier.
  */
 MSCCLPP_DEV bool mscclpp_dev_put_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint32_t nranks,
                                        bool is_plain, uint64_t number)
@@ -255,9 +256,9 @@ MSCCLPP_DEV bool mscclpp_dev_put_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
 }
 
 /*
- * Waits for piece `number` of every peer, combines it with this rank's, which begins at unit `first`, and stores the
- * result in the output. If a wait fails, the thread stores nothing. Works in place: all threads have put the piece
- * before, and a thread reads a unit before it overwrites it.
+ * Waits for piece `number` of every peer, combines these pieces with this rank's own one, which begins at unit `first`,
+ * and stores the result in the output. If a wait fails, the thread stores nothing. Works in place: all threads have put
+ * the piece before, and a thread reads a unit before it overwrites it.
  */
 MSCCLPP_DEV void mscclpp_dev_put_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
                                          bool is_plain, bool hot, int dtype, int op, uint32_t piece, uint64_t first,
@@ -305,7 +306,10 @@ MSCCLPP_DEV void mscclpp_dev_put_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_d
     }
 }
 
-/* Number of units in a full piece: a block's share of the message, but no more than a slot holds. */
+/*
+ * Returns the number of units in a full piece: a block's share of the message, rounded up to a multiple of
+ * MSCCLPP_DEV_PUT_GRAIN, but at most the units of a slot.
+ */
 MSCCLPP_DEV uint32_t mscclpp_dev_put_piece(const mscclpp_dev_args_t *args, uint32_t nblocks)
 {
     const uint64_t units = mscclpp_dev_units(args->bytes);
@@ -321,7 +325,8 @@ MSCCLPP_DEV uint32_t mscclpp_dev_put_piece(const mscclpp_dev_args_t *args, uint3
 
 /*
  * The whole operation. `const_ranks` is the number of ranks as a constant, or 0 for any number. `is_plain` and `hot`
- * are constants, too. After a failure the pieces are still counted, but no more of them are sent or combined.
+ * are constants, too. After a failure the pieces are still counted, so that all ranks count in the same way, but no
+ * more of them are sent or combined.
  */
 MSCCLPP_DEV void mscclpp_dev_put_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
                                        bool is_plain, bool hot, int dtype, int op)
@@ -356,8 +361,8 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_oneshot_put(mscclpp_dev_ctx_t *ctx, const
                                                    int dtype, int op)
 {
     /*
-     * Only 2 ranks have code of their own. With more ranks, puts are less useful, because each rank sends its whole
-     * operand to all others.
+     * Only for 2 ranks the number is a constant. With more ranks, puts are less useful, because each rank sends its
+     * whole operand to all others.
      */
     if (args->nranks == 2) {
         mscclpp_dev_put_ranks(ctx, args, 2, false, hot, dtype, op);

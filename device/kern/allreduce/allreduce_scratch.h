@@ -92,8 +92,8 @@ MSCCLPP_DEV void mscclpp_dev_scratch_combine(const mscclpp_dev_ctx_t *ctx, const
 }
 
 /*
- * True if this rank's own shard can stay in the user's buffers instead of its own scratch, where nobody else would read
- * it. All `size` units of the shard, from unit `index` on, must be whole, and the rows must be combined by
+ * Returns true if this rank's own shard can stay in the user's buffers instead of its own scratch, where nobody else
+ * would read it. All `size` units of the shard, from unit `index` on, must be whole, and the rows must be combined by
  * mscclpp_dev_row_combine, the only code that reads any aligned memory.
  */
 MSCCLPP_DEV bool mscclpp_dev_scratch_is_direct(const mscclpp_dev_args_t *args, int dtype, int op, uint64_t index,
@@ -104,9 +104,9 @@ MSCCLPP_DEV bool mscclpp_dev_scratch_is_direct(const mscclpp_dev_args_t *args, i
 }
 
 /*
- * Does what mscclpp_dev_scratch_combine does, but row by row, where that is faster. Returns false, with nothing done,
- * where it is not. `own_unit` is the shard's first unit in the user's buffers, or ~0 if the shard goes through the
- * scratch.
+ * Combines this rank's shard like mscclpp_dev_scratch_combine, but row by row. Returns false, with nothing done, if
+ * this would not be faster or is not supported; the caller then uses the other function. `own_unit` is the shard's
+ * first unit in the user's buffers if this rank's operand and result stay there, or ~0 if they go through the scratch.
  */
 MSCCLPP_DEV bool mscclpp_dev_scratch_combine_rows(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                                   int dtype, int op, uint64_t tile, uint64_t size, uint64_t own_unit)
@@ -138,8 +138,8 @@ MSCCLPP_DEV bool mscclpp_dev_scratch_combine_rows(const mscclpp_dev_ctx_t *ctx, 
 }
 
 /*
- * The kernel body. For 2, 4 and 8 ranks there is code with a constant number of ranks. `hot` says that `dtype` and `op`
- * are constants. After a failed barrier it ends at once, and the output is incomplete.
+ * The kernel body. For 2, 4 and 8 ranks the number of ranks is a constant. `hot`: `dtype` and `op` are constants. After
+ * a failed barrier the kernel ends at once, and the output is incomplete.
  */
 MSCCLPP_DEV void mscclpp_dev_allreduce_scratch(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot,
                                                int dtype, int op)
@@ -161,7 +161,7 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_scratch(mscclpp_dev_ctx_t *ctx, const msc
         const uint64_t own_unit = args->rank * shard + base;
         const bool is_direct = mscclpp_dev_scratch_is_direct(args, dtype, op, own_unit, size);
 
-        /* After a failure a late rank may still read what was there. */
+        /* After a failure the scratch is not overwritten, because a late rank may still read it. */
         for (i = 0; i < args->nranks && !ctx->failed; ++i) {
             if (is_direct && i == args->rank) {
                 continue;

@@ -32,7 +32,7 @@ typedef struct {
     uint64_t shard;    /* units per shard */
     uint64_t base;     /* first unit of the epoch in each shard */
     uint64_t capacity; /* units of a slot, or bundles with LL128 */
-    uint32_t flag;     /* that the epoch's packets carry */
+    uint32_t flag;     /* the flag in the epoch's packets */
 } mscclpp_dev_twophase_t;
 
 /* Loads one unit of the epoch's part of a shard; zeros beyond the end of the shard. */
@@ -108,8 +108,8 @@ MSCCLPP_DEV void mscclpp_dev_twophase_send(const mscclpp_dev_twophase_t *epoch, 
 }
 
 /*
- * Waits for one unit of this rank's shard from all other ranks, and combines all ranks' units in rank order. If a wait
- * fails, sets ctx->failed, and the value is arbitrary.
+ * Waits for one unit of this rank's shard from each other rank, and combines the units of all ranks in rank order. If a
+ * wait fails, sets ctx->failed, and the value is arbitrary.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_twophase_combine(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
                                                            int const_ranks, bool hot, int dtype, int op, uint64_t unit)
@@ -122,7 +122,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_twophase_combine(mscclpp_dev_ctx_t *ct
     uint32_t rank;
     int i;
 
-    /* All units are loaded before the first one is waited for. This rank's unit stays where its number is. */
+    /* All units are loaded before the first wait. This rank's own unit is at its place in rank order. */
     MSCCLPP_DEV_UNROLL
     for (i = 0; i < const_ranks; ++i) {
         values[i] = own_value;
@@ -154,7 +154,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_twophase_combine(mscclpp_dev_ctx_t *ct
     return mscclpp_dev_acc_get(&acc, dtype);
 }
 
-/* Stores one unit of a shard of the result, unless it lies beyond the end of the shard or the thread has failed. */
+/* Stores one unit of a shard of the result, unless it is beyond the end of the shard or the thread has failed. */
 MSCCLPP_DEV void mscclpp_dev_twophase_store(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
                                             uint32_t owner, uint64_t unit, mscclpp_dev_vec_t value, uint32_t mask)
 {
@@ -165,8 +165,8 @@ MSCCLPP_DEV void mscclpp_dev_twophase_store(const mscclpp_dev_ctx_t *ctx, const 
 }
 
 /*
- * Waits for one unit of each other shard of the result, and stores it. If the number of ranks is a constant, looks for
- * the units of all shards before it waits for the first one. If a wait fails, sets ctx->failed and stores no more.
+ * Waits for one unit of each other shard of the result, and stores it. If the number of ranks is a constant, checks the
+ * units of all shards before it waits for any. If a wait fails, sets ctx->failed and stores no further unit.
  */
 MSCCLPP_DEV void mscclpp_dev_twophase_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
                                               int const_ranks, uint64_t unit, uint32_t mask)
@@ -201,7 +201,7 @@ MSCCLPP_DEV void mscclpp_dev_twophase_receive(mscclpp_dev_ctx_t *ctx, const mscc
 
 /*
  * Runs one epoch: sends, combines and receives `chunk` units of each shard. After a failure nothing more is sent or
- * stored. The loops still run to their end, which takes no time, since every further wait returns at once.
+ * stored. The loops still run to their end, which is fast, since every further wait returns at once.
  */
 MSCCLPP_DEV void mscclpp_dev_twophase_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
                                             int const_ranks, bool hot, int dtype, int op, uint64_t chunk)
@@ -229,7 +229,10 @@ MSCCLPP_DEV void mscclpp_dev_twophase_epoch(mscclpp_dev_ctx_t *ctx, const mscclp
     }
 }
 
-/* All-reduce of a message of any size, epoch by epoch. Each epoch takes a flag, also after a failure. */
+/*
+ * All-reduce of a message of any size, epoch by epoch. Each epoch uses up a flag, even after a failure, so that all
+ * ranks count in the same way.
+ */
 MSCCLPP_DEV void mscclpp_dev_twophase_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
                                             bool hot, int dtype, int op)
 {

@@ -10,8 +10,7 @@
 
 /*
  * If the number of ranks `const_ranks` is a constant, a warp handles a batch of several bundles at a time: as many as
- * its registers hold for the operands of all ranks. All loads of a batch are under way before the first operand is
- * used.
+ * its registers can hold operands of all ranks. All loads of a batch are in progress before the first operand is used.
  */
 #define MSCCLPP_DEV_LL128_OPERANDS 8
 #define MSCCLPP_DEV_LL128_BATCH(n_) (MSCCLPP_DEV_LL128_OPERANDS / ((n_) == 0 ? 1 : (n_)))
@@ -48,8 +47,8 @@ MSCCLPP_DEV void mscclpp_dev_ll128_load(const mscclpp_dev_ctx_t *ctx, const mscc
 }
 
 /*
- * Stores bundle number `index` of the result's shard that belongs to `owner`, except units beyond the shard's end. A
- * thread that has failed stores nothing.
+ * Stores bundle number `index` of owner `owner`'s shard of the result, except units after the shard's end. A thread
+ * that has failed stores nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_ll128_store(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
                                          uint32_t owner, uint64_t index, const mscclpp_dev_bundle_t *bundle,
@@ -86,8 +85,8 @@ MSCCLPP_DEV void mscclpp_dev_ll128_poll(const mscclpp_dev_ctx_t *ctx, const mscc
 }
 
 /*
- * Waits for a bundle from a peer, and opens it: only data are left in it. All lanes of the warp call it together. If
- * the warp gives up, sets ctx->failed in all of them, and the data are arbitrary.
+ * Waits for a bundle from a peer, and opens it, so that it contains only data. Called by all lanes of the warp
+ * together. If the warp gives up, sets ctx->failed in all lanes, and the data are arbitrary.
  */
 MSCCLPP_DEV void mscclpp_dev_ll128_get(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, uint32_t peer,
                                        int phase, uint64_t index, mscclpp_dev_bundle_t *bundle)
@@ -158,7 +157,8 @@ MSCCLPP_DEV void mscclpp_dev_ll128_send(const mscclpp_dev_ctx_t *ctx, const mscc
 }
 
 /*
- * Combines an operand with those before it, in the accumulators. `position` is its place in rank order; 0: the first.
+ * Adds one rank's operand to the accumulators. Called in rank order: `position` is the rank's place in this order. The
+ * operand at position 0 initializes the accumulators.
  */
 MSCCLPP_DEV void mscclpp_dev_ll128_add(mscclpp_dev_acc_t *acc, uint32_t position, bool hot, int dtype, int op,
                                        const mscclpp_dev_bundle_t *bundle)
@@ -175,9 +175,9 @@ MSCCLPP_DEV void mscclpp_dev_ll128_add(mscclpp_dev_acc_t *acc, uint32_t position
 }
 
 /*
- * Sends the result of bundle number `index` to all peers, and stores it in this rank's part of the user's buffer.
- * `const_ranks` is the number of ranks if it is a constant, else 0. After a failure it does neither; all lanes of the
- * warp have failed then, so they still close the bundle together.
+ * Sends the result of bundle number `index` to all peers, and stores it in this rank's output. `const_ranks` is the
+ * number of ranks if it is a constant, else 0. After a failure nothing is sent or stored. All lanes of the warp have
+ * then failed, and they still close the bundle together, as they must.
  */
 MSCCLPP_DEV void mscclpp_dev_ll128_finish(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
                                           int const_ranks, int dtype, uint32_t mask, uint64_t index,
@@ -203,8 +203,8 @@ MSCCLPP_DEV void mscclpp_dev_ll128_finish(const mscclpp_dev_ctx_t *ctx, const ms
 }
 
 /*
- * Between the phases, for any number of ranks: combines bundle number `index` of this rank's shard, and sends the
- * result.
+ * Between the two phases, for any number of ranks: waits for bundle number `index` of this rank's shard from all peers,
+ * combines it in rank order, and sends the result. If the warp gives up, sets ctx->failed and sends nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_ll128_reduce_any(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, bool hot,
                                               int dtype, int op, uint32_t mask, uint64_t index)
@@ -225,9 +225,9 @@ MSCCLPP_DEV void mscclpp_dev_ll128_reduce_any(mscclpp_dev_ctx_t *ctx, const mscc
 }
 
 /*
- * Between the phases, for a constant number of ranks `const_ranks`: waits for a batch of bundles of this rank's shard
- * from all peers, combines them, and sends the results. All bundles of the batch are polled together until the last one
- * has come. If the warp gives up, sets ctx->failed and sends nothing.
+ * Between the two phases, for a constant number of ranks `const_ranks`: waits for a batch of bundles of this rank's
+ * shard from all peers, combines them, and sends the results. All bundles of the batch are polled together until the
+ * last one has arrived. If the warp gives up, sets ctx->failed and sends nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_ll128_reduce(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, int const_ranks,
                                           bool hot, int dtype, int op, uint32_t mask,
@@ -246,7 +246,9 @@ MSCCLPP_DEV void mscclpp_dev_ll128_reduce(mscclpp_dev_ctx_t *ctx, const mscclpp_
         if (index < batch->chunk) {
             mscclpp_dev_bundle_t own_bundle;
 
-            /* The rank is no constant index, so its operand goes to all places. The polls below overwrite the others.
+            /*
+             * This rank's number is not a constant, so its operand is stored at all places. The polls below overwrite
+             * the places of the other ranks.
              */
             mscclpp_dev_ll128_load(ctx, epoch, args->rank, index, &own_bundle);
             MSCCLPP_DEV_UNROLL
@@ -291,7 +293,10 @@ MSCCLPP_DEV void mscclpp_dev_ll128_reduce(mscclpp_dev_ctx_t *ctx, const mscclpp_
     }
 }
 
-/* Second phase, for any number of ranks: waits for bundle number `index` of each other shard, and stores it. */
+/*
+ * Second phase, for any number of ranks: waits for bundle number `index` of each other shard, and stores it. If the
+ * warp gives up, sets ctx->failed and stores no further bundle.
+ */
 MSCCLPP_DEV void mscclpp_dev_ll128_receive_any(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
                                                uint32_t mask, uint64_t index)
 {
@@ -354,7 +359,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_receive(mscclpp_dev_ctx_t *ctx, const mscclpp
 
 /*
  * Runs one epoch of `chunk` bundles of every shard, if the number of ranks is the constant `const_ranks`. After a
- * failure nothing more is sent or stored, and the loops run out without waiting.
+ * failure nothing more is sent or stored, and the loops end without waiting.
  */
 MSCCLPP_DEV void mscclpp_dev_ll128_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, int const_ranks,
                                          bool hot, int dtype, int op, uint64_t chunk)
@@ -378,7 +383,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_d
     }
 }
 
-/* The same for any number of ranks, one bundle at a time. */
+/* Runs one epoch for any number of ranks, one bundle at a time. After a failure nothing more is sent or stored. */
 MSCCLPP_DEV void mscclpp_dev_ll128_epoch_any(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, bool hot,
                                              int dtype, int op, uint64_t chunk)
 {
@@ -400,7 +405,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_epoch_any(mscclpp_dev_ctx_t *ctx, const msccl
 
 /*
  * All-reduce of a message of any size, epoch by epoch. `const_ranks` is the number of ranks as a constant, or 0 for any
- * number. Each epoch takes a flag, also after a failure, so that all ranks count alike.
+ * number. Each epoch uses up a flag, even after a failure, so that all ranks count in the same way.
  */
 MSCCLPP_DEV void mscclpp_dev_ll128_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
                                          bool hot, int dtype, int op)

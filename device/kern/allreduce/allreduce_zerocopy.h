@@ -19,13 +19,13 @@
 #include "device/lib/reduce.h"
 
 /*
- * Units that a thread loads at once. OPERANDS: of all ranks together, if their number is a constant. ROW: of each rank,
- * if it is not.
+ * The number of units that a thread loads before it uses them. OPERANDS: units of all ranks together, if the number of
+ * ranks is a constant. ROW: units of each rank, if it is not.
  */
 #define MSCCLPP_DEV_ZEROCOPY_OPERANDS 8
 #define MSCCLPP_DEV_ZEROCOPY_ROW 4
 
-/* True if every buffer starts at a multiple of 16 bytes. Only then are whole units moved at once. */
+/* Returns true if every buffer starts at a multiple of 16 bytes. Only then are whole units moved at once. */
 MSCCLPP_DEV bool mscclpp_dev_zerocopy_is_aligned(const mscclpp_dev_zerocopy_args_t *args)
 {
     uintptr_t bits = 0;
@@ -70,8 +70,8 @@ typedef struct {
 } mscclpp_dev_zerocopy_batch_t;
 
 /*
- * Loads a thread's operands of all ranks. The number of ranks `const_ranks` is a constant, so that all loads are under
- * way before the first operand is used.
+ * Loads a thread's operands of all ranks. The number of ranks `const_ranks` is a constant, so that all loads are in
+ * progress before the first operand is used.
  */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_load(const mscclpp_dev_zerocopy_args_t *args, int const_ranks, int batch,
                                            uint64_t index, uint64_t stride, mscclpp_dev_zerocopy_batch_t *operands)
@@ -85,9 +85,9 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_load(const mscclpp_dev_zerocopy_args_t *ar
 }
 
 /*
- * Combines a thread's operands in rank order, and overwrites those of rank 0 with the results. The results go to the
- * outputs of all ranks or, with `is_split`, only to this rank's own. `index` is the thread's first unit, and `stride`
- * the distance from one of its units to the next.
+ * Combines a thread's operands in rank order, and overwrites the operands of rank 0 with the results. Stores the
+ * results in the outputs of all ranks or, with `is_split`, only in this rank's output. `index` is the thread's first
+ * unit, and `stride` is the distance between its units.
  */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_combine(const mscclpp_dev_zerocopy_args_t *args, int const_ranks, int batch,
                                               bool is_split, bool hot, int dtype, int op, uint64_t index,
@@ -115,8 +115,8 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_combine(const mscclpp_dev_zerocopy_args_t 
 }
 
 /*
- * Loads and combines a thread's operands for any number of ranks, and stores the results where
- * mscclpp_dev_zerocopy_combine stores them. It loads the next rank's units while it combines one rank's.
+ * Loads and combines a thread's operands for any number of ranks. Stores the results in the outputs of all ranks or,
+ * with `is_split`, only in this rank's output. Loads the next rank's units while it combines the current rank's.
  */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_combine_any(const mscclpp_dev_zerocopy_args_t *args, int batch, bool is_split,
                                                   bool hot, int dtype, int op, uint64_t index, uint64_t stride)
@@ -128,7 +128,8 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_combine_any(const mscclpp_dev_zerocopy_arg
     int j;
 
     mscclpp_dev_zerocopy_load_row(args->peer_in[0], batch, index, stride, values);
-    mscclpp_dev_zerocopy_load_row(args->peer_in[nranks > 1 ? 1 : 0], batch, index, stride, next); /* unused if alone */
+    /* `next` is not used if there is only one rank. */
+    mscclpp_dev_zerocopy_load_row(args->peer_in[nranks > 1 ? 1 : 0], batch, index, stride, next);
     MSCCLPP_DEV_UNROLL
     for (j = 0; j < batch; ++j) {
         mscclpp_dev_acc_set(&acc[j], dtype, values[j]);
@@ -200,8 +201,8 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_unit(const mscclpp_dev_zerocopy_args_t *ar
 }
 
 /*
- * Handles the units from `unit` to `end` - 1, `threads` apart, as long as whole batches remain. Returns the first unit
- * that is left.
+ * Combines a thread's units from `unit` to `end` - 1, which are `threads` apart, in whole batches. Returns the first of
+ * the thread's units that was not handled, because less than a batch is left.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_zerocopy_batches(const mscclpp_dev_zerocopy_args_t *args, int const_ranks, int batch,
                                                   bool is_split, bool hot, int dtype, int op, uint64_t unit,
@@ -223,16 +224,16 @@ MSCCLPP_DEV uint64_t mscclpp_dev_zerocopy_batches(const mscclpp_dev_zerocopy_arg
 }
 
 /*
- * The whole operation, between two barriers. After the first one, the streams of all ranks have come to the operation,
- * so all operands are there. After the second one, all results are there, and no peer uses this rank's buffers.
- * `const_ranks` is the number of ranks as a constant, or 0 for any number. If the first barrier fails, no output is
- * written.
+ * The whole operation, between two barriers. After the first barrier, all ranks have reached the operation in their
+ * streams, so all operands are in place. After the second barrier, all results are in place, and no peer accesses this
+ * rank's buffers any more. `const_ranks` is the number of ranks as a constant, or 0 for any number. If the first
+ * barrier fails, no output is written; if the second one fails, the output may be incomplete.
  */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_zerocopy_args_t *args,
                                             int const_ranks, bool is_split, bool hot, int dtype, int op)
 {
     const mscclpp_dev_args_t *common = &args->common;
-    /* Without constants, the look-up of types takes the registers that a row would need. */
+    /* If the types are looked up at run time, the look-up takes the registers that a row would need. */
     const int batch = const_ranks != 0            ? MSCCLPP_DEV_ZEROCOPY_OPERANDS / const_ranks
                       : hot || !MSCCLPP_DEV_FOLDS ? MSCCLPP_DEV_ZEROCOPY_ROW
                                                   : 1;
@@ -257,11 +258,11 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_ranks(mscclpp_dev_ctx_t *ctx, const mscclp
             unit = mscclpp_dev_zerocopy_batches(args, const_ranks, batch, is_split, hot, dtype, op, unit, whole_end,
                                                 threads);
         }
-        /* In both variants, a thread writes the units after its last batch to all ranks at once. */
+        /* In both variants, a thread writes the units that remain after its last batch to all ranks at once. */
         for (; unit < end; unit += threads) {
             mscclpp_dev_zerocopy_unit(args, hot, dtype, op, mask, unit);
         }
-        /* In both passes, a unit belongs to the same thread. */
+        /* A unit is handled by the same thread in both passes, so no barrier is needed between them. */
         if (moves_whole && is_split) {
             for (unit = first + thread; unit + (uint64_t)(batch - 1) * threads < whole_end;
                  unit += (uint64_t)batch * threads) {

@@ -29,8 +29,8 @@ MSCCLPP_DEV const char *mscclpp_dev_chunk_operand(const mscclpp_dev_reduce_args_
 
 /*
  * Combines whole, aligned units, `batch` at a time and `stride` units apart, as long as whole batches remain. The
- * number of ranks `const_ranks` and `batch` are constants, so that all loads are under way before the first operand is
- * used. Returns the unit to continue with.
+ * number of ranks `const_ranks` and `batch` are constants, so that all loads are in progress before the first operand
+ * is used. Returns the thread's first unit that is left.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_chunk_batches(const mscclpp_dev_reduce_args_t *args, int const_ranks, int batch,
                                                bool hot, int dtype, int op, uint64_t unit, uint64_t stride)
@@ -71,8 +71,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_chunk_batches(const mscclpp_dev_reduce_args_t *
 }
 
 /*
- * Combines units one by one, `stride` units apart, from number `unit` to the message's end. Serves any number of ranks
- * and any alignment. No type has padding, since copy engines are not used for those that do.
+ * Combines units one by one, `stride` units apart, from unit `unit` to the message's end. Works for any number of ranks
+ * and any alignment. Whole units are stored, because copy engines are not used for types with padding.
  */
 MSCCLPP_DEV void mscclpp_dev_chunk_units(const mscclpp_dev_reduce_args_t *args, bool hot, int dtype, int op,
                                          uint64_t unit, uint64_t stride)
@@ -95,9 +95,9 @@ MSCCLPP_DEV void mscclpp_dev_chunk_units(const mscclpp_dev_reduce_args_t *args, 
 }
 
 /*
- * The kernel body. `hot` says that `dtype` and `op` are constants. The more ranks there are, the smaller the batches: a
- * thread's registers hold the operands of all ranks for one batch. Numbers of ranks without code of their own are
- * combined unit by unit.
+ * The kernel body. `hot`: `dtype` and `op` are constants. The more ranks there are, the smaller a batch is, because a
+ * thread's registers hold the operands of all ranks for one batch. For other numbers of ranks than those below, and for
+ * buffers that are not aligned, units are combined one by one.
  */
 MSCCLPP_DEV void mscclpp_dev_reduce_chunk(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_reduce_args_t *args, bool hot,
                                           int dtype, int op)

@@ -13,8 +13,8 @@ MSCCLPP_DEV bool mscclpp_dev_coll_sends(const mscclpp_dev_coll_args_t *coll, uin
 }
 
 /*
- * This rank's block for `peer`, as a place in the input. It has 0 bytes if there is none. Here and below, `blocks` is
- * NULL if all blocks have the same size.
+ * Returns this rank's block for `peer`, as a place in the input. The block has 0 bytes if this rank sends `peer`
+ * nothing. Here and below, `blocks` is NULL if all blocks have the same size.
  */
 MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_send_block(const mscclpp_dev_coll_args_t *coll,
                                                             const mscclpp_dev_blocks_args_t *blocks, uint32_t peer)
@@ -33,7 +33,7 @@ MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_send_block(const mscclpp_dev_co
 }
 
 /*
- * The place for the block of `peer` in this rank's output. It has 0 bytes if `peer` has no block for this rank. In
+ * Returns the place for the block of `peer` in this rank's output. It has 0 bytes if `peer` sends this rank nothing. In
  * patterns that combine, it is the place for the result.
  */
 MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_recv_block(const mscclpp_dev_coll_args_t *coll,
@@ -83,8 +83,9 @@ MSCCLPP_DEV uint32_t mscclpp_dev_coll_previous(const mscclpp_dev_args_t *args, u
 }
 
 /*
- * Copies one of `step` parts, number `first`, of a block of `bytes` bytes: units `first`, `first` + `step` and so on.
- * It moves whole units if both sides are aligned, else words or bytes. The twin copies adjacent units, all at once.
+ * Copies part `first` of the `step` parts of a block of `bytes` bytes: units `first`, `first` + `step` and so on. Moves
+ * whole units if both sides are aligned, else words or bytes. The host twin copies adjacent units instead, with one
+ * memmove.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_copy(char *to, const char *from, uint64_t bytes, uint64_t first, uint64_t step)
 {

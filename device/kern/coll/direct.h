@@ -18,15 +18,15 @@
 #include "device/lib/reduce.h"
 
 /*
- * Whole units that a thread loads before it stores the first one. A thread that combines has half as many of each
- * operand, since it holds those of two operands at once.
+ * The number of whole units that a thread loads before it stores the first one. A thread that combines loads half as
+ * many units of each operand, because it holds two operands at once.
  */
 #define MSCCLPP_DEV_DIRECT_BATCH 8
 
-/* The same number for kernels that look up types at run time, which takes registers. */
+/* The same number for kernels that look up types at run time, because the look-up takes registers. */
 #define MSCCLPP_DEV_DIRECT_BATCH_ANY 2
 
-/* True if the kernel's first `sources` sources and all its targets are aligned to whole units. */
+/* Returns true if the kernel's first `sources` sources and all its targets are aligned to whole units. */
 MSCCLPP_DEV bool mscclpp_dev_direct_is_aligned(const mscclpp_dev_direct_args_t *args, uint32_t sources)
 {
     uintptr_t bits = 0;
@@ -42,9 +42,9 @@ MSCCLPP_DEV bool mscclpp_dev_direct_is_aligned(const mscclpp_dev_direct_args_t *
 }
 
 /*
- * Copies units `unit`, `unit` + `step` and so on of a block of `bytes` bytes to each of `count` places. It begins with
- * place `first_target`, which differs from rank to rank, so that not all ranks store to one place at the same time. If
- * `is_aligned`, both sides are aligned to whole units, which then move in batches.
+ * Copies units `unit`, `unit` + `step` and so on of a block of `bytes` bytes to each of `count` places. Begins with
+ * place `first_target`, which differs from rank to rank, so that not all ranks store to one place at the same time.
+ * `is_aligned`: both sides are aligned to whole units; these are then moved in batches.
  */
 MSCCLPP_DEV void mscclpp_dev_direct_copy_units(char *const *to, uint32_t count, uint32_t first_target, const char *from,
                                                uint64_t bytes, bool is_aligned, uint64_t unit, uint64_t step)
@@ -105,8 +105,8 @@ MSCCLPP_DEV void mscclpp_dev_direct_copy_pairs(const mscclpp_dev_direct_args_t *
 }
 
 /*
- * Swaps the places of the list, in halves of batches. This thread loads a unit of both sides before it stores either,
- * and no other thread of any rank touches that unit.
+ * Swaps the contents of the pairs of places in the list, half a batch at a time. A thread loads a unit of both sides
+ * before it stores either, and no other thread of any rank accesses that unit.
  */
 MSCCLPP_DEV void mscclpp_dev_direct_swap(const mscclpp_dev_direct_args_t *args, uint64_t thread, uint64_t threads)
 {
@@ -150,9 +150,11 @@ MSCCLPP_DEV void mscclpp_dev_direct_swap(const mscclpp_dev_direct_args_t *args, 
 
 /*
  * Combines `batch` whole, aligned units, `step` apart, beginning with unit `unit`. A reduction stores the combination
- * of all ranks' operands, once it has the last one. A scan stores one for each rank: of the operands up to that rank's,
- * or, if exclusive, of those before it; none for rank 0 then, whose entry in `to` is NULL. Works in place: only this
- * thread uses these units, and it loads a rank's before it stores a result there.
+ * of the operands of all ranks after it has added the last one. A scan stores a result for each rank: the combination
+ * of the operands up to and including that rank's or, if exclusive, of those before it. In an exclusive scan rank 0 has
+ * no result, and its entry in `to` is NULL.
+ *
+ * Works in place: only this thread accesses these units, and it loads a rank's operand before it stores a result there.
  */
 MSCCLPP_DEV void mscclpp_dev_direct_combine(const mscclpp_dev_direct_args_t *args, int batch, bool hot, int dtype,
                                             int op, uint64_t unit, uint64_t step)
@@ -175,7 +177,7 @@ MSCCLPP_DEV void mscclpp_dev_direct_combine(const mscclpp_dev_direct_args_t *arg
         for (j = 0; j < batch; ++j) {
             values[j] = next[j];
         }
-        /* The next rank's units are under way while this rank's are combined. */
+        /* The next rank's units are loaded while this rank's are combined. */
         if (rank + 1 < nranks) {
             MSCCLPP_DEV_UNROLL
             for (j = 0; j < batch; ++j) {
@@ -208,8 +210,8 @@ MSCCLPP_DEV void mscclpp_dev_direct_combine(const mscclpp_dev_direct_args_t *arg
 }
 
 /*
- * Combines one unit of any alignment, as mscclpp_dev_direct_combine does. If the operation is in place, only this
- * thread uses the unit, and it reads before it writes.
+ * Combines one unit of any alignment, with the same results as mscclpp_dev_direct_combine. If the operation is in
+ * place, only this thread accesses the unit, and it reads before it writes.
  */
 MSCCLPP_DEV void mscclpp_dev_direct_combine_unit(const mscclpp_dev_direct_args_t *args, bool hot, int dtype, int op,
                                                  uint64_t unit)
@@ -278,8 +280,8 @@ MSCCLPP_DEV void mscclpp_dev_direct_end(mscclpp_dev_ctx_t *ctx, const mscclpp_de
 }
 
 /*
- * Copies home the part of the result that this thread has written, after the barrier that shows that no peer reads
- * there any more.
+ * Copies the part of the result that this thread has written to the place where the user wants it, `home`. Called after
+ * the barrier after which no peer reads there any more.
  */
 MSCCLPP_DEV void mscclpp_dev_direct_go_home(const mscclpp_dev_direct_args_t *args, int dtype, int op, uint64_t thread,
                                             uint64_t threads)
@@ -307,7 +309,10 @@ MSCCLPP_DEV void mscclpp_dev_direct_go_home(const mscclpp_dev_direct_args_t *arg
     }
 }
 
-/* The kernel body for the modes that move blocks. If the first barrier fails, nothing is copied. */
+/*
+ * The kernel body for the modes that move blocks. If the first barrier fails, nothing is copied. If the second one
+ * fails, the output may be incomplete.
+ */
 MSCCLPP_DEV void mscclpp_dev_coll_move_direct(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_direct_args_t *args)
 {
     const mscclpp_dev_args_t *common = &args->common;

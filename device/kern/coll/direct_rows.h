@@ -1,14 +1,14 @@
 /*
- * The work of direct.h on the twin, for large blocks: each thread handles units that follow one another, by whatever
- * the compiler and the C library make fastest. The results are the same to the bit. Small blocks go the GPU's way, unit
- * by unit, on the twin, too, so that its tests run that code.
+ * The functions of direct.h on the host twin, for large blocks: each thread handles adjacent units, with the code that
+ * the compiler and the C library make fastest. The results are the same, bit by bit. Small blocks are handled unit by
+ * unit even on the twin, so that its tests run the GPU's code.
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_DIRECT_ROWS_H
 #define MSCCLPP_DEVICE_KERN_COLL_DIRECT_ROWS_H
 
 #include "device/kern/coll/blocks.h"
 
-/* The smallest block that goes by rows, in bytes. */
+/* The smallest block that is handled by rows, in bytes. */
 #define MSCCLPP_DEV_DIRECT_ROWS_MIN 16384u
 
 #if MSCCLPP_DEV_ROWS
@@ -32,7 +32,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_rows_next(mscclpp_dev_block_t part, uint64_t do
     return part.bytes - done < MSCCLPP_DEV_ROW_BYTES ? part.bytes - done : MSCCLPP_DEV_ROW_BYTES;
 }
 
-/* Does what mscclpp_dev_direct_copy does. */
+/* Copies like mscclpp_dev_direct_copy. With several places, copies row by row, each row to all places. */
 MSCCLPP_DEV void mscclpp_dev_rows_copy(char *const *to, uint32_t count, uint32_t first_target, const char *from,
                                        uint64_t bytes, uint64_t thread, uint64_t threads)
 {
@@ -52,7 +52,7 @@ MSCCLPP_DEV void mscclpp_dev_rows_copy(char *const *to, uint32_t count, uint32_t
     }
 }
 
-/* Swaps a block with one elsewhere, as mscclpp_dev_direct_swap does. */
+/* Swaps two blocks like mscclpp_dev_direct_swap, one row at a time. */
 MSCCLPP_DEV void mscclpp_dev_rows_swap(char *here, char *there, uint64_t bytes, uint64_t thread, uint64_t threads)
 {
     const mscclpp_dev_block_t part = mscclpp_dev_rows_part(bytes, thread, threads);
@@ -70,9 +70,9 @@ MSCCLPP_DEV void mscclpp_dev_rows_swap(char *here, char *there, uint64_t bytes, 
 }
 
 /*
- * Combines one row, as mscclpp_dev_direct_combine does with a batch: the `size` bytes at `offset` of each operand. All
- * operands are read before any result is written, but for a scan, whose results lie where operands were that have been
- * read.
+ * Combines one row like mscclpp_dev_direct_combine: the `size` bytes at `offset` of each operand. A reduction reads all
+ * operands before it writes the result. A scan writes each result after it has read the operands that the result may
+ * overwrite.
  */
 MSCCLPP_DEV void mscclpp_dev_rows_combine_row(const mscclpp_dev_direct_args_t *args, int dtype, int op, uint64_t offset,
                                               uint64_t size)
@@ -121,7 +121,7 @@ MSCCLPP_DEV void mscclpp_dev_rows_combine(const mscclpp_dev_direct_args_t *args,
     }
 }
 
-/* True if a block of `bytes` bytes is combined by rows. */
+/* Returns true if a block of `bytes` bytes is combined by rows. */
 MSCCLPP_DEV bool mscclpp_dev_rows_serve(int dtype, int op, uint64_t bytes)
 {
     return bytes >= MSCCLPP_DEV_DIRECT_ROWS_MIN && mscclpp_dev_row_is_known(dtype, op);

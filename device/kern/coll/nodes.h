@@ -55,8 +55,9 @@ MSCCLPP_DEV void mscclpp_dev_cn_give_near(const mscclpp_dev_ctx_t *ctx, const ms
 }
 
 /*
- * Stores the turn's part of this rank's block, and its size, into a row of the owner that sends it to `receiver`: the
- * owner knows only its own blocks' sizes. If one block goes to all receivers, `receiver` is not used.
+ * Stores the turn's part of this rank's block, and its size, into a row of the owner that sends the block to
+ * `receiver`. The size is stored because the owner knows only the sizes of its own blocks. If one block goes to all
+ * receivers, `receiver` is not used.
  */
 MSCCLPP_DEV void mscclpp_dev_cn_relay(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                       const mscclpp_dev_cn_turn_t *turn, uint32_t owner, mscclpp_dev_block_t block,
@@ -89,8 +90,9 @@ MSCCLPP_DEV void mscclpp_dev_cn_give_merger(const mscclpp_dev_ctx_t *ctx, const 
 }
 
 /*
- * Stores this rank's blocks where other ranks of its node need them: those for ranks of the node into their rows, those
- * for other nodes into rows of the owner that sends them. Blocks that this rank sends itself stay in the input for now.
+ * Stores this rank's blocks where other ranks of its node need them. Blocks for ranks of the node go into those ranks'
+ * rows, and blocks for other nodes into rows of the owner that sends them. Blocks that this rank sends itself stay in
+ * the input for now.
  */
 MSCCLPP_DEV void mscclpp_dev_cn_give_own(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                          const mscclpp_dev_cn_turn_t *turn)
@@ -119,9 +121,9 @@ MSCCLPP_DEV void mscclpp_dev_cn_give_own(const mscclpp_dev_ctx_t *ctx, const msc
 }
 
 /*
- * Copies the turn's part of the block of `sender` for `receiver` to `to`, in the exchange area, and sets *size_p to its
- * size in bytes. `sender` is this rank, or one that has stored the block for this owner. Returns the place for the next
- * block.
+ * Copies the turn's part of the block of `sender` for `receiver` to the place `to` in the exchange area, and sets
+ * *size_p to its size in bytes. `sender` is this rank, or a rank that has stored the block for this owner. Returns the
+ * place for the next block.
  */
 MSCCLPP_DEV char *mscclpp_dev_cn_store_block(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                              const mscclpp_dev_cn_turn_t *turn, uint32_t sender, uint32_t receiver,
@@ -149,8 +151,8 @@ MSCCLPP_DEV char *mscclpp_dev_cn_store_block(const mscclpp_dev_ctx_t *ctx, const
 }
 
 /*
- * Stores what this owner sends to a node in the exchange area: the sizes of the blocks, then the blocks. If all nodes
- * get the same data, `to_node` may be any of them.
+ * Stores the data that this owner sends to a node in the exchange area: first the sizes of the blocks, then the blocks.
+ * If all nodes get the same data, `to_node` may be any of them.
  */
 MSCCLPP_DEV void mscclpp_dev_cn_store_for_node(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                                const mscclpp_dev_cn_turn_t *turn, uint32_t to_node)
@@ -182,8 +184,9 @@ MSCCLPP_DEV void mscclpp_dev_cn_store_for_node(const mscclpp_dev_ctx_t *ctx, con
 }
 
 /*
- * Waits until this turn's data have come from the nodes that are `begin` to `end` - 1 nodes before this one. Called by
- * all threads, which divide the nodes among themselves. Sets ctx->failed in all of them if a wait fails.
+ * Waits until this turn's data have arrived from the nodes that are `begin` to `end` - 1 places before this one, in
+ * cyclic order. Called by all threads, each of which waits for other nodes. If a wait fails, sets ctx->failed in all
+ * threads.
  */
 MSCCLPP_DEV void mscclpp_dev_cn_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                       const mscclpp_dev_cn_turn_t *turn, uint32_t begin, uint32_t end)
@@ -202,9 +205,10 @@ MSCCLPP_DEV void mscclpp_dev_cn_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
 }
 
 /*
- * Sends this turn's data to the other nodes, in batches of at most `fanout` nodes: first to the nodes after this one.
- * Before each further batch, it waits for the data of as many nodes before this one, so a node exchanges data with only
- * a few others at a time. Called by all threads, which divide the nodes among themselves.
+ * Sends this turn's data to the other nodes, in batches of at most `fanout` nodes, beginning with the nodes after this
+ * one. Before each further batch, waits for the data of as many nodes before this one, so that a node exchanges data
+ * with only a few others at a time. Called by all threads, each of which sends to other nodes. If a wait fails, sets
+ * ctx->failed, and sends no further batch.
  */
 MSCCLPP_DEV void mscclpp_dev_cn_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                      const mscclpp_dev_cn_turn_t *turn)
@@ -230,10 +234,11 @@ MSCCLPP_DEV void mscclpp_dev_cn_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_c
 }
 
 /*
- * The step `give` of a turn. The barrier ensures that all ranks have stored what the owners are to send for them. If it
- * fails, ctx->failed is set, and nothing is sent. If every node gets the same data, they are stored only once. In a
- * ring of partial results, those for the previous node alone are stored, as they are sent first; those for each other
- * node are combined with what comes. Over trees, a node that only passes on what comes gives nothing.
+ * The step `give` of a turn. After the barrier, all ranks have stored the blocks that the owners send for them. If the
+ * barrier fails, ctx->failed is set, and nothing is sent. If every node gets the same data, the data are stored only
+ * once. In a ring of partial results, only those for the previous node are stored here, because they are sent first;
+ * those for other nodes are combined with data that arrive later. Over trees, a node that only forwards data gives
+ * nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_cn_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev_cn_state_t *state,
                                      const mscclpp_dev_cn_turn_t *turn)
@@ -282,8 +287,8 @@ MSCCLPP_DEV void mscclpp_dev_cn_hand_block(const mscclpp_dev_ctx_t *ctx, const m
 }
 
 /*
- * Copies each block that has come from a node to the ranks of this node that it is for. It takes the blocks in the
- * order in which the sender stored them (mscclpp_dev_cn_store_for_node).
+ * Copies each block that has arrived from a node to the ranks of this node that receive it. The blocks are in the order
+ * in which the sender has stored them (mscclpp_dev_cn_store_for_node).
  */
 MSCCLPP_DEV void mscclpp_dev_cn_hand_out(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                          const mscclpp_dev_cn_turn_t *turn, uint32_t from_node)
@@ -349,9 +354,9 @@ MSCCLPP_DEV void mscclpp_dev_cn_move(const mscclpp_dev_ctx_t *ctx, const mscclpp
 }
 
 /*
- * For scans: combines the operands of ranks 0 to `end` - 1 in rank order, and stores this turn's part of the result in
- * the output. This rank's own operand is in the input; each other rank's is in that rank's row of this rank's scratch.
- * `end` is 0 only for rank 0 of an exclusive scan, which has no result.
+ * For scans: combines this turn's part of the operands of ranks 0 to `end` - 1 in rank order, and stores the result in
+ * the output. This rank's own operand is in the input. The operand of each other rank is in that rank's row of this
+ * rank's scratch. `end` is 0 only for rank 0 of an exclusive scan, which has no result, so there are no units.
  */
 MSCCLPP_DEV void mscclpp_dev_cn_combine(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                         const mscclpp_dev_cn_turn_t *turn, uint32_t end)
@@ -384,7 +389,10 @@ MSCCLPP_DEV void mscclpp_dev_cn_combine(const mscclpp_dev_ctx_t *ctx, const mscc
     }
 }
 
-/* For a reduce over trees: on the root's node, hands out what has come from its children. Does nothing elsewhere. */
+/*
+ * For a reduce over trees: on the root's node, hands out the data that have arrived from its children in the tree. Does
+ * nothing on other nodes.
+ */
 MSCCLPP_DEV void mscclpp_dev_cn_hand_out_branches(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                                   const mscclpp_dev_cn_turn_t *turn)
 {
@@ -401,9 +409,10 @@ MSCCLPP_DEV void mscclpp_dev_cn_hand_out_branches(const mscclpp_dev_ctx_t *ctx, 
 }
 
 /*
- * By halving or doubling: carries out the rounds of a turn. Blocks are handed out in the round in which they come: in
- * round r, those of the nodes that are 2^r to 2^(r + 1) - 1 before this one. Partial results are handed out at the end,
- * when all are combined, as if they came from the next node.
+ * By halving or doubling: carries out the rounds of a turn. In an all-gather, blocks are handed out in the round in
+ * which they arrive: round r brings the blocks of the nodes that are 2^r to 2^(r + 1) - 1 places before this one. In a
+ * reduce-scatter, the partial results are handed out at the end, when all are combined, as if they had come from the
+ * next node. If a wait fails, ctx->failed is set, and nothing more is handed out.
  */
 MSCCLPP_DEV void mscclpp_dev_cn_receive_in_rounds(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                                   const mscclpp_dev_cn_turn_t *turn)
@@ -425,9 +434,10 @@ MSCCLPP_DEV void mscclpp_dev_cn_receive_in_rounds(mscclpp_dev_ctx_t *ctx, const 
 }
 
 /*
- * Waits for a turn's data from other nodes, passes them on if need be, and hands them out. Over trees, a reduce gets
- * them from the children, and a broadcast from the parent, except on the root's node; by halving they come round by
- * round, in a ring step by step. Called by all threads of owners. After a failed wait nothing more is handed out.
+ * Waits for a turn's data from other nodes, forwards them if the pattern requires this, and hands them out. Over trees,
+ * a reduce gets data from the children, and a broadcast from the parent, except on the root's node. By halving, data
+ * arrive round by round, and in a ring step by step. Called by all threads of owners. After a failed wait nothing more
+ * is handed out.
  */
 MSCCLPP_DEV void mscclpp_dev_cn_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                         const mscclpp_dev_cn_turn_t *turn)
@@ -463,7 +473,7 @@ MSCCLPP_DEV void mscclpp_dev_cn_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_de
         if (mscclpp_dev_cn_in_ring(state)) {
             mscclpp_dev_cn_ring_pass_on(ctx, state, turn, distance);
         }
-        /* In a ring, only the last partial results that come are for this node. */
+        /* In a ring, only the partial results of the last step are for this node. */
         if (!ctx->failed && !(mscclpp_dev_cn_in_ring(state) && state->merges && distance + 1 < nnodes)) {
             mscclpp_dev_cn_hand_out(ctx, state, turn, MSCCLPP_DEV_NODES_BEHIND(nnodes, args->nodes.node, distance));
         }
@@ -471,9 +481,10 @@ MSCCLPP_DEV void mscclpp_dev_cn_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_de
 }
 
 /*
- * The step `take` of a turn. Before the barrier, owners receive blocks of other nodes and hand them out. After it, all
- * of this rank's rows are filled, and it makes its part of the result. A scan combines the operands up to this rank's
- * own or, if it is exclusive, up to the one before.
+ * The step `take` of a turn. Before the barrier, owners receive the blocks of other nodes and hand them out. After the
+ * barrier, all rows of this rank are filled, and it moves or combines them into its output. A scan combines the
+ * operands up to this rank's own one or, if exclusive, up to the one before. If a wait fails, ctx->failed is set, and
+ * this turn's part of the output is not written.
  */
 MSCCLPP_DEV void mscclpp_dev_cn_take(mscclpp_dev_ctx_t *ctx, mscclpp_dev_cn_state_t *state,
                                      const mscclpp_dev_cn_turn_t *turn)
@@ -496,8 +507,9 @@ MSCCLPP_DEV void mscclpp_dev_cn_take(mscclpp_dev_ctx_t *ctx, mscclpp_dev_cn_stat
 /* ---- The whole ---- */
 
 /*
- * Adds this operation's exchanges to the counts that later operations start from: the block's number of exchanges, and
- * the signals expected from each other node. Called by one thread, after all exchanges.
+ * Adds this operation's exchanges to the counts that later operations start from: the number of the block's exchanges,
+ * and the number of signals expected from each other node. Called by one thread of an owner, after all exchanges, and
+ * also after a failure.
  */
 MSCCLPP_DEV void mscclpp_dev_cn_count_exchanges(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state)
 {
@@ -519,8 +531,8 @@ MSCCLPP_DEV void mscclpp_dev_cn_count_exchanges(const mscclpp_dev_ctx_t *ctx, co
 }
 
 /*
- * The kernel's body: gives and takes all turns, then copies this rank's own block. Blocks without turns only copy.
- * After a failure no further turn begins, and the output is incomplete; the counts are advanced all the same.
+ * The kernel's body: gives and takes all turns, then copies this rank's own block. Blocks of the grid without turns
+ * only copy. After a failure no further turn begins, and the output is incomplete. The counts are advanced even then.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_args_t *args, int dtype,
                                         int op)

@@ -15,9 +15,10 @@
  * these, a reduce-scatter has as many places for what arrives.
  *
  * A node hears once in each turn from each node that is a power of 2 before it, always in the same round. So the
- * signals from a node have the numbers of the turns. Whoever has ended the last round of a turn has heard from all
- * nodes, directly or through others, so sets of slots are used as in nodes.h: once a node has taken e + 3, all nodes
- * have given e + 3, so they have taken e + 1 and e, and all that was put in e has arrived and has left its source.
+ * signals from a node have the numbers of the turns. A node that has ended the last round of a turn has received
+ * signals from all nodes, directly or through others, so sets of slots are used as in nodes.h: once a node has taken e
+ * + 3, all nodes have given e + 3, so they have taken e + 1 and e, and all that was put in e has arrived and has left
+ * its source.
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_NODES_HALVING_H
 #define MSCCLPP_DEVICE_KERN_COLL_NODES_HALVING_H
@@ -42,8 +43,8 @@ MSCCLPP_DEV mscclpp_dev_rounds_t mscclpp_dev_ch_rounds(const mscclpp_dev_cn_stat
 }
 
 /*
- * Sends the message of a round to the node whose distance the round has. What it carries must lie in its places, and
- * the block must have synchronised since. Called by one thread.
+ * Sends the message of a round to the node at the round's distance. The message's data must be in their places, and the
+ * block must have synchronised after they were stored. Called by one thread.
  */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_ch_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                              const mscclpp_dev_cn_turn_t *turn, uint32_t round)
@@ -61,9 +62,10 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_ch_send(mscclpp_dev_ctx_t *ctx, const msccl
 }
 
 /*
- * Combines the partial results that have arrived in a round with those at the same positions, which have the same
- * sizes. In round 0 position 0 has none yet: there they are stored, with their sizes. Where a node has none in this
- * turn, there is nothing to combine. Called by all threads, which divide the units among themselves.
+ * Combines the partial results that have arrived in a round with the ones that this node has at the same positions,
+ * which have the same sizes. In round 0 this node has none at position 0 yet, so the ones that have arrived are stored
+ * there, together with their sizes. If no node has any in this turn, there is nothing to combine. Called by all
+ * threads, each of which combines other units.
  */
 MSCCLPP_DEV void mscclpp_dev_ch_combine(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                         const mscclpp_dev_cn_turn_t *turn, const mscclpp_dev_rounds_t *scheme,
@@ -101,8 +103,9 @@ MSCCLPP_DEV void mscclpp_dev_ch_combine(const mscclpp_dev_ctx_t *ctx, const mscc
 }
 
 /*
- * A round of taking a turn: waits for its message, combines what it carries if the pattern does, and sends the message
- * of the next round. If the wait fails, sets ctx->failed in all threads, which call this together, and nothing is sent.
+ * One round of the step `take`: waits for the round's message, combines its data if the pattern does, and sends the
+ * message of the next round. Called by all threads. If the wait fails, sets ctx->failed in all of them, and sends
+ * nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_ch_round(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                       const mscclpp_dev_cn_turn_t *turn, uint32_t round)

@@ -9,8 +9,9 @@
 #include "device/lib/reduce.h"
 
 /*
- * Combines one unit of this node's blocks for `receiver`, in rank order. This rank's operand is at `own_operand`. Those
- * of other ranks are in rows of scratch: either they are for this rank, or this rank was given them to send on.
+ * Combines one unit of this node's blocks for `receiver`, in rank order. This rank's operand is at `own_operand`. The
+ * operands of the other ranks are in rows of this rank's scratch: either in the rows of data for this rank, if it is
+ * the receiver, or in the rows of data that this rank sends for others.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cn_merge(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                                    const mscclpp_dev_cn_turn_t *turn, uint32_t receiver,
@@ -43,10 +44,10 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cn_merge(const mscclpp_dev_ctx_t *ctx,
 }
 
 /*
- * Stores this node's partial result for `receiver`, from this owner's rows, at `to`, in the exchange area. `first` and
- * `second` are other nodes' partial results for `receiver`, or NULL; there is a second one only if there is a first.
- * Then stores the combination of the first, the second and its own, in this order. Sets *size_p to the size in bytes.
- * Returns the place for the next partial result.
+ * Combines this node's operands for `receiver` from this owner's rows, and stores this partial result at `to` in the
+ * exchange area. `first` and `second` are other nodes' partial results for `receiver`, or NULL; `second` is NULL if
+ * `first` is. If they are given, stores the combination of the first, the second and this node's own one, in this
+ * order. Sets *size_p to the size in bytes. Returns the place for the next partial result.
  */
 MSCCLPP_DEV char *mscclpp_dev_cn_store_merged(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                               const mscclpp_dev_cn_turn_t *turn, uint32_t receiver, const char *first,
@@ -79,8 +80,9 @@ MSCCLPP_DEV char *mscclpp_dev_cn_store_merged(const mscclpp_dev_ctx_t *ctx, cons
 }
 
 /*
- * Stores this owner's partial results for a node where they are sent from: their sizes, then one for each receiver.
- * `first` and `second` are slots with those of other nodes, which this node's are combined with; NULL: there are none.
+ * Stores this owner's partial results for a node in the slot from which they are sent: first their sizes, then one for
+ * each receiver. `first` and `second` are slots with the partial results of other nodes, which are combined with this
+ * node's own; NULL: there are none.
  */
 MSCCLPP_DEV void mscclpp_dev_cn_store_results(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                               const mscclpp_dev_cn_turn_t *turn, uint32_t to_node, const char *first,
@@ -104,10 +106,12 @@ MSCCLPP_DEV void mscclpp_dev_cn_store_results(const mscclpp_dev_ctx_t *ctx, cons
 }
 
 /*
- * Combines all nodes' partial results of this turn, into the output: in node order, if each node has sent its own. In a
- * ring and by halving, those of the other nodes are combined already, and are in the row of the next node. Over trees,
- * those of each child's branch are, and are in the child's row. In these cases what has come is combined first, and
- * this node's own last.
+ * Combines the partial results of all nodes, and stores this turn's part of the result in the output. If each node has
+ * sent its own partial result, they are combined in node order.
+ *
+ * In a ring and by halving, the partial results of the other nodes are already combined, and are in the row of the next
+ * node. Over trees, those of each child's branch are already combined, and are in the child's row. In these cases the
+ * received ones come first, and this node's own one last.
  */
 MSCCLPP_DEV void mscclpp_dev_cn_combine_nodes(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                               const mscclpp_dev_cn_turn_t *turn)

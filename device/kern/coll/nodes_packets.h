@@ -42,8 +42,8 @@ MSCCLPP_DEV void mscclpp_dev_cp_send(const mscclpp_dev_ctx_t *ctx, const mscclpp
 }
 
 /*
- * Sends a block for a rank of another node to the owner that puts it there. Sends nothing if this rank is that owner,
- * or if the block is empty: the owner knows from the pattern that it gets none.
+ * Sends a block for a rank of another node to the owner that puts the block to that node. Sends nothing if this rank is
+ * that owner, or if the block is empty: the owner knows from the pattern that it receives none.
  */
 MSCCLPP_DEV void mscclpp_dev_cp_relay(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch,
                                       mscclpp_dev_block_t block, uint32_t receiver)
@@ -60,9 +60,9 @@ MSCCLPP_DEV void mscclpp_dev_cp_relay(const mscclpp_dev_ctx_t *ctx, const mscclp
 }
 
 /*
- * Sends this rank's blocks to the ranks of its node, and to the owners that send them on. Each rank of the node gets at
- * least one packet, if need be an empty one: the top of this file says why. It begins with the rank after this one, so
- * that not all ranks store to the same rank at once.
+ * Sends this rank's blocks to the ranks of its node, and to the owners that put blocks to other nodes. Each rank of the
+ * node gets at least one packet, an empty one if there is no block: see the top of this file. Begins with the rank
+ * after this one, so that the ranks do not all store to the same rank at once.
  */
 MSCCLPP_DEV void mscclpp_dev_cp_send_all(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch)
 {
@@ -92,8 +92,8 @@ MSCCLPP_DEV void mscclpp_dev_cp_send_all(const mscclpp_dev_ctx_t *ctx, const msc
 /* ---- An owner's part ---- */
 
 /*
- * Waits for one unit of this node's blocks for `receiver`, and combines the blocks in rank order. If a wait fails,
- * ctx->failed is set, and the value is arbitrary. This also holds for the other functions here that wait for a unit.
+ * Waits for one unit of this node's blocks for `receiver`, and combines the blocks in rank order. If a wait fails, sets
+ * ctx->failed, and the value is arbitrary. This also holds for the other functions here that wait for a unit.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_merge(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch,
                                                    uint32_t receiver, uint64_t unit)
@@ -128,8 +128,8 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_merge(mscclpp_dev_ctx_t *ctx, const
 }
 
 /*
- * Returns one unit of the block of `sender`, a rank of this node, for `receiver` on another one. If `sender` is another
- * rank, waits for its packets.
+ * Returns one unit of the block that `sender`, a rank of this node, has for `receiver`, a rank of another node. If
+ * `sender` is not this rank, waits for its packets.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_client_unit(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch,
                                                          uint32_t sender, uint32_t receiver, uint64_t unit)
@@ -148,7 +148,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_client_unit(mscclpp_dev_ctx_t *ctx,
         args->place[sender].index);
 }
 
-/* True if `sender` sends a block to a rank of another node. */
+/* Returns true if `sender` sends a block to a rank of another node. */
 MSCCLPP_DEV bool mscclpp_dev_cp_sends_far(const mscclpp_dev_coll_nodes_args_t *args, uint32_t sender)
 {
     bool is_found = false;
@@ -162,9 +162,11 @@ MSCCLPP_DEV bool mscclpp_dev_cp_sends_far(const mscclpp_dev_coll_nodes_args_t *a
 
 /*
  * Stores the data for a node as packets in the exchange area. If all nodes get the same data, `to_node` may be any of
- * them. In rounds, the rest of the place is filled with zeros; else an empty packet is stored, too, in case the node
- * needs none of the data. Blocks that no other node needs keep their places: zeros in rounds, else left as they are. If
- * a wait for another rank's block fails, wrong data are stored, but nothing is sent then.
+ * them. Blocks that no other node needs keep their places.
+ *
+ * In rounds, such blocks and the rest of the place are filled with zeros, because messages have a fixed size. Otherwise
+ * such blocks are not written, and an empty packet is stored, too, for a node that needs none of the data. If a wait
+ * for another rank's block fails, wrong data are stored, but nothing is sent then.
  */
 MSCCLPP_DEV void mscclpp_dev_cp_store_for_node(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch, uint32_t to_node)
 {
@@ -179,7 +181,10 @@ MSCCLPP_DEV void mscclpp_dev_cp_store_for_node(mscclpp_dev_ctx_t *ctx, const msc
     uint64_t offset = 0, unit;
     uint32_t i, j;
 
-    /* If nodes send combined blocks: one for each receiver. Else those of each rank that this owner sends for. */
+    /*
+     * If nodes send combined blocks, stores one for each receiver. Otherwise stores the blocks of each rank that this
+     * owner sends for.
+     */
     for (i = first_receiver; i < args->begin[to_node + 1] && epoch->state.merges; ++i) {
         const uint32_t receiver = args->members[i];
 
@@ -218,7 +223,7 @@ MSCCLPP_DEV void mscclpp_dev_cp_store_for_node(mscclpp_dev_ctx_t *ctx, const msc
 }
 
 /*
- * Stores the data for all other nodes. In rounds, an owner that has none stores nothing, and for a reduce, only the
+ * Stores the data for all other nodes. In rounds, an owner that has no data stores nothing, and in a reduce only the
  * root's node gets data.
  */
 MSCCLPP_DEV void mscclpp_dev_cp_store_all(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch)
@@ -241,8 +246,8 @@ MSCCLPP_DEV void mscclpp_dev_cp_store_all(mscclpp_dev_ctx_t *ctx, const mscclpp_
 }
 
 /*
- * Puts the data to the other nodes; a node that needs none gets the empty packet. The block must have synchronised
- * since the data were stored. Called by all threads, which divide the nodes among themselves.
+ * Puts the data to the other nodes. A node that needs none of the data gets the empty packet. The block must have
+ * synchronised after the data were stored. Called by all threads, each of which puts to other nodes.
  */
 MSCCLPP_DEV void mscclpp_dev_cp_send_far(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch)
 {
@@ -261,9 +266,9 @@ MSCCLPP_DEV void mscclpp_dev_cp_send_far(mscclpp_dev_ctx_t *ctx, const mscclpp_d
 }
 
 /*
- * Waits for the data from a node, and stores them into the scratch of the ranks of this node that they are for. The
- * order is the one in which the sender stored the blocks. If there are no data, and it is not in rounds, waits for the
- * empty packet instead.
+ * Waits for the data from a node, and stores them into the scratch of the ranks of this node that receive them. The
+ * blocks are in the order in which the sender has stored them. If the node has no data for this one, waits for the
+ * empty packet instead; in rounds there is none.
  */
 MSCCLPP_DEV void mscclpp_dev_cp_hand_out(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch, uint32_t from_node)
 {
@@ -331,8 +336,8 @@ MSCCLPP_DEV void mscclpp_dev_cp_hand_out(mscclpp_dev_ctx_t *ctx, const mscclpp_d
 }
 
 /*
- * Hands out the data from all other nodes. In rounds, what the other nodes sent to be combined has become one result,
- * which is handed out as if it came from the next node.
+ * Hands out the data from all other nodes. In rounds, combined data of all other nodes have become one result, which is
+ * handed out as if it had come from the next node.
  */
 MSCCLPP_DEV void mscclpp_dev_cp_hand_all(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch)
 {
@@ -368,10 +373,10 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_receive(mscclpp_dev_ctx_t *ctx, con
 }
 
 /*
- * Waits for everything that one unit of the result is made of, and combines it. For a scan, these are the operands of
- * ranks 0 to `end` - 1, in rank order, of which there is at least one. For reduce and reduce-scatter, they are the
- * partial results of all nodes, in node order; in rounds, this node's partial result, then the one result of all other
- * nodes, which lies where that of the next node would.
+ * Waits for all operands of one unit of the result, and combines them. For a scan, these are the operands of ranks 0 to
+ * `end` - 1, in rank order; `end` is at least 1. For reduce and reduce-scatter, they are the partial results of all
+ * nodes, in node order. In rounds, they are this node's partial result, and then the combined result of all other
+ * nodes, which is in the row of the next node.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_combine(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch,
                                                      uint32_t end, uint64_t unit)
@@ -406,8 +411,8 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_combine(mscclpp_dev_ctx_t *ctx, con
 }
 
 /*
- * Waits for all packets for this rank, and moves or combines their data into the output. Also waits for an empty packet
- * of each rank of the node that has no block for this one. A thread that has failed stores nothing more.
+ * Waits for all packets for this rank, and moves or combines their data into the output. Also waits for the empty
+ * packet of each rank of the node that has no block for this rank. A thread that has failed stores nothing more.
  */
 MSCCLPP_DEV void mscclpp_dev_cp_receive_all(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch)
 {
@@ -448,7 +453,7 @@ MSCCLPP_DEV void mscclpp_dev_cp_receive_all(mscclpp_dev_ctx_t *ctx, const mscclp
 
 /*
  * The kernel's body, for a grid of one block. After a failure nothing more is sent to other nodes or stored in the
- * output. The flag counts as used in any case.
+ * output. The flag counts as used even then.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_args_t *args,
                                                 int dtype, int op)

@@ -27,11 +27,12 @@
 #include "device/lib/nodes_ring.h"
 
 /*
- * The number of the signal that an owner waits for in step `step` of a turn, counted from 1: the predecessor has sent
- * that many signals in this operation once it has sent this one. It gives turn 0, gives turn 1, takes turn 0, gives
- * turn 2, takes turn 1 and so on. It signals once when it gives a turn, and n - 2 times when it takes one. The signal
- * of step 1 is that of giving the turn; those of the further steps belong to taking it, and come after the next turn is
- * given.
+ * The number of the signal that an owner waits for in step `step` of a turn, counted from 1: the number of signals that
+ * the predecessor has sent in this operation up to and including this one.
+ *
+ * The predecessor gives turn 0, gives turn 1, takes turn 0, gives turn 2, takes turn 1 and so on. It signals once when
+ * it gives a turn, and n - 2 times when it takes one. The signal of step 1 is the one for giving the turn. The signals
+ * of the further steps are sent when it takes the turn, which is after it has given the next turn.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_cn_ring_signal_number(const mscclpp_dev_cn_state_t *state,
                                                        const mscclpp_dev_cn_turn_t *turn, uint32_t step)
@@ -58,9 +59,10 @@ MSCCLPP_DEV void mscclpp_dev_cn_ring_send(mscclpp_dev_ctx_t *ctx, const mscclpp_
 }
 
 /*
- * Step `step` of taking a turn: waits for the message that began `step` nodes before this one, and passes it on unless
- * it began at the next node. Called by all threads, of which the first one waits and sends. If the wait fails, sets
- * ctx->failed in all of them, and nothing is passed on.
+ * Step `step` of taking a turn: waits for the message that began `step` nodes before this one, and sends it to the
+ * successor unless it began there. In a reduce-scatter, first combines it with this node's partial results. Called by
+ * all threads, of which the first one waits and sends. If the wait fails, sets ctx->failed in all of them, and nothing
+ * is sent.
  */
 MSCCLPP_DEV void mscclpp_dev_cn_ring_pass_on(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                              const mscclpp_dev_cn_turn_t *turn, uint32_t step)

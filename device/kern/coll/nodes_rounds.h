@@ -13,7 +13,7 @@
 #include "device/lib/port_channel.h"
 #include "device/lib/reduce.h"
 
-/* Notes whether the call goes in rounds, and if so, fills in the fields that these need. */
+/* Sets epoch->in_rounds if the call is carried out in rounds, and then also sets the fields that only rounds use. */
 MSCCLPP_DEV void mscclpp_dev_cr_begin(mscclpp_dev_cp_t *epoch)
 {
     const mscclpp_dev_coll_nodes_args_t *args = epoch->state.args;
@@ -66,7 +66,7 @@ MSCCLPP_DEV mscclpp_dev_rounds_message_t mscclpp_dev_cr_message(const mscclpp_de
 
 /* ---- Before the rounds ---- */
 
-/* True if this owner has data of its own node to send before the first round. */
+/* Returns true if this owner has data of its own node to send before the first round. */
 MSCCLPP_DEV bool mscclpp_dev_cr_has_data(const mscclpp_dev_cp_t *epoch)
 {
     const uint32_t pattern = epoch->state.args->pattern;
@@ -84,7 +84,7 @@ MSCCLPP_DEV mscclpp_dev_cp_row_t mscclpp_dev_cr_outgoing(const mscclpp_dev_cp_t 
                                          : 0);
 }
 
-/* The row in which the data from a node lie after the rounds, or the combined data from all other nodes. */
+/* The row that contains the data from a node after the rounds, or the combined data from all other nodes. */
 MSCCLPP_DEV mscclpp_dev_cp_row_t mscclpp_dev_cr_incoming(const mscclpp_dev_cp_t *epoch, uint32_t from_node)
 {
     const uint32_t position = (epoch->scheme.node + epoch->scheme.nnodes - from_node) % epoch->scheme.nnodes;
@@ -97,9 +97,9 @@ MSCCLPP_DEV mscclpp_dev_cp_row_t mscclpp_dev_cr_incoming(const mscclpp_dev_cp_t 
 /* ---- Rounds ---- */
 
 /*
- * All-to-all: copies the blocks of message `j` of a round, which lie at scattered places, to the run of places that the
- * message is sent from. All packets that it reads are there, because the block has synchronised after the round before;
- * so the rank that it names for a wait, 0, does not matter. Called by all threads.
+ * All-to-all: copies the blocks of message `j` of a round, which are at scattered places, to the consecutive places
+ * that the message is sent from. All packets that it reads have arrived, because the block has synchronised after the
+ * previous round. So it never waits, and the rank 0 that it passes is never reported as late. Called by all threads.
  */
 MSCCLPP_DEV void mscclpp_dev_cr_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch, uint32_t round,
                                        uint32_t j)
@@ -120,8 +120,8 @@ MSCCLPP_DEV void mscclpp_dev_cr_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
 }
 
 /*
- * Sends the messages of a round; those without data are empty packets. What is sent must lie in its places, and the
- * block must have synchronised since. Called by all threads, which divide the messages among themselves.
+ * Sends the messages of a round. A message without data is an empty packet. The data must be in their places, and the
+ * block must have synchronised after they were stored. Called by all threads, each of which sends other messages.
  */
 MSCCLPP_DEV void mscclpp_dev_cr_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch, uint32_t round)
 {
@@ -147,8 +147,8 @@ MSCCLPP_DEV void mscclpp_dev_cr_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_c
 }
 
 /*
- * True if the first block of a message is stored, not combined: the node that gets the result has put nothing of its
- * own at place 0 (see above), and this is the first message that comes.
+ * Returns true if the first block of a message is stored, not combined: the node that gets the result has stored no
+ * data at place 0 (see above), and this is the first message that comes.
  */
 MSCCLPP_DEV bool mscclpp_dev_cr_is_bare(const mscclpp_dev_cp_t *epoch, uint32_t round, uint32_t j)
 {
@@ -157,9 +157,9 @@ MSCCLPP_DEV bool mscclpp_dev_cr_is_bare(const mscclpp_dev_cp_t *epoch, uint32_t 
 }
 
 /*
- * Takes in one unit of a message: combines it with the unit of the same number, counted from place 0 on, which is
- * there: this node has stored it, or an earlier message has. If `is_bare`, a unit of the first block is stored instead.
- * One thread handles a unit in all messages, so no two combine at once.
+ * Combines one received unit with the unit of the same number, counted from place 0, which this node or an earlier
+ * message has stored. If `is_bare`, there are no units in the first place yet, so a unit of the first block is stored
+ * instead. A unit is handled by the same thread in all messages, so no two threads combine the same unit.
  */
 MSCCLPP_DEV void mscclpp_dev_cr_combine_arrived(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch, bool is_bare,
                                                 uint64_t unit, mscclpp_dev_vec_t value)
@@ -177,8 +177,9 @@ MSCCLPP_DEV void mscclpp_dev_cr_combine_arrived(mscclpp_dev_ctx_t *ctx, const ms
 }
 
 /*
- * Waits for message `j` of a round, and combines it if the pattern does. An empty message is waited for as well: it
- * shows that its sender has come so far. If a wait fails, sets ctx->failed in this thread. Called by all threads.
+ * Waits for message `j` of a round, and combines its data if the pattern does. Also waits for an empty message, which
+ * shows that its sender has reached this round. If a wait fails, sets ctx->failed in this thread. Called by all
+ * threads.
  */
 MSCCLPP_DEV void mscclpp_dev_cr_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch, uint32_t round, uint32_t j)
 {
@@ -208,8 +209,8 @@ MSCCLPP_DEV void mscclpp_dev_cr_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
 }
 
 /*
- * Carries out the rounds. The data of this node must lie in their places. Called by all threads. The block synchronises
- * before it sends, so that what it sends is there, and after each round, so that a failure stops all threads. If
+ * Carries out the rounds. The data of this node must be in their places. Called by all threads. The block synchronises
+ * before it sends, so that the data are complete, and after each round, so that all threads stop after a failure. If
  * ctx->failed is set afterwards, the result is incomplete.
  */
 MSCCLPP_DEV void mscclpp_dev_cr_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch)

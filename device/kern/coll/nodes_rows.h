@@ -1,5 +1,5 @@
 /*
- * Small blocks of one size over several nodes as packets: the state of an epoch, and the rows in which packets lie.
+ * Small blocks of one size over several nodes as packets: the state of an epoch, and the rows that contain packets.
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_NODES_ROWS_H
 #define MSCCLPP_DEVICE_KERN_COLL_NODES_ROWS_H
@@ -9,7 +9,8 @@
 #include "device/lib/packet.h"
 
 /*
- * A row of units as packets. Unit u lies at first + u * MSCCLPP_DEV_PACKET_STEP, its second half `pair` bytes behind.
+ * A row of units as packets. The first half of unit u is at first + u * MSCCLPP_DEV_PACKET_STEP, and the second half is
+ * `pair` bytes after it.
  */
 typedef struct {
     char *first;
@@ -20,12 +21,12 @@ typedef struct {
 typedef struct {
     mscclpp_dev_cn_state_t state;
     mscclpp_dev_cn_turn_t turn;
-    uint64_t units;      /* of a block of data */
+    uint64_t units;      /* units of a block of data */
     uint64_t capacity;   /* units of a row of scratch */
     uint64_t node_units; /* the most units of data for one other node */
-    uint32_t flag;       /* that this call's packets carry */
+    uint32_t flag;       /* the flag in this call's packets */
     bool in_rounds; /* data for other nodes go in rounds (nodes_rounds.h); only then are the following fields set */
-    mscclpp_dev_rounds_t scheme; /* of the rounds */
+    mscclpp_dev_rounds_t scheme; /* the scheme of the rounds */
     uint64_t pitch;              /* units of a place */
     bool carries;                /* this owner's messages have data in this epoch; else all of them are empty */
 } mscclpp_dev_cp_t;
@@ -38,8 +39,9 @@ MSCCLPP_DEV void mscclpp_dev_cp_put(const mscclpp_dev_cp_t *epoch, mscclpp_dev_c
 }
 
 /*
- * Waits for the packets of one unit of a row and returns their data. If the wait fails, the value is arbitrary, and
- * ctx->failed is set. `peer` names the rank that is late: its number in this node, or the `peer` of a channel.
+ * Waits for the packets of one unit of a row, and returns their data. If the wait fails, sets ctx->failed, and the
+ * value is arbitrary. `peer` is the rank that is reported as late: a rank's number in this node, or the `peer` of a
+ * channel.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_get(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch,
                                                  mscclpp_dev_cp_row_t row, uint64_t unit, uint32_t peer)

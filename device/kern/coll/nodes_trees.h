@@ -3,14 +3,14 @@
  * reduce, which goes the other way and is described at the end. Blocks of the grid with even numbers use the first
  * tree, the others the second (lib/nodes_trees.h).
  *
- * An owner on the root's node sends a turn's data to its children in the tree; any other owner passes on what comes
- * from its parent. Data arrive where they would arrive from the root's node without trees, and are sent on from there.
- * An owner that has no data to send in a turn sends a signal only.
+ * An owner on the root's node sends a turn's data to its children in the tree; any other owner forwards the data from
+ * its parent. Data arrive where they would arrive from the root's node without trees, and are sent on from there. An
+ * owner that has no data to send in a turn sends a signal only.
  *
  * Signals to a parent are credits. A node returns credit k + 1, counted from 1, when it takes turn k. It says that the
- * node has handed out the data of turn k - 1, and that what it passed on in that turn has left its source, as its
- * children have returned k credits. Turn t uses the places of turn t - 5 (MSCCLPP_DEV_NODES_SETS), so a node sends it
- * once its children have returned t - 3 credits, the last of which says all that about turn t - 5.
+ * node has handed out the data of turn k - 1, and that the data that it forwarded in that turn have left their source,
+ * as its children have returned k credits. Turn t uses the places of turn t - 5 (MSCCLPP_DEV_NODES_SETS), so a node
+ * sends it once its children have returned t - 3 credits, the last of which says all that about turn t - 5.
  *
  * The nodes meet before the first turn and after the last one, since a node of a tree hears from few others. Before
  * that, no node may use a place that another one may still need for an earlier operation; and all of them have taken
@@ -38,8 +38,9 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_cn_trees_await(mscclpp_dev_ctx_t *ctx, cons
 }
 
 /*
- * Waits until each child has returned `credits` credits. If a child is one of the nodes that signal this one when the
- * nodes meet, its first signal of the operation is that of the meeting, and is no credit.
+ * Waits until each child in the tree has returned `credits` credits. If a child also signals this node when the nodes
+ * meet, its first signal of the operation belongs to the meeting and is not counted as a credit. If a wait fails, sets
+ * ctx->failed. Called by one thread.
  */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_cn_trees_await_credits(mscclpp_dev_ctx_t *ctx,
                                                             const mscclpp_dev_nodes_args_t *nodes,
@@ -58,8 +59,9 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_cn_trees_await_credits(mscclpp_dev_ctx_t *c
 }
 
 /*
- * In a reduce: waits until the parent has returned so many credits. If it is one of the nodes that signal this one when
- * the nodes meet, its first signal is that of the meeting. Does nothing at the root.
+ * In a reduce: waits until the parent has returned `credits` credits. If the parent also signals this node when the
+ * nodes meet, its first signal belongs to the meeting and is not counted. Does nothing at the root. If the wait fails,
+ * sets ctx->failed. Called by one thread.
  */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_cn_trees_await_parent(mscclpp_dev_ctx_t *ctx,
                                                            const mscclpp_dev_nodes_args_t *nodes,
@@ -74,11 +76,14 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_cn_trees_await_parent(mscclpp_dev_ctx_t *ct
 }
 
 /*
- * Meets all other nodes: nobody leaves before all have come. Each step exchanges signals with the nodes at one
- * distance, and passes on what the steps before have told. `is_end`: after the last turn. Of the signals that come from
- * such a node in the operation, the first is that of the meeting at the beginning, and the last that of the meeting at
- * the end. At the end no credit is under way any more either, since a connection must not be closed before all that was
- * sent to this node has arrived. Called by all threads. A failed block does not take part.
+ * Meets all other nodes: no node leaves before all have come. Each step exchanges signals with the two nodes at one
+ * distance; a signal also tells what the node has learned in the steps before. `is_end`: this is the meeting after the
+ * last turn. The first signal of the operation from such a node belongs to the meeting at the beginning, and the last
+ * one to the meeting at the end.
+ *
+ * The meeting at the end also waits until no credit is in transit, because a connection must not be closed before all
+ * data sent to this node have arrived. Called by all threads. A failed block does not take part. If a wait fails, sets
+ * ctx->failed in all threads.
  */
 MSCCLPP_DEV void mscclpp_dev_cn_trees_meet(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state, bool is_end)
 {
@@ -105,8 +110,10 @@ MSCCLPP_DEV void mscclpp_dev_cn_trees_meet(mscclpp_dev_ctx_t *ctx, const mscclpp
 }
 
 /*
- * Waits until the places of a turn may be used again, here and where its data go. Returns false if this node has
- * nothing to give: in a broadcast as it is not the root's, in a reduce as it has children. Called by all threads.
+ * Waits until the places of a turn may be used again, on this node and on the nodes that get its data. Returns false if
+ * this node has nothing to give: in a broadcast because it is not the root's node, in a reduce because it has children,
+ * whose data it needs first. Also returns false, with ctx->failed set in all threads, if a wait fails. Called by all
+ * threads.
  */
 MSCCLPP_DEV bool mscclpp_dev_cn_trees_open(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                            const mscclpp_dev_cn_turn_t *turn)
@@ -126,7 +133,7 @@ MSCCLPP_DEV bool mscclpp_dev_cn_trees_open(mscclpp_dev_ctx_t *ctx, const mscclpp
 }
 
 /*
- * Sends a turn's data, which lie at `slot`, to the children. A child gets a signal alone if it needs none of the data.
+ * Sends a turn's data, which are at `slot`, to the children. A child that needs none of the data gets only a signal.
  * The places on the children must be free (see above). Called by one thread.
  */
 MSCCLPP_DEV void mscclpp_dev_cn_trees_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
@@ -149,9 +156,9 @@ MSCCLPP_DEV void mscclpp_dev_cn_trees_send(mscclpp_dev_ctx_t *ctx, const mscclpp
 }
 
 /*
- * Waits for a turn's data from the parent, and passes them on once the children have the places free. Called by all
- * threads of owners on other nodes than the root's. If a wait fails, sets ctx->failed in all of them, and nothing is
- * passed on.
+ * Waits for a turn's data from the parent, and sends them to the children once their places are free. Called by all
+ * threads of owners on nodes other than the root's. If a wait fails, sets ctx->failed in all of them, and nothing is
+ * sent.
  */
 MSCCLPP_DEV void mscclpp_dev_cn_trees_pass_on(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                               const mscclpp_dev_cn_turn_t *turn)
@@ -174,8 +181,9 @@ MSCCLPP_DEV void mscclpp_dev_cn_trees_pass_on(mscclpp_dev_ctx_t *ctx, const mscc
 }
 
 /*
- * Returns the credit of a turn to the parent, after the children's credits that it depends on (see above). The turn's
- * data must be handed out. Called by all threads of owners on other nodes than the root's.
+ * Returns the credit of a turn to the parent, after waiting for the children's credits that it depends on (see above).
+ * The turn's data must have been handed out. Called by all threads of owners on nodes other than the root's. If a wait
+ * fails, sets ctx->failed in all of them, and no credit is returned.
  */
 MSCCLPP_DEV void mscclpp_dev_cn_trees_credit(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                              const mscclpp_dev_cn_turn_t *turn)
@@ -198,8 +206,8 @@ MSCCLPP_DEV void mscclpp_dev_cn_trees_credit(mscclpp_dev_ctx_t *ctx, const msccl
 /* ---- Reduce ---- */
 
 /*
- * Sends this node's partial results of a turn, which are stored, to the parent, with a signal alone if there are none.
- * The place there must be free. Called by one thread.
+ * Sends this node's partial results of a turn, which have been stored, to the parent; only a signal if there are none.
+ * The place on the parent must be free. Called by one thread.
  */
 MSCCLPP_DEV void mscclpp_dev_cn_trees_send_up(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                               const mscclpp_dev_cn_turn_t *turn)
@@ -216,8 +224,9 @@ MSCCLPP_DEV void mscclpp_dev_cn_trees_send_up(mscclpp_dev_ctx_t *ctx, const mscc
 }
 
 /*
- * Waits for a turn's data from the children, and until the places of this node's own may be used again. Returns false
- * if a wait fails, and sets ctx->failed in all threads, which call this; or if there are no children.
+ * Waits for a turn's data from the children, and until the places of this node's own partial results may be used again.
+ * Returns false if there are no children. Also returns false if a wait fails, and then sets ctx->failed in all threads.
+ * Called by all threads.
  */
 MSCCLPP_DEV bool mscclpp_dev_cn_trees_collect(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                               const mscclpp_dev_cn_turn_t *turn)
@@ -240,9 +249,9 @@ MSCCLPP_DEV bool mscclpp_dev_cn_trees_collect(mscclpp_dev_ctx_t *ctx, const mscc
 
 /*
  * Combines a turn's data of the children with this node's own, in the order first child, second child, own, and sends
- * the result to the parent; except on the root's node, where they must be handed out already. Then returns the turn's
- * credit to the children, whose data are not needed any more. Called by all threads of owners with children, so there
- * is a first child.
+ * the result to the parent. On the root's node does not combine them: they must have been handed out already. Then
+ * returns the turn's credit to the children, whose data are no longer needed. Called by all threads of owners with
+ * children, so there is a first child.
  */
 MSCCLPP_DEV void mscclpp_dev_cn_trees_send_combined(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                                     const mscclpp_dev_cn_turn_t *turn)

@@ -1,6 +1,6 @@
 /*
  * Collectives over several nodes: which bytes a turn moves, who sends them to other nodes for which rank, and where
- * they lie on the way. nodes.h describes the steps of a turn.
+ * they are stored on the way. nodes.h describes the steps of a turn.
  *
  * In names, cn stands for these collectives between nodes, cp for those of small blocks as packets (nodes_packets.h),
  * cr for the rounds of these (nodes_rounds.h), and ch for tiles that are exchanged in rounds (nodes_halving.h).
@@ -13,7 +13,7 @@
 #include "device/lib/nodes_trees.h"
 #include "device/types/coll_nodes.h"
 
-/* What a block of the grid knows of the call, and how far it has come. */
+/* A block's description of the call, and its progress. */
 typedef struct {
     const mscclpp_dev_coll_nodes_args_t *args;
     uint64_t turns;      /* number of turns of this block of the grid */
@@ -39,8 +39,8 @@ typedef struct {
 } mscclpp_dev_cn_turn_t;
 
 /*
- * Describes turn `index` of this block of the grid. Sets of slots go on in turn from call to call, as do exchanges;
- * tiles and owners are counted within the call.
+ * Describes turn `index` of this block of the grid. Exchanges are counted over all calls, and the sets of slots are
+ * used in this order. Tiles and owners are counted within the call.
  */
 MSCCLPP_DEV mscclpp_dev_cn_turn_t mscclpp_dev_cn_turn(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
                                                       uint64_t index)
@@ -76,19 +76,19 @@ MSCCLPP_DEV void mscclpp_dev_cn_begin(mscclpp_dev_cn_state_t *state, const msccl
     state->is_owner = nodes->common.rank < nodes->shards;
 }
 
-/* True if the nodes exchange in a ring. */
+/* Returns true if the nodes exchange in a ring. */
 MSCCLPP_DEV bool mscclpp_dev_cn_in_ring(const mscclpp_dev_cn_state_t *state)
 {
     return state->args->nodes.pattern == MSCCLPP_DEV_NODES_RING;
 }
 
-/* True if the nodes exchange over trees. */
+/* Returns true if the nodes exchange over trees. */
 MSCCLPP_DEV bool mscclpp_dev_cn_in_trees(const mscclpp_dev_cn_state_t *state)
 {
     return state->args->nodes.pattern == MSCCLPP_DEV_NODES_TREES;
 }
 
-/* True if the nodes exchange by recursive halving or doubling. */
+/* Returns true if the nodes exchange by recursive halving or doubling. */
 MSCCLPP_DEV bool mscclpp_dev_cn_in_halving(const mscclpp_dev_cn_state_t *state)
 {
     return state->args->nodes.pattern == MSCCLPP_DEV_NODES_HALVING;
@@ -211,7 +211,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_cn_merger_of(const mscclpp_dev_coll_nodes_args_
     return args->pattern == MSCCLPP_DEV_REDUCE ? turn->owner : args->place[receiver].index % args->nodes.shards;
 }
 
-/* True if owner `owner` of a node sends its node's partial result for `receiver` to node `to`. */
+/* Returns true if owner `owner` of a node sends its node's partial result for `receiver` to node `to`. */
 MSCCLPP_DEV bool mscclpp_dev_cn_merges_for(const mscclpp_dev_coll_nodes_args_t *args, const mscclpp_dev_cn_turn_t *turn,
                                            uint32_t owner, uint32_t receiver, uint32_t to)
 {
@@ -219,7 +219,7 @@ MSCCLPP_DEV bool mscclpp_dev_cn_merges_for(const mscclpp_dev_coll_nodes_args_t *
            mscclpp_dev_cn_merger_of(args, turn, receiver) == owner;
 }
 
-/* True if owner `owner` of node `node` sends the blocks of `sender` in this turn. */
+/* Returns true if owner `owner` of node `node` sends the blocks of `sender` in this turn. */
 MSCCLPP_DEV bool mscclpp_dev_cn_is_client(const mscclpp_dev_coll_nodes_args_t *args, const mscclpp_dev_cn_turn_t *turn,
                                           uint32_t sender, uint32_t node, uint32_t owner)
 {
@@ -228,8 +228,8 @@ MSCCLPP_DEV bool mscclpp_dev_cn_is_client(const mscclpp_dev_coll_nodes_args_t *a
 }
 
 /*
- * True if, in some turn, an owner of this node is given data to send for another rank. All ranks of the node get the
- * same answer, as they must: if it is true, they meet in each turn.
+ * True if, in some turn, an owner of this node sends data of another rank. All ranks of the node must get the same
+ * answer, and do: if it is true, they meet in each turn.
  */
 MSCCLPP_DEV bool mscclpp_dev_cn_relays(const mscclpp_dev_coll_nodes_args_t *args)
 {
@@ -266,12 +266,12 @@ MSCCLPP_DEV char *mscclpp_dev_cn_row(const mscclpp_dev_ctx_t *ctx, const mscclpp
 }
 
 /*
- * The row in which an owner receives the block of `sender` for `receiver`. `receiver` matters only if a sender has a
- * separate block for each receiver. These rows follow those of the ranks' blocks for this rank.
+ * The row in which an owner receives the block of `sender` for `receiver`. These rows follow the rows of the blocks for
+ * the owner itself. `receiver` matters only if a sender has a separate block for each receiver.
  *
- * In patterns where all ranks have blocks, which are not merged, `sender` must not be an owner: an owner sends its own
- * blocks from the input, and has no row. So the number of its client, counted from 0, is its number in the node divided
- * by the number of shards, minus 1.
+ * If all ranks have blocks, and these are not merged, `sender` must not be an owner: an owner sends its own blocks from
+ * the input, and has no row. So the sender's number among the owner's clients, counted from 0, is its number in the
+ * node divided by the number of shards, minus 1.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_cn_relay_row(const mscclpp_dev_cn_state_t *state, uint32_t sender, uint32_t receiver)
 {
@@ -290,8 +290,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_cn_relay_row(const mscclpp_dev_cn_state_t *stat
 }
 
 /*
- * Number of blocks that owner `owner` of node `from` has room for in its data for node `to` in this turn. Some or all
- * may be empty.
+ * The number of blocks in the data of owner `owner` of node `from` for node `to` in this turn. Some or all of them may
+ * be empty.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_cn_count(const mscclpp_dev_cn_state_t *state, const mscclpp_dev_cn_turn_t *turn,
                                           uint32_t from, uint32_t owner, uint32_t to)
@@ -308,8 +308,9 @@ MSCCLPP_DEV uint32_t mscclpp_dev_cn_count(const mscclpp_dev_cn_state_t *state, c
 }
 
 /*
- * True if owner `owner` of node `from` may have data for node `to` in this turn. If not, it sends that node only a
- * signal or an empty packet. Sender and receiver compute the same answer, so the receiver knows what to wait for.
+ * Returns true if owner `owner` of node `from` may have data for node `to` in this turn. If it has none, it sends that
+ * node only a signal or an empty packet. Sender and receiver compute the same answer, so the receiver knows whether to
+ * expect data.
  */
 MSCCLPP_DEV bool mscclpp_dev_cn_flows(const mscclpp_dev_cn_state_t *state, const mscclpp_dev_cn_turn_t *turn,
                                       uint32_t from, uint32_t owner, uint32_t to)
@@ -332,8 +333,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_cn_padded(uint64_t bytes)
 }
 
 /*
- * By halving or doubling: bytes from one place of a set to the next. A place has room for what any owner has for any
- * node in this turn.
+ * By halving or doubling: the number of bytes from one place of a set to the next. A place is large enough for the data
+ * that any owner has for any node in this turn.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_cn_pitch(const mscclpp_dev_cn_state_t *state, const mscclpp_dev_cn_turn_t *turn)
 {
@@ -346,8 +347,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_cn_pitch(const mscclpp_dev_cn_state_t *state, c
 }
 
 /*
- * Where data for a node are sent from, as an offset in the exchange area. If all nodes get the same data, `to_node`
- * does not matter. By halving, the place is that of the node's position (nodes_halving.h).
+ * Returns the place from which data for a node are sent, as an offset in the exchange area. If all nodes get the same
+ * data, `to_node` does not matter. By halving, this is the place of the node's position (nodes_halving.h).
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_cn_outgoing(const mscclpp_dev_cn_state_t *state, const mscclpp_dev_cn_turn_t *turn,
                                              uint32_t to_node)
@@ -363,8 +364,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_cn_outgoing(const mscclpp_dev_cn_state_t *state
 }
 
 /*
- * Where data from a node are once they have come, as an offset in the exchange area. By halving, what all other nodes
- * have for this one comes together at position 0.
+ * Returns the place at which data from a node arrive, as an offset in the exchange area. By halving, the combined data
+ * of all other nodes arrive at position 0.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_cn_incoming(const mscclpp_dev_cn_state_t *state, const mscclpp_dev_cn_turn_t *turn,
                                              uint32_t from_node)
@@ -380,9 +381,9 @@ MSCCLPP_DEV uint64_t mscclpp_dev_cn_incoming(const mscclpp_dev_cn_state_t *state
 }
 
 /*
- * Bytes of the data of node `from` at `slot`, sizes of blocks included, if they are to go to node `to`. 0: that node
- * needs none of them. The sizes are read at `slot`, so they must have been stored there, or have come. If there are no
- * data, the slot may hold those of an earlier turn, which are not counted.
+ * The number of bytes of the data of node `from` at `slot`, including the sizes of the blocks, if they are sent to node
+ * `to`; 0 if that node needs none of them. Reads the sizes at `slot`, so they must have been stored there or have
+ * arrived. If there are no data, the slot may still hold the data of an earlier turn, which are not counted.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_cn_slot_bytes(const mscclpp_dev_cn_state_t *state, const mscclpp_dev_cn_turn_t *turn,
                                                uint64_t slot, uint32_t from, uint32_t to)

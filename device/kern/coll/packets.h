@@ -20,8 +20,8 @@
 #include "device/lib/reduce.h"
 
 /*
- * Operands that a thread loads before it waits for the first one. Lingering kernels have registers for fewer: what does
- * not fit lies in local memory, which costs a small call more than a second batch does.
+ * The number of operands that a thread loads before it waits for the first one. Lingering kernels have registers for
+ * fewer: more operands would be kept in local memory, which costs a small call more than a second batch.
  */
 #define MSCCLPP_DEV_COLL_BATCH 8
 #define MSCCLPP_DEV_COLL_LINGER_BATCH 4
@@ -34,7 +34,7 @@ typedef struct {
     const mscclpp_dev_blocks_args_t *blocks; /* NULL: all blocks have the same size */
     uint64_t pair;                           /* bytes from the first half of a unit's packets to the second half */
     uint64_t half;                           /* offset in a scratch of the slots that this epoch uses, bytes */
-    uint32_t flag;                           /* that the packets carry */
+    uint32_t flag;                           /* the flag in the packets */
     uint32_t row_threads;                    /* number of threads in a row */
     uint32_t lane;                           /* this thread's index in its row */
     uint32_t rows;                           /* number of rows */
@@ -50,10 +50,10 @@ MSCCLPP_DEV char *mscclpp_dev_coll_slot(const mscclpp_dev_coll_packets_t *packet
 }
 
 /*
- * Prepares the state of a call: which units of which blocks this thread handles. A row has as many threads as the
- * largest block has units, rounded up to whole warps, but no more than the grid. If the output may overwrite the input,
- * the whole grid is one row. Threads that are left over when the grid is divided into rows are in none; they neither
- * send blocks nor move any.
+ * Prepares the state of a call: computes which units of which blocks this thread handles. A row has as many threads as
+ * the largest block has units, rounded up to whole warps, but at most the whole grid. If the output may overwrite the
+ * input, the whole grid is one row. Threads that are left over when the grid is divided into rows belong to no row, and
+ * neither send nor move blocks.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_packets_begin(mscclpp_dev_ctx_t *ctx, mscclpp_dev_coll_packets_t *packets,
                                                 const mscclpp_dev_coll_args_t *coll,
@@ -64,8 +64,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_packets_begin(mscclpp_dev_ctx_t *ctx, mscclpp_
     const uint32_t most_units = (uint32_t)mscclpp_dev_units(blocks != NULL ? blocks->most : args->bytes);
     const uint32_t grain = MSCCLPP_DEV_WARP; /* whole warps, so that all threads of a warp take the same branches */
     /*
-     * In a scan, one thread handles a unit for all peers. If the scan is in place, that thread reads the unit for all
-     * of them before it writes it. The same goes for what else may write its output where its input lies.
+     * In a scan, one thread handles a unit for all peers. If the scan is in place, this thread reads the unit for all
+     * peers before it writes the unit. The same holds for the other patterns whose output may overwrite their input.
      */
     const bool overwrites =
         coll->pattern == MSCCLPP_DEV_SCAN || coll->pattern == MSCCLPP_DEV_EXSCAN ||
@@ -120,7 +120,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_packets_get(mscclpp_dev_ctx_t *ctx, const mscc
 
 /*
  * The kernel body for patterns that move blocks. `blocks` is NULL if all blocks have the same size. After a failure no
- * more of the peers' blocks is sent or stored; this rank's own block is copied in any case.
+ * more blocks are sent to peers or stored from peers. This rank's own block is copied even then.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_move_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_args_t *coll,
                                                const mscclpp_dev_blocks_args_t *blocks)
@@ -155,7 +155,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_move_packets(mscclpp_dev_ctx_t *ctx, const msc
 
 /*
  * Reads the operand of `rank` for one unit of the result into *value and returns true, or returns false if it has not
- * arrived. This rank's own operand is in the user's buffer. `bytes` is the size of the whole result.
+ * arrived. Never waits. This rank's own operand is in the user's buffer. `bytes` is the size of the whole result.
  */
 MSCCLPP_DEV bool mscclpp_dev_coll_packets_poll(const mscclpp_dev_coll_packets_t *packets, uint32_t rank, uint32_t unit,
                                                uint64_t bytes, mscclpp_dev_vec_t *value)
@@ -173,9 +173,9 @@ MSCCLPP_DEV bool mscclpp_dev_coll_packets_poll(const mscclpp_dev_coll_packets_t 
 }
 
 /*
- * Waits for the operands of ranks 0 to `end` - 1 for one unit, and combines them. If a wait fails, sets ctx->failed,
- * and the value is arbitrary. `end` is at least 1. `bytes` is the size of the whole result. `batch` is a constant, at
- * most MSCCLPP_DEV_COLL_BATCH.
+ * Waits for the operands of ranks 0 to `end` - 1 for one unit, and combines them in rank order. If a wait fails, sets
+ * ctx->failed, and the value is arbitrary. `end` is at least 1. `bytes` is the size of the whole result. `batch` is a
+ * constant, at most MSCCLPP_DEV_COLL_BATCH.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_packets_combine(mscclpp_dev_ctx_t *ctx,
                                                                const mscclpp_dev_coll_packets_t *packets, uint32_t end,

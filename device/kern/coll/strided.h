@@ -9,12 +9,12 @@
 #include "device/kern/coll/direct.h"
 #include "device/kern/coll/pack.h"
 
-/* Items of a segment that a thread loads before it stores the first one. */
+/* The number of items of a segment that a thread loads before it stores the first one. */
 #define MSCCLPP_DEV_STRIDED_BATCH 4
 
 /*
- * The fewest threads that share a short segment so that each has a batch of it: together they touch whole lines of 128
- * bytes at a time.
+ * The least number of threads that share a segment so that each has a whole batch. Together they access whole lines of
+ * 128 bytes at a time.
  */
 #define MSCCLPP_DEV_STRIDED_LANES 8
 
@@ -44,8 +44,9 @@ MSCCLPP_DEV void mscclpp_dev_strided_segment(char *to, const char *from, uint64_
 }
 
 /*
- * How many threads handle a segment: a power of 2 that is not larger than the number of its items. A link is full only
- * if enough bytes are in flight, so a segment has fewer threads if each then has a whole batch of items.
+ * Returns the number of threads that handle a segment: a power of 2, at most the number of its items. A link is used
+ * fully only if enough bytes are in transit, so fewer threads handle a segment if each of them then has a whole batch
+ * of items.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_strided_lanes(uint64_t items, uint32_t width, uint64_t threads)
 {
@@ -70,8 +71,8 @@ MSCCLPP_DEV int64_t mscclpp_dev_strided_place(uint64_t segment, uint64_t run, in
 }
 
 /*
- * Copies a block. The threads of the grid divide its segments among themselves: a segment is handled by several
- * threads, or by the whole grid if it is long enough.
+ * Copies a block. The threads of the grid share its segments: several threads handle a segment, or the whole grid if it
+ * is long enough. Threads that are left over do nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_strided_block(const mscclpp_dev_strided_t *block, uint64_t thread, uint64_t threads)
 {

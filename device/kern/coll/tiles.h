@@ -60,8 +60,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_give(const mscclpp_dev_ctx_t *ctx, const msccl
 }
 
 /*
- * Moves what the peers have stored in this rank's tiles to its places in the output. A barrier must have passed since.
- * How much a peer has stored follows from this rank's own arguments.
+ * Moves the data that the peers have stored in this rank's tiles to their places in the output. A barrier must have
+ * passed since they were stored. The size of a peer's data follows from this rank's own arguments.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_take(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn)
 {
@@ -90,7 +90,7 @@ MSCCLPP_DEV const char *mscclpp_dev_coll_operand(const mscclpp_dev_ctx_t *ctx, c
 
 #if MSCCLPP_DEV_ROWS
 
-/* Does the work of mscclpp_dev_coll_take_combined for a large part of the result, by rows. */
+/* Combines and stores like mscclpp_dev_coll_take_combined, by rows, for a large part of the result. */
 MSCCLPP_DEV void mscclpp_dev_coll_take_rows(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn,
                                             const mscclpp_dev_block_t *own_block, mscclpp_dev_block_t part,
                                             uint32_t end, int dtype, int op)
@@ -112,7 +112,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_take_rows(const mscclpp_dev_ctx_t *ctx, const 
 
 /*
  * Combines the operands of ranks 0 to `end` - 1 in rank order, and stores the turn's part of the result in the output.
- * `result_bytes` is the size of the whole result; 0: this rank gets none. `end` is 0 only then.
+ * `result_bytes` is the size of the whole result; 0: this rank has none. `end` is 0 only if this rank has no result.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_take_combined(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn,
                                                 uint32_t end, uint64_t result_bytes, int dtype, int op)
@@ -148,10 +148,10 @@ MSCCLPP_DEV void mscclpp_dev_coll_take_combined(const mscclpp_dev_ctx_t *ctx, co
 }
 
 /*
- * Returns the size of the largest block of all ranks. `largest` is that of this rank's blocks. It takes one more
- * barrier, which it adds to *barriers. If the barrier fails, the value is of no use, and ctx->failed is set. The sizes
- * lie in the tiles of the second turn, which nobody writes before all ranks have entered the barrier of the first turn.
- * All threads must call it.
+ * Returns the size of the largest block of all ranks. `largest` is the size of this rank's largest block. Passes one
+ * more barrier, which is added to *barriers. If the barrier fails, sets ctx->failed, and the value must not be used.
+ * The sizes are stored in the tiles of the second turn, which no rank writes before all ranks have entered the barrier
+ * of the first turn. Called by all threads.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_find_largest(mscclpp_dev_ctx_t *ctx, mscclpp_dev_coll_turn_t *turn,
                                                    uint64_t largest, uint64_t *barriers)
@@ -175,9 +175,9 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_find_largest(mscclpp_dev_ctx_t *ctx, msccl
 }
 
 /*
- * The kernel body: for each turn, stores into the peers' tiles, passes a barrier, and takes what this rank's tiles
- * hold. Blocks of the grid may have different numbers of turns, but on all ranks the blocks of one number have the
- * same. After a failure no further turn begins, and the output is incomplete.
+ * The kernel body: in each turn, stores data into the peers' tiles, passes a barrier, and moves or combines the data in
+ * this rank's tiles. Blocks of the grid may have different numbers of turns, but blocks of the same number have the
+ * same number of turns on all ranks. After a failure no further turn begins, and the output is incomplete.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_tiles(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_blocks_args_t *args, int dtype,
                                         int op)

@@ -24,18 +24,19 @@ typedef struct {
     const mscclpp_dev_plan_span_t *spans;   /* of each item; NULL with `slices` */
 } mscclpp_dev_plan_program_t;
 
-/* How far a block has come in its program. */
+/* The progress of a block in its program. */
 typedef struct {
     mscclpp_dev_plan_program_t program;
-    uint64_t turn, turns; /* of the loop that it is in: the current one, and how many; 0 turns: it is in none */
+    uint64_t turn, turns; /* the current turn, and the number of turns, of the loop that the block is in; 0 turns: it is
+                             in no loop */
     uint64_t unit;        /* bytes that a turn handles */
-    uint32_t flag;        /* of the packets of this launch */
+    uint32_t flag;        /* the flag in the packets of this launch */
 } mscclpp_dev_plan_run_t;
 
 /*
- * Returns the bytes of a step that this block handles, for a step that is in no loop: the block's part in a group
- * of blocks, else everything. Chunks are multiples of the alignment, so parts of a group leave no bytes over; the first
- * ones are longer by one alignment if the chunks do not divide evenly. The range may be empty.
+ * Returns the bytes of a step that this block handles, for a step that is in no loop: the block's part if the step is
+ * shared by a group of blocks, else all bytes. Chunks are multiples of the alignment, so the parts of a group cover all
+ * bytes. If the chunks do not divide evenly, the first parts are longer by one alignment. The range may be empty.
  */
 MSCCLPP_DEV mscclpp_dev_plan_slice_t mscclpp_dev_plan_slice_apart(const mscclpp_dev_plan_args_t *args,
                                                                   const mscclpp_dev_plan_step_t *step)
@@ -56,8 +57,9 @@ MSCCLPP_DEV mscclpp_dev_plan_slice_t mscclpp_dev_plan_slice_apart(const mscclpp_
 }
 
 /*
- * The range of bytes of a step that this block handles now: in a loop, those of the current turn, of which the last one
- * may have fewer; else as above. `step` must be one of the program's.
+ * Returns the bytes of a step that this block handles now: in a loop, those of the current turn, of which the last one
+ * may have fewer; otherwise as mscclpp_dev_plan_slice_apart. `step` must be in the block's program, because its index
+ * selects the slice.
  */
 MSCCLPP_DEV mscclpp_dev_plan_slice_t mscclpp_dev_plan_slice(const mscclpp_dev_plan_args_t *args,
                                                             const mscclpp_dev_plan_step_t *step,
@@ -78,8 +80,8 @@ MSCCLPP_DEV mscclpp_dev_plan_slice_t mscclpp_dev_plan_slice(const mscclpp_dev_pl
 }
 
 /*
- * Where an item's data lie, from the first byte of its chunks on. `flag` selects the half of a scratch. For a rank on
- * another node, the address is an offset from the start of that rank's memory, for the proxy.
+ * Returns the place of an item's data, from the first byte of its chunks on. `flag` selects the half of a scratch. For
+ * a rank on another node, the address is an offset from the start of that rank's memory, which the proxy uses.
  */
 MSCCLPP_DEV mscclpp_dev_plan_span_t mscclpp_dev_plan_span_of(const mscclpp_dev_plan_args_t *args,
                                                              const mscclpp_dev_plan_item_t *item, uint32_t flag)
@@ -94,14 +96,16 @@ MSCCLPP_DEV mscclpp_dev_plan_span_t mscclpp_dev_plan_span_of(const mscclpp_dev_p
         span.address += (flag % 2 == 0 ? args->half : 0) + (item->packets != 0 ? 2 : 1) * offset;
         span.bytes = MSCCLPP_DEV_PLAN_NO_END;
     } else {
-        /* Bytes behind the end of a rank's block read as 0 and are not written. */
+        /* Bytes after the end of a rank's block are read as 0 and are not written. */
         span.address += item->block * args->stride + offset;
         span.bytes = offset < args->block_bytes ? args->block_bytes - offset : 0;
     }
     return span;
 }
 
-/* Where the data of item number `item` of the block's program lie, from byte `first_byte` of its chunks on. */
+/*
+ * Returns the place of the data of item number `item` of the block's program, from byte `first_byte` of its chunks on.
+ */
 MSCCLPP_DEV mscclpp_dev_plan_span_t mscclpp_dev_plan_span(const mscclpp_dev_plan_args_t *args,
                                                           const mscclpp_dev_plan_run_t *run, uint32_t item,
                                                           uint64_t first_byte)
@@ -137,15 +141,15 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_plan_put8(char *slot, mscclpp_dev_vec_t val
     mscclpp_dev_put_unit(slot, MSCCLPP_DEV_PACKET_STEP, value, flag, MSCCLPP_DEV_LL8);
 }
 
-/* True if a unit of a span is whole, and lies at a multiple of its size. */
+/* Returns true if a unit of a span is whole, and its offset is a multiple of its size. */
 MSCCLPP_DEV bool mscclpp_dev_plan_is_plain(const mscclpp_dev_plan_span_t *span, uint64_t unit)
 {
     return (unit + 1) * MSCCLPP_DEV_UNIT <= span->bytes && (uintptr_t)span->address % MSCCLPP_DEV_UNIT == 0;
 }
 
 /*
- * Loads a unit of a span into *value. Returns false, with *value undefined, if the span holds packets and those of the
- * unit have not arrived. Never waits.
+ * Loads a unit of a span into *value. Returns false, with *value undefined, if the span holds packets and the packets
+ * of the unit have not arrived. Never waits.
  */
 MSCCLPP_DEV bool mscclpp_dev_plan_try_load(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_span_t *span,
                                            uint64_t unit, uint32_t flag, mscclpp_dev_vec_t *value)
@@ -167,7 +171,10 @@ MSCCLPP_DEV bool mscclpp_dev_plan_try_load(const mscclpp_dev_plan_args_t *args, 
     return has_arrived;
 }
 
-/* Waits for a unit of a span that holds packets, and loads it. If the wait fails, sets ctx->failed. */
+/*
+ * Waits for a unit of a span that holds packets, and loads the unit. If the wait fails, sets ctx->failed, and *value is
+ * undefined.
+ */
 MSCCLPP_DEV void mscclpp_dev_plan_await_unit(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                              const mscclpp_dev_plan_span_t *span, uint64_t unit, uint32_t flag,
                                              mscclpp_dev_vec_t *value)
@@ -207,8 +214,8 @@ MSCCLPP_DEV void mscclpp_dev_plan_store(const mscclpp_dev_plan_args_t *args, con
 #define MSCCLPP_DEV_PLAN_BATCH 4u
 
 /*
- * True if the step's items consist of whole units at multiples of the units' size, none is cut off by the end of its
- * block, and none holds packets.
+ * Returns true if all items of the step consist of whole, aligned units, none is cut off by the end of its block, and
+ * none holds packets.
  */
 MSCCLPP_DEV bool mscclpp_dev_plan_is_whole(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_step_t *step,
                                            const mscclpp_dev_plan_run_t *run, mscclpp_dev_plan_slice_t slice)
@@ -247,8 +254,8 @@ MSCCLPP_DEV char *mscclpp_dev_plan_unit(const mscclpp_dev_plan_args_t *args, con
 
 /*
  * Executes a step on whole units, batch by batch, as long as this thread has whole batches. The step's items must be
- * whole (mscclpp_dev_plan_is_whole), so that no unit is waited for or cut off. Returns the first unit that is left for
- * this thread. The thread loads its units of the next operand while it combines those of the one before.
+ * whole (mscclpp_dev_plan_is_whole), so that no unit has to be waited for or is cut off. The thread loads its units of
+ * the next operand while it combines those of the current one. Returns this thread's first unit that is left.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_plan_batches(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                               const mscclpp_dev_plan_step_t *step, const mscclpp_dev_plan_run_t *run,
@@ -276,7 +283,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_plan_batches(const mscclpp_dev_ctx_t *ctx, cons
                 for (j = 0; j < MSCCLPP_DEV_PLAN_BATCH; ++j) {
                     values[j] = next[j];
                 }
-                /* The next source's units are under way while this one's are combined. */
+                /* The next source's units are loaded while this one's are combined. */
                 if (i + 1 < step->sources) {
                     mscclpp_dev_plan_load_batch(
                         mscclpp_dev_plan_unit(args, run, step->items + i + 1, slice.first_byte, unit), stride, next);
@@ -316,9 +323,9 @@ MSCCLPP_DEV_OUTLINE uint64_t mscclpp_dev_plan_batches_any(mscclpp_dev_ctx_t ctx,
 }
 
 /*
- * mscclpp_dev_plan_batches for any step. For a hot combination of type and operation (types/hot.h), both are constants
- * in it. If the step's items are not whole units, nothing is done, and it returns this thread's first unit. Out of
- * line, so that short messages need not keep its registers.
+ * Calls mscclpp_dev_plan_batches for any step. For a hot combination of type and operation (types/hot.h), both are
+ * constants in the call. If the step's items are not whole units, does nothing and returns this thread's first unit.
+ * Not inlined, so that short messages need not reserve its registers.
  */
 MSCCLPP_DEV_OUTLINE uint64_t mscclpp_dev_plan_bulk(mscclpp_dev_ctx_t ctx, const mscclpp_dev_plan_args_t *args,
                                                    const mscclpp_dev_plan_step_t *step,
@@ -340,9 +347,9 @@ MSCCLPP_DEV_OUTLINE uint64_t mscclpp_dev_plan_bulk(mscclpp_dev_ctx_t ctx, const 
 }
 
 /*
- * Waits for a unit's packets from all sources, for plans whose packets have to order other accesses. What this thread
- * does next comes after all that the packets' senders did before they sent them. The caller reads the unit's plain
- * sources afterwards for that reason. If a wait fails, sets ctx->failed.
+ * Waits for a unit's packets from all sources, for plans in which packets also order other accesses. After this, this
+ * thread sees all that the senders of the packets did before they sent them. That is why the caller reads the unit's
+ * plain sources only afterwards. If a wait fails, sets ctx->failed.
  */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_plan_after_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                                         const mscclpp_dev_plan_step_t *step,
@@ -368,8 +375,8 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_plan_after_packets(mscclpp_dev_ctx_t *ctx, 
 }
 
 /*
- * Combines a unit of all sources of a step, in their order. Takes the sources in batches, and looks at all of a batch
- * before it looks again at those whose packets are missing; plain sources are there at once. If a wait fails, sets
+ * Combines a unit of all sources of a step, in their order. Takes the sources in batches. First tries all sources of a
+ * batch, and then again those whose packets have not arrived; plain sources need no second try. If a wait fails, sets
  * ctx->failed, and the value is arbitrary.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_plan_combine(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
@@ -412,7 +419,10 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_plan_combine(mscclpp_dev_ctx_t *ctx, c
     return mscclpp_dev_acc_get(&acc, dtype);
 }
 
-/* The value of a unit that a step stores: of its only source, or combined of all. Fails like the functions above. */
+/*
+ * Returns the value of a unit that a step stores: the unit of its only source, or the combination of all sources. If a
+ * wait fails, sets ctx->failed, and the value is arbitrary.
+ */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_plan_value(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                                      const mscclpp_dev_plan_step_t *step,
                                                      const mscclpp_dev_plan_run_t *run, uint64_t first_byte,
@@ -430,9 +440,9 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_plan_value(mscclpp_dev_ctx_t *ctx, con
 }
 
 /*
- * Executes a step that moves data: combines all sources, unit by unit, and stores the result to all targets, of which
- * those that hold packets are the last. If a wait for packets fails, the thread stores nothing more in this step.
- * `in_bulk` is a constant: whether code for many units is compiled in. `hot` says that `dtype` and `op` are constants.
+ * Executes a step that moves data: combines all sources, unit by unit, and stores the result to all targets. Targets
+ * that hold packets are the last in the list. If a wait for packets fails, the thread stores nothing more in this step.
+ * `in_bulk` is a constant: whether code for many units is compiled in. `hot`: `dtype` and `op` are constants.
  */
 MSCCLPP_DEV void mscclpp_dev_plan_data(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                        const mscclpp_dev_plan_step_t *step, const mscclpp_dev_plan_run_t *run,
@@ -446,7 +456,10 @@ MSCCLPP_DEV void mscclpp_dev_plan_data(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
     mscclpp_dev_vec_t value;
     uint32_t i;
 
-    /* Bulk code stores whole units, so it is not for types with padding. What it leaves, the loop below handles. */
+    /*
+     * Bulk code stores whole units, so it is not used for types with padding. The loop below handles the units that it
+     * leaves.
+     */
     if (in_bulk && units >= (uint64_t)MSCCLPP_DEV_PLAN_BATCH * ctx->nthreads && mask == MSCCLPP_DEV_WHOLE_UNIT) {
         unit = mscclpp_dev_plan_bulk(*ctx, args, step, run, slice, dtype, op);
     }
@@ -462,7 +475,7 @@ MSCCLPP_DEV void mscclpp_dev_plan_data(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
         }
         for (i = 0; i < step->targets; ++i) {
             span = mscclpp_dev_plan_span(args, run, step->items + step->sources + i, slice.first_byte);
-            /* The packets tell of all that this thread has read and stored so far. */
+            /* The packets also show that this thread has finished its reads and stores so far. */
             if (args->orders != 0 && span.packets != 0 && is_first_packet) {
                 mscclpp_dev_fence_acq_rel_sys();
                 is_first_packet = false;

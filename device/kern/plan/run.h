@@ -11,9 +11,9 @@
 #include "device/lib/port_channel.h"
 
 /*
- * Executes a step of puts over ports: asks the proxy for them, and does not wait until it has carried them out. Each
- * put is pushed by one thread, so what other threads have written must be ordered before by a nop. Packets take twice
- * the bytes of their data. Offsets are those of the ports: from the start of this rank's memory, and of the peer's.
+ * Executes a step of puts over ports: requests them from the proxy, and does not wait until they are done. Each put is
+ * requested by one thread, so a nop before this step must order the writes of other threads. Packets take twice the
+ * bytes of their data. Offsets are those that ports use: from the start of this rank's memory and of the peer's memory.
  */
 MSCCLPP_DEV void mscclpp_dev_plan_port_put(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                            const mscclpp_dev_plan_step_t *step, const mscclpp_dev_plan_run_t *run)
@@ -48,10 +48,10 @@ MSCCLPP_DEV void mscclpp_dev_plan_await(mscclpp_dev_ctx_t *ctx, const mscclpp_de
 }
 
 /*
- * Executes a step on channels or semaphores: signals, waits, acquires, releases, signals and flushes of ports. Each
- * channel or semaphore is handled by one thread. A plain word counts the signals that were waited for, since a plan
- * without faults orders all waits on a channel. If a wait fails, sets ctx->failed in that thread, which then leaves out
- * the rest; the block's next nop or barrier tells the others.
+ * Executes a step on channels or semaphores: a signal, wait, acquire or release, or a signal or flush of a port. Each
+ * channel or semaphore is handled by one thread. The number of signals that were waited for is not atomic, because a
+ * valid plan orders all waits on a channel. If a wait fails, sets ctx->failed in this thread, which then skips the rest
+ * of the step; the block's next nop or barrier tells the other threads.
  */
 MSCCLPP_DEV void mscclpp_dev_plan_sync(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                        const mscclpp_dev_plan_step_t *step, const mscclpp_dev_plan_run_t *run)
@@ -87,10 +87,12 @@ MSCCLPP_DEV void mscclpp_dev_plan_sync(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
 }
 
 /*
- * Barrier of step->count blocks of this rank. No block leaves it, and so none enters it for the next time, before all
- * have entered. All steps of a barrier have the same count (mscclpp_plan_check). So time k, counted from 0, has the
- * tickets k * count to (k + 1) * count - 1, and ends once (k + 1) * count blocks have arrived in all.
- * If a thread gives up, all threads of its block count as failed. A block that has failed before does not enter.
+ * A barrier of step->count blocks of this rank. No block leaves the barrier, and so none enters it again, before all
+ * blocks have entered. All steps of a barrier have the same count, as mscclpp_plan_check ensures. So pass k of the
+ * barrier, counted from 0, has the tickets k * count to (k + 1) * count - 1, and ends when (k + 1) * count blocks have
+ * arrived in total.
+ *
+ * If a thread gives up, sets ctx->failed in all threads of its block. A block that has failed before does not enter.
  */
 MSCCLPP_DEV void mscclpp_dev_plan_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                           const mscclpp_dev_plan_step_t *step)
@@ -108,8 +110,9 @@ MSCCLPP_DEV void mscclpp_dev_plan_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_
 }
 
 /*
- * Waits until all ranks have come here. Called by all threads of all blocks. Only the first blocks of the ranks meet,
- * since grids may differ between ranks; the other blocks wait for the first one. If a wait fails, sets ctx->failed.
+ * Waits until all ranks have reached this point. Called by all threads of all blocks. Only the first blocks of the
+ * ranks meet, because grids may differ between ranks; the other blocks of a rank wait for its first one. If a wait
+ * fails, sets ctx->failed.
  */
 MSCCLPP_DEV void mscclpp_dev_plan_meet(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
@@ -138,13 +141,13 @@ MSCCLPP_DEV void mscclpp_dev_plan_clear(const mscclpp_dev_ctx_t *ctx, const mscc
 }
 
 /*
- * Returns the flag of a queued launch's packets, and makes the scratch safe for them.
+ * Returns the flag for a queued launch's packets, and prepares the scratch for them.
  *
- * For launches that the host waits for, the host has done that. For queued launches the device does it, since the host
- * does not know what runs before them. All ranks decide alike, since all count flags and sizes alike. If chunks have
- * another size than in the last launch, all ranks meet first:
- * the scratch is divided anew, so no peer may still be in an earlier launch. If data could be taken for packets, or if
- * flags are used up, the scratch is cleared, too.
+ * For launches that the host waits for, the host has prepared the scratch. For queued launches the device does it,
+ * because the host does not know which kernels run before them. All ranks decide in the same way, because flags and
+ * sizes are equal on all of them. If chunks have another size than in the last launch, all ranks meet first: the
+ * scratch is divided differently, so no peer may still be in an earlier launch. If old data could be mistaken for
+ * packets, or if all flags have been used, the scratch is also cleared.
  *
  * Ranks of several nodes cannot meet within this kernel, so other kernels have done this before.
  */
@@ -186,8 +189,8 @@ MSCCLPP_DEV void mscclpp_dev_plan_leave(const mscclpp_dev_ctx_t *ctx, const mscc
 }
 
 /*
- * The whole of a launch that clears the scratch for later ones, if it has to be cleared. It runs between two other
- * kernels by which the ranks meet.
+ * The body of a launch that only clears the scratch for later launches, if this is necessary. It runs between two other
+ * kernels in which the ranks meet.
  */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_plan_only_clear(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args)
 {
@@ -202,12 +205,12 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_plan_only_clear(mscclpp_dev_ctx_t *ctx, con
     mscclpp_dev_plan_leave(ctx, args, clears ? 0 : epoch);
 }
 
-/* Words that a thread loads before it stores the first. */
+/* The number of words that a thread loads before it stores the first one. */
 #define MSCCLPP_DEV_PLAN_COPY_BATCH 4u
 
 /*
- * Copies memory, with all threads of the block. Addresses and sizes are multiples of a word. A thread loads several
- * words before it stores the first, so that they are under way at once. There is no barrier at the end.
+ * Copies memory with all threads of the block. Addresses and sizes are multiples of a word. A thread loads several
+ * words before it stores the first one, so that the loads overlap. There is no barrier at the end.
  */
 MSCCLPP_DEV void mscclpp_dev_plan_copy(const mscclpp_dev_ctx_t *ctx, void *to, const void *from, uint64_t bytes)
 {
@@ -244,9 +247,10 @@ MSCCLPP_DEV void mscclpp_dev_plan_load_program(const mscclpp_dev_ctx_t *ctx, con
 }
 
 /*
- * Returns the block's program. If it fits the block's own memory, it must be in `copy` already. Then all threads
- * together also compute there where the steps' and items' bytes lie in this launch. So all threads must meet before
- * this, and again before they use it. Otherwise the program stays in device memory, and each use computes these.
+ * Returns the block's program. If the program fits the block's own memory, it must already be in `copy`. Then all
+ * threads together also compute there where the bytes of steps and items are in this launch. So all threads must meet
+ * before this call, and again before they use the program. Otherwise the program stays in device memory, and each use
+ * computes these places.
  */
 MSCCLPP_DEV mscclpp_dev_plan_program_t mscclpp_dev_plan_prepare(const mscclpp_dev_ctx_t *ctx,
                                                                 const mscclpp_dev_plan_args_t *args,
@@ -273,7 +277,7 @@ MSCCLPP_DEV mscclpp_dev_plan_program_t mscclpp_dev_plan_prepare(const mscclpp_de
     for (i = ctx->tid; i < args->most_items; i += ctx->nthreads) {
         copy->spans[i] = mscclpp_dev_plan_span_of(args, &program.items[i], flag);
     }
-    /* From the last thread on, which has no item if the program is short. */
+    /* Begins with the last thread, which has no item if the program is short. */
     for (i = ctx->nthreads - 1 - ctx->tid; i < args->most_steps; i += ctx->nthreads) {
         copy->slices[i] = mscclpp_dev_plan_slice_apart(args, &program.steps[i]);
     }
@@ -283,7 +287,7 @@ MSCCLPP_DEV mscclpp_dev_plan_program_t mscclpp_dev_plan_prepare(const mscclpp_de
 /*
  * The kernel's body: executes this block's program. `copy` is the block's own memory, which must hold the program if it
  * fits (mscclpp_dev_plan_load_program). `in_bulk` and `hot` are as in mscclpp_dev_plan_data. After a failure the
- * remaining steps are still gone through, but they signal nobody. Every program ends with END.
+ * remaining steps are still visited, but they send no signals. Every program ends with END.
  */
 MSCCLPP_DEV void mscclpp_dev_plan_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                       mscclpp_dev_plan_copy_t *copy, bool in_bulk, bool hot, int dtype, int op)

@@ -9,7 +9,7 @@
 #include "device/lib/barrier.h"
 #include "device/lib/memory_channel.h"
 
-/* The channel of a block to `peer`; its memory is the bulk area on both sides. */
+/* Returns the channel of this block to `peer`. The channel's memory is the bulk area on both sides. */
 MSCCLPP_DEV mscclpp_dev_memory_channel_t mscclpp_dev_ring_channel(const mscclpp_dev_ctx_t *ctx,
                                                                   const mscclpp_dev_args_t *args, uint32_t peer)
 {
@@ -24,9 +24,9 @@ MSCCLPP_DEV mscclpp_dev_memory_channel_t mscclpp_dev_ring_channel(const mscclpp_
 }
 
 /*
- * The kernel's body: passes bytes to the next rank in each round, by puts or by gets, and waits until the previous rank
- * has done the same. All rounds move the same bytes to the same places, so no rank waits for a place to be free. After
- * a failed wait the output is not written.
+ * The kernel's body: in each round, moves bytes to or from the next rank, by puts or by gets, and waits until the
+ * previous rank has done the same. All rounds move the same bytes to the same places, so no rank waits for a place to
+ * become free. After a failed wait the output is not written.
  */
 MSCCLPP_DEV void mscclpp_dev_channel_ring(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_ring_args_t *ring)
 {

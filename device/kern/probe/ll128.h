@@ -13,7 +13,7 @@
 #include "device/lib/barrier.h"
 #include "device/lib/packet.h"
 
-/* An odd number without pattern, so that multiples of it differ in many bits. */
+/* An odd number with irregular bits, so that its multiples differ in many bits. */
 #define MSCCLPP_DEV_LL128_MIXER 0x9e3779b1u
 
 /*
@@ -36,7 +36,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_pattern(const mscclpp_dev_ctx_t *ctx, uint32_
     mscclpp_dev_bundle_close(ctx, bundle, flag);
 }
 
-/* True if this thread's parts of two bundles differ. */
+/* Returns true if this thread's parts of two bundles differ. */
 MSCCLPP_DEV bool mscclpp_dev_ll128_differs(const mscclpp_dev_bundle_t *first, const mscclpp_dev_bundle_t *second)
 {
     uint32_t different_bits = 0, i, word;
@@ -51,8 +51,8 @@ MSCCLPP_DEV bool mscclpp_dev_ll128_differs(const mscclpp_dev_bundle_t *first, co
 }
 
 /*
- * The kernel's body, for one block: exchanges known bundles with all peers, and sets `torn` in the mailbox if a line
- * has arrived with its flag but not whole. All flags count as used, also after a failed wait.
+ * The kernel's body, for one block: exchanges known bundles with all peers. Sets `torn` in the mailbox if a line has
+ * arrived with its flag but is not complete. All flags count as used, even after a failed wait.
  */
 MSCCLPP_DEV void mscclpp_dev_ll128_probe(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_ll128_probe_args_t *probe)
 {

@@ -1,4 +1,7 @@
-/* A kernel that only meets its peers. It tests whether the kernels of all ranks can make progress together. */
+/*
+ * A kernel that only meets its peers, and does nothing else. It tests whether the kernels of all ranks can make
+ * progress together.
+ */
 #ifndef MSCCLPP_DEVICE_KERN_PROBE_MEET_H
 #define MSCCLPP_DEVICE_KERN_PROBE_MEET_H
 

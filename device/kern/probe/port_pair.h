@@ -24,7 +24,7 @@ MSCCLPP_DEV void mscclpp_dev_port_pair_send(mscclpp_dev_ctx_t *ctx, const mscclp
     mscclpp_dev_port_put_with_signal_and_flush(ctx, args, &pair->channel, pair->to, pair->from, args->bytes);
 }
 
-/* One round, in this rank's role. If a wait fails, sets ctx->failed. */
+/* Carries out one round, in this rank's role. If a wait fails, sets ctx->failed. */
 MSCCLPP_DEV void mscclpp_dev_port_pair_round(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_port_pair_args_t *pair)
 {
     const mscclpp_dev_args_t *args = &pair->common;
@@ -52,8 +52,8 @@ MSCCLPP_DEV void mscclpp_dev_port_pair_round(mscclpp_dev_ctx_t *ctx, const msccl
 }
 
 /*
- * The kernel's body: measures the time of all rounds, after both ranks have met, and writes it to *elapsed_ns. After a
- * failed wait nothing is written there.
+ * The kernel's body: after both ranks have met, measures the time of all rounds, and writes it to *elapsed_ns. After a
+ * failed wait writes nothing, so the host's value stays there.
  */
 MSCCLPP_DEV void mscclpp_dev_port_pair(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_port_pair_args_t *pair)
 {

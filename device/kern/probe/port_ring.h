@@ -14,7 +14,8 @@
 
 /*
  * Carries out one round of a block's slice. Called by one thread. `counted` is the value of the block's word before the
- * first round. Returns true if the addition arrived after the signal that follows it.
+ * first round. Returns true if the addition arrived after the signal that follows it, which is an error of the
+ * transport. If a wait fails, sets ctx->failed and returns false.
  */
 MSCCLPP_DEV bool mscclpp_dev_port_ring_round(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_port_ring_args_t *ring,
                                              uint32_t round, uint64_t first, uint64_t size, uint64_t counted)

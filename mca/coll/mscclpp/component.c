@@ -69,9 +69,9 @@ static void install_log_sink(void)
 }
 
 /*
- * True if Open MPI's structures have the sizes that this component was compiled with. Open MPI has changed their layout
- * without changing a version, so neither the loader nor Open MPI refuses a component built for another layout. The
- * sizes that Open MPI was compiled with are in its class descriptors.
+ * Returns true if Open MPI's structures have the sizes that this component was compiled with. Open MPI has changed
+ * their layout without changing a version, so neither the loader nor Open MPI refuses a component built for another
+ * layout. The sizes that Open MPI was compiled with are in its class descriptors.
  */
 static bool abi_matches(void)
 {
@@ -105,8 +105,9 @@ static bool abi_matches(void)
 }
 
 /*
- * Reads the parameters, and registers them and the counters. Open MPI calls this before it opens the component. An
- * error disables the component.
+ * Registers the parameters and reads their values, and registers the counters. Open MPI calls this function before it
+ * opens the component. If it returns an error, Open MPI does not use the component. Only a mismatch of structures is
+ * logged here.
  */
 static int component_register(void)
 {
@@ -138,7 +139,10 @@ static int component_open(void)
     return OMPI_SUCCESS;
 }
 
-/* Frees what the component holds; each part before those that it needs. */
+/*
+ * Frees all parts of the component: each part before the parts that it needs. `gpu` is NULL if component_init_query has
+ * failed or was never called; then there is nothing to end but the log.
+ */
 static int component_close(void)
 {
     if (mca_coll_mscclpp_state.gpu != NULL) {
@@ -147,7 +151,7 @@ static int component_close(void)
         mca_coll_mscclpp_check_fini();
         mca_coll_mscclpp_request_fini();
         mca_coll_mscclpp_stage_fini();
-        /* Only in programs that have no MPI_COMM_SELF (sessions alone) there may be teams left at this point. */
+        /* Teams can be left here only in programs that use sessions alone, which have no MPI_COMM_SELF. */
         mscclpp_team_finalize(0);
         mscclpp_rules_destroy(mca_coll_mscclpp_state.rules);
         mca_coll_mscclpp_state.rules = NULL;
@@ -168,13 +172,13 @@ static int component_close(void)
 }
 
 /*
- * True if collectives without kernels have to copy device buffers, because the component that serves them cannot take
- * such buffers.
+ * Returns true if collectives without kernels have to copy device buffers, because the component that serves them
+ * cannot take such buffers.
  */
 static bool others_need_staging(const char *stage, const mscclpp_gpu_ops_t *gpu)
 {
     if (0 == strcmp(stage, "auto")) {
-        /* The twin stands for a GPU about which Open MPI knows nothing. */
+        /* The twin imitates a GPU that Open MPI does not know. */
         return !opal_built_with_cuda_support || gpu->twin;
     }
     return 0 == strcmp(stage, "always");
@@ -188,7 +192,7 @@ static long launcher_count(const char *variable)
     return value == NULL ? 0 : strtol(value, NULL, 10);
 }
 
-/* True if the ranks of this job may be on several nodes, or are to be treated so (ranks_per_node). */
+/* Returns true if the ranks of this job may be on several nodes, or are to be treated so (ranks_per_node). */
 static bool may_span_nodes(const mscclpp_config_t *config)
 {
     const long ranks = launcher_count("OMPI_COMM_WORLD_SIZE"),
@@ -198,8 +202,8 @@ static bool may_span_nodes(const mscclpp_config_t *config)
 }
 
 /*
- * True if UCX has to be loaded, which makes MPI_Init some milliseconds longer. On one node nothing needs it. A user who
- * needs it for nodes of other jobs, which join later, names a transport that uses UCX.
+ * Returns true if UCX has to be loaded, which makes MPI_Init some milliseconds longer. On one node nothing needs it. A
+ * user who needs it for nodes of other jobs, which join later, names a transport that uses UCX.
  */
 static bool wants_ucx(const mscclpp_config_t *config)
 {
@@ -222,8 +226,9 @@ static void read_files(mca_coll_mscclpp_state_t *state)
 }
 
 /*
- * Open MPI asks once, in MPI_Init, whether the component can be used. Starts what the whole process needs. If that
- * fails, ends what was started, and the component is not used.
+ * Open MPI asks once, in MPI_Init, whether the component can be used. Starts the parts that the whole process needs,
+ * and returns OMPI_SUCCESS. If a part fails to start, ends the parts that were started, and returns
+ * OMPI_ERR_NOT_AVAILABLE: Open MPI then continues without this component.
  */
 static int component_init_query(bool enable_progress_threads, bool enable_mpi_threads)
 {
@@ -256,10 +261,10 @@ static int component_init_query(bool enable_progress_threads, bool enable_mpi_th
         goto err_mixture_fini;
     }
     read_files(state);
-    /* Called here because the application, if it will have threads, most likely has none yet. */
+    /* Called here because an application that uses threads has most likely not started them yet. */
     mscclpp_setup_prepare(wants_ucx(&state->config));
     state->stage_others = others_need_staging(state->config.stage, gpu);
-    state->gpu = gpu; /* from now on, modules are made, and component_close ends what was started here */
+    state->gpu = gpu; /* once this is set, modules are made, and component_close ends what was started here */
     state->bind = mca_coll_mscclpp_bind;
     if (state->stage_others && gpu->twin) {
         /*

@@ -30,15 +30,18 @@ static void module_construct(mca_coll_mscclpp_module_t *module)
 #define SPARES 64
 
 static mca_coll_mscclpp_module_t spares[SPARES]; /* the component's lock guards which of them are in use */
-static int spares_made;                          /* the first so many have been constructed */
+static int spares_made;                          /* number of spares that have been constructed, from the first on */
 
-/* True if a module is one of the spares. */
+/* Returns true if a module is one of the spares. */
 static bool is_spare(const mca_coll_mscclpp_module_t *module)
 {
     return (uintptr_t)module >= (uintptr_t)spares && (uintptr_t)module < (uintptr_t)(spares + SPARES);
 }
 
-/* Takes an unused spare module, cleared, which Open MPI releases as any other. NULL if all are in use. */
+/*
+ * Takes an unused spare module, in the state of a new one. Open MPI releases it like any other module. Returns NULL,
+ * without a log, if all spare modules are in use.
+ */
 static mca_coll_mscclpp_module_t *spare_take(void)
 {
     mca_coll_mscclpp_module_t *module = NULL;
@@ -59,7 +62,10 @@ static mca_coll_mscclpp_module_t *spare_take(void)
         module = NULL;
     }
     pthread_mutex_unlock(&mca_coll_mscclpp_state.lock);
-    /* Outside the lock, which the destructor takes. With its second reference, no other thread takes this spare. */
+    /*
+     * Done without the lock, because the destructor takes the lock. No other thread can take this spare meanwhile,
+     * because its count of references is 2.
+     */
     if (is_reused) {
         opal_obj_run_destructors(&module->super.super);
         opal_obj_run_constructors(&module->super.super);
@@ -117,9 +123,11 @@ OBJ_CLASS_INSTANCE(mca_coll_mscclpp_module_t, mca_coll_base_module_t, module_con
     }
 
 /*
- * Fills in the communicator's table of functions, and keeps those that it replaces. Open MPI enables modules in
- * ascending order of priority, so the table still holds the functions that would serve without this component.
- * MPI_Comm_idup calls this function inside opal_progress, so nothing here may wait or communicate.
+ * Puts this module's functions into the communicator's table, and keeps the functions that they replace. Open MPI
+ * enables modules in ascending order of priority, so the table still holds the functions that would serve without this
+ * component. MPI_Comm_idup calls this function inside opal_progress, so nothing here may wait or communicate. Returns
+ * OMPI_ERR_NOT_AVAILABLE if no other component offers all-reduce, which this component needs to stage calls and to
+ * serve host memory.
  */
 static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_t *comm)
 {
@@ -164,8 +172,8 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
 }
 
 /*
- * Puts the previous functions back, and releases the team. Open MPI up to 5.0 calls this once for each slot that the
- * module holds, and never if it holds none, so only the first call does anything.
+ * Puts the previous functions back, and releases the team. Always succeeds. Open MPI up to 5.0 calls this function once
+ * for each slot that the module holds, and never if the module holds none. So only the first call does anything.
  */
 static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator_t *comm)
 {
@@ -178,7 +186,10 @@ static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator
 #define UNINSTALL(slot_) MCA_COLL_MSCCLPP_SLOT_UNINSTALL(module, comm, slot_);
     MCA_COLL_MSCCLPP_SLOTS(UNINSTALL)
 #undef UNINSTALL
-    /* Threads that have found the module in the list are waited for, before what they may read is freed. */
+    /*
+     * Takes the module off the list first. Then waits for threads that have found it there, before anything that they
+     * may read is freed.
+     */
     mca_coll_mscclpp_list_remove(module);
     mca_coll_mscclpp_wait_for_watchers(module);
     mca_coll_mscclpp_module_release_team(module);
@@ -195,7 +206,10 @@ static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator
     return OMPI_SUCCESS;
 }
 
-/* Open MPI asks this about each new communicator. NULL: this component does not serve it. */
+/*
+ * Open MPI calls this for each new communicator. Returns NULL if this component does not serve the communicator, or,
+ * after an error message, if there is no memory and no spare module is left.
+ */
 mca_coll_base_module_t *mca_coll_mscclpp_comm_query(struct ompi_communicator_t *comm, int *priority)
 {
     mca_coll_mscclpp_state_t *state = &mca_coll_mscclpp_state;

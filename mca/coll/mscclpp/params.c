@@ -7,7 +7,7 @@
 
 #include "mca/common/base/log.h"
 
-/* The most parameters, words that one of them may take, and bytes of a word with its terminating zero. */
+/* The limits of: parameters; words that one parameter may take; bytes of a word, with its terminating zero. */
 #define PARAMS_MAX 96
 #define CHOICES_MAX 15
 #define CHOICE_LENGTH_MAX 32
@@ -27,15 +27,15 @@ static const char *params_decimal[PARAMS_MAX];
 static int params_choice[PARAMS_MAX];
 static char params_word[PARAMS_MAX][CHOICE_LENGTH_MAX];
 
-/* True if a parameter's values are words of a list. */
+/* Returns true if a parameter's values are words of a list. */
 static bool is_choice(const mscclpp_param_t *param)
 {
     return MSCCLPP_PARAM_STRING == param->type && param->choices != NULL;
 }
 
 /*
- * The help text for `ompi_info`: for a number, the allowed range follows its meaning. For other types ompi_info itself
- * lists the choices.
+ * Writes the help text for `ompi_info`. For a number, the allowed range follows the description. For other types,
+ * ompi_info itself lists the choices.
  */
 static void write_help(const mscclpp_param_t *param, char *text, size_t size)
 {
@@ -54,7 +54,10 @@ static void write_help(const mscclpp_param_t *param, char *text, size_t size)
     }
 }
 
-/* Makes an enumeration of the words of param->choices, numbered from 0. Returns an Open MPI error code. */
+/*
+ * Makes an enumeration of the words of param->choices, numbered from 0. Returns an Open MPI error code; nothing is
+ * logged, and after an error there is nothing to free. There are at most CHOICES_MAX words.
+ */
 static int create_enumeration(const mscclpp_param_t *param, mca_base_var_enum_t **enumeration_p)
 {
     mca_base_var_enum_value_t values[CHOICES_MAX + 1];
@@ -108,7 +111,8 @@ static void choice_word(const char *choices, int number, char *word, size_t size
 
 /*
  * Registers one parameter with Open MPI. Returns the index of its variable, or an Open MPI error code, which is
- * negative. The arrays above have room for it, as the caller has checked.
+ * negative. The caller has checked that there are at most PARAMS_MAX parameters, so the arrays above have an entry for
+ * each.
  */
 static int register_variable(const mscclpp_param_t *param)
 {
@@ -137,17 +141,17 @@ static int register_variable(const mscclpp_param_t *param)
         storage = &params_decimal[param - mscclpp_params];
     }
     write_help(param, help, sizeof(help));
-    /* Cannot be set later, because teams and other objects that exist by then would keep the old value. */
+    /* Read-only, because teams and other objects that exist when it is changed would keep the old value. */
     rc = mca_base_component_var_register(mca_coll_mscclpp_state.version, param->name, help, type, enumeration, 0, 0,
                                          (mca_base_var_info_lvl_t)(OPAL_INFO_LVL_1 + param->level - 1),
                                          MCA_BASE_VAR_SCOPE_READONLY, storage);
     if (enumeration != NULL) {
-        OBJ_RELEASE(enumeration); /* the variable holds a reference of its own */
+        OBJ_RELEASE(enumeration); /* the variable has its own reference */
     }
     return rc;
 }
 
-/* The text that a parameter file gives for a registered variable; NULL if its value comes from elsewhere. */
+/* Returns the text that a parameter file gives for a registered variable, or NULL if its value comes from elsewhere. */
 static const char *file_text(int index)
 {
     const mca_base_var_t *variable;
@@ -165,9 +169,9 @@ static const char *file_text(int index)
 }
 
 /*
- * Takes over the value that Open MPI has read into the configuration. If it is not allowed, mscclpp_config_set reports
- * that and returns an error. `written`: the text that Open MPI has read; NULL: not known. It is preferred to the value,
- * because Open MPI accepts some texts as numbers or truth values that are neither.
+ * Copies the value that Open MPI has read into the configuration. If the value is not allowed, mscclpp_config_set
+ * reports this and returns an error. `written` is the text that Open MPI has read, or NULL if it is not known. The text
+ * is preferred to the value, because Open MPI also accepts texts that are not valid numbers or truth values.
  */
 static mscclpp_status_t take_over_value(mscclpp_config_t *config, const mscclpp_param_t *param, const char *written)
 {
@@ -189,7 +193,8 @@ static mscclpp_status_t take_over_value(mscclpp_config_t *config, const mscclpp_
         return mscclpp_config_set(config, param, params_decimal[param - mscclpp_params]);
     case MSCCLPP_PARAM_STRING:
         if (is_choice(param)) {
-            if (written != NULL && '\0' == written[0]) { /* an empty text, which Open MPI does not report */
+            /* An empty text: Open MPI accepts it, and mscclpp_config_set reports it. */
+            if (written != NULL && '\0' == written[0]) {
                 return mscclpp_config_set(config, param, written);
             }
             choice_word(param->choices, params_choice[param - mscclpp_params], word, CHOICE_LENGTH_MAX);
@@ -204,9 +209,9 @@ static mscclpp_status_t take_over_value(mscclpp_config_t *config, const mscclpp_
 }
 
 /*
- * True if the environment has a value for the parameter that is not allowed, which is reported. mpirun puts the values
- * of its command line into the environment. Such a parameter is not registered, so that Open MPI does not read the
- * value: it accepts garbage behind a number, and does not check ranges.
+ * Returns true if the environment has a value for the parameter that is not allowed, which is reported. mpirun puts the
+ * values of its command line into the environment. Such a parameter is not registered, so that Open MPI does not read
+ * the value: it accepts garbage behind a number, and does not check ranges.
  */
 static bool environment_is_bad(const mscclpp_param_t *param)
 {
@@ -238,7 +243,8 @@ int mca_coll_mscclpp_register_params(void)
         }
         rc = register_variable(param);
         if (OPAL_ERR_VALUE_OUT_OF_BOUNDS == rc) {
-            continue; /* from a file, and not one of the words: Open MPI has told the user, and the default stays */
+            continue; /* a word from a file that is not one of the choices: Open MPI has reported it, and the default
+                         stays */
         }
         if (rc < 0) {
             mscclpp_error("cannot register parameter %s with Open MPI (%d); component disabled", param->name, rc);

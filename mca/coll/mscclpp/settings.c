@@ -14,7 +14,7 @@
 #include "mca/common/base/log.h"
 #include "mca/common/base/settings.h"
 
-/* Only rank 0 of the job sends anything. If it cannot, the other ranks keep their own settings. */
+/* Only rank 0 of the job sends its settings. If it cannot, which is logged, the other ranks keep their own settings. */
 void mca_coll_mscclpp_publish_settings(void)
 {
     mca_coll_mscclpp_state_t *state = &mca_coll_mscclpp_state;
@@ -54,8 +54,9 @@ static void report_difference(const mscclpp_param_t *param, uint64_t local, uint
 }
 
 /*
- * own_config keeps what this rank was started with, so that the set-up can report differences. Those that are reported
- * here are taken out of it.
+ * own_config keeps the values that this rank was started with, so that the set-up can report differences. Differences
+ * that are reported here are removed from it, so that they are reported once. If rank 0 has sent nothing, or has other
+ * parameters, this rank keeps its own settings, which is logged.
  */
 void mca_coll_mscclpp_adopt_settings(void)
 {

@@ -33,7 +33,7 @@ static bool find_shared_mapping(const void *address, uintptr_t *low_p, uintptr_t
     return is_found;
 }
 
-/* True if an address counts as host memory, by the settings for tests. */
+/* Returns true if an address counts as host memory, by the settings for tests. */
 static bool is_host(const void *address)
 {
     uintptr_t low, high;

@@ -21,7 +21,7 @@ static const char *const needed[] = {"basic", "libnbc"};
 
 #define NEEDED_COUNT ((int)(sizeof(needed) / sizeof(needed[0])))
 
-/* True if a list, which NULL ends, has the name. A list may be NULL. */
+/* Returns true if a list, which NULL ends, has the name. A list may be NULL. */
 static bool is_listed(char **names, const char *name)
 {
     for (; names != NULL && *names != NULL; ++names) {
@@ -32,7 +32,7 @@ static bool is_listed(char **names, const char *name)
     return false;
 }
 
-/* True if Open MPI has opened a component or is about to open it. */
+/* Returns true if Open MPI has opened a component or is about to open it. */
 static bool is_loaded(const char *name)
 {
     mca_base_component_list_item_t *item;
@@ -47,8 +47,8 @@ static bool is_loaded(const char *name)
 }
 
 /*
- * True if a component exists and can be loaded. To be asked before a component is loaded, because to load one that does
- * not exist is fatal.
+ * Returns true if a component exists and can be loaded. To be asked before a component is loaded, because to load one
+ * that does not exist is fatal.
  */
 static bool can_be_loaded(const char *name)
 {

@@ -73,8 +73,9 @@ static uint64_t units_of(uint64_t bytes)
 }
 
 /*
- * Fills in the choice for packets through the scratch, in one epoch. `combines`: received blocks are combined. False if
- * a block does not fit a slot of the packet area.
+ * Fills in the choice for an algorithm that sends blocks as packets through the scratch, in a single epoch. `combines`
+ * says that the kernel combines the blocks that it receives. Returns false if a block is larger than a slot of the
+ * packet area, or if no grid is possible.
  */
 static bool shape_packets(const mscclpp_select_input_t *input, bool combines, uint64_t block_bytes, bool varied,
                           mscclpp_coll_choice_t *choice)
@@ -96,8 +97,9 @@ static bool shape_packets(const mscclpp_select_input_t *input, bool combines, ui
 }
 
 /*
- * Fills in the choice for kernels on mapped buffers, which need neither slots nor epochs. `combines`: received blocks
- * are combined. False only if the limits leave no thread.
+ * Fills in the choice for kernels that work on mapped buffers. Such kernels need neither slots nor epochs. `combines`
+ * says that the kernel combines the blocks that it receives. Returns false only if the limits on the grid leave no
+ * thread.
  */
 static bool shape_zerocopy(const mscclpp_select_input_t *input, bool combines, uint64_t block_bytes,
                            mscclpp_coll_choice_t *choice)
@@ -114,7 +116,10 @@ static bool shape_zerocopy(const mscclpp_select_input_t *input, bool combines, u
     return true;
 }
 
-/* Fills in the choice for tiles through the scratch, for blocks of any size. False if no tile fits the bulk area. */
+/*
+ * Fills in the choice for tiles that pass through the scratch. Blocks may have any size. Returns false if the grid is
+ * not possible, or if the bulk area has no room for even the smallest tile; *choice may be changed even then.
+ */
 static bool shape_scratch(const mscclpp_select_input_t *input, uint64_t block_bytes, mscclpp_coll_choice_t *choice)
 {
     mscclpp_choice_t grid;
@@ -130,7 +135,10 @@ static bool shape_scratch(const mscclpp_select_input_t *input, uint64_t block_by
     return MSCCLPP_DEV_COLL_TILE(input->layout->bulk_size, choice->nblocks, input->nranks) != 0;
 }
 
-/* Fills in the choice for one of the algorithms within a node. False if it cannot serve the call. */
+/*
+ * Fills in the choice for one algorithm within a node. Returns false if the algorithm cannot serve the call; *choice
+ * may be changed even then. Copy engines cannot combine blocks, so they serve only collectives that move data.
+ */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes, bool varied,
                   mscclpp_coll_algo_t algo, mscclpp_coll_choice_t *choice)
 {
@@ -166,6 +174,12 @@ static int find_by_rules(const mscclpp_select_input_t *input, mscclpp_coll_t col
                : MSCCLPP_COLL_AUTO;
 }
 
+/*
+ * Takes the first of: the algorithm of the parameter, that of a matching rule, and that of the thresholds. Sets
+ * *choice_p only on success. Returns MSCCLPP_ERR_NOT_SUPPORTED if the user wants the call staged, if an early call
+ * would need a meeting that the hosts of several nodes cannot hold, or if the scratch is too small for tiles where no
+ * other algorithm can serve the call.
+ */
 mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
                                      bool varied, bool mapped, mscclpp_coll_choice_t *choice_p)
 {
@@ -177,7 +191,7 @@ mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclp
                            : protocol->coll_algorithm[coll];
     const uint64_t peers = input->nranks > 1 ? input->nranks - 1 : 1;
     const uint64_t sent_bytes = block_bytes > NEVER / peers ? NEVER : block_bytes * peers;
-    /* Kernels swap blocks where these lie. Engines cannot, and would need a copy of the input. */
+    /* In place, kernels swap blocks directly. Copy engines cannot swap, and would need a copy of the input. */
     const bool swaps = input->in_place && mscclpp_coll_pattern(coll) == MSCCLPP_DEV_ALLTOALL;
     mscclpp_coll_choice_t choice;
     int algo = forced;
@@ -186,17 +200,17 @@ mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclp
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     if (input->nodes > 1) {
-        /* Sizes that the user sets by a parameter stand against rules. */
+        /* A threshold that the user sets by a parameter overrides the rules. */
         algo = forced == MSCCLPP_COLL_AUTO && protocol->nodes_packets_max == 0 ? find_by_rules(input, coll, block_bytes)
                                                                                : forced;
         return mscclpp_coll_select_between(input, coll, block_bytes, varied, algo, choice_p);
     }
     if (input->unsized) {
-        /* Only tiles find out how much there is to do. */
+        /* Only the kernel with tiles finds out the size of the message on the device. */
         return shape(input, coll, UNSIZED_BLOCK, varied, MSCCLPP_COLL_BY_SCRATCH, choice_p) ? MSCCLPP_OK
                                                                                             : MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    /* A parameter that names an algorithm between nodes says nothing of calls within one node. */
+    /* A parameter that names an algorithm between nodes does not affect calls within one node. */
     if (forced == MSCCLPP_COLL_AUTO || forced >= MSCCLPP_COLL_BY_LAST) {
         algo = find_by_rules(input, coll, block_bytes);
     }

@@ -112,14 +112,18 @@ static double estimate_tiles(const mscclpp_select_input_t *input, mscclpp_coll_t
     return estimate_cost(input, tiles->kind, mscclpp_coll_pattern(coll), block_bytes, 0);
 }
 
-/* True for 16-bit floats that nodes combine: they would be rounded at each node on the way of a partial result. */
+/* Returns true for 16-bit floats that nodes combine. Each node on the way of a partial result would round it. */
 static bool would_round(const mscclpp_select_input_t *input, mscclpp_coll_t coll)
 {
     return (input->dtype == MSCCLPP_DTYPE_FLOAT16 || input->dtype == MSCCLPP_DTYPE_BFLOAT16) &&
            MSCCLPP_DEV_COLL_MERGES(mscclpp_coll_pattern(coll));
 }
 
-/* True if tiles of this call can go between nodes in this way. */
+/*
+ * Returns true if this algorithm can move the tiles of this call between nodes. Rings, halving and trees pass blocks on
+ * from node to node. They serve only patterns that allow this, and no call in which the partial results would be
+ * rounded on the way.
+ */
 static bool can_go(const mscclpp_select_input_t *input, mscclpp_coll_t coll, const tiles_t *tiles)
 {
     switch (tiles->algo) {
@@ -134,9 +138,10 @@ static bool can_go(const mscclpp_select_input_t *input, mscclpp_coll_t coll, con
 }
 
 /*
- * True if the cost model may choose this way by itself. On one host, where nodes share no links, it has no reason to
- * ask for a ring. Trees, in which a node sends to its children at once, are not chosen if that is more than
- * nodes_fanout, nor for two nodes, between which data go the same way without trees.
+ * Returns true if the cost model may choose this algorithm. A ring is not chosen on one host, where nodes share no
+ * links, so a ring has no advantage. In trees a node sends to its children at once, so trees are not chosen if the
+ * children are more than nodes_fanout. They are not chosen for two nodes either, because then the data is sent in the
+ * same way without trees.
  */
 static bool may_choose(const mscclpp_select_input_t *input, const tiles_t *tiles)
 {
@@ -193,7 +198,10 @@ static double estimate_packets(const mscclpp_select_input_t *input, mscclpp_coll
     return estimate_cost(input, kind, (int)pattern, block_bytes, radix);
 }
 
-/* True if an owner's data, of `units` units for each block, fit in a set of packet slots, in rounds with this radix. */
+/*
+ * Returns true if an owner's data, of `units` units for each block, fit in a set of packet slots, in rounds with this
+ * radix.
+ */
 static bool rounds_fit(const mscclpp_select_input_t *input, mscclpp_dev_pattern_t pattern, uint64_t units,
                        uint32_t radix)
 {
@@ -275,6 +283,10 @@ static bool shape_nodes_packets(const mscclpp_select_input_t *input, mscclpp_col
     return true;
 }
 
+/*
+ * Lists the estimates of all algorithms of the family that was chosen: of those with tiles, or of those with packets.
+ * Returns false only if tiles have a single algorithm, for which there is nothing to compare.
+ */
 bool mscclpp_coll_explain(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
                           const mscclpp_coll_choice_t *choice, char *text, size_t size)
 {
@@ -297,7 +309,7 @@ bool mscclpp_coll_explain(const mscclpp_select_input_t *input, mscclpp_coll_t co
     if (choice->kernel == MSCCLPP_KERNEL_COLL_NODES && ways == 1) {
         return false; /* there is nothing to compare */
     }
-    /* Radix 0 stands for packets that go straight to their nodes, the others for rounds. */
+    /* Radix 0 means packets that are sent directly to their nodes; other values mean rounds. */
     for (radix = 0; radix <= MSCCLPP_COLL_RADIX_MAX && choice->kernel != MSCCLPP_KERNEL_COLL_NODES && used >= 0 &&
                     (size_t)used < size;
          radix = radix == 0 ? 2 : 2 * radix) {
@@ -312,10 +324,10 @@ bool mscclpp_coll_explain(const mscclpp_select_input_t *input, mscclpp_coll_t co
 }
 
 /*
- * Tiles serve if packets cannot. They fit for every message size or for none, so they are looked at first; without
- * them, the call is MSCCLPP_ERR_NOT_SUPPORTED even where packets would do. Queued kernels that a graph may repeat
- * cannot renew the flags of packets from other nodes, so they use tiles. So do calls for which an algorithm with tiles
- * is asked for, if it can serve them.
+ * Tiles are used if packets cannot be used. They fit for every message size or for none, so they are looked at first;
+ * without them, the call is MSCCLPP_ERR_NOT_SUPPORTED even where packets would do. Queued kernels that a graph may
+ * repeat cannot renew the flags of packets from other nodes, so they use tiles. So do calls for which an algorithm with
+ * tiles is asked for, if it can serve them.
  */
 mscclpp_status_t mscclpp_coll_select_between(const mscclpp_select_input_t *input, mscclpp_coll_t coll,
                                              uint64_t block_bytes, bool varied, int asked,

@@ -39,7 +39,11 @@ bool mscclpp_figures_begin(const char *text)
     return strncmp(text + strspn(text, " \t\r"), TRANSPORT, strlen(TRANSPORT)) == 0;
 }
 
-/* Parses a number and stores it in the field of numbers[i]. False, with *fault filled in, if it is not allowed. */
+/*
+ * Parses a number and stores it in the field of numbers[i], converted to the field's unit. Returns false, with *fault
+ * filled in, if the text is not a number or the number is out of range. "Not a number" (nan) is refused by the range
+ * check as well.
+ */
 static bool parse_number(int i, const char *text, mscclpp_rule_figures_t *figures, mscclpp_figures_fault_t *fault)
 {
     char what[32], allowed[64], *end = NULL;
@@ -54,6 +58,11 @@ static bool parse_number(int i, const char *text, mscclpp_rule_figures_t *figure
     return true;
 }
 
+/*
+ * Collects the figures in a local structure first, so that a faulty line leaves *figures unchanged. Returns false, with
+ * *fault filled in for the caller to log, if the transport is unknown or already has figures, if a key is unknown,
+ * repeated or missing, or if a number is not allowed. Changes the text (strtok_r).
+ */
 bool mscclpp_figures_parse(char *text, mscclpp_rule_figures_t *figures, mscclpp_figures_fault_t *fault)
 {
     static const char syntax[] = "transport=NAME latency=US overhead=US gap=US bandwidth=GB/S, each once";

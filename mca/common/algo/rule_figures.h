@@ -6,14 +6,14 @@
 
 #include "mca/common/algo/algo.h"
 
-/* What is wrong with a line: its value of `what` is not allowed. All are texts for a message. */
+/* The fault of a line: its value of `what` is not allowed. All fields are texts for a message. */
 typedef struct {
     char what[32];     /* the key or the kind of word */
     char value[64];    /* what the line says; cut off if it is longer */
     char allowed[128]; /* what it may say */
 } mscclpp_figures_fault_t;
 
-/* True if this is a line of figures, by its first word. */
+/* Returns true if this is a line of figures, by its first word. */
 bool mscclpp_figures_begin(const char *text);
 
 /*

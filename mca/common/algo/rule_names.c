@@ -8,8 +8,9 @@
 #include "mca/common/algo/coll.h"
 
 /*
- * True if rules of a collective other than all-reduce may name this algorithm. Copy engines cannot reduce. Between
- * nodes, tiles go in a ring, by halving or over trees only where blocks are passed on.
+ * Returns true if a rule of a collective other than all-reduce may name this algorithm. `spans` says that the rule is
+ * for several nodes. Copy engines cannot reduce. Between nodes, tiles use a ring, halving or trees only for collectives
+ * whose blocks are passed on from node to node.
  */
 static bool is_of_coll(mscclpp_coll_t coll, bool spans, int algorithm)
 {
@@ -39,7 +40,10 @@ const char *mscclpp_rule_name(mscclpp_coll_t coll, int64_t algorithm)
                                      : mscclpp_coll_algo_name((mscclpp_coll_algo_t)algorithm);
 }
 
-/* Lists the names while it searches, so `allowed` has all of them if none is the one wanted. */
+/*
+ * Searches the names that a rule may use. Appends each of them to `allowed` on the way, so that `allowed` contains the
+ * whole list, for a message, if no name matches. If the list is longer than `size`, it is truncated.
+ */
 bool mscclpp_rule_find_name(mscclpp_coll_t coll, bool spans, const char *name, int64_t *algorithm_p, char *allowed,
                             size_t size)
 {

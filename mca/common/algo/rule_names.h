@@ -16,8 +16,10 @@
 bool mscclpp_rule_find_name(mscclpp_coll_t coll, bool spans, const char *name, int64_t *algorithm_p, char *allowed,
                             size_t size);
 
-/* True if rules of the collective may name the algorithm, which is no plan; the arguments are those of the function
- * above. */
+/*
+ * Returns true if rules of the collective may name the algorithm, which is no plan; the arguments are those of the
+ * function above.
+ */
 bool mscclpp_rule_may_name(mscclpp_coll_t coll, bool spans, int64_t algorithm);
 
 /* Returns the name for a rule's `algorithm` that is no plan. */

@@ -38,7 +38,10 @@ static const mscclpp_rule_sets_t *find_sets(const mscclpp_rules_t *rules, uint32
     return sets;
 }
 
-/* The list is in the order of kinds of devices, then of ranks. A new entry goes where the search ends. */
+/*
+ * The list is sorted by kind of device, then by number of ranks. The search stops at the place where a new entry
+ * belongs.
+ */
 mscclpp_rule_sets_t *mscclpp_rules_have_sets(mscclpp_rules_t *rules, uint32_t nranks, bool on_twin)
 {
     mscclpp_rule_sets_t **link = &rules->first, *sets;
@@ -71,6 +74,10 @@ int64_t mscclpp_rule_by_plan(const char *name)
     return MSCCLPP_RULE_PLANS | (int64_t)((digest ^ digest >> 2) & (uint64_t)(MSCCLPP_RULE_PLANS - 1));
 }
 
+/*
+ * Returns true if the name is already known, and otherwise adds it. Returns false, without a log line, if the name is
+ * empty or too long, or if there is no free place for a new name.
+ */
 bool mscclpp_rules_name_plan(mscclpp_rules_t *rules, const char *name)
 {
     int i;
@@ -121,6 +128,11 @@ static uint64_t nodes_in_rule(uint32_t nodes)
     return nodes > 1 ? nodes : 0;
 }
 
+/*
+ * Puts the new rules first, and keeps the old rules for other numbers of nodes behind them. Builds the whole set in a
+ * copy, so that the old rules are unchanged if the function returns false: there are too many rules, or no memory,
+ * which mscclpp_rules_have_sets logs.
+ */
 bool mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, uint32_t nodes, bool on_twin,
                            const mscclpp_rule_set_t *set)
 {
@@ -132,7 +144,7 @@ bool mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, uint32_t nod
     for (i = 0; i < merged.count; ++i) {
         merged.rule[i].nodes = nodes_in_rule(nodes);
     }
-    /* A call takes only rules for its own number of nodes, so those for others may follow. */
+    /* A call uses only rules for its own number of nodes, so rules for other numbers may follow. */
     for (i = 0; old != NULL && i < old->count; ++i) {
         if (old->rule[i].nodes != nodes_in_rule(nodes)) {
             if (MSCCLPP_RULES_MAX == merged.count) {
@@ -147,6 +159,10 @@ bool mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, uint32_t nod
     return sets != NULL;
 }
 
+/*
+ * Works on a copy, as mscclpp_rules_replace does. Returns false, with the old rules unchanged, if there are too many
+ * rules, or if there is no memory, which mscclpp_rules_have_sets logs.
+ */
 bool mscclpp_rules_replace_coll(mscclpp_rules_t *rules, mscclpp_coll_t coll, uint32_t nranks, uint32_t nodes,
                                 bool on_twin, const mscclpp_rule_set_t *set)
 {
@@ -154,7 +170,7 @@ bool mscclpp_rules_replace_coll(mscclpp_rules_t *rules, mscclpp_coll_t coll, uin
     mscclpp_coll_rule_set_t *old = sets != NULL ? &sets->colls : NULL, kept = {0};
     uint64_t i;
 
-    /* A call takes only rules for its own collective and number of nodes, so the others may come first. */
+    /* A call uses only rules for its own collective and number of nodes, so the other rules may come first. */
     for (i = 0; old != NULL && i < old->count; ++i) {
         if (old->rule[i].coll != (int64_t)coll || old->rule[i].nodes != nodes_in_rule(nodes)) {
             kept.rule[kept.count++] = old->rule[i];

@@ -1,4 +1,7 @@
-/* How the rules of a file are kept. For the reader of the file and the keeper of its rules alone. */
+/*
+ * The form in which the rules of a file are stored. Only for the code that reads the file and the code that stores its
+ * rules.
+ */
 #ifndef MCA_COMMON_ALGO_RULE_SETS_H
 #define MCA_COMMON_ALGO_RULE_SETS_H
 

@@ -33,7 +33,7 @@ _Static_assert(MSCCLPP_DEV_MAX_RANKS == 64, "the text above says how many ranks 
 
 #define PLAN_PREFIX "plan:"
 
-/* Where the line that is being read comes from, for messages. */
+/* The place of the line that is being read, for messages. */
 typedef struct {
     const char *path;
     int line;
@@ -66,8 +66,8 @@ typedef struct {
 } line_t;
 
 /*
- * Logs that a value is not allowed. A character that cannot be printed is shown as "?". Always returns false, as do all
- * functions below that parse or add something which is not allowed.
+ * Logs that a value is not allowed. Shows a character that cannot be printed as "?". Always returns false, so that
+ * callers can return the result.
  */
 static bool refuse(const source_t *source, const char *what, const char *value, const char *allowed)
 {
@@ -90,8 +90,9 @@ static bool refuse_line(const source_t *source, const char *fault, const char *a
 }
 
 /*
- * Parses an algorithm of the form "plan:NAME". Returns false if the text has another form. Otherwise returns true, and
- * sets *accepted_p to false, logged, if the name is empty or too long, or if there are too many names.
+ * Parses an algorithm of the form "plan:NAME". Returns false if the text has another form; then nothing is logged.
+ * Otherwise returns true, and *accepted_p says whether the name is accepted. It is not accepted, which is logged, if it
+ * is empty or too long, or if the file already names the largest number of plans.
  */
 static bool parse_plan(const source_t *source, const char *text, mscclpp_rules_t *rules, mscclpp_rule_t *rule,
                        bool *accepted_p)
@@ -115,7 +116,7 @@ static bool parse_plan(const source_t *source, const char *text, mscclpp_rules_t
     return true;
 }
 
-/* Returns the name of the plan that `algorithm` stands for; "?" if no rule of this file names it. */
+/* Returns the name of the plan that has the number `algorithm`; "?" if no rule of this file names it. */
 static const char *plan_name(const mscclpp_rules_t *rules, int64_t algorithm)
 {
     int i;
@@ -128,7 +129,10 @@ static const char *plan_name(const mscclpp_rules_t *rules, int64_t algorithm)
     return "?";
 }
 
-/* Parses the name of a collective; *coll_p is MSCCLPP_COLL_LAST for all-reduce. False, which is logged: not a name. */
+/*
+ * Parses the name of a collective. Sets *coll_p to MSCCLPP_COLL_LAST for all-reduce. Returns false, after logging the
+ * allowed names, if there is no collective with this name.
+ */
 static bool parse_collective(const source_t *source, const char *text, mscclpp_coll_t *coll_p)
 {
     char allowed[256] = "one of allreduce";
@@ -143,8 +147,9 @@ static bool parse_collective(const source_t *source, const char *text, mscclpp_c
 }
 
 /*
- * Parses the value of one key into `line`. Keeps the algorithm as text, because the allowed ones depend on the
- * collective. False, which is logged, if the value is not allowed.
+ * Parses the value of one key into `line`. Keeps the name of the algorithm as text, because the names that are allowed
+ * depend on the collective, which may follow later in the line. Returns false, which is logged, if the value is not
+ * allowed.
  */
 static bool parse_value(const source_t *source, rule_key_t key, const char *text, line_t *line)
 {
@@ -187,7 +192,10 @@ static bool parse_value(const source_t *source, rule_key_t key, const char *text
     }
 }
 
-/* Parses one word of a line: a key and its value. False, which is logged: unknown, given twice, or a bad value. */
+/*
+ * Parses one word of a line: a key and its value. Returns false, which is logged, if the key is unknown or has been
+ * given before, or if its value is not allowed.
+ */
 static bool parse_word(const source_t *source, const char *word, line_t *line)
 {
     char fault[32];
@@ -213,8 +221,8 @@ static bool parse_word(const source_t *source, const char *word, line_t *line)
 }
 
 /*
- * True if a rule for up to `bytes`, for `place` and for `nodes` takes every call that the later rule is for. The later
- * one would then never be used.
+ * Returns true if a rule for up to `bytes`, for `place` and for `nodes` takes every call that the later rule is for.
+ * The later one would then never be used.
  */
 static bool takes_all_calls_of(uint64_t bytes, uint64_t place, uint64_t nodes, const mscclpp_rule_t *later)
 {
@@ -222,8 +230,9 @@ static bool takes_all_calls_of(uint64_t bytes, uint64_t place, uint64_t nodes, c
 }
 
 /*
- * Adds a line's rule to those of collectives other than all-reduce. Refuses it if one earlier rule takes all its calls,
- * or if there are too many rules for these ranks. False also without memory, which is logged.
+ * Adds a line's rule to the rules of the collectives other than all-reduce. Returns false, which is logged, if one
+ * earlier rule takes all calls of this rule, if these ranks already have the largest number of rules, or if there is no
+ * memory.
  */
 static bool add_coll(const source_t *source, const line_t *line, mscclpp_rules_t *rules)
 {
@@ -259,8 +268,8 @@ static bool add_coll(const source_t *source, const line_t *line, mscclpp_rules_t
 }
 
 /*
- * Does what add_coll does, for a rule of all-reduce. If several earlier rules take all its calls, the message names the
- * last of them.
+ * Adds a line's rule to the rules of all-reduce. Returns false, which is logged, for the same reasons as add_coll. If
+ * several earlier rules take all calls of this rule, the message names the last of them.
  */
 static bool add_allreduce(const source_t *source, const line_t *line, mscclpp_rules_t *rules)
 {
@@ -290,7 +299,7 @@ static bool add_allreduce(const source_t *source, const line_t *line, mscclpp_ru
     return true;
 }
 
-/* True if the collective has a root. */
+/* Returns true if the collective has a root. */
 static bool is_rooted(mscclpp_coll_t coll)
 {
     static const mscclpp_coll_t rooted[] = {MSCCLPP_COLL_BCAST,   MSCCLPP_COLL_REDUCE,  MSCCLPP_COLL_GATHER,
@@ -311,7 +320,10 @@ static bool parse_figures(const source_t *source, char *text, mscclpp_rules_t *r
            refuse(source, fault.what, fault.value, fault.allowed);
 }
 
-/* Parses one line and adds its rule or its figures. A line may be empty, or a comment alone. False, logged: a fault. */
+/*
+ * Parses one line and adds its rule or its figures to `rules`. A line may be empty or have only a comment. Returns
+ * false, which is logged, if the line has a fault. Changes the text.
+ */
 static bool parse_line(const source_t *source, char *text, mscclpp_rules_t *rules)
 {
     line_t line;
@@ -353,7 +365,10 @@ static bool parse_line(const source_t *source, char *text, mscclpp_rules_t *rule
         (void)snprintf(fault, sizeof(fault), "%" PRIu64, line.rule.nodes);
         return refuse(source, "nodes", fault, "at most as many nodes as ranks");
     }
-    /* Which algorithms are allowed depends on the other words, so this comes last. Plans are for any of these. */
+    /*
+     * Which algorithms are allowed depends on the other words, so the algorithm is parsed last. A rule for any
+     * collective and any number of nodes may name a plan.
+     */
     if (parse_plan(source, line.algorithm, rules, &line.rule, &is_accepted)) {
         return is_accepted &&
                (line.coll != MSCCLPP_COLL_LAST ? add_coll(source, &line, rules) : add_allreduce(source, &line, rules));
@@ -365,7 +380,10 @@ static bool parse_line(const source_t *source, char *text, mscclpp_rules_t *rule
     return line.coll != MSCCLPP_COLL_LAST ? add_coll(source, &line, rules) : add_allreduce(source, &line, rules);
 }
 
-/* Parses the lines of a file. False if one has a fault, which is logged; later lines are not read then. */
+/*
+ * Parses the lines of a file up to the first fault. Returns false if a line has a fault, which is logged. The caller
+ * must check for a read error, which looks like the end of the file here.
+ */
 static bool parse_file(source_t *source, FILE *file, mscclpp_rules_t *rules)
 {
     static const char allowed[] = "lines of text of at most 500 characters";
@@ -385,7 +403,11 @@ static bool parse_file(source_t *source, FILE *file, mscclpp_rules_t *rules)
     return accepted;
 }
 
-/* Lines are logged where they are refused. A read error looks like the file's end, so it is asked for afterwards. */
+/*
+ * Returns MSCCLPP_ERR_SYSTEM if the file cannot be opened or read, MSCCLPP_ERR_INVALID if a line has a fault, and
+ * MSCCLPP_ERR_NO_MEMORY. All of them are logged. A read error looks like the end of the file to parse_file, so ferror
+ * is called after it.
+ */
 mscclpp_status_t mscclpp_rules_read(const char *path, mscclpp_rules_t **rules_p)
 {
     mscclpp_rules_t *rules = mscclpp_rules_create();
@@ -418,7 +440,7 @@ mscclpp_status_t mscclpp_rules_read(const char *path, mscclpp_rules_t **rules_p)
     return MSCCLPP_OK;
 }
 
-/* Writes the keys in_place= and nodes= of a rule, if it has them, and its algorithm. */
+/* Writes the rest of a rule's line: the keys in_place= and nodes= if the rule has them, then its algorithm. */
 static void write_rest(const mscclpp_rules_t *rules, mscclpp_coll_t coll, const mscclpp_rule_t *rule, FILE *file)
 {
     const bool is_plan = rule->algorithm >= MSCCLPP_RULE_PLANS;
@@ -433,7 +455,7 @@ static void write_rest(const mscclpp_rules_t *rules, mscclpp_coll_t coll, const 
                   is_plan ? plan_name(rules, rule->algorithm) : mscclpp_rule_name(coll, rule->algorithm));
 }
 
-/* Keeps the order of rules, in which they are tried. */
+/* Writes the rules in the order in which they are tried, because the first rule that matches a call wins. */
 void mscclpp_rules_write(const mscclpp_rules_t *rules, FILE *file)
 {
     const mscclpp_rule_sets_t *sets;

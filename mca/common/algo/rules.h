@@ -37,23 +37,26 @@
 #include "mca/common/base/colls.h"
 #include "mca/common/base/status.h"
 
-/* What a rules file says. */
+/* The contents of a rules file. */
 typedef struct mscclpp_rules mscclpp_rules_t;
 
-/* Makes empty rules. Returns NULL if there is no memory, which is logged. Free them with mscclpp_rules_destroy. */
+/*
+ * Creates empty rules. Returns NULL if there is no memory, which is logged. The caller frees them with
+ * mscclpp_rules_destroy.
+ */
 mscclpp_rules_t *mscclpp_rules_create(void);
 
 /*
  * Reads a rules file. Returns MSCCLPP_ERR_INVALID if a line is not a rule; one logged line names the file, the line
- * number, the value and what is allowed. Returns MSCCLPP_ERR_SYSTEM, also logged, if the file cannot be read or is
- * neither a regular file nor a link to one.
+ * number, the value and the allowed values. Returns MSCCLPP_ERR_SYSTEM, which is also logged, if the file cannot be
+ * read or is neither a regular file nor a link to one.
  */
 mscclpp_status_t mscclpp_rules_read(const char *path, mscclpp_rules_t **rules_p);
 void mscclpp_rules_destroy(mscclpp_rules_t *rules); /* NULL is allowed */
 
 /*
  * Returns the all-reduce rules for `nranks` ranks, on any number of nodes. `rules` owns them. They are empty if the
- * file has none for so many ranks, if `rules` is NULL, or for one rank.
+ * file has none for this number of ranks, if `rules` is NULL, or for one rank.
  */
 const mscclpp_rule_set_t *mscclpp_rules_find(const mscclpp_rules_t *rules, uint32_t nranks, bool on_twin);
 
@@ -62,7 +65,7 @@ const mscclpp_coll_rule_set_t *mscclpp_rules_find_coll(const mscclpp_rules_t *ru
 
 /*
  * Returns the measured figures of MSCCLPP_RULE_TRANSPORTS transports, which `rules` owns. If `rules` is NULL, no
- * transport has any.
+ * transport has measured figures.
  */
 const mscclpp_rule_figures_t *mscclpp_rules_find_figures(const mscclpp_rules_t *rules);
 
@@ -70,29 +73,30 @@ const mscclpp_rule_figures_t *mscclpp_rules_find_figures(const mscclpp_rules_t *
 void mscclpp_rules_replace_figures(mscclpp_rules_t *rules, int transport, const mscclpp_rule_figures_t *figures);
 
 /*
- * Returns the number that stands for a plan's name in a rule's `algorithm`: a digest of the name, at least
+ * Returns the number of a plan's name in the field `algorithm` of a rule: a digest of the name, at least
  * MSCCLPP_RULE_PLANS. It is assumed that two plans in use do not have the same digest.
  */
 int64_t mscclpp_rule_by_plan(const char *name);
 
 /*
- * Replaces the all-reduce rules for `nranks` ranks on `nodes` nodes. Of one node, ranks must be 2 to
- * MSCCLPP_DEV_MAX_RANKS. The sizes of `set` must ascend; its rules need not name the nodes. Rules for other numbers of
- * nodes stay. Returns false, and changes nothing, if all together are too many, or if there is no memory.
+ * Replaces the all-reduce rules for `nranks` ranks on `nodes` nodes. On one node, `nranks` must be 2 to
+ * MSCCLPP_DEV_MAX_RANKS. The sizes in `set` must ascend; its rules need not have the number of nodes. Rules for other
+ * numbers of nodes are kept. Returns false, with nothing changed, if there would be too many rules, or if there is no
+ * memory.
  */
 bool mscclpp_rules_replace(mscclpp_rules_t *rules, uint32_t nranks, uint32_t nodes, bool on_twin,
                            const mscclpp_rule_set_t *set);
 
 /*
- * Replaces the rules of another collective likewise. Sizes are those of the largest block. Returns false, and changes
- * nothing, if there is no room beside the rules of the others, or no memory.
+ * Replaces the rules of another collective in the same way. Sizes are sizes of the largest block. Returns false, with
+ * nothing changed, if there is no room beside the rules of the others, or no memory.
  */
 bool mscclpp_rules_replace_coll(mscclpp_rules_t *rules, mscclpp_coll_t coll, uint32_t nranks, uint32_t nodes,
                                 bool on_twin, const mscclpp_rule_set_t *set);
 
 /*
- * Makes the name of a plan known, so that rules with its number in `algorithm` are written with the name. False if the
- * name does not have 1 to 127 characters, or if there are 256 names already.
+ * Makes the name of a plan known, so that rules with its number in `algorithm` are written with the name. Returns false
+ * if the name does not have 1 to 127 characters, or if there are 256 names already.
  */
 bool mscclpp_rules_name_plan(mscclpp_rules_t *rules, const char *name);
 

@@ -4,15 +4,21 @@
 #include "mca/common/algo/allreduce/thresholds.h"
 #include "mca/common/algo/rule_match.h"
 
-/* True if the kernel of the call may use buffers of other ranks, as far as the parameters and the kind of call go. */
+/*
+ * Returns true if the kernel of the call may use buffers of other ranks, as far as the parameters and the kind of call
+ * go.
+ */
 static bool may_map(const mscclpp_select_input_t *input)
 {
     return input->protocol->zerocopy != 0 && (!input->early || input->mapped);
 }
 
 /*
- * Returns the algorithm that the rules file names for this call, or NULL. The rules do not count if the user sets one
- * of the sizes by a parameter: such a parameter stands against the whole table, which rules would contradict.
+ * Returns the algorithm that the rules file names for this call, or NULL. The rules are ignored if the user sets any of
+ * the sizes by a parameter, because such a parameter is meant to work with the whole built-in table.
+ *
+ * An algorithm that maps buffers is replaced by its fallback if this call may not map buffers. Each chain of fallbacks
+ * ends with an algorithm that maps none, so the loop ends before a NULL.
  */
 static const mscclpp_algo_t *find_by_rules(const mscclpp_select_input_t *input)
 {
@@ -36,7 +42,10 @@ static const mscclpp_algo_t *find_by_rules(const mscclpp_select_input_t *input)
     return algo;
 }
 
-/* Fills in a copy, so that *choice_p stays as it is if the algorithm cannot serve the call. */
+/*
+ * Works on a local choice, so that *choice_p is unchanged if the algorithm cannot serve the call. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED then; logs nothing.
+ */
 mscclpp_status_t mscclpp_select_shape(const mscclpp_select_input_t *input, const mscclpp_algo_t *algo,
                                       mscclpp_choice_t *choice_p)
 {
@@ -68,9 +77,10 @@ static const mscclpp_algo_t *find_spanning_by_rules(const mscclpp_select_input_t
 }
 
 /*
- * Chooses an algorithm between nodes. A user who forces an algorithm cannot know which communicators span nodes, so the
- * forced algorithm is used here only if it spans nodes. If the choice cannot serve the call, `fallback` does: some
- * transports carry no packets, and some patterns do not serve 16-bit floats.
+ * Chooses an algorithm between nodes. A user who forces an algorithm cannot know which communicators span nodes, so a
+ * forced algorithm within one node is ignored here. If the chosen algorithm cannot serve the call, its fallbacks are
+ * tried: some transports carry no packets, and some patterns do not support 16-bit floats. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED if the last fallback cannot serve the call either.
  */
 static mscclpp_status_t select_spanning(const mscclpp_select_input_t *input, mscclpp_choice_t *choice_p)
 {
@@ -92,8 +102,8 @@ static mscclpp_status_t select_spanning(const mscclpp_select_input_t *input, msc
         algo = &mscclpp_algo_allreduce_nodes_split;
     }
     /*
-     * A kernel that a graph may repeat cannot renew the flags of packets from other nodes, so it uses no epochs. The
-     * last algorithm of each chain of fallbacks uses none.
+     * A kernel that a graph may repeat cannot renew the flags of packets from other nodes, so an algorithm with epochs
+     * is skipped. The last algorithm of each chain of fallbacks has no epochs.
      */
     while (algo->fallback != NULL &&
            (mscclpp_select_shape(input, algo, choice_p) != MSCCLPP_OK || (input->replayed && choice_p->epochs != 0))) {
@@ -102,6 +112,12 @@ static mscclpp_status_t select_spanning(const mscclpp_select_input_t *input, msc
     return mscclpp_select_shape(input, algo, choice_p);
 }
 
+/*
+ * Tries in this order: the algorithm that the user forces, the one that a rule names, and the one that the thresholds
+ * choose. If the chosen algorithm cannot serve the call, a fallback serves it. Returns MSCCLPP_ERR_NOT_SUPPORTED if the
+ * user wants all calls staged, if an early call would need a meeting that the hosts of several nodes cannot hold, or if
+ * no fallback is possible.
+ */
 mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, mscclpp_choice_t *choice_p)
 {
     const mscclpp_protocol_t *protocol = input->protocol;
@@ -137,7 +153,10 @@ mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, m
         }
         return mscclpp_select_shape(input, algo, choice_p);
     }
-    /* Here and below, early calls do without algorithms that map buffers: the hosts would wait for one another. */
+    /*
+     * Here and below, early calls use no algorithm that maps buffers, because the hosts would have to wait for one
+     * another.
+     */
     algo = find_by_rules(input);
     while (algo != NULL) {
         if (mscclpp_select_shape(input, algo, choice_p) == MSCCLPP_OK) {
@@ -162,7 +181,9 @@ mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, m
     if (mscclpp_select_shape(input, algo, choice_p) == MSCCLPP_OK) {
         return MSCCLPP_OK;
     }
-    /* For messages of any size, also where the scratch is too small for the areas of other algorithms. */
+    /*
+     * This algorithm serves messages of any size, even if the scratch is too small for the areas of other algorithms.
+     */
     return mscclpp_select_shape(input, &mscclpp_algo_allreduce_scratch, choice_p);
 }
 

@@ -1,6 +1,6 @@
 /*
- * The selector of all-reduce: a pure function from what all ranks know to an algorithm and its grid. The other
- * collectives' selector is in mca/common/algo/coll.h.
+ * The selector of all-reduce. It chooses an algorithm and its grid, and depends only on values that are equal on all
+ * ranks. The selector of the other collectives is in mca/common/algo/coll.h.
  */
 #ifndef MCA_COMMON_ALGO_SELECT_H
 #define MCA_COMMON_ALGO_SELECT_H
@@ -11,9 +11,9 @@
 #include "mca/common/base/status.h"
 
 /*
- * Chooses the algorithm and grid of an all-reduce: a forced algorithm if there is one, else that of the rules file,
- * else that of the built-in thresholds. Returns MSCCLPP_ERR_NOT_SUPPORTED if the user wants everything staged, or if
- * nothing fits the scratch.
+ * Chooses the algorithm and grid of an all-reduce: a forced algorithm if there is one, or else the algorithm of the
+ * rules file, or else that of the built-in thresholds. Returns MSCCLPP_ERR_NOT_SUPPORTED if the user wants all calls
+ * staged, or if no algorithm fits the scratch.
  */
 mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, mscclpp_choice_t *choice_p);
 
@@ -23,12 +23,12 @@ mscclpp_status_t mscclpp_select_shape(const mscclpp_select_input_t *input, const
 
 /*
  * Chooses, for ranks on several nodes, an algorithm that is also a barrier: no rank ends the call before all ranks have
- * begun it. It is never one with packets.
+ * begun it. The algorithm never uses packets.
  */
 mscclpp_status_t mscclpp_select_meeting(const mscclpp_select_input_t *input, mscclpp_choice_t *choice_p);
 
 /*
- * Writes the choice between nodes and the time that the cost model expects of each pattern, as one line without a
+ * Writes the choice between nodes, and the time that the cost model predicts for each pattern, as one line without a
  * newline. Truncates the line to `size` bytes.
  */
 void mscclpp_select_explain(const mscclpp_select_input_t *input, const mscclpp_choice_t *choice, char *text,

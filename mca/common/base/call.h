@@ -1,4 +1,4 @@
-/* The kinds of buffers that a rank may pass to a call, and the messages for calls that not all ranks make alike. */
+/* The kinds of buffers that a rank may pass to a call, and the messages about calls in which ranks differ. */
 #ifndef MCA_COMMON_BASE_CALL_H
 #define MCA_COMMON_BASE_CALL_H
 
@@ -12,38 +12,40 @@ typedef enum {
 } mscclpp_call_kind_t;
 
 /*
- * Messages that several folders use. `label` names the communicator, and `call` the call, such as "all-reduce call 7".
- * `late` lists the ranks that have not arrived. `waited` and `timeout` are in seconds.
+ * Messages that several folders use. `label` is the name of the communicator, and `call` the description of the call,
+ * such as "all-reduce call 7". `late` lists the ranks that have not arrived. `waited` and `timeout` are in seconds.
  */
 
 /* Logs the error that one rank passed host buffers to a call, and another rank device buffers. */
 void mscclpp_report_mixed(const char *label, const char *call, int host_rank, int device_rank);
 
-/* Logs the warning that a rank waits for others and goes on waiting. */
+/* Logs the warning that a rank waits for others and continues to wait. */
 void mscclpp_report_late(const char *label, const char *call, int rank, double waited, const char *late);
 
-/* Logs the error that a wait ended at its deadline. `compared`: the arguments of all ranks are known to match. */
+/*
+ * Logs the error that a wait ended at its deadline. `compared` says that the arguments of all ranks are known to match.
+ */
 void mscclpp_report_deadline(const char *label, const char *call, int rank, double timeout, const char *late,
                              bool compared);
 
 /*
- * The first peer that the connections of one owner have lost. Zeroed at first. Connections write it from any thread;
- * the others read it with mscclpp_loss_peer.
+ * Describes the first peer whose connection was lost, for all connections of one owner. Zeroed at first. Connections
+ * write it from any thread, and other code reads it with mscclpp_loss_peer.
  */
 typedef struct {
     int claimed;    /* a connection writes the fields below, or has done so */
-    int noted;      /* they are complete */
+    int noted;      /* the fields below are complete */
     int peer;       /* rank of the lost peer */
     char text[256]; /* the message about its loss */
 } mscclpp_loss_t;
 
 /*
- * Notes that a peer is lost, unless one was lost before. Logs `text` at the level of information only: whoever owns
- * `loss` decides which rank logs the error. NULL: notes nothing, and logs the error at once.
+ * Stores that a peer is lost, unless another peer was lost before. Logs `text` as information only, because the owner
+ * of `loss` decides which rank logs the error. If `loss` is NULL, stores nothing and logs the error immediately.
  */
 void mscclpp_note_loss(mscclpp_loss_t *loss, int peer, const char *text);
 
-/* Returns the peer that is lost; -1: none, or `loss` is NULL. */
+/* Returns the lost peer, or -1 if there is none or `loss` is NULL. */
 int mscclpp_loss_peer(const mscclpp_loss_t *loss);
 
 #endif

@@ -1,4 +1,4 @@
-/* The one clock, for waits, deadlines and durations. */
+/* The clock of the library, for waits, deadlines and durations. */
 #ifndef MCA_COMMON_BASE_CLOCK_H
 #define MCA_COMMON_BASE_CLOCK_H
 

@@ -1,4 +1,4 @@
-/* The list of the collectives that have kernels, except all-reduce, which has algorithms and parameters of its own. */
+/* The list of the collectives that have kernels, except all-reduce, which has separate algorithms and parameters. */
 #ifndef MCA_COMMON_BASE_COLLS_H
 #define MCA_COMMON_BASE_COLLS_H
 

@@ -274,7 +274,10 @@ typedef union {
     const char *string;
 } config_value_t;
 
-/* Parses a truth value: one of the words that Open MPI accepts, in upper or lower case. False if the text is none. */
+/*
+ * Parses a truth value: one of the words that Open MPI accepts, in upper or lower case. Returns false if the text is
+ * any other word.
+ */
 static bool parse_bool(const char *text, bool *value_p)
 {
     static const char *const yes[] = {"1", "true", "yes", "on", "enabled"};
@@ -294,8 +297,9 @@ static bool parse_bool(const char *text, bool *value_p)
 }
 
 /*
- * Reads a whole number of digits only; *end_p is the first character behind them. False if there is no digit, or if the
- * number is too large. (strtoull would also accept signs, blanks, hexadecimal numbers and empty texts.)
+ * Reads a whole number that consists only of digits. *end_p is the first character after them. Returns false if there
+ * is no digit, or if the number is too large. (strtoull would also accept signs, blanks, hexadecimal numbers and empty
+ * strings.)
  */
 static bool parse_digits(const char *text, uint64_t *value_p, const char **end_p)
 {
@@ -318,8 +322,8 @@ static bool parse_digits(const char *text, uint64_t *value_p, const char **end_p
 }
 
 /*
- * Parses a whole number with an optional minus sign. The largest is INT32_MAX with either sign, so the lowest int
- * counts as out of range.
+ * Parses a whole number with an optional minus sign. Its absolute value may be at most INT32_MAX, so INT_MIN counts as
+ * out of range. Returns false, with *value_p unchanged, for any other text.
  */
 bool mscclpp_config_parse_int(const char *text, int *value_p)
 {
@@ -334,7 +338,10 @@ bool mscclpp_config_parse_int(const char *text, int *value_p)
     return true;
 }
 
-/* Parses a size with an optional suffix k, m or g. False if the text is no size, or more than a size_t can hold. */
+/*
+ * Parses a size with an optional suffix k, m or g. Returns false if the text is not a size, or if a size_t cannot hold
+ * it.
+ */
 bool mscclpp_config_parse_size(const char *text, size_t *value_p)
 {
     unsigned shift = 0;
@@ -360,7 +367,7 @@ bool mscclpp_config_parse_size(const char *text, size_t *value_p)
     default:
         break;
     }
-    /* After the number, or after its suffix, the text has to end. */
+    /* The text must end after the number, or after its suffix. end[1] is read only if there is a suffix. */
     if ('\0' != end[0 != shift] || value > (SIZE_MAX >> shift)) {
         return false;
     }
@@ -369,8 +376,8 @@ bool mscclpp_config_parse_size(const char *text, size_t *value_p)
 }
 
 /*
- * Reads a decimal number without sign and exponent. False if the text is none. (strtod depends on the locale that the
- * application has set, which may want a decimal comma.)
+ * Reads a decimal number without sign and exponent. Returns false for any other text. (strtod depends on the locale
+ * that the application has set, which may require a decimal comma.)
  */
 static bool parse_double(const char *text, double *value_p)
 {
@@ -396,7 +403,7 @@ static bool parse_double(const char *text, double *value_p)
     return true;
 }
 
-/* True if the text is one of the words in "a|b|c". */
+/* Returns true if the text is one of the words in "a|b|c". `choices` may be NULL. */
 static bool is_choice(const char *choices, const char *text)
 {
     size_t length = strlen(text);
@@ -411,7 +418,10 @@ static bool is_choice(const char *choices, const char *text)
     return false;
 }
 
-/* Parses a value as the parameter's type demands. False if it is not allowed. A string is not copied. */
+/*
+ * Parses a value according to the parameter's type. Returns false, without a log line, if the value is not allowed. A
+ * string is not copied, so `text` must stay valid.
+ */
 static bool parse_value(const mscclpp_param_t *param, const char *text, config_value_t *value_p)
 {
     switch (param->type) {
@@ -432,7 +442,7 @@ static bool parse_value(const mscclpp_param_t *param, const char *text, config_v
     return false;
 }
 
-/* Writes a parsed value to the parameter's field. */
+/* Writes a parsed value to the parameter's field. A string is stored as a pointer. */
 static void store_value(mscclpp_config_t *config, const mscclpp_param_t *param, const config_value_t *value)
 {
     void *field = (char *)config + param->offset;
@@ -482,7 +492,10 @@ static void report_refusal(const mscclpp_param_t *param, const char *text)
     }
 }
 
-/* Sets all parameters to their defaults. Zeroes them first, so one whose default is refused is 0. */
+/*
+ * Sets all parameters to their defaults. Zeroes the whole configuration first, so a parameter whose default is refused
+ * is 0.
+ */
 void mscclpp_config_init(mscclpp_config_t *config)
 {
     memset(config, 0, sizeof(*config));
@@ -519,7 +532,10 @@ const mscclpp_param_t *mscclpp_param_find(const char *name)
     return NULL;
 }
 
-/* Sets every parameter that the environment names, and returns the first error. */
+/*
+ * Sets every parameter that has an environment variable, MSCCLPP_ followed by its name in capitals. Continues after an
+ * error, which mscclpp_config_set logs, and returns the first error.
+ */
 mscclpp_status_t mscclpp_config_from_environment(mscclpp_config_t *config)
 {
     mscclpp_status_t first_error = MSCCLPP_OK;

@@ -98,9 +98,9 @@ __attribute__((noinline)) static void set_current(mscclpp_fiber_t *fiber)
 }
 
 /*
- * Switches from the thread's stack to the fiber's. `first` is the context to begin with at the first switch; NULL
- * later. Returns once the fiber has yielded or ended. Without sanitizers, later switches jump, but the first needs a
- * context, as there is no place to jump to yet.
+ * Switches from the thread's stack to the fiber's stack. Returns when the fiber has yielded or ended. At the first
+ * switch, `first` is the context to begin with; later it is NULL. Without sanitizers, later switches use longjmp, but
+ * the first switch needs a context, because there is no target of a jump yet.
  */
 static void switch_to_fiber(mscclpp_fiber_t *fiber, const ucontext_t *first)
 {
@@ -128,7 +128,7 @@ static void switch_to_fiber(mscclpp_fiber_t *fiber, const ucontext_t *first)
 #endif
 }
 
-/* Tells AddressSanitizer that the fiber now runs on its own stack. Call it after each switch to the fiber. */
+/* Tells AddressSanitizer that the fiber now runs on its own stack. Must be called after each switch to the fiber. */
 #if defined(FIBER_ASAN)
 static void note_arrival(mscclpp_fiber_t *fiber)
 {
@@ -141,7 +141,10 @@ static void note_arrival(mscclpp_fiber_t *fiber)
 }
 #endif
 
-/* Switches from the fiber's stack to that of the thread that runs the fiber. Returns once the fiber is continued. */
+/*
+ * Switches from the fiber's stack to the stack of the thread that runs the fiber. Returns when the fiber is continued,
+ * perhaps by another thread.
+ */
 static void switch_to_thread(mscclpp_fiber_t *fiber)
 {
 #if defined(FIBER_TSAN)
@@ -176,7 +179,10 @@ static void run_functions(unsigned high, unsigned low)
     }
 }
 
-/* Switches to a new fiber for the first time. Returns once the fiber has yielded or ended. */
+/*
+ * Switches to a new fiber for the first time. Returns when the fiber has yielded or ended. makecontext passes only
+ * ints, so the fiber's address is passed in two halves.
+ */
 static void begin_fiber(mscclpp_fiber_t *fiber)
 {
     const uintptr_t address = (uintptr_t)fiber;
@@ -202,8 +208,8 @@ static void destroy_fiber(mscclpp_fiber_t *fiber)
 }
 
 /*
- * Makes a fiber with a stack. Returns NULL if there is no memory. It works without the guard, too, if the page cannot
- * be protected.
+ * Makes a fiber with a stack. Returns NULL, without a log line, if there is no memory. If the guard page cannot be
+ * protected, the fiber works without it.
  */
 static mscclpp_fiber_t *make_fiber(void)
 {
@@ -226,8 +232,8 @@ static mscclpp_fiber_t *make_fiber(void)
 }
 
 /*
- * Makes a fiber for a function, from one that was kept with its stack if there is one. That one is still in
- * run_functions, which then runs the new function.
+ * Makes a fiber for a function. Reuses a kept fiber with its stack if there is one; it is still in the loop of
+ * run_functions, which then runs the new function. Returns NULL, which is logged, if there is no memory.
  */
 mscclpp_fiber_t *mscclpp_fiber_create(void (*run)(void *argument), void *argument)
 {
@@ -253,8 +259,8 @@ mscclpp_fiber_t *mscclpp_fiber_create(void (*run)(void *argument), void *argumen
 }
 
 /*
- * Runs the fiber until it yields or ends. Returns true if it has ended; it is then kept for a later function, or freed
- * if KEPT_MAX are kept already.
+ * Runs the fiber until it yields or ends. Returns true if it has ended. The fiber is then kept for a later function, or
+ * freed if KEPT_MAX fibers are already kept.
  */
 static bool run_on(mscclpp_fiber_t *fiber, bool is_apart)
 {
@@ -334,8 +340,8 @@ void mscclpp_fiber_relax(void)
 }
 
 /*
- * Once may_continue is NULL, no further thread apart continues the fiber. If one runs it now, the fiber leaves that
- * thread, and goes on when a thread of the usual kind continues it, which clears is_apart.
+ * Clears is_open, so that no further thread apart continues the fiber. If such a thread runs it now, the fiber leaves
+ * that thread, and continues when a thread of the usual kind runs it, which clears is_apart.
  */
 void mscclpp_fiber_close(void)
 {
@@ -382,7 +388,9 @@ bool mscclpp_fiber_is_urgent(const mscclpp_fiber_t *fiber)
     return fiber->is_open && fiber->is_urgent;
 }
 
-/* Frees the fibers that are kept. All of them have ended; others are left alone. */
+/*
+ * Frees the kept fibers. All of them have ended. Fibers that have not ended are not in the list, and are not affected.
+ */
 void mscclpp_fiber_drain(void)
 {
     mscclpp_fiber_t *fiber;

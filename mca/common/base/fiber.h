@@ -1,6 +1,6 @@
 /*
- * Fibers. A fiber is a function on a stack of its own. Where the function would wait, it returns to whoever runs the
- * fiber, and any thread may continue it later. So code written as a sequence of blocking calls can also serve a
+ * Fibers. A fiber is a function on a separate stack. When the function has to wait, it returns to the code that runs
+ * the fiber, and any thread may continue it later. So code written as a sequence of blocking calls can also serve a
  * nonblocking collective, for which no thread waits.
  */
 #ifndef MCA_COMMON_BASE_FIBER_H
@@ -11,7 +11,7 @@
 typedef struct mscclpp_fiber mscclpp_fiber_t;
 
 /*
- * Makes a fiber that will call run(argument) and does not start it. Returns NULL, which is logged, if there is no
+ * Creates a fiber that will call run(argument), but does not start it. Returns NULL, which is logged, if there is no
  * memory.
  */
 mscclpp_fiber_t *mscclpp_fiber_create(void (*run)(void *argument), void *argument);
@@ -23,43 +23,45 @@ mscclpp_fiber_t *mscclpp_fiber_create(void (*run)(void *argument), void *argumen
 bool mscclpp_fiber_resume(mscclpp_fiber_t *fiber);
 
 /*
- * Returns to whoever runs this fiber. Returns true once the fiber is continued, perhaps by another thread. So the
- * caller must hold no lock that belongs to a thread, and keep no address of a thread-local variable. Outside a fiber,
- * returns false at once.
+ * Returns to the code that runs this fiber. Returns true once the fiber is continued, perhaps by another thread. So the
+ * caller must not hold a lock that belongs to a thread, or keep the address of a thread-local variable. Outside a
+ * fiber, returns false immediately.
  */
 bool mscclpp_fiber_yield(void);
 
-/* True if the caller is in a fiber. */
+/* Returns true if the caller is in a fiber. */
 bool mscclpp_fiber_inside(void);
 
 /*
- * Some threads may not do all that a fiber does: here they are called threads apart. They may continue a fiber while it
- * is open, from mscclpp_fiber_open to mscclpp_fiber_close. In between the fiber must do nothing that a thread apart may
- * not. `close` returns once a thread of the usual kind continues the fiber. An open fiber is urgent until
- * mscclpp_fiber_relax says that nobody waits for what it does next, except for the turn of others behind it. Outside a
- * fiber these functions do nothing; neither does `relax` in one that is closed.
+ * Some threads may not do everything that a fiber does; they are called threads apart. They may continue a fiber while
+ * it is open, from mscclpp_fiber_open to mscclpp_fiber_close. In between the fiber must do nothing that a thread apart
+ * may not do. mscclpp_fiber_close returns once a thread of the usual kind continues the fiber.
+ *
+ * An open fiber is urgent until it calls mscclpp_fiber_relax. That call says that no one waits for the next steps of
+ * this fiber, except for fibers that wait for their turn after it. Outside a fiber these functions do nothing, and
+ * mscclpp_fiber_relax also does nothing in a closed fiber.
  */
 void mscclpp_fiber_open(void);
 void mscclpp_fiber_relax(void);
 void mscclpp_fiber_close(void);
 
-/* True if the caller is in a fiber that a thread apart has continued. */
+/* Returns true if the caller is in a fiber that a thread apart has continued. */
 bool mscclpp_fiber_is_apart(void);
 
-/* Called where a fiber begins another wait. A thread apart that continues it then looks again soon. */
+/* Called when a fiber begins another wait. A thread apart that continues the fiber then runs it again soon. */
 void mscclpp_fiber_note_wait(void);
 
 /* Opens a fiber that has not been started, so that a thread apart may start it. */
 void mscclpp_fiber_open_new(mscclpp_fiber_t *fiber);
 
-/* True if this fiber, which does not run, is open, or is open and urgent. */
+/* These functions return true if this fiber, which does not run, is open, and if it is open and urgent. */
 bool mscclpp_fiber_is_open(const mscclpp_fiber_t *fiber);
 bool mscclpp_fiber_is_urgent(const mscclpp_fiber_t *fiber);
 
 typedef enum {
     MSCCLPP_FIBER_WAITS, /* the fiber still waits as before */
-    MSCCLPP_FIBER_MOVED, /* it has begun another wait */
-    MSCCLPP_FIBER_ENDED  /* it has returned, and no longer exists */
+    MSCCLPP_FIBER_MOVED, /* the fiber has begun another wait */
+    MSCCLPP_FIBER_ENDED  /* the fiber has returned, and no longer exists */
 } mscclpp_fiber_moved_t;
 
 /* For threads apart: runs an open fiber until it yields or returns. */

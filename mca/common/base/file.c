@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 /*
- * Opens a regular file. With O_NONBLOCK, opening a FIFO does not wait for its other end, so it can be refused
- * afterwards.
+ * Opens a regular file. Returns NULL, with the reason in *reason_p and without a log line, on failure. With O_NONBLOCK,
+ * opening a FIFO does not wait for its other end, so that it can be refused afterwards.
  */
 FILE *mscclpp_file_open(const char *path, int flags, const char **reason_p)
 {

@@ -12,7 +12,7 @@
 /* The most writable segments of a program. Programs have one; a linker script can make more. */
 #define SEGMENTS_MAX 4
 
-/* How many bytes at the end of the main thread's stack count as stack. */
+/* The number of bytes at the end of the main thread's stack that count as stack. */
 #define MAIN_STACK_BYTES ((uintptr_t)8 << 20)
 
 typedef struct {
@@ -33,8 +33,8 @@ static bool holds(const range_t *range, uintptr_t address)
 }
 
 /*
- * Finds the start of the heap; heap_begin stays 0 if there is none. The start is fixed when the program begins, so it
- * may be read at any time. The heap may share a mapping with variables of the main program before it, which are just as
+ * Finds the start of the heap; heap_begin stays 0 if it is not found. The start is fixed when the program begins, so it
+ * may be read at any time. The heap may share a mapping with variables of the main program before it, which are also
  * certain to be host memory.
  */
 static void find_heap(void)
@@ -60,7 +60,8 @@ static void find_heap(void)
 
 /*
  * Finds the writable segments of the main program. The loader calls it for each object, until it returns 1 for the main
- * program. That is recognised by its headers: in another namespace of the loader, the list holds other objects.
+ * program. The main program is recognised by its headers, because in another namespace of the loader, the list contains
+ * other objects.
  */
 static int find_segments(struct dl_phdr_info *info, size_t size, void *argument)
 {
@@ -91,10 +92,10 @@ static void find_host_memory(void)
 }
 
 /*
- * Finds the calling thread's stack; an empty range if the system does not say.
+ * Finds the calling thread's stack. *stack is an empty range if the system does not report it.
  *
- * A thread's whole stack is one mapping, which lasts as long as the thread. The main thread's stack grows, and the size
- * that the system reports is the limit of growth. If the limit was raised while the program ran, other mappings may lie
+ * The stack of a thread is one mapping, which exists as long as the thread. The main thread's stack grows, and the size
+ * that the system reports is the limit of growth. If the limit was raised while the program ran, other mappings may be
  * within it. So only the last MAIN_STACK_BYTES bytes count: they are within the limit that programs usually start with,
  * which the system keeps free.
  */
@@ -119,8 +120,9 @@ static void find_stack(range_t *stack)
 }
 
 /*
- * True if the address lies between the running function's frame and the end of the thread's stack, where there is
- * nothing but stack. If the function runs on another stack (of a coroutine, or for signals), nothing is known.
+ * Returns true if the address is between the frame of this function and the end of the thread's stack, because this
+ * range contains only stack. If the function runs on another stack (of a coroutine, or for signals), nothing is known,
+ * and it returns false.
  */
 static bool is_on_stack(uintptr_t address)
 {
@@ -150,10 +152,10 @@ static void *find_break(void)
 }
 
 /*
- * True if the address lies in the heap below the break.
+ * Returns true if the address is in the heap below the break.
  *
  * Other threads may move the break. If one has raised it since it was read, the answer may be "not known". If one has
- * lowered it, it released memory that nobody uses, so the caller's byte is not in that part.
+ * lowered it, it released unused memory, so the caller's byte is not in that part.
  *
  * The C library records a lower break right after the system call. In between, CUDA memory could be taken for the heap
  * only if it was mapped there and passed to a call within that time. But neither the system nor CUDA takes addresses
@@ -171,7 +173,7 @@ static bool is_in_heap(uintptr_t address)
     return end != (void *)-1 && address < (uintptr_t)end;
 }
 
-/* True if the address lies in a variable of the main program, which, unlike libraries, is never unloaded. */
+/* Returns true if the address is in a variable of the main program, which, unlike libraries, is never unloaded. */
 static bool is_in_program(uintptr_t address)
 {
     for (int i = 0; i < SEGMENTS_MAX; ++i) {

@@ -43,8 +43,8 @@ static bool load_tried;
 static mscclpp_status_t load_status;
 
 /*
- * Opens libucp, and restores the signal handlers that loading it has replaced. Returns NULL if that fails, with the
- * reason in dlerror(). Call with the lock held.
+ * Opens libucp, and restores the signal handlers that loading it has replaced. Returns NULL, with the reason in
+ * dlerror(), if that fails. The caller holds the lock.
  */
 static void *open_library(void)
 {
@@ -65,7 +65,11 @@ static void *open_library(void)
     return library;
 }
 
-/* Checks that the system grants what UCX may take and, besides, what must be left to others. Takes nothing. */
+/*
+ * Checks that the system grants the resources that UCX may use, plus those that must remain for the rest of the
+ * process. Reserves nothing. Returns MSCCLPP_ERR_NO_DESCRIPTORS or MSCCLPP_ERR_NO_MEMORY, both logged at the info
+ * level.
+ */
 mscclpp_status_t mscclpp_ucx_check_limits(const char *purpose, size_t peers)
 {
     const size_t descriptors = UCX_DESCRIPTORS + UCX_DESCRIPTORS_DEVICE * mscclpp_limits_devices() +
@@ -92,9 +96,9 @@ void mscclpp_ucx_allow(bool allowed)
 }
 
 /*
- * Checks whether UCX may be loaded now, and returns MSCCLPP_OK or why not. The first check of what the system grants
- * counts for all later calls. It starts a thread as a trial, since UCX aborts if it cannot start its own. Call with the
- * lock held.
+ * Checks whether UCX may be loaded now. Returns MSCCLPP_OK, or the status for the reason, which is logged at the info
+ * level. The first check of the limits counts for all later calls. Starts a thread as a trial, because UCX aborts if it
+ * cannot start its own thread. The caller holds the lock.
  */
 static mscclpp_status_t prepare_load(void)
 {
@@ -115,8 +119,8 @@ static mscclpp_status_t prepare_load(void)
 }
 
 /*
- * Loads UCX and finds its functions, first in a table of its own, so that *functions_p is complete or unchanged. Every
- * reason for a failure is logged at the info level.
+ * Loads UCX and finds its functions. Uses a local table first, so that *functions_p is either complete or unchanged.
+ * Returns the status of prepare_load, or MSCCLPP_ERR_NOT_SUPPORTED. The reason is logged at the info level.
  */
 mscclpp_status_t mscclpp_ucx_load(mscclpp_ucx_functions_t *functions_p)
 {
@@ -155,9 +159,10 @@ mscclpp_status_t mscclpp_ucx_load(mscclpp_ucx_functions_t *functions_p)
 }
 
 /*
- * Makes a context for rare and short messages. Excludes RDMA devices and mapped memory: rare and short messages do not
- * need them, and their transports would cost the process memory, hooks and start-up time. Overrides the application's
- * own choice of devices for UCX, which could rule out the transports that are used here.
+ * Makes a context for rare and short messages. Such messages do not need RDMA devices or mapped memory, whose
+ * transports would cost the process memory, hooks and start-up time, so these are excluded. Overrides the application's
+ * own choice of devices for UCX, which could exclude the transports that are used here. Returns NULL, with the reason
+ * logged at the info level, on failure.
  */
 ucp_context_h mscclpp_ucx_open_quiet(const mscclpp_ucx_functions_t *ucx)
 {

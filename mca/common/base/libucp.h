@@ -45,33 +45,33 @@ typedef struct {
 } mscclpp_ucx_functions_t;
 
 /*
- * Says whether mscclpp_ucx_load may succeed from now on; at first it may. Forbidding does not unload UCX, nor does it
- * affect those who have its functions already. Thread-safe.
+ * Sets whether mscclpp_ucx_load may succeed from now on; at first it may. Forbidding this does not unload UCX, and does
+ * not affect code that has its functions already. Thread-safe.
  */
 void mscclpp_ucx_allow(bool allowed);
 
 /*
- * Loads UCX if it is not loaded, and gives its functions. Thread-safe. Returns MSCCLPP_ERR_NOT_SUPPORTED if UCX is not
- * installed or not allowed. If the system grants too little at the first call, every later call returns that call's
- * error, even if the system grants more meanwhile: the process may have started threads, and UCX is not loaded beside
- * threads.
+ * Loads UCX if it is not loaded, and stores its functions in *functions_p. Thread-safe. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED if UCX is not installed or not allowed. If the system grants too few resources at the first
+ * call, every later call returns the error of that call, even if the system grants more later: the process may have
+ * started threads, and UCX must not be loaded beside other threads.
  *
- * The library stays loaded until the process ends. Its signal handlers for crashes are removed again, as crashes are
- * the application's business.
+ * The library stays loaded until the process ends. Its signal handlers for crashes are removed again, because the
+ * application handles crashes.
  */
 mscclpp_status_t mscclpp_ucx_load(mscclpp_ucx_functions_t *functions_p);
 
 /*
- * Checks that the system grants enough for UCX. Call it before making a context, a worker or an endpoint, because UCX
- * aborts the process if some of the resources that these need are refused. `purpose` is for messages, and `peers` is
- * the number of peers. Returns MSCCLPP_ERR_NO_DESCRIPTORS or MSCCLPP_ERR_NO_MEMORY, with a line at the info level, if
- * the system grants too little.
+ * Checks that the system grants enough resources for UCX. Must be called before a context, a worker or an endpoint is
+ * created, because UCX aborts the process if some of the resources that they need are refused. `purpose` is used in
+ * messages, and `peers` is the number of peers. Returns MSCCLPP_ERR_NO_DESCRIPTORS or MSCCLPP_ERR_NO_MEMORY, with a
+ * line at the info level, if the system grants too few.
  */
 mscclpp_status_t mscclpp_ucx_check_limits(const char *purpose, size_t peers);
 
 /*
- * Makes a context for short and rare active messages. It uses no RDMA devices and ignores the user's settings for UCX.
- * Returns NULL, with a line at the info level, if it cannot be made.
+ * Creates a context for short and rare active messages. It uses no RDMA devices and ignores the user's settings for
+ * UCX. Returns NULL, with a line at the info level, if the context cannot be created.
  */
 ucp_context_h mscclpp_ucx_open_quiet(const mscclpp_ucx_functions_t *ucx);
 

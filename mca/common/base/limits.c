@@ -7,7 +7,10 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-/* True if so many more files can be opened. Asks about each number, up to the limit, whether it is in use. */
+/*
+ * Returns true if at least `wanted` more files can be opened. Asks about each number up to the limit whether it is in
+ * use. Returns true if the limit is unknown.
+ */
 bool mscclpp_limits_descriptors(size_t wanted)
 {
     struct rlimit limit;
@@ -18,7 +21,7 @@ bool mscclpp_limits_descriptors(size_t wanted)
     }
     /*
      * Counts free numbers below the limit. Files that were opened before the limit was lowered may have numbers above
-     * it; they take none below it.
+     * the limit, and do not occupy any below it.
      */
     for (rlim_t descriptor = 0; descriptor < limit.rlim_cur && free_count < wanted; ++descriptor) {
         free_count += fcntl((int)descriptor, F_GETFD) < 0 && errno == EBADF;
@@ -49,7 +52,9 @@ bool mscclpp_limits_thread(void)
     return pthread_create(&thread, NULL, do_nothing, NULL) == 0 && pthread_join(thread, NULL) == 0;
 }
 
-/* Counts the entries of the folders in sysfs that list the devices. A folder that does not exist counts as empty. */
+/*
+ * Counts the entries of the folders in sysfs that list network devices. A folder that does not exist counts as empty.
+ */
 size_t mscclpp_limits_devices(void)
 {
     static const char *const folders[] = {"/sys/class/net", "/sys/class/infiniband"};

@@ -1,6 +1,7 @@
 /*
- * Tells what the system still grants this process, for libraries that end the process if they are refused something.
- * Nothing is reserved: others may take it in the meantime, so ask for a margin.
+ * Determines which resources the system still grants this process, for libraries that abort the process if a resource
+ * is refused. Nothing is reserved: other code may take the resources in the meantime, so callers should ask for a
+ * margin.
  */
 #ifndef MCA_COMMON_BASE_LIMITS_H
 #define MCA_COMMON_BASE_LIMITS_H
@@ -8,13 +9,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* True if `wanted` more files can be open at a time. Opens none to find out. Also true if the limit is not known. */
+/*
+ * Returns true if `wanted` more files can be open at a time. Opens none to find out. Also returns true if the limit is
+ * unknown.
+ */
 bool mscclpp_limits_descriptors(size_t wanted);
 
-/* True if `wanted` more bytes of address space are available. */
+/* Returns true if `wanted` more bytes of address space are available. */
 bool mscclpp_limits_address_space(size_t wanted);
 
-/* True if one more thread with the default stack size can be started. Starts one, which ends at once. */
+/* Returns true if one more thread with the default stack size can be started. Starts one, which ends immediately. */
 bool mscclpp_limits_thread(void);
 
 /*

@@ -17,8 +17,8 @@ static void *log_context;
 mscclpp_log_level_t mscclpp_log_level = MSCCLPP_LOG_WARN;
 
 /*
- * The sink that is used unless the program installs one. Uses one write for each line, so that lines of several
- * processes on one terminal do not mix.
+ * The sink that is used unless the program installs another one. Writes each line with a single call, so that lines of
+ * several processes on one terminal do not mix.
  */
 static void log_to_stderr(void *context, mscclpp_log_level_t level, const char *line)
 {
@@ -53,9 +53,9 @@ void mscclpp_log_set(mscclpp_log_sink_fn_t sink, void *context, mscclpp_log_leve
 }
 
 /*
- * Turns a message into one printable line: sinks are promised one line, and terminals obey control characters. Text
- * from outside (driver messages, user values, names that the application gives) may contain any. Bytes of UTF-8 stay,
- * except those of its own control characters.
+ * Turns a message into one printable line, because sinks expect a single line, and terminals interpret control
+ * characters. Text from outside (driver messages, user values, names from the application) may contain any bytes. Bytes
+ * of UTF-8 are kept, except those of its own control characters.
  */
 static void make_printable(char *line)
 {
@@ -79,7 +79,7 @@ static void make_printable(char *line)
     }
 }
 
-/* Passes a message to the sink. Cuts a message that is too long, and marks it as cut. */
+/* Passes a message to the sink. Truncates a message that is too long, and marks it as truncated. Preserves errno. */
 void mscclpp_log_print(mscclpp_log_level_t level, const char *format, ...)
 {
     static const char ellipsis[] = " [...]";

@@ -7,9 +7,9 @@
 
 typedef enum {
     MSCCLPP_LOG_ERROR = 0, /* the user must act, or a call failed */
-    MSCCLPP_LOG_WARN = 1,  /* something is wrong and the call went on */
+    MSCCLPP_LOG_WARN = 1,  /* something is wrong, but the call continued */
     MSCCLPP_LOG_INFO = 2,  /* choices made once: transports, fallbacks, algorithms */
-    MSCCLPP_LOG_DEBUG = 3  /* every call */
+    MSCCLPP_LOG_DEBUG = 3  /* details of every call */
 } mscclpp_log_level_t;
 
 /* Receives one line without its newline. May be called from any thread, several at once. */

@@ -20,8 +20,9 @@ static void add_bytes(uint64_t *digest, const void *bytes, size_t length)
 }
 
 /*
- * Adds the identity of this process's namespace of a kind ("pid", "net") to a digest. Adds nothing if the system has
- * only one namespace of that kind, for which it has no file. False if the system does not say which namespace it is.
+ * Adds the identity of this process's namespace of a kind ("pid", "net") to a digest. Adds nothing if the system does
+ * not support namespaces of that kind, so that it has no file for them. Returns false if the system does not tell which
+ * namespace it is.
  */
 static bool add_namespace(uint64_t *digest, const char *kind)
 {
@@ -37,7 +38,7 @@ static bool add_namespace(uint64_t *digest, const char *kind)
     return true;
 }
 
-/* Returns a digest of the id that the kernel draws at each start; 0 if it cannot be read. */
+/* Returns a digest of the random id that the kernel creates at each start, or 0 if the id cannot be read. */
 uint64_t mscclpp_machine_boot(void)
 {
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
@@ -61,7 +62,7 @@ uint64_t mscclpp_machine_pids(void)
     return digest != 0 && add_namespace(&digest, "pid") ? digest : 0;
 }
 
-/* Returns a digest of machine, host name and namespaces; 0 if one of them is unknown. */
+/* Returns a digest of the machine, the host name and the namespaces, or 0 if one of them is unknown. */
 uint64_t mscclpp_machine_id(void)
 {
     static const char *const kinds[] = {"ipc", "net", "mnt", "user"};

@@ -1,6 +1,6 @@
 /*
- * How the host reads the mailbox, the memory in which a team's kernels report the operations that they have ended. See
- * mscclpp_dev_mailbox_t.
+ * Functions by which the host reads the mailbox, the memory in which a team's kernels report the operations that they
+ * have ended. See mscclpp_dev_mailbox_t.
  */
 #ifndef MCA_COMMON_BASE_MAILBOX_H
 #define MCA_COMMON_BASE_MAILBOX_H
@@ -11,15 +11,15 @@
 #include "device/types/launch.h"
 
 /*
- * Returns the number of operations that one block has ended. Acquire order, because the caller next reads what the
- * block wrote before.
+ * Returns the number of operations that one block has ended. The load has acquire order, because the caller next reads
+ * data that the block wrote before.
  */
 static inline uint64_t mscclpp_mailbox_ended_by(const mscclpp_dev_mailbox_t *mailbox, uint32_t block)
 {
     return __atomic_load_n(&mailbox->ended[block], __ATOMIC_ACQUIRE);
 }
 
-/* True if each of the first `blocks` blocks has ended at least `launches` operations. */
+/* Returns true if each of the first `blocks` blocks has ended at least `launches` operations. */
 static inline bool mscclpp_mailbox_all_ended(const mscclpp_dev_mailbox_t *mailbox, uint32_t blocks, uint64_t launches)
 {
     uint32_t block;

@@ -12,15 +12,15 @@ static pid_t process_pid; /* the process that drew the token; a forked child dra
 /* 2^64 divided by the golden ratio, an odd number. Multiplying by it spreads a number over the high bits. */
 #define HASH_FACTOR UINT64_C(0x9e3779b97f4a7c15)
 
-/* Draws a random token, never 0. */
+/* Returns a random token, which is never 0. */
 static uint64_t draw_token(void)
 {
     uint64_t token = 0;
 
     if (sizeof(token) != getrandom(&token, sizeof(token), GRND_NONBLOCK) || 0 == token) {
         /*
-         * No random numbers are available early at boot or in some sandboxes. Process id and time in nanoseconds still
-         * differ between any two processes.
+         * Early at boot, or in some sandboxes, no random numbers are available. The process id and the time in
+         * nanoseconds still differ between any two processes.
          */
         struct timespec now;
         clock_gettime(CLOCK_REALTIME, &now);
@@ -31,7 +31,8 @@ static uint64_t draw_token(void)
 }
 
 /*
- * Returns this process's token, which the first call in the process draws. The lock makes all threads get the same one.
+ * Returns this process's token. The first call in a process creates it; a forked child gets a token of its own. The
+ * lock makes all threads get the same token.
  */
 uint64_t mscclpp_process_token(void)
 {

@@ -1,4 +1,4 @@
-/* Identifies this process among all others, for handles that travel to peers. */
+/* Identifies this process among all others, for handles that are sent to peers. */
 #ifndef MCA_COMMON_BASE_PROCESS_H
 #define MCA_COMMON_BASE_PROCESS_H
 
@@ -11,7 +11,7 @@
  */
 uint64_t mscclpp_process_token(void);
 
-/* True if a process id and token from a handle name this very process. */
+/* Returns true if a process id and token from a handle identify this process. */
 bool mscclpp_process_is_self(int64_t pid, uint64_t token);
 
 #endif

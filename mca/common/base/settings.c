@@ -36,8 +36,8 @@ static bool is_common[MSCCLPP_SETTINGS_MAX];
 static uint64_t names_digest;
 
 /*
- * Copies the choices of all parameters into `words`, each word as a string of its own. An empty string ends the words
- * of a parameter.
+ * Copies the choices of all parameters into `words`, each word as a separate string. An empty string ends the words of
+ * a parameter. Called once, before any other thread reads `words`.
  */
 static void make_words(void)
 {
@@ -92,7 +92,7 @@ static uint64_t find_word_number(const mscclpp_param_t *param, const char *text)
     return number;
 }
 
-/* True unless the parameter is listed above or has the prefix. */
+/* Returns true unless the parameter is in the list above or its name has the prefix. */
 bool mscclpp_param_is_common(const mscclpp_param_t *param)
 {
     size_t i;
@@ -109,8 +109,8 @@ bool mscclpp_param_is_common(const mscclpp_param_t *param)
 }
 
 /*
- * Returns a parameter's value as a number: for a string with choices, the number of its word. Strings without choices
- * are not common, so they are not asked for here.
+ * Returns a parameter's value as a number. For a string with choices, this is the number of the word. Strings without
+ * choices are not common, so the function is never called for them.
  */
 static uint64_t read_value(const mscclpp_config_t *config, const mscclpp_param_t *param)
 {
@@ -180,7 +180,7 @@ static void make_table(void)
     }
 }
 
-/* Reads the values of the common parameters; those of others stay 0. */
+/* Reads the values of the common parameters. The values of other parameters stay 0. */
 void mscclpp_settings_read(const mscclpp_config_t *config, mscclpp_settings_t *settings_p)
 {
     int i;
@@ -195,7 +195,7 @@ void mscclpp_settings_read(const mscclpp_config_t *config, mscclpp_settings_t *s
     }
 }
 
-/* Sets one parameter to a value. The number of a word that does not exist leaves the field as it is. */
+/* Sets one parameter to a value. The number of a word that does not exist leaves the field unchanged. */
 void mscclpp_settings_apply(mscclpp_config_t *config, const mscclpp_param_t *param, uint64_t value)
 {
     void *field = (char *)config + param->offset;
@@ -224,8 +224,8 @@ void mscclpp_settings_apply(mscclpp_config_t *config, const mscclpp_param_t *par
 }
 
 /*
- * Writes a value as a text: a word of the parameter by its name, and all else, even the number of a word that does not
- * exist, as a number.
+ * Writes a value as text. The number of a word is written as the word. Anything else, including the number of a word
+ * that does not exist, is written as a number.
  */
 void mscclpp_settings_text(const mscclpp_param_t *param, uint64_t value, char *text, size_t size)
 {

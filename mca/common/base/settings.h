@@ -13,15 +13,15 @@
 #define MSCCLPP_SETTINGS_MAX 128
 
 /*
- * The values, as plain bytes to be sent as they are, in the order of the table of parameters. Parameters that may
- * differ between ranks are 0.
+ * The values of the parameters, in the order of the table of parameters. They are sent as plain bytes. Parameters that
+ * may differ between ranks are 0.
  */
 typedef struct {
-    uint64_t names; /* a digest of the table: only values of the same table can be compared */
+    uint64_t names; /* a digest of the table; only values of the same table can be compared */
     uint64_t values[MSCCLPP_SETTINGS_MAX];
 } mscclpp_settings_t;
 
-/* True if the parameter must be equal on all ranks. */
+/* Returns true if the parameter must be equal on all ranks. */
 bool mscclpp_param_is_common(const mscclpp_param_t *param);
 
 /* Reads the values from a configuration. */
@@ -33,7 +33,7 @@ void mscclpp_settings_read(const mscclpp_config_t *config, mscclpp_settings_t *s
  */
 void mscclpp_settings_apply(mscclpp_config_t *config, const mscclpp_param_t *param, uint64_t value);
 
-/* Writes a value as a user writes it: a number, or a word. Truncates the text to `size` bytes. */
+/* Writes a value in the form in which a user writes it: a number, or a word. Truncates the text to `size` bytes. */
 void mscclpp_settings_text(const mscclpp_param_t *param, uint64_t value, char *text, size_t size);
 
 /* Returns a digest of all values. Equal settings have equal digests. */

@@ -56,7 +56,7 @@ static void write_name(char *name, const mscclpp_shmseg_descriptor_t *descriptor
              (unsigned long long)descriptor->id);
 }
 
-/* Maps a segment's file. Lack of memory is logged as information only; any other failure is logged as an error. */
+/* Maps a segment's file. Lack of memory is logged at the info level, any other failure as an error. */
 static mscclpp_status_t map_file(int fd, size_t size, void **base_p)
 {
     void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -64,7 +64,7 @@ static mscclpp_status_t map_file(int fd, size_t size, void **base_p)
     if (MAP_FAILED == base) {
         const mscclpp_status_t status = status_of_errno(errno);
 
-        /* The caller knows what a lack of memory means, and for which communicator, and reports that. */
+        /* The caller knows what a lack of memory means for which communicator, and reports that. */
         mscclpp_log(MSCCLPP_ERR_NO_MEMORY == status ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_ERROR,
                     "cannot map %zu bytes of shared memory: %m", size);
         return status;
@@ -74,8 +74,9 @@ static mscclpp_status_t map_file(int fd, size_t size, void **base_p)
 }
 
 /*
- * Makes a segment. It is a file in memory only (memfd). Peers open it by this process's descriptor in /proc. It joins
- * the list last, when others can use it. After a failure nothing is left.
+ * Makes a segment, which is a file in memory only (memfd). Peers open it by this process's descriptor in /proc. The
+ * segment joins the list last, when it is ready for others. After a failure, nothing is left. Failures are logged as
+ * errors, except MSCCLPP_ERR_NO_DESCRIPTORS (debug) and lack of memory to map it (info).
  */
 mscclpp_status_t mscclpp_shmseg_create(size_t size, mscclpp_shmseg_t **segment_p)
 {
@@ -142,8 +143,8 @@ void mscclpp_shmseg_describe(const mscclpp_shmseg_t *segment, mscclpp_shmseg_des
 }
 
 /*
- * Looks for a segment that this process created, which is one with a file descriptor, around the address. Below a
- * segment, the unsigned offset is too large for it.
+ * Searches for a segment around the address that this process has created; only these have a file descriptor. For an
+ * address below a segment, the unsigned offset is huge, so the comparison fails.
  */
 bool mscclpp_shmseg_locate(const void *address, size_t length, mscclpp_shmseg_descriptor_t *descriptor_p,
                            uint64_t *offset_p)
@@ -165,8 +166,8 @@ bool mscclpp_shmseg_locate(const void *address, size_t length, mscclpp_shmseg_de
 }
 
 /*
- * True if the open file is the one that was described: by device, inode, length and name. All but the name may be
- * another file's by now.
+ * Returns true if the open file is the one that was described, by its device, inode, length and name. The name is
+ * needed, because all other properties may belong to another file by now.
  */
 static bool is_described(int fd, const mscclpp_shmseg_descriptor_t *descriptor)
 {
@@ -193,9 +194,9 @@ static bool is_described(int fd, const mscclpp_shmseg_descriptor_t *descriptor)
 }
 
 /*
- * Finds the segment that is mapped at an address: fills in the inode, token and number of *descriptor from the kernel's
- * list of mappings, and *offset_p with the offset of the address in the segment. False if no segment is mapped there;
- * *descriptor may have changed.
+ * Finds the segment that is mapped at an address. Fills in the inode, token and number of *descriptor from the kernel's
+ * list of mappings, and sets *offset_p to the offset of the address in the segment. Returns false if no segment is
+ * mapped there; *descriptor may have changed even then.
  */
 static bool read_mapping(const void *address, mscclpp_shmseg_descriptor_t *descriptor, uint64_t *offset_p)
 {
@@ -224,7 +225,7 @@ static bool read_mapping(const void *address, mscclpp_shmseg_descriptor_t *descr
 
 /*
  * Describes the segment at an address. Finds the segment's file among the open files of this process by its inode, and
- * then checks its name.
+ * then checks its name. Returns false if there is no such segment.
  */
 bool mscclpp_shmseg_recognise(const void *address, mscclpp_shmseg_descriptor_t *descriptor_p, uint64_t *offset_p)
 {
@@ -261,8 +262,8 @@ bool mscclpp_shmseg_recognise(const void *address, mscclpp_shmseg_descriptor_t *
 
 /*
  * Opens and maps the file of a segment that another process made, through that process's entry in /proc. Returns
- * MSCCLPP_ERR_NOT_SUPPORTED, logged at the debug level, if the file cannot be opened or is another one;
- * MSCCLPP_ERR_NO_DESCRIPTORS if this process may open no more files; or the error of mapping it.
+ * MSCCLPP_ERR_NOT_SUPPORTED, logged at the debug level, if the file cannot be opened or is a different one. Returns
+ * MSCCLPP_ERR_NO_DESCRIPTORS if this process may open no more files, or the error of mapping the file.
  */
 static mscclpp_status_t open_described(const mscclpp_shmseg_descriptor_t *descriptor, void **base_p)
 {
@@ -287,7 +288,7 @@ static mscclpp_status_t open_described(const mscclpp_shmseg_descriptor_t *descri
     return status;
 }
 
-/* Finds a segment that this process has mapped already. Call with shmseg_lock held. */
+/* Finds a segment that this process has mapped already. The caller holds shmseg_lock. */
 static mscclpp_shmseg_t *find_segment(const mscclpp_shmseg_descriptor_t *descriptor)
 {
     mscclpp_shmseg_t *segment = shmseg_list;
@@ -301,8 +302,9 @@ static mscclpp_shmseg_t *find_segment(const mscclpp_shmseg_descriptor_t *descrip
 }
 
 /*
- * Maps a segment that another process made. Maps nothing if this process has mapped the segment already. A number of
- * this process that is not in the list is that of a segment which has been dropped.
+ * Maps a segment that another process made. If this process has already mapped the segment, only takes another
+ * reference. A number of this process that is not in the list belongs to a segment that has been freed, so the result
+ * is MSCCLPP_ERR_NOT_SUPPORTED. Other errors are those of open_described, and MSCCLPP_ERR_NO_MEMORY, which is logged.
  */
 mscclpp_status_t mscclpp_shmseg_attach(const mscclpp_shmseg_descriptor_t *descriptor, mscclpp_shmseg_t **segment_p)
 {
@@ -346,8 +348,8 @@ out:
 }
 
 /*
- * Takes the segment's descriptor away under the lock, since other threads look for segments that have one, and closes
- * it then.
+ * Removes the segment's descriptor under the lock, because other threads search for segments that have one, and then
+ * closes it. After that, no other process can attach the segment.
  */
 void mscclpp_shmseg_hide(mscclpp_shmseg_t *segment)
 {
@@ -363,8 +365,8 @@ void mscclpp_shmseg_hide(mscclpp_shmseg_t *segment)
 }
 
 /*
- * Gives up one reference to a segment. Unmaps after it has released the lock: the segment is out of the list, so nobody
- * else can use it.
+ * Gives up one reference to a segment. After the last one, unmaps it without the lock: the segment is no longer in the
+ * list, so no other thread can use it. NULL is allowed.
  */
 void mscclpp_shmseg_detach(mscclpp_shmseg_t *segment)
 {

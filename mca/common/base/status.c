@@ -1,8 +1,8 @@
 #include "mca/common/base/status.h"
 
 /*
- * Returns the text for messages. Without a default case, compilers warn of a status that has none. The last line serves
- * numbers that are no status, which a peer may have sent.
+ * Returns the text for messages. There is no default case, so that compilers warn about a status without a text. The
+ * last line is for numbers that are not a status, which a peer may have sent.
  */
 const char *mscclpp_status_string(mscclpp_status_t status)
 {

@@ -1,4 +1,4 @@
-/* The one status code of the host library. */
+/* The status codes of the host library. */
 #ifndef MCA_COMMON_BASE_STATUS_H
 #define MCA_COMMON_BASE_STATUS_H
 
@@ -33,7 +33,10 @@ typedef enum {
 /* Returns a constant, lower-case description of the status, never NULL. */
 const char *mscclpp_status_string(mscclpp_status_t status);
 
-/* True if the error means that the system refused the process more of some resource, which the user can change. */
+/*
+ * Returns true if the error means that the system refused the process more of some resource whose limit the user can
+ * change.
+ */
 bool mscclpp_status_is_shortage(mscclpp_status_t status);
 
 #endif

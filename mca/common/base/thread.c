@@ -10,14 +10,17 @@
 /* By default Linux adds 50 microseconds to each nap. */
 #define TIMER_SLACK_NS 1000
 
-/* What a new thread begins with. It frees this. */
+/* The arguments of a new thread, which frees them. */
 typedef struct {
     char name[16];
     void *(*function)(void *);
     void *argument;
 } start_t;
 
-/* What the new thread runs first. Names it, makes its naps end on time, and calls the function that was asked for. */
+/*
+ * The start function of a new thread. Sets its name, makes its short sleeps end on time, and calls the function that
+ * the caller has passed.
+ */
 static void *run(void *argument)
 {
     const start_t start = *(start_t *)argument;
@@ -28,7 +31,10 @@ static void *run(void *argument)
     return start.function(start.argument);
 }
 
-/* Asks for all processors for the new thread if this one may use a single one. The system grants what it allows. */
+/*
+ * If this thread may use only one processor, requests all processors for the new thread. The system grants those that
+ * it allows.
+ */
 static void widen(pthread_attr_t *attributes)
 {
     cpu_set_t processors;
@@ -42,7 +48,10 @@ static void widen(pthread_attr_t *attributes)
     (void)pthread_attr_setaffinity_np(attributes, sizeof(processors), &processors);
 }
 
-/* The new thread inherits the blocked signals. Once it exists, it owns `start`. */
+/*
+ * The new thread inherits the mask of this thread, so all signals are blocked while it is created. Once the thread
+ * exists, it owns `start` and frees it. Returns 0 or an errno; logs nothing.
+ */
 int mscclpp_thread_start(pthread_t *thread, const char *name, void *(*function)(void *), void *argument)
 {
     start_t *start = malloc(sizeof(*start));

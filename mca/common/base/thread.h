@@ -1,4 +1,4 @@
-/* Threads of the library's own, beside those of the application. */
+/* Threads of the library, beside the threads of the application. */
 #ifndef MCA_COMMON_BASE_THREAD_H
 #define MCA_COMMON_BASE_THREAD_H
 
@@ -7,9 +7,10 @@
 /*
  * Starts a thread that calls function(argument). `name` has at most 15 characters; debuggers and `ps -L` show it.
  *
- * All signals are blocked in the thread, because they are for the application. Its naps end on time: it has no timer
- * slack to speak of. If the caller may use one processor only, the thread may use all that the system allows. Launchers
- * bind each rank to a processor by default, and a rank that waits keeps that processor busy.
+ * All signals are blocked in the thread, because they are for the application. The timer slack of the thread is
+ * minimal, so its short sleeps end on time. If the caller may use one processor only, the thread may use all processors
+ * that the system allows. Launchers bind each rank to a processor by default, and a rank that waits keeps that
+ * processor busy.
  *
  * Returns 0 or an error number; after an error there is no thread.
  */

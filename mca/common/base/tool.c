@@ -20,7 +20,7 @@ static const struct {
     {"NV_NSIGHT_INJECTION_", true},        {"NV_SANITIZER_INJECTION_", false}, {"NVPROF_ID=", true},
 };
 
-/* True if another process traces this one, as debuggers do. */
+/* Returns true if another process traces this process, as debuggers do. */
 static bool is_traced(void)
 {
     FILE *status = fopen("/proc/self/status", "re");
@@ -42,8 +42,8 @@ static bool is_traced(void)
 }
 
 /*
- * True if the environment has an entry that a tool sets. `only_blocking` asks only for tools that make launches wait
- * for kernels.
+ * Returns true if the environment contains an entry that a tool sets. With `only_blocking`, considers only tools that
+ * make launches wait for kernels.
  */
 static bool has_trace(bool only_blocking)
 {

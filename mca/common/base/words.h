@@ -1,4 +1,4 @@
-/* Copies memory that others read or write at the same time. */
+/* Copies memory that other threads or devices read or write at the same time. */
 #ifndef MCA_COMMON_BASE_WORDS_H
 #define MCA_COMMON_BASE_WORDS_H
 
@@ -22,8 +22,8 @@ static inline uint64_t mscclpp_load_word(const char *from)
 
 /*
  * Copies `length` bytes as memcpy does. If `to` is a multiple of 8, each word of 8 bytes is written by one store, so a
- * concurrent reader of a word finds the old one or the new one. If `from` is also a multiple of 8, each word is read by
- * one load. The words are written in no order that others may rely on.
+ * concurrent reader of a word finds the old value or the new one. If `from` is also a multiple of 8, each word is read
+ * by one load. The words are not written in any particular order.
  */
 static inline void mscclpp_copy_words(void *to, const void *from, size_t length)
 {

@@ -1,6 +1,6 @@
 /*
- * The interface between ctrl.c and the carriers: the ways in which control messages can travel (UCX, or the embedding
- * runtime's messages).
+ * The interface between ctrl.c and the carriers. A carrier is a way to send control messages: UCX, or the embedding
+ * runtime's messages.
  */
 #ifndef MCA_COMMON_CTRL_CARRIER_H
 #define MCA_COMMON_CTRL_CARRIER_H
@@ -11,42 +11,45 @@
 typedef struct mscclpp_ctrl_carrier mscclpp_ctrl_carrier_t;
 
 /*
- * Each function does what the one of the same name in ctrl.h does, unless a comment says more. ctrl.c has checked the
- * arguments.
+ * Each function does the same as the function of this name in ctrl.h, unless a comment says more. ctrl.c has checked
+ * the arguments.
  */
 typedef struct {
     const char *name;
 
     /*
-     * Does work that is best done before the process has threads; NULL if there is none. May be called again, and a
-     * failure shows only in `create`. `is_allowed` false forbids the work, now and later.
+     * Does work that should be done before the process has threads; NULL if there is none. May be called again. A
+     * failure shows only in `create`. If `is_allowed` is false, the work is forbidden, now and later.
      */
     void (*prepare)(bool is_allowed);
 
     /*
-     * Makes the carrier's part of a team. MSCCLPP_ERR_NOT_SUPPORTED, not logged above the info level, if the carrier
-     * cannot be used here.
+     * Creates the carrier's part of a team. Returns MSCCLPP_ERR_NOT_SUPPORTED, logged at the info level at most, if the
+     * carrier cannot be used.
      */
     mscclpp_status_t (*create)(const mscclpp_oob_t *oob, mscclpp_ctrl_carrier_t **carrier_p);
 
-    /* Writes this rank's address. MSCCLPP_ERR_NOT_SUPPORTED if it is longer than `capacity` bytes. */
+    /* Writes this rank's address. Returns MSCCLPP_ERR_NOT_SUPPORTED if it is longer than `capacity` bytes. */
     mscclpp_status_t (*address)(const mscclpp_ctrl_carrier_t *carrier, void *address, size_t capacity,
                                 size_t *length_p);
 
-    /* Takes all ranks' addresses, of which there is one every `stride` bytes, with their lengths. They are copied. */
+    /*
+     * Connects to all ranks by their addresses, which are `stride` bytes apart and have the given lengths. They are
+     * copied.
+     */
     mscclpp_status_t (*connect)(mscclpp_ctrl_carrier_t *carrier, uint64_t team_id, const void *addresses, size_t stride,
                                 const size_t *lengths);
 
     /*
-     * Knows the same peers as another carrier of these ranks. With `team_id` 0 it is not connected, so it gets no
-     * messages.
+     * Takes the peers of another carrier of these ranks. With `team_id` 0 the carrier is not connected, so it receives
+     * no messages.
      */
     mscclpp_status_t (*connect_like)(mscclpp_ctrl_carrier_t *carrier, uint64_t team_id,
                                      const mscclpp_ctrl_carrier_t *model);
 
     mscclpp_status_t (*post)(mscclpp_ctrl_carrier_t *carrier, int peer, const void *message, size_t length);
     mscclpp_status_t (*poll)(mscclpp_ctrl_carrier_t *carrier, int *peer_p, void *message, size_t *length_p);
-    void (*flush)(mscclpp_ctrl_carrier_t *carrier, double seconds); /* NULL: posted messages leave by themselves */
+    void (*flush)(mscclpp_ctrl_carrier_t *carrier, double seconds); /* NULL: posted messages leave without progress */
     void (*rebind)(mscclpp_ctrl_carrier_t *carrier, const mscclpp_oob_t *oob);
     void (*destroy)(mscclpp_ctrl_carrier_t *carrier);
     void (*finalize)(void); /* may be called several times, and before any create */

@@ -49,9 +49,9 @@ void mscclpp_ctrl_prepare(bool ucx)
 }
 
 /*
- * Makes every carrier that can be used here. The connect finds out which ones all ranks have. MSCCLPP_ERR_NOT_SUPPORTED
- * if none can be used. Any other error of a carrier, such as a lack of memory, is final, even if another carrier could
- * be used.
+ * Makes every carrier that can be used here; mscclpp_ctrl_connect later finds out which of them all ranks have. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED if no carrier can be used. Any other error of a carrier, such as a lack of memory, is
+ * final, even if another carrier could be used; it has been logged.
  */
 mscclpp_status_t mscclpp_ctrl_create(bool ucx, const mscclpp_oob_t *oob, mscclpp_ctrl_t **ctrl_p)
 {
@@ -96,8 +96,8 @@ bool mscclpp_ctrl_is_independent(const mscclpp_ctrl_t *ctrl)
 }
 
 /*
- * Leaves out a carrier that has no address or none that fits, as if this rank did not have it.
- * MSCCLPP_ERR_NOT_SUPPORTED if none is left.
+ * A carrier that has no address, or whose address does not fit, is left out, as if this rank did not have it. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED if no carrier is left.
  */
 mscclpp_status_t mscclpp_ctrl_address(const mscclpp_ctrl_t *ctrl, void *address, size_t *length_p)
 {
@@ -128,9 +128,9 @@ mscclpp_status_t mscclpp_ctrl_address(const mscclpp_ctrl_t *ctrl, void *address,
 }
 
 /*
- * Copies one carrier's part of every rank's address to `parts`, one every MSCCLPP_CTRL_ADDRESS_MAX bytes, and its
- * length to `lengths`. False if some rank does not have this carrier, or if an address makes no sense: its part must
- * lie within `stride` bytes and fit its place in `parts`. `stride` is at least the size of a head.
+ * Copies one carrier's part of every rank's address to `parts`, where each rank has MSCCLPP_CTRL_ADDRESS_MAX bytes, and
+ * its length to `lengths`. Returns false if some rank does not have this carrier, or if an address is invalid: its part
+ * must be within `stride` bytes and fit its place in `parts`. `stride` must be at least the size of a head.
  */
 static bool copy_parts(const mscclpp_ctrl_t *ctrl, int carrier, const char *addresses, size_t stride,
                        unsigned char *parts, size_t *lengths)
@@ -155,9 +155,9 @@ static bool copy_parts(const mscclpp_ctrl_t *ctrl, int carrier, const char *addr
 }
 
 /*
- * Chooses the first carrier that all ranks have, connects it, and destroys the others. MSCCLPP_ERR_NOT_SUPPORTED, on
- * all ranks, if there is none. A lack of memory may make it fail on this rank alone. After a failure no message can be
- * sent or received.
+ * Chooses the first carrier that all ranks have, connects it, and destroys the others. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if there is none. A lack of memory, which is logged, may make it fail on
+ * this rank alone. After a failure, no message can be sent or received.
  */
 mscclpp_status_t mscclpp_ctrl_connect(mscclpp_ctrl_t *ctrl, uint64_t team_id, const void *addresses, size_t stride)
 {
@@ -199,7 +199,10 @@ out:
     return status;
 }
 
-/* Makes a carrier of the same kind as the model's, which knows the same peers, and destroys all others. */
+/*
+ * Connects the carrier of the model's kind with the model's peers, and destroys all others. The model must be
+ * connected. Returns MSCCLPP_ERR_NOT_SUPPORTED if this rank lacks that carrier, or the error of connecting.
+ */
 mscclpp_status_t mscclpp_ctrl_connect_like(mscclpp_ctrl_t *ctrl, uint64_t team_id, const mscclpp_ctrl_t *model)
 {
     const int chosen = model->chosen;
@@ -221,9 +224,13 @@ mscclpp_status_t mscclpp_ctrl_connect_like(mscclpp_ctrl_t *ctrl, uint64_t team_i
     return MSCCLPP_OK;
 }
 
+/*
+ * Makes a copy that outlives the communicator, connected to the same peers. A lack of memory for the copy itself is not
+ * logged.
+ */
 mscclpp_status_t mscclpp_ctrl_copy(const mscclpp_ctrl_t *ctrl, const mscclpp_oob_t *oob, mscclpp_ctrl_t **copy_p)
 {
-    /* Nobody gives the copy a new label, so it must not have that of a communicator, which may end first. */
+    /* The copy keeps its label, so this must not be the label of a communicator, which may end first. */
     mscclpp_oob_t renamed = *oob;
     mscclpp_ctrl_t *copy = calloc(1, sizeof(*copy));
     mscclpp_status_t status = MSCCLPP_ERR_NO_MEMORY;

@@ -1,7 +1,7 @@
 /*
- * Control messages: what the hosts of a team's ranks tell one another after bring-up, such as failures. They are short,
- * rare and unordered, and are lost if the peer is gone. They travel as active messages of UCX if all ranks can use it
- * and the parameter allows it, else as messages of the embedding runtime.
+ * Control messages, which the hosts of a team's ranks send one another after bring-up, for example about failures. They
+ * are short, rare and unordered, and are lost if the peer is gone. They are sent as active messages of UCX if all ranks
+ * can use it and the parameter allows it, and otherwise as messages of the embedding runtime.
  */
 #ifndef MCA_COMMON_CTRL_CTRL_H
 #define MCA_COMMON_CTRL_CTRL_H
@@ -13,57 +13,59 @@
 #include "mca/common/oob/oob.h"
 #include "mca/common/base/status.h"
 
-/* The most bytes of a rank's address and of a message. */
+/* The maximum number of bytes of a rank's address and of a message. */
 #define MSCCLPP_CTRL_ADDRESS_MAX 1024
 #define MSCCLPP_CTRL_MESSAGE_MAX 48
 
 typedef struct mscclpp_ctrl mscclpp_ctrl_t;
 
 /*
- * Loads UCX, if `ucx` is true and the build has it. Call it before the process has threads that use memory, since
- * loading is not safe beside other threads' malloc. It takes some milliseconds. With `ucx` false, UCX is not loaded
- * later either, by control messages or by the transport ucx, until a call with true. Without any call the first team
- * loads it. Never fails.
+ * Loads UCX, if `ucx` is true and the build has it. Must be called before the process has threads that use memory,
+ * because loading is not safe while other threads call malloc. Takes some milliseconds. If `ucx` is false, UCX is not
+ * loaded later either, by control messages or by the transport ucx, until a call with true. Without any call the first
+ * team loads it. Never fails.
  */
 void mscclpp_ctrl_prepare(bool ucx);
 
 /*
- * Prepares messages for one team; local. With `ucx` false, or without UCX in the build, they go over the oob (which is
- * copied). MSCCLPP_ERR_NOT_SUPPORTED if neither can be used.
+ * Prepares messages for one team; local. With `ucx` false, or without UCX in the build, they are sent over the oob
+ * (which is copied). Returns MSCCLPP_ERR_NOT_SUPPORTED if neither can be used.
  */
 mscclpp_status_t mscclpp_ctrl_create(bool ucx, const mscclpp_oob_t *oob, mscclpp_ctrl_t **ctrl_p);
 
-/* Returns how messages travel: "ucx" or "oob"; "none" before mscclpp_ctrl_connect. */
+/* Returns how messages are sent: "ucx" or "oob"; "none" before mscclpp_ctrl_connect. */
 const char *mscclpp_ctrl_name(const mscclpp_ctrl_t *ctrl);
 
-/* True if messages travel without the embedding runtime, so that any thread may send and receive them. */
+/* Returns true if messages are sent without the embedding runtime, so that any thread may send and receive them. */
 bool mscclpp_ctrl_is_independent(const mscclpp_ctrl_t *ctrl);
 
-/* Writes the address that the peers need to reach this rank: *length_p bytes, at most MSCCLPP_CTRL_ADDRESS_MAX. */
+/* Writes the address by which the peers connect to this rank: *length_p bytes, at most MSCCLPP_CTRL_ADDRESS_MAX. */
 mscclpp_status_t mscclpp_ctrl_address(const mscclpp_ctrl_t *ctrl, void *address, size_t *length_p);
 
 /*
- * Takes every rank's address; `addresses` has one every `stride` bytes. Chooses how messages travel, equally on all
- * ranks. MSCCLPP_ERR_NOT_SUPPORTED if no way suits all of them. `team_id` is equal on all ranks of the team and
- * different from that of every other team of these ranks. Endpoints are opened when first used.
+ * Connects all ranks by their addresses, which are `stride` bytes apart in `addresses`. Chooses how messages are sent,
+ * equally on all ranks. Returns MSCCLPP_ERR_NOT_SUPPORTED if all ranks have no way in common. `team_id` is equal on all
+ * ranks of the team and different from that of every other team of these ranks. Endpoints are opened when they are
+ * first used.
  */
 mscclpp_status_t mscclpp_ctrl_connect(mscclpp_ctrl_t *ctrl, uint64_t team_id, const void *addresses, size_t stride);
 
 /*
- * Copies a connected team's messages for mscclpp_ctrl_connect_like. The copy sends and receives nothing, and belongs to
- * the caller. `oob` is the team's. MSCCLPP_ERR_NO_MEMORY or MSCCLPP_ERR_NOT_SUPPORTED if it cannot be made.
+ * Copies the connections of a team for mscclpp_ctrl_connect_like. The copy sends and receives no messages, and belongs
+ * to the caller. `oob` is the exchange of the team. Returns MSCCLPP_ERR_NO_MEMORY or MSCCLPP_ERR_NOT_SUPPORTED if the
+ * copy cannot be made.
  */
 mscclpp_status_t mscclpp_ctrl_copy(const mscclpp_ctrl_t *ctrl, const mscclpp_oob_t *oob, mscclpp_ctrl_t **copy_p);
 
 /*
- * Connects as mscclpp_ctrl_connect does, without the ranks' addresses: messages travel as they do for `model`, which is
- * of the same ranks in the same order.
+ * Connects as mscclpp_ctrl_connect does, without the ranks' addresses: messages are sent in the same way as for
+ * `model`, which has the same ranks in the same order.
  */
 mscclpp_status_t mscclpp_ctrl_connect_like(mscclpp_ctrl_t *ctrl, uint64_t team_id, const mscclpp_ctrl_t *model);
 
 /*
- * Sends a message: copies it and never blocks. Posted messages make progress when the team polls. MSCCLPP_ERR_PEER if
- * the peer is known to be gone.
+ * Sends a message: copies it and never blocks. Posted messages make progress when the team polls. Returns
+ * MSCCLPP_ERR_PEER if the peer is known to be gone.
  */
 mscclpp_status_t mscclpp_ctrl_post(mscclpp_ctrl_t *ctrl, int peer, const void *message, size_t length);
 
@@ -73,21 +75,27 @@ mscclpp_status_t mscclpp_ctrl_post(mscclpp_ctrl_t *ctrl, int peer, const void *m
  */
 mscclpp_status_t mscclpp_ctrl_poll(mscclpp_ctrl_t *ctrl, int *peer_p, void *message, size_t *length_p);
 
-/* Makes progress until all posted messages have left, for at most `seconds`. For a rank that will not poll soon. */
+/*
+ * Makes progress until all posted messages have left, for at most `seconds` seconds. For a rank that will not poll
+ * soon.
+ */
 void mscclpp_ctrl_flush(mscclpp_ctrl_t *ctrl, double seconds);
 
-/* Makes the team use another exchange of the same ranks, which must then outlive it in place of the first. */
+/*
+ * Makes the team use another exchange of the same ranks. That exchange must then outlive the team instead of the first
+ * one.
+ */
 void mscclpp_ctrl_rebind(mscclpp_ctrl_t *ctrl, const mscclpp_oob_t *oob);
 
 /*
- * Ends the messages of one team and frees what belongs to it; not collective. Messages on their way get a few
- * milliseconds and may then be lost. NULL is allowed.
+ * Ends the messages of one team and frees its data; not collective. Messages in flight get a few milliseconds and may
+ * then be lost. NULL is allowed.
  */
 void mscclpp_ctrl_destroy(mscclpp_ctrl_t *ctrl);
 
 /*
- * Frees what the process keeps from one team to the next, if no team is left. UCX's worker stays if it has met other
- * processes. Call this last.
+ * Frees the data that the process keeps from one team to the next, if no team is left. UCX's worker is kept if it has
+ * connected to other processes. Must be the last call.
  */
 void mscclpp_ctrl_finalize(void);
 

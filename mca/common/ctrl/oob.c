@@ -24,7 +24,10 @@ struct mscclpp_ctrl_carrier {
     uint64_t team_id;
 };
 
-/* Makes the carrier's part of a team. MSCCLPP_ERR_NOT_SUPPORTED if the runtime cannot send and receive messages. */
+/*
+ * Makes the carrier's part of a team. Returns MSCCLPP_ERR_NOT_SUPPORTED if the runtime cannot send and receive
+ * messages, or MSCCLPP_ERR_NO_MEMORY, which is logged.
+ */
 static mscclpp_status_t oob_create(const mscclpp_oob_t *oob, mscclpp_ctrl_carrier_t **carrier_p)
 {
     mscclpp_ctrl_carrier_t *carrier;
@@ -82,9 +85,9 @@ static mscclpp_status_t oob_post(mscclpp_ctrl_carrier_t *carrier, int peer, cons
 }
 
 /*
- * Takes a message that has arrived for this team. Drops those of earlier teams and those that are not ours: what is
- * taken has at most MSCCLPP_CTRL_MESSAGE_MAX bytes behind its head. Returns MSCCLPP_IN_PROGRESS if none is left, or the
- * runtime's error.
+ * Takes a message that has arrived for this team. Drops messages of earlier teams, and messages that are not ours: only
+ * a message with at most MSCCLPP_CTRL_MESSAGE_MAX bytes after its head is accepted. Returns MSCCLPP_IN_PROGRESS if no
+ * message is left, or the runtime's error.
  */
 static mscclpp_status_t oob_poll(mscclpp_ctrl_carrier_t *carrier, int *peer_p, void *message, size_t *length_p)
 {

@@ -76,7 +76,7 @@ static mscclpp_ctrl_carrier_t *find_carrier(const mscclpp_ctrl_ucx_frame_t *fram
     return carrier;
 }
 
-/* UCX calls it in the worker's progress, with the lock held: queues a message for its team, or among the orphans. */
+/* UCX calls it in the worker's progress, with the lock held. Queues a message for its team, or among the orphans. */
 static ucs_status_t on_message(void *arg, const void *header, size_t header_length, void *data, size_t length,
                                const ucp_am_recv_param_t *param)
 {
@@ -134,7 +134,7 @@ static void on_failure(void *arg, ucp_ep_h ep, ucs_status_t status)
     mscclpp_debug("the endpoint of a peer has failed: %s", ucx.ucs_status_string(status));
 }
 
-/* True if a call of UCX succeeded. Logs a failure at the info level. */
+/* Returns true if a call of UCX succeeded. Logs a failure at the info level. */
 static bool succeeded(const char *call, ucs_status_t status)
 {
     if (status != UCS_OK) {
@@ -158,7 +158,7 @@ static void close_context(void)
     ucx_context = NULL;
 }
 
-/* Makes the worker, its address and the handler of its messages. False on failure, logged at the info level. */
+/* Creates the worker, its address and its handler. Returns false on failure, logged at the info level. */
 static bool start_worker(void)
 {
     const ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
@@ -182,7 +182,7 @@ static bool start_worker(void)
     return true;
 }
 
-/* Makes the context if there is none. True if there is one that this process may use. Call with the lock held. */
+/* Creates the context if there is none. Returns true if this process may use it. The caller holds the lock. */
 static bool ensure_context(void)
 {
     if (ucx_context == NULL && !ucx_failed) {
@@ -206,7 +206,7 @@ static void ucx_prepare(bool allowed)
     }
 }
 
-/* The first team makes the worker, which then serves all teams. */
+/* The first team makes the worker, which then serves all teams. MSCCLPP_ERR_NOT_SUPPORTED if there is no worker. */
 static mscclpp_status_t ucx_create(const mscclpp_oob_t *oob, mscclpp_ctrl_carrier_t **carrier_p)
 {
     mscclpp_ctrl_carrier_t *carrier;
@@ -277,7 +277,7 @@ static ucx_peer_t *get_peer(const void *address, size_t length)
     return peer;
 }
 
-/* Lets UCX send and receive. Returns the number of events; 0: nothing is left to do now. Call with the lock held. */
+/* Lets UCX send and receive. Returns the number of events; 0: no work is left. The caller holds the lock. */
 static unsigned progress_worker(void)
 {
     unsigned events = ucx.ucp_worker_progress(ucx_worker);
@@ -300,8 +300,9 @@ static void close_endpoint(ucx_peer_t *peer)
 }
 
 /*
- * Closes endpoints of peers that no team knows any more, after the last send: UCX would abort on a connection still
- * being made. Frees peers whose endpoints are closed. True while UCX is closing one. Call with the lock held.
+ * Closes the endpoints of peers that no team knows any more, when their last send has ended: UCX would abort if a
+ * connection were still being made. Frees peers whose endpoints are closed. True while UCX is closing one. The caller
+ * holds the lock.
  */
 static bool close_idle_endpoints(void)
 {
@@ -328,7 +329,7 @@ static bool close_idle_endpoints(void)
     return is_closing;
 }
 
-/* Drops a reference to a peer. The last one makes the peer's endpoint close. Call with the lock held. */
+/* Drops a reference to a peer. The last one closes the peer's endpoint. The caller holds the lock. */
 static void release_peer(ucx_peer_t *peer)
 {
     ucx_peer_t **link = &ucx_peers;
@@ -352,7 +353,7 @@ static void begin_to_receive(mscclpp_ctrl_carrier_t *carrier, uint64_t team_id)
     mscclpp_ctrl_ucx_queue_claim(&ucx_orphans, team_id, carrier->rank, carrier->size, &carrier->received);
 }
 
-/* Takes the peers' addresses, and the messages that came too early. Opens no endpoints yet. */
+/* Stores the peers' addresses, and takes the messages that came too early. Opens no endpoints yet. */
 static mscclpp_status_t ucx_connect(mscclpp_ctrl_carrier_t *carrier, uint64_t team_id, const void *addresses,
                                     size_t stride, const size_t *lengths)
 {
@@ -388,8 +389,9 @@ static mscclpp_status_t ucx_connect_like(mscclpp_ctrl_carrier_t *carrier, uint64
 }
 
 /*
- * Opens a peer's endpoint. If the system grants too little, fails for now (mscclpp_ucx_check_limits). If UCX refuses,
- * returns MSCCLPP_ERR_PEER, and the peer counts as failed for good. Call with the lock held.
+ * Opens a peer's endpoint. The caller holds the lock. If the system grants too little, returns the status of
+ * mscclpp_ucx_check_limits; a later call may succeed. If UCX refuses, returns MSCCLPP_ERR_PEER, and the peer counts as
+ * failed for good.
  */
 static mscclpp_status_t open_endpoint(ucx_peer_t *peer)
 {
@@ -414,7 +416,7 @@ static mscclpp_status_t open_endpoint(ucx_peer_t *peer)
     return MSCCLPP_OK;
 }
 
-/* Sends a copy of a frame; opens an endpoint if needed. MSCCLPP_ERR_PEER if the peer has failed. Lock must be held. */
+/* Sends a copy of a frame. Opens an endpoint if needed. Returns MSCCLPP_ERR_PEER if the peer failed. Needs the lock. */
 static mscclpp_status_t send_frame(ucx_peer_t *peer, const mscclpp_ctrl_ucx_frame_t *frame)
 {
     ucp_request_param_t param = {.op_attr_mask =
@@ -470,7 +472,7 @@ static mscclpp_status_t ucx_post(mscclpp_ctrl_carrier_t *carrier, int peer, cons
     (void)progress_worker();
     pthread_mutex_unlock(&ucx_lock);
     if (status != MSCCLPP_OK) {
-        /* Nothing depends on it, and whoever waits for a peer that is gone names it. */
+        /* Nothing depends on it, and a rank that waits for a lost peer names it. */
         mscclpp_info("%s: a control message cannot be sent to rank %d: %s", carrier->label, peer,
                      mscclpp_status_string(status));
     }
@@ -498,7 +500,7 @@ static mscclpp_status_t ucx_poll(mscclpp_ctrl_carrier_t *carrier, int *peer_p, v
     return MSCCLPP_OK;
 }
 
-/* True if UCX still has messages to peers of the team that have not failed. Call with the lock held. */
+/* Returns true if UCX still has messages to peers of the team that have not failed. The caller holds the lock. */
 static bool is_sending(const mscclpp_ctrl_carrier_t *carrier)
 {
     for (int rank = 0; rank < carrier->size; ++rank) {
@@ -509,7 +511,7 @@ static bool is_sending(const mscclpp_ctrl_carrier_t *carrier)
     return false;
 }
 
-/* Makes progress until the team's messages have left, for at most so many seconds. In a forked child does nothing. */
+/* Makes progress until the team's messages are sent, for at most `seconds`. Does nothing in a forked child. */
 static void ucx_flush(mscclpp_ctrl_carrier_t *carrier, double seconds)
 {
     double deadline = mscclpp_now() + seconds;
@@ -531,7 +533,7 @@ static void ucx_rebind(mscclpp_ctrl_carrier_t *carrier, const mscclpp_oob_t *oob
     carrier->label = oob->label;
 }
 
-/* Gives the team's messages UCX_DESTROY_SECONDS to leave, and removes it. Does not touch UCX in a forked child. */
+/* Gives the team's messages UCX_DESTROY_SECONDS to be sent, and frees it. Does not use UCX in a forked child. */
 static void ucx_destroy(mscclpp_ctrl_carrier_t *carrier)
 {
     mscclpp_ctrl_carrier_t **link = &ucx_carriers;
@@ -551,7 +553,7 @@ static void ucx_destroy(mscclpp_ctrl_carrier_t *carrier)
     free(carrier);
 }
 
-/* Closes endpoints and, if it may, worker and context. Does nothing while a team is left, and in a forked child. */
+/* Closes endpoints and, if possible, worker and context. Does nothing while a team exists, or in a forked child. */
 static void ucx_finalize(void)
 {
     double deadline = mscclpp_now() + UCX_FINALIZE_SECONDS;

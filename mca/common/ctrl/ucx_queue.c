@@ -18,7 +18,10 @@ void mscclpp_ctrl_ucx_queue_release(void)
     spare = NULL;
 }
 
-/* Whenever there is memory, it also makes a new spare message if the last one has been taken. */
+/*
+ * Returns a new message, or the spare one if there is no memory. Whenever there is memory, replaces a spare message
+ * that has been taken. Returns NULL if there is neither.
+ */
 mscclpp_ctrl_ucx_message_t *mscclpp_ctrl_ucx_queue_new(void)
 {
     mscclpp_ctrl_ucx_message_t *message = malloc(sizeof(*message));
@@ -44,7 +47,10 @@ void mscclpp_ctrl_ucx_queue_push(mscclpp_ctrl_ucx_queue_t *queue, mscclpp_ctrl_u
     ++queue->count;
 }
 
-/* Takes out the oldest message. In an empty queue, `first` and `last` are NULL. */
+/*
+ * Removes the oldest message, and returns it, or NULL if the queue is empty. In an empty queue, `first` and `last` are
+ * NULL.
+ */
 mscclpp_ctrl_ucx_message_t *mscclpp_ctrl_ucx_queue_pop(mscclpp_ctrl_ucx_queue_t *queue)
 {
     mscclpp_ctrl_ucx_message_t *message = queue->first;
@@ -59,6 +65,10 @@ mscclpp_ctrl_ucx_message_t *mscclpp_ctrl_ucx_queue_pop(mscclpp_ctrl_ucx_queue_t 
     return message;
 }
 
+/*
+ * Takes each message once from the front, and puts messages for others back at the end, so their order is kept. A
+ * message for this rank whose sender's number is invalid is dropped.
+ */
 void mscclpp_ctrl_ucx_queue_claim(mscclpp_ctrl_ucx_queue_t *from, uint64_t team_id, int to, int size,
                                   mscclpp_ctrl_ucx_queue_t *queue)
 {

@@ -11,8 +11,8 @@
 typedef struct {
     uint64_t team_id;
     uint32_t rank;   /* the sender's rank in the team */
-    uint32_t to;     /* the receiver's rank, as several ranks of a team may share a process and so a worker */
-    uint32_t length; /* bytes of the payload */
+    uint32_t to;     /* the receiver's rank, because several ranks of a team may share a process and a worker */
+    uint32_t length; /* number of bytes of the payload */
     unsigned char payload[MSCCLPP_CTRL_MESSAGE_MAX];
 } mscclpp_ctrl_ucx_frame_t;
 
@@ -27,9 +27,10 @@ typedef struct {
 } mscclpp_ctrl_ucx_queue_t;
 
 /*
- * Memory for one message, to be freed by free. Without memory, takes the one that `reserve` has set aside, so that a
- * notice of a failure is not lost; NULL if that is in use, too. `reserve` returns false if there is none. `release`
- * frees it. None of the functions below is thread-safe.
+ * mscclpp_ctrl_ucx_queue_new returns memory for one message, which the caller frees by free. If there is no memory, it
+ * returns the message that mscclpp_ctrl_ucx_queue_reserve has reserved, so that a notice of a failure is not lost, or
+ * NULL if that is in use, too. mscclpp_ctrl_ucx_queue_reserve returns false if there is no memory.
+ * mscclpp_ctrl_ucx_queue_release frees the reserved message. None of the functions below is thread-safe.
  */
 bool mscclpp_ctrl_ucx_queue_reserve(void);
 void mscclpp_ctrl_ucx_queue_release(void);
@@ -42,8 +43,8 @@ void mscclpp_ctrl_ucx_queue_push(mscclpp_ctrl_ucx_queue_t *queue, mscclpp_ctrl_u
 mscclpp_ctrl_ucx_message_t *mscclpp_ctrl_ucx_queue_pop(mscclpp_ctrl_ucx_queue_t *queue);
 
 /*
- * Moves the messages for rank `to` of a team from one queue to another. Drops those whose senders are no ranks of the
- * team, which has `size` of them.
+ * Moves the messages for rank `to` of a team from one queue to another. Drops messages whose senders are not ranks of
+ * the team, which has `size` ranks.
  */
 void mscclpp_ctrl_ucx_queue_claim(mscclpp_ctrl_ucx_queue_t *from, uint64_t team_id, int to, int size,
                                   mscclpp_ctrl_ucx_queue_t *queue);

@@ -21,7 +21,7 @@ typedef struct allocation {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static allocation_t *allocations;
 
-/* The allocation at an address; NULL: there is none. Call with the lock held. */
+/* Returns the allocation at an address, or NULL if there is none. The caller holds the lock. */
 static allocation_t *find(const void *memory)
 {
     allocation_t *allocation = allocations;
@@ -32,7 +32,10 @@ static allocation_t *find(const void *memory)
     return allocation;
 }
 
-/* Takes an allocation that teams of the process share; NULL: there is none like this. */
+/*
+ * Takes an allocation that teams of the process share, or returns NULL if there is none with these properties. A
+ * spoiled allocation is never shared again.
+ */
 static void *take_shared(const mscclpp_gpu_ops_t *gpu, int device, const void *process, uint64_t size)
 {
     allocation_t *allocation;
@@ -50,6 +53,10 @@ static void *take_shared(const mscclpp_gpu_ops_t *gpu, int device, const void *p
     return base;
 }
 
+/*
+ * Takes a shared allocation, or makes a new one; without a `process`, it is never shared. Returns MSCCLPP_ERR_NO_MEMORY
+ * or the error of the allocation, both logged; then *memory_p is NULL.
+ */
 mscclpp_status_t mscclpp_engine_memory_take(const mscclpp_gpu_ops_t *gpu, int device, const void *process,
                                             uint64_t size, void **memory_p)
 {
@@ -74,13 +81,17 @@ mscclpp_status_t mscclpp_engine_memory_take(const mscclpp_gpu_ops_t *gpu, int de
     *allocation =
         (allocation_t){.gpu = gpu, .device = device, .process = process, .size = size, .base = *memory_p, .users = 1};
     pthread_mutex_lock(&lock);
-    /* Another thread may have made one meanwhile. Both are kept. */
+    /* Another thread may have made an allocation in the meantime. Both are kept. */
     allocation->next = allocations;
     allocations = allocation;
     pthread_mutex_unlock(&lock);
     return MSCCLPP_OK;
 }
 
+/*
+ * Gives up one use of an allocation, and frees it after the last one. Frees it without the lock, because that may wait
+ * for kernels. NULL is allowed.
+ */
 void mscclpp_engine_memory_give(const mscclpp_gpu_ops_t *gpu, int device, void *memory)
 {
     allocation_t **link = &allocations, *unused = NULL;

@@ -60,10 +60,10 @@ static mscclpp_gpu_stream_t *stream_of(const mscclpp_engine_t *engine, int peer)
 }
 
 /*
- * Starts the copy of this rank's next operand for `owner` into a slot there, which must be free, and records the event
- * of that slot. Then the event is free, too: the owner has reduced the chunk before it only because this rank has noted
- * its arrival (publish_sent). Nothing is copied for an empty chunk. The chunk counts as sent even after a failure,
- * which ends the call.
+ * Starts the copy of this rank's next operand for `owner` into a slot of the owner, and records the event of that slot.
+ * The slot must be free. Then its event is free, too: the owner has reduced the chunk in the slot only because this
+ * rank has published its arrival (publish_sent). An empty chunk is not copied. The chunk counts as sent even after a
+ * failure, which ends the call.
  */
 static mscclpp_status_t send_operand(mscclpp_engine_t *engine, int owner)
 {
@@ -83,8 +83,9 @@ static mscclpp_status_t send_operand(mscclpp_engine_t *engine, int owner)
 }
 
 /*
- * Starts the copy of the next result of this rank's shard to a peer. The chunk must be reduced. After the last chunk,
- * records the peer's event, which stands for all results, as they go through one stream.
+ * Starts the copy of the next result of this rank's shard to a peer. The chunk must have been reduced. After the last
+ * chunk, records the peer's event. It covers all results, because they use the same stream. Returns the first error,
+ * which ends the call.
  */
 static mscclpp_status_t return_result(mscclpp_engine_t *engine, int peer)
 {
@@ -103,9 +104,9 @@ static mscclpp_status_t return_result(mscclpp_engine_t *engine, int peer)
 }
 
 /*
- * Starts the reduction of the next chunk of this rank's shard, of which all operands have arrived. An empty chunk takes
- * no kernel. A lingering kernel is told to leave before the launch. Returns the error of a launch that has failed; the
- * chunk counts as begun all the same, because the error ends the call.
+ * Starts the reduction of the next chunk of this rank's shard. All operands of the chunk must have arrived. An empty
+ * chunk needs no kernel. Before the launch, a lingering kernel is told to leave. If the launch fails, returns its
+ * error; the chunk still counts as begun, because the error ends the call.
  */
 static mscclpp_status_t reduce_next_chunk(mscclpp_engine_t *engine)
 {
@@ -148,7 +149,10 @@ static uint64_t count_reduced_chunks(const mscclpp_engine_t *engine)
     return ended == engine->kernels ? engine->begun : ended;
 }
 
-/* Returns the smallest value that a word of the board has on the other ranks. `word` is this rank's own. */
+/*
+ * Returns the smallest value that a word of the board has on the other ranks. `word` is the address of this rank's own
+ * word.
+ */
 static uint64_t smallest_of_peers(const mscclpp_engine_t *engine, const uint64_t *word)
 {
     uint64_t smallest = UINT64_MAX;
@@ -176,8 +180,8 @@ static mscclpp_status_t query_event(const mscclpp_engine_t *engine, mscclpp_gpu_
 }
 
 /*
- * Publishes on the board how many operand chunks of this rank have arrived at all peers. Notes at most one more chunk
- * for each peer. Returns the error of a copy that has failed.
+ * Publishes on the board how many of this rank's operand chunks have arrived at all peers. Checks at most one more
+ * chunk for each peer. Returns the error of a copy that has failed.
  */
 static mscclpp_status_t publish_sent(mscclpp_engine_t *engine)
 {
@@ -205,15 +209,15 @@ static mscclpp_status_t publish_sent(mscclpp_engine_t *engine)
 }
 
 /*
- * Starts every copy and kernel whose dependencies are met, but at most one chunk of each kind for a peer, so that no
- * peer waits while another one is served. Operands come before results, because more work depends on them. Each rank
- * begins with another peer. Returns the first error, after which the call cannot go on.
+ * Starts every copy and kernel whose dependencies are met, but at most one chunk of each kind for each peer, so that no
+ * peer waits while another is served. Operands are sent before results, because more work depends on them. Each rank
+ * begins with a different peer. Returns the first error, which ends the call.
  *
- * A slot is free once its owner has reduced the chunk in it. At the start of a call all slots are free: this rank has
+ * A slot is free when its owner has reduced the chunk in it. At the start of a call, all slots are free: this rank has
  * the results of the last call, so the owners have reduced its chunks.
  *
- * A chunk is reduced only once its operands have arrived on all ranks, not only on this one, since the words on the
- * board count chunks that all peers have. This costs nothing, because operands for other ranks take no longer than
+ * A chunk is reduced only when its operands have arrived on all ranks, and not only on this one, because the words on
+ * the board count chunks that all peers have. This costs no time, because operands for other ranks take no longer than
  * those for this rank.
  */
 static mscclpp_status_t start_ready_work(mscclpp_engine_t *engine)
@@ -247,8 +251,9 @@ static mscclpp_status_t start_ready_work(mscclpp_engine_t *engine)
 }
 
 /*
- * Publishes on the board that this rank's engines have delivered all results of the call to all peers, once they have.
- * *all_returned_p tells whether they have; it is valid if the status is MSCCLPP_OK.
+ * Publishes on the board when this rank's engines have delivered all results of the call to all peers. *all_returned_p
+ * tells whether they have; it is valid only if the status is MSCCLPP_OK. Otherwise returns the error of a copy that has
+ * failed.
  */
 static mscclpp_status_t publish_returned(mscclpp_engine_t *engine, bool *all_returned_p)
 {
@@ -276,12 +281,12 @@ static mscclpp_status_t publish_returned(mscclpp_engine_t *engine, bool *all_ret
 }
 
 /*
- * Carries out the call, whose name in messages is `call`. Returns MSCCLPP_OK once all ranks have published that they
- * have delivered their results, or else the first error, with copies and kernels perhaps still at work.
+ * Executes the call; `call` is its name in messages. Returns MSCCLPP_OK when all ranks have published that they have
+ * delivered their results. Otherwise returns the first error; copies and kernels may then still be running.
  *
- * On the twin each turn of the loop makes progress, because this yields the processor to the threads that are engines.
- * A new next_check tells that the wait has just looked at the clock for its checks of peers; then the kernel is
- * checked, too, if the runtime may be asked.
+ * On the twin, each turn of the loop makes progress, because this yields the processor to the threads that act as
+ * engines. If next_check has changed, the wait has just checked the peers; then the kernel is checked as well, if the
+ * runtime may be asked.
  */
 static mscclpp_status_t carry_out(mscclpp_engine_t *engine, const char *call)
 {
@@ -336,7 +341,10 @@ void mscclpp_engine_settle(const mscclpp_engine_t *engine, mscclpp_gpu_stream_t 
     await_stream_end(engine, stream, mscclpp_now() + SETTLE_SECONDS);
 }
 
-/* After a failure, waits for the work in all streams of the call, with one deadline. */
+/*
+ * After a failure, waits for the work in all streams of the call, with one deadline for all. If the work does not end,
+ * await_stream_end marks the runner as stuck.
+ */
 static void await_all_streams(const mscclpp_engine_t *engine)
 {
     const double deadline = mscclpp_now() + SETTLE_SECONDS;
@@ -351,8 +359,8 @@ static void await_all_streams(const mscclpp_engine_t *engine)
 }
 
 /*
- * Takes one stream for each peer from the pool, up to a limit, and the runner's stream for kernels. After a failure,
- * give_streams returns the streams for copies that were taken.
+ * Takes one stream for each peer from the pool, up to a limit, and the runner's stream for kernels. After an error,
+ * which has been logged, give_streams returns the streams for copies that were taken.
  */
 static mscclpp_status_t take_streams(mscclpp_engine_t *engine)
 {
@@ -380,9 +388,9 @@ static void give_streams(mscclpp_engine_t *engine)
 }
 
 /*
- * Carries out one call, which the choice of the algorithm has found to have a plan. After a failure, waits for the work
- * in flight before it gives back streams and mappings. If that work does not end, the runner is marked as stuck, and
- * they are kept.
+ * Executes one call, for which the choice of the algorithm has found an engine plan. After a failure, waits for the
+ * work in progress before it gives back streams and mappings. If that work does not end, the runner is marked as stuck,
+ * and both are kept. Any error breaks the team.
  */
 mscclpp_status_t mscclpp_engine_run(mscclpp_engine_t *engine, const mscclpp_choice_t *choice,
                                     const mscclpp_dev_args_t *args, char *const *peer_out)
@@ -401,7 +409,7 @@ mscclpp_status_t mscclpp_engine_run(mscclpp_engine_t *engine, const mscclpp_choi
     engine->begun = 0;
     engine->earlier_launches = engine->runner->launches;
     engine->kernels = 0;
-    /* Mappings stay until no engine writes there any more, which the end of a launch does not tell. */
+    /* Mappings are kept until no engine writes there any more, which the end of a launch does not show. */
     mscclpp_runner_keep_mappings(engine->runner, true);
     status = take_streams(engine);
     mscclpp_debug("%s: call %llu: %llu chunks of %llu bytes a rank, %d slots for each peer, %d streams",

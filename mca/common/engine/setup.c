@@ -14,7 +14,7 @@ static uint64_t test_value(const mscclpp_engine_t *engine, int from, int to)
     return (engine->group->id ^ (uint64_t)(from * MSCCLPP_DEV_MAX_RANKS + to)) | 1;
 }
 
-/* Destroys all events that were made, for all peers. Others are NULL, which is allowed. */
+/* Destroys all events of all peers. Events that were not made are NULL, which event_destroy allows. */
 static void destroy_events(mscclpp_engine_t *engine)
 {
     int rank, slot;
@@ -29,7 +29,7 @@ static void destroy_events(mscclpp_engine_t *engine)
     }
 }
 
-/* Makes the events of each peer. After a failure, the caller has to call destroy_events. */
+/* Makes the events of each peer. After an error, which has been logged, the caller has to call destroy_events. */
 static mscclpp_status_t create_events(mscclpp_engine_t *engine)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -50,14 +50,17 @@ static mscclpp_status_t create_events(mscclpp_engine_t *engine)
 }
 
 /*
- * Creates what this rank owns: events, and memory with slots for its peers' operands. After a failure, free_resources
- * frees what was created.
+ * Creates the resources of this rank: events, and memory with slots for its peers' operands. After an error, which has
+ * been logged, free_resources frees what was created.
  */
 static mscclpp_status_t allocate(mscclpp_engine_t *engine)
 {
     const uint64_t slots = (uint64_t)(engine->group->size - 1) * MSCCLPP_DEV_ENGINE_DEPTH;
     const uint64_t chunk = mscclpp_engine_chunk_max((uint32_t)engine->group->size, engine->protocol);
-    /* Of one size for any number of ranks, unless the user has set that of chunks, so that all teams can share it. */
+    /*
+     * The size is the same for any number of ranks, so that all teams can share the memory, unless the user has set the
+     * size of chunks.
+     */
     const uint64_t bytes = engine->protocol->engine_chunk == 0 ? engine->protocol->engine_scratch
                                                                : MSCCLPP_DEV_ENGINE_SLOTS + slots * chunk;
     void *memory;
@@ -80,9 +83,9 @@ static mscclpp_status_t allocate(mscclpp_engine_t *engine)
 }
 
 /*
- * Maps the peers' memory and writes a word into the memory of each rank, with the same kind of copy that calls use.
- * This tests the copies, and makes the GPU runtime load whatever they need. If it fails, no copy is under way, or the
- * runner is stuck; mappings that were made stay for free_resources.
+ * Maps the peers' memory, and writes a word into the memory of each rank with the same kind of copy that calls use.
+ * This tests the copies, and makes the GPU runtime load what they need. After an error, no copy is in progress, or the
+ * runner is stuck; free_resources closes the mappings that were made.
  */
 static mscclpp_status_t map_and_test(mscclpp_engine_t *engine)
 {
@@ -119,8 +122,8 @@ static mscclpp_status_t map_and_test(mscclpp_engine_t *engine)
 }
 
 /*
- * True if the words of all ranks have arrived in this rank's memory; false also if they cannot be read. Call it once
- * all ranks have written theirs.
+ * Returns true if the words of all ranks have arrived in this rank's memory. Returns false if a word is missing, which
+ * is logged, or if the words cannot be read. All ranks must have written theirs.
  */
 static bool test_values_arrived(const mscclpp_engine_t *engine)
 {
@@ -142,7 +145,7 @@ static bool test_values_arrived(const mscclpp_engine_t *engine)
     return true;
 }
 
-/* Closes the mappings of the peers' engine memory. */
+/* Closes the mappings of the peers' engine memory. Memory that was not mapped is skipped. */
 static void close_peers(mscclpp_engine_t *engine)
 {
     int rank;
@@ -157,9 +160,9 @@ static void close_peers(mscclpp_engine_t *engine)
 }
 
 /*
- * Frees everything but the engine struct. Collective: memory is freed once all peers have closed their mappings. If the
- * runner is stuck, or a peer does not come, returns an error, and memory stays until mscclpp_engine_close hands it to
- * the caller.
+ * Frees everything except the engine structure. Collective: memory is freed when all peers have closed their mappings.
+ * If the runner is stuck, or if a peer does not come, returns an error, and the memory is kept until
+ * mscclpp_engine_close returns it to the caller.
  */
 static mscclpp_status_t free_resources(mscclpp_engine_t *engine)
 {
@@ -184,10 +187,11 @@ static mscclpp_status_t free_resources(mscclpp_engine_t *engine)
 }
 
 /*
- * Sets up the engines on all ranks together, and sets engine->usable. There are three exchanges: of handles; of votes
- * on whether all ranks have written their words into all memories; and of votes on whether the words have arrived. A
- * rank that lacks something still takes part in every exchange, so that all ranks return the same result. It is no
- * error if engines cannot be used.
+ * Sets up the engines on all ranks together, and sets engine->usable. There are three exchanges: of handles, of votes
+ * on whether all ranks have written their words into all memories, and of votes on whether the words have arrived. A
+ * rank that lacks something still takes part in every exchange, so that all ranks return the same result.
+ *
+ * It is not an error if engines cannot be used; this is logged. Errors are those of the exchanges, and break the team.
  */
 static mscclpp_status_t set_up(mscclpp_engine_t *engine)
 {
@@ -252,8 +256,8 @@ static mscclpp_status_t decline(mscclpp_group_t *group)
 }
 
 /*
- * Makes the engine and sets it up at the first call; later calls only tell whether it can be used. *usable_p is set
- * only with MSCCLPP_OK.
+ * The first call makes the engine and sets it up. Later calls only tell whether it can be used. *usable_p is set only
+ * on success. After an error, *engine_p may be set, and mscclpp_engine_close frees it.
  */
 mscclpp_status_t mscclpp_engine_open(mscclpp_runner_t *runner, const mscclpp_protocol_t *protocol, const void *process,
                                      mscclpp_engine_t **engine_p, bool *usable_p)
@@ -289,8 +293,8 @@ bool mscclpp_engine_is_sound(const mscclpp_engine_t *engine)
 }
 
 /*
- * Frees the engine, and returns this rank's memory. Unlike free_resources, waits for no peer, so peers may still map
- * that memory.
+ * Frees the engine, and returns this rank's memory, or NULL. Unlike free_resources, does not wait for peers, so they
+ * may still map that memory. NULL is allowed.
  */
 void *mscclpp_engine_close(mscclpp_engine_t *engine)
 {

@@ -1,8 +1,12 @@
-/* What a fabric's kernels use besides its links. */
+/* Creates the objects that a fabric's kernels use besides its links. */
 #include "mca/common/fabric/internal.h"
 #include "mca/common/gpu/pool.h"
 
-/* The allocation is zeroed, so all counters begin at 0, and channels of nodes that are not linked have no contents. */
+/*
+ * Creates the state that kernels keep between calls, the proxy, and the view of the tokens. The allocation is zeroed,
+ * so all counters start at 0, and channels to nodes that are not linked are empty. An error is logged by the function
+ * that fails; mscclpp_fabric_unequip frees what was made before.
+ */
 mscclpp_status_t mscclpp_fabric_equip(mscclpp_fabric_t *fabric)
 {
     const size_t channel_count =
@@ -22,7 +26,9 @@ mscclpp_status_t mscclpp_fabric_equip(mscclpp_fabric_t *fabric)
                                     counter_bytes + channel_bytes + mscclpp_fabric_steps_size(), &memory);
     }
     if (status == MSCCLPP_OK) {
-        /* Counters come first, then channels and steps. All sizes are multiples of 8 bytes, so all are aligned. */
+        /*
+         * Counters come first, then channels, then steps. All sizes are multiples of 8 bytes, so all parts are aligned.
+         */
         fabric->state = memory;
         fabric->expected = memory;
         fabric->exchanged = fabric->expected + channel_count;

@@ -1,8 +1,8 @@
 /*
- * The fabric: what a team that spans nodes has besides the groups of the nodes. A rank that owns a shard has
- * connections to the owners of the same shard on other nodes, port channels over these connections with a proxy, and an
- * area for partial results. All connections use one transport, the first that all ranks support; no layer above depends
- * on which one. If the transport lets kernels reach the areas of other nodes, kernels store packets there themselves.
+ * The fabric: the part of a team that connects its nodes. A rank that owns a shard has connections to the owners of the
+ * same shard on other nodes, port channels over these connections with a proxy, and an area for partial results. All
+ * connections use one transport, which is the first one that all ranks support. No layer above depends on the choice of
+ * the transport. If the transport lets kernels access the areas of other nodes, kernels store packets there themselves.
  *
  * Only the thread that is in a call of the team uses the fabric, except for mscclpp_fabric_progress_all.
  */
@@ -19,35 +19,36 @@
 typedef struct mscclpp_fabric mscclpp_fabric_t;
 
 /*
- * How an earlier communicator's nodes were connected, for another one of the same ranks. `transport` and `has_packets`
- * are equal on all ranks.
+ * A hint: how the nodes of an earlier communicator were connected. It is for another communicator of the same ranks.
+ * `transport` and `has_packets` are equal on all ranks.
  */
 typedef struct {
     const mscclpp_transport_ops_t *transport;
-    bool has_packets; /* it carries packets */
-    int *peers;       /* the ranks that this rank was connected with at first; from calloc */
+    bool has_packets; /* the transport carries packets */
+    int *peers;       /* the ranks with which this rank was connected at set-up; from calloc */
     int peer_count;
 } mscclpp_fabric_hint_t;
 
-/* Fills in what a fabric gives a later one. The caller frees the peers. MSCCLPP_ERR_NO_MEMORY is not logged. */
+/* Fills in a hint for a later fabric. The caller frees the list of peers. MSCCLPP_ERR_NO_MEMORY is not logged. */
 mscclpp_status_t mscclpp_fabric_take_hint(const mscclpp_fabric_t *fabric, mscclpp_fabric_hint_t *hint);
 
 /*
- * Connects the nodes of a communicator. Each node has its group and runner already. `config` is copied; the settings
- * that must be equal on all nodes are equal by now. `own_status` is this rank's status so far, on which the ranks have
- * not voted yet. With a hint (else NULL) the ranks connect as it says, without a vote on the transport before; if that
- * fails, they try all transports from that one on. Takes over what `nodes` holds, and
- * zeroes it, unless memory is short or there are too many nodes; the caller frees what is left in each case. Collective
- * over all ranks of the communicator. Returns the same status on all ranks: MSCCLPP_OK, MSCCLPP_ERR_NOT_SUPPORTED with
- * the reason logged, or the error of the exchange.
+ * Connects the nodes of a communicator. Collective over all ranks of the communicator. Each node has its group and
+ * runner already. `config` is copied; its settings that must be equal on all nodes are equal already. `own_status` is
+ * this rank's status so far, on which the ranks have not voted yet.
+ *
+ * If `hint` is not NULL, the ranks connect as it says, without a vote on the transport. If that fails, they try all
+ * transports from that one on. The function takes over the contents of `nodes` and zeroes it, unless memory is short or
+ * there are too many nodes. In every case the caller frees the rest of `nodes`. Returns the same status on all ranks:
+ * MSCCLPP_OK, MSCCLPP_ERR_NOT_SUPPORTED with the reason logged, or the error of the exchange.
  */
 mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_config_t *config, mscclpp_nodes_t *nodes,
                                        const mscclpp_fabric_hint_t *hint, mscclpp_status_t own_status,
                                        mscclpp_fabric_t **fabric_p);
 
 /*
- * In place of mscclpp_fabric_create on a rank that lacks something: `own_status`. Gives up for all ranks, and returns
- * as that function does on the others. The arguments are the same.
+ * Called instead of mscclpp_fabric_create, with the same arguments, by a rank that cannot take part. `own_status` is
+ * the reason. Gives up for all ranks, and returns the same status as mscclpp_fabric_create on the others.
  */
 mscclpp_status_t mscclpp_fabric_give_up(const mscclpp_oob_t *oob, const mscclpp_config_t *config,
                                         const mscclpp_nodes_t *nodes, const mscclpp_fabric_hint_t *hint,
@@ -81,32 +82,34 @@ const mscclpp_transport_ops_t *mscclpp_fabric_transport(const mscclpp_fabric_t *
 void mscclpp_fabric_destroy(mscclpp_fabric_t *fabric);
 
 /*
- * True if all nodes are connected as an all-reduce needs them. The set-up connects few nodes with one another, and many
- * only so far that small all-reduces run; the first call that needs more connects them. Equal on all ranks.
+ * Returns true if all nodes are connected as an all-reduce with this algorithm needs them. The set-up connects all
+ * nodes with one another if they are few. If they are many, it connects them only as small all-reduces need it, and the
+ * first call that needs more connects them. The result is equal on all ranks.
  */
 bool mscclpp_fabric_is_linked(const mscclpp_fabric_t *fabric, const mscclpp_algo_t *algo);
 
-/* Connects all nodes with one another, for calls during which nothing can be connected. Collective. */
+/* Connects all nodes with one another, before calls during which nodes cannot be connected. Collective. */
 mscclpp_status_t mscclpp_fabric_link_all(mscclpp_fabric_t *fabric);
 
-/* Fills in what the choice of algorithm needs to know about the fabric. */
+/* Fills in the inputs of the choice of an algorithm that depend on the fabric. */
 void mscclpp_fabric_describe(const mscclpp_fabric_t *fabric, mscclpp_select_input_t *input);
 
 /*
- * Runs an all-reduce. The caller has filled in `args`. Returns when the kernel has ended and everything that the peers
- * need is sent. If a kernel that it waits for fails, or the proxy, the proxy is stopped, and the fabric serves no
- * further calls. With a stream of the application, returns when the kernel is queued; the first such call starts a
- * thread for the proxy. If the stream is recorded (runner->is_recording), that thread never sleeps for long from then
- * on.
+ * Runs an all-reduce. The caller has filled in `args`. Without a stream, returns when the kernel has ended and all data
+ * for the peers has been sent. If the proxy or a kernel that the function waits for fails, the proxy is stopped, and
+ * the fabric serves no further calls.
+ *
+ * With a stream of the application, returns when the kernel is queued. The first such call starts a thread for the
+ * proxy. If the stream is recorded (runner->is_recording), that thread never sleeps for long from then on.
  */
 mscclpp_status_t mscclpp_fabric_run(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream,
                                     const mscclpp_choice_t *choice, const mscclpp_dev_args_t *args);
 
 /*
- * Like mscclpp_fabric_run, for a collective other than all-reduce. The caller fills in the kernel in `launch`, and in
- * `args` all that does not depend on the fabric; if blocks differ, which a call with a stream does not allow, also the
- * lists that mscclpp_fabric_lists yields. `tiles` is the number of tiles that all blocks of the grid process together;
- * 0: the data are packets of one epoch.
+ * Like mscclpp_fabric_run, for a collective other than all-reduce. The caller fills in the kernel in `launch`, and the
+ * fields of `args` that do not depend on the fabric. If blocks differ, which a call with a stream does not allow, the
+ * caller also fills in the lists of mscclpp_fabric_lists. `tiles` is the number of tiles that all blocks of the grid
+ * process together; 0 means that the data is sent as packets of one epoch.
  */
 mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream,
                                          mscclpp_dev_launch_t *launch, mscclpp_dev_coll_nodes_args_t *args,
@@ -120,61 +123,64 @@ mscclpp_status_t mscclpp_fabric_meet(mscclpp_fabric_t *fabric, const mscclpp_pro
 const mscclpp_nodes_t *mscclpp_fabric_nodes(const mscclpp_fabric_t *fabric);
 
 /*
- * True if memory of kernels, with its counters of signals, can be joined with that of other nodes (below). This takes
- * nodes of one size, so that all ranks have connections, and memory of the right kind. With `needs_packets`, kernels
- * are to find packets there. Equal on all ranks.
+ * Returns true if memory of kernels, with its counters of signals, can be joined with the memory of other nodes
+ * (below). This needs nodes of equal size, so that all ranks have connections, and memory of the right kind. With
+ * `needs_packets`, kernels must also be able to receive packets in it. The result is equal on all ranks.
  */
 bool mscclpp_fabric_can_join(const mscclpp_fabric_t *fabric, bool needs_packets);
 
 typedef struct mscclpp_fabric_join mscclpp_fabric_join_t;
 
-/* A port channel from this rank to one of another node. */
+/* A port channel from this rank to a rank of another node. */
 typedef struct {
-    int peer;       /* -1: there is none */
-    uint32_t token; /* the peer's word that its signals are added to */
+    int peer;       /* rank at the other end; -1: there is no channel */
+    uint32_t token; /* number of the peer's word to which the signals of this channel are added */
 } mscclpp_fabric_port_t;
 
-/* A rank's memory that is to be joined, and its ports. */
+/* A rank's memory to be joined, and its ports. */
 typedef struct {
-    void *memory; /* device memory, which begins with the words that signals are added to */
+    void *memory; /* device memory; begins with the words to which signals are added */
     uint64_t bytes;
     size_t tokens;     /* number of these words */
-    const bool *peers; /* by rank of the communicator: a port leads from or to it */
+    const bool *peers; /* by rank of the communicator: a port leads from or to that rank */
     const mscclpp_fabric_port_t *ports;
     uint32_t port_count;
 } mscclpp_fabric_memory_params_t;
 
 /*
- * Lets ranks of other nodes put into a memory, and this rank into theirs, over connections of their own. Collective
- * over all ranks of the communicator, each with its status so far in `own_status`. *own_status_p is its status
- * afterwards, on which the ranks have not voted. Fills in channels[i], for kernels, for each port i that has a peer.
- * Returns an error only if the exchange itself fails. After any error *join_p is not set, and nothing is left to free.
+ * Allows ranks of other nodes to put data into a memory, and this rank to put data into theirs, over separate
+ * connections. Collective over all ranks of the communicator. `own_status` is this rank's status so far, and
+ * *own_status_p its status afterwards, on which the ranks have not voted. Fills in channels[i], for kernels, for each
+ * port i that has a peer. Returns an error only if the exchange itself fails. After any error *join_p is not set, and
+ * nothing is left to free.
  */
 mscclpp_status_t mscclpp_fabric_join(mscclpp_fabric_t *fabric, const mscclpp_fabric_memory_params_t *params,
                                      mscclpp_status_t own_status, mscclpp_dev_port_channel_t *channels,
                                      mscclpp_fabric_join_t **join_p, mscclpp_status_t *own_status_p);
 
-/* Ends a join. Local. Waits at most a second for data under way. No kernel may use the ports. NULL is allowed. */
+/*
+ * Ends a join. Local. Waits at most a second for data in flight. No kernel may use the ports any more. NULL is allowed.
+ */
 void mscclpp_fabric_leave(mscclpp_fabric_join_t *join);
 
 /*
- * Runs a kernel that uses ports of joined memory. Returns when it has ended and everything that the peers need is sent.
- * With a stream of the application, queues it there and does not wait.
+ * Runs a kernel that uses ports of joined memory. Returns when the kernel has ended and all data for the peers has been
+ * sent. With a stream of the application, queues the kernel there and does not wait.
  */
 mscclpp_status_t mscclpp_fabric_run_joined(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream,
                                            const mscclpp_dev_launch_t *launch, uint64_t bytes, const char *what);
 
 /*
- * Returns the lists of the blocks that this rank sends and receives in the next call of mscclpp_fabric_run_coll, for
- * the caller to fill in: one entry for each rank. The first call allocates them; the fabric owns them.
+ * Returns the lists of the blocks that this rank sends and receives in the next call of mscclpp_fabric_run_coll. The
+ * caller fills them in; each has one entry for each rank. The first call allocates the lists, and the fabric owns them.
  */
 mscclpp_status_t mscclpp_fabric_lists(mscclpp_fabric_t *fabric, mscclpp_dev_block_t **send_p,
                                       mscclpp_dev_block_t **recv_p);
 
 /*
- * Clears the packets that have come from other nodes, so that packet flags may begin again. The ranks of all nodes meet
- * before and after that. To be called after the node's own packets are cleared. Returns when the work in `stream` has
- * ended.
+ * Clears the packets that have come from other nodes, so that packet flags may start again. The ranks of all nodes meet
+ * before and after that. Must be called after the node's own packets have been cleared. Returns when the work in
+ * `stream` has ended.
  */
 mscclpp_status_t mscclpp_fabric_renew(mscclpp_fabric_t *fabric, const mscclpp_protocol_t *protocol,
                                       mscclpp_gpu_stream_t *stream);
@@ -182,28 +188,29 @@ mscclpp_status_t mscclpp_fabric_renew(mscclpp_fabric_t *fabric, const mscclpp_pr
 /* Stops the fabric: it sends nothing more, and waiting kernels give up. */
 void mscclpp_fabric_stop(mscclpp_fabric_t *fabric);
 
-/* The first peer that the connections have lost. Valid as long as the fabric. */
+/* Returns the description of the first peer whose connection was lost. It is valid as long as the fabric. */
 const mscclpp_loss_t *mscclpp_fabric_loss(const mscclpp_fabric_t *fabric);
 
-/* Stops the fabric for good. Kernels may still run, so no memory is freed. NULL is allowed. */
+/* Stops the fabric permanently. Kernels may still run, so no memory is freed. NULL is allowed. */
 void mscclpp_fabric_abandon(mscclpp_fabric_t *fabric);
 
 /*
- * Waits until the peers have what kernels that ended have sent, at most a second, and then abandons the fabric. For
- * fabrics whose kernels graphs still hold: their last replay may have ended before its data have left.
+ * Waits, for at most a second, until the data that ended kernels have sent has reached the peers. Then abandons the
+ * fabric. For fabrics whose kernels are still in graphs: the last replay of a graph may have ended before its data has
+ * left.
  */
 void mscclpp_fabric_retire(mscclpp_fabric_t *fabric);
 
 /*
  * Returns the ranks of other nodes that have sent nothing in the current call (mscclpp_board_add_absent), as far as
- * this rank's host can tell. Each of them stands for its node, since it may itself be waiting for other ranks of that
- * node. Unless `may_ask` is set, the GPU runtime must not be called, and less can be told.
+ * this rank's host can tell. Each of these ranks represents its node, since it may itself wait for other ranks of that
+ * node. Unless `may_ask` is set, the GPU runtime must not be called, and fewer ranks can be found.
  */
 uint64_t mscclpp_fabric_absent(mscclpp_fabric_t *fabric, bool may_ask);
 
 /*
- * Progresses all fabrics of the process, since other ranks may depend on it. Call it regularly, from any thread,
- * whenever the process is in the embedding runtime for other reasons.
+ * Makes progress on all fabrics of the process, since other ranks may depend on it. Any thread must call it regularly
+ * while the process is in the embedding runtime for other reasons.
  */
 void mscclpp_fabric_progress_all(void);
 

@@ -25,7 +25,7 @@ struct mscclpp_fabric_join {
     peer_end_t ends[]; /* by rank of the communicator */
 };
 
-/* What a rank tells all others: the key of its memory. An address_t for each rank follows it. */
+/* The key of a rank's memory. Each rank sends its card to all others. An address_t for each rank follows the card. */
 typedef struct {
     uint64_t key_length; /* 0: it cannot take part */
     unsigned char key[MSCCLPP_TRANSPORT_KEY_MAX];
@@ -44,7 +44,7 @@ typedef struct {
     char *all;           /* the cards by rank, then this rank's card, as it is sent */
 } cards_t;
 
-/* Returns a rank's card. The number of ranks stands for the card that this rank sends. */
+/* Returns a rank's card. The number of ranks means the card that this rank sends. */
 static card_t *card_of(const cards_t *cards, int rank)
 {
     return (card_t *)(void *)(cards->all + (size_t)rank * cards->size);
@@ -67,6 +67,10 @@ bool mscclpp_fabric_can_join(const mscclpp_fabric_t *fabric, bool needs_packets)
            (fabric->gpu->twin || fabric->place == MSCCLPP_PLACE_DEVICE);
 }
 
+/*
+ * Frees the parts in the reverse order of their use: channels, remotes, connections, the region, and the transport.
+ * `join` may be incomplete.
+ */
 void mscclpp_fabric_leave(mscclpp_fabric_join_t *join)
 {
     const mscclpp_transport_ops_t *ops;
@@ -75,7 +79,7 @@ void mscclpp_fabric_leave(mscclpp_fabric_join_t *join)
         return;
     }
     ops = join->fabric->ops;
-    /* Channels go first, so that the proxy uses nothing that is gone. */
+    /* Channels are destroyed first, so that the proxy no longer uses the other parts. */
     mscclpp_fabric_await_delivery(join->fabric);
     for (uint32_t i = 0; i < join->number_count; ++i) {
         mscclpp_proxy_channel_destroy(join->fabric->proxy, join->numbers[i]);
@@ -99,9 +103,9 @@ void mscclpp_fabric_leave(mscclpp_fabric_join_t *join)
 }
 
 /*
- * Opens the transport, and this rank's ends of the connections to params->peers. Raises *longest_address_p to the bytes
- * of their longest address. The addresses themselves are taken in fill_card, once all ranks know how long a card is.
- * What was made before an error is left for mscclpp_fabric_leave.
+ * Opens the transport, and this rank's ends of the connections to params->peers. Raises *longest_address_p to the
+ * length of their longest address. The addresses themselves are taken in fill_card, when all ranks know the size of a
+ * card. After an error, which has been logged, mscclpp_fabric_leave frees what was made.
  */
 static mscclpp_status_t open_ends(mscclpp_fabric_join_t *join, const mscclpp_fabric_memory_params_t *params,
                                   uint64_t *longest_address_p)
@@ -141,8 +145,9 @@ static mscclpp_status_t open_ends(mscclpp_fabric_join_t *join, const mscclpp_fab
 }
 
 /*
- * Fills in what this rank's peers need: the key of its region, and an address for each of them, for which
- * cards->address_size has room. After an error, the key's length is 0, which says that this rank cannot take part.
+ * Fills in the card that peers need: the key of this rank's region, and an address for each peer. cards->address_size
+ * is large enough for each address. After an error, the key's length is 0, which tells the peers that this rank cannot
+ * take part.
  */
 static mscclpp_status_t fill_card(const mscclpp_fabric_join_t *join, const cards_t *cards, card_t *card)
 {
@@ -164,9 +169,9 @@ static mscclpp_status_t fill_card(const mscclpp_fabric_join_t *join, const cards
 }
 
 /*
- * Connects this rank's ends of the connections with their peers' ends. The cards of all ranks must have come. Returns
- * MSCCLPP_ERR_PEER if a peer cannot take part, or the transport's error. What was made before an error is left for
- * mscclpp_fabric_leave.
+ * Connects this rank's ends of the connections with the ends of the peers. The cards of all ranks must have arrived.
+ * Returns MSCCLPP_ERR_PEER if a peer cannot take part, or the transport's error, which has been logged.
+ * mscclpp_fabric_leave frees what was made before an error.
  */
 static mscclpp_status_t connect_ends(mscclpp_fabric_join_t *join, const cards_t *cards)
 {
@@ -193,9 +198,10 @@ static mscclpp_status_t connect_ends(mscclpp_fabric_join_t *join, const cards_t 
 }
 
 /*
- * Creates the port channels, and writes to `channels` what kernels need of them; entries of ports without a peer stay
- * as they are. All peers of ports must be connected. The channels are for sending only: kernels wait on the words in
- * the joined memory themselves. After a failure, `join` lists those made so far, which mscclpp_fabric_leave destroys.
+ * Creates the port channels, and writes their description for kernels to `channels`. Entries of ports without a peer
+ * are unchanged. All peers of ports must be connected. The channels are only for sending, because kernels themselves
+ * wait on the words in the joined memory. After a failure, `join` lists the channels made so far, which
+ * mscclpp_fabric_leave destroys.
  */
 static mscclpp_status_t create_channels(mscclpp_fabric_join_t *join, const mscclpp_fabric_memory_params_t *params,
                                         mscclpp_dev_port_channel_t *channels)
@@ -243,6 +249,11 @@ static mscclpp_status_t exchange_cards(mscclpp_fabric_join_t *join, cards_t *car
     return oob->allgather(oob->context, own_card, cards->all, cards->size);
 }
 
+/*
+ * The steps are: agree on memory, open this rank's ends, agree on the size of a card, exchange cards, connect, and
+ * create channels. A rank that has failed still takes part in all exchanges. If a rank lacks memory, all ranks return
+ * MSCCLPP_OK with an error in *own_status_p. Nothing is left after any failure.
+ */
 mscclpp_status_t mscclpp_fabric_join(mscclpp_fabric_t *fabric, const mscclpp_fabric_memory_params_t *params,
                                      mscclpp_status_t own_status, mscclpp_dev_port_channel_t *channels,
                                      mscclpp_fabric_join_t **join_p, mscclpp_status_t *own_status_p)
@@ -293,7 +304,10 @@ mscclpp_status_t mscclpp_fabric_join(mscclpp_fabric_t *fabric, const mscclpp_fab
 out:
     free(longest_of_rank);
     free(cards.all);
-    /* mscclpp_agree has found that a rank lacks memory. That is no error of the exchange, but this rank cannot join. */
+    /*
+     * mscclpp_agree has found that a rank lacks memory. This is not an error of the exchange, but this rank cannot
+     * join.
+     */
     if (status == MSCCLPP_ERR_NOT_SUPPORTED) {
         own_status = own_status == MSCCLPP_OK ? MSCCLPP_ERR_NO_MEMORY : own_status;
         status = MSCCLPP_OK;

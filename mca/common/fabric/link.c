@@ -12,8 +12,8 @@
 #include "mca/common/oob/vote.h"
 
 /*
- * True if this node exchanges with `node` in rounds with this radix, in either direction: `node` is ahead or behind by
- * one of the distances j * radix^i of device/lib/nodes_rounds.h. The radix is 2 or more.
+ * Returns true if this node exchanges with `node`, in either direction, in rounds with this radix. This is so if the
+ * distance of the nodes is one of the distances j * radix^i of device/lib/nodes_rounds.h. The radix is 2 or more.
  */
 static bool is_in_rounds(const mscclpp_fabric_t *fabric, uint32_t radix, uint32_t node)
 {
@@ -31,7 +31,7 @@ static bool is_in_rounds(const mscclpp_fabric_t *fabric, uint32_t radix, uint32_
     return false;
 }
 
-/* Tells whether a list of steps has a message from or to the node. */
+/* Returns true if a list of steps has a message from or to the node. */
 static bool is_in_list(const mscclpp_fabric_steps_t *steps, uint32_t node)
 {
     uint32_t i = 0;
@@ -42,13 +42,13 @@ static bool is_in_list(const mscclpp_fabric_steps_t *steps, uint32_t node)
     return i < steps->kernel.count;
 }
 
-/* Tells whether an all-reduce in steps exchanges with the node. */
+/* Returns true if an all-reduce in steps exchanges with the node. */
 static bool is_in_steps(const mscclpp_fabric_t *fabric, uint32_t node)
 {
     return is_in_list(&fabric->doubling, node) || is_in_list(&fabric->halving, node);
 }
 
-/* Tells whether the node is next to this one in the ring of nodes. */
+/* Returns true if the node is next to this one in the ring of nodes. */
 static bool is_in_ring(const mscclpp_fabric_t *fabric, uint32_t node)
 {
     const uint32_t count = (uint32_t)fabric->nodes.count, own_node = (uint32_t)fabric->nodes.node;
@@ -56,7 +56,7 @@ static bool is_in_ring(const mscclpp_fabric_t *fabric, uint32_t node)
     return node == MSCCLPP_DEV_NODES_AHEAD(count, own_node, 1) || node == MSCCLPP_DEV_NODES_BEHIND(count, own_node, 1);
 }
 
-/* True if links of this kind include `node`, which is another one. */
+/* Returns true if links of this kind include `node`, which is another one. */
 static bool includes(const mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links, int node)
 {
     if (node == fabric->nodes.node) {
@@ -68,12 +68,16 @@ static bool includes(const mscclpp_fabric_t *fabric, mscclpp_fabric_links_t link
                                            : is_in_rounds(fabric, links, (uint32_t)node);
 }
 
-/* True if links of this kind include `node` and it is not connected yet. */
+/* Returns true if links of this kind include `node` and it is not connected yet. */
 static bool needs_link(const mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links, int node)
 {
     return fabric->node[node].conn == NULL && includes(fabric, links, node);
 }
 
+/*
+ * First counts the peers, then lists them. The list of a rank that owns no shard is empty. The caller frees *peers_p.
+ * MSCCLPP_ERR_NO_MEMORY is not logged.
+ */
 mscclpp_status_t mscclpp_fabric_list_peers(const mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links, int **peers_p,
                                            int *count_p)
 {
@@ -106,9 +110,10 @@ void mscclpp_fabric_free_partners(mscclpp_fabric_partners_t *partners)
 }
 
 /*
- * Lists the nodes that are to be connected, and allocates the zeroed cards. A rank that owns no shard connects with
- * none. If this rank lists another, that one lists this rank, too: links go both ways, and all ranks link the same
- * kinds in the same order. The caller calls mscclpp_fabric_free_partners, also after an error, which is logged.
+ * Lists the nodes to be connected, and allocates the zeroed cards. A rank that owns no shard connects with none. If
+ * this rank lists another rank, that rank also lists this one, because links work in both directions, and all ranks
+ * link the same kinds in the same order. The caller calls mscclpp_fabric_free_partners, also after an error, which is
+ * logged.
  */
 static mscclpp_status_t find_partners(const mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links,
                                       mscclpp_fabric_partners_t *partners)
@@ -139,9 +144,9 @@ static mscclpp_status_t find_partners(const mscclpp_fabric_t *fabric, mscclpp_fa
 }
 
 /*
- * Makes this rank's ends of the connections, and the cards that their peers need. In a card the address follows the key
- * at once. Ends that were made before an error are destroyed with the transport, as are those that the next functions
- * connect.
+ * Makes this rank's ends of the connections, and the cards that their peers need. In a card, the address follows the
+ * key directly. After an error, the ends that were made are destroyed with the transport; so are all ends that the
+ * following functions connect.
  */
 static mscclpp_status_t open_ends(mscclpp_fabric_t *fabric, mscclpp_fabric_partners_t *partners)
 {
@@ -171,9 +176,9 @@ static mscclpp_status_t open_ends(mscclpp_fabric_t *fabric, mscclpp_fabric_partn
 }
 
 /*
- * Creates the port channels to a node, one for each block, and writes to the device what kernels need of them. This
- * rank must be connected with the node, have the remote of its area, and have a stream in hand. All areas have one
- * size. A kernel that gives up reports channel.peer, which must not look like a rank of this node.
+ * Creates the port channels to a node, one for each block, and writes their description for kernels to the device. This
+ * rank must be connected with the node, have the remote of the node's area, and have a stream. All areas have the same
+ * size. A kernel that gives up reports channel.peer, which must differ from the number of every rank of this node.
  */
 static mscclpp_status_t create_channels(mscclpp_fabric_t *fabric, uint32_t node)
 {
@@ -212,9 +217,10 @@ static mscclpp_status_t create_channels(mscclpp_fabric_t *fabric, uint32_t node)
 }
 
 /*
- * Connects this rank's ends with those of the peers, whose cards have come, and creates the channels. Cards come from
- * other processes, so their lengths are checked before use. Returns MSCCLPP_ERR_PEER if one does not fit, as the zeroed
- * card of a peer that has sent none. After an error, ends and channels that were made go with the transport.
+ * Connects this rank's ends with those of the peers, whose cards have arrived, and creates the channels. Cards come
+ * from other processes, so their lengths are checked before use. Returns MSCCLPP_ERR_PEER if a length is invalid; the
+ * card of a peer that has sent none is zeroed, which is invalid, too. Otherwise returns the first error, which has been
+ * logged. Ends and channels that were made are destroyed with the transport.
  */
 static mscclpp_status_t connect_ends(mscclpp_fabric_t *fabric, const mscclpp_fabric_partners_t *partners)
 {
@@ -241,7 +247,7 @@ static mscclpp_status_t connect_ends(mscclpp_fabric_t *fabric, const mscclpp_fab
     return status;
 }
 
-/* True if links of this kind are there, as far as all ranks know. */
+/* Returns true if links of this kind are connected, as far as all ranks know. */
 static bool has_links(const mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links)
 {
     return ((fabric->linked >> MSCCLPP_FABRIC_ALL | fabric->linked >> links) & 1) != 0;
@@ -255,7 +261,10 @@ mscclpp_status_t mscclpp_fabric_link_open(mscclpp_fabric_t *fabric, mscclpp_fabr
     return status == MSCCLPP_OK ? open_ends(fabric, partners) : status;
 }
 
-/* A failed exchange counts as this rank's failure, so that the vote tells all ranks of it. */
+/*
+ * A failed exchange counts as this rank's own failure, so that the vote tells all ranks. Returns only the error of the
+ * vote; a failure of any rank is in *vote_p.
+ */
 mscclpp_status_t mscclpp_fabric_link_join(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links,
                                           const mscclpp_fabric_partners_t *partners, mscclpp_vote_t *vote_p)
 {
@@ -269,7 +278,7 @@ mscclpp_status_t mscclpp_fabric_link_join(mscclpp_fabric_t *fabric, mscclpp_fabr
     if (status == MSCCLPP_OK && vote_p->culprit < 0) {
         fabric->linked |= (uint64_t)1 << links;
         if (links == MSCCLPP_FABRIC_ALL) {
-            /* No other rank will attach them. */
+            /* All ranks have attached the segments, so their names can be removed. */
             mscclpp_fabric_hide_memory(&fabric->tokens);
             mscclpp_fabric_hide_memory(&fabric->area);
         }
@@ -285,6 +294,10 @@ mscclpp_status_t mscclpp_fabric_link_decline(const mscclpp_oob_t *oob, const msc
     return mscclpp_vote(oob, own_status, vote_p);
 }
 
+/*
+ * Votes twice: first on this rank's ends, because a peer must not wait for a card that never comes, and then on the
+ * connections. Returns only the error of a vote; a failure of any rank is in *vote_p.
+ */
 mscclpp_status_t mscclpp_fabric_link(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links, mscclpp_vote_t *vote_p)
 {
     mscclpp_fabric_partners_t partners;
@@ -315,7 +328,11 @@ mscclpp_status_t mscclpp_fabric_link_all(mscclpp_fabric_t *fabric)
     return mscclpp_fabric_link_for_call(fabric, MSCCLPP_FABRIC_ALL);
 }
 
-/* `linked` is the same on all ranks, so either all of them make the links here or none does. */
+/*
+ * Makes the links that a call needs, if they do not exist yet. `linked` is the same on all ranks, so either all of them
+ * make the links or none does. Returns this rank's own error, MSCCLPP_ERR_PEER if another rank has failed, or the error
+ * of the vote. All of them are logged, and break the team.
+ */
 mscclpp_status_t mscclpp_fabric_link_for_call(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links)
 {
     mscclpp_status_t status;
@@ -324,7 +341,7 @@ mscclpp_status_t mscclpp_fabric_link_for_call(mscclpp_fabric_t *fabric, mscclpp_
     if (has_links(fabric, links)) {
         return MSCCLPP_OK;
     }
-    /* The lingering kernel may read the channels, which are about to change. */
+    /* The lingering kernel must end, because it may read the channels, which are about to change. */
     if (mscclpp_linger_end(fabric->runner) != MSCCLPP_OK) {
         return MSCCLPP_ERR_DEVICE;
     }

@@ -1,7 +1,10 @@
 /* The fabric's memory. Kernels and the transport access it, and peers too if the transport works within one host. */
 #include "mca/common/fabric/internal.h"
 
-/* The transport and kernels use device memory by one address, and host memory by an address each. */
+/*
+ * Device memory has the same address for the transport and for kernels. Host memory has a separate address for each.
+ * After an error, which has been logged, *memory is unchanged.
+ */
 mscclpp_status_t mscclpp_fabric_allocate(mscclpp_fabric_t *fabric, mscclpp_transport_place_t place, uint64_t size,
                                          mscclpp_fabric_memory_t *memory)
 {

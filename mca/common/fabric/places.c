@@ -1,6 +1,6 @@
 /*
  * Lists that have an entry for each rank of the communicator, for kernels of collectives other than all-reduce: where
- * each rank is, and the blocks of the call in hand if these differ. One allocation in device memory.
+ * each rank is, and the blocks of the current call if these differ. One allocation in device memory.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -34,9 +34,12 @@ static uint32_t *begin_in(void *memory, size_t ranks)
 }
 
 /*
- * Fills in the lists that stay the same in all calls: all but the blocks. `memory` is zeroed. Ranks are gone through in
- * ascending order, so a rank's index within its node is how many ranks of the node came before. Both numbers of a place
- * fit in 16 bits, as the set-up refuses more than MSCCLPP_DEV_NODES_MAX nodes or MSCCLPP_DEV_MAX_RANKS ranks of a node.
+ * Fills in the lists that are the same in all calls, which are all lists except the blocks. `memory` must be zeroed.
+ * The first loop visits the ranks in ascending order, so the index of a rank within its node is the number of ranks of
+ * the node that came before.
+ *
+ * Both numbers of a place fit in 16 bits, because the set-up refuses more than MSCCLPP_DEV_NODES_MAX nodes, and more
+ * than MSCCLPP_DEV_MAX_RANKS ranks of a node.
  */
 static void fill_fixed_part(const mscclpp_nodes_t *nodes, size_t ranks, void *memory)
 {
@@ -61,8 +64,9 @@ static void fill_fixed_part(const mscclpp_nodes_t *nodes, size_t ranks, void *me
 }
 
 /*
- * All lists lie in one allocation. The blocks at its beginning stay zero until a call copies them
- * (mscclpp_fabric_place).
+ * All lists are in a single allocation. The blocks at its start are zero until a call copies blocks there
+ * (mscclpp_fabric_place). Returns MSCCLPP_ERR_NO_MEMORY or the error of the GPU runtime, both logged;
+ * mscclpp_fabric_close_places frees the memory.
  */
 mscclpp_status_t mscclpp_fabric_open_places(mscclpp_fabric_t *fabric)
 {
@@ -101,8 +105,8 @@ void mscclpp_fabric_close_places(mscclpp_fabric_t *fabric)
 }
 
 /*
- * The received blocks lie behind the sent ones, as in device memory, so that one copy takes both
- * (mscclpp_fabric_place).
+ * The received blocks follow the sent blocks, as in device memory, so that a single copy transfers both
+ * (mscclpp_fabric_place). Returns MSCCLPP_ERR_NO_MEMORY, which is logged.
  */
 mscclpp_status_t mscclpp_fabric_lists(mscclpp_fabric_t *fabric, mscclpp_dev_block_t **send_p,
                                       mscclpp_dev_block_t **recv_p)
@@ -121,7 +125,10 @@ mscclpp_status_t mscclpp_fabric_lists(mscclpp_fabric_t *fabric, mscclpp_dev_bloc
     return MSCCLPP_OK;
 }
 
-/* Addresses of lists are set in any case. The blocks are copied only if kernels read them. */
+/*
+ * Always sets the addresses of the lists. Copies the blocks only if kernels read them, which is so if blocks differ in
+ * size. Returns the error of the GPU runtime, which has been logged.
+ */
 mscclpp_status_t mscclpp_fabric_place(mscclpp_fabric_t *fabric, mscclpp_dev_coll_nodes_args_t *args)
 {
     const size_t ranks = (size_t)fabric->group->oob.size;
@@ -134,7 +141,10 @@ mscclpp_status_t mscclpp_fabric_place(mscclpp_fabric_t *fabric, mscclpp_dev_coll
     args->begin = begin_in(fabric->places, ranks);
     args->send = blocks_in(fabric->places);
     args->recv = args->send + ranks;
-    /* The kernel follows the copy in the stream. The host may change the lists once the call has ended. */
+    /*
+     * The kernel is in the same stream, so it runs after the copy. The host may change the lists when the call has
+     * ended.
+     */
     if (args->varied != 0) {
         status = mscclpp_runner_take_stream(fabric->runner);
         if (status == MSCCLPP_OK) {

@@ -36,7 +36,10 @@ void mscclpp_fabric_enlist(mscclpp_fabric_t *fabric)
     pthread_mutex_unlock(&list_lock);
 }
 
-/* Removes a fabric from the list of the process, if it is there. */
+/*
+ * Removes a fabric from the list of the process, if it is in the list. After this, no other thread makes progress on
+ * it.
+ */
 static void delist(mscclpp_fabric_t *fabric)
 {
     pthread_mutex_lock(&list_lock);
@@ -68,22 +71,22 @@ void mscclpp_fabric_progress_all(void)
     mscclpp_fabric_t *fabric;
 
     /*
-     * If another thread holds the lock, it serves all fabrics. The look at the list without the lock only saves time: a
-     * fabric that is being added is served next time.
+     * If another thread holds the lock, it serves all fabrics. The check of the list without the lock only saves time:
+     * a fabric that is just being added is served next time.
      */
     if (__atomic_load_n(&list_first, __ATOMIC_RELAXED) == NULL || pthread_mutex_trylock(&list_lock) != 0) {
         return;
     }
     for (fabric = list_first; fabric != NULL; fabric = fabric->next) {
         /*
-         * A thread in a call progresses its own fabric. If such a call begins only now, both progress it, which the
-         * proxy's lock allows. Between calls peers may still wait for answers that only this process can give. The next
-         * call reports a failure of the proxy.
+         * A thread in a call makes progress on its own fabric. If such a call begins just now, both threads do, which
+         * the proxy's lock allows. Between calls, peers may still wait for answers that only this process can give. A
+         * failure of the proxy is reported by the next call.
          */
         if (__atomic_load_n(&fabric->failed, __ATOMIC_ACQUIRE)) {
             send_notices(fabric);
         } else if (fabric->proxy != NULL && !__atomic_load_n(&fabric->in_call, __ATOMIC_ACQUIRE)) {
-            /* Where peers need no answers, a proxy without work costs a comparison, however many communicators live. */
+            /* If peers need no answers, a proxy without work costs only a comparison, even with many communicators. */
             (void)(fabric->ops->at_once ? mscclpp_proxy_progress(fabric->proxy) : mscclpp_proxy_drain(fabric->proxy));
         }
     }
@@ -100,7 +103,10 @@ void mscclpp_fabric_await_delivery(mscclpp_fabric_t *fabric)
     }
 }
 
-/* Whatever uses something else goes first: proxy, remotes, connections, region, transport, memory. */
+/*
+ * Destroys the parts in the reverse order of their use: proxy, remotes, connections, region, transport, memory. Any of
+ * them may be missing.
+ */
 void mscclpp_fabric_close_transport(mscclpp_fabric_t *fabric)
 {
     int i;
@@ -137,12 +143,16 @@ void mscclpp_fabric_close_transport(mscclpp_fabric_t *fabric)
     mscclpp_fabric_free_memory(fabric, &fabric->tokens);
 }
 
+/*
+ * Frees the fabric, which may be incomplete. NULL is allowed. Waits for data that peers still need
+ * (mscclpp_fabric_await_delivery).
+ */
 void mscclpp_fabric_destroy(mscclpp_fabric_t *fabric)
 {
     if (fabric == NULL) {
         return;
     }
-    /* First, so that no other thread's progress uses what is freed below. */
+    /* Delisted first, so that no other thread's progress uses the memory that is freed below. */
     delist(fabric);
     fabric->group->find_absent = NULL;
     mscclpp_fabric_await_delivery(fabric);
@@ -205,11 +215,12 @@ static mscclpp_status_t pump(void *context)
 }
 
 /*
- * Waits, up to the call's deadline, until the network has taken all pushed data. Peers wait for these data, and this
- * rank may not come back to the library for a long time. It need not wait for their arrival: the kernels' protocol says
- * when the source may be overwritten, and a loss breaks the connection, which the next call reports. `bytes` is the
- * message's size, for messages about late ranks. Returns the failure of the proxy, or why the wait ended: the deadline,
- * or another rank's failure.
+ * Waits, up to the call's deadline, until the network has taken all pushed data. Peers wait for this data, and this
+ * rank may not call the library again for a long time.
+ *
+ * The data need not have arrived: the protocol of the kernels determines when the source may be overwritten, and a loss
+ * breaks the connection, which the next call reports. `bytes` is the size of the message, for log lines about late
+ * ranks. Returns the failure of the proxy, or the reason why the wait ended: the deadline, or another rank's failure.
  */
 static mscclpp_status_t hand_over(mscclpp_fabric_t *fabric, uint64_t bytes)
 {
@@ -227,8 +238,8 @@ static mscclpp_status_t hand_over(mscclpp_fabric_t *fabric, uint64_t bytes)
 }
 
 /*
- * Fills in what a kernel that exchanges between nodes needs of the fabric, except its pattern. `args` are the arguments
- * that all kernels have.
+ * Fills in the arguments, except the pattern, that a kernel which exchanges data between nodes needs from the fabric.
+ * `args` are the arguments that all kernels have.
  */
 static void fill_args(const mscclpp_fabric_t *fabric, const mscclpp_dev_args_t *args,
                       mscclpp_dev_nodes_args_t *kernel_args)
@@ -252,9 +263,9 @@ static void fill_args(const mscclpp_fabric_t *fabric, const mscclpp_dev_args_t *
 }
 
 /*
- * Adds the signals that an all-reduce without packets receives from each node to those of earlier calls. An all-reduce
- * by packets receives none. The numbers of tiles and signals must be those that the kernel has used, since a later
- * long wait takes every signal beyond them for one of its own call (view.c).
+ * Adds the signals that this all-reduce receives from each node to the signals of earlier calls. An all-reduce by
+ * packets receives none. The numbers of tiles and signals must be those that the kernel has used: a later long wait
+ * assumes that every further signal belongs to its own call (view.c).
  */
 static void count_exchanges(mscclpp_fabric_t *fabric, const mscclpp_choice_t *choice, const mscclpp_dev_args_t *args)
 {
@@ -294,12 +305,12 @@ static mscclpp_status_t enqueue(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *
 }
 
 /*
- * Runs a kernel that uses the proxy, and waits for its end and until the network has taken its data. Sets `in_call`,
- * which the caller has to clear, also after an error. After an error the caller also stops the proxy, which drops what
- * is left to send. `what` names the call, and `bytes` is its message's size, both for messages about late ranks.
+ * Runs a kernel that uses the proxy. Waits until the kernel has ended and the network has taken its data. `what` names
+ * the call, and `bytes` is its size, both for log lines about late ranks. Sets `in_call`, which the caller must clear,
+ * also after an error. After an error, the caller also stops the proxy, which drops the data that has not been sent.
  *
- * A call in a fiber gets the proxy's thread, because the application may make no progress for long. It may also free
- * memory meanwhile, which waits for the kernel, and the kernel would wait for this very thread.
+ * A call in a fiber gets the proxy's thread, because the application may make no progress for a long time. It may also
+ * free memory meanwhile, which waits for the kernel, while the kernel would wait for this very thread.
  */
 static mscclpp_status_t run_with_proxy(mscclpp_fabric_t *fabric, const mscclpp_dev_launch_t *launch, const char *what,
                                        uint64_t bytes)
@@ -323,13 +334,17 @@ static mscclpp_status_t run_with_proxy(mscclpp_fabric_t *fabric, const mscclpp_d
 }
 
 /*
- * A rank that owns no shard exchanges nothing with other nodes, and so needs no proxy. What is noted of the call in the
- * fabric serves long waits alone, which tell by it who has sent nothing (view.c).
+ * A rank that owns no shard exchanges nothing with other nodes, so it needs no proxy. The facts about the call that are
+ * stored in the fabric are only for long waits, which use them to find the nodes that have sent nothing (view.c). An
+ * error breaks the team.
  */
 mscclpp_status_t mscclpp_fabric_run(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream,
                                     const mscclpp_choice_t *choice, const mscclpp_dev_args_t *args)
 {
-    /* A kernel that stores packets needs no proxy. mscclpp_fabric_progress_all completes what earlier calls left. */
+    /*
+     * A kernel that stores packets itself needs no proxy. mscclpp_fabric_progress_all completes the data of earlier
+     * calls.
+     */
     const bool stores_packets = fabric->is_mapped && choice->epochs != 0;
     mscclpp_dev_nodes_args_t kernel_args;
     mscclpp_dev_launch_t launch;
@@ -374,8 +389,8 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_fabric_t *fabric, mscclpp_gpu_stream
 }
 
 /*
- * Notes in which rounds the call's packets go, so that a long wait can tell which nodes have sent nothing (view.c).
- * fabric->first_flag must be set: where the owners take turns to send, the flag says whose turn it is.
+ * Stores in which rounds the call's packets are sent, so that a long wait can find the nodes that have sent nothing
+ * (view.c). fabric->first_flag must be set: if the owners take turns to send, the flag determines whose turn it is.
  */
 static void note_rounds(mscclpp_fabric_t *fabric, const mscclpp_dev_coll_nodes_args_t *args)
 {
@@ -394,15 +409,15 @@ static void note_rounds(mscclpp_fabric_t *fabric, const mscclpp_dev_coll_nodes_a
     fabric->carries = !one_owner_carries || fabric->first_flag % shards == (uint32_t)fabric->nodes.rank;
 }
 
-/* Ranks that own no shard exchange nothing with other nodes, so they only run the kernel. */
+/* Ranks that own no shard exchange nothing with other nodes, so they only run the kernel. An error breaks the team. */
 mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream,
                                          mscclpp_dev_launch_t *launch, mscclpp_dev_coll_nodes_args_t *args,
                                          uint64_t tiles, const char *what)
 {
     const mscclpp_dev_args_t common = args->nodes.common;
     /*
-     * A radix is a kind of links. It is 0 for calls without rounds of packets. Neighbours in the trees and partners in
-     * halving are powers of 2 apart, as are partners in rounds with radix 2.
+     * Kinds of links are also numbered by the radix of rounds. The radix is 0 for calls without rounds of packets.
+     * Neighbours in the trees and partners in halving are powers of 2 apart, as partners in rounds with radix 2 are.
      */
     const mscclpp_fabric_links_t links = args->nodes.pattern == MSCCLPP_DEV_NODES_RING      ? MSCCLPP_FABRIC_RING
                                          : args->nodes.pattern == MSCCLPP_DEV_NODES_TREES   ? 2
@@ -449,7 +464,8 @@ mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_gpu_s
 }
 
 /*
- * The fabric's own tokens tell nothing of such a call. So while is_joined is set, mscclpp_fabric_absent names no ranks.
+ * The fabric's own tokens do not count the signals of such a call. So while is_joined is set, mscclpp_fabric_absent
+ * names no ranks. An error breaks the team.
  */
 mscclpp_status_t mscclpp_fabric_run_joined(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream,
                                            const mscclpp_dev_launch_t *launch, uint64_t bytes, const char *what)
@@ -472,8 +488,9 @@ mscclpp_status_t mscclpp_fabric_run_joined(mscclpp_fabric_t *fabric, mscclpp_gpu
 }
 
 /*
- * Makes the ranks meet by a small all-reduce in place on the packet area of the scratch. Where flags are renewed, that
- * area is clear, so the sum of zeros leaves it as it is. Queued kernels over several nodes do not use the area.
+ * Makes the ranks meet by a small all-reduce, in place on the packet area of the scratch. When flags are renewed, this
+ * area is zero, so the sum of zeros does not change it. Queued kernels over several nodes do not use the area. An error
+ * breaks the team.
  */
 mscclpp_status_t mscclpp_fabric_meet(mscclpp_fabric_t *fabric, const mscclpp_protocol_t *protocol,
                                      mscclpp_gpu_stream_t *stream)
@@ -502,7 +519,10 @@ mscclpp_status_t mscclpp_fabric_meet(mscclpp_fabric_t *fabric, const mscclpp_pro
     return status == MSCCLPP_OK ? mscclpp_fabric_run(fabric, stream, &choice, &args) : status;
 }
 
-/* Only owners of shards receive packets from other nodes, so only they have some to clear. */
+/*
+ * Only ranks that own a shard receive packets from other nodes, so only they have packets to clear; but all ranks take
+ * part in both meetings. An error breaks the team, and the function that fails has logged it.
+ */
 mscclpp_status_t mscclpp_fabric_renew(mscclpp_fabric_t *fabric, const mscclpp_protocol_t *protocol,
                                       mscclpp_gpu_stream_t *stream)
 {

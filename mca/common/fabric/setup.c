@@ -9,15 +9,15 @@
 #include "mca/common/base/log.h"
 #include "mca/common/oob/vote.h"
 
-/* What a rank must have before transports are tried, for messages. */
+/* The objects that every rank needs before transports are tried, as text for messages. */
 #define WHAT_IS_NEEDED "the team of its node, control messages, or memory to join nodes"
 
-/* The alignment, in bytes, of an area that lies behind the tokens. */
+/* The alignment, in bytes, of an area that follows the tokens. */
 #define AREA_ALIGN ((uint64_t)4096)
 
 /*
- * Allocates the tokens. Where peers map them, they share a segment with the area, so that a peer maps one segment and
- * not two.
+ * Allocates the tokens. If peers map them, the tokens share a segment with the area, so that a peer maps one segment
+ * and not two.
  */
 static mscclpp_status_t allocate_tokens(mscclpp_fabric_t *fabric, mscclpp_transport_place_t place, uint64_t bytes)
 {
@@ -35,9 +35,10 @@ static mscclpp_status_t allocate_tokens(mscclpp_fabric_t *fabric, mscclpp_transp
 }
 
 /*
- * Creates the transport `ops`, with its tokens in memory of the kind `place`. Sets *flags_p to what it can do, and
- * fabric->has_packets to whether it can carry packets. Fails for lack of that memory, or as the transport's `create`
- * does. After an error nothing of it is left, and has_packets says nothing: the vote on this rank's status fails.
+ * Creates the transport `ops`, with its tokens in memory of the kind `place`. Sets *flags_p to its abilities, and
+ * fabric->has_packets to whether it can carry packets. Returns the error of that memory, or of the transport's
+ * `create`. After an error, nothing of it is left, and has_packets is meaningless, because the vote on this rank's
+ * status fails.
  */
 static mscclpp_status_t create_transport(mscclpp_fabric_t *fabric, const mscclpp_transport_ops_t *ops,
                                          mscclpp_transport_place_t place, uint32_t *flags_p)
@@ -74,13 +75,16 @@ static mscclpp_status_t create_transport(mscclpp_fabric_t *fabric, const mscclpp
 }
 
 /*
- * Opens a transport, with tokens and slots in one kind of memory, device or host: a signal in one kind says nothing
- * about data that take another path into the other kind. Chooses device memory if the transport supports it for both,
- * unless the CPU moves the bytes (MSCCLPP_PLACE_SHARED) and the user does not ask for device memory. If ranks have
- * threads, only host memory will do, since a transport may copy device memory by the driver (calls_driver in
- * transport.h). Only an instance tells what the transport supports, so it is created in its own place first, and once
- * more if device memory is better. Returns MSCCLPP_ERR_NOT_SUPPORTED if the transport cannot have the kind that must
- * be. After an error nothing of it is left.
+ * Opens a transport. Tokens and slots are both in device memory or both in host memory, because a signal in one kind of
+ * memory says nothing about data that takes another path to the other kind.
+ *
+ * Chooses device memory if the transport supports it for both, unless the CPU moves the bytes (MSCCLPP_PLACE_SHARED)
+ * and the user does not ask for device memory. If ranks have threads, only host memory is possible, because a transport
+ * may copy device memory by the driver (calls_driver in transport.h). Only an instance can tell what the transport
+ * supports. So it is created in its own place first, and once more if device memory is better.
+ *
+ * Returns MSCCLPP_ERR_NOT_SUPPORTED if the transport cannot use the required kind of memory. After an error, nothing of
+ * it is left.
  */
 static mscclpp_status_t open_transport(mscclpp_fabric_t *fabric, const mscclpp_transport_ops_t *ops)
 {
@@ -141,7 +145,7 @@ static int find_allowed(const mscclpp_config_t *config, const mscclpp_nodes_t *n
     return next;
 }
 
-/* True if the user asks for one transport, or for a kind of memory that not all transports support. */
+/* Returns true if the user asks for one transport, or for a kind of memory that not all transports support. */
 static bool user_asks_for_transport(const mscclpp_fabric_t *fabric)
 {
     return (strcmp(fabric->config.transport, "auto") != 0 && strcmp(fabric->config.transport, "network") != 0) ||
@@ -149,8 +153,8 @@ static bool user_asks_for_transport(const mscclpp_fabric_t *fabric)
 }
 
 /*
- * Creates the area of slots, unless it came with the tokens, and what kernels use besides the links. The transport must
- * be open. What was made before an error is freed with the transport, by mscclpp_fabric_close_transport.
+ * Creates the area of slots, unless it was allocated together with the tokens, and the state of kernels. The transport
+ * must be open. After an error, mscclpp_fabric_close_transport frees what was made.
  */
 static mscclpp_status_t prepare(mscclpp_fabric_t *fabric)
 {
@@ -174,15 +178,16 @@ static mscclpp_fabric_links_t first_links(const mscclpp_fabric_t *fabric)
     return fabric->nodes.count <= (int)MSCCLPP_DEV_NODES_MAPPED ? MSCCLPP_FABRIC_ALL : MSCCLPP_FABRIC_STEPS;
 }
 
-/* The links that are there after the set-up. Without packets other algorithms serve than those of the first links. */
+/* The links that the set-up connects. Without packets the algorithms, and so the links, are different. */
 static mscclpp_fabric_links_t links_at_first(const mscclpp_fabric_t *fabric, bool has_packets)
 {
     return has_packets ? first_links(fabric) : MSCCLPP_FABRIC_ALL;
 }
 
 /*
- * Opens a transport on this rank, and makes its ends of the links. Ranks that own no shard open none. The lists
- * by rank (places) do not depend on the transport, so they are made once.
+ * Opens a transport on this rank, and makes its ends of the links. Ranks that own no shard open none. The lists by rank
+ * (places) do not depend on the transport, so they are made only once. Returns this rank's own status, on which the
+ * ranks have not voted.
  */
 static mscclpp_status_t open_own_ends(mscclpp_fabric_t *fabric, const mscclpp_transport_ops_t *ops,
                                       mscclpp_fabric_links_t links, mscclpp_fabric_partners_t *partners)
@@ -214,11 +219,13 @@ static void report_choice(const mscclpp_fabric_t *fabric)
 }
 
 /*
- * Opens the first transport, from number *next_p on, that all ranks can use, and makes their ends of the first links.
- * Sets *next_p to the number after it. Collective: all ranks vote on each transport that the settings allow, which are
- * equal on all of them, also those that own no shard. A rank whose `own_status` is an error gives up in the first vote.
- * Returns MSCCLPP_ERR_NOT_SUPPORTED on all ranks, after a message, if there is no transport, or the error of the
- * exchange; in that case fabric->transport may still be open. The caller frees the partners.
+ * Opens the first transport, starting with number *next_p, that all ranks can use, and makes their ends of the first
+ * links. Sets *next_p to the number after it.
+ *
+ * Collective: all ranks vote on each transport that the settings allow. The settings are equal on all ranks, including
+ * those that own no shard. A rank whose `own_status` is an error gives up in the first vote. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED on all ranks, with a log line, if there is no such transport, or the error of the exchange;
+ * in the latter case, fabric->transport may still be open. The caller frees the partners.
  */
 static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, mscclpp_status_t own_status, int *next_p,
                                          mscclpp_fabric_partners_t *partners)
@@ -258,7 +265,7 @@ static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, mscclpp_statu
         mscclpp_warn("%s: rank %d: a transport between nodes: %s: device buffers are staged", oob->label, oob->rank,
                      mscclpp_status_string(MSCCLPP_ERR_NO_DESCRIPTORS));
     }
-    /* If the user has asked for it by name, warn, but only once per process. */
+    /* If the user has named a transport, this is a warning, but only once in a process. */
     warns =
         user_asks_for_transport(fabric) && oob->rank == 0 && !__atomic_exchange_n(&has_warned, true, __ATOMIC_RELAXED);
     mscclpp_log(warns ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_INFO,
@@ -294,8 +301,9 @@ static mscclpp_status_t connect_nodes(mscclpp_fabric_t *fabric, const mscclpp_fa
 }
 
 /*
- * Chooses a transport and connects the nodes. If ranks cannot reach one another, tries the next transport. Collective,
- * with the same result on all ranks; `own_status` is whether this rank can go on.
+ * Chooses a transport and connects the nodes. If some ranks cannot reach each other, tries the next transport.
+ * Collective, with the same result on all ranks. `own_status` says whether this rank can continue. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED if no transport is left, or the error of the exchange.
  */
 static mscclpp_status_t open_and_connect(mscclpp_fabric_t *fabric, const mscclpp_transport_ops_t *first,
                                          mscclpp_status_t own_status)
@@ -319,8 +327,9 @@ static mscclpp_status_t open_and_connect(mscclpp_fabric_t *fabric, const mscclpp
 }
 
 /*
- * Connects the nodes as the hint says, without a vote before. A rank that cannot take part tells those that wait for
- * it. MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if one fails; then transports may be tried as without a hint.
+ * Connects the nodes with the transport of the hint, without a vote on it. A rank that cannot take part tells the ranks
+ * that wait for it. Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks and logged, if a rank fails; then transports may be
+ * tried as without a hint. Any other error is an error of the exchange.
  */
 static mscclpp_status_t connect_by_hint(mscclpp_fabric_t *fabric, const mscclpp_fabric_hint_t *hint,
                                         mscclpp_status_t own_status)
@@ -371,7 +380,10 @@ static uint64_t find_absent(void *context, bool may_ask)
     return mscclpp_fabric_absent(context, may_ask);
 }
 
-/* Takes part, without a fabric, in what the others do until they know. */
+/*
+ * Takes part, without a fabric, in the exchanges and votes of the other ranks until they know that this rank has given
+ * up. Returns MSCCLPP_ERR_NOT_SUPPORTED, as on all ranks, or the error of the exchange.
+ */
 mscclpp_status_t mscclpp_fabric_give_up(const mscclpp_oob_t *oob, const mscclpp_config_t *config,
                                         const mscclpp_nodes_t *nodes, const mscclpp_fabric_hint_t *hint,
                                         mscclpp_status_t own_status)
@@ -394,7 +406,11 @@ mscclpp_status_t mscclpp_fabric_give_up(const mscclpp_oob_t *oob, const mscclpp_
     return status;
 }
 
-/* The fabric takes the nodes over, and *nodes is empty then. After a later failure it frees them itself. */
+/*
+ * The fabric takes over the contents of `nodes`, which is then empty; after a later failure, the fabric frees them. All
+ * ranks return the same status: MSCCLPP_ERR_NOT_SUPPORTED, or the error of the exchange. After a failure, nothing is
+ * left.
+ */
 mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_config_t *config, mscclpp_nodes_t *nodes,
                                        const mscclpp_fabric_hint_t *hint, mscclpp_status_t own_status,
                                        mscclpp_fabric_t **fabric_p)
@@ -435,7 +451,7 @@ mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_c
         mscclpp_fabric_destroy(fabric);
         return status;
     }
-    /* Others learn of the fabric only now that it is complete: progress, and the waits of the group. */
+    /* The fabric becomes visible to progress and to the waits of the group only now that it is complete. */
     fabric->ctrl = group->ctrl;
     mscclpp_fabric_enlist(fabric);
     group->spans = true;

@@ -12,7 +12,10 @@ static uint64_t tokens_size(const mscclpp_fabric_t *fabric)
            sizeof(uint64_t);
 }
 
-/* Makes a first copy, so that everything that is slow or may wait for kernels is done before there are kernels. */
+/*
+ * Makes a first copy now, before there are kernels, so that later copies do not have to do anything that is slow or
+ * waits for kernels. Tokens in host memory need no view. Returns the error of the GPU runtime, which has been logged.
+ */
 mscclpp_status_t mscclpp_fabric_open_view(mscclpp_fabric_t *fabric)
 {
     mscclpp_status_t status;
@@ -44,10 +47,12 @@ void mscclpp_fabric_close_view(mscclpp_fabric_t *fabric)
 }
 
 /*
- * Returns the tokens. If they are in device memory, returns the last copy of them that was made in this call, and
- * starts a new one every VIEW_PERIOD, the first of them VIEW_PERIOD after the first look. A copy that an earlier call
- * has started does not count, even if it ends only now. Returns NULL if there is no copy yet, or `may_ask` is false:
- * the GPU runtime must not be called. Never waits.
+ * Returns the tokens. If they are in device memory, returns the last copy of them that was made in this call. Starts a
+ * new copy every VIEW_PERIOD; the first one starts VIEW_PERIOD after the first call of this function. A copy that an
+ * earlier call has started is ignored, even if it ends only now.
+ *
+ * Returns NULL if there is no copy yet, or if `may_ask` is false, because then the GPU runtime must not be called.
+ * Never waits.
  */
 static const uint64_t *look_at_tokens(mscclpp_fabric_t *fabric, bool may_ask)
 {
@@ -90,9 +95,9 @@ static uint64_t count_signals(const mscclpp_fabric_t *fabric, const uint64_t *to
 }
 
 /*
- * True if the packet at `unit` units after the start of either set of slots is of the current call. Which set that is
- * depends on the flag's parity, so both are looked at. Flags only increase until all packets are cleared, so a packet
- * of an earlier call has a lower one. The area must be in host memory.
+ * Returns true if the packet at `unit` units after the start of either set of slots belongs to the current call. The
+ * set depends on the parity of the flag, so both sets are checked. Flags only increase until all packets are cleared,
+ * so a packet of an earlier call has a lower flag. The area must be in host memory.
  */
 static bool has_packet(const mscclpp_fabric_t *fabric, uint64_t unit)
 {
@@ -111,16 +116,17 @@ static bool has_packet(const mscclpp_fabric_t *fabric, uint64_t unit)
     return has_come;
 }
 
-/* True if packets of the current call have come from a node. The first ones lie at the start of its slot. */
+/* Returns true if packets of the current call have come from a node. The first packets are at the start of its slot. */
 static bool has_packets(const mscclpp_fabric_t *fabric, int node)
 {
     return has_packet(fabric, (1 + (uint64_t)node) * fabric->division.packet_units);
 }
 
 /*
- * For a call in steps: returns the node of the first step of which nothing has come. Without `tokens`, that is a step
- * whose packets are missing. With `tokens`, it is one whose sender has signalled nothing in this call, since a signal
- * does not tell of which step it is. That node may itself be waiting for another. 0: something has come of all steps.
+ * For a call in steps: returns the node of the first step for which nothing has arrived. Without `tokens`, this is a
+ * step whose packets are missing. With `tokens`, it is a step whose sender has signalled nothing in this call, because
+ * a signal does not say which step it belongs to. That node may itself be waiting for another node. Returns 0 if
+ * something has arrived for all steps.
  */
 static uint64_t find_partner(const mscclpp_fabric_t *fabric, const mscclpp_fabric_steps_t *steps,
                              const uint64_t *tokens)
@@ -156,8 +162,8 @@ static uint64_t first_unit_of(const mscclpp_fabric_t *fabric, uint32_t sender, u
 }
 
 /*
- * For a call in rounds: returns the sender of the first message that has not come. It may itself be waiting for another
- * node. 0: all have come.
+ * For a call in rounds: returns the sender of the first message that has not arrived. That sender may itself be waiting
+ * for another node. Returns 0 if all messages have arrived.
  */
 static uint64_t find_in_rounds(const mscclpp_fabric_t *fabric)
 {
@@ -177,7 +183,7 @@ static uint64_t find_in_rounds(const mscclpp_fabric_t *fabric)
     return 0;
 }
 
-/* True if not all signals of the current call, which is no all-reduce, have come from a node. */
+/* Returns true if some signals of the current call, which is not an all-reduce, have not arrived from a node. */
 static bool owes(const mscclpp_fabric_t *fabric, const uint64_t *tokens, uint32_t node)
 {
     return count_signals(fabric, tokens, (int)node) <
@@ -185,8 +191,9 @@ static bool owes(const mscclpp_fabric_t *fabric, const uint64_t *tokens, uint32_
 }
 
 /*
- * For a call over two trees: returns the first node that has not come to the meeting at the beginning, as far as this
- * one can tell; else those of which not all signals have come. All of these may themselves be waiting for others.
+ * For a call over two trees: returns the first node that has not come to the meeting at the start, as far as this node
+ * can tell. If all have come, returns the nodes whose signals have not all arrived. Any of these nodes may itself be
+ * waiting for another one.
  */
 static uint64_t find_in_trees(const mscclpp_fabric_t *fabric, const uint64_t *tokens)
 {
@@ -209,8 +216,8 @@ static uint64_t find_in_trees(const mscclpp_fabric_t *fabric, const uint64_t *to
 }
 
 /*
- * For a call in a ring that is no all-reduce: returns the previous node if it has not sent all of its signals yet. That
- * node may itself be waiting for the one before it. 0: it has sent all.
+ * For a call in a ring, other than an all-reduce: returns the previous node if it has not sent all of its signals yet.
+ * That node may itself be waiting for the node before it. Returns 0 if it has sent all of them.
  */
 static uint64_t find_in_ring(const mscclpp_fabric_t *fabric, const uint64_t *tokens)
 {
@@ -221,8 +228,8 @@ static uint64_t find_in_ring(const mscclpp_fabric_t *fabric, const uint64_t *tok
 }
 
 /*
- * For a call by halving that is no all-reduce: returns the sender of the first round that has not sent all of its
- * signals yet. That node may itself be waiting for another. 0: all have sent all.
+ * For a call by halving, other than an all-reduce: returns the sender of the first round whose signals have not all
+ * arrived. That node may itself be waiting for another one. Returns 0 if all signals have arrived.
  */
 static uint64_t find_in_halving(const mscclpp_fabric_t *fabric, const uint64_t *tokens)
 {
@@ -242,7 +249,10 @@ static uint64_t find_in_halving(const mscclpp_fabric_t *fabric, const uint64_t *
     return 0;
 }
 
-/* Which nodes a node hears from depends on the pattern. 0 is also the answer if nothing is known. */
+/*
+ * The pattern of the call determines which nodes this node receives from, so each pattern has its own search. Returns 0
+ * as well if nothing is known.
+ */
 uint64_t mscclpp_fabric_absent(mscclpp_fabric_t *fabric, bool may_ask)
 {
     const bool uses_packets = fabric->first_flag != 0;

@@ -1,7 +1,7 @@
 /*
- * A copier copies between device memory and pinned host memory, for transports that cannot reach device memory. It
+ * A copier copies between device memory and pinned host memory, for transports that cannot access device memory. It
  * serves one direction of one user, and one thread at a time. Copies are made in batches, because a stream can only be
- * asked whether all of its work has ended. Copies may join a batch until it has ended.
+ * asked whether all of its work has ended. Copies may join a batch until the batch has ended.
  */
 #ifndef MCA_COMMON_GPU_COPIER_H
 #define MCA_COMMON_GPU_COPIER_H
@@ -12,34 +12,34 @@
 
 /* Must be zeroed before its first use. */
 typedef struct {
-    mscclpp_gpu_stream_t *stream; /* NULL: not made yet */
-    bool busy;                    /* a batch is under way, or has ended without mscclpp_copier_test having said so */
+    mscclpp_gpu_stream_t *stream; /* NULL: not created yet */
+    bool busy;                    /* a batch is in progress, or mscclpp_copier_test has not found its end yet */
 } mscclpp_copier_t;
 
 /*
- * Makes the stream before the first copy needs it. A thread that copies while kernels wait for it must do this in
- * advance, since the runtime may make the creation of a stream wait for kernels. May be called again. Fails as the
- * runtime does.
+ * Creates the stream before the first copy needs it. A thread that copies while kernels wait for it must do this in
+ * advance, because the runtime may make the creation of a stream wait for kernels. May be called again. Returns the
+ * error of the GPU runtime, which is logged.
  */
 mscclpp_status_t mscclpp_copier_open(mscclpp_copier_t *copier, const mscclpp_gpu_ops_t *gpu, int device);
 
-/* Adds a copy to the batch. Fails as the runtime does. */
+/* Adds a copy to the batch. Returns the error of the GPU runtime, which is logged. */
 mscclpp_status_t mscclpp_copier_add(mscclpp_copier_t *copier, const mscclpp_gpu_ops_t *gpu, int device, void *to,
                                     const void *from, size_t size);
 
 /*
- * Tells whether the batch has ended: MSCCLPP_OK if so or if there is none, MSCCLPP_IN_PROGRESS if not. Reports an error
- * of the batch once.
+ * Returns MSCCLPP_OK if the batch has ended or if there is none, MSCCLPP_IN_PROGRESS if not, or the error of the batch,
+ * which is returned only once.
  */
 mscclpp_status_t mscclpp_copier_test(mscclpp_copier_t *copier, const mscclpp_gpu_ops_t *gpu);
 
 /*
- * Waits for the batch, before memory that it reads or writes goes away. The next mscclpp_copier_test reports its
+ * Waits for the batch. Called before memory that it reads or writes is freed. The next mscclpp_copier_test returns its
  * failure.
  */
 void mscclpp_copier_wait(mscclpp_copier_t *copier, const mscclpp_gpu_ops_t *gpu);
 
-/* Waits, and gives the stream back. */
+/* Waits for the batch, and destroys the stream. */
 void mscclpp_copier_fini(mscclpp_copier_t *copier, const mscclpp_gpu_ops_t *gpu);
 
 #endif

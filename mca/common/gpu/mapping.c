@@ -60,8 +60,8 @@ static bool is_same_process(const mscclpp_gpu_handle_t *one, const mscclpp_gpu_h
 }
 
 /*
- * True if two handles are for the same allocation. The address matters only for allocations without a number (0);
- * otherwise the number tells everything.
+ * Returns true if two handles are for the same allocation. The address matters only for allocations without a number
+ * (0); otherwise the number tells everything.
  */
 static bool is_same_allocation(const mscclpp_gpu_handle_t *one, const mscclpp_gpu_handle_t *other)
 {
@@ -97,7 +97,7 @@ static void link_as_newest(mscclpp_mapping_t *mapping)
     newest_mapping = mapping;
 }
 
-/* Takes a mapping out of the list in the order of use. */
+/* Removes a mapping from the list in the order of use. The caller holds the lock. */
 static void unlink_from_order(mscclpp_mapping_t *mapping)
 {
     if (mapping->newer != NULL) {
@@ -124,7 +124,10 @@ static void add_mapping(mscclpp_mapping_t *mapping)
     open_bytes += mapping->shared ? 0 : mapping->handle.length;
 }
 
-/* Removes a mapping from the table and frees its description. The memory must be closed, or never have been opened. */
+/*
+ * Removes a mapping from the table and frees its description. The memory must already be closed, or must never have
+ * been opened. The caller holds the lock.
+ */
 static void remove_mapping(mscclpp_mapping_t *mapping)
 {
     mscclpp_mapping_t **link = bucket_of(&mapping->handle);
@@ -153,7 +156,7 @@ static void close_unused(mscclpp_mapping_t *mapping)
     pthread_cond_broadcast(&mapping_changed);
 }
 
-/* True if no caller and no thread uses the mapping. */
+/* Returns true if no caller and no thread uses the mapping. */
 static bool is_unused(const mscclpp_mapping_t *mapping)
 {
     return 0 == mapping->references && !mapping->busy;
@@ -165,8 +168,9 @@ static bool is_limit_exceeded(const mscclpp_mapping_limit_t *limit)
 }
 
 /*
- * Closes unused mappings that are shared or stale, and the least recently used ones above the limit. Returns how many.
- * Starts again after each close, because the list may have changed while the lock was released.
+ * Closes unused mappings that are shared or stale, and the least recently used ones above the limit. Returns their
+ * number. Starts again from the oldest one after each close, because the list may have changed while the lock was
+ * released. The caller holds the lock.
  */
 static int close_surplus(mscclpp_mapping_limit_t limit)
 {
@@ -186,8 +190,8 @@ static int close_surplus(mscclpp_mapping_limit_t limit)
 }
 
 /*
- * Marks the mappings that the allocation of a handle replaces as stale. If it lies where an older allocation of the
- * same process lay, the older one has been freed.
+ * Marks the mappings that the allocation of a handle replaces as stale. If it has the same address as an older
+ * allocation of the same process, the older one has been freed.
  */
 static void mark_replaced(const mscclpp_gpu_handle_t *handle)
 {
@@ -201,8 +205,9 @@ static void mark_replaced(const mscclpp_gpu_handle_t *handle)
 }
 
 /*
- * Closes the unused mappings of the process that made the handle; returns how many. It does not compare tokens, as a
- * process may have several copies of this library, each with a token of its own.
+ * Closes the unused mappings of the process that made the handle. Returns their number. Compares only process ids and
+ * not tokens, because a process may have several copies of this library, each with its own token. The caller holds the
+ * lock, which is released during each close.
  */
 static int close_unused_of_process(const mscclpp_gpu_handle_t *handle)
 {
@@ -222,12 +227,12 @@ static int close_unused_of_process(const mscclpp_gpu_handle_t *handle)
 }
 
 /*
- * Opens an allocation, with the lock released meanwhile. If memory is short, closes all unused mappings; if the runtime
- * does not support the import, those of the exporter's process. If it has closed any, it tries once more. Any other
- * error is final.
+ * Opens an allocation; the lock is released meanwhile. If memory is short, closes all unused mappings. If the runtime
+ * does not support the import, closes those of the exporter's process. If any mapping was closed, tries once more. Any
+ * other error is final. The function that fails logs the error.
  *
- * CUDA refuses memory at an exporter's address as long as freed memory that was there is still mapped. Since
- * allocations share pages, such a mapping need not lie at exactly the same place.
+ * CUDA refuses memory at an exporter's address as long as freed memory of that address is still mapped. Allocations
+ * share pages, so such a mapping need not start at exactly the same address.
  */
 static mscclpp_status_t open_memory(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle,
                                     void **base_p)
@@ -261,9 +266,9 @@ mscclpp_status_t mscclpp_mapping_import(const mscclpp_gpu_ops_t *ops, int device
 }
 
 /*
- * Finds or opens a mapping, and counts one more reference to it. If another thread is opening or closing it, waits for
- * that first, and then looks it up again: it may be gone. A NULL `limit` means that teams share the memory, which
- * counts towards no limit. After a failure nothing is left.
+ * Finds or opens a mapping, and takes a reference to it. If another thread is opening or closing it, waits for that
+ * first, and then searches again, because the mapping may be gone. If `limit` is NULL, teams share the memory, which
+ * does not count towards any limit. After a failure, which is logged, nothing is left.
  */
 static mscclpp_status_t get_mapping(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle,
                                     const mscclpp_mapping_limit_t *limit, mscclpp_mapping_t **mapping_p)

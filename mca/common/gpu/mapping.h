@@ -16,32 +16,32 @@ typedef struct mscclpp_mapping mscclpp_mapping_t;
 
 /* Limits of the mappings that a process keeps. Mappings in use may exceed them. */
 typedef struct {
-    int count;
-    uint64_t bytes; /* bytes of the mapped allocations; 0: any number. Memory that a peer has freed stays allocated
-                       until its mapping closes. */
+    int count;      /* maximum number of mappings */
+    uint64_t bytes; /* maximum size of the mapped allocations; 0: any size. Memory that a peer has freed is still
+                       allocated until its mapping is closed. */
 } mscclpp_mapping_limit_t;
 
-/* Returns the limits that the parameters give. */
+/* Returns the limits that the parameters set. */
 mscclpp_mapping_limit_t mscclpp_mapping_limit(const mscclpp_config_t *config);
 
 /*
  * Maps the allocation of a handle for kernels of `device`, unless it is mapped already: a device has at most one
- * mapping of an allocation, whoever asks for it. The limit given last applies. If memory is short, or unused mappings
- * may be in the way, they are closed and the import is tried again. Fails as `ops->import_memory` does.
+ * mapping of an allocation. The limit of the last call applies. If memory is short, or unused mappings may be in the
+ * way, they are closed and the import is repeated. Fails as `ops->import_memory` does.
  */
 mscclpp_status_t mscclpp_mapping_get(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle,
                                      mscclpp_mapping_limit_t limit, mscclpp_mapping_t **mapping_p);
 
 /*
- * Maps memory for one team alone, outside the cache: `ops->import_memory`, with the same tries to make room as above.
- * The caller closes it by `ops->close_memory`.
+ * Maps memory for one team only, outside the cache: calls `ops->import_memory`, with the same attempts to make room as
+ * above. The caller closes the mapping by `ops->close_memory`.
  */
 mscclpp_status_t mscclpp_mapping_import(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle,
                                         void **base_p);
 
 /*
- * Like mscclpp_mapping_get, for memory that teams share (mca/common/gpu/pool.h). It counts towards no limit and is
- * closed as soon as nobody uses it, so that its owner can free it.
+ * Like mscclpp_mapping_get, for memory that teams share (mca/common/gpu/pool.h). Such a mapping is not limited, and is
+ * closed as soon as it is no longer in use, so that the owner can free the memory.
  */
 mscclpp_status_t mscclpp_mapping_share(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle,
                                        mscclpp_mapping_t **mapping_p);
@@ -53,12 +53,12 @@ void *mscclpp_mapping_base(const mscclpp_mapping_t *mapping);
 void mscclpp_mapping_put(mscclpp_mapping_t *mapping);
 
 /*
- * Closes all mappings that are not in use. Returns how many stay open, not counting those of shared memory; 0 if there
- * are no teams.
+ * Closes all mappings that are not in use. Returns the number of mappings that stay open, without mappings of shared
+ * memory; 0 if there are no teams.
  */
 int mscclpp_mapping_drain(void);
 
-/* Returns how many mappings are open, not counting those of shared memory. */
+/* Returns the number of open mappings, without mappings of shared memory. */
 int mscclpp_mapping_count(void);
 
 #endif

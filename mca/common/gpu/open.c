@@ -26,8 +26,9 @@ mscclpp_status_t mscclpp_gpu_open_later(const char *device, const mscclpp_gpu_op
 }
 
 /*
- * Picks the runtime that the parameter `device` asks for. Probes CUDA unless that is "host". MSCCLPP_ERR_INVALID,
- * logged, for a word that is not allowed. *ops_p is set only with MSCCLPP_OK.
+ * Selects the runtime that the parameter `device` asks for. Probes CUDA unless that is "host". Returns
+ * MSCCLPP_ERR_INVALID, which is logged, for a word that is not allowed. Returns MSCCLPP_ERR_NOT_SUPPORTED if there is
+ * no device, which is logged only for "cuda". *ops_p is set only on success.
  */
 mscclpp_status_t mscclpp_gpu_open(const char *device, const mscclpp_gpu_ops_t **ops_p)
 {

@@ -39,8 +39,8 @@ static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static slab_t *slabs;
 
 /*
- * Returns an allocation with a free piece of this size; NULL if there is none. *has_any_p tells whether there is any
- * allocation for such pieces, free or not. Call with the lock held.
+ * Returns an allocation with a free piece of this size, or NULL if there is none. *has_any_p tells whether there is any
+ * allocation for such pieces, full or not. The caller holds the lock.
  */
 static slab_t *find_slab_with_room(const mscclpp_gpu_ops_t *ops, int device, uint64_t size, bool *has_any_p)
 {
@@ -59,8 +59,8 @@ static slab_t *find_slab_with_room(const mscclpp_gpu_ops_t *ops, int device, uin
 }
 
 /*
- * Takes a free piece of an allocation that has one. *is_dirty_p tells whether it has to be zeroed. Call with the lock
- * held. Marks it as used from now on, so that its next user gets it zeroed.
+ * Takes a free piece of an allocation; there must be one. *is_dirty_p tells whether the piece must be zeroed because it
+ * was used before. Marks it as used, so that its next user zeroes it. The caller holds the lock.
  */
 static char *take_piece(slab_t *slab, bool *is_dirty_p)
 {
@@ -76,9 +76,10 @@ static char *take_piece(slab_t *slab, bool *is_dirty_p)
 }
 
 /*
- * Allocates memory for pieces of one size. `is_first` asks for less, as for the first pieces of that size. Call without
- * the lock, because the allocation may wait for kernels. `size` is at most PIECE_MAX, so there are at least four. The
- * caller adds the allocation to the list.
+ * Allocates memory for pieces of one size. With `is_first`, allocates less memory, because these are the first pieces
+ * of that size. `size` is at most PIECE_MAX, so there are at least four pieces. The caller adds the allocation to the
+ * list. The caller must not hold the lock, because the allocation may wait for kernels. Returns MSCCLPP_ERR_NO_MEMORY
+ * or the error of the allocation, both logged.
  */
 static mscclpp_status_t make_slab(const mscclpp_gpu_ops_t *ops, int device, uint64_t size, bool is_first,
                                   slab_t **slab_p)
@@ -129,7 +130,7 @@ mscclpp_status_t mscclpp_pool_alloc(const mscclpp_gpu_ops_t *ops, int device, ms
             return status;
         }
         pthread_mutex_lock(&pool_lock);
-        /* Another thread may have made one meanwhile. Both are kept. */
+        /* Another thread may have made an allocation in the meantime. Both are kept. */
         slab->next = slabs;
         slabs = slab;
     }
@@ -146,8 +147,8 @@ mscclpp_status_t mscclpp_pool_alloc(const mscclpp_gpu_ops_t *ops, int device, ms
 }
 
 /*
- * Returns the link to the allocation that contains an address; a link to NULL if there is none. Call with the lock
- * held.
+ * Returns the link to the allocation that contains an address, or the link at the end of the list, which points to
+ * NULL. The caller holds the lock.
  */
 static slab_t **find_slab(const mscclpp_gpu_ops_t *ops, int device, const char *address)
 {
@@ -166,8 +167,9 @@ static slab_t **find_slab(const mscclpp_gpu_ops_t *ops, int device, const char *
 }
 
 /*
- * Gives back a piece. Frees its allocation if that was the last one in use. An address in no allocation of the pool is
- * memory of its own, and is freed. Memory is freed after the lock is released, because that may wait for kernels.
+ * Gives back a piece, and frees its allocation if no other piece of it is in use. An address outside the pool is memory
+ * with an allocation of its own, which is freed. Memory is freed after the lock has been released, because that may
+ * wait for kernels.
  */
 void mscclpp_pool_free(const mscclpp_gpu_ops_t *ops, int device, void *address)
 {

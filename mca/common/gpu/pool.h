@@ -1,6 +1,6 @@
 /*
- * Small pieces of device memory for the teams of the process, which is what their scratch is at first. Pieces of one
- * size share allocations, and peers map an allocation once for all pieces in it. So many communicators take little more
+ * Small pieces of device memory for the teams of the process, which use them as their first scratch. Pieces of one size
+ * share allocations, and peers map an allocation once for all pieces in it. So many communicators take little more
  * memory than their pieces, and few handles and mappings. Thread-safe.
  */
 #ifndef MCA_COMMON_GPU_POOL_H
@@ -13,15 +13,15 @@
 
 /*
  * Allocates zeroed device memory that can be exported, aligned to 512 bytes if `size` is a multiple of that. `size` is
- * above 0. Pieces above 256 KiB are allocations of their own. `stream` orders what zeroes a piece that is used again,
- * and has been waited for when the function returns. May wait for kernels of the device, as `ops->device_alloc` does.
+ * above 0. Pieces above 256 KiB are separate allocations. If a piece is reused, it is zeroed in `stream`, and the
+ * function waits for that. May wait for kernels of the device, as `ops->device_alloc` does.
  */
 mscclpp_status_t mscclpp_pool_alloc(const mscclpp_gpu_ops_t *ops, int device, mscclpp_gpu_stream_t *stream,
                                     uint64_t size, void **address_p);
 
 /*
- * Gives back a piece that no kernel and no peer uses any more. An allocation is freed with its last piece, which may
- * wait for kernels of the device. Memory of `ops->device_alloc`, and NULL, are allowed.
+ * Returns a piece that no kernel and no peer uses any more to the pool. An allocation is freed with its last piece,
+ * which may wait for kernels of the device. Memory of `ops->device_alloc`, and NULL, are allowed.
  */
 void mscclpp_pool_free(const mscclpp_gpu_ops_t *ops, int device, void *address);
 

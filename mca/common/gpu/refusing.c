@@ -39,7 +39,10 @@ static mscclpp_gpu_refuses_fn_t is_refused;
     }
 RESOURCE_FUNCTIONS(REFUSING)
 
-/* Puts functions that ask the test in front of those that take resources, if the program has the test's function. */
+/*
+ * If the program contains the test's function, returns a table in which the functions that need resources ask the test
+ * first. Otherwise returns `ops`. The table is static, so there is only one.
+ */
 const mscclpp_gpu_ops_t *mscclpp_gpu_refusing(const mscclpp_gpu_ops_t *ops)
 {
     /* ISO C has no cast from an object pointer to a function pointer. */

@@ -1,7 +1,7 @@
 /*
  * For tests: a runtime that runs out of resources. If the program has a function named MSCCLPP_GPU_REFUSES, each call
- * that takes a resource of the device asks that function first. If it answers true, the call fails as if there were no
- * memory.
+ * that takes a resource of the device asks that function first. If the function returns true, the call fails as if
+ * there were no memory.
  */
 #ifndef MCA_COMMON_GPU_REFUSING_H
 #define MCA_COMMON_GPU_REFUSING_H

@@ -18,8 +18,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static idle_t *idle_first;
 
 /*
- * Lends an idle stream, or makes one. Passes over lingering streams that still have work. Fails as `gpu->stream_create`
- * does.
+ * Lends an idle stream, or makes a new one. Skips lingering streams that still have work. Returns the error of
+ * `gpu->stream_create`.
  */
 mscclpp_status_t mscclpp_stream_get(const mscclpp_gpu_ops_t *gpu, int device, mscclpp_gpu_stream_t **stream_p)
 {
@@ -42,7 +42,7 @@ mscclpp_status_t mscclpp_stream_get(const mscclpp_gpu_ops_t *gpu, int device, ms
     return MSCCLPP_OK;
 }
 
-/* Puts a stream back at the front of the list. Never fails: if it cannot be kept, it is destroyed. */
+/* Puts a stream back at the front of the list. Never fails: if the stream cannot be kept, it is destroyed. */
 void mscclpp_stream_put(const mscclpp_gpu_ops_t *gpu, int device, mscclpp_gpu_stream_t *stream, bool lingering)
 {
     idle_t *entry = malloc(sizeof(*entry));
@@ -62,7 +62,7 @@ void mscclpp_stream_put(const mscclpp_gpu_ops_t *gpu, int device, mscclpp_gpu_st
     pthread_mutex_unlock(&lock);
 }
 
-/* Destroys the idle streams after it has released the lock, because destroying one may wait for its work. */
+/* Destroys the idle streams after releasing the lock, because destroying a stream may wait for its work. */
 void mscclpp_stream_drain(void)
 {
     idle_t *entry;

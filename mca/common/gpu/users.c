@@ -28,8 +28,8 @@ static membership_t memberships[GPUS_MAX];
 static int membership_count;
 
 /*
- * Writes the prefix that the socket names of all users of a GPU have or, if `server_p` is not NULL, those of its users
- * with that server.
+ * Writes the prefix that the socket names of all users of a GPU have in common. If `server_p` is not NULL, it is the
+ * prefix of the users with that server only.
  */
 static void write_prefix(const unsigned char *uuid, const uint64_t *server_p, char name[NAME_MAX_BYTES])
 {
@@ -44,7 +44,10 @@ static void write_prefix(const unsigned char *uuid, const uint64_t *server_p, ch
     }
 }
 
-/* Opens a socket whose name is a prefix and this process's token, by which names differ. Returns -1 if that fails. */
+/*
+ * Opens a socket whose name is the prefix followed by this process's token, which makes the name unique. Returns the
+ * descriptor, or -1 on failure.
+ */
 static int open_socket(const char *prefix)
 {
     struct sockaddr_un address;
@@ -56,7 +59,7 @@ static int open_socket(const char *prefix)
     }
     memset(&address, 0, sizeof(address));
     address.sun_family = AF_UNIX;
-    /* The first byte is zero, so the name is not in a file system and goes away with the process. */
+    /* The first byte is zero, so the name is not in a file system and disappears with the process. */
     snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "%.*s%016llx", NAME_MAX_BYTES - 1, prefix,
              (unsigned long long)mscclpp_process_token());
     length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(address.sun_path + 1));
@@ -68,8 +71,9 @@ static int open_socket(const char *prefix)
 }
 
 /*
- * Counts the users of a GPU, whose socket names begin with `gpu_prefix`. *strangers_p counts those of them whose names
- * do not begin with `server_prefix`. Returns 0 if sockets cannot be listed. A process that has joined counts itself.
+ * Counts the users of a GPU, whose socket names begin with `gpu_prefix`. *strangers_p is the number of those whose
+ * names do not begin with `server_prefix`. Returns 0 if sockets cannot be listed. A process that has joined counts
+ * itself.
  */
 static uint32_t count_users(const char *gpu_prefix, const char *server_prefix, uint32_t *strangers_p)
 {
@@ -97,7 +101,7 @@ static uint32_t count_users(const char *gpu_prefix, const char *server_prefix, u
 
 /*
  * Returns this process's membership in the users of a GPU, perhaps inherited from its parent; NULL if there is none.
- * Call with the lock held.
+ * The caller holds the lock.
  */
 static membership_t *find_membership(const unsigned char *uuid)
 {
@@ -110,9 +114,9 @@ static membership_t *find_membership(const unsigned char *uuid)
 }
 
 /*
- * Makes this process one of the users of a GPU if it is not yet. Reports a failure at the info level only. Call with
- * the lock held. After a failure it counts as having joined, so that it does not try again at every call. Nor does it
- * join more than GPUS_MAX GPUs.
+ * Makes this process one of the users of a GPU, if it is not one already. A failure is only logged, at the info level.
+ * After a failure the process counts as joined, so that it does not try again at every call. It joins at most GPUS_MAX
+ * GPUs. The caller holds the lock.
  */
 static void join_users(const unsigned char *uuid, const char *prefix)
 {
@@ -137,8 +141,8 @@ static void join_users(const unsigned char *uuid, const char *prefix)
 }
 
 /*
- * Joins the users of a GPU, and counts them after that: of two processes that join at once, at least the later one sees
- * the other.
+ * Joins the users of a GPU first, and counts them afterwards. So if two processes join at the same time, at least the
+ * later one sees the other. Returns 1 if users cannot be counted.
  */
 uint32_t mscclpp_gpu_users_join(const unsigned char uuid[MSCCLPP_GPU_UUID_SIZE], uint64_t server, uint32_t *strangers_p)
 {

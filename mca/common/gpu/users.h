@@ -1,7 +1,7 @@
 /*
- * Counts the processes that use a GPU, whatever teams they are in. Each process that has joined holds a socket whose
- * name says so; nothing is sent over it. The socket goes away with the process, however the process ends. Processes in
- * other network namespaces are not seen.
+ * Counts the processes that use a GPU, whatever their teams. Each process that has joined has a socket with a name that
+ * says so; no data is sent over it. The socket is closed with the process, however the process ends. Processes in other
+ * network namespaces are not counted.
  */
 #ifndef MCA_COMMON_GPU_USERS_H
 #define MCA_COMMON_GPU_USERS_H
@@ -11,9 +11,8 @@
 #include "mca/common/gpu/gpu.h"
 
 /*
- * Makes this process, which belongs to `server` (mscclpp_gpu_info_t), one of the counted users of a GPU. Returns the
- * number of users, this process included; 1 if it cannot be known. *strangers_p counts the users of other servers.
- * Thread-safe.
+ * Adds this process, which belongs to `server` (mscclpp_gpu_info_t), to the counted users of a GPU. Returns the number
+ * of users, including this process; 1 if it is unknown. *strangers_p counts the users of other servers. Thread-safe.
  */
 uint32_t mscclpp_gpu_users_join(const unsigned char uuid[MSCCLPP_GPU_UUID_SIZE], uint64_t server,
                                 uint32_t *strangers_p);

@@ -44,7 +44,7 @@ void mscclpp_admission_change_key(mscclpp_admission_t *admission, mscclpp_admiss
     pthread_mutex_unlock(&admission->lock);
 }
 
-/* Tells whether no candidate has a lower key. Call with the lock held. */
+/* Returns true if no candidate has a lower key than this one. The caller holds the lock. */
 static bool is_first(const mscclpp_admission_t *admission, const mscclpp_admission_candidate_t *candidate)
 {
     const mscclpp_admission_candidate_t *other = admission->candidates;
@@ -66,8 +66,8 @@ bool mscclpp_admission_is_first(mscclpp_admission_t *admission, const mscclpp_ad
 }
 
 /*
- * Grants or revokes the pledges of a meeting, unless another thread or rank has decided on them. Returns true if they
- * are granted.
+ * Grants the pledges of a meeting if `grant` is set, and revokes them otherwise. If another thread or rank has already
+ * decided on them, its decision remains. Returns true if the pledges are granted, whoever decided.
  */
 static bool grant_or_revoke(uint64_t *decision, uint64_t meeting, bool grant)
 {
@@ -82,7 +82,7 @@ static bool grant_or_revoke(uint64_t *decision, uint64_t meeting, bool grant)
     return (is_ours ? own_decision : current) == 2 * meeting + 1;
 }
 
-/* Ends the pledge. `taken`: the team that pledged now holds the slot. Call with the lock held. */
+/* Ends the pledge. `taken` is true if the team that has pledged the slot now holds it. The caller holds the lock. */
 static void end_pledge(mscclpp_admission_t *admission, bool taken)
 {
     admission->pledge = NULL;
@@ -90,8 +90,9 @@ static void end_pledge(mscclpp_admission_t *admission, bool taken)
 }
 
 /*
- * Takes the slot if it is free and the candidate is the first. Revokes a pledge only for the candidate whose turn it
- * is. If the pledge has been granted already, the slot stays taken.
+ * Takes the slot if it is free and no candidate has a lower key than this one. Such a candidate also revokes a pledge
+ * of the slot, which frees the slot. If the pledge has been granted already, the slot is taken, and the function
+ * returns false.
  */
 bool mscclpp_admission_take_slot(mscclpp_admission_t *admission, const mscclpp_admission_candidate_t *candidate)
 {
@@ -109,8 +110,8 @@ bool mscclpp_admission_take_slot(mscclpp_admission_t *admission, const mscclpp_a
 }
 
 /*
- * Pledges the slot, unless it is taken or another team waits for it. A pledged slot counts as taken until the pledge is
- * redeemed, revoked or given up.
+ * Pledges the slot, unless the slot is taken or another team waits for it. Returns true if the slot is pledged. A
+ * pledged slot counts as taken until the pledge is redeemed, revoked or given up.
  */
 bool mscclpp_admission_pledge(mscclpp_admission_t *admission, uint64_t *decision, uint64_t meeting)
 {

@@ -15,10 +15,10 @@
  *
  * A pledge saves that meeting on one node. A call pledges the slot of its process as it arrives. If all ranks have
  * pledged their slots, and no pledge has been revoked when the last rank arrives, the pledges are granted: the call has
- * the slot on every rank. So a process in which one thread calls, or starts calls, takes turns with nobody. A pledge
- * must not keep other calls waiting, since a late rank may wait for one of these before it arrives. So a call that
- * needs the slot revokes the pledge. Granting and revoking are one atomic step on a word that the ranks of the team
- * share, so all ranks see the same outcome.
+ * the slot on every rank. So a process in which one thread calls, or starts calls, need not take turns. A pledge must
+ * not keep other calls waiting, since a late rank may wait for one of these before it arrives. So a call that needs the
+ * slot revokes the pledge. Granting and revoking are one atomic step on a word that the ranks of the team share, so all
+ * ranks see the same outcome.
  */
 #ifndef MCA_COMMON_GROUP_ADMISSION_H
 #define MCA_COMMON_GROUP_ADMISSION_H
@@ -30,7 +30,7 @@
 /* A team that waits for the slot. It is in the list from mscclpp_admission_add to mscclpp_admission_remove. */
 typedef struct mscclpp_admission_candidate {
     struct mscclpp_admission_candidate *next;
-    uint64_t key; /* its place in the order: the lowest key comes first */
+    uint64_t key; /* the team's position in the order: the lowest key comes first */
 } mscclpp_admission_candidate_t;
 
 /* The slot of one process, and the teams that wait for it. Only admission.c uses the fields. */
@@ -38,62 +38,68 @@ typedef struct {
     pthread_mutex_t lock;
     bool slot_taken;          /* the slot is taken or pledged */
     uint64_t *pledge;         /* the word that decides on the pledge; NULL: there is no pledge */
-    uint64_t pledge_number;   /* number of the meeting that has the pledge */
-    uint32_t reserved_blocks; /* blocks of queued kernels, which may start at any time */
+    uint64_t pledge_number;   /* number of the meeting for which the slot is pledged */
+    uint32_t reserved_blocks; /* number of blocks of queued kernels, which may start at any time */
     mscclpp_admission_candidate_t *candidates;
 } mscclpp_admission_t;
 
 /*
- * mscclpp_admission_init initializes zeroed memory; there is nothing to undo at the end. mscclpp_admission_process
- * returns the one object of this process, which is never freed.
+ * mscclpp_admission_init initializes zeroed memory; nothing has to be undone at the end. mscclpp_admission_process
+ * returns the only object of this process, which is never freed.
  */
 void mscclpp_admission_init(mscclpp_admission_t *admission);
 mscclpp_admission_t *mscclpp_admission_process(void);
 
 /*
- * All functions below are thread-safe and do not wait. The candidate with the lowest key is the first to get the slot.
- * All ranks of a team use the same key, so processes with the same candidates admit the same team.
+ * All functions below are thread-safe, and do not wait. The three functions that follow add a candidate, remove it and
+ * change its key. The candidate with the lowest key gets the slot first. All ranks of a team use the same key, so
+ * processes with the same candidates admit the same team.
  */
 void mscclpp_admission_add(mscclpp_admission_t *admission, mscclpp_admission_candidate_t *candidate, uint64_t key);
 void mscclpp_admission_remove(mscclpp_admission_t *admission, mscclpp_admission_candidate_t *candidate);
 void mscclpp_admission_change_key(mscclpp_admission_t *admission, mscclpp_admission_candidate_t *candidate,
                                   uint64_t key);
 
-/* True if no candidate has a lower key than this one. */
+/* Returns true if no candidate has a lower key than this one. */
 bool mscclpp_admission_is_first(mscclpp_admission_t *admission, const mscclpp_admission_candidate_t *candidate);
 
-/* Takes the slot, and revokes a pledge. False if the slot is taken, or if another candidate has a lower key. */
+/*
+ * Takes the slot, and revokes a pledge of it. Returns false if the slot is taken or its pledge is granted, or if
+ * another candidate has a lower key.
+ */
 bool mscclpp_admission_take_slot(mscclpp_admission_t *admission, const mscclpp_admission_candidate_t *candidate);
 
 /*
- * Pledges the slot to the meeting with number `meeting` of a team. `decision` is in memory that the ranks of the team
- * share. It starts as 0, and holds 2 * the last meeting whose pledges were decided on, + 1 if they were granted. A
- * team's numbers only increase. False if the slot is taken or pledged, or if another team waits for it: that team comes
- * first. The caller ends the pledge by one of the two functions below.
+ * Pledges the slot to the meeting with number `meeting` of a team. Returns false if the slot is taken or pledged, or if
+ * another team waits for the slot and so comes first. `decision` is in memory that the ranks of the team share. It
+ * starts as 0. Later it is 2 * the number of the last meeting whose pledges were decided on, + 1 if they were granted.
+ * The numbers of a team's meetings only increase. The caller ends the pledge by one of the two functions below.
  *
- * Premise of the next three functions: a team has one meeting at a time, so in one process one thread at a time calls
- * them for one `decision`, and ends a pledge before it makes the next. Only mscclpp_admission_take_slot of another
- * thread may end the pledge meanwhile.
+ * Precondition of this function and the two below: a team has one meeting at a time. So in one process one thread at a
+ * time calls them for one `decision`, and ends a pledge before it makes the next one. In the meantime only
+ * mscclpp_admission_take_slot of another thread may end the pledge.
  */
 bool mscclpp_admission_pledge(mscclpp_admission_t *admission, uint64_t *decision, uint64_t meeting);
 
 /*
- * Called by every rank of the team once each rank that needs a slot has pledged it. Returns the same on all ranks.
- * True: the pledges are granted, and each rank that has pledged holds its slot. False: a pledge was revoked, and no
- * rank holds a slot.
+ * Every rank of the team calls this after each rank that needs a slot has pledged it. Returns the same on all ranks.
+ * True means that the pledges are granted, and each rank that has pledged holds its slot. False means that a pledge was
+ * revoked, and no rank holds a slot.
  *
- * It decides on the pledges first, and takes the lock only then. In between, another thread may try to revoke the
- * pledge. If the pledges were granted, the attempt changes nothing. If they were revoked, it ends the pledge before
- * this function does, which then finds none. By the premise above, no later pledge of this team can be in its place.
+ * The function first decides on the pledges, and takes the lock only after that. In between, another thread may try to
+ * revoke the pledge. If the pledges were granted, this attempt changes nothing. If they were revoked, the other thread
+ * ends the pledge, and this function then finds no pledge. By the precondition above, this team cannot have made a
+ * later pledge.
  */
 bool mscclpp_admission_redeem(mscclpp_admission_t *admission, uint64_t *decision, uint64_t meeting);
 
-/* Gives up this process's pledge, if it is the one that `decision` decides on. Does nothing if it has been revoked. */
+/* Gives up this process's pledge, if `decision` decides on it. Does nothing if the pledge has been revoked. */
 void mscclpp_admission_give_up(mscclpp_admission_t *admission, const uint64_t *decision);
 
 /*
- * Queued kernels start without asking, so their teams reserve blocks of the GPU in advance. Reserves `blocks` more;
- * false if all reservations of the process together would exceed `limit`.
+ * Queued kernels start without asking for the slot, so their teams reserve blocks of the GPU in advance.
+ * mscclpp_admission_reserve_blocks reserves `blocks` more blocks. It returns false, with nothing reserved, if all
+ * reservations of the process together would exceed `limit`.
  */
 bool mscclpp_admission_reserve_blocks(mscclpp_admission_t *admission, uint32_t blocks, uint32_t limit);
 void mscclpp_admission_release_blocks(mscclpp_admission_t *admission, uint32_t blocks);

@@ -1,6 +1,6 @@
 /*
- * What the ranks of a node publish on the board about their current calls: which call they are in, and whether on host
- * or device buffers.
+ * Publishes on the board the current calls of the ranks of a node: the number of the call, and whether it is on host or
+ * device buffers.
  */
 #include "mca/common/group/group.h"
 
@@ -63,8 +63,8 @@ int mscclpp_group_find_announced(const mscclpp_group_t *group, uint64_t call, ms
 }
 
 /*
- * True while some rank has yet to come to the call, and no rank has announced what its buffers are. A rank that passes
- * no buffers says nothing of them.
+ * Returns true while some rank has not come to the call yet and no rank has announced host or device buffers for the
+ * call. A rank that passes no buffers announces neither.
  */
 bool mscclpp_group_awaits_announcements(const mscclpp_group_t *group, uint64_t call)
 {
@@ -84,9 +84,9 @@ bool mscclpp_group_awaits_announcements(const mscclpp_group_t *group, uint64_t c
 }
 
 /*
- * True if the word says that call `call` is on device buffers. A word of a later call means that some rank has left
- * this call without waiting for this rank, which is possible only on host buffers, or if that rank stages the call.
- * Staging is local, so this rank may then take it for a call on host buffers.
+ * Returns true if the word says that call `call` is on device buffers. A word of a later call means that some rank has
+ * left this call without waiting for this rank, which is possible only on host buffers, or if that rank stages the
+ * call. Staging is local, so this rank may then take it for a call on host buffers.
  */
 static bool is_device_call(const mscclpp_group_t *group, uint64_t word, uint64_t call)
 {
@@ -101,7 +101,10 @@ bool mscclpp_group_is_decided(const mscclpp_group_t *group, uint64_t call, bool 
     return word / CALL_KINDS >= board_number(group, call);
 }
 
-/* The first rank that changes the word has the line. */
+/*
+ * The word is the same one for all ranks of the node. The first rank that raises it to the number of the current call
+ * logs the line, and gets true.
+ */
 bool mscclpp_group_claims_line(const mscclpp_group_t *group, bool at_deadline)
 {
     uint64_t *word = &group->board[0].said[at_deadline];
@@ -116,7 +119,10 @@ bool mscclpp_group_claims_line(const mscclpp_group_t *group, bool at_deadline)
     return false;
 }
 
-/* Decides how a call is served: the first rank that changes the word decides, and the others return its decision. */
+/*
+ * Decides how a call is served. The first rank that changes the word decides, and all other ranks return the decision
+ * of that rank.
+ */
 bool mscclpp_group_decide(mscclpp_group_t *group, uint64_t call, bool device)
 {
     uint64_t *word = &group->board[0].decided;

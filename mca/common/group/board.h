@@ -18,7 +18,8 @@
 
 /*
  * How the blocks of a rank are laid out in its buffer. NO_RUNS: some block does not consist of runs of equal length at
- * equal distances. HOLES: all blocks do, with holes between the runs. DENSE: all blocks do, without holes.
+ * equal distances. HOLES: all blocks consist of such runs, with holes between the runs. DENSE: all blocks consist of
+ * such runs, without holes.
  */
 enum { MSCCLPP_CONTROL_NO_RUNS, MSCCLPP_CONTROL_HOLES, MSCCLPP_CONTROL_DENSE };
 
@@ -36,14 +37,14 @@ static inline mscclpp_board_asked_t mscclpp_board_ask(mscclpp_coll_t coll, int r
     return bytes << 28 | ((uint64_t)root & 4095) << 16 | (uint64_t)coll << 10 | (uint64_t)dtype << 4 | (uint64_t)op;
 }
 
-/* Unpack one argument. */
+/* Each of these unpacks one argument. */
 #define MSCCLPP_CONTROL_ASKED_BYTES(asked_) ((asked_) >> 28)
 #define MSCCLPP_CONTROL_ASKED_ROOT(asked_) ((int)((asked_) >> 16 & 4095))
 #define MSCCLPP_CONTROL_ASKED_COLL(asked_) ((mscclpp_coll_t)((asked_) >> 10 & 63))
 #define MSCCLPP_CONTROL_ASKED_DTYPE(asked_) ((unsigned)((asked_) >> 4 & 63))
 #define MSCCLPP_CONTROL_ASKED_OP(asked_) ((unsigned)((asked_)&15))
 
-/* The user buffers of one call. */
+/* One rank's user buffers of a call. */
 typedef struct {
     mscclpp_board_asked_t asked;
     mscclpp_gpu_handle_t in;
@@ -51,44 +52,46 @@ typedef struct {
     uint32_t exportable; /* 0: the handles are not valid, and the call goes through the scratch */
     uint32_t in_place;   /* `out` is the same allocation and offset as `in` */
     uint32_t has_in;     /* 0 if no peer uses this rank's `in` */
-    uint32_t has_out;    /* the same for `out` */
-    uint64_t most;       /* bytes of the largest block that the rank sends or receives */
-    uint32_t strided;    /* MSCCLPP_CONTROL_NO_RUNS and so on */
-    uint64_t epochs;     /* of a larger scratch: flags of packets in it are at most this */
+    uint32_t has_out;    /* 0 if no peer uses this rank's `out` */
+    uint64_t most;       /* size in bytes of the largest block that the rank sends or receives */
+    uint32_t strided;    /* layout of the blocks: MSCCLPP_CONTROL_NO_RUNS, _HOLES or _DENSE */
+    uint64_t epochs;     /* if the rank has a larger scratch: the maximum flag of the packets in it */
 } mscclpp_board_buffers_t;
 
-/* The base of the word that reports a failed call; above every negated status. */
+/* The factor of the call's number in the word that reports a failed call. It is larger than every negated status. */
 #define MSCCLPP_BOARD_FAILURE_BASE 256
 
 /*
- * One rank's line.
+ * One rank's line on the board.
  *
- * The handles of user buffers have two sets, which consecutive exchanges use in turn. So no set is written while a peer
- * reads it: a rank publishes exchange k + 1 only after it has seen every vote on k, and a peer votes on k only after it
- * has read all handles of k.
+ * There are two sets of handles of user buffers, which consecutive exchanges use in turn. So a rank never writes a set
+ * while a peer reads it: a rank publishes exchange k + 1 only after it has seen all votes on exchange k, and a peer
+ * votes on exchange k only after it has read all of its handles.
  */
 typedef struct {
     uint64_t call; /* the current call, as mscclpp_group_call_word describes it */
     /*
-     * Arguments of the current call, if it is on device buffers, at index `call % 2`. The other element holds those of
-     * the call before: a rank that waits in a call compares arguments with peers that may already be in the next call.
+     * The arguments of the current call, if it is on device buffers, are at index `call % 2`. The other element has the
+     * arguments of the previous call: a rank that waits in a call compares arguments with peers that may already be in
+     * the next call.
      */
     mscclpp_board_asked_t asked[2];
     /*
-     * The same kind of word as `call`, for the last call that was decided to be on device or host buffers; see
-     * mscclpp_team_decide. Only the one in rank 0's line is used. Any rank writes it.
+     * The last call for which it was decided whether it is on device or host buffers, in the same format as `call`; see
+     * mscclpp_team_decide. Only the word in rank 0's line is used, and any rank writes it.
      */
     uint64_t decided;
     /*
-     * 1 + the number of the last call of which a rank has logged that it waits, and that it has failed
-     * (mscclpp_group_claims_line). Used in rank 0's line only, and written by any rank.
+     * 1 + the number of the last call for which a rank has logged the warning (index 0), and the error (index 1); see
+     * mscclpp_group_claims_line. Only the words in rank 0's line are used, and any rank writes them.
      */
     uint64_t said[2];
     uint64_t published; /* the last exchange whose handles are published */
     uint64_t voted;     /* 2 * the last exchange that this rank voted on, + 1 for yes */
     /*
-     * Of exchanges with a deadline: 2 * the last one that has ended, + 1 if all ranks have voted in time. After one in
-     * which they have not, there are no more. Used in rank 0's line only, and written by any rank.
+     * For exchanges with a deadline: 2 * the number of the last exchange that has ended, + 1 if all ranks have voted in
+     * time. After an exchange without all votes, there are no more. Only the word in rank 0's line is used, and any
+     * rank writes it.
      */
     uint64_t exchanged;
     uint64_t failure; /* 0, or MSCCLPP_BOARD_FAILURE_BASE * the number of the failed call + its negated status */
@@ -96,15 +99,15 @@ typedef struct {
     uint64_t closed;  /* 1 once this rank has closed all mappings of its peers' memory */
     /* 2 * the last meeting before a launch, + 1 if this rank needs no slot or has pledged it; see group/meeting.c */
     uint64_t arrived;
-    uint64_t pledges;      /* used in rank 0's line only, and written by any rank: see mscclpp_admission_pledge */
-    uint64_t slot_vote[2]; /* 2 * the last vote on slots, + 1 if this rank has one; see group/meeting.c */
-    uint64_t met;          /* the last meeting of the hosts that this rank has come to */
+    uint64_t pledges; /* only the word in rank 0's line is used, and any rank writes it: see mscclpp_admission_pledge */
+    uint64_t slot_vote[2]; /* 2 * the last vote on slots, + 1 if this rank has a slot; see group/meeting.c */
+    uint64_t met;          /* the last meeting of the hosts to which this rank has come */
     uint64_t node_vote;    /* rank 0's line: 2 * the last vote of all nodes, + 1 if all said yes; see group/meeting.c */
     uint64_t absent; /* ranks of other nodes that have sent nothing in the current call: mscclpp_board_add_absent */
-    uint64_t recall; /* used in rank 0's line only, and written by any rank: see mca/common/team/lease.h */
-    uint64_t lease_begun; /* the last use of leased scratch that this rank has begun, and has ended */
-    uint64_t lease_ended;
-    /* Chunks of all calls by copy engines so far; see mca/common/engine/engine.h. */
+    uint64_t recall; /* only the word in rank 0's line is used, and any rank writes it: see mca/common/team/lease.h */
+    uint64_t lease_begun; /* the last use of leased scratch that this rank has begun */
+    uint64_t lease_ended; /* the last use of leased scratch that this rank has ended */
+    /* Numbers of chunks in all calls by copy engines so far; see mca/common/engine/engine.h. */
     struct {
         uint64_t sent;     /* operand chunks that this rank's engines have delivered to all peers */
         uint64_t reduced;  /* chunks of this rank's shards that are reduced */
@@ -114,9 +117,9 @@ typedef struct {
 } __attribute__((aligned(64))) mscclpp_board_line_t;
 
 /*
- * Returns the bytes of a board for so many ranks. Their lines are followed by two sets of lists, which consecutive
- * exchanges use in turn. A set has a list for each rank, which says where in its output the rank wants each peer's
- * block.
+ * Returns the size in bytes of a board for `ranks` ranks. The lines of the ranks are followed by two sets of lists,
+ * which consecutive exchanges use in turn. A set has a list for each rank. The list says where in its output the rank
+ * wants the block of each peer.
  */
 static inline size_t mscclpp_board_size(int ranks)
 {
@@ -132,7 +135,7 @@ static inline size_t mscclpp_board_size(int ranks)
 #define MSCCLPP_BOARD_ABSENT_BITS 21
 #define MSCCLPP_BOARD_ABSENT_MORE (UINT64_C(1) << 63)
 
-/* Returns the set with `rank` added to it, which must not be in it. */
+/* Returns the set with `rank` added. `rank` must not be in the set already. */
 static inline uint64_t mscclpp_board_add_absent(uint64_t word, int rank)
 {
     int i;
@@ -147,13 +150,13 @@ static inline uint64_t mscclpp_board_add_absent(uint64_t word, int rank)
     return word | MSCCLPP_BOARD_ABSENT_MORE;
 }
 
-/* Returns the rank at an index below MSCCLPP_BOARD_ABSENT_MAX, or -1 if the set has no more. */
+/* Returns the rank at an index below MSCCLPP_BOARD_ABSENT_MAX, or -1 if the set has fewer ranks. */
 static inline int mscclpp_board_absent(uint64_t word, int index)
 {
     return (int)(word >> index * MSCCLPP_BOARD_ABSENT_BITS & ((UINT64_C(1) << MSCCLPP_BOARD_ABSENT_BITS) - 1)) - 1;
 }
 
-/* Returns the list of `rank` in exchange number `exchange`: an entry for each peer. */
+/* Returns the list of `rank` in exchange number `exchange`. The list has an entry for each peer. */
 static inline mscclpp_dev_runs_t *mscclpp_board_places(mscclpp_board_line_t *lines, int ranks, uint64_t exchange,
                                                        int rank)
 {

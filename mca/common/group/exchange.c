@@ -30,8 +30,9 @@ const mscclpp_board_buffers_t *mscclpp_group_exchanged(const mscclpp_group_t *gr
 }
 
 /*
- * A rank's word holds 2 * the number of the exchange, + 1 if the rank votes yes. *all_p is set only if the status is
- * MSCCLPP_OK. Fails as the wait does.
+ * Publishes this rank's vote, waits for the votes of all ranks and counts them. A rank's word is 2 * the number of the
+ * exchange, + 1 if the rank votes yes. Returns the error of the wait, which is logged, if the wait fails; *all_p is
+ * then unchanged.
  */
 mscclpp_status_t mscclpp_group_end_exchange(mscclpp_group_t *group, const char *what, uint64_t bytes, bool yes,
                                             bool *all_p)
@@ -53,9 +54,10 @@ mscclpp_status_t mscclpp_group_end_exchange(mscclpp_group_t *group, const char *
 }
 
 /*
- * Ends an exchange with a deadline, unless another rank has ended it: with the result of the votes if `has_votes`, else
- * without one. Returns true if it has ended with votes. The word counts further only after exchanges that ended with
- * votes, so a later number says that this one did.
+ * Ends an exchange with a deadline, unless another rank has ended it already. The exchange ends with the votes of all
+ * ranks if `has_votes` is set, and is given up otherwise. Returns true if the exchange has ended with votes, whichever
+ * rank ended it. No exchange follows one that was given up. So if the word already has a higher number, this exchange
+ * ended with votes.
  */
 static bool end_once(mscclpp_group_t *group, bool has_votes)
 {
@@ -69,7 +71,10 @@ static bool end_once(mscclpp_group_t *group, bool has_votes)
     return (current < given_up ? own_end : current) != given_up;
 }
 
-/* True if a word is at least `target` on every rank's line of the board. `word` is this rank's own word. */
+/*
+ * Returns true if a word is at least `target` on every rank's line of the board. `word` is the word on this rank's
+ * line.
+ */
 static bool have_all_reached(const mscclpp_group_t *group, const uint64_t *word, uint64_t target)
 {
     bool reached = true;
@@ -82,8 +87,10 @@ static bool have_all_reached(const mscclpp_group_t *group, const uint64_t *word,
 }
 
 /*
- * Waits until a word has reached `target` on all ranks, or the exchange has been given up; this rank gives it up at the
- * deadline. The wait counts as a trial, so that it neither compares arguments nor reports late ranks.
+ * Waits until a word has reached `target` on all ranks, or until the exchange has been given up. At the deadline this
+ * rank gives the exchange up, which is not an error. The wait counts as a trial (`probing`), so it does not compare
+ * arguments, and a timeout of the group is not logged as an error. Returns the error of the wait, which is logged, if
+ * the wait fails.
  */
 static mscclpp_status_t wait_by(mscclpp_group_t *group, const char *what, uint64_t bytes, double deadline,
                                 const uint64_t *word, uint64_t target)
@@ -107,6 +114,10 @@ static mscclpp_status_t wait_by(mscclpp_group_t *group, const char *what, uint64
     return status;
 }
 
+/*
+ * Publishes this rank's handles and waits for the handles of all ranks. Returns the error of the wait, which is logged,
+ * if a rank has failed; *met_p is then false.
+ */
 mscclpp_status_t mscclpp_group_meet_exchange_by(mscclpp_group_t *group, const char *what, uint64_t bytes,
                                                 double deadline, bool *met_p)
 {
@@ -122,6 +133,10 @@ mscclpp_status_t mscclpp_group_meet_exchange_by(mscclpp_group_t *group, const ch
     return status;
 }
 
+/*
+ * Publishes this rank's vote, waits for the votes of all ranks and counts them. Returns the error of the wait, which is
+ * logged, if a rank has failed; *all_p is then false.
+ */
 mscclpp_status_t mscclpp_group_end_exchange_by(mscclpp_group_t *group, const char *what, uint64_t bytes,
                                                double deadline, bool yes, bool *all_p)
 {
@@ -135,7 +150,10 @@ mscclpp_status_t mscclpp_group_end_exchange_by(mscclpp_group_t *group, const cha
     for (rank = 0; rank < group->size && status == MSCCLPP_OK; ++rank) {
         all_said_yes = all_said_yes && mscclpp_board_load(&group->board[rank].voted) % 2 != 0;
     }
-    /* Only a rank that has seen all votes may end the exchange with them. */
+    /*
+     * Ranks may see the deadline at different times. The first rank that ends the exchange decides for all ranks
+     * whether the votes count. Only a rank that has seen all votes may decide that they do.
+     */
     group->gave_up = status == MSCCLPP_OK &&
                      !(have_all_reached(group, &own_line->voted, group->exchanges * 2) ? end_once(group, true)
                                                                                        : end_once(group, false));
@@ -144,8 +162,9 @@ mscclpp_status_t mscclpp_group_end_exchange_by(mscclpp_group_t *group, const cha
 }
 
 /*
- * Compares the arguments of each rank with those of rank 0. If this rank agrees with the rank that differs, its message
- * names rank 0 instead.
+ * Compares the arguments of each rank with the arguments of rank 0. The message names the first rank that differs from
+ * rank 0. If this rank has the same arguments as that rank, the message names rank 0 instead. Returns
+ * MSCCLPP_ERR_INVALID, which is logged, if arguments differ.
  */
 mscclpp_status_t mscclpp_group_compare_asked(const mscclpp_group_t *group)
 {

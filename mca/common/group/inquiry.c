@@ -1,19 +1,20 @@
 /*
- * Between nodes, finds the one rank that all others wait for, and has it named once.
+ * Between nodes, finds the one rank that all others wait for, and makes one rank name it.
  *
- * A rank sees only those that owe it data, and these may be waiting themselves: for the next rank of a tree, or for one
- * of their node. So a rank that has waited too long asks the first one that it waits for. A rank that waits in the same
- * call answers with the rank that it waits for in turn, which is asked next. The rank that does not answer within a
- * second is not in the call: it is late, silent or gone. Where the host cannot see whom a kernel waits for, all ranks
- * are asked in turn. No rank can end such a call before all have come.
+ * A rank sees only the ranks that must send it data. These may themselves wait: for the next rank of a tree, or for a
+ * rank of their node. So a rank that has waited too long asks the first rank that it waits for. A rank that waits in
+ * the same call answers with the rank that it waits for in turn, and that rank is asked next. A rank that does not
+ * answer within a second is not in the call: it is late, silent or gone. If the host cannot see whom a kernel waits
+ * for, all ranks are asked in turn. No rank can end such a call before all ranks have come.
  *
- * Rank 0 searches first, names the late rank, and tells all others. So one line is logged, few messages are sent, and
- * one rank alone asks a rank that may be dead, since each attempt to reach such a rank takes time and may be logged by
- * the network. Rank 1 searches if rank 0 has named nobody by then: it may be the late one, or not in the call. The
- * other ranks follow, one after another.
+ * Rank 0 searches first, names the late rank, and tells all others. So one line is logged and few messages are sent.
+ * Also, only one rank asks a rank that may be dead: each attempt to reach a dead rank takes time, and the network may
+ * log it. Rank 1 searches if rank 0 has named no rank in time, because rank 0 may be late itself, or not in the call.
+ * The other ranks follow, one after another.
  *
- * A connection may tell sooner that its peer is gone, on all ranks that have one at the same time. These ranks are on
- * other nodes, mostly one on each. The one on the node that follows the node of the lost rank names it.
+ * A connection may tell earlier that its peer is gone, on all ranks that have a connection to it at the same time.
+ * These ranks are on other nodes, mostly one on each. The rank on the node that follows the node of the lost rank names
+ * it.
  */
 #include "mca/common/group/group.h"
 
@@ -25,23 +26,29 @@
 /* Seconds that a rank gets for its answer. A rank that waits looks for messages every millisecond. */
 #define ANSWER_SECONDS 1.0
 
-/* Seconds that rank 1 leaves the search to rank 0: more than an answer takes. The others leave it twice as long. */
+/*
+ * Rank 1 leaves the search to rank 0 for this number of seconds, which is longer than an answer takes. The other ranks
+ * leave it to ranks 0 and 1 for twice as long.
+ */
 #define FIRST_SECONDS (ANSWER_SECONDS + 0.2)
 
-/* Each of the other ranks leaves it so many seconds longer than the one before it, up to the maximum. */
+/* Each of the other ranks waits for this number of seconds longer than the rank before it, up to the maximum. */
 #define TURN_SECONDS 0.01
 #define TURN_SECONDS_MAX 1.0
 
 /*
- * Where a connection is lost, the ranks of each node wait so many seconds longer than those of the node before it,
- * counted from the node of the lost rank on and up to the maximum. They sleep between looks for messages, since their
- * call has failed and nobody needs them.
+ * If a connection is lost, the ranks of each node wait for this number of seconds longer than the ranks of the node
+ * before it, up to the maximum. Nodes are counted from the node of the lost rank on. The ranks sleep between two looks
+ * for messages, since their call has failed and no rank needs them.
  */
 #define LOST_SECONDS 0.2
 #define LOST_SECONDS_MAX 4.0
 #define NAP_NANOSECONDS 1000000
 
-/* The most answers that a search follows. No tree is as deep, so after more of them ranks wait for one another. */
+/*
+ * The maximum number of answers that a search follows. No tree is so deep, so after more answers ranks wait for one
+ * another in a circle.
+ */
 #define HOPS_MAX 64u
 
 void mscclpp_group_say_waiting(mscclpp_group_t *group, int late)
@@ -52,7 +59,9 @@ void mscclpp_group_say_waiting(mscclpp_group_t *group, int late)
     pthread_mutex_unlock(&group->notices.lock);
 }
 
-/* Asks a rank whom it waits for; -1: nobody. Call with the lock held. */
+/*
+ * Asks rank `rank` whom it waits for, and notes the question. If `rank` is -1, asks no rank. The caller holds the lock.
+ */
 static void ask(mscclpp_group_t *group, int rank, double now)
 {
     mscclpp_group_inquiry_t *inquiry = &group->inquiry;
@@ -66,8 +75,9 @@ static void ask(mscclpp_group_t *group, int rank, double now)
 }
 
 /*
- * Returns the next rank to ask if a search knows of none: each in turn, from the one after this rank on. -1: there is
- * none, or the search is only to follow what is known.
+ * Returns the next rank to ask if no rank is known that this rank waits for. The search then asks all ranks in turn,
+ * from the rank after this one on. Returns -1 if all ranks have been asked, or if the search must ask only ranks that
+ * are known to be waited for.
  */
 static int next_unknown(mscclpp_group_t *group)
 {
@@ -80,8 +90,8 @@ static int next_unknown(mscclpp_group_t *group)
 }
 
 /*
- * Returns how many seconds this rank leaves the search to others. 0 without control messages: then each rank names whom
- * it knows.
+ * Returns how many seconds this rank leaves the search to other ranks. Without control messages the result is 0: each
+ * rank then names the late rank that it knows of.
  */
 static double search_delay(const mscclpp_group_t *group)
 {
@@ -95,8 +105,8 @@ static double search_delay(const mscclpp_group_t *group)
 }
 
 /*
- * Plans a search, which begins with the first question at `begins_at`. In one call there are at most two: one for the
- * warning, and one at the deadline.
+ * Plans a search. The search asks its first question at the time `begins_at`. In one call there are at most two
+ * searches: one for the warning, and one at the deadline.
  */
 static void plan_search(mscclpp_group_t *group, bool at_deadline, double now)
 {
@@ -111,8 +121,9 @@ static void plan_search(mscclpp_group_t *group, bool at_deadline, double now)
 }
 
 /*
- * Does the work of mscclpp_group_inquire. Without control messages, names whom this rank waits for, and asks nobody.
- * *late_p is set with MSCCLPP_INQUIRY_FOUND only; -1 if nobody is known. Call with the lock held.
+ * Makes a step of the search, as mscclpp_group_inquire describes it. Without control messages the function asks no
+ * rank, and names the rank that this rank waits for. *late_p is the late rank with MSCCLPP_INQUIRY_FOUND, and -1 if no
+ * late rank is known. With the other results *late_p is -1. The caller holds the lock.
  */
 static mscclpp_inquiry_result_t search(mscclpp_group_t *group, bool at_deadline, double now, int *late_p)
 {
@@ -139,7 +150,10 @@ static mscclpp_inquiry_result_t search(mscclpp_group_t *group, bool at_deadline,
     if (inquiry->answered) {
         int next = inquiry->answer;
 
-        /* The chain ends at a rank that knows of no other, leads back to this rank, or goes in a circle. */
+        /*
+         * The chain of answers ends if the rank that answered waits for no known rank, if the answer leads back to this
+         * rank, or if the chain is so long that it must be a circle.
+         */
         if (next < 0 || next == group->members[group->rank] || ++inquiry->hops > HOPS_MAX) {
             next = next_unknown(group);
         }
@@ -156,8 +170,9 @@ static mscclpp_inquiry_result_t search(mscclpp_group_t *group, bool at_deadline,
 }
 
 /*
- * Makes a step of the search. Only the warning is told to others, of whom none logs it again. At the deadline, others
- * learn of the failed call instead (mscclpp_group_fail).
+ * Makes a step of the search. If this rank names the late rank in a warning, it tells all other ranks, so that none of
+ * them logs the warning again. At the deadline it does not tell them here: mscclpp_group_fail then reports the failed
+ * call to them.
  */
 mscclpp_inquiry_result_t mscclpp_group_inquire(mscclpp_group_t *group, bool at_deadline, double now, int *late_p)
 {
@@ -196,7 +211,11 @@ static double lost_delay(const mscclpp_group_t *group, int lost)
     return turn < LOST_SECONDS_MAX ? turn : LOST_SECONDS_MAX;
 }
 
-/* Waits for its turn, which the notice of a rank before it ends. With no turn to wait for, logs `text` at once. */
+/*
+ * Waits until it is this rank's turn to name the lost rank, and then logs `text` as an error and returns true. If a
+ * notice reports a failure before this rank's turn comes, another rank has named the lost one, and the result is false.
+ * Without control messages, and in a trial at set-up, this rank logs `text` at once.
+ */
 bool mscclpp_group_name_lost(mscclpp_group_t *group, int lost, const char *text)
 {
     const double deadline = mscclpp_now() + (group->ctrl != NULL && !group->probing ? lost_delay(group, lost) : 0);

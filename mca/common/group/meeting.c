@@ -25,7 +25,10 @@
 /* 2^64 divided by the golden ratio, an odd number. Multiplying by it spreads a number over the high bits. */
 #define HASH_FACTOR UINT64_C(0x9e3779b97f4a7c15)
 
-/* True if the lowest bit of a word is set on the board lines of all ranks. `word` is the word on this rank's line. */
+/*
+ * Returns true if the lowest bit of a word is set on the board lines of all ranks. The bit says that the rank has its
+ * slot or needs none. `word` is the word on this rank's line.
+ */
 static bool all_have_slots(const mscclpp_group_t *group, const uint64_t *word)
 {
     const size_t offset = (size_t)((const char *)word - (const char *)&group->board[group->rank]);
@@ -62,7 +65,10 @@ static void pause_briefly(void)
     }
 }
 
-/* Waits until no other team of this process comes before this one. `candidate` is NULL if this rank needs no slot. */
+/*
+ * Waits until no other team of this process comes before this one. `candidate` is NULL if this rank needs no slot.
+ * Returns the error of the wait, which is logged, if the wait fails.
+ */
 static mscclpp_status_t await_turn(mscclpp_group_t *group, mscclpp_group_wait_t *wait,
                                    const mscclpp_admission_candidate_t *candidate)
 {
@@ -76,9 +82,10 @@ static mscclpp_status_t await_turn(mscclpp_group_t *group, mscclpp_group_wait_t 
 }
 
 /*
- * Tries to take this process's slot for the team. If `is_patient`, waits a short time for it; else it must be free now.
- * The time is short because processes may have admitted different teams, and then one of the teams must give way. If
- * this rank needs no slot, `candidate` is NULL and the result is true.
+ * Tries to take this process's slot for the team. Returns true if the rank now holds the slot. If `is_patient` is set,
+ * the function repeats the attempt for a short time. The time is short because processes may have admitted different
+ * teams, and then one of the teams must give way. If this rank needs no slot, `candidate` is NULL and the result is
+ * true.
  */
 static bool try_to_take_slot(mscclpp_group_t *group, const mscclpp_admission_candidate_t *candidate, bool is_patient)
 {
@@ -97,11 +104,12 @@ static bool try_to_take_slot(mscclpp_group_t *group, const mscclpp_admission_can
 
 /*
  * Takes a vote of all nodes. Every rank of a node passes the same `yes`. The first ranks of the nodes send one another
- * their nodes' votes. *all_yes_p becomes true if all nodes said yes. Fails as the wait does.
+ * the votes of their nodes. *all_yes_p becomes true if all nodes voted yes. Returns the error of the wait, which is
+ * logged, if the wait fails; *all_yes_p is then false.
  *
- * The result stays on the board until all ranks of the node have come to the next vote: before each vote, the ranks of
- * a node wait for one another. The first rank asks for the votes of other nodes again and again. Each time it begins
- * with its own node's vote, because a vote that is still missing counts as no.
+ * The result stays on the board until all ranks of the node have come to the next vote, because the ranks of a node
+ * wait for one another before each vote. While votes of other nodes are missing, the first rank counts the votes again
+ * in each turn. It resets `all_yes` before each count, because a missing vote counts as no.
  */
 static mscclpp_status_t vote_of_nodes(mscclpp_group_t *group, mscclpp_group_wait_t *wait, bool yes, bool *all_yes_p)
 {
@@ -132,11 +140,14 @@ static mscclpp_status_t vote_of_nodes(mscclpp_group_t *group, mscclpp_group_wait
 }
 
 /*
- * Takes one vote: tells the other ranks whether this rank has its slot, and waits until all have told. *all_yes_p
- * becomes true if all have one. A word on the board holds 2 * the number of the vote, + 1 for yes. Votes alternate
- * between two words, because a rank that knows a result may publish the next vote while others still read this one. No
- * rank gets two votes ahead. Makes at least one turn of the wait, so that attempts without any waiting end at the
- * deadline, too.
+ * Takes one vote on slots: tells the other ranks whether this rank has its slot, and waits for the votes of all ranks.
+ * *all_yes_p becomes true if all ranks have their slots. Returns the error of the wait, which is logged, if the wait
+ * fails; *all_yes_p is then false.
+ *
+ * A rank's word on the board is 2 * the number of the vote, + 1 for yes. Votes alternate between two words, because a
+ * rank that knows a result may publish its next vote while other ranks still read this one. No rank gets two votes
+ * ahead. The function makes at least one turn of the wait. So a series of attempts in which no rank has to wait also
+ * ends at the deadline.
  */
 static mscclpp_status_t vote_on_slots(mscclpp_group_t *group, mscclpp_group_wait_t *wait, bool has_slot,
                                       bool *all_yes_p)
@@ -157,19 +168,25 @@ static mscclpp_status_t vote_on_slots(mscclpp_group_t *group, mscclpp_group_wait
 }
 
 /*
- * Takes a slot on every rank, or fails at the deadline. All ranks have arrived, and try to take their slots at the same
- * time. If one of them fails, each rank gives its slot back and waits until the team is first in the queue of its
- * process; a vote without slots then tells that all ranks have got so far. The order of teams is the same in all
- * processes, so the first team of all becomes first everywhere. If the order has changed before all ranks have taken
- * their slots, they try again.
+ * Takes a slot on every rank that needs one. All ranks have arrived, and try to take their slots at the same time. If a
+ * rank does not get its slot, each rank gives its slot back and waits until the team is first in the queue of its
+ * process. A vote without slots then tells that all ranks have come so far, and the ranks try again. All processes
+ * order the teams in the same way, so the first of all teams becomes first in every process. If a team with a lower key
+ * comes before all ranks have taken their slots, the ranks repeat the attempt.
+ *
+ * Returns MSCCLPP_ERR_TIMEOUT at the deadline or another error of the wait; both are logged. After an error this rank
+ * may still hold its slot.
  */
 static mscclpp_status_t take_slots(mscclpp_group_t *group, uint64_t bytes, bool needs_slot)
 {
-    /* Nodes may have met alone before they were joined, so arrivals do not count the same everywhere. Votes do. */
+    /*
+     * Before the nodes were joined, each of them may have met alone. So the number of arrivals may differ between
+     * nodes. The number of votes of all nodes is equal on all ranks.
+     */
     const uint64_t meeting = group->spans ? group->node_votes : group->arrivals;
     mscclpp_admission_candidate_t own_candidate, *candidate = needs_slot ? &own_candidate : NULL;
     mscclpp_status_t status = MSCCLPP_OK;
-    mscclpp_group_wait_t wait; /* one deadline for all attempts, as a single one may be short */
+    mscclpp_group_wait_t wait; /* one deadline for all attempts, because one attempt may be short */
     bool all_have_one = false;
     uint64_t attempt;
 
@@ -198,7 +215,10 @@ static mscclpp_status_t take_slots(mscclpp_group_t *group, uint64_t bytes, bool 
     return status;
 }
 
-/* Waits until all ranks of the node, or of all nodes, have arrived. `word` is this rank's word on the board. */
+/*
+ * Waits until all ranks of the node have arrived, or the ranks of all nodes if `all_nodes` is set. `word` is this
+ * rank's word on the board. Returns the error of the wait, which is logged, if the wait fails.
+ */
 static mscclpp_status_t await_arrivals(mscclpp_group_t *group, uint64_t bytes, const uint64_t *word, bool all_nodes)
 {
     mscclpp_group_wait_t wait;
@@ -227,8 +247,9 @@ static void open_fiber(const mscclpp_group_t *group, uint64_t bytes)
 }
 
 /*
- * Pledges the slot, meets the other ranks, and only without granted pledges competes for slots (take_slots). After a
- * failure before the pledges are redeemed, gives up its own.
+ * Pledges the slot and waits until the other ranks have arrived. If all pledges are granted, every rank has its slot.
+ * Otherwise the ranks compete for slots (take_slots). If the wait for arrivals fails, this rank gives up its pledge.
+ * Returns the error of the wait or of take_slots; both are logged.
  */
 mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool early)
 {
@@ -241,7 +262,7 @@ mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool
         return MSCCLPP_OK;
     }
     ++group->arrivals;
-    /* Pledges are decided on by a word that only the ranks of one node share. */
+    /* Only ranks of one node can pledge, because they share the word that decides on the pledges. */
     pledged = needs_slot && !group->spans && mscclpp_admission_pledge(group->admission, decision, group->arrivals);
     mscclpp_board_store(word, 2 * group->arrivals + (pledged || !needs_slot));
     if (early) {
@@ -251,8 +272,8 @@ mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool
     all_ready = status == MSCCLPP_OK && all_have_slots(group, word);
     if (all_ready && !group->spans && (early || group->threads)) {
         /*
-         * A rank that needs no slot finds out about the others' pledges. If the call is not early and no rank has
-         * threads, no rank needs a slot, and there are no pledges.
+         * A rank that needs no slot redeems, too, to learn whether the pledges of the others are granted. If the call
+         * is not early and no rank has threads, no rank needs a slot, and there are no pledges.
          */
         all_ready = mscclpp_admission_redeem(group->admission, decision, group->arrivals);
         group->has_slot = all_ready && pledged;
@@ -260,9 +281,10 @@ mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool
         mscclpp_admission_give_up(group->admission, decision);
     }
     /*
-     * Without pledges, the slot is taken only after all ranks have arrived: a late rank may be waiting for another
-     * thread or call, which itself waits for the slot. On several nodes, ranks always vote on slots, because a node
-     * whose ranks all have what they need does not know of the others.
+     * Without pledges, the slot is taken only after all ranks have arrived. Otherwise this rank could hold the slot
+     * while a late rank waits for another thread or call, which itself waits for the slot. On several nodes, ranks
+     * always vote on slots: even if all ranks of a node have what they need, the node does not know about the ranks of
+     * other nodes.
      *
      * A thread apart must not compete for slots, because it may not do all checks of a wait. So the fiber is closed
      * first.

@@ -65,15 +65,19 @@ void mscclpp_group_notices_fini(mscclpp_group_t *group)
     pthread_mutex_destroy(&group->notices.lock);
 }
 
-/* Returns the rank that is known to have passed host buffers in call `call`, or -1. Call with the lock held. */
+/*
+ * Returns the rank that is known to have passed host buffers in call `call`, or -1 if none is known. The caller holds
+ * the lock.
+ */
 static int host_rank_of(const mscclpp_group_t *group, uint64_t call)
 {
     return group->notices.host.call == call ? group->notices.host.rank : -1;
 }
 
 /*
- * Sends a notice to a rank of the communicator, unless that is this rank or there are no control messages. A notice
- * that cannot be sent is lost: a rank that would have needed it ends at its deadline. Call with the lock held.
+ * Sends a notice to rank `to` of the communicator, unless `to` is this rank or there are no control messages. A notice
+ * that cannot be sent is lost, and a rank that needs it ends its call at its own deadline instead. The caller holds the
+ * lock.
  */
 static void post_with(mscclpp_group_t *group, int to, notice_kind_t kind, uint64_t call, mscclpp_status_t status,
                       uint64_t vote)
@@ -98,7 +102,7 @@ static void post(mscclpp_group_t *group, int to, notice_kind_t kind, uint64_t ca
     post_with(group, to, kind, call, status, 0);
 }
 
-/* Keeps a vote of another node. That node may be one vote ahead of this one, so its last two votes are kept. */
+/* Keeps a vote of another node. The other node may be one vote ahead of this one, so its last two votes are kept. */
 static void keep_vote(mscclpp_group_t *group, const notice_t *notice)
 {
     int i;
@@ -111,8 +115,8 @@ static void keep_vote(mscclpp_group_t *group, const notice_t *notice)
 }
 
 /*
- * Handles the notices of a search, and ignores all others. A rank that does not wait in that call gives no answer. Call
- * with the lock held.
+ * Handles the notices of a search, and ignores all others. Answers a question only while this rank waits in the call
+ * that the question names: a rank that is not in the call must not answer. The caller holds the lock.
  */
 static void handle_inquiry(mscclpp_group_t *group, const notice_t *notice)
 {
@@ -160,9 +164,10 @@ static void keep_notice(mscclpp_group_notice_t *kept, const notice_t *notice)
 }
 
 /*
- * Receives all pending notices and keeps what they say: of failures the first, and of other notices the latest. A
- * thread apart (base/fiber.h) leaves those to others that the embedding runtime carries. Call with the lock held.
- * Messages of another length are no notices.
+ * Receives all pending notices and stores what they report. Of several failures the first is stored, and of other
+ * notices the latest. A message that does not have the length of a notice is ignored. A thread apart (base/fiber.h)
+ * reads nothing if the embedding runtime carries the messages, because such a thread must not call the runtime. The
+ * caller holds the lock.
  */
 static void read_all(mscclpp_group_t *group)
 {
@@ -225,8 +230,8 @@ void mscclpp_group_note_host(mscclpp_group_t *group, int rank)
 }
 
 /*
- * Tells all ranks of the failure, `lost` last. The lock is released before the flush, which may take TELL_SECONDS, as
- * other threads need it to read notices.
+ * Tells all ranks of the failure, and the rank `lost` last. The lock is released before the flush, because other
+ * threads need the lock to read notices and the flush may take TELL_SECONDS.
  */
 void mscclpp_group_tell_failure(mscclpp_group_t *group, mscclpp_status_t status, int lost)
 {
@@ -238,7 +243,10 @@ void mscclpp_group_tell_failure(mscclpp_group_t *group, mscclpp_status_t status,
             post(group, rank, NOTICE_FAILED, group->call, status);
         }
     }
-    /* A lost rank may live: a connection also fails where this side's adapter does. Last, as it may be unreachable. */
+    /*
+     * The lost rank may be alive, because a connection also breaks if the adapter of this side fails. It is told last
+     * because it may be unreachable.
+     */
     if (lost >= 0) {
         post(group, lost, NOTICE_FAILED, group->call, status);
     }
@@ -261,8 +269,8 @@ void mscclpp_group_blame(mscclpp_group_t *group, int rank)
 }
 
 /*
- * Returns the rank that `rank` has blamed, or -1. Ranks of this node have a word on the board; those of other nodes
- * have sent notices.
+ * Returns the rank that `rank` has blamed, or -1 if `rank` is not known to have blamed a rank. Ranks of this node store
+ * the blamed rank on the board. Ranks of other nodes send notices.
  */
 int mscclpp_group_blamed_by(mscclpp_group_t *group, int rank)
 {
@@ -291,7 +299,10 @@ void mscclpp_group_send_vote(mscclpp_group_t *group, uint64_t vote, bool yes)
     pthread_mutex_unlock(&group->notices.lock);
 }
 
-/* Receives notices, and tells whether all other nodes have voted and, in *yes_p, whether all said yes. */
+/*
+ * Receives notices, and returns true if all other nodes have voted in vote `vote_number`. *yes_p becomes false if a
+ * vote is missing or is no.
+ */
 bool mscclpp_group_all_voted(mscclpp_group_t *group, uint64_t vote_number, bool *yes_p)
 {
     bool all_here = true;
@@ -310,8 +321,8 @@ bool mscclpp_group_all_voted(mscclpp_group_t *group, uint64_t vote_number, bool 
 }
 
 /*
- * Returns the first ranks of nodes whose votes are missing. Only the node's first rank receives votes; on the others,
- * none counts as missing.
+ * Returns the first ranks of the nodes whose votes are missing, as a set (mscclpp_board_add_absent). Only the node's
+ * first rank receives votes, so the set is empty on all other ranks.
  */
 uint64_t mscclpp_group_missing_votes(mscclpp_group_t *group)
 {
@@ -330,8 +341,8 @@ uint64_t mscclpp_group_missing_votes(mscclpp_group_t *group)
 }
 
 /*
- * On the node's first rank, tells the other nodes once for each call that it waits. Only the call's thread uses
- * `told_waiting`, so it is read without the lock.
+ * On the node's first rank, tells the other nodes that this rank waits, once for each call. `told_waiting` is read
+ * without the lock, because only the thread that makes the call uses it.
  */
 void mscclpp_group_tell_waiting(mscclpp_group_t *group)
 {
@@ -349,8 +360,8 @@ void mscclpp_group_tell_waiting(mscclpp_group_t *group)
 }
 
 /*
- * Looks for a rank that passed device buffers to the call: on the board, then among the notices of other nodes. If a
- * notice names one, tells all ranks, once for each call, that this rank passed host buffers.
+ * Looks for a rank that passed device buffers to the call: first on the board, then among the notices of other nodes.
+ * If a notice names such a rank, tells all ranks that this rank passed host buffers, once for each call.
  */
 int mscclpp_group_find_device_rank(mscclpp_group_t *group, uint64_t call)
 {
@@ -358,8 +369,8 @@ int mscclpp_group_find_device_rank(mscclpp_group_t *group, uint64_t call)
     int rank = mscclpp_group_find_announced(group, call, MSCCLPP_CALL_DEVICE), receiver;
 
     /*
-     * Only tries the lock, because the caller may be the progress of a wait that holds it. That wait is then in another
-     * call than `call`.
+     * This function must not wait for the lock, because the progress of a wait that holds the lock may have called it.
+     * Such a wait is in another call than `call`.
      */
     if (rank >= 0 || group->leader_count == 0 || pthread_mutex_trylock(&notices->lock) != 0) {
         return rank;

@@ -9,15 +9,15 @@
 #include "mca/common/group/group.h"
 
 /*
- * Turns of a wait from one reading of the clock to the next. On the twin, a turn yields the processor and may take
- * milliseconds, so every turn reads the clock.
+ * The number of turns of a wait between two readings of the clock. On the twin, a turn yields the processor and may
+ * take milliseconds, so every turn reads the clock.
  */
 #define CLOCK_TURNS 64u
 #define TWIN_CLOCK_TURNS 1u
 
 /*
- * Readings of a word on the board for each turn of the wait; together they take about as long as a call of the
- * embedding runtime's progress. On the twin, each reading is followed by a turn.
+ * The number of readings of a word on the board in each turn of the wait. Together these readings take about as long as
+ * a call of the embedding runtime's progress. On the twin, each reading is followed by a turn.
  */
 #define POLLS_PER_TURN 64
 
@@ -25,8 +25,8 @@
 #define CHECK_PERIOD 1e-3
 
 /*
- * For a wait in a fiber: the most seconds between two turns that count as waiting. The application may stay away from
- * the runtime for longer. Then peers may be waiting for this rank, rather than this rank for them.
+ * For a wait in a fiber: the maximum number of seconds between two turns that counts as waiting. If the application
+ * stays away from the runtime for longer, peers may wait for this rank instead.
  */
 #define AWAY_MAX 1.0
 
@@ -51,7 +51,7 @@ void mscclpp_group_wait_init(mscclpp_group_wait_t *wait, mscclpp_group_t *group,
     mscclpp_fiber_note_wait();
 }
 
-/* True if a set of absent ranks (mscclpp_board_add_absent) contains `rank` among those that it names. */
+/* Returns true if `rank` is one of the ranks that a set of absent ranks (mscclpp_board_add_absent) names. */
 static bool is_in_set(uint64_t absent_set, int rank)
 {
     int i;
@@ -64,13 +64,13 @@ static bool is_in_set(uint64_t absent_set, int rank)
     return false;
 }
 
-/* The most bytes of one rank in the lists of list_absent and of list_late, with what separates it from the next. */
+/* The maximum number of bytes that one rank takes in the lists of list_absent and of list_late, with the separator. */
 #define ABSENT_ENTRY_BYTES 48
 #define LATE_ENTRY_BYTES 16
 
 /*
- * Writes into `text` the ranks of other nodes that have not entered the call, as the ranks of this node report them on
- * the board. Returns the length of the text; 0: none are reported.
+ * Writes into `text` a list of the ranks of other nodes that have not entered the call. The ranks of this node have
+ * reported them on the board. Returns the length of the text, or 0 if no absent rank has been reported.
  */
 static size_t list_absent(const mscclpp_group_t *group, char *text, size_t size)
 {
@@ -101,7 +101,10 @@ static size_t list_absent(const mscclpp_group_t *group, char *text, size_t size)
     return used;
 }
 
-/* True if this rank waits for `rank`: it has not reached the awaited number or, without one, not come to the call. */
+/*
+ * Returns true if this rank waits for `rank`, because the word of `rank` has not reached the awaited number. If the
+ * wait has no such words, `rank` is late if it has not come to the call.
+ */
 static bool is_late(const mscclpp_group_wait_t *wait, int rank)
 {
     const mscclpp_group_t *group = wait->group;
@@ -114,8 +117,8 @@ static bool is_late(const mscclpp_group_wait_t *wait, int rank)
 }
 
 /*
- * Returns the first rank that this one waits for, as a rank of the communicator: one of its node if there is one, else
- * one of another node that is reported as absent; -1: none is known.
+ * Returns the first rank that this rank waits for, as a rank of the communicator. That is a late rank of this node if
+ * there is one, and otherwise a rank of another node that is reported as absent. Returns -1 if no late rank is known.
  */
 static int first_late_rank(const mscclpp_group_wait_t *wait)
 {
@@ -132,8 +135,8 @@ static int first_late_rank(const mscclpp_group_wait_t *wait)
 }
 
 /*
- * Writes the list of late ranks into `text`, as many as fit: those of this node or, if none is late, those of other
- * nodes. If none is known at all, says so.
+ * Writes a list of late ranks into `text`, as many as fit. The list has the late ranks of this node or, if there are
+ * none, the absent ranks of other nodes. If no late rank is known, the text says so.
  */
 static void list_late(const mscclpp_group_wait_t *wait, char *text, size_t size)
 {
@@ -155,7 +158,7 @@ static void list_late(const mscclpp_group_wait_t *wait, char *text, size_t size)
     }
 }
 
-/* Describes the call for a message, together with what it waits for if `with_what` is set. */
+/* Describes the call for a message. If `with_what` is set, the text also says what the call waits for. */
 static void describe_call(const mscclpp_group_wait_t *wait, bool with_what, char *text, size_t size)
 {
     const mscclpp_group_t *group = wait->group;
@@ -165,9 +168,9 @@ static void describe_call(const mscclpp_group_wait_t *wait, bool with_what, char
 }
 
 /*
- * Returns MSCCLPP_ERR_MIXED, and logs it, if a rank passed host buffers in this call. The board tells of ranks of this
- * node. `host_notice` is the last notice about a rank of any node. Also notes that rank, so that what this rank tells
- * of its failure names it.
+ * Returns MSCCLPP_ERR_MIXED, which is logged, if a rank passed host buffers in this call, and MSCCLPP_OK otherwise. The
+ * board shows the ranks of this node, and `host_notice` is the last notice about a rank of any node. The rank that
+ * passed host buffers is also stored, so that the notices in which this rank reports its failure name that rank.
  */
 static mscclpp_status_t check_mixture(const mscclpp_group_wait_t *wait, const mscclpp_group_notice_t *host_notice)
 {
@@ -187,7 +190,7 @@ static mscclpp_status_t check_mixture(const mscclpp_group_wait_t *wait, const ms
     return MSCCLPP_ERR_MIXED;
 }
 
-/* Describes the arguments of a call for a message, in MPI's terms. */
+/* Writes a description of the arguments of a call into `text`, for a message. Operations have their names in MPI. */
 static void describe_asked(mscclpp_board_asked_t asked, char *text, size_t size)
 {
     static const char *const dtypes[MSCCLPP_DTYPE_LAST] = {
@@ -229,8 +232,8 @@ static void describe_asked(mscclpp_board_asked_t asked, char *text, size_t size)
              MSCCLPP_CONTROL_ASKED_ROOT(asked));
     if (name == NULL) {
         /*
-         * An all-reduce has no root. The text is complete, and so has the comma, since 128 bytes are enough for the
-         * longest.
+         * An all-reduce has no root, so the text ends before the last comma. There is always a comma, because `text`
+         * has at least 128 bytes, and the longest description fits.
          */
         *strrchr(text, ',') = '\0';
     }
@@ -248,7 +251,7 @@ mscclpp_status_t mscclpp_group_report_difference(const mscclpp_group_t *group, i
     return MSCCLPP_ERR_INVALID;
 }
 
-/* Returns MSCCLPP_ERR_INVALID, and logs it, if a rank of this node has passed other arguments in the same call. */
+/* Returns MSCCLPP_ERR_INVALID, which is logged, if a rank of this node has passed other arguments in the same call. */
 static mscclpp_status_t check_arguments(const mscclpp_group_wait_t *wait)
 {
     const mscclpp_group_t *group = wait->group;
@@ -263,7 +266,10 @@ static mscclpp_status_t check_arguments(const mscclpp_group_wait_t *wait)
             continue;
         }
         asked = mscclpp_board_load(&line->asked[group->call % 2]);
-        /* If the rank is in another call by now, the word may be that call's. */
+        /*
+         * If that rank has entered a later call in the meantime, the word may hold the arguments of that call. So the
+         * number of the call is read again.
+         */
         if (asked != group->asked && mscclpp_board_load(&line->call) == call) {
             return mscclpp_group_report_difference(group, rank, asked);
         }
@@ -272,15 +278,17 @@ static mscclpp_status_t check_arguments(const mscclpp_group_wait_t *wait)
 }
 
 /*
- * Logs that a peer has failed in its call `call`, with `status`. Returns the status with which this rank's call ends.
- * From now on this rank's failure is not told to others, because the peer has told them.
+ * Logs that a peer has failed with `status` in its call `call`. Returns the status with which this rank's call ends:
+ * MSCCLPP_ERR_MIXED if the peer found mixed buffers in the same call, and MSCCLPP_ERR_PEER otherwise. From now on this
+ * rank does not report its own failure to others, because the peer has told all ranks.
  */
 static mscclpp_status_t report_peer_failure(const mscclpp_group_wait_t *wait, int rank, uint64_t call,
                                             mscclpp_status_t status)
 {
     /*
-     * The rank that failed first has logged why. There may be thousands of others, so they log this line as information
-     * only. If all ranks are on one node, one of them logs it as an error, so that the log also says who failed.
+     * The rank that failed first has logged the reason. Thousands of other ranks may log this line, so they log it as
+     * information only. If all ranks are on one node, one of them logs it as an error, so that the errors in the log
+     * also name the rank that failed.
      */
     const bool is_error =
         status == MSCCLPP_ERR_MIXED || (!wait->group->spans && mscclpp_group_claims_line(wait->group, true));
@@ -290,13 +298,16 @@ static mscclpp_status_t report_peer_failure(const mscclpp_group_wait_t *wait, in
                 "%s: %s call %llu of %llu bytes (%s): rank %d failed in its call %llu: %s", wait->group->oob.label,
                 wait->group->collective, (unsigned long long)wait->group->call, (unsigned long long)wait->bytes,
                 wait->what, rank, (unsigned long long)call, mscclpp_status_string(status));
-    /* Mixed buffers are an error of the program, whichever rank sees it first. */
+    /*
+     * Mixed buffers are an error of the application, so all ranks return MSCCLPP_ERR_MIXED, whichever rank finds them.
+     */
     return status == MSCCLPP_ERR_MIXED && call == wait->group->call ? MSCCLPP_ERR_MIXED : MSCCLPP_ERR_PEER;
 }
 
 /*
- * Returns an error if a peer has failed, in this call or an earlier one; after LATER_PATIENCE also in a later one. The
- * board tells of ranks of this node, and `failed_notice` is the first notice about a rank of any node.
+ * Returns the status of report_peer_failure, which logs it, if a peer has failed in this call or an earlier one. After
+ * LATER_PATIENCE this includes peers that have failed in a later call. The board shows failures on this node, and
+ * `failed_notice` is the first notice about a failure on any node. Returns MSCCLPP_OK if no peer has failed.
  */
 static mscclpp_status_t check_failures(const mscclpp_group_wait_t *wait, const mscclpp_group_notice_t *failed_notice,
                                        double now)
@@ -319,11 +330,14 @@ static mscclpp_status_t check_failures(const mscclpp_group_wait_t *wait, const m
 }
 
 /*
- * Returns true if this rank is to name the late ranks now, and lists them in `text`. On one node it names all of them,
- * but warns only if no other rank has done so in this call. Between nodes a search finds the one that all others wait
- * for, over several calls of this function, and one rank names it. `at_deadline`: for the message at the deadline; else
- * for the warning. If the search finds nobody, that rank lists those that it sees. MSCCLPP_INQUIRY_TOLD comes only for
- * the warning, so each rank passes its deadline in the end.
+ * Returns true if this rank must name the late ranks now, and writes a list of them into `text`. `at_deadline` is true
+ * for the message at the deadline, and false for the warning.
+ *
+ * If the group is on one node, each rank lists all late ranks, but only the first rank that asks logs the warning.
+ * Between nodes, the function makes a step of the search for the rank that all others wait for. The search takes
+ * several calls of this function, and one rank names the result. If the search finds no rank, that rank lists the late
+ * ranks that it sees. The search ends with MSCCLPP_INQUIRY_TOLD only for the warning, so each rank reports the deadline
+ * in the end.
  */
 static bool may_name_late(mscclpp_group_wait_t *wait, bool at_deadline, double now, char *text, size_t size)
 {
@@ -351,8 +365,10 @@ static bool may_name_late(mscclpp_group_wait_t *wait, bool at_deadline, double n
 }
 
 /*
- * Checks how long the wait has lasted: warns once, and returns MSCCLPP_ERR_TIMEOUT at the deadline. Between nodes that
- * may come a few seconds later, after the search for the late rank.
+ * Checks how long the wait has lasted. Logs a warning once, and returns MSCCLPP_ERR_TIMEOUT at the deadline. Between
+ * nodes the error may come a few seconds after the deadline, because the search for the late rank comes first. The
+ * error is logged; if all ranks are on one node, one of them logs it as an error, and the others as information. In a
+ * trial at set-up all ranks log the timeout as information only.
  */
 static mscclpp_status_t check_clock(mscclpp_group_wait_t *wait, double now)
 {
@@ -413,10 +429,14 @@ static void discount_time_away(mscclpp_group_wait_t *wait, double now)
 }
 
 /*
- * Makes one turn of a wait: progress, and now and then the checks. They run at most once in CHECK_PERIOD. First this
- * rank tells what others may ask: which nodes are silent, and whom it waits for. Then the first check that fails
- * decides on the status. In a fiber every turn reads the clock, because the application decides when the next turn
- * comes. The turn that reads the clock first begins the wait, and checks nothing.
+ * Makes one turn of a wait: always progress, and at most once in CHECK_PERIOD the checks. Before the checks, this rank
+ * publishes which nodes are silent and whom it waits for, because other ranks may ask. The first check that fails
+ * determines the status. The first turn that reads the clock only stores the time at which the wait began. In a fiber,
+ * every turn reads the clock, because the application decides when the next turn comes.
+ *
+ * Returns MSCCLPP_ERR_MIXED if a rank passed host buffers, MSCCLPP_ERR_INVALID if arguments differ, MSCCLPP_ERR_PEER if
+ * a peer failed, the error of the embedding runtime's check, or MSCCLPP_ERR_TIMEOUT at the deadline. The check that
+ * fails logs the reason.
  */
 mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait)
 {
@@ -449,7 +469,10 @@ mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait)
     if (wait->votes) {
         mscclpp_board_store(&group->board[group->rank].absent, mscclpp_group_missing_votes(group));
     } else if (group->find_absent != NULL) {
-        /* On the board, because ranks of this node that own no shard do not see which other nodes are silent. */
+        /*
+         * The silent nodes are stored on the board for the ranks of this node that own no shard, because those ranks do
+         * not see which other nodes are silent.
+         */
         mscclpp_board_store(&group->board[group->rank].absent,
                             group->find_absent(group->absent_context, mscclpp_group_may_ask(wait)));
     }
@@ -477,8 +500,9 @@ mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait)
 }
 
 /*
- * Waits for one rank after the other, this one included, so its own word must have been stored before. Reads a word
- * more often than it makes a turn, because turns take time.
+ * Waits for the ranks one after the other, this rank included, so the caller has stored its own word before. Reads each
+ * word several times in each turn, because a turn takes longer than a read. Returns the error of the turn, which is
+ * logged, if one fails.
  */
 mscclpp_status_t mscclpp_group_wait_on(mscclpp_group_wait_t *wait, const uint64_t *word, uint64_t target)
 {
@@ -516,14 +540,15 @@ mscclpp_status_t mscclpp_group_wait_words(mscclpp_group_t *group, const char *wh
 }
 
 /*
- * Tells all ranks that the call has failed here. Writes to the board first, since the messages may take a while, and a
- * lost peer is named in turn.
+ * Tells all ranks that the call has failed on this rank. Writes to the board first, because sending the messages may
+ * take some time. If the call failed because a connection was lost, this rank sends messages only if it is the one that
+ * names the lost peer (mscclpp_group_name_lost).
  */
 void mscclpp_group_fail(mscclpp_group_t *group, mscclpp_status_t status, const mscclpp_loss_t *loss)
 {
     const int lost = status == MSCCLPP_ERR_PEER ? mscclpp_loss_peer(loss) : -1;
 
-    /* The peer that failed has told all ranks itself. */
+    /* The peer that caused the failure has told all ranks itself. */
     if (group->peer_failed) {
         return;
     }

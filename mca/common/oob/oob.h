@@ -9,53 +9,52 @@
 #include "mca/common/base/status.h"
 
 typedef struct {
-    void *context; /* passed to each function as its first argument */
-    int rank;
-    int size;
-    const char *label; /* names the group in messages, such as a communicator's name; outlives the user of this table */
+    void *context;     /* passed to each function as its first argument */
+    int rank;          /* this rank's number in the group */
+    int size;          /* number of ranks in the group */
+    const char *label; /* name of the group in messages; outlives the user of this table */
 
     /*
      * Gathers `length` bytes from every rank into recvbuf (size * length bytes), in the order of ranks. Blocking and
-     * collective. Errors are equal on all ranks. If a rank lacks memory for it, all ranks get
-     * MSCCLPP_ERR_NOT_SUPPORTED, and the reason is logged. If a rank cannot take part, all get MSCCLPP_ERR_TIMEOUT,
-     * MSCCLPP_ERR_MIXED or another error, which is already reported. A rank that has no memory for what it receives
-     * passes NULL as recvbuf.
+     * collective. A rank that has no memory for the result passes NULL as recvbuf. Errors are equal on all ranks. If a
+     * rank lacks memory, all ranks get MSCCLPP_ERR_NOT_SUPPORTED, and the reason is logged. If a rank cannot take part,
+     * all ranks get MSCCLPP_ERR_TIMEOUT, MSCCLPP_ERR_MIXED or another error, which is logged already.
      */
     mscclpp_status_t (*allgather)(void *context, const void *sendbuf, void *recvbuf, size_t length);
 
     /*
-     * Gathers likewise among `count` ranks, this one included. `members` lists them in ascending order. Each rank
-     * passes the same list in all calls, and is in no other rank's list unless the two lists are equal. May be NULL.
+     * Gathers in the same way among `count` ranks, including this one. `members` lists them in ascending order. Each
+     * rank passes the same list in all calls. Two ranks that are in one list pass equal lists. May be NULL.
      */
     mscclpp_status_t (*allgather_among)(void *context, const int *members, int count, const void *sendbuf,
                                         void *recvbuf, size_t length);
 
     /*
-     * Exchanges messages with some ranks (mscclpp_oob_exchange in mca/common/oob/pairs.h). The status may differ
-     * between ranks. `lengths` may be NULL, as there. May be NULL.
+     * Exchanges messages with selected ranks (mscclpp_oob_exchange in mca/common/oob/pairs.h). The status may differ
+     * between ranks. As there, `lengths` may be NULL. The function itself may be NULL.
      */
     mscclpp_status_t (*exchange)(void *context, const int *peers, int count, const void *sent, const size_t *lengths,
                                  void *received, size_t pitch);
 
-    /* Makes progress on the runtime's other communication. Every wait calls it over and over. */
+    /* Makes progress on the runtime's other communication. Every wait calls this function repeatedly. */
     void (*progress)(void *context);
 
     /*
-     * Tells whether waiting still makes sense: MSCCLPP_OK if so, MSCCLPP_ERR_REVOKED once the runtime knows that the
-     * group cannot finish (a failed process, a revoked communicator). Every wait calls it now and then.
+     * Returns MSCCLPP_OK if waiting still makes sense, or MSCCLPP_ERR_REVOKED once the runtime knows that the group
+     * cannot finish (a failed process, a revoked communicator). Every wait calls this function from time to time.
      */
     mscclpp_status_t (*check)(void *context);
 
     /*
-     * Send and receive short control messages, of at most MSCCLPP_OOB_MESSAGE_MAX bytes. post_message copies the
-     * message and returns at once. poll_message returns MSCCLPP_OK and one message, or MSCCLPP_IN_PROGRESS if there is
-     * none. Either function may be NULL.
+     * These functions send and receive short control messages, of at most MSCCLPP_OOB_MESSAGE_MAX bytes. post_message
+     * copies the message and returns at once. poll_message returns MSCCLPP_OK and one message, or MSCCLPP_IN_PROGRESS
+     * if there is none. Either function may be NULL.
      */
     mscclpp_status_t (*post_message)(void *context, int peer, const void *message, size_t length);
     mscclpp_status_t (*poll_message)(void *context, int *peer_p, void *message, size_t *length_p);
 } mscclpp_oob_t;
 
-/* The most bytes of a control message. */
+/* The maximum number of bytes of a control message. */
 #define MSCCLPP_OOB_MESSAGE_MAX 64
 
 #endif

@@ -4,15 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How much a rank sends. */
+/* How much data a rank sends. */
 typedef struct {
-    uint64_t count;   /* messages */
+    uint64_t count;   /* number of messages */
     uint64_t longest; /* bytes of the longest message */
 } extent_t;
 
-/* One message among those of its sender, which travel as an array of parcels of equal size. */
+/* A parcel: one message with its receiver. A rank sends its messages as an array of parcels of equal size. */
 typedef struct {
-    int64_t peer; /* the receiver; -1: there is none */
+    int64_t peer; /* the receiving rank; -1: the parcel is unused */
     unsigned char bytes[];
 } parcel_t;
 
@@ -23,8 +23,8 @@ static parcel_t *parcel_at(char *parcels, size_t parcel_size, size_t index)
 }
 
 /*
- * Sets both numbers to the largest of any rank. Collective. Without memory for the answer it fails like the all-gather,
- * on all ranks.
+ * Sets both numbers of `extent` to the largest of any rank. Collective. Returns the error of the all-gather, which is
+ * logged and equal on all ranks. If a rank has no memory for the result, the all-gather fails on all ranks.
  */
 static mscclpp_status_t agree_on_extent(const mscclpp_oob_t *oob, extent_t *extent)
 {
@@ -41,9 +41,11 @@ static mscclpp_status_t agree_on_extent(const mscclpp_oob_t *oob, extent_t *exte
 }
 
 /*
- * Exchanges the messages by an all-gather of all of them, for a runtime that cannot send to some ranks alone. Every
- * rank contributes as many parcels, of the same size, as the rank that needs most; behind a shorter message there are
- * zeros. Then it looks for the parcels to itself. Where a peer has sent none, `received` keeps what it holds.
+ * Exchanges the messages by an all-gather of all messages, for a runtime that cannot send to selected ranks. Every rank
+ * contributes the same number of parcels of the same size, as the rank with the most or longest messages needs. A
+ * shorter message is followed by zeros. Then each rank looks for the parcels that are addressed to it. If a peer has
+ * sent none, that part of `received` is unchanged. Returns the error of an all-gather, which is logged and equal on all
+ * ranks, also if a rank has no memory for the parcels.
  */
 static mscclpp_status_t exchange_among_all(const mscclpp_oob_t *oob, const int *peers, int count, const void *sent,
                                            const size_t *lengths, void *received, size_t pitch)
@@ -51,7 +53,7 @@ static mscclpp_status_t exchange_among_all(const mscclpp_oob_t *oob, const int *
     extent_t extent = {.count = (uint64_t)count};
     mscclpp_status_t status;
     size_t parcel_size, rank_bytes;
-    char *all_parcels; /* the parcels of all ranks, and behind them those that this rank sends */
+    char *all_parcels; /* the parcels of all ranks, followed by the parcels that this rank sends */
     int i;
 
     for (i = 0; i < count; ++i) {

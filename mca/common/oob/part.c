@@ -6,12 +6,12 @@
 
 #include "mca/common/base/log.h"
 
-/* Bytes that one round carries for each rank. */
+/* The number of bytes that one round carries for each rank. */
 #define CHUNK_BYTES 2048u
 
-/* What a rank contributes to a round. */
+/* The block that a rank contributes to a round. */
 typedef struct {
-    uint32_t is_done; /* the rank takes part only for the others' sake */
+    uint32_t is_done; /* the rank is done, and takes part only because other ranks need the round */
     uint32_t pad;
     unsigned char bytes[CHUNK_BYTES];
 } block_t;
@@ -19,15 +19,16 @@ typedef struct {
 struct mscclpp_oob_part {
     const mscclpp_oob_t *whole;
     const mscclpp_nodes_t *nodes;
-    mscclpp_status_t status; /* the error after which the exchange of all ranks can no longer be used */
-    int refusals;            /* number of rounds that failed on all ranks because one lacked memory */
+    mscclpp_status_t status; /* the error that made the exchange of all ranks unusable; MSCCLPP_OK: none */
+    int refusals;            /* number of rounds that failed on all ranks because a rank lacked memory */
     block_t own;             /* this rank's block of the next round */
     block_t blocks[];        /* one block for each rank of the whole exchange */
 };
 
 /*
- * Runs one round: an all-gather of all ranks, each of which contributes its block. Once the exchange can no longer be
- * used, runs none and returns the error.
+ * Runs one round: an all-gather of all ranks, to which each rank contributes its block. Returns the error of the
+ * all-gather, which is logged, if it fails. After an error that makes the exchange unusable, no round is run, and the
+ * same error is returned again.
  */
 static mscclpp_status_t run_round(mscclpp_oob_part_t *part)
 {
@@ -38,8 +39,9 @@ static mscclpp_status_t run_round(mscclpp_oob_part_t *part)
     }
     status = part->whole->allgather(part->whole->context, &part->own, part->blocks, sizeof(part->own));
     /*
-     * If a rank lacked memory for the round, it failed on all ranks alike, so they are still in step and may go on.
-     * After a second such failure the exchange is given up, because that rank will probably stay without memory.
+     * If a rank lacked memory for the round, the round failed on all ranks alike. So all ranks are still in the same
+     * round, and the exchange may continue. After a second such failure the exchange is given up, because that rank
+     * will probably continue to lack memory.
      */
     if (status != MSCCLPP_OK && (status != MSCCLPP_ERR_NOT_SUPPORTED || ++part->refusals > 1)) {
         part->status = status;
@@ -47,7 +49,7 @@ static mscclpp_status_t run_round(mscclpp_oob_part_t *part)
     return status;
 }
 
-/* Gathers among the node's ranks, if the exchange can be made among some ranks alone. */
+/* Gathers data among the node's ranks, for a runtime that has an all-gather among selected ranks. */
 static mscclpp_status_t allgather_among(void *context, const void *sendbuf, void *recvbuf, size_t length)
 {
     const mscclpp_oob_part_t *part = context;
@@ -57,9 +59,11 @@ static mscclpp_status_t allgather_among(void *context, const void *sendbuf, void
 }
 
 /*
- * Gathers among the node's ranks, in as many rounds as its length takes, but at least one. MSCCLPP_ERR_PEER if a rank
- * of the node has finished, or has no memory for what it receives; else fails as the round does. All ranks of the node
- * return an error if one does.
+ * Gathers data among the node's ranks. Takes as many rounds as the length needs, but at least one. Returns
+ * MSCCLPP_ERR_PEER, which is logged as information, if a rank of the node has finished. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED if this rank passes NULL as `recvbuf`, because it lacks memory; the other ranks of the node
+ * then get MSCCLPP_ERR_PEER. Otherwise returns the error of a round. If one rank of the node returns an error, all of
+ * them do.
  */
 static mscclpp_status_t allgather(void *context, const void *sendbuf, void *recvbuf, size_t length)
 {
@@ -109,7 +113,7 @@ static mscclpp_status_t check(void *context)
     return part->whole->check(part->whole->context);
 }
 
-/* Makes the exchange. It needs blocks only where every round is one of all ranks. */
+/* Creates the exchange. The exchange needs a block for each rank only if every round is an all-gather of all ranks. */
 mscclpp_oob_part_t *mscclpp_oob_part_create(const mscclpp_oob_t *whole)
 {
     const size_t blocks = whole->allgather_among != NULL ? 0 : (size_t)whole->size;
@@ -124,7 +128,8 @@ mscclpp_oob_part_t *mscclpp_oob_part_create(const mscclpp_oob_t *whole)
 }
 
 /*
- * Fills in a table for the ranks of the node. The part is the context of its functions, so it must outlive the table.
+ * Fills in a table for the ranks of the node. The part is the context of the table's functions, so the part must
+ * outlive the table.
  */
 void mscclpp_oob_part_table(mscclpp_oob_part_t *part, const mscclpp_nodes_t *nodes, mscclpp_oob_t *table_p)
 {
@@ -140,8 +145,10 @@ void mscclpp_oob_part_table(mscclpp_oob_part_t *part, const mscclpp_nodes_t *nod
 }
 
 /*
- * Where every round is one of all ranks, other nodes may need more: takes part until all ranks are done. A round that
- * failed for lack of memory is repeated, unless the exchange is given up for that (run_round).
+ * If every round is an all-gather of all ranks, other nodes may need more rounds than this one. So this rank takes part
+ * until all ranks are done. A round that failed because a rank lacked memory is repeated, unless the exchange is given
+ * up for that reason (run_round). Returns MSCCLPP_ERR_NOT_SUPPORTED if such a round has failed, or the error that made
+ * the exchange unusable; the all-gather has logged both.
  */
 mscclpp_status_t mscclpp_oob_part_finish(mscclpp_oob_part_t *part)
 {

@@ -1,7 +1,8 @@
 /*
- * An exchange among the ranks of one node, built on the exchange of all ranks. If that one has an all-gather among some
- * ranks, it is used. Otherwise every round is one all-gather of all ranks, in which each node exchanges its own data.
- * Nodes may need different numbers of rounds, so ranks that have finished keep taking part until all have.
+ * An exchange among the ranks of one node, built on the exchange of all ranks. If the exchange of all ranks has an
+ * all-gather among selected ranks, that is used. Otherwise every round is one all-gather of all ranks, in which each
+ * node exchanges its own data. Nodes may need different numbers of rounds, so ranks that have finished continue to take
+ * part until all ranks have finished.
  */
 #ifndef MCA_COMMON_OOB_PART_H
 #define MCA_COMMON_OOB_PART_H
@@ -11,19 +12,23 @@
 
 typedef struct mscclpp_oob_part mscclpp_oob_part_t;
 
-/* Makes the exchange. `whole` must outlive it. Returns NULL, with an error logged, if there is no memory. */
+/*
+ * Creates the exchange. `whole` is the exchange of all ranks, and must outlive the part. Returns NULL, with an error
+ * logged, if there is no memory.
+ */
 mscclpp_oob_part_t *mscclpp_oob_part_create(const mscclpp_oob_t *whole);
 
 /*
- * Fills in a table for the ranks of the node, numbered within it and without messages. `nodes` must outlive the part.
- * The table's all-gather ends with MSCCLPP_ERR_PEER if a rank of the node is done already.
+ * Fills in a table for the ranks of the node, which are numbered within the node. The table has no functions for
+ * control messages. `nodes` must outlive the part. The table's all-gather returns MSCCLPP_ERR_PEER if a rank of the
+ * node has finished already.
  */
 void mscclpp_oob_part_table(mscclpp_oob_part_t *part, const mscclpp_nodes_t *nodes, mscclpp_oob_t *table_p);
 
 /*
- * Says that this rank needs no more exchanges, and takes part in those of other nodes until all ranks have finished.
- * Returns the error of an exchange if there was one. Has nothing to wait for if the exchange of all ranks has an
- * all-gather among some.
+ * Says that this rank needs no more exchanges, and takes part in the exchanges of other nodes until all ranks have
+ * finished. Returns the error of an exchange if one has failed. If the exchange of all ranks has an all-gather among
+ * selected ranks, the function does nothing.
  */
 mscclpp_status_t mscclpp_oob_part_finish(mscclpp_oob_part_t *part);
 

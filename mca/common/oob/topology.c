@@ -3,7 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Allocates the arrays, all in one allocation. It begins with node_of, by which mscclpp_nodes_fini frees it. */
+/*
+ * Allocates all arrays in one allocation. The allocation begins with `node_of`, so mscclpp_nodes_fini frees `node_of`.
+ * Returns MSCCLPP_ERR_NO_MEMORY, which is not logged, if there is no memory; there is then nothing to free.
+ */
 mscclpp_status_t mscclpp_nodes_init(mscclpp_nodes_t *nodes, int size)
 {
     enum { ARRAYS = 4 };
@@ -27,8 +30,9 @@ void mscclpp_nodes_fini(mscclpp_nodes_t *nodes)
 }
 
 /*
- * Finds the lowest rank on a rank's node. leaders[r] is the lowest rank on the host of rank r. `ranks_per_node` divides
- * hosts into imitated nodes, as in mscclpp_nodes_map. The search ends at `rank` itself at the latest.
+ * Returns the lowest rank on the node of rank `rank`. leaders[r] is the lowest rank on the host of rank r.
+ * `ranks_per_node` divides hosts into imitated nodes, as in mscclpp_nodes_map. The search ends at `rank` itself at the
+ * latest.
  */
 static int find_node_leader(const int *leaders, int rank, int ranks_per_node)
 {
@@ -38,8 +42,8 @@ static int find_node_leader(const int *leaders, int rank, int ranks_per_node)
         return leaders[rank];
     }
     /*
-     * Candidates are the ranks of the same imitated node from its first rank on, on whatever host they are. If
-     * `ranks_per_node` is below 0, they are that many ranks apart.
+     * Candidates are the ranks of the same imitated node from its first rank on, whatever their hosts. If
+     * `ranks_per_node` is below 0, the distance between two candidates is its absolute value.
      */
     candidate = ranks_per_node > 0 ? rank - rank % ranks_per_node : rank % -ranks_per_node;
     step = ranks_per_node > 0 ? 1 : -ranks_per_node;
@@ -50,15 +54,15 @@ static int find_node_leader(const int *leaders, int rank, int ranks_per_node)
 }
 
 /*
- * Joins ranks of different jobs on one host. Goes through the ranks in ascending order, so that the leaders of all
- * lower ranks are final.
+ * Joins ranks of different jobs that are on one host. Visits the ranks in ascending order, so the leaders of all lower
+ * ranks are final when a rank is visited.
  */
 void mscclpp_nodes_join_jobs(mscclpp_nodes_t *nodes, const uint64_t *jobs, const uint64_t *hosts, int size)
 {
     int *leaders = nodes->leaders, *was_leader = nodes->work;
     int i, j;
 
-    /* With a single job, the leaders are right already. */
+    /* With a single job, the leaders are correct already. */
     for (i = 1; i < size && jobs[i] == jobs[0]; ++i) {
     }
     if (i >= size) {
@@ -78,8 +82,8 @@ void mscclpp_nodes_join_jobs(mscclpp_nodes_t *nodes, const uint64_t *jobs, const
 }
 
 /*
- * Numbers the nodes in the order of their lowest ranks and counts the ranks of each in `sizes`. Sets count, one_host,
- * node_of and rank, and all owners to -1. False if the leaders contradict one another.
+ * Numbers the nodes in the order of their lowest ranks and counts the ranks of each node in `sizes`. Sets `count`,
+ * `one_host`, `node_of` and `rank`, and sets all owners to -1. Returns false if the leaders contradict one another.
  */
 static bool number_nodes(mscclpp_nodes_t *nodes, int size, int rank, int ranks_per_node, int *sizes)
 {
@@ -92,8 +96,8 @@ static bool number_nodes(mscclpp_nodes_t *nodes, int size, int rank, int ranks_p
         int leader;
 
         /*
-         * A leader is on the node that it leads, and none of its ranks comes before it. This also makes it a valid
-         * index.
+         * A leader is on the node that it leads, and no rank of that node comes before its leader. This check also
+         * makes the leader a valid index.
          */
         if (leaders[i] < 0 || leaders[i] > i || leaders[leaders[i]] != leaders[i]) {
             return false;
@@ -114,8 +118,9 @@ static bool number_nodes(mscclpp_nodes_t *nodes, int size, int rank, int ranks_p
 }
 
 /*
- * Computes who shares a node. The first pass numbers the nodes and counts their ranks. The second finds owners and
- * members, for which this rank must know its number on its node.
+ * Computes which ranks share a node, in two passes. The first pass numbers the nodes and counts their ranks. The second
+ * pass finds owners and members, for which this rank must know its number on its node. Returns false if the leaders
+ * contradict one another.
  */
 bool mscclpp_nodes_map(mscclpp_nodes_t *nodes, int size, int rank, int ranks_per_node)
 {

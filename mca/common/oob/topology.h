@@ -10,13 +10,13 @@
 
 /* The nodes of a communicator. They are numbered in the order of their lowest ranks. */
 typedef struct {
-    int count;
+    int count;     /* number of nodes */
     int shards;    /* the smallest number of ranks on a node; a message has this many shards */
     int most;      /* the largest number of ranks on a node */
     bool one_host; /* all ranks are on one host: if there are several nodes, they are imitated */
     int *node_of;  /* by rank: number of the rank's node */
-    int *owners;   /* by node: the rank whose number on its node equals this rank's number on its own; -1 if there is
-                      none */
+    int *owners;   /* by node: the rank that has the same number on that node as this rank has on its own; -1 if
+                      there is none */
     int *leaders;  /* by rank: the lowest rank on its node, as that rank itself sees it; filled in by the caller */
     int *work;     /* one word per rank, for temporary use by the functions below */
     int node;      /* number of this rank's node */
@@ -27,24 +27,24 @@ typedef struct {
 } mscclpp_nodes_t;
 
 /*
- * Allocates zeroed arrays for `size` ranks. After MSCCLPP_ERR_NO_MEMORY there is nothing to free. Freeing twice is
- * allowed.
+ * mscclpp_nodes_init allocates zeroed arrays for `size` ranks. After MSCCLPP_ERR_NO_MEMORY, which is not logged, there
+ * is nothing to free. mscclpp_nodes_fini frees the arrays, and may be called twice.
  */
 mscclpp_status_t mscclpp_nodes_init(mscclpp_nodes_t *nodes, int size);
 void mscclpp_nodes_fini(mscclpp_nodes_t *nodes);
 
 /*
- * Changes `leaders` so that ranks of different jobs on one host share a node. It is needed because each rank knows only
- * about its own job. `jobs` and `hosts` tell each rank's, as numbers; `hosts` are those of mca/common/base/machine.h, 0
- * for unknown. The leader of a job on a host is its first rank there. Its new leader is that of the lowest rank of
- * another job on that host. Contradictions in `leaders` remain.
+ * Changes `leaders` so that ranks of different jobs on one host share a node. This is needed because each rank knows
+ * only about its own job. `jobs` and `hosts` have the number of each rank's job and host; `hosts` are those of
+ * mca/common/base/machine.h, with 0 for unknown. The leader of a job on a host is its first rank there. Its new leader
+ * is the leader of the lowest rank of another job on that host. Contradictions in `leaders` remain.
  */
 void mscclpp_nodes_join_jobs(mscclpp_nodes_t *nodes, const uint64_t *jobs, const uint64_t *hosts, int size);
 
 /*
- * Computes everything from `leaders`. `ranks_per_node` divides hosts into imitated nodes: if above 0, a new node begins
- * where (rank / ranks_per_node) changes; if below 0, the rank modulo its absolute value gives the node. False, on all
- * ranks alike, if the ranks' leaders contradict one another.
+ * Computes all other fields from `leaders`. `ranks_per_node` divides hosts into imitated nodes: if above 0, a new node
+ * begins where (rank / ranks_per_node) changes; if below 0, the rank modulo its absolute value gives the node. Returns
+ * false, on all ranks alike, if the ranks' leaders contradict one another.
  */
 bool mscclpp_nodes_map(mscclpp_nodes_t *nodes, int size, int rank, int ranks_per_node);
 

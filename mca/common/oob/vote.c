@@ -5,11 +5,11 @@
 
 #include "mca/common/base/log.h"
 
-/* Ballots of up to this many ranks lie on the stack, so that a rank without memory can still vote. */
+/* Ballots of up to this number of ranks are on the stack, so that a rank without memory can still vote. */
 #define STACK_BALLOTS 64
 
 #define FLAG_SET 1u      /* the rank's flag is set */
-#define FLAG_GIVES_UP 2u /* the rank cannot go on */
+#define FLAG_GIVES_UP 2u /* the rank cannot continue */
 
 typedef struct {
     int32_t status; /* mscclpp_status_t of the rank */
@@ -17,8 +17,9 @@ typedef struct {
 } ballot_t;
 
 /*
- * Fills in the result of a vote from all ballots, which are equal on all ranks and in the order of ranks. If ranks give
- * up, one of these is the culprit.
+ * Counts the ballots of all ranks and fills in the result. The ballots are in the order of ranks, and equal on all
+ * ranks. The culprit is the first rank that failed for its own reason or, if there is none, the first rank with
+ * MSCCLPP_ERR_PEER. If ranks give up, only these ranks can be the culprit.
  */
 static void count_ballots(const ballot_t *ballots, int size, mscclpp_vote_t *vote_p)
 {
@@ -31,7 +32,10 @@ static void count_ballots(const ballot_t *ballots, int size, mscclpp_vote_t *vot
     for (rank = 0; rank < size; ++rank) {
         const bool counts = vote_p->none_gave_up || (ballots[rank].flags & FLAG_GIVES_UP) != 0;
 
-        /* MSCCLPP_ERR_PEER says that a rank failed because of another one, which is the culprit if there is one. */
+        /*
+         * MSCCLPP_ERR_PEER says that a rank failed because of another rank. So such a rank is the culprit only if no
+         * rank has another error.
+         */
         if (counts && ballots[rank].status != MSCCLPP_OK &&
             (culprit < 0 ||
              (ballots[culprit].status == MSCCLPP_ERR_PEER && ballots[rank].status != MSCCLPP_ERR_PEER))) {
@@ -44,8 +48,9 @@ static void count_ballots(const ballot_t *ballots, int size, mscclpp_vote_t *vot
 }
 
 /*
- * Collects the ballots of all ranks and counts them. Without memory for the ballots, takes part with NULL, and the
- * all-gather fails on all ranks. After a failure *vote_p is unchanged.
+ * Collects the ballots of all ranks and counts them. If this rank has no memory for the ballots, it passes NULL as
+ * `recvbuf`, and the all-gather fails on all ranks. Returns the error of the all-gather, which is logged and equal on
+ * all ranks. After a failure *vote_p is unchanged.
  */
 static mscclpp_status_t cast(const mscclpp_oob_t *oob, mscclpp_status_t own_status, uint32_t flags,
                              mscclpp_vote_t *vote_p)
@@ -80,6 +85,10 @@ mscclpp_status_t mscclpp_vote_give_up(const mscclpp_oob_t *oob, mscclpp_status_t
     return cast(oob, own_status, FLAG_GIVES_UP, vote_p);
 }
 
+/*
+ * Returns MSCCLPP_OK if the result has no culprit. Otherwise logs the culprit and its error, and returns
+ * MSCCLPP_ERR_NOT_SUPPORTED. The result of a vote is equal on all ranks, so this status is, too.
+ */
 mscclpp_status_t mscclpp_vote_outcome(const mscclpp_oob_t *oob, const int *members, const mscclpp_vote_t *vote,
                                       const char *step)
 {
@@ -94,7 +103,10 @@ mscclpp_status_t mscclpp_vote_outcome(const mscclpp_oob_t *oob, const int *membe
     return MSCCLPP_ERR_NOT_SUPPORTED;
 }
 
-/* Votes on a step that needs all ranks. If the exchange fails, returns its error, which the exchange has reported. */
+/*
+ * Votes on a step that needs all ranks. If the exchange fails, returns the error of the exchange, which the exchange
+ * has logged.
+ */
 mscclpp_status_t mscclpp_agree(const mscclpp_oob_t *oob, const int *members, mscclpp_status_t own_status,
                                const char *step)
 {

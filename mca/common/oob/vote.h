@@ -9,34 +9,34 @@
 
 /* The result of a vote. */
 typedef struct {
-    int culprit;             /* the first rank that failed by itself, else the first that failed; -1 if none did */
-    mscclpp_status_t status; /* status of the culprit; MSCCLPP_OK without one */
+    int culprit; /* the first rank that failed for its own reason, or else the first that failed; -1: none failed */
+    mscclpp_status_t status; /* status of the culprit; MSCCLPP_OK without a culprit */
     bool all;                /* all ranks have the flag set */
-    bool none_gave_up;       /* no rank has said that it cannot go on, whatever is voted on */
+    bool none_gave_up;       /* no rank has said that it cannot continue at all */
 } mscclpp_vote_t;
 
 /*
- * Collects one status from each rank of the oob; collective. Returns the error of the exchange, or MSCCLPP_OK and the
- * result, which is equal on all ranks.
+ * Collects one status from each rank of the exchange; collective. Returns the error of the exchange, which is logged,
+ * or MSCCLPP_OK and the result, which is equal on all ranks.
  */
 mscclpp_status_t mscclpp_vote(const mscclpp_oob_t *oob, mscclpp_status_t own_status, mscclpp_vote_t *vote_p);
 
-/* Likewise, with a flag, by which the ranks find out whether all of them can do something. */
+/* Does the same with a flag, by which the ranks find out whether all of them can do something. */
 mscclpp_status_t mscclpp_vote_with(const mscclpp_oob_t *oob, mscclpp_status_t own_status, bool flag,
                                    mscclpp_vote_t *vote_p);
 
-/* A vote in which this rank says that it cannot go on at all, as `own_status` tells. */
+/* A vote in which this rank says that it cannot continue at all. `own_status` is the reason. */
 mscclpp_status_t mscclpp_vote_give_up(const mscclpp_oob_t *oob, mscclpp_status_t own_status, mscclpp_vote_t *vote_p);
 
 /*
- * A vote on a step that needs all ranks: MSCCLPP_OK if it succeeded on all of them. Otherwise returns
- * MSCCLPP_ERR_NOT_SUPPORTED on all ranks, and each rank logs which rank failed in `step` and why. `members` numbers the
- * ranks in messages; NULL: as the oob does.
+ * A vote on a step that needs all ranks. Returns MSCCLPP_OK if the step succeeded on all of them. Otherwise returns
+ * MSCCLPP_ERR_NOT_SUPPORTED on all ranks, and each rank logs which rank failed in `step` and why. `members` has the
+ * numbers of the ranks for messages; NULL: messages use the numbers in the exchange.
  */
 mscclpp_status_t mscclpp_agree(const mscclpp_oob_t *oob, const int *members, mscclpp_status_t own_status,
                                const char *step);
 
-/* Does with the result of a vote what mscclpp_agree does, without an exchange. */
+/* Treats the result of a vote as mscclpp_agree does, without an exchange. */
 mscclpp_status_t mscclpp_vote_outcome(const mscclpp_oob_t *oob, const int *members, const mscclpp_vote_t *vote,
                                       const char *step);
 

@@ -6,7 +6,7 @@
 #include "mca/common/plan/visit.h"
 #include "mca/common/plan/words.h"
 
-/* What the checks of this file need. */
+/* The state of the checks of this file. */
 typedef struct {
     mscclpp_plan_t *plan;
     mscclpp_plan_report_t *report;
@@ -19,8 +19,8 @@ static mscclpp_plan_place_t rank_place(uint32_t rank)
 }
 
 /*
- * Checks the numbers that apply to the plan as a whole. A block has whole warps of 32 threads. The reader has checked
- * that there are at most 1024.
+ * Checks the numbers that apply to the plan as a whole, and reports each fault. A block must consist of whole warps of
+ * 32 threads. The reader has already refused more than 1024 threads.
  */
 static void check_head(const frame_t *frame)
 {
@@ -44,8 +44,8 @@ static void check_head(const frame_t *frame)
 }
 
 /*
- * Returns the number of chunks of a buffer on all ranks that use it; 0 if none does. Reports ranks that differ from the
- * first one.
+ * Returns the number of chunks that a buffer has on the ranks that use it, or 0 if no rank uses it. Reports each rank
+ * whose number differs from that of the first such rank.
  */
 static uint32_t common_count(const frame_t *frame, mscclpp_plan_buffer_t type)
 {
@@ -70,9 +70,9 @@ static uint32_t common_count(const frame_t *frame, mscclpp_plan_buffer_t type)
 }
 
 /*
- * Checks that the chunk counts fit the collective. Input or output may be unused on all ranks; then the other one says
- * the size of a chunk, and must divide into a part for each rank where it has such parts. The collectives "test" and
- * "custom" may have any counts.
+ * Checks that the numbers of chunks fit the collective, and reports at most one fault of this kind. Input or output may
+ * be unused on all ranks. Then the other buffer alone must fit: in collectives where it has a part for each rank, its
+ * chunks must divide evenly among the ranks. The collectives "test" and "custom" may have any numbers of chunks.
  */
 static void check_shape(const frame_t *frame)
 {
@@ -120,9 +120,10 @@ static void check_shape(const frame_t *frame)
 }
 
 /*
- * Pairs the channels of a type: the first channel of a rank to a peer with the first channel of that peer to the rank,
- * the second ones, and so on. Channels left over have no pair. Returns false if there is no memory; no channel is
- * paired then. check_peers must have found no fault.
+ * Pairs the channels of one type: the first channel of a rank to a peer with the first channel of that peer to the
+ * rank, the second with the second, and so on. A channel that is left over gets the pair -1. check_peers must have
+ * found no fault, because the peers are used as indices. Returns false if there is no memory; then no channel is
+ * paired.
  */
 static bool pair_channels(const frame_t *frame, int type)
 {
@@ -172,8 +173,8 @@ static bool pair_channels(const frame_t *frame, int type)
 }
 
 /*
- * Checks that every peer of a channel, and every owner of a remote buffer, is another rank of the plan. Returns false
- * after a fault.
+ * Checks that every peer of a channel and every owner of a remote buffer is another rank of the plan. Reports all
+ * faults, and returns false if there are any.
  */
 static bool check_peers(const frame_t *frame)
 {
@@ -211,7 +212,7 @@ static bool check_peers(const frame_t *frame)
     return frame->report->faults == faults_before;
 }
 
-/* Tells whether two switch channels have the same ranks and buffer type. */
+/* Returns true if two switch channels have the same ranks, in the same order, and the same buffer type. */
 static bool is_same_group(const mscclpp_plan_group_t *first, const mscclpp_plan_group_t *second)
 {
     if (first->count != second->count || first->type != second->type) {
@@ -226,9 +227,9 @@ static bool is_same_group(const mscclpp_plan_group_t *first, const mscclpp_plan_
 }
 
 /*
- * Checks switch channel `position` of rank `rank_number`: its ranks exist and ascend, the rank itself is among them,
- * and all of them have the same switch channel at the same position. Only once all its ranks are known to exist, it
- * looks at them. Reports the first fault.
+ * Checks switch channel `position` of rank `rank_number`: its ranks must exist and be in ascending order, the rank
+ * itself must be among them, and all of them must have the same switch channel at the same position. The first loop
+ * checks all rank numbers before the second loop uses them as indices. Reports the first fault only.
  */
 static void check_group(const frame_t *frame, uint32_t rank_number, uint32_t position)
 {
@@ -261,7 +262,10 @@ static void check_group(const frame_t *frame, uint32_t rank_number, uint32_t pos
     }
 }
 
-/* What comes after check_peers uses the ranks that channels name as indices. */
+/*
+ * Stops after a fault of check_peers, because the later checks use the peers as indices. Faults are in the report; if
+ * memory runs out, report->no_memory is set.
+ */
 void mscclpp_plan_check_frame(mscclpp_plan_t *plan, mscclpp_plan_report_t *report)
 {
     frame_t frame = {plan, report};
@@ -283,7 +287,10 @@ void mscclpp_plan_check_frame(mscclpp_plan_t *plan, mscclpp_plan_report_t *repor
     }
 }
 
-/* Each check uses numbers as indices that the checks before it have found to be valid, so a fault ends them. */
+/*
+ * The checks must run in this order. Each check uses numbers as indices that the checks before it have found to be
+ * valid, so a fault stops the sequence.
+ */
 bool mscclpp_plan_check(mscclpp_plan_t *plan, mscclpp_plan_report_t *report)
 {
     int faults_before = report->faults;

@@ -15,11 +15,11 @@ bool mscclpp_plan_check(mscclpp_plan_t *plan, mscclpp_plan_report_t *report);
 
 /* The parts, in their order. The first one checks ranks, channels and chunk counts, and pairs the channels. */
 void mscclpp_plan_check_frame(mscclpp_plan_t *plan, mscclpp_plan_report_t *report);
-/* Checks every operation by itself, and looks up the channels and buffers that it names. */
+/* Checks every operation separately, and looks up the channels and buffers that it names. */
 void mscclpp_plan_check_ops(mscclpp_plan_t *plan, mscclpp_plan_report_t *report);
 /* Checks operations that belong together: signals with waits, releases with acquires, barriers, groups of blocks. */
 void mscclpp_plan_check_together(mscclpp_plan_t *plan, mscclpp_plan_report_t *report);
-/* Notes what other executors of such files have no room for. */
+/* Adds notes about parts of the plan that exceed the limits of other executors of such files. */
 void mscclpp_plan_check_portable(const mscclpp_plan_t *plan, mscclpp_plan_report_t *report);
 
 #endif

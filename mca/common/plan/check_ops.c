@@ -1,4 +1,4 @@
-/* Checks every operation of a plan by itself: what it names must exist and fit. */
+/* Checks every operation of a plan separately: what it names must exist and fit. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -45,9 +45,10 @@ static const mscclpp_plan_block_t *block_of_op(const state_t *state)
 }
 
 /*
- * Turns an operation's channel ids, which count within its block, into positions in the rank's list, and checks both.
- * Later checks and runs use these positions as indices. An operation without channels has none to turn; whether it may
- * is checked later. Returns false after a fault, or if there is no memory.
+ * Translates an operation's channel ids, which are numbers within its block, into positions in the rank's list, and
+ * checks both. Later checks and runs use these positions as indices. An operation without channels is accepted here;
+ * whether its kind needs channels is checked later. Returns false after a fault, which is reported, or if there is no
+ * memory, which is noted in the report.
  */
 static bool find_channels(const state_t *state, mscclpp_plan_op_t *op)
 {
@@ -80,8 +81,8 @@ static bool find_channels(const state_t *state, mscclpp_plan_op_t *op)
 }
 
 /*
- * Finds the remote buffer that `item` names, and sets the item's rank and type. The channel type is memory or port, as
- * check_data has checked. Returns false after a fault.
+ * Finds the remote buffer that `item` names, and sets the item's rank and type. The channel type must be memory or
+ * port, which check_data checks before. Returns false after a fault, which is reported.
  */
 static bool find_remote(const state_t *state, const mscclpp_plan_op_t *op, mscclpp_plan_item_t *item)
 {
@@ -109,8 +110,8 @@ static bool find_remote(const state_t *state, const mscclpp_plan_op_t *op, msccl
 }
 
 /*
- * Looks up the switch channel that `item` names, and fills in the item's group and type. Its rank becomes that of the
- * operation, which is one of the group (check.c). Returns false after a fault.
+ * Looks up the switch channel that `item` names, and sets the item's group and type. The item's rank becomes the rank
+ * of the operation, which is a member of the group (check.c). Returns false after a fault, which is reported.
  */
 static bool find_multicast(const state_t *state, mscclpp_plan_item_t *item)
 {
@@ -128,8 +129,9 @@ static bool find_multicast(const state_t *state, mscclpp_plan_item_t *item)
 }
 
 /*
- * Checks that the chunks exist on every rank where they are read or written: on all ranks of a switch channel, else on
- * the item's rank. The item's rank, group and type must be filled in. Returns false after a fault.
+ * Checks that the chunks exist on every rank where they are read or written: on all ranks of a switch channel,
+ * otherwise on the item's rank. The item's rank, group and type must be filled in. Returns false after the first fault,
+ * which is reported.
  */
 static bool check_chunks(const state_t *state, const mscclpp_plan_item_t *item, bool are_packets)
 {
@@ -139,7 +141,7 @@ static bool check_chunks(const state_t *state, const mscclpp_plan_item_t *item, 
     uint64_t end = (uint64_t)item->index + item->size;
     uint32_t count = group != NULL ? group->count : 1;
 
-    /* Packets take twice the bytes; protocol LL makes room for that. */
+    /* Packets take twice the bytes of their data. Plans of protocol LL have a scratch of twice the size for this. */
     if (are_packets && !plan->packets) {
         end *= 2;
     }
@@ -158,9 +160,9 @@ static bool check_chunks(const state_t *state, const mscclpp_plan_item_t *item, 
 }
 
 /*
- * Checks entry `i` of a list of sources or targets, which has to be what the operation takes there, and looks up what
- * it names. `list` is the list's name for messages. The two tables have an entry for each mscclpp_plan_takes_t, in its
- * order. Returns false after a fault.
+ * Checks entry `i` of a list of sources or targets, and looks up the buffer that it names. `takes` says what the
+ * operation allows there, and `list` is the list's name for messages. Both tables have one entry for each
+ * mscclpp_plan_takes_t, in the order of that type. Returns false after a fault, which is reported.
  */
 static bool check_item(const state_t *state, const mscclpp_plan_op_t *op, const char *list, uint32_t i,
                        mscclpp_plan_takes_t takes, mscclpp_plan_item_t *item)
@@ -205,8 +207,9 @@ static bool check_count(const state_t *state, const char *list, uint32_t count, 
 }
 
 /*
- * Checks that sources and targets fit each other in number and size: in pairs, those of each pair; else all sources and
- * targets, which are of one size then. Returns false after a fault.
+ * Checks that the sources and targets of an operation fit each other. If the operation works on pairs, there must be as
+ * many sources as targets, and the two of each pair must have the same size. Otherwise all sources and targets must
+ * have the same size. Returns false after a fault, which is reported.
  */
 static bool check_sizes(const state_t *state, const mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape)
 {
@@ -239,8 +242,9 @@ static bool check_sizes(const state_t *state, const mscclpp_plan_op_t *op, const
 }
 
 /*
- * Checks that each put over ports has a channel to the rank that it goes to: only that channel's signal announces the
- * put. Returns false after a fault.
+ * Checks that an operation that puts data over ports has one channel for each target, and that the channel leads to the
+ * target's rank. Only the signal of that channel tells the rank that its data has arrived. Returns false after a fault,
+ * which is reported.
  */
 static bool check_port(const state_t *state, const mscclpp_plan_op_t *op)
 {
@@ -261,7 +265,7 @@ static bool check_port(const state_t *state, const mscclpp_plan_op_t *op)
     return true;
 }
 
-/* Tells whether operations of a kind combine elements, so that their "reduce_op" counts. */
+/* Returns true if operations of this kind combine elements, so that their "reduce_op" matters. */
 static bool is_reduction(mscclpp_plan_op_kind_t kind)
 {
     switch (kind) {
@@ -281,9 +285,10 @@ static bool is_reduction(mscclpp_plan_op_kind_t kind)
 }
 
 /*
- * Checks an operation that moves data, and looks up what it names. `pipeline` is the pipeline around it, or NULL. Its
- * channels are looked up already. In a pipeline, sources have as many chunks as the pipeline handles, and so
- * have targets, which check_sizes has compared with them. Reports the first fault, and returns false after it.
+ * Checks an operation that moves data, and looks up the buffers that it names. Its channels must have been looked up
+ * before. `pipeline` is the pipeline around the operation, or NULL. In a pipeline, each source must have as many chunks
+ * as the pipeline handles; targets then have as many, too, because check_sizes has compared them with the sources.
+ * Returns false after the first fault, which is reported.
  */
 static bool check_data(state_t *state, mscclpp_plan_op_t *op, const mscclpp_plan_op_t *pipeline)
 {
@@ -344,9 +349,9 @@ static bool check_data(state_t *state, mscclpp_plan_op_t *op, const mscclpp_plan
 }
 
 /*
- * Checks an operation that signals, waits or flushes. A thread of the block handles each of its channels, so there
- * cannot be more channels than threads. A wait names a channel only once, since the threads would take each other's
- * signals; a signal may name one several times. Returns false after a fault.
+ * Checks an operation that signals, waits or flushes. Each of its channels is handled by one thread of the block, so
+ * there may not be more channels than threads. A wait may name a channel only once, because two threads would take each
+ * other's signals; a signal may name a channel several times. Returns false after a fault, which is reported.
  */
 static bool check_signals(const state_t *state, const mscclpp_plan_op_t *op)
 {
@@ -377,7 +382,10 @@ static bool check_signals(const state_t *state, const mscclpp_plan_op_t *op)
     return true;
 }
 
-/* Checks an operation on semaphores, each of which a thread of the block handles. Returns false after a fault. */
+/*
+ * Checks an operation on semaphores. Each semaphore is handled by one thread of the block, so there may not be more
+ * semaphores than threads. Returns false after a fault, which is reported.
+ */
 static bool check_semaphores(const state_t *state, const mscclpp_plan_op_t *op)
 {
     if (op->semaphore_count == 0) {
@@ -397,8 +405,8 @@ static bool check_semaphores(const state_t *state, const mscclpp_plan_op_t *op)
 }
 
 /*
- * Checks a pipeline itself; its operations are visited separately. Kernels move units of 16 bytes, which a turn must
- * not cut. Returns false after a fault.
+ * Checks the numbers of a pipeline; its operations are visited separately. Kernels move units of 16 bytes, so a turn
+ * must consist of whole units. Returns false after a fault, which is reported.
  */
 static bool check_pipeline(const state_t *state, const mscclpp_plan_op_t *op)
 {
@@ -414,7 +422,10 @@ static bool check_pipeline(const state_t *state, const mscclpp_plan_op_t *op)
     return true;
 }
 
-/* Checks one operation. mscclpp_plan_visit calls it for each. Does nothing after memory has run out. */
+/*
+ * Checks one operation, for mscclpp_plan_visit. The results of the checks are ignored here, because each fault is
+ * already in the report. Does nothing after memory has run out.
+ */
 static void check_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                      const mscclpp_plan_op_t *pipeline)
 {

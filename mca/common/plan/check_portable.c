@@ -3,7 +3,7 @@
 
 #include "mca/common/plan/visit.h"
 
-/* What that executor has room for. */
+/* The limits of that executor. */
 enum {
     OPS = 64,        /* in a block */
     CHANNELS = 16,   /* of one type, in a block */
@@ -14,7 +14,7 @@ enum {
     BARRIERS = 16    /* of a rank */
 };
 
-/* What is compared, and where the notes go. */
+/* The plan that is compared, and the report for the notes. */
 typedef struct {
     const mscclpp_plan_t *plan;
     mscclpp_plan_report_t *report;
@@ -40,8 +40,9 @@ static void note_limit(const compared_t *compared, mscclpp_plan_place_t place, c
 }
 
 /*
- * Compares one operation with the executor's limits. The first operation of a block stands for the block.
- * mscclpp_plan_visit calls it for each operation.
+ * Compares one operation with the limits of MSCCL++'s executor, for mscclpp_plan_visit, and notes each limit that is
+ * exceeded. The limits of a block are compared once, at the block's first operation. A block without operations is
+ * therefore not compared.
  */
 static void compare_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                        const mscclpp_plan_op_t *pipeline)

@@ -30,7 +30,7 @@ typedef struct {
     size_t count, capacity; /* events; entries allocated */
 } list_t;
 
-/* What an event uses: the first number of its key. */
+/* The kind of object that an event uses. It is the first number of the key of the event. */
 enum {
     OF_CHANNEL,   /* then the receiving rank, the channel type, the channel of that rank */
     OF_SEMAPHORE, /* then the rank, the semaphore */
@@ -40,8 +40,9 @@ enum {
 
 /*
  * Appends an event. Its key is `subject` (OF_...) with up to three numbers. `pipeline` is the pipeline around the
- * operation, or NULL; mscclpp_plan_check_ops has checked that its unit and its number of chunks are not 0. If there is
- * no memory, sets that in the report, and the event is lost; nothing is checked then.
+ * operation, or NULL. mscclpp_plan_check_ops has checked that the pipeline's unit and number of chunks are not 0. If
+ * there is no memory, the event is lost, and report->no_memory is set so that nothing is checked with the incomplete
+ * list.
  */
 static void add_event(list_t *list, mscclpp_plan_place_t place, const mscclpp_plan_op_t *op,
                       const mscclpp_plan_op_t *pipeline, int64_t change, uint64_t subject, uint64_t key1, uint64_t key2,
@@ -61,7 +62,10 @@ static void add_event(list_t *list, mscclpp_plan_place_t place, const mscclpp_pl
         list->events = events;
     }
     if (pipeline != NULL) {
-        /* The loop leaves the greatest common divisor in turn_chunks. */
+        /*
+         * The number of turns is proportional to num_chunks / unit. This loop leaves the greatest common divisor in
+         * turn_chunks, by which the fraction is reduced, so that equal numbers of turns have equal fractions.
+         */
         for (turn_chunks = pipeline->num_chunks, turn_unit = pipeline->unit; turn_unit != 0;
              turn_chunks = turn_unit, turn_unit = remainder) {
             remainder = turn_chunks % turn_unit;
@@ -104,9 +108,10 @@ static uint64_t group_key(const mscclpp_plan_op_t *op)
 }
 
 /*
- * Lists what an operation signals, waits for, releases, acquires, meets others at, or does a part of. One that signals
- * may do a part, too, so that is asked at the end. Parts are never in pipelines (check_ops.c). mscclpp_plan_visit calls
- * it for each operation.
+ * Adds the events of one operation to the list: its signals, waits, releases, acquires, barriers, and its part of a
+ * group. mscclpp_plan_visit calls it for each operation. An operation that signals may also be a part of a group, so
+ * groups are handled after the switch. An operation in a pipeline is never a part of a group (check_ops.c), so that
+ * event has no pipeline.
  */
 static void collect_events(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                            const mscclpp_plan_op_t *pipeline)
@@ -120,7 +125,10 @@ static void collect_events(void *context, mscclpp_plan_place_t place, mscclpp_pl
     case MSCCLPP_PLAN_OP_RLXSIGNAL:
     case MSCCLPP_PLAN_OP_PWS:
     case MSCCLPP_PLAN_OP_PWSF:
-        /* A signal counts for the channel of the rank that receives it. Without a pair, no rank does. */
+        /*
+         * A signal counts for the channel of the receiving rank. A channel without a pair has no receiving rank, so its
+         * signals are not counted.
+         */
         for (uint32_t i = 0; i < op->channel_count; ++i) {
             const mscclpp_plan_channel_t *channel = &rank->channels[op->channel_type][op->channels[i]];
 
@@ -179,17 +187,19 @@ static int compare_events(const void *left, const void *right)
     return left_event->place.inner - right_event->place.inner;
 }
 
-/* Tells whether two events use the same thing. */
+/* Returns true if two events use the same thing. */
 static bool is_same_key(const event_t *first, const event_t *second)
 {
     return memcmp(first->key, second->key, sizeof(first->key)) == 0;
 }
 
 /*
- * Checks the `count` events of one channel or semaphore, which are sorted by the turns of their pipelines: there must
- * be as many signals as waits, or releases as acquires, among those outside of pipelines and among those in pipelines
- * of each number of turns. Reports one fault at most, at the last wait or acquire, if there is one. Too many of these
- * are a deadlock, as are equal numbers in pipelines of different turns; too few are invalid.
+ * Checks the `count` events of one channel or semaphore, which are sorted by the turns of their pipelines. There must
+ * be as many signals as waits (or releases as acquires) outside of pipelines, and also in the pipelines of each number
+ * of turns.
+ *
+ * Reports at most one fault, at the last wait or acquire if there is one. Too many waits are a deadlock, and so are
+ * equal numbers in pipelines of different turns. Too few waits are an invalid plan.
  */
 static void check_balance(const list_t *list, const event_t *first, size_t count)
 {
@@ -242,8 +252,8 @@ static void check_balance(const list_t *list, const event_t *first, size_t count
 }
 
 /*
- * Checks the `count` events of one barrier: all operations say the same number of blocks, as many blocks have the
- * barrier, and each comes to it equally often. Reports one fault at most.
+ * Checks the `count` events of one barrier: all operations must state the same number of blocks, exactly so many blocks
+ * must have the barrier, and each block must reach the barrier equally often. Reports at most one fault.
  */
 static void check_barrier(const list_t *list, const event_t *first, size_t count)
 {
@@ -258,7 +268,10 @@ static void check_barrier(const list_t *list, const event_t *first, size_t count
             return;
         }
     }
-    /* Events are sorted by turns before blocks, so those of a block may be apart. Each block is counted once. */
+    /*
+     * Events are sorted by turns first and then by block, so the events of one block may not be adjacent. The inner
+     * loop makes sure that each block is counted once.
+     */
     for (size_t i = 0; i < count; ++i) {
         bool is_new_block = true;
 
@@ -292,9 +305,9 @@ static void check_barrier(const list_t *list, const event_t *first, size_t count
 }
 
 /*
- * Checks the `count` events of one operation of a group: its parts must all be done, each equally often. All events
- * have the same number of parts, which is in their key, and the reader has checked that each part is below it. Reports
- * one fault at most. If memory runs out, sets that in the report.
+ * Checks the `count` events of one operation that a group of blocks shares: all parts must be done, each equally often.
+ * The number of parts is in the key, so all these events have the same. The reader has checked that each part is below
+ * that number, which makes it a valid index. Reports at most one fault. If memory runs out, sets report->no_memory.
  */
 static void check_group(const list_t *list, const event_t *first, size_t count)
 {
@@ -320,9 +333,9 @@ static void check_group(const list_t *list, const event_t *first, size_t count)
 }
 
 /*
- * Checks one operation of a plan with "reuse_resources": peers and proxies may access only the scratch. All calls then
- * share one set of resources, so peers know only the buffers of the first call. mscclpp_plan_visit calls it for each
- * operation.
+ * Checks one operation of a plan with "reuse_resources", for mscclpp_plan_visit. All calls of such a plan share one set
+ * of resources, so peers know only the buffers of the first call. Therefore peers and proxies may access only the
+ * scratch. Reports at most one fault for each operation.
  */
 static void check_reuse(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                         const mscclpp_plan_op_t *pipeline)
@@ -347,8 +360,8 @@ static void check_reuse(void *context, mscclpp_plan_place_t place, mscclpp_plan_
 }
 
 /*
- * Sorting puts events with one key one after another. If memory ran out, events may be missing, and nothing is checked
- * that needs all of them.
+ * Sorts the events, so that events with the same key are adjacent, and checks each group of them. If memory runs out,
+ * events may be missing, so the checks that need all events are skipped.
  */
 void mscclpp_plan_check_together(mscclpp_plan_t *plan, mscclpp_plan_report_t *report)
 {

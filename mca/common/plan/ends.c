@@ -10,6 +10,10 @@
 #include "mca/common/plan/visit.h"
 #include "mca/common/plan/words.h"
 
+/*
+ * Takes the largest number of chunks of any rank, because a rank may leave a buffer unused. If the plan has only input
+ * or only output, computes the block from that. For a collective that MPI does not have, a block is one chunk.
+ */
 uint32_t mscclpp_plan_block_chunks(const mscclpp_plan_t *plan)
 {
     uint32_t in_chunks = 0, out_chunks = 0;
@@ -40,7 +44,7 @@ enum { MOST_CHUNKS = 16 << 20, MOST_VISITS = 256 }; /* beyond these, a plan coun
 
 #define MIXED UINT32_MAX
 
-/* What visits of all operations have found so far. */
+/* The results of the visits of all operations so far. */
 typedef struct {
     uint32_t block_chunks; /* of a rank's block of input or output */
     uint64_t rank_chunks;  /* the most chunks of scratch of a rank; there are as many entries again for packets */
@@ -56,7 +60,10 @@ typedef struct {
     uint32_t *held;
 } part_t;
 
-/* Describes a source or a target, and notes whether it reaches over the end of a block. */
+/*
+ * Describes a source or a target of an operation. Sets ends->crosses if a part of the input or output extends past the
+ * end of a block.
+ */
 static part_t part_of(ends_t *ends, mscclpp_plan_place_t place, const mscclpp_plan_item_t *item, bool are_packets)
 {
     const uint64_t rank = item->where == MSCCLPP_PLAN_LOCAL ? (uint64_t)place.rank : item->rank;
@@ -65,12 +72,19 @@ static part_t part_of(ends_t *ends, mscclpp_plan_place_t place, const mscclpp_pl
         ends->crosses = ends->crosses || item->index % ends->block_chunks + (uint64_t)item->size > ends->block_chunks;
         return (part_t){item, NULL};
     }
-    /* Scratch of several ranks at once is not followed. */
+    /*
+     * The scratch of several ranks at once is not tracked. With several chunks in a block, this sets `moves`, which is
+     * the safe answer.
+     */
     ends->moves = ends->moves || (item->where == MSCCLPP_PLAN_MULTICAST && ends->block_chunks > 1);
     return (part_t){item, &ends->held[(2 * rank + are_packets) * ends->rank_chunks + item->index]};
 }
 
-/* Notes that the target gets the data of the source. */
+/*
+ * Notes that the target gets the data of the source. Scratch remembers from which chunk of a block its data comes. Sets
+ * ends->moves if data reaches an input or output at another position in the block, and ends->has_changed if this call
+ * has changed what is known of the scratch.
+ */
 static void carry(ends_t *ends, part_t source, part_t target)
 {
     for (uint32_t i = 0; i < source.item->size && i < target.item->size; ++i) {
@@ -88,7 +102,10 @@ static void carry(ends_t *ends, part_t source, part_t target)
     }
 }
 
-/* Follows the data of one operation. mscclpp_plan_visit calls it for each. */
+/*
+ * Tracks the data of one operation from each source to each target, or within each pair if the operation works on
+ * pairs. mscclpp_plan_visit calls it for each operation.
+ */
 static void follow(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op, const mscclpp_plan_op_t *pipeline)
 {
     ends_t *ends = context;
@@ -109,6 +126,11 @@ static void follow(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t 
     }
 }
 
+/*
+ * Visits the plan repeatedly until the knowledge of the scratch no longer changes, because blocks run at the same time
+ * and the order of their operations is not known. If the plan is too large, if there is no memory, or if MOST_VISITS is
+ * not enough, returns true, which is always safe.
+ */
 bool mscclpp_plan_needs_whole_chunks(const mscclpp_plan_t *plan)
 {
     ends_t ends = {.block_chunks = mscclpp_plan_block_chunks(plan)};
@@ -136,6 +158,10 @@ bool mscclpp_plan_needs_whole_chunks(const mscclpp_plan_t *plan)
     return ends.crosses || ends.moves || ends.has_changed;
 }
 
+/*
+ * Divides a block into chunks, rounded up to whole units. Returns false if the plan has neither input nor output, or if
+ * the chunks do not fill the block exactly and the plan needs that. *chunk_p is set unless there are no chunks.
+ */
 bool mscclpp_plan_chunk_bytes(const mscclpp_plan_t *plan, uint64_t block_bytes, uint64_t *chunk_p)
 {
     const uint32_t chunks = mscclpp_plan_block_chunks(plan);

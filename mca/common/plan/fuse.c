@@ -36,8 +36,9 @@ typedef struct {
 } fusion_t;
 
 /*
- * Returns the chunks of an item that a step of `size` chunks uses. Packets count as the plain chunks in whose place
- * they lie. `in_place`: input and output are one buffer, which is called the output, whichever of the two is larger.
+ * Returns the range of chunks that a step of `size` chunks uses of an item. A packet counts as the plain chunks whose
+ * memory it occupies. With `in_place`, input and output are one buffer, which is called the output, whichever of the
+ * two is larger.
  */
 static range_t range_of(const mscclpp_plan_t *plan, uint32_t block_chunks, bool in_place,
                         const mscclpp_dev_plan_item_t *item, uint32_t size)
@@ -67,34 +68,34 @@ static range_t range_in(const fusion_t *fusion, const mscclpp_dev_plan_step_t *s
     return range_of(fusion->plan, fusion->block_chunks, fusion->plan->in_place, &fusion->items[item], step->size);
 }
 
-/* Tells whether two ranges have a chunk in common. */
+/* Returns true if two ranges have a chunk in common. */
 static bool overlap(range_t one, range_t other)
 {
     return one.buffer == other.buffer && one.first < other.first + other.count && other.first < one.first + one.count;
 }
 
-/* Tells whether two ranges are the same. */
+/* Returns true if two ranges are the same. */
 static bool are_equal(range_t one, range_t other)
 {
     return one.buffer == other.buffer && one.first == other.first && one.count == other.count;
 }
 
 /*
- * Tells whether two steps divide their chunks among threads in the same way. If their items are also at the same place,
- * each byte is handled by the same thread in both steps.
+ * Returns true if two steps divide their chunks among threads in the same way. If their items are also at the same
+ * place, each byte is handled by the same thread in both steps.
  */
 static bool divide_alike(const mscclpp_dev_plan_step_t *one, const mscclpp_dev_plan_step_t *other)
 {
     return one->size == other->size && one->part == other->part && one->parts == other->parts;
 }
 
-/* Tells whether a step moves data, and is not left out. */
+/* Returns true if a step moves data, and is not left out. */
 static bool moves_data(const fusion_t *fusion, uint32_t step)
 {
     return !fusion->is_gone[step] && fusion->steps[step].code == MSCCLPP_DEV_PLAN_DATA;
 }
 
-/* Tells whether some target of a step, dead ones left out, overlaps a range. */
+/* Returns true if some target of a step, dead ones left out, overlaps a range. */
 static bool writes(const fusion_t *fusion, uint32_t step_number, range_t range)
 {
     const mscclpp_dev_plan_step_t *step = &fusion->steps[step_number];
@@ -107,7 +108,7 @@ static bool writes(const fusion_t *fusion, uint32_t step_number, range_t range)
     return false;
 }
 
-/* Tells whether some source of a step overlaps a range. */
+/* Returns true if some source of a step overlaps a range. */
 static bool reads(const fusion_t *fusion, uint32_t step_number, range_t range)
 {
     const mscclpp_dev_plan_step_t *step = &fusion->steps[step_number];
@@ -120,17 +121,17 @@ static bool reads(const fusion_t *fusion, uint32_t step_number, range_t range)
     return false;
 }
 
-/* Tells whether an item is plain data in memory of this rank, the one whose program is shortened. */
+/* Returns true if an item is plain data in memory of this rank, the one whose program is shortened. */
 static bool is_own(const fusion_t *fusion, uint32_t item, uint32_t rank)
 {
     return fusion->items[item].base / MSCCLPP_DEV_PLAN_BUFFERS == rank && fusion->items[item].packets == 0;
 }
 
 /*
- * Lets steps from `copy` + 1 to `end` - 1 read the source of step `copy` instead of item `target`, to which it copies,
- * up to the first step that writes to the copy. The source must be memory that nothing writes to during a call: then it
- * does not matter when a thread reads it. It is only replaced if each thread reads there what it has copied itself, as
- * mscclpp_plan_works_in_place wants it.
+ * Changes the steps from `copy` + 1 to `end` - 1 so that they read the source of step `copy` and not item `target`, to
+ * which it copies. Stops at the first step that writes to the copy. The source must be memory that no step writes to
+ * during a call, so that it does not matter when a thread reads it. An item is replaced only if each thread reads there
+ * exactly what it has copied itself, because mscclpp_plan_works_in_place relies on this.
  */
 static void read_original(fusion_t *fusion, uint32_t copy, uint32_t target, uint32_t end)
 {
@@ -155,9 +156,9 @@ static void read_original(fusion_t *fusion, uint32_t copy, uint32_t target, uint
 }
 
 /*
- * Tells whether a later step of the run, which ends before step `end`, overwrites all of item `target`, a target of
- * step `store`, before any step reads a part of it or writes to it in another way. Blocks may share a step's chunks, so
- * both must be of the same part.
+ * Returns true if a later step of the run overwrites all of item `target`, a target of step `store`, before any step
+ * reads a part of it or overwrites it only in part. The run ends before step `end`. Several blocks may share the chunks
+ * of a step, so both steps must write the same part of them.
  */
 static bool is_overwritten(const fusion_t *fusion, uint32_t store, uint32_t target, uint32_t end)
 {
@@ -187,9 +188,9 @@ static bool is_overwritten(const fusion_t *fusion, uint32_t store, uint32_t targ
 }
 
 /*
- * In a run, steps `begin` to `end` - 1, lets steps read the originals of copies, then drops what nobody reads any more:
- * targets that are overwritten, and steps of which nothing is left to do. The first loop comes before the second, which
- * can drop a copy only once nothing reads it. Only this rank's own memory is looked at.
+ * Handles a run, which is the steps `begin` to `end` - 1. First lets steps read the originals of copies, then drops
+ * targets that are overwritten before they are read, and steps that have nothing left to do. The order matters: a copy
+ * can be dropped only after its readers have been changed. Only this rank's own memory is considered.
  */
 static void drop_copies(fusion_t *fusion, uint32_t rank, uint32_t begin, uint32_t end)
 {
@@ -221,9 +222,9 @@ static void drop_copies(fusion_t *fusion, uint32_t rank, uint32_t begin, uint32_
 }
 
 /*
- * Tells whether threads need not meet between two steps: each thread executes them in order, but may begin the second
- * before others have ended the first. That is safe where both only read, where the places have nothing in common, and
- * where each byte is handled by the same thread in both.
+ * Returns true if the threads need not meet between two steps, so that a thread may begin the second step before others
+ * have finished the first. This is safe if both steps only read, if they use different memory, or if each byte is
+ * handled by the same thread in both steps.
  */
 static bool need_no_meeting(const fusion_t *fusion, uint32_t before, uint32_t after)
 {
@@ -237,7 +238,10 @@ static bool need_no_meeting(const fusion_t *fusion, uint32_t before, uint32_t af
             if ((one_reads && other_reads) || !overlap(range, other_range)) {
                 continue;
             }
-            /* Packets and plain data at the same place are not divided alike: units lie at other distances there. */
+            /*
+             * Packets and plain data at the same place are divided among threads differently, because their units have
+             * different sizes there.
+             */
             if (!divide_alike(one, other) || !are_equal(range, other_range) ||
                 fusion->items[i].packets != fusion->items[j].packets) {
                 return false;
@@ -248,10 +252,10 @@ static bool need_no_meeting(const fusion_t *fusion, uint32_t before, uint32_t af
 }
 
 /*
- * Tells whether step `nop` of a run may be left out. `since` is the first step after the last meeting that stays before
- * it, so the steps from there on are compared with those after the nop, up to the next nop or the run's end. Steps
- * behind the next nop are compared with all of these when that one's turn comes. A nop with no step up to the next one
- * or the end stays.
+ * Returns true if step `nop` of a run, a meeting, may be left out. `since` is the first step after the last meeting
+ * that is kept before it. The steps from `since` on are compared with the steps after the nop, up to the next nop or
+ * the end of the run. Steps after the next nop are compared with all of these when that nop is examined. A nop with no
+ * step before the next nop or the end is kept.
  */
 static bool is_needless(const fusion_t *fusion, uint32_t since, uint32_t nop, uint32_t end)
 {
@@ -269,14 +273,13 @@ static bool is_needless(const fusion_t *fusion, uint32_t since, uint32_t nop, ui
 }
 
 /*
- * Leaves out meetings of a run.
+ * Leaves out meetings of a run. `is_clean` says that the threads have met just before the run, or that the run begins
+ * the program. Otherwise the first meeting is kept, because it tells all threads that one of them has finished waiting
+ * before the run.
  *
- * `is_clean`: the threads have met just before the run, or it begins the program. Else the first meeting stays: it
- * tells all threads what one of them has waited for before the run.
- *
- * `is_followed`: what follows the run relies on its last meeting. Only the program's end and a barrier do not: a
- * barrier begins with a meeting. A signal, for instance, is sent by one thread, and tells of what all stored before
- * that meeting.
+ * `is_followed` says that the step after the run relies on the run's last meeting. Only the end of the program and a
+ * barrier, which begins with a meeting, do not. A signal, for instance, is sent by a single thread, but announces what
+ * all threads stored before that meeting.
  */
 static void drop_meetings(fusion_t *fusion, uint32_t begin, uint32_t end, bool is_clean, bool is_followed)
 {
@@ -302,8 +305,8 @@ static void drop_meetings(fusion_t *fusion, uint32_t begin, uint32_t end, bool i
 }
 
 /*
- * Tells whether step `after` copies the same data as step `before`, and both may become one step: neither changes the
- * source. Nothing but steps that are left out may lie between the two.
+ * Returns true if step `after` copies the same data as step `before`, and both may become one step: neither changes the
+ * source. Nothing but steps that are left out may be between the two.
  */
 static bool can_join(const fusion_t *fusion, uint32_t before, uint32_t after)
 {
@@ -316,7 +319,10 @@ static bool can_join(const fusion_t *fusion, uint32_t before, uint32_t after)
            !writes(fusion, after, range_in(fusion, one, one->items));
 }
 
-/* Joins neighbouring copies of a run. A nop that stays ends a group of copies, since can_join refuses it. */
+/*
+ * Joins neighbouring copies of a run into one step. A nop that is kept ends a group of copies, because can_join refuses
+ * it.
+ */
 static void join_copies(fusion_t *fusion, uint32_t begin, uint32_t end)
 {
     uint32_t head = end; /* the step that others may join; `end`: none */
@@ -330,7 +336,10 @@ static void join_copies(fusion_t *fusion, uint32_t begin, uint32_t end)
     }
 }
 
-/* Writes those targets of a step to `to` that hold packets, or those that do not; dead ones not. Returns how many. */
+/*
+ * Writes the live targets of a step to `to`: those that hold packets, or those that hold plain data. Returns their
+ * number.
+ */
 static uint32_t put_targets(const fusion_t *fusion, uint32_t step_number, bool packets, mscclpp_dev_plan_item_t *to)
 {
     const mscclpp_dev_plan_step_t *step = &fusion->steps[step_number];
@@ -345,9 +354,9 @@ static uint32_t put_targets(const fusion_t *fusion, uint32_t step_number, bool p
 }
 
 /*
- * Writes what is left of a step, and of those that joined it, to `items`, and sets its number of targets. The targets
- * with packets come last, as the kernel expects (mscclpp_dev_plan_data). The steps that joined follow at once, or after
- * some that are gone. Returns how many items.
+ * Writes the items that are left of a step, and of the steps that joined it, to `items`, and sets the step's number of
+ * targets. The targets with packets come last, as the kernel expects (mscclpp_dev_plan_data). A step that joined
+ * follows directly, or after steps that are gone. Returns the number of items.
  */
 static uint32_t put_data(const fusion_t *fusion, uint32_t step_number, mscclpp_dev_plan_step_t *step,
                          mscclpp_dev_plan_item_t *items)
@@ -367,9 +376,9 @@ static uint32_t put_data(const fusion_t *fusion, uint32_t step_number, mscclpp_d
 }
 
 /*
- * Writes the shortened program where the block's program was, which never needs more room, and sets the program's new
- * ends. Links stay where they are. `positions` is memory for the new position of each step, to which loops go back; for
- * a step that is left out, that of the next one that stays.
+ * Writes the shortened program over the block's old program, which is never shorter, and sets the program's new ends.
+ * Links are not moved. `positions` is memory for the new position of each step, which the ends of loops refer to. For a
+ * step that is left out, it is the position of the next step that is kept.
  */
 static void write_back(const fusion_t *fusion, mscclpp_plan_program_t *program, mscclpp_dev_plan_start_t first,
                        uint32_t *positions)
@@ -403,8 +412,8 @@ static void write_back(const fusion_t *fusion, mscclpp_plan_program_t *program, 
 }
 
 /*
- * Handles all runs that lie in no loop, up to a length of RUN_MAX. In a loop, a run's end is followed by the next turn,
- * which is not looked at.
+ * Handles all runs of at most RUN_MAX steps that are not in a loop. In a loop, the end of a run is followed by the next
+ * turn, which these functions do not look at.
  */
 static void fuse_runs(fusion_t *fusion, uint32_t rank)
 {
@@ -454,7 +463,10 @@ void mscclpp_plan_fuse(const mscclpp_plan_t *plan, uint32_t rank, uint32_t block
                        .is_joined = zeroed(step_count, sizeof(*fusion.is_joined))};
     uint32_t *positions = zeroed(step_count, sizeof(*positions));
 
-    /* Works on copies. Without memory for these, or if the block moves no data, its program stays as it is. */
+    /*
+     * Works on copies, because write_back overwrites the program. If there is no memory for them, or if the block moves
+     * no data, the program is not changed.
+     */
     if (fusion.steps != NULL && fusion.items != NULL && fusion.is_dead != NULL && fusion.is_gone != NULL &&
         fusion.is_joined != NULL && positions != NULL && item_count > 0) {
         memcpy(fusion.steps, program->steps + first.step, step_count * sizeof(*fusion.steps));
@@ -492,9 +504,9 @@ typedef struct {
 } alias_t;
 
 /*
- * Notes that a step reads an item of the rank's input, or writes one of its output. Other items do not matter: only a
- * read of the input can find what the output has overwritten. A port's source is read by the proxy, at any time, and so
- * counts as shared.
+ * Notes that a step reads an item of the rank's input, or writes an item of its output. Other items are ignored: only a
+ * read of the input can find data that the output has overwritten. A port's source counts as shared, because the proxy
+ * reads it at any time.
  */
 static void note_use(alias_t *alias, uint32_t block, uint32_t step_number, const mscclpp_dev_plan_item_t *item,
                      bool is_write)
@@ -526,8 +538,9 @@ static void note_use(alias_t *alias, uint32_t block, uint32_t step_number, const
 }
 
 /*
- * Notes what a step does. In a loop, threads have other parts in each turn than in other steps, so all chunks count as
- * shared whose numbers its items have, even where the items lie elsewhere: this can only turn a yes into a no.
+ * Notes the uses of all items of a step. In a loop, a thread has other parts in each turn than outside, so all chunks
+ * that have the numbers of the step's items count as shared, even if an item is in another buffer. This can only turn a
+ * yes into a no, which is safe.
  */
 static void note_step(alias_t *alias, uint32_t block, uint32_t step_number, bool in_loop)
 {
@@ -553,6 +566,10 @@ static void note_step(alias_t *alias, uint32_t block, uint32_t step_number, bool
     }
 }
 
+/*
+ * Each chunk must be unused on one side, or be read by the same threads before they write it. Returns false as well if
+ * there are too many chunks, or no memory.
+ */
 bool mscclpp_plan_works_in_place(const mscclpp_plan_t *plan, uint32_t rank, uint32_t block_chunks,
                                  const mscclpp_plan_program_t *program)
 {
@@ -573,7 +590,7 @@ bool mscclpp_plan_works_in_place(const mscclpp_plan_t *plan, uint32_t rank, uint
     for (uint64_t i = 0; i < alias.count && works; ++i) {
         const chunk_use_t *use = &alias.uses[i];
 
-        /* Where both are one step, each thread loads its units before it stores there. */
+        /* If one step does both, each thread loads its units before it stores, so the two may be equal. */
         works = use->last_read == 0 || use->first_write == 0 || (!use->is_shared && use->last_read <= use->first_write);
     }
     free(alias.uses);

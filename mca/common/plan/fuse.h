@@ -6,24 +6,25 @@
 #include "mca/common/plan/program.h"
 
 /*
- * Shortens a rank's program of the block that begins at `first` and ends the program so far. Its results stay the same,
- * as long as packets of the plan order nothing but themselves. Without memory, leaves the program as it is.
- * `block_chunks` is the number of chunks in a rank's block of input or output (mscclpp_plan_block_chunks).
- * `keeps_input`: no rank writes to any rank's input.
+ * Shortens the program of the block that begins at `first` and ends the rank's program so far. Its results stay the
+ * same, as long as packets of the plan order only themselves. Without memory, the program is unchanged. `block_chunks`
+ * is the number of chunks in a rank's block of input or output (mscclpp_plan_block_chunks). `keeps_input` says that no
+ * rank writes to any rank's input.
  *
- * - A step that reads what an earlier step has copied from the input reads the input, if `keeps_input`.
- * - What a later step overwrites before anyone can read it is not stored.
- * - Threads do not meet between steps if each thread reads and writes only what is its own in both.
- * - Neighbouring copies of the same data become one.
+ * - A step that reads data that an earlier step has copied from the input reads the input instead, if `keeps_input` is
+ * set.
+ * - Data that a later step overwrites before any thread can read it is not stored.
+ * - Threads do not meet between two steps if each thread reads and writes only its own elements in both.
+ * - Neighbouring copies of the same data are joined.
  */
 void mscclpp_plan_fuse(const mscclpp_plan_t *plan, uint32_t rank, uint32_t block_chunks, bool keeps_input,
                        mscclpp_plan_program_t *program, mscclpp_dev_plan_start_t first);
 
 /*
- * Tells whether a rank's program of a plan that is out of place also serves a call in place: whether each thread reads
- * its part of the input before it overwrites the same part of the output, and no other thread does either. This alone
- * is not enough. The caller also has to know that the plan does not write its input, and that no peer uses the two
- * buffers, which this does not look at. False without memory.
+ * Returns true if a rank's program of an out-of-place plan can also serve a call in place: each thread reads its part
+ * of the input before it overwrites the same part of the output, and no other thread overwrites it. This alone is not
+ * enough. The caller must also know that the plan does not write its input, and that no peer uses the two buffers; this
+ * function does not check that. Returns false if there is no memory.
  */
 bool mscclpp_plan_works_in_place(const mscclpp_plan_t *plan, uint32_t rank, uint32_t block_chunks,
                                  const mscclpp_plan_program_t *program);

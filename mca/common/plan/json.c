@@ -44,7 +44,10 @@ void mscclpp_plan_arena_free(mscclpp_plan_arena_t *arena)
     free(arena);
 }
 
-/* Takes memory from the newest piece only. What is left of older pieces stays unused. */
+/*
+ * Takes memory from the newest piece only, and adds a new piece if that has no room. The rest of older pieces stays
+ * unused. The memory is zeroed. Returns NULL if there is no memory or the size overflows.
+ */
 void *mscclpp_plan_arena_get(mscclpp_plan_arena_t *arena, size_t count, size_t size)
 {
     const size_t head_size = (sizeof(piece_t) + ALIGN - 1) / ALIGN * ALIGN;
@@ -70,6 +73,10 @@ void *mscclpp_plan_arena_get(mscclpp_plan_arena_t *arena, size_t count, size_t s
     return memset(memory, 0, bytes);
 }
 
+/*
+ * Returns the member with this key, or NULL if there is none. Also returns NULL if `object` is NULL or is no object, so
+ * that callers need not check the type first.
+ */
 const mscclpp_json_t *mscclpp_json_get(const mscclpp_json_t *object, const char *key)
 {
     if (object == NULL || object->type != MSCCLPP_JSON_OBJECT) {
@@ -110,8 +117,8 @@ typedef struct {
 } builder_t;
 
 /*
- * Keeps a zero-terminated copy of a string in the arena. Returns NULL, with a reason, if there is no memory or the
- * string has a zero within.
+ * Stores a zero-terminated copy of a string in the arena. Returns NULL if there is no memory (builder->no_memory), or
+ * if the string contains a zero byte (builder->why).
  */
 static const char *keep_string(builder_t *builder, const void *text, size_t length)
 {
@@ -131,8 +138,8 @@ static const char *keep_string(builder_t *builder, const void *text, size_t leng
 }
 
 /*
- * Adds a value to the innermost open array or object; if none is open, it is the root. Returns NULL, with a reason, if
- * there is no memory or there are too many values.
+ * Adds a value to the innermost open array or object. If none is open, the value is the root. Returns NULL if there is
+ * no memory (builder->no_memory), or if there are too many values (builder->why).
  */
 static mscclpp_json_t *add_value(builder_t *builder, mscclpp_json_type_t type)
 {
@@ -182,7 +189,10 @@ static int on_bool(void *context, int yes)
     return 1;
 }
 
-/* Parses a whole number. Returns false if the text is none, or exceeds 64 bits. */
+/*
+ * Parses an unsigned whole number. Returns false if the text is anything else (a sign, a fraction, an exponent), or if
+ * the number exceeds 64 bits.
+ */
 static bool parse_unsigned(const char *text, size_t length, uint64_t *number_p)
 {
     uint64_t number = 0;
@@ -197,7 +207,10 @@ static bool parse_unsigned(const char *text, size_t length, uint64_t *number_p)
     return true;
 }
 
-/* yajl has read a number. Keeps its value if it is whole, and else its text. */
+/*
+ * Called when yajl has read a number. Stores its value if it is an unsigned whole number, and otherwise its text.
+ * Returns 0, which stops the parser, if add_value or keep_string fails.
+ */
 static int on_number(void *context, const char *text, size_t length)
 {
     uint64_t number = 0;
@@ -225,8 +238,9 @@ static int on_string(void *context, const unsigned char *text, size_t length)
 }
 
 /*
- * Adds an array or object, and opens it for the values that follow. Returns 1, or 0 with a reason, as on_* do: there is
- * no memory, too many values, or MSCCLPP_PLAN_MAX_DEPTH arrays and objects are open already.
+ * Adds an array or object, and opens it for the values that follow. Returns 1, or 0 to stop the parser, as the on_*
+ * functions do: there is no memory, there are too many values, or MSCCLPP_PLAN_MAX_DEPTH arrays and objects are already
+ * open.
  */
 static int open_value(builder_t *builder, mscclpp_json_type_t type)
 {
@@ -263,8 +277,9 @@ static int on_end_of_container(void *context)
 }
 
 /*
- * yajl has read a key. Keeps it for the next value. Refuses a key that the object has already, and too many keys. The
- * innermost open value is the object, because yajl reports keys only within one.
+ * Called when yajl has read a key. Stores it for the next value. Returns 0, which stops the parser, if the object
+ * already has the key, if it has too many keys, or if keep_string fails. The innermost open value is always an object
+ * here, because yajl reports keys only within objects.
  */
 static int on_key(void *context, const unsigned char *text, size_t length)
 {
@@ -298,9 +313,9 @@ static const yajl_callbacks callbacks = {.yajl_null = on_null,
                                          .yajl_end_array = on_end_of_container};
 
 /*
- * Writes one line to `why`: where the text is wrong, and in what way. `error_offset` is where the parse stopped, in
- * bytes; lines and columns count from 1. The reason is the builder's if it has stopped the parse, else yajl's, of which
- * the first line is used.
+ * Writes one line to `why` that says where the text is wrong, and how. `error_offset` is the byte at which the parser
+ * stopped; lines and columns count from 1. If the builder has stopped the parser, its reason is used, otherwise the
+ * first line of yajl's.
  */
 static void describe_error(const mscclpp_yajl_t *yajl, yajl_handle parser, const builder_t *builder, const char *text,
                            size_t error_offset, char *why, size_t why_size)
@@ -327,7 +342,11 @@ static void describe_error(const mscclpp_yajl_t *yajl, yajl_handle parser, const
     }
 }
 
-/* Lack of memory stops the parser just as wrong text does, so `no_memory` is looked at first. */
+/*
+ * Checks `no_memory` first, because a lack of memory stops the parser in the same way as invalid text. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED, with a reason, if yajl cannot be loaded, and MSCCLPP_ERR_INVALID, with a reason, if the
+ * text is invalid. Sets *root_p only on success.
+ */
 mscclpp_status_t mscclpp_json_parse(mscclpp_plan_arena_t *arena, const char *text, size_t size, char *why,
                                     size_t why_size, mscclpp_json_t **root_p)
 {

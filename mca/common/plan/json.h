@@ -1,6 +1,6 @@
 /*
- * A JSON text as a tree, parsed by yajl. yajl hands numbers over as text, so unsigned 64-bit numbers stay exact. It can
- * be stopped at every value, so limits apply while the text is read.
+ * A JSON text as a tree, parsed by yajl. yajl passes numbers as text, so unsigned 64-bit numbers stay exact. It can be
+ * stopped at every value, so limits apply while the text is read.
  */
 #ifndef MCA_COMMON_PLAN_JSON_H
 #define MCA_COMMON_PLAN_JSON_H
@@ -17,15 +17,18 @@ typedef struct mscclpp_plan_arena mscclpp_plan_arena_t;
 mscclpp_plan_arena_t *mscclpp_plan_arena_new(void);        /* NULL if there is no memory */
 void mscclpp_plan_arena_free(mscclpp_plan_arena_t *arena); /* NULL is allowed */
 
-/* Allocates zeroed memory, aligned for any type. Returns NULL if there is none. 0 bytes also yield an address. */
+/*
+ * Allocates zeroed memory, aligned for any type. Returns NULL if there is none. An allocation of 0 bytes also returns
+ * an address.
+ */
 void *mscclpp_plan_arena_get(mscclpp_plan_arena_t *arena, size_t count, size_t size);
 
-/* What a value is. */
+/* The type of a value. */
 typedef enum {
     MSCCLPP_JSON_NULL,
     MSCCLPP_JSON_BOOL,
     MSCCLPP_JSON_UNSIGNED, /* a whole number from 0 to 2^64-1 */
-    MSCCLPP_JSON_NUMBER,   /* any other one, as text */
+    MSCCLPP_JSON_NUMBER,   /* any other number, as text */
     MSCCLPP_JSON_STRING,
     MSCCLPP_JSON_ARRAY,
     MSCCLPP_JSON_OBJECT
@@ -35,7 +38,7 @@ typedef enum {
 typedef struct mscclpp_json {
     mscclpp_json_type_t type;
     uint32_t count;                    /* array, object: number of children */
-    const char *key;                   /* of a member of an object; else NULL */
+    const char *key;                   /* key, for a member of an object; otherwise NULL */
     uint64_t number;                   /* unsigned; bool: 0 or 1 */
     const char *text;                  /* string, number */
     struct mscclpp_json *first, *last; /* array, object: children */
@@ -43,16 +46,16 @@ typedef struct mscclpp_json {
 } mscclpp_json_t;
 
 /*
- * Parses a text into a tree that lies in the arena; `text` is not needed afterwards. Limits of plan.h apply. An object
- * that has the same key twice is refused.
+ * Parses a text into a tree in the arena; `text` is not needed afterwards. The limits of plan.h apply. An object that
+ * has the same key twice is refused.
  *
  * Returns MSCCLPP_ERR_INVALID, with the fault and its place in `why`, MSCCLPP_ERR_NO_MEMORY, or
- * MSCCLPP_ERR_NOT_SUPPORTED, with the reason in `why`, if there is no yajl.
+ * MSCCLPP_ERR_NOT_SUPPORTED, with the reason in `why`, if there is no yajl. Logs nothing.
  */
 mscclpp_status_t mscclpp_json_parse(mscclpp_plan_arena_t *arena, const char *text, size_t size, char *why,
                                     size_t why_size, mscclpp_json_t **root_p);
 
-/* Returns the member of an object with this key. NULL: there is none, or `object` is NULL or no object. */
+/* Returns the member of an object with this key, or NULL if there is none. `object` may be NULL or not an object. */
 const mscclpp_json_t *mscclpp_json_get(const mscclpp_json_t *object, const char *key);
 
 /* Returns a type's name for messages: "a string", "an object", ... */

@@ -31,6 +31,10 @@ struct mscclpp_plan_library {
 /* Guards all libraries and their entries. Held while files are read or proven. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+/*
+ * Only stores the names of the places; mscclpp_plan_library_load reads the files. Returns NULL if there is no memory,
+ * which is logged.
+ */
 mscclpp_plan_library_t *mscclpp_plan_library_create(const char *places)
 {
     mscclpp_plan_library_t *library = calloc(1, sizeof(*library));
@@ -46,6 +50,7 @@ mscclpp_plan_library_t *mscclpp_plan_library_create(const char *places)
     return library;
 }
 
+/* Frees the library with all its files and plans. `library` may be NULL. */
 void mscclpp_plan_library_destroy(mscclpp_plan_library_t *library)
 {
     if (library == NULL) {
@@ -85,8 +90,8 @@ static void refuse(mscclpp_plan_file_t *file, const char *format, ...)
 }
 
 /*
- * Refuses a file for the worst finding of a report, notes aside; among equal ones for the first. Without such a
- * finding, or if memory was short, the reason says only that.
+ * Refuses a file, with the worst finding of a report as the reason. Notes are ignored, and of equally bad findings the
+ * first one is used. If there is no finding, or if memory was short, the reason says only that.
  */
 static void refuse_for(mscclpp_plan_file_t *file, const mscclpp_plan_report_t *report)
 {
@@ -114,7 +119,7 @@ typedef struct {
     bool is_written; /* some block writes it */
 } chunk_use_t;
 
-/* What a visit of all operations of a plan has found. */
+/* The results of a visit of all operations of a plan. */
 typedef struct {
     mscclpp_plan_file_t *file;
     chunk_use_t *uses;                     /* one for each chunk of all ranks; NULL: no memory, or too many chunks */
@@ -125,19 +130,20 @@ typedef struct {
 } survey_t;
 
 /*
- * Notes that an operation accesses the chunks of `item` on rank `rank` without packets. Each block of all ranks has a
- * number. Two blocks share one only in plans with more blocks than kernels have, which are refused afterwards.
+ * Notes that an operation accesses the chunks of `item` on rank `rank` without packets. Each block of each rank has a
+ * number of its own. Two blocks can get the same number only if a plan has more blocks than kernels have; such plans
+ * are refused afterwards.
  */
 static void note_access(survey_t *survey, mscclpp_plan_place_t place, const mscclpp_plan_item_t *item, uint32_t rank,
                         bool writes)
 {
     const mscclpp_plan_t *plan = survey->file->plan;
-    /* Where the rank's own block starts in a buffer that has a block for each rank. */
+    /* Start of the rank's own block in a buffer that has a block for each rank. */
     const uint64_t rank_start = (uint64_t)rank * survey->file->chunks;
     uint64_t first_chunk = (uint64_t)rank * survey->rank_chunks + survey->starts[item->type] + item->index;
     const uint32_t block = 1 + (uint32_t)place.rank * (MSCCLPP_DEV_MAX_BLOCKS + 1) + (uint32_t)place.block;
 
-    /* In place, input and output are one buffer, and the input's numbers stand for both. */
+    /* In place, input and output are one buffer. Its chunks have the numbers of the input. */
     if (plan->in_place && item->type != MSCCLPP_PLAN_SCRATCH) {
         first_chunk += survey->starts[MSCCLPP_PLAN_INPUT] - survey->starts[item->type];
         if (plan->collective ==
@@ -154,8 +160,8 @@ static void note_access(survey_t *survey, mscclpp_plan_place_t place, const mscc
 }
 
 /*
- * Notes what one source of an operation, or with `writes` one target, means for the plan as a whole. file->chunks must
- * be known and not 0.
+ * Updates the survey and the file for one source of an operation or, with `writes`, for one target. file->chunks must
+ * be known and must not be 0. Packets are not noted as accesses, because each packet carries its own flag.
  */
 static void survey_item(survey_t *survey, mscclpp_plan_place_t place, const mscclpp_plan_item_t *item, bool are_packets,
                         bool writes)
@@ -183,7 +189,10 @@ static void survey_item(survey_t *survey, mscclpp_plan_place_t place, const mscc
     }
 }
 
-/* Notes what one operation means for the plan as a whole. mscclpp_plan_visit calls it for each operation. */
+/*
+ * Updates the survey for the sources and targets of one operation. mscclpp_plan_visit calls it for each operation.
+ * Operations that move no data have no shape.
+ */
 static void survey_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                       const mscclpp_plan_op_t *pipeline)
 {
@@ -204,11 +213,12 @@ static void survey_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op
 }
 
 /*
- * Finds what a call has to know of the plan, and stores it in `file`. Refuses a plan without input and output. The plan
- * must have passed mscclpp_plan_check, since its numbers are used as indices.
+ * Finds the facts of a plan that calls need, and stores them in `file`. The plan must have passed mscclpp_plan_check,
+ * because its numbers are used as indices. Refuses a plan that has neither input nor output.
  *
- * Packets may have to order other stores if a chunk is accessed by several blocks, of which one writes it: packets
- * could be what tells one block that the other is done. Where that is not found out, it counts as possible.
+ * file->may_order says that packets may have to order other stores. That is possible if several blocks access a chunk
+ * and one of them writes it: a packet may be the only thing that tells a block that the other is done. If there is no
+ * memory to find out, or if the plan is too large, may_order is true if the plan has packets.
  */
 static void survey_plan(mscclpp_plan_file_t *file)
 {
@@ -226,7 +236,7 @@ static void survey_plan(mscclpp_plan_file_t *file)
             max_chunks[type] = rank->chunks[type] > max_chunks[type] ? rank->chunks[type] : max_chunks[type];
         }
     }
-    /* Input and output may lie within each other, so both get as many numbers as the larger one may have chunks. */
+    /* Input and output may overlap, so both get as many numbers as the larger of them may have chunks. */
     file->chunks = mscclpp_plan_block_chunks(plan);
     max_chunks[MSCCLPP_PLAN_INPUT] = max_chunks[MSCCLPP_PLAN_INPUT] > max_chunks[MSCCLPP_PLAN_OUTPUT]
                                          ? max_chunks[MSCCLPP_PLAN_INPUT]
@@ -259,8 +269,8 @@ static void survey_plan(mscclpp_plan_file_t *file)
 }
 
 /*
- * Makes the file's label, in which '?' stands for each character of the name that cannot be printed. Refuses the file
- * if there is no memory.
+ * Makes the file's label. Each character of the name that cannot be printed becomes '?'. Refuses the file if there is
+ * no memory.
  */
 static void make_label(mscclpp_plan_file_t *file)
 {
@@ -277,9 +287,9 @@ static void make_label(mscclpp_plan_file_t *file)
 }
 
 /*
- * Reads one file, checks it without a simulation, and notes what calls have to know of it, or why it is refused. Sets
- * file->plan unless the file cannot be read. A file with a refusal or without a plan is never used. Called under the
- * lock.
+ * Reads one file, checks it without a simulation, and stores either the facts that calls need or the reason for which
+ * the file is refused. file->plan stays NULL if the file cannot be read. A file that is refused or has no plan is never
+ * used. The caller holds the lock.
  */
 static void read_and_check(mscclpp_plan_file_t *file)
 {
@@ -317,9 +327,10 @@ static void read_and_check(mscclpp_plan_file_t *file)
 }
 
 /*
- * Reads a file and appends it to the library, unless the library has a file of the same content. A file that is refused
- * is appended, too. A digest of 0 means that the file could not be read, so it equals no other. Logs a file that is
- * left out because the list is full or memory is. Called under the lock.
+ * Reads a file and appends it to the library, unless the library already has a file with the same content. A file that
+ * is refused is appended, too. A digest of 0 means that the file could not be read, so it never counts as the same
+ * content. Logs a file that is left out because the list is full or because there is no memory. The caller holds the
+ * lock.
  */
 static void add_file(mscclpp_plan_library_t *library, const char *path)
 {
@@ -364,8 +375,8 @@ static int by_name(const struct dirent **a, const struct dirent **b)
 }
 
 /*
- * Adds all plans of a folder. Returns false, with nothing added, if `folder` is no folder or cannot be read. Files
- * whose paths are too long are left out.
+ * Adds all plans of a folder, in the order of their names. Returns false, with nothing added, if `folder` is not a
+ * folder or cannot be read. Files whose paths are too long are left out without a log line.
  */
 static bool add_folder(mscclpp_plan_library_t *library, const char *folder)
 {
@@ -388,7 +399,10 @@ static bool add_folder(mscclpp_plan_library_t *library, const char *folder)
     return count >= 0;
 }
 
-/* The lock makes threads that come during the first load wait for its end. */
+/*
+ * Reads the files once, at the first call. The lock makes other threads wait until the first load is complete. Lack of
+ * memory for the list is logged once; the library then has no files.
+ */
 int mscclpp_plan_library_load(mscclpp_plan_library_t *library, mscclpp_plan_file_t **files_p)
 {
     char *strtok_state = NULL;
@@ -421,7 +435,7 @@ const char *mscclpp_plan_library_misfit(const mscclpp_plan_file_t *file, bool on
     return file->multicast && !on_twin ? "its switch channels need multicast, which is not used on GPUs" : NULL;
 }
 
-/* Tells whether a report has a finding by this rule, be it a fault or a note. */
+/* Returns true if a report has a finding with this rule, which may be a fault or a note. */
 static bool has_rule(const mscclpp_plan_report_t *report, const char *rule)
 {
     for (int i = 0; i < report->count; ++i) {
@@ -434,9 +448,11 @@ static bool has_rule(const mscclpp_plan_report_t *report, const char *rule)
 
 /*
  * Simulates a plan, and sets file->orders to whether its packets have to order other stores. The simulation fails if it
- * finds a fault, if the plan is too large for it, or if memory runs out. Then file->orders stays as survey_plan has set
- * it: true if the packets may have to. With `is_full`, simulates all launches, and refuses the plan if the simulation
- * fails; else simulates one launch, and ignores a failure. Called under the lock.
+ * finds a fault, if the plan is too large for it, or if memory runs out. After a failure, file->orders keeps the value
+ * of survey_plan: true if the packets may have to order other stores.
+ *
+ * With `is_full`, simulates all launches, and refuses the plan if the simulation fails. Otherwise simulates one launch,
+ * and ignores a failure. The caller holds the lock.
  */
 static void simulate(mscclpp_plan_file_t *file, bool is_full)
 {
@@ -456,9 +472,10 @@ static void simulate(mscclpp_plan_file_t *file, bool is_full)
 }
 
 /*
- * Simulates a plan, unless an earlier process has kept what the simulation would find, and keeps that for later ones.
- * With `is_full`, the whole simulation must pass; else it only has to be known whether packets have to order other
- * stores. Sets file->orders, and refuses a plan that does not pass. Of a refused plan nothing is kept.
+ * Simulates a plan, unless an earlier process has stored the result of the same simulation. Stores the result for later
+ * processes. With `is_full`, the plan must pass the whole simulation. Otherwise the simulation only finds out whether
+ * packets have to order other stores. Sets file->orders, and refuses a plan that does not pass. Nothing is stored for a
+ * refused plan.
  */
 static void prove_once(mscclpp_plan_file_t *file, bool is_full)
 {

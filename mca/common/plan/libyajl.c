@@ -12,8 +12,8 @@ static bool is_open;
 static char refusal[256];
 
 /*
- * Opens the library and finds its functions. Runs once, by pthread_once; the library stays open until the process ends.
- * If that fails, `is_open` stays false, and `refusal` says why.
+ * Opens the library and finds its functions. pthread_once calls it once. The library stays open until the process ends.
+ * If this fails, `is_open` stays false, and `refusal` says why.
  */
 static void open_library(void)
 {

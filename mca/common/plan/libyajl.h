@@ -25,8 +25,8 @@ typedef struct {
 } mscclpp_yajl_t;
 
 /*
- * Opens the library at the first call. Returns its functions, or NULL, with the reason in `why`, without an end of
- * line. Thread-safe.
+ * Opens the library at the first call. Returns its functions. On failure returns NULL, with the reason, without a
+ * newline, in `why`. Thread-safe.
  */
 const mscclpp_yajl_t *mscclpp_yajl_open(char *why, size_t why_size);
 

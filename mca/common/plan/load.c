@@ -9,9 +9,10 @@
 #include "mca/common/plan/plan.h"
 
 /*
- * Reads an open file to its end or to a read error, which the caller finds with ferror. The caller frees *text_p, which
- * has *size_p bytes and no zero at its end. A file that is too large is refused with MSCCLPP_ERR_INVALID and a finding
- * in the report. MSCCLPP_ERR_NO_MEMORY also sets `no_memory` there. *text_p is set only if this succeeds.
+ * Reads an open file up to its end, or up to a read error, which the caller has to find with ferror. On success, the
+ * caller frees *text_p, which has *size_p bytes and no terminating zero. If the file is too large, returns
+ * MSCCLPP_ERR_INVALID and adds a finding to the report. If there is no memory, returns MSCCLPP_ERR_NO_MEMORY and sets
+ * report->no_memory.
  */
 static mscclpp_status_t read_all(FILE *file, mscclpp_plan_report_t *report, char **text_p, size_t *size_p)
 {
@@ -45,7 +46,11 @@ static mscclpp_status_t read_all(FILE *file, mscclpp_plan_report_t *report, char
     return MSCCLPP_ERR_NO_MEMORY;
 }
 
-/* A read error ends the text just as the file's end does, so it is looked for before the text is parsed. */
+/*
+ * Checks for a read error before it parses the text, because an error ends the text in the same way as the end of the
+ * file. Every failure is in the report: MSCCLPP_ERR_INVALID as a finding, MSCCLPP_ERR_NO_MEMORY as no_memory; for the
+ * other errors see mscclpp_plan_parse.
+ */
 mscclpp_status_t mscclpp_plan_read(const char *path, mscclpp_plan_report_t *report, mscclpp_plan_t **plan_p)
 {
     const char *reason = NULL;

@@ -23,8 +23,9 @@ typedef struct {
 /* The helpers that append to the program set state->no_memory if there is no memory. They append nothing then. */
 
 /*
- * Makes room for one more entry after `count` entries of a list. `list_p` is the address of the list, of any type.
- * Returns false, and sets state->no_memory, if there is no memory; the list stays as it is.
+ * Makes room for one more entry after the `count` entries of a list. `list_p` is the address of the pointer to the
+ * list, which may have any type; memcpy accesses that pointer without breaking the aliasing rules. Returns false, with
+ * the list unchanged and state->no_memory set, if there is no memory.
  */
 static bool reserve_entry(lowering_t *state, void *list_p, uint32_t count, uint32_t *capacity_p, size_t size)
 {
@@ -46,8 +47,8 @@ static bool reserve_entry(lowering_t *state, void *list_p, uint32_t count, uint3
 }
 
 /*
- * Appends a step to the program. Its items and links are those appended next. Returns NULL if there is no memory. The
- * step may move when the next one is appended.
+ * Appends a step to the program. The items and links that are appended next belong to it. Returns NULL if there is no
+ * memory (state->no_memory). The pointer is valid only until the next step is appended.
  */
 static mscclpp_dev_plan_step_t *add_step(lowering_t *state, uint32_t step_code)
 {
@@ -91,7 +92,10 @@ static void add_item(lowering_t *state, const mscclpp_plan_item_t *item, uint32_
     }
 }
 
-/* Appends an item, or for a switch channel one item on each of its ranks. Returns how many, even without memory. */
+/*
+ * Appends an item, or for a switch channel one item for each of its ranks. Returns their number, even if memory has run
+ * out; then state->no_memory is set.
+ */
 static uint32_t add_items(lowering_t *state, const mscclpp_plan_item_t *item, bool are_packets)
 {
     const mscclpp_plan_group_t *group;
@@ -107,7 +111,7 @@ static uint32_t add_items(lowering_t *state, const mscclpp_plan_item_t *item, bo
     return group->count;
 }
 
-/* Tells whether a rank is on another node. */
+/* Returns true if a rank is on another node. */
 static bool is_far(const lowering_t *state, uint32_t rank)
 {
     return state->far_ranks != NULL && state->far_ranks[rank];
@@ -126,7 +130,7 @@ static mscclpp_dev_plan_step_t *add_data_step(lowering_t *state, const mscclpp_p
     return step;
 }
 
-/* Tells whether two items are the same part of the same buffer. */
+/* Returns true if two items are the same part of the same buffer. */
 static bool is_same_item(const mscclpp_plan_item_t *first, const mscclpp_plan_item_t *second)
 {
     return first->where == second->where && first->type == second->type && first->rank == second->rank &&
@@ -134,8 +138,9 @@ static bool is_same_item(const mscclpp_plan_item_t *first, const mscclpp_plan_it
 }
 
 /*
- * Lowers the puts of an operation to other nodes: steps that ask the proxy for them. Successive puts of one size become
- * one step. Each put has its own channel: mscclpp_plan_check has checked that channel i leads to the rank of target i.
+ * Lowers the puts of an operation to other nodes. They become steps that ask the proxy for the puts; successive puts of
+ * one size become one step. Each put has its own channel: mscclpp_plan_check has checked that channel i leads to the
+ * rank of target i. If there is no memory, stops with state->no_memory set.
  */
 static void lower_port_puts(lowering_t *state, const mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape)
 {
@@ -163,8 +168,9 @@ static void lower_port_puts(lowering_t *state, const mscclpp_plan_op_t *op, cons
 }
 
 /*
- * Lowers an operation that copies source i to target i, for targets on this node. Successive pairs with the same source
- * become one step, which reads the source once.
+ * Lowers an operation that copies source i to target i. Handles only the targets on this node; lower_port_puts handles
+ * the others. Successive pairs with the same source become one step, which reads the source once. If there is no
+ * memory, stops with state->no_memory set.
  */
 static void lower_pairs(lowering_t *state, const mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape)
 {
@@ -192,7 +198,8 @@ static void lower_pairs(lowering_t *state, const mscclpp_plan_op_t *op, const ms
 
 /*
  * Lowers an operation that combines its sources and writes the result to its targets on this node. If all targets are
- * on other nodes, the step only waits for its sources, which are packets then (rppkt).
+ * on other nodes, the step has no targets and only waits for its sources, which are packets in that case (rppkt). If
+ * there is no memory, stops with state->no_memory set.
  */
 static void lower_combination(lowering_t *state, const mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape)
 {
@@ -224,7 +231,8 @@ uint32_t mscclpp_plan_slot(const mscclpp_plan_t *plan, uint32_t rank, mscclpp_pl
 
 /*
  * Appends one step that asks the proxy for `step_code`, a signal or a flush, on all port channels of an operation that
- * lead to other nodes; none if no channel does. Nobody waits for a signal over a channel without a pair: none is sent.
+ * lead to other nodes. Appends nothing if no channel does. A channel without a pair gets no signal, because no rank
+ * waits for it.
  */
 static void lower_proxy_requests(lowering_t *state, const mscclpp_plan_op_t *op, uint32_t step_code)
 {
@@ -282,7 +290,10 @@ static void lower_signals_or_waits(lowering_t *state, const mscclpp_plan_op_t *o
     }
 }
 
-/* Lowers an acquire (MSCCLPP_DEV_PLAN_ACQUIRE) or a release (MSCCLPP_DEV_PLAN_RELEASE) of semaphores. */
+/*
+ * Lowers an acquire (MSCCLPP_DEV_PLAN_ACQUIRE) or a release (MSCCLPP_DEV_PLAN_RELEASE). All semaphores belong to this
+ * rank.
+ */
 static void lower_semaphores(lowering_t *state, const mscclpp_plan_op_t *op, uint32_t step_code)
 {
     mscclpp_dev_plan_step_t *step = add_step(state, step_code);
@@ -307,13 +318,19 @@ static void add_nop(lowering_t *state)
     }
 }
 
-/* Lowers an operation that moves data, with the signal and the flush that some of them end with. */
+/*
+ * Lowers an operation that moves data. Some of these operations end with a signal (pws) or with a signal and a flush
+ * (pwsf), which are lowered here, too.
+ */
 static void lower_data(lowering_t *state, const mscclpp_plan_op_t *op)
 {
     const mscclpp_plan_shape_t *shape = mscclpp_plan_op_shape(op);
     bool is_over_port = op->channel_type == MSCCLPP_PLAN_PORT;
 
-    /* Earlier operations have written these packets. All threads must have, before one asks the proxy to move them. */
+    /*
+     * Earlier operations have written these packets. All threads must have finished writing before one thread asks the
+     * proxy to move the packets.
+     */
     if (is_over_port && op->kind == MSCCLPP_PLAN_OP_PPKT) {
         add_nop(state);
     }
@@ -322,7 +339,10 @@ static void lower_data(lowering_t *state, const mscclpp_plan_op_t *op)
     } else {
         lower_combination(state, op, shape);
     }
-    /* Each thread has waited for packets in the step above. All must have, before one asks the proxy to move them. */
+    /*
+     * In the step above, each thread has waited for its own packets. All threads must have finished waiting before one
+     * thread asks the proxy to move the packets.
+     */
     if (is_over_port && op->kind == MSCCLPP_PLAN_OP_RPPKT) {
         add_nop(state);
     }
@@ -338,7 +358,10 @@ static void lower_data(lowering_t *state, const mscclpp_plan_op_t *op)
     }
 }
 
-/* Lowers any operation but a pipeline. */
+/*
+ * Lowers any operation except a pipeline. A nop is a meeting of the block's threads. If memory runs out,
+ * state->no_memory is set, and the program is incomplete.
+ */
 static void lower_op(lowering_t *state, const mscclpp_plan_op_t *op)
 {
     mscclpp_plan_program_t *program = state->program;
@@ -349,7 +372,10 @@ static void lower_op(lowering_t *state, const mscclpp_plan_op_t *op)
         add_nop(state);
         return;
     case MSCCLPP_PLAN_OP_FLUSH:
-        /* The flush comes after what all threads have asked for, and no thread goes on before its end. */
+        /*
+         * The flush must come after the requests of all threads, and no thread may continue before the flush is
+         * complete.
+         */
         add_nop(state);
         lower_proxy_requests(state, op, MSCCLPP_DEV_PLAN_PORT_FLUSH);
         add_nop(state);
@@ -386,7 +412,10 @@ static void lower_op(lowering_t *state, const mscclpp_plan_op_t *op)
     }
 }
 
-/* Lowers a block: its operations, a loop for each pipeline, and the end. Stops at the first failure. */
+/*
+ * Lowers the operations of a block. Each pipeline becomes a loop around its operations. The program ends with END.
+ * Stops at the first failure, which is in state->no_memory or state->why.
+ */
 static void lower_block(lowering_t *state, const mscclpp_plan_block_t *block)
 {
     mscclpp_dev_plan_step_t *step;
@@ -409,7 +438,7 @@ static void lower_block(lowering_t *state, const mscclpp_plan_block_t *block)
         for (uint32_t j = 0; j < op->body_count && !state->no_memory && state->why == NULL; ++j) {
             lower_op(state, &op->body[j]);
         }
-        /* The kernel goes on with the step after this position. */
+        /* The kernel continues with the step after this position. */
         step = add_step(state, MSCCLPP_DEV_PLAN_AGAIN);
         if (step != NULL) {
             step->items = loop_position;
@@ -437,6 +466,11 @@ static void look_for_input_target(void *context, mscclpp_plan_place_t place, msc
     }
 }
 
+/*
+ * Lowers the program of each block, and shortens it (mscclpp_plan_fuse) unless packets have to order other stores
+ * (`orders`). Returns MSCCLPP_ERR_NO_MEMORY, or MSCCLPP_ERR_NOT_SUPPORTED with the reason in *why_p. *program is empty
+ * after a failure. Logs nothing.
+ */
 mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, const bool *far_ranks, bool orders,
                                     mscclpp_plan_program_t *program, const char **why_p)
 {
@@ -478,7 +512,7 @@ mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, c
     return MSCCLPP_OK;
 }
 
-/* What a visit of all operations has found about accesses between nodes. */
+/* The results of a visit of all operations: the accesses between nodes. */
 typedef struct {
     const mscclpp_plan_t *plan;
     const int *node_of; /* node of each rank */
@@ -487,8 +521,8 @@ typedef struct {
 } reach_t;
 
 /*
- * Notes how one operation accesses ranks of other nodes: whether it sends packets there, and the last access that
- * cannot work. mscclpp_plan_visit calls it for each operation.
+ * Checks how one operation accesses ranks of other nodes. Notes whether it sends packets there, and the last access
+ * that is not possible. mscclpp_plan_visit calls it for each operation.
  */
 static void check_reach(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                         const mscclpp_plan_op_t *pipeline)
@@ -530,6 +564,10 @@ const char *mscclpp_plan_needs_reach(const mscclpp_plan_t *plan, const int *node
     return reach.why;
 }
 
+/*
+ * Takes the largest scratch of all ranks, because all ranks must use the same offsets. Packets (protocol LL) take twice
+ * the bytes. With two halves, *half_p is the size of one half, and the result is the size of both.
+ */
 uint64_t mscclpp_plan_scratch_bytes(const mscclpp_plan_t *plan, uint64_t chunk, uint64_t *half_p)
 {
     uint64_t max_chunks = 0, bytes;

@@ -1,7 +1,7 @@
 /*
- * An execution plan: what each block of each rank does in one collective call, as files of MSCCL++ describe it
- * (docs/plans.md). One object holds all ranks. The reader and mscclpp_plan_check check everything, so the numbers of a
- * plan without faults can be used as indices without further checks.
+ * An execution plan: the operations that each block of each rank executes in one collective call, as files of MSCCL++
+ * describe them (docs/plans.md). One object holds all ranks. The reader and mscclpp_plan_check check all numbers, so
+ * the numbers of a plan without faults can be used as indices without further checks.
  */
 #ifndef MCA_COMMON_PLAN_PLAN_H
 #define MCA_COMMON_PLAN_PLAN_H
@@ -13,24 +13,24 @@
 #include "mca/common/base/status.h"
 #include "mca/common/plan/report.h"
 
-/* Limits on what is read; each is far beyond what a GPU could run. */
+/* Limits of a plan. The reader refuses larger numbers; each limit is far beyond the needs of a GPU. */
 enum {
-    MSCCLPP_PLAN_MAX_BYTES = 64 << 20, /* of a file */
-    MSCCLPP_PLAN_MAX_VALUES = 8 << 20, /* JSON values in a file */
-    MSCCLPP_PLAN_MAX_DEPTH = 24,       /* JSON arrays and objects within one another */
+    MSCCLPP_PLAN_MAX_BYTES = 64 << 20, /* bytes of a file */
+    MSCCLPP_PLAN_MAX_VALUES = 8 << 20, /* number of JSON values in a file */
+    MSCCLPP_PLAN_MAX_DEPTH = 24,       /* depth of nested JSON arrays and objects */
     MSCCLPP_PLAN_MAX_RANKS = 1024,
-    MSCCLPP_PLAN_MAX_BLOCKS = 1024,       /* of one rank */
-    MSCCLPP_PLAN_MAX_OPS = 65536,         /* of one block */
-    MSCCLPP_PLAN_MAX_ITEMS = 4096,        /* of one list of an operation */
-    MSCCLPP_PLAN_MAX_TABLE = 65536,       /* of each: channels of a type, remote buffers, semaphores of one rank */
-    MSCCLPP_PLAN_MAX_CHUNKS = 1 << 20,    /* of one buffer */
-    MSCCLPP_PLAN_MAX_ALIGNMENT = 1 << 20, /* bytes */
+    MSCCLPP_PLAN_MAX_BLOCKS = 1024,       /* blocks of one rank */
+    MSCCLPP_PLAN_MAX_OPS = 65536,         /* operations of one block */
+    MSCCLPP_PLAN_MAX_ITEMS = 4096,        /* items of one list of an operation */
+    MSCCLPP_PLAN_MAX_TABLE = 65536,       /* channels of a type, remote buffers, or semaphores of one rank */
+    MSCCLPP_PLAN_MAX_CHUNKS = 1 << 20,    /* chunks of one buffer */
+    MSCCLPP_PLAN_MAX_ALIGNMENT = 1 << 20, /* in bytes */
     MSCCLPP_PLAN_MAX_UNIT = 1 << 30,      /* bytes of one turn of a pipeline */
     MSCCLPP_PLAN_MAX_NAME = 200,          /* bytes of a plan's name */
-    MSCCLPP_PLAN_GPU = 24                 /* letters of a GPU's address, with a zero byte */
+    MSCCLPP_PLAN_GPU = 24                 /* characters of a GPU's address, with the zero byte at the end */
 };
 
-/* What a plan carries out. From SENDRECV on these are no collectives of MPI. */
+/* The operation that a plan executes. The values from SENDRECV on are not collectives of MPI. */
 typedef enum {
     MSCCLPP_PLAN_ALLREDUCE,
     MSCCLPP_PLAN_ALLGATHER,
@@ -50,7 +50,7 @@ typedef enum {
     MSCCLPP_PLAN_BUFFERS
 } mscclpp_plan_buffer_t;
 
-/* What an operation reaches other ranks over. */
+/* The type of channel over which an operation accesses other ranks. */
 typedef enum {
     MSCCLPP_PLAN_MEMORY, /* kernels load and store in a peer's memory */
     MSCCLPP_PLAN_PORT,   /* a proxy moves data when a kernel asks for it */
@@ -62,7 +62,7 @@ typedef enum {
 /* How the plan's reductions combine elements. */
 typedef enum { MSCCLPP_PLAN_SUM, MSCCLPP_PLAN_MIN, MSCCLPP_PLAN_MAX } mscclpp_plan_reduce_t;
 
-/* Every operation and its name in files. "Own" is what lies in the rank's own buffers. */
+/* Every operation and its name in files. "Own" means data in the rank's own buffers. */
 #define MSCCLPP_PLAN_OPS(X)                                                                                            \
     X(NOP, "nop")             /* the threads of the block meet */                                                      \
     X(BARRIER, "barrier")     /* blocks of the rank meet */                                                            \
@@ -100,12 +100,12 @@ typedef enum { MSCCLPP_PLAN_SUM, MSCCLPP_PLAN_MIN, MSCCLPP_PLAN_MAX } mscclpp_pl
 typedef enum { MSCCLPP_PLAN_OPS(MSCCLPP_PLAN_OP_ENUM) MSCCLPP_PLAN_OP_KINDS } mscclpp_plan_op_kind_t;
 #undef MSCCLPP_PLAN_OP_ENUM
 
-/* Whose memory an item is: this rank's, a peer's, or that of all ranks of a switch channel. */
+/* The owner of the memory of an item: this rank, a peer, or all ranks of a switch channel. */
 typedef enum { MSCCLPP_PLAN_LOCAL, MSCCLPP_PLAN_REMOTE, MSCCLPP_PLAN_MULTICAST } mscclpp_plan_where_t;
 
 /*
- * Successive chunks of one buffer: a source or a target of an operation. The reader fills in what the file says;
- * mscclpp_plan_check fills in the fields marked with (*), here and in the structs below.
+ * An item: successive chunks of one buffer, which are a source or a target of an operation. The reader fills in the
+ * fields from the file. mscclpp_plan_check fills in the fields marked with (*), here and in the structs below.
  */
 typedef struct {
     mscclpp_plan_where_t where;
@@ -116,7 +116,7 @@ typedef struct {
     uint32_t group;             /* (*) multicast: position in the rank's list of switch channels */
 } mscclpp_plan_item_t;
 
-/* One operation of a block. Which fields count depends on `kind`. */
+/* One operation of a block. Which fields are used depends on `kind`. */
 typedef struct mscclpp_plan_op {
     mscclpp_plan_op_kind_t kind;
     mscclpp_plan_channel_type_t channel_type;
@@ -128,21 +128,21 @@ typedef struct mscclpp_plan_op {
     uint32_t src_count, dst_count;
     uint32_t *semaphores; /* positions in the rank's list */
     uint32_t semaphore_count;
-    uint32_t tb_id, tbg_size;         /* this block's part, number of parts; tbg_size 0: the block does all of it */
-    uint32_t barrier, barrier_blocks; /* the barrier's number, and how many blocks meet there */
-    uint64_t unit;                    /* pipeline: bytes of its chunks that a turn handles */
-    uint32_t num_chunks;          /* pipeline: how many chunks its turns handle, and so each operation of its body */
-    struct mscclpp_plan_op *body; /* pipeline: the operations of a turn; none is a pipeline */
+    uint32_t tb_id, tbg_size; /* number of this block's part, number of parts; tbg_size 0: the block does all parts */
+    uint32_t barrier, barrier_blocks; /* the barrier's number, and the number of blocks that meet there */
+    uint64_t unit;                    /* pipeline: number of bytes of its chunks that a turn handles */
+    uint32_t num_chunks; /* pipeline: number of chunks that its turns, and so the operations of its body, handle */
+    struct mscclpp_plan_op *body; /* pipeline: the operations of a turn, which cannot be pipelines */
     uint32_t body_count;
 } mscclpp_plan_op_t;
 
-/* The numbers by which a block knows channels or remote buffers: entry i is a position in the rank's list. */
+/* A table by which a block numbers its channels or remote buffers: entry i is a position in the rank's list. */
 typedef struct {
     uint32_t *ids;
     uint32_t count;
 } mscclpp_plan_table_t;
 
-/* One thread block of a rank, its operations in the order in which it does them. */
+/* One thread block of a rank, with its operations in the order of execution. */
 typedef struct {
     mscclpp_plan_op_t *ops;
     uint32_t op_count;
@@ -156,7 +156,7 @@ typedef struct {
     int64_t pair; /* (*) position of the other end in the peer's list; -1: the peer has none */
 } mscclpp_plan_channel_t;
 
-/* A switch channel: the ranks that it joins, in ascending order, and the buffer that it reaches on each. */
+/* A switch channel: the ranks that it connects, in ascending order, and the buffer that it accesses on each rank. */
 typedef struct {
     mscclpp_plan_buffer_t type;
     uint32_t *ranks;
@@ -167,10 +167,10 @@ typedef struct {
 typedef struct {
     uint32_t rank;
     mscclpp_plan_buffer_t type;
-    bool by[MSCCLPP_PLAN_SWITCH]; /* by channel type, memory and port: it may be accessed over such channels */
+    bool by[MSCCLPP_PLAN_SWITCH]; /* by channel type (memory, port): the buffer may be accessed over such channels */
 } mscclpp_plan_remote_t;
 
-/* What one rank has and does. */
+/* One rank of a plan: its buffers, blocks and channels. */
 typedef struct {
     uint32_t chunks[MSCCLPP_PLAN_BUFFERS]; /* number of chunks of each buffer; 0: the rank does not use it */
     mscclpp_plan_block_t *blocks;
@@ -189,30 +189,31 @@ typedef struct {
 typedef struct {
     char *name;
     mscclpp_plan_collective_t collective;
-    bool packets; /* protocol LL: twice the scratch */
+    bool packets; /* the protocol is LL, which takes twice the scratch */
     bool in_place;
-    bool reuse;                    /* "reuse_resources": peers and proxies touch only the scratch */
+    bool reuse;                    /* "reuse_resources": peers and proxies access only the scratch */
     bool halves;                   /* the scratch has two halves, which launches use in turn */
-    uint32_t threads;              /* of a block */
-    uint32_t alignment;            /* of chunks, bytes */
-    uint64_t min_bytes, max_bytes; /* the sizes of messages that the plan is for */
+    uint32_t threads;              /* number of threads of a block */
+    uint32_t alignment;            /* of chunks, in bytes */
+    uint64_t min_bytes, max_bytes; /* range of message sizes for which the plan may be used */
     mscclpp_plan_rank_t *ranks;
     uint32_t rank_count;
     char (*gpus)[MSCCLPP_PLAN_GPU]; /* PCI bus address of each rank's GPU; NULL: the plan is for any GPUs */
-    uint64_t digest;                /* of the file's bytes */
+    uint64_t digest;                /* digest of the file's bytes */
     uint64_t file_bytes;
-    struct mscclpp_plan_arena *arena; /* holds all of the above */
+    struct mscclpp_plan_arena *arena; /* memory of all of the above */
 } mscclpp_plan_t;
 
 /*
- * Reads a plan from a file of generation 2 of the format, without mscclpp_plan_check. The caller frees *plan_p.
+ * Reads a plan from a file of generation 2 of the format. Does not call mscclpp_plan_check. The caller frees *plan_p.
  *
- * Anything else is refused with MSCCLPP_ERR_INVALID and the reason in the report. MSCCLPP_ERR_NO_MEMORY also sets
- * `no_memory` in the report. MSCCLPP_ERR_NOT_SUPPORTED: there is no JSON parser; the reason is in the report.
+ * A file with any other content is refused with MSCCLPP_ERR_INVALID and the reason in the report. MSCCLPP_ERR_NO_MEMORY
+ * also sets `no_memory` in the report. MSCCLPP_ERR_NOT_SUPPORTED means that there is no JSON parser; the reason is in
+ * the report.
  */
 mscclpp_status_t mscclpp_plan_read(const char *path, mscclpp_plan_report_t *report, mscclpp_plan_t **plan_p);
 
-/* Does the same for the text of such a file in memory, which the plan does not refer to afterwards. */
+/* Does the same for the text of such a file in memory. The plan does not refer to the text afterwards. */
 mscclpp_status_t mscclpp_plan_parse(const char *text, size_t size, mscclpp_plan_report_t *report,
                                     mscclpp_plan_t **plan_p);
 

@@ -22,6 +22,10 @@ uint32_t mscclpp_plan_program_most_chunks(const mscclpp_plan_program_t *program)
     return most;
 }
 
+/*
+ * Replaces the slot of each signal and wait by the address of its counter. A signal uses the counter of the peer, a
+ * wait that of this rank.
+ */
 void mscclpp_plan_program_resolve(mscclpp_plan_program_t *program, uint32_t rank, uint64_t *const *counters)
 {
     for (uint32_t block = 0; block < program->block_count; ++block) {
@@ -46,7 +50,10 @@ static uint32_t larger(uint32_t one, uint32_t other)
     return one > other ? one : other;
 }
 
-/* Each block's copy gets the same room, that of the longest program, so that kernels find it by multiplying. */
+/*
+ * All blocks get the same amount of memory, enough for the longest program, so that kernels find a block's copy by
+ * multiplication. Returns 0 if a block has more entries than kernels have room for.
+ */
 uint64_t mscclpp_plan_program_measure(const mscclpp_plan_program_t *program, mscclpp_dev_plan_args_t *args)
 {
     uint32_t most_links = 0;
@@ -67,7 +74,8 @@ uint64_t mscclpp_plan_program_measure(const mscclpp_plan_program_t *program, msc
 }
 
 /*
- * All blocks have as much room for each kind of entry as the one with the most of it, so kernels find the kinds alike.
+ * Copies the entries of each block. The lists of steps, items and links start at the same offsets in all blocks, so
+ * that kernels find them in the same way.
  */
 void mscclpp_plan_program_pack(const mscclpp_plan_program_t *program, const mscclpp_dev_plan_args_t *args, void *to)
 {
@@ -78,7 +86,7 @@ void mscclpp_plan_program_pack(const mscclpp_plan_program_t *program, const mscc
         char *items = steps + args->most_steps * sizeof(*program->steps);
         char *links = items + args->most_items * sizeof(*program->items);
 
-        /* A list without entries is NULL, which memcpy does not take. */
+        /* A list without entries may be NULL, which memcpy does not allow. */
         if (end.step > first.step) {
             memcpy(steps, program->steps + first.step, (end.step - first.step) * sizeof(*program->steps));
         }

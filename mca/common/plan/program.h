@@ -1,4 +1,7 @@
-/* The flat program of one rank, as kernels run it (device/types/plan.h): its memory, and its form for a block's own. */
+/*
+ * The flat program of one rank, as kernels run it (device/types/plan.h): its memory, and the form that blocks copy to
+ * their own memory.
+ */
 #ifndef MCA_COMMON_PLAN_PROGRAM_H
 #define MCA_COMMON_PLAN_PROGRAM_H
 
@@ -11,34 +14,35 @@ typedef struct {
     mscclpp_dev_plan_step_t *steps;
     mscclpp_dev_plan_item_t *items;
     mscclpp_dev_plan_link_t *links;
-    mscclpp_dev_plan_start_t *starts; /* of each block, and the end of the last one */
+    mscclpp_dev_plan_start_t *starts; /* start of each block, and end of the last block */
     uint32_t step_count, item_count, link_count;
-    uint32_t block_count; /* at least 1; the only block of a rank without any does nothing */
-    uint32_t channels;    /* memory and port channels, which signals arrive over */
+    uint32_t block_count; /* at least 1; a rank without blocks gets one block that does nothing */
+    uint32_t channels;    /* number of memory and port channels, over which signals arrive */
     uint32_t barriers;    /* one more than the largest number of a barrier; 0: no barrier */
-    uint32_t most_chunks; /* that one step moves */
-    bool works_in_place;  /* it also serves calls in place, as mscclpp_plan_works_in_place says */
+    uint32_t most_chunks; /* the largest number of chunks that one step moves */
+    bool works_in_place;  /* the program can also serve calls in place (mscclpp_plan_works_in_place) */
 } mscclpp_plan_program_t;
 
 void mscclpp_plan_program_destroy(mscclpp_plan_program_t *program);
 
-/* Returns the most chunks that a step of the program moves. */
+/* Returns the largest number of chunks that a step of the program moves. */
 uint32_t mscclpp_plan_program_most_chunks(const mscclpp_plan_program_t *program);
 
 /*
- * Sets the addresses of the counters that the program's links raise or wait for. counters[r] are the counters of rank
- * r, one for each of its channels, as this rank's kernels reach them. Only those of ranks on this node are used: no
- * link to another node has such a counter.
+ * Sets the addresses of the counters that the program's links increment or wait for. counters[r] are the counters of
+ * rank r, one for each of its channels, at the addresses for this rank's kernels. Only those of ranks on this node are
+ * used, because no link to another node has such a counter.
  */
 void mscclpp_plan_program_resolve(mscclpp_plan_program_t *program, uint32_t rank, uint64_t *const *counters);
 
 /*
- * Sets most_steps, most_items and program_bytes of `args`, and returns the bytes of the programs of all blocks in the
- * form that blocks copy to their own memory (args->programs); 0: some block's program is too long for that.
+ * Sets most_steps, most_items and program_bytes of `args`. Returns the size in bytes of the programs of all blocks in
+ * the form that blocks copy to their own memory (args->programs), or 0 if the program of some block is too long for
+ * that.
  */
 uint64_t mscclpp_plan_program_measure(const mscclpp_plan_program_t *program, mscclpp_dev_plan_args_t *args);
 
-/* Writes the programs of all blocks in that form. `args` is as mscclpp_plan_program_measure has left it. */
+/* Writes the programs of all blocks in that form. mscclpp_plan_program_measure has set the fields of `args`. */
 void mscclpp_plan_program_pack(const mscclpp_plan_program_t *program, const mscclpp_dev_plan_args_t *args, void *to);
 
 #endif

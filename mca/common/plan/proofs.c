@@ -14,8 +14,8 @@
 #define LINE 128 /* room for the line in a proof's file, bytes */
 
 /*
- * Writes the path of the folder of proofs, which may not exist. Returns false if the environment names none, or the
- * path is too long. In a program with raised rights the environment counts as empty.
+ * Writes the path of the folder of proofs, which may not exist yet. Returns false if the environment names no folder,
+ * or if the path is too long. In a program with raised privileges, secure_getenv treats the environment as empty.
  */
 static bool find_folder(char *folder, size_t size)
 {
@@ -31,8 +31,8 @@ static bool find_folder(char *folder, size_t size)
 }
 
 /*
- * Writes the path of a proof's file, which has `size` bytes, and the line that the file has to hold, which has LINE
- * bytes. Returns false if there is no folder for proofs, or the path is too long.
+ * Writes the path of a proof's file, and the line that the file must contain. `path` has room for `size` bytes, and
+ * `line` for LINE bytes. Returns false if there is no folder for proofs, or if the path is too long.
  */
 static bool make_path_and_line(const mscclpp_plan_t *plan, const char *kind, char *path, size_t size, char *line)
 {
@@ -49,6 +49,7 @@ static bool make_path_and_line(const mscclpp_plan_t *plan, const char *kind, cha
     return length > 0 && (size_t)length < size;
 }
 
+/* Any failure counts as "not kept": the plan is then simulated again. Nothing is logged. */
 bool mscclpp_plan_proof_is_kept(const mscclpp_plan_t *plan, const char *kind)
 {
     char path[PATH_MAX], expected_line[LINE], kept_line[LINE] = "";
@@ -65,8 +66,9 @@ bool mscclpp_plan_proof_is_kept(const mscclpp_plan_t *plan, const char *kind)
         return false;
     }
     /*
-     * Only a plain file of this user that nobody else can write proves anything. It is looked at by its descriptor, so
-     * that it cannot be exchanged meanwhile; O_NONBLOCK and O_NOFOLLOW keep pipes and links from doing harm.
+     * Only a regular file of this user that nobody else can write is trusted. fstat examines the open file, so it
+     * cannot be replaced between the check and the read. O_NONBLOCK and O_NOFOLLOW prevent harm from pipes and symbolic
+     * links.
      */
     if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid() &&
         (status.st_mode & (S_IWGRP | S_IWOTH)) == 0) {
@@ -90,6 +92,10 @@ static void make_folders(char *path)
     }
 }
 
+/*
+ * Writes a temporary file and renames it, so that other processes see either the whole proof or none. A failure is
+ * ignored: a later process then simulates the plan again.
+ */
 void mscclpp_plan_proof_keep(const mscclpp_plan_t *plan, const char *kind)
 {
     char path[PATH_MAX], temporary[PATH_MAX + 8], line[LINE];
@@ -109,7 +115,6 @@ void mscclpp_plan_proof_keep(const mscclpp_plan_t *plan, const char *kind)
     length = strlen(line);
     is_written = write(fd, line, length) == (ssize_t)length;
     is_written = close(fd) == 0 && is_written;
-    /* Renamed last, so that other processes see the whole file or none. */
     if (!is_written || rename(temporary, path) != 0) {
         (void)unlink(temporary);
     }

@@ -20,8 +20,9 @@ static bool check_object(mscclpp_plan_reader_t *reader, const char *list, const 
 
 /*
  * Makes room for `more` entries of `size` bytes after the `count` entries of a table. `table_p` is the address of the
- * table, of any type. The capacity is not stored: it is the power of two that follows from `count`. Old tables stay in
- * the arena until the plan is freed. Returns false, and leaves the table as it is, if there is no memory.
+ * pointer to the table, which may have any type. The capacity is not stored, because it is the power of two that
+ * follows from `count`. Old tables stay in the arena until the plan is freed. Returns false, with the table unchanged,
+ * if there is no memory (reader->no_memory).
  */
 static bool grow_table(mscclpp_plan_reader_t *reader, uint32_t count, uint32_t more, size_t size, void *table_p)
 {
@@ -48,7 +49,10 @@ static bool grow_table(mscclpp_plan_reader_t *reader, uint32_t count, uint32_t m
     return true;
 }
 
-/* Appends numbers to a table. Refuses a table that would get more than MSCCLPP_PLAN_MAX_TABLE entries. */
+/*
+ * Appends numbers to a table. Returns false if the table would have more than MSCCLPP_PLAN_MAX_TABLE entries, which is
+ * reported, or if there is no memory.
+ */
 static bool append_ids(mscclpp_plan_reader_t *reader, mscclpp_plan_table_t *table, const uint32_t *ids, uint32_t count)
 {
     if (table->count + count > MSCCLPP_PLAN_MAX_TABLE) {
@@ -66,7 +70,8 @@ static bool append_ids(mscclpp_plan_reader_t *reader, mscclpp_plan_table_t *tabl
 
 /*
  * Reads a list of entries {type, numbers}, and appends the numbers to the table of their type: type t has tables[t].
- * Only the first `type_count` of the channel types are allowed.
+ * Only the first `type_count` channel types are allowed. Returns false after a fault, which is reported, or if there is
+ * no memory.
  */
 static bool read_tables(mscclpp_plan_reader_t *reader, const mscclpp_json_t *array, const char *list,
                         const char *type_key, const char *numbers_key, int type_count, mscclpp_plan_table_t *tables)
@@ -92,7 +97,10 @@ static bool read_tables(mscclpp_plan_reader_t *reader, const mscclpp_json_t *arr
     return true;
 }
 
-/* Reads a thread block: its channels, remote buffers and operations. The reader's place is the block. */
+/*
+ * Reads a thread block: its channels, remote buffers and operations. The reader's place must be this block. Returns
+ * false after a fault, which is reported, or if there is no memory.
+ */
 static bool read_block(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_block_t *block)
 {
     const mscclpp_json_t *ops, *channels, *remotes;
@@ -121,8 +129,9 @@ static bool read_block(mscclpp_plan_reader_t *reader, const mscclpp_json_t *obje
 }
 
 /*
- * Reads one group of ranks, `object`, out of an entry for switch channels, whose groups share the buffer type that the
- * entry names. Whether the ranks exist is checked later (check.c).
+ * Reads `object`, one group of ranks of an entry for switch channels. All groups of the entry have the buffer type that
+ * the entry names. Whether the ranks exist is checked later (check.c). Returns false after a fault, which is reported,
+ * or if there is no memory.
  */
 static bool read_group(mscclpp_plan_reader_t *reader, const mscclpp_json_t *entry, const mscclpp_json_t *object,
                        mscclpp_plan_group_t *group)
@@ -144,8 +153,8 @@ static bool read_group(mscclpp_plan_reader_t *reader, const mscclpp_json_t *entr
 }
 
 /*
- * Reads an entry for switch channels. Each of its groups of ranks becomes one switch channel of the rank, after those
- * of earlier entries.
+ * Reads an entry for switch channels. Each group of ranks in it becomes one switch channel of the rank, after the
+ * switch channels of earlier entries. Returns false after a fault, which is reported, or if there is no memory.
  */
 static bool read_switch(mscclpp_plan_reader_t *reader, const mscclpp_json_t *entry, mscclpp_plan_rank_t *rank)
 {
@@ -171,8 +180,9 @@ static bool read_switch(mscclpp_plan_reader_t *reader, const mscclpp_json_t *ent
 }
 
 /*
- * Reads a rank's channels. Memory and port channels get their peers, and no pair yet; each switch channel gets its
- * group of ranks.
+ * Reads a rank's channels. Memory and port channels get their peers; their pairs are found later (check.c), so they are
+ * -1 here. Each switch channel gets its group of ranks. Returns false after a fault, which is reported, or if there is
+ * no memory.
  */
 static bool read_channels(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_rank_t *rank)
 {
@@ -215,8 +225,8 @@ static bool read_channels(mscclpp_plan_reader_t *reader, const mscclpp_json_t *o
 }
 
 /*
- * Reads a remote buffer: its rank, its type, and the channel types it may be accessed over. Whether the rank exists is
- * checked later (check.c).
+ * Reads a remote buffer: its rank, its type, and the types of channels that may access it. Whether the rank exists is
+ * checked later (check.c). Returns false after a fault, which is reported.
  */
 static bool read_remote(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_remote_t *remote)
 {
@@ -245,7 +255,10 @@ static bool read_remote(mscclpp_plan_reader_t *reader, const mscclpp_json_t *obj
     return true;
 }
 
-/* Reads the initial values of a rank's semaphores, if it has any. */
+/*
+ * Reads the initial values of a rank's semaphores. The list is optional. Returns false after a fault, which is
+ * reported, or if there is no memory.
+ */
 static bool read_semaphores(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_rank_t *rank)
 {
     bool is_valid = true;
@@ -275,8 +288,8 @@ static bool read_semaphores(mscclpp_plan_reader_t *reader, const mscclpp_json_t 
 }
 
 /*
- * Reads what one rank has and does: its buffers, channels, semaphores and thread blocks. The reader's place is the
- * rank.
+ * Reads one rank: its buffers, channels, semaphores and thread blocks. The reader's place must be the rank, and moves
+ * on to its blocks. Returns false after a fault, which is reported, or if there is no memory.
  */
 static bool read_rank(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_rank_t *rank)
 {
@@ -334,7 +347,10 @@ static bool read_rank(mscclpp_plan_reader_t *reader, const mscclpp_json_t *objec
     return true;
 }
 
-/* Reads true or false from the plan's object. If the key is absent and not needed, *flag_p stays as it is. */
+/*
+ * Reads true or false from the plan's object. If the key is absent and not required, *flag_p is unchanged. Returns
+ * false after a fault, which is reported.
+ */
 static bool read_flag(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root, const char *key, bool is_needed,
                       bool *flag_p)
 {
@@ -351,9 +367,9 @@ static bool read_flag(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root,
 }
 
 /*
- * Reads what applies to the plan as a whole: its name, collective, protocol and other settings. Without a key of its
- * own, a block has 1024 threads, the most that a GPU allows, chunks are aligned to 16 bytes, and every size of message
- * is allowed.
+ * Reads the settings of the plan as a whole, such as its name, collective and protocol. The defaults of optional keys
+ * are 1024 threads in a block, which is the most that a GPU allows, chunks that are aligned to 16 bytes, and messages
+ * of any size. Returns false after a fault, which is reported, or if there is no memory.
  */
 static bool read_head(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root, mscclpp_plan_t *plan)
 {
@@ -398,8 +414,8 @@ static bool read_head(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root,
 }
 
 /*
- * Reads which GPUs a plan is for, if it says so: one bus address for each rank. The key is an extension, which MSCCL++
- * does not know.
+ * Reads the bus addresses of the GPUs that the plan is for, one for each rank. The key is optional, and is an extension
+ * that MSCCL++ does not know. Returns false after a fault, which is reported, or if there is no memory.
  */
 static bool read_gpu_addresses(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root, mscclpp_plan_t *plan)
 {
@@ -428,7 +444,10 @@ static bool read_gpu_addresses(mscclpp_plan_reader_t *reader, const mscclpp_json
     return true;
 }
 
-/* Reads the whole plan. The reader's place moves on with it, so that findings name the rank, block and operation. */
+/*
+ * Reads the whole plan. The reader's place always names the current rank, block and operation for the findings. Returns
+ * false after a fault, which is reported, or if there is no memory (reader->no_memory).
+ */
 static bool read_plan(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root, mscclpp_plan_t *plan)
 {
     const mscclpp_json_t *gpus, *rank;
@@ -438,7 +457,10 @@ static bool read_plan(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root,
                                    mscclpp_json_type_name(root->type));
     }
     gpus = mscclpp_json_get(root, "gpus");
-    /* A file of another generation would have many faults. Its keys come first, so that they are what is reported. */
+    /*
+     * A file of another version of the format would have many faults. Its keys are checked first, so that an unknown
+     * key is reported and not a fault that follows from it.
+     */
     if (!mscclpp_plan_check_keys(reader, root)) {
         return false;
     }
@@ -483,10 +505,15 @@ static uint64_t digest_of(const char *text, size_t size)
     return digest * 0x9e3779b97f4a7c15u;
 }
 
+/*
+ * Returns MSCCLPP_ERR_INVALID for a text with a fault, MSCCLPP_ERR_NOT_SUPPORTED if yajl is missing, or
+ * MSCCLPP_ERR_NO_MEMORY. All of them are in the report. The plan owns its arena, so mscclpp_plan_free frees everything
+ * at once.
+ */
 mscclpp_status_t mscclpp_plan_parse(const char *text, size_t size, mscclpp_plan_report_t *report,
                                     mscclpp_plan_t **plan_p)
 {
-    /* The JSON tree goes when the plan is made; the other arena becomes the plan's. */
+    /* The arena of the JSON tree is freed as soon as the plan has been made. The other arena becomes the plan's. */
     mscclpp_plan_arena_t *tree_arena = mscclpp_plan_arena_new(), *arena = mscclpp_plan_arena_new();
     mscclpp_plan_reader_t reader = {report, arena, mscclpp_plan_nowhere, false};
     mscclpp_status_t status = tree_arena != NULL && arena != NULL ? MSCCLPP_OK : MSCCLPP_ERR_NO_MEMORY;

@@ -7,8 +7,8 @@
 /* Here, too, functions return false once they have refused the file or run out of memory (reader.h). */
 
 /*
- * Reads one source or target of an operation: a part of a local buffer, of a remote buffer, or of a switch channel's
- * buffers. `list` is the name of its list for messages.
+ * Reads one source or target of an operation: a part of a local buffer, of a remote buffer, or of the buffers of a
+ * switch channel. `list` is the name of the list for messages. Returns false after a fault, which is reported.
  */
 static bool read_item(mscclpp_plan_reader_t *reader, const char *list, const mscclpp_json_t *value,
                       mscclpp_plan_item_t *item)
@@ -45,7 +45,10 @@ static bool read_item(mscclpp_plan_reader_t *reader, const char *list, const msc
            mscclpp_plan_read_number32(reader, value, list, "size", MSCCLPP_PLAN_MAX_CHUNKS, &item->size);
 }
 
-/* Reads a list of sources or targets. An absent list counts as empty. */
+/*
+ * Reads a list of sources or targets. A missing list counts as empty. Returns false after a fault, which is reported,
+ * or if there is no memory.
+ */
 static bool read_items(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *key,
                        mscclpp_plan_item_t **items_p, uint32_t *count_p)
 {
@@ -75,8 +78,9 @@ static bool read_items(mscclpp_plan_reader_t *reader, const mscclpp_json_t *obje
 }
 
 /*
- * Reads which part of the operation this block does. Without a "tbg_info" the block does all of it, and tbg_size stays
- * 0. With one, tb_id is below tbg_size, on which all users of the two numbers rely.
+ * Reads which part of the operation this block does. Without "tbg_info", the block does the whole operation, and
+ * tbg_size stays 0. Otherwise tb_id is checked to be less than tbg_size, because later code uses it as an index.
+ * Returns false after a fault, which is reported.
  */
 static bool read_group(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_op_t *op)
 {
@@ -99,7 +103,7 @@ static bool read_group(mscclpp_plan_reader_t *reader, const mscclpp_json_t *obje
 
 /*
  * Reads a pipeline: the size of a turn, and the operations of its body. Pipelines cannot be nested, which also bounds
- * the recursion over read_op.
+ * the recursion of read_op. Returns false after a fault, which is reported, or if there is no memory.
  */
 static bool read_pipeline(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, bool in_pipeline,
                           mscclpp_plan_op_t *op)
@@ -122,8 +126,9 @@ static bool read_pipeline(mscclpp_plan_reader_t *reader, const mscclpp_json_t *o
 }
 
 /*
- * Reads one operation. Keys that its kind does not use are read, too, and ignored later. Until its kind is known,
- * findings name the operation as the file does.
+ * Reads one operation. Also reads keys that its kind does not use; they are ignored later. Until the kind is known,
+ * findings use the operation's name from the file. Returns false after a fault, which is reported, or if there is no
+ * memory.
  */
 static bool read_op(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, bool in_pipeline,
                     mscclpp_plan_op_t *op)
@@ -159,7 +164,9 @@ static bool read_op(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object,
         }
         op->reduce = (mscclpp_plan_reduce_t)choice;
     }
-    /* Not every kind has these lists. mscclpp_plan_check_ops finds those that lack one. */
+    /*
+     * These lists are optional here. mscclpp_plan_check_ops refuses an operation that lacks a list that its kind needs.
+     */
     if (!mscclpp_plan_read_numbers(reader, object, "an operation", "channel_ids", MSCCLPP_PLAN_MAX_TABLE,
                                    MSCCLPP_PLAN_MAX_ITEMS, false, &op->channel_ids, &op->channel_count) ||
         !mscclpp_plan_read_numbers(reader, object, "an operation", "semaphore_ids", MSCCLPP_PLAN_MAX_TABLE,
@@ -177,7 +184,10 @@ static bool read_op(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object,
     return op->kind != MSCCLPP_PLAN_OP_PIPELINE || read_pipeline(reader, object, in_pipeline, op);
 }
 
-/* Each operation in turn becomes the reader's place. After a failure it stays there; else the caller's is restored. */
+/*
+ * Makes each operation in turn the reader's place. After a failure, the place stays at the faulty operation, so that
+ * messages name it. Otherwise the caller's place is restored.
+ */
 bool mscclpp_plan_read_ops(mscclpp_plan_reader_t *reader, const mscclpp_json_t *array, bool in_pipeline,
                            mscclpp_plan_op_t **ops_p, uint32_t *count_p)
 {

@@ -51,6 +51,10 @@ const mscclpp_json_t *mscclpp_plan_find_required(mscclpp_plan_reader_t *reader, 
     return value;
 }
 
+/*
+ * Returns NULL in two cases: the key is missing, and then *is_valid_p is true; or the value has another type, which is
+ * reported, and then *is_valid_p is false.
+ */
 const mscclpp_json_t *mscclpp_plan_find_optional(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object,
                                                  const char *key, mscclpp_json_type_t type, bool *is_valid_p)
 {
@@ -64,7 +68,10 @@ const mscclpp_json_t *mscclpp_plan_find_optional(mscclpp_plan_reader_t *reader, 
     return value;
 }
 
-/* A number that is negative, not whole or too large for 64 bits is known only as text, which the refusal shows. */
+/*
+ * A number that is negative, fractional or too large for 64 bits has been stored as text only. The refusal shows that
+ * text. If a required key is missing, *number_p is also set to the fallback.
+ */
 bool mscclpp_plan_read_number(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
                               const char *key, uint64_t largest, bool is_needed, uint64_t fallback, uint64_t *number_p)
 {
@@ -101,7 +108,7 @@ bool mscclpp_plan_read_number32(mscclpp_plan_reader_t *reader, const mscclpp_jso
     return true;
 }
 
-/* A word that is not in the list is refused with a text that has the whole list. */
+/* If the word is not in the list, reports the whole list, and returns false with *choice_p negative. */
 bool mscclpp_plan_read_choice(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
                               const char *key, const char *const *words, int *choice_p)
 {
@@ -122,7 +129,10 @@ bool mscclpp_plan_read_choice(mscclpp_plan_reader_t *reader, const mscclpp_json_
     return mscclpp_plan_refuse(reader, "word", "\"%s\" is \"%.40s\"; allowed are: %s", key, value->text, allowed);
 }
 
-/* An array that is not needed may be missing, and is empty then. */
+/*
+ * An array that is not required may be missing; then the result is empty. After a failure, which is reported, the
+ * result is empty as well.
+ */
 bool mscclpp_plan_read_numbers(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
                                const char *key, uint32_t largest, uint32_t max_count, bool is_needed,
                                uint32_t **numbers_p, uint32_t *count_p)
@@ -160,7 +170,10 @@ bool mscclpp_plan_read_numbers(mscclpp_plan_reader_t *reader, const mscclpp_json
     return true;
 }
 
-/* Keys that no reader asks for are ignored, except these, which would change what the plan means. */
+/*
+ * Ignores unknown keys, except the keys below, because those would change the meaning of the plan. Reports the first of
+ * them, and returns false. A value that is no object has no keys, and is accepted here.
+ */
 bool mscclpp_plan_check_keys(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object)
 {
     static const char *const generation_1[] = {"inputChunks", "outputChunks", "scratchChunks", "chunkGroups", "i_cids",

@@ -1,4 +1,4 @@
-/* Shared by the files that read a plan: where in the plan the reader is, and how it takes or refuses a value. */
+/* Shared by the files that read a plan: the state of the reader, and functions that read or refuse a value. */
 #ifndef MCA_COMMON_PLAN_READER_H
 #define MCA_COMMON_PLAN_READER_H
 
@@ -9,13 +9,13 @@
 typedef struct {
     mscclpp_plan_report_t *report;
     mscclpp_plan_arena_t *arena; /* the plan's memory */
-    mscclpp_plan_place_t place;  /* what is being read; findings name it */
+    mscclpp_plan_place_t place;  /* the place that is being read, for findings */
     bool no_memory;
 } mscclpp_plan_reader_t;
 
 /*
- * Each function returns false, or NULL, after it has refused a value and reported that at the reader's place. The file
- * is then not read any further. `what` is the name of `object` for messages.
+ * Each of these functions returns false, or NULL, after it has refused a value and reported that at the reader's place.
+ * The rest of the file is then not read. `what` is the name of `object` in messages.
  */
 
 /* Reports that the file breaks `rule`. Always returns false. */
@@ -26,7 +26,9 @@ bool mscclpp_plan_refuse(mscclpp_plan_reader_t *reader, const char *rule, const 
 const mscclpp_json_t *mscclpp_plan_find_required(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object,
                                                  const char *what, const char *key, mscclpp_json_type_t type);
 
-/* Returns a member of an object; NULL if it is absent. A member of another type is refused, and *is_valid_p is false.
+/*
+ * Returns a member of an object, or NULL if it is absent. If the member has another type, it is refused, and
+ * *is_valid_p becomes false.
  */
 const mscclpp_json_t *mscclpp_plan_find_optional(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object,
                                                  const char *key, mscclpp_json_type_t type, bool *is_valid_p);
@@ -34,20 +36,20 @@ const mscclpp_json_t *mscclpp_plan_find_optional(mscclpp_plan_reader_t *reader, 
 /* Reads a whole number up to `largest`. If the key is absent and not `is_needed`, the number is `fallback`. */
 bool mscclpp_plan_read_number(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
                               const char *key, uint64_t largest, bool is_needed, uint64_t fallback, uint64_t *number_p);
-/* The same for a number of 32 bits, which has to be there. */
+/* Does the same for a number of 32 bits, which is required. */
 bool mscclpp_plan_read_number32(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
                                 const char *key, uint32_t largest, uint32_t *number_p);
 
 /*
- * Reads one of `words`, a list that ends with NULL, and sets *choice_p to its position; -1 for any other word, which is
- * refused. The key has to be there.
+ * Reads one of `words`, a list that ends with NULL, and sets *choice_p to its position. Any other word is refused, and
+ * *choice_p is then -1. The key is required.
  */
 bool mscclpp_plan_read_choice(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
                               const char *key, const char *const *words, int *choice_p);
 
 /*
- * Reads an array of at most `max_count` whole numbers up to `largest`, into memory of the plan. An array that is absent
- * and not `is_needed` counts as empty: *numbers_p is NULL.
+ * Reads an array of at most `max_count` whole numbers up to `largest`, into memory of the plan. If the array is absent
+ * and not `is_needed`, it counts as empty, and *numbers_p is NULL.
  */
 bool mscclpp_plan_read_numbers(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
                                const char *key, uint32_t largest, uint32_t max_count, bool is_needed,
@@ -63,8 +65,8 @@ bool mscclpp_plan_allocate(mscclpp_plan_reader_t *reader, size_t count, size_t s
 bool mscclpp_plan_check_keys(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object);
 
 /*
- * Reads a list of operations: a block's, or with `in_pipeline` the body of a pipeline. The caller has set the reader's
- * place to the block or the pipeline.
+ * Reads a list of operations: the list of a block or, with `in_pipeline`, the body of a pipeline. The caller has set
+ * the reader's place to the block or the pipeline.
  */
 bool mscclpp_plan_read_ops(mscclpp_plan_reader_t *reader, const mscclpp_json_t *array, bool in_pipeline,
                            mscclpp_plan_op_t **ops_p, uint32_t *count_p);

@@ -21,7 +21,7 @@ void mscclpp_plan_report_destroy(mscclpp_plan_report_t *report)
     mscclpp_plan_report_init(report);
 }
 
-/* Tells whether the report has this finding already. */
+/* Returns true if the report already has a finding of this kind, rule and place. The texts are not compared. */
 static bool is_known(const mscclpp_plan_report_t *report, mscclpp_plan_kind_t kind, const char *rule,
                      mscclpp_plan_place_t place)
 {
@@ -49,7 +49,10 @@ static void make_printable(char *text)
     }
 }
 
-/* A fault counts even if there is no room for it, so that the plan is refused all the same. */
+/*
+ * Counts a fault even if the report has no room for the finding, so that the plan is refused in any case. Without
+ * memory, the finding is kept without its text, and report->no_memory is set.
+ */
 bool mscclpp_plan_add_finding(mscclpp_plan_report_t *report, mscclpp_plan_kind_t kind, const char *rule,
                               mscclpp_plan_place_t place, const char *format, ...)
 {
@@ -83,7 +86,10 @@ bool mscclpp_plan_add_finding(mscclpp_plan_report_t *report, mscclpp_plan_kind_t
     return true;
 }
 
-/* The last finding of the list is the last that was kept. Without memory only the new line is lost. */
+/*
+ * Appends a line to the last finding that was kept. Must therefore be called only directly after
+ * mscclpp_plan_add_finding has returned true. Without memory, only the new line is lost.
+ */
 void mscclpp_plan_explain(mscclpp_plan_report_t *report, const char *format, ...)
 {
     mscclpp_plan_finding_t *finding;
@@ -116,6 +122,10 @@ const char *mscclpp_plan_kind_name(mscclpp_plan_kind_t kind)
     return names[kind];
 }
 
+/*
+ * Returns the name of the worst kind of finding, or "ok" if there are only notes. The kinds are in ascending order of
+ * severity.
+ */
 const char *mscclpp_plan_verdict(const mscclpp_plan_report_t *report)
 {
     mscclpp_plan_kind_t worst = MSCCLPP_PLAN_NOTE;
@@ -128,11 +138,14 @@ const char *mscclpp_plan_verdict(const mscclpp_plan_report_t *report)
     if (worst != MSCCLPP_PLAN_NOTE) {
         return mscclpp_plan_kind_name(worst);
     }
-    /* Notes may have filled the report before the first fault came. */
+    /* Notes may have filled the report before the first fault was found, so that no finding shows it. */
     return report->faults > 0 ? "invalid" : "ok";
 }
 
-/* snprintf returns the length that the whole text would have, so nothing is added once `used` exceeds `size`. */
+/*
+ * snprintf returns the length that the whole text would have. So `used` may exceed `size`, and then nothing more is
+ * appended.
+ */
 const char *mscclpp_plan_place_text(mscclpp_plan_place_t place, char *text, size_t size)
 {
     int used = 0;

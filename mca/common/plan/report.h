@@ -1,17 +1,17 @@
-/* The findings about a plan: each fault with its place, the rule that it breaks, and how it comes about. */
+/* The findings about a plan: each fault with its place, the rule that it breaks, and how it happens. */
 #ifndef MCA_COMMON_PLAN_REPORT_H
 #define MCA_COMMON_PLAN_REPORT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Ordered from mild to bad: the worst finding of a report is its verdict. */
+/* The kinds of findings, from the mildest to the worst. The worst finding of a report is its verdict. */
 typedef enum {
-    MSCCLPP_PLAN_NOTE,     /* worth knowing; the plan is not refused for it */
-    MSCCLPP_PLAN_WRONG,    /* a result that the collective must not have */
-    MSCCLPP_PLAN_RACE,     /* two accesses that nothing orders */
+    MSCCLPP_PLAN_NOTE,     /* useful to know; the plan is not refused because of it */
+    MSCCLPP_PLAN_WRONG,    /* a wrong result of the collective */
+    MSCCLPP_PLAN_RACE,     /* two accesses that are not ordered */
     MSCCLPP_PLAN_INVALID,  /* a rule of the format is broken */
-    MSCCLPP_PLAN_DEADLOCK, /* ranks wait for ever */
+    MSCCLPP_PLAN_DEADLOCK, /* ranks wait forever */
     MSCCLPP_PLAN_UNREAD    /* no file, no JSON, or no plan of this generation */
 } mscclpp_plan_kind_t;
 
@@ -19,8 +19,8 @@ typedef enum {
 typedef struct {
     int rank, block;
     int op;           /* position in the block's list of operations */
-    int inner;        /* if that is a pipeline: position in its body */
-    const char *name; /* of the operation, or NULL */
+    int inner;        /* if the operation is a pipeline: position in its body */
+    const char *name; /* name of the operation, or NULL */
 } mscclpp_plan_place_t;
 
 extern const mscclpp_plan_place_t mscclpp_plan_nowhere; /* the plan as a whole */
@@ -31,42 +31,46 @@ typedef struct {
     const char *rule;           /* the rule's name in docs/plans.md, a constant */
     mscclpp_plan_place_t place; /* its `name` points to `name` below */
     char name[32];
-    char *text;     /* what is wrong, one line; NULL: there was no memory for it */
-    char *schedule; /* lines that tell how the fault comes about, or NULL */
+    char *text;     /* description of the fault in one line; NULL: there was no memory for it */
+    char *schedule; /* lines that show how the fault happens, or NULL */
 } mscclpp_plan_finding_t;
 
-enum { MSCCLPP_PLAN_FINDINGS = 16 }; /* findings that are kept; further ones are only counted */
+enum { MSCCLPP_PLAN_FINDINGS = 16 }; /* maximum number of stored findings; further ones are only counted */
 
-/* All that was found about one plan. */
+/* All findings about one plan. */
 typedef struct {
     mscclpp_plan_finding_t finding[MSCCLPP_PLAN_FINDINGS];
     int count;
-    int faults;     /* findings other than notes, kept or not */
-    bool no_memory; /* the work was given up, or a text was lost, for lack of memory */
+    int faults;     /* number of findings other than notes, stored or not */
+    bool no_memory; /* the work was given up, or a text was lost, because there was no memory */
 } mscclpp_plan_report_t;
 
 void mscclpp_plan_report_init(mscclpp_plan_report_t *report);
 void mscclpp_plan_report_destroy(mscclpp_plan_report_t *report);
 
 /*
- * Adds a finding. Returns true if it was kept: it is not if the report has one of that kind, rule and place already, or
- * is full. The text may have words from the file; it is made printable. place.name is copied.
+ * Adds a finding. Returns true if the finding was stored. It is not stored if the report is full, or has a finding of
+ * that kind, rule and place already. The text may have words from the file; unprintable characters are replaced.
+ * place.name is copied.
  */
 bool mscclpp_plan_add_finding(mscclpp_plan_report_t *report, mscclpp_plan_kind_t kind, const char *rule,
                               mscclpp_plan_place_t place, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
 /*
- * Adds a line to the schedule of the last finding that was kept. Call it only if mscclpp_plan_add_finding returned
- * true.
+ * Adds a line to the schedule of the last finding that was stored. Must be called only if mscclpp_plan_add_finding
+ * returned true.
  */
 void mscclpp_plan_explain(mscclpp_plan_report_t *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* "ok", or the kind of the worst finding: "race", "wrong result", "deadlock", "invalid", "parse error". */
+/*
+ * These functions return the verdict on a plan, and the name of a kind. The verdict is "ok", or the kind of the worst
+ * finding: "race", "wrong result", "deadlock", "invalid", "parse error".
+ */
 const char *mscclpp_plan_verdict(const mscclpp_plan_report_t *report);
 const char *mscclpp_plan_kind_name(mscclpp_plan_kind_t kind);
 
-/* "rank 2, block 1, operation 5 (wait)"; "the file" for nowhere. Returns `text`. */
+/* Writes the text of a place, such as "rank 2, block 1, operation 5 (wait)"; "the file" for nowhere. Returns `text`. */
 const char *mscclpp_plan_place_text(mscclpp_plan_place_t place, char *text, size_t size);
 
 #endif

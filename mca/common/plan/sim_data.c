@@ -11,10 +11,12 @@ typedef struct {
 } slice_t;
 
 /*
- * Returns which elements of an item of `size` chunks a block moves now: those of a turn of a pipeline, its part in a
- * group of blocks, or all. An item in a pipeline has as many chunks as the pipeline handles, which mscclpp_plan_check
- * has checked, so only the last turn may have fewer elements than the others. If the elements do not divide evenly
- * among a group's blocks, as many of the first blocks as there are elements left over take one more each.
+ * Returns which elements of an item of `size` chunks a block moves now: the elements of the current turn of a pipeline,
+ * the block's part in a group of blocks, or all elements.
+ *
+ * In a pipeline, an item has as many chunks as the pipeline handles (mscclpp_plan_check has checked this), so only the
+ * last turn may be shorter. In a group, the elements that do not divide evenly go to the first blocks, one more element
+ * for each.
  */
 static slice_t slice_of(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                         uint32_t size)
@@ -38,9 +40,9 @@ static slice_t slice_of(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *blo
 
 /*
  * Returns the index of the cell for element `first_element` of an item on rank `rank_number`. Packets take two cells
- * each. Launches use the halves of the scratch in turn, the first launch the first half. The caller counts on from the
- * cell that is returned: where scratch chunks wrap around, a turn of a pipeline never reaches over their end
- * (wrap_bytes in simulate.c).
+ * each. If the scratch has two halves, launches use them in turn, beginning with the first half. The caller increments
+ * the index for further elements. This is valid even where scratch chunks wrap around, because a turn of a pipeline
+ * never extends past their end (wrap_bytes in simulate.c).
  */
 static size_t first_cell_of(const mscclpp_sim_t *sim, uint32_t launch, uint32_t rank_number,
                             const mscclpp_plan_item_t *item, uint64_t first_element, bool are_packets)
@@ -74,19 +76,20 @@ static mscclpp_sim_map_t thread_map_of(const mscclpp_plan_op_t *op, const mscclp
 }
 
 /*
- * Tells whether a proxy moves the operation's data in place of the block, because its targets are reached by ports. The
- * first target stands for all: an operation that puts over ports has targets of peers only.
+ * Returns true if a proxy moves the operation's data in place of the block, because its targets are reached by ports.
+ * The first target is enough: an operation that puts over ports has targets of peers only.
  */
 static bool is_done_by_proxy(const mscclpp_plan_op_t *op)
 {
     return op->channel_type == MSCCLPP_PLAN_PORT && op->dst_count > 0 && op->dst[0].where == MSCCLPP_PLAN_REMOTE;
 }
 
+/* Stops at the first missing packet, and stores its cell in block->missing_cell for the explanation of a deadlock. */
 bool mscclpp_sim_look_for_packets(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     const mscclpp_plan_shape_t *shape = mscclpp_plan_op_shape(op);
 
-    /* Its sources are plain data, or packets that a proxy moves without looking at them. */
+    /* Its sources are plain data, or packets that a proxy moves without checking whether they have arrived. */
     if (op->kind == MSCCLPP_PLAN_OP_PPKT) {
         return true;
     }
@@ -119,9 +122,10 @@ bool mscclpp_sim_source_covers(const mscclpp_sim_t *sim, const mscclpp_sim_block
 }
 
 /*
- * Makes what the `length` packets of one operation tell: all that the block's threads know. In actor->thread, `strong`
- * is not a clock: it says how many threads know the entry. The caller holds one reference, and releases it after the
- * operation; each cell that gets a packet holds another one. Returns NULL if there is no memory.
+ * Creates the record of the `length` packets of one operation: all that the block's threads know. In actor->thread,
+ * `strong` is not a clock; it is the number of threads that know the entry. The caller holds one reference, and
+ * releases it after the operation. Each cell that receives a packet holds a reference, too. Returns NULL, and sets
+ * sim->no_memory, if there is no memory.
  */
 static mscclpp_sim_packet_t *new_packet(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, uint64_t length)
 {
@@ -138,7 +142,10 @@ static mscclpp_sim_packet_t *new_packet(mscclpp_sim_t *sim, const mscclpp_sim_ac
     for (uint32_t i = 0; actor->has_thread && i < sim->agents; ++i) {
         const mscclpp_sim_know_t *thread = &actor->thread[i];
 
-        /* What only the first threads know, from packets, is told as something known of as many threads. */
+        /*
+         * Facts that only the first threads know, from packets, are passed on as partial knowledge of that many
+         * threads.
+         */
         entry = know[i];
         if (thread->full > entry.partial) {
             entry.partial = thread->full;
@@ -171,14 +178,14 @@ typedef struct {
 } packet_run_t;
 
 /*
- * Lets the receiver of a run of packets learn what their sender knew, and that the sender has come so far. From the
- * next nop on, all threads of the receiver know it; until then, only the threads that have read these packets do.
- * Packets from the receiver itself tell nothing new.
+ * Lets the receiver of a run of packets learn what their sender knew, and how far the sender had come. Only the threads
+ * that have read these packets know it at first; after the next nop, all threads of the receiver do. Packets that the
+ * receiver sent itself contain nothing new.
  */
 static void learn_from_run(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const packet_run_t *run)
 {
     const mscclpp_sim_packet_t *packet = run->packet;
-    /* The first so many threads have read these packets. */
+    /* The number of threads, counted from the first one, that have read these packets. */
     uint32_t threads = run->first == 0 ? (uint32_t)run->count : 0;
     mscclpp_sim_know_t *thread, *later;
 
@@ -192,14 +199,19 @@ static void learn_from_run(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const
 
         known.strong = 0; /* packets do not order plain stores */
         if (i == packet->agent) {
-            /* The sender itself: all threads have come to its last nop, those that sent these packets further. */
+            /*
+             * The sender itself: all of its threads have reached its last nop, and the threads that sent these packets
+             * have come further.
+             */
             known = (mscclpp_sim_know_t){0, packet->synced, packet->clock, packet->length};
         }
         later = &actor->later[i];
         thread = &actor->thread[i];
         later->full = known.full > later->full ? known.full : later->full;
         thread->full = threads > 0 && known.full > thread->full ? known.full : thread->full;
-        /* Unless all packets were read, this is known only of the threads that sent those that were. */
+        /*
+         * If not all packets were read, this knowledge is limited to the threads that sent the packets that were read.
+         */
         known.partial_threads =
             threads < known.partial_threads && run->count < packet->length ? threads : known.partial_threads;
         if (known.partial_threads > 0 && known.partial > later->partial) {
@@ -228,8 +240,9 @@ static uint32_t sender_of(const mscclpp_sim_t *sim, const mscclpp_sim_packet_t *
 }
 
 /*
- * Lets the receiver of one source of an operation learn from its packets, all of which are there, run by run. A run
- * ends where the packets of another operation begin: packets of one operation share one record (cell->packet).
+ * Lets the receiver of one source of an operation learn from the packets of that source, one run at a time. All of
+ * these packets must have arrived. The packets of one operation share one record (cell->packet), so a run ends where
+ * that record changes.
  */
 static void learn_from_source(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, size_t first_cell, uint64_t count)
 {
@@ -253,8 +266,8 @@ static void learn_from_source(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, si
 }
 
 /*
- * Reads element `first_element` + `element` of an item; `element` says which thread does. A switch channel combines
- * what its ranks hold.
+ * Reads element `first_element` + `element` of an item; the number `element` also determines which thread reads it. For
+ * a switch channel, combines the elements of all its ranks.
  */
 static mscclpp_sim_value_t read_item(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_item_t *item,
                                      uint64_t first_element, uint64_t element, bool are_packets, mscclpp_sim_map_t map)
@@ -291,8 +304,8 @@ static void write_one(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, size_t fir
 }
 
 /*
- * Writes element `first_element` + `element` of an item, on all ranks of a switch channel. `element` says which thread
- * does.
+ * Writes element `first_element` + `element` of an item, or of all ranks of a switch channel; the number `element` also
+ * determines which thread writes it. `packet` is NULL for plain data.
  */
 static void write_item(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_item_t *item,
                        uint64_t first_element, uint64_t element, mscclpp_sim_map_t map, mscclpp_sim_value_t value,
@@ -313,8 +326,9 @@ static void write_item(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const msc
 }
 
 /*
- * Carries out an operation that copies source i to target i, pair by pair. Packets that it reads must be there. The
- * block learns from a source's packets before it makes its own, since these tell what it has learnt.
+ * Executes an operation that copies source i to target i, one pair at a time. Packets that it reads must have arrived.
+ * The block learns from a source's packets before it sends its own packets, because those pass on all that the block
+ * knows.
  */
 static void move_pairs(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                        const mscclpp_plan_shape_t *shape, mscclpp_sim_map_t map)
@@ -341,8 +355,8 @@ static void move_pairs(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const msc
 }
 
 /*
- * Carries out an operation that combines all sources and writes the result to all targets. Packets that it reads must
- * be there.
+ * Executes an operation that combines all sources and writes the result to all targets. Packets that it reads must have
+ * arrived. The block learns from them before it creates its own packets.
  */
 static void combine(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                     const mscclpp_plan_shape_t *shape, mscclpp_sim_map_t map)
@@ -381,8 +395,8 @@ static void combine(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclp
 }
 
 /*
- * Asks the proxy to move the data of an operation, which moves packets as they are. The operation waits for packets
- * that it forwards (rppkt), but not for those that its own block has written (ppkt).
+ * Asks the proxy to move the data of an operation. The proxy moves packets unchanged. The operation must wait for
+ * packets that it forwards (rppkt), but not for packets that its own block has written (ppkt).
  */
 static void ask_proxy(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {

@@ -55,7 +55,10 @@ void mscclpp_sim_actor_destroy(mscclpp_sim_actor_t *actor)
     free(actor->facts);
 }
 
-/* Clocks begin with 1, so events[0] is never used. */
+/*
+ * Clocks begin with 1, so events[0] is never used. Returns false, with the clock unchanged and sim->no_memory set, if
+ * there is no memory.
+ */
 bool mscclpp_sim_tick(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, mscclpp_sim_event_t event)
 {
     mscclpp_sim_event_t *events;
@@ -84,12 +87,12 @@ void mscclpp_sim_learn(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const msc
 }
 
 /*
- * Adds a fact to a list. There is one for each thread of each actor, with its latest clock: it implies all earlier
- * ones. If memory runs out, the fact is lost and the run ends.
+ * Adds a fact to a list. The list has one fact for each thread of each actor, with the latest clock, because a later
+ * clock implies all earlier ones. If memory runs out, the fact is lost, and sim->no_memory ends the run.
  */
 static void add_fact(mscclpp_sim_t *sim, mscclpp_sim_facts_t *facts, mscclpp_sim_fact_t fact)
 {
-    enum { MAX_FACTS = 256 }; /* further ones are dropped: the simulation may then report a race where there is none */
+    enum { MAX_FACTS = 256 }; /* further facts are dropped; the simulation may then report a race that does not exist */
     mscclpp_sim_fact_t *enlarged;
     uint32_t capacity;
 
@@ -114,7 +117,10 @@ static void add_fact(mscclpp_sim_t *sim, mscclpp_sim_facts_t *facts, mscclpp_sim
     }
 }
 
-/* Each thread has a list of its own. It gets the write of the packet itself, and what the writing thread knew. */
+/*
+ * Each thread has its own list of facts. The thread learns the write of the packet itself, and all that the writing
+ * thread knew. Without memory, sim->no_memory ends the run.
+ */
 void mscclpp_sim_hear_packet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const mscclpp_sim_cell_t *cell,
                              uint32_t position)
 {
@@ -152,8 +158,9 @@ void mscclpp_sim_tell_packet(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *acto
 }
 
 /*
- * Tells whether the thread at `position` has learnt from packets since the last nop that an earlier access is done.
- * Facts are about the threads of packet operations, so only accesses with that map can be among them.
+ * Returns true if the thread at `position` has learnt from packets since the last nop that an earlier access is
+ * complete. Facts are about the threads of packet operations, so only accesses with the map MSCCLPP_SIM_PACKET can be
+ * among them.
  */
 static bool has_fact(const mscclpp_sim_actor_t *actor, const mscclpp_sim_access_t *earlier, uint32_t position)
 {
@@ -170,7 +177,10 @@ static bool has_fact(const mscclpp_sim_actor_t *actor, const mscclpp_sim_access_
     return false;
 }
 
-/* What single threads or only some of them knew, all know now, so all that was noted of them is dropped. */
+/*
+ * After a meeting, all threads know what each single thread knew. So the separate knowledge of threads is added to the
+ * common knowledge, where needed, and then cleared.
+ */
 void mscclpp_sim_meet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor)
 {
     if (actor->has_later) {
@@ -190,13 +200,17 @@ void mscclpp_sim_meet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor)
     actor->now[actor->agent].strong = actor->now[actor->agent].full = actor->clock;
 }
 
+/*
+ * Tries the kinds of knowledge from the strongest to the weakest. Packets order only other packets, so knowledge from
+ * packets yields at most MSCCLPP_SIM_WEAK.
+ */
 mscclpp_sim_order_t mscclpp_sim_order(const mscclpp_sim_actor_t *actor, const mscclpp_sim_access_t *earlier,
                                       uint32_t position, mscclpp_sim_map_t map)
 {
     const mscclpp_sim_know_t *know = &actor->now[earlier->agent], *thread = &actor->thread[earlier->agent];
 
     if (earlier->agent == actor->agent) {
-        /* It came before the last nop, the actor has one thread, or the same thread made it. */
+        /* The access came before the last nop, the actor has only one thread, or the same thread made both accesses. */
         if (earlier->clock <= actor->synced || map == MSCCLPP_SIM_ALONE ||
             (earlier->map == map && earlier->position == position)) {
             return MSCCLPP_SIM_ORDERED;
@@ -207,7 +221,10 @@ mscclpp_sim_order_t mscclpp_sim_order(const mscclpp_sim_actor_t *actor, const ms
     if (know->strong >= earlier->clock) {
         return MSCCLPP_SIM_ORDERED;
     }
-    /* Known to all threads, but only by packets: of all the other actor's threads, or of its first ones. */
+    /*
+     * All threads know the access, but only from packets. They know it of all threads of the other actor (`full`), or
+     * of its first threads (`partial`).
+     */
     if (know->full >= earlier->clock ||
         (know->partial >= earlier->clock && earlier->position < know->partial_threads)) {
         return MSCCLPP_SIM_WEAK;

@@ -5,7 +5,7 @@
 #include "mca/common/plan/sim.h"
 #include "mca/common/plan/words.h"
 
-/* Tells whether a cell belongs to the rank's input. */
+/* Returns true if a cell belongs to the rank's input. */
 static bool is_input(const mscclpp_sim_rank_t *rank, size_t cell)
 {
     return cell >= rank->base[MSCCLPP_PLAN_INPUT] &&
@@ -13,8 +13,8 @@ static bool is_input(const mscclpp_sim_rank_t *rank, size_t cell)
 }
 
 /*
- * Does what the application of a rank does before a launch: writes new inputs, and leaves in the output something that
- * the plan must not use. Cells that are input and output stay input.
+ * Does what the application of a rank does before a launch: writes new inputs, and makes the contents of the output
+ * undefined. Cells that are both input and output get the input. Does nothing if memory has run out.
  */
 static void set_inputs(mscclpp_sim_t *sim, uint32_t rank_number, uint32_t launch)
 {
@@ -37,8 +37,8 @@ static void set_inputs(mscclpp_sim_t *sim, uint32_t rank_number, uint32_t launch
 }
 
 /*
- * Sets inputs once more after the last launch, although nothing uses them. These writes are checked like all others, so
- * they show whether peers or proxies still access the buffers.
+ * Also sets the inputs once more after the last launch, although nothing uses them. These writes are checked like all
+ * others, so they reveal peers or proxies that still access the buffers.
  */
 void mscclpp_sim_launch(mscclpp_sim_t *sim, uint32_t rank_number)
 {
@@ -67,9 +67,9 @@ void mscclpp_sim_launch(mscclpp_sim_t *sim, uint32_t rank_number)
 }
 
 /*
- * Does what the application of a rank does after a launch: reads the output. Reports the first element that is not what
- * the collective has to yield. Says nothing of results after a race, or if the collective defines none. The whole
- * output is read even then, because these reads show whether peers and proxies are still writing to it.
+ * Does what the application of a rank does after a launch: reads the output. Reports the first element that is not the
+ * result that the collective defines. Reports nothing after a race, or if the collective defines no result. Even then
+ * it reads the whole output, because these reads reveal peers and proxies that are still writing to it.
  */
 static void check_results(mscclpp_sim_t *sim, uint32_t rank_number)
 {
@@ -102,7 +102,10 @@ static void check_results(mscclpp_sim_t *sim, uint32_t rank_number)
     }
 }
 
-/* The application learns what its rank's own blocks know. Of its peers it learns nothing else. */
+/*
+ * The application learns only what its own rank's blocks know; it learns nothing else about peers. Returns false if
+ * blocks are still running, if the rank has ended, or if there is no memory.
+ */
 bool mscclpp_sim_end_launch(mscclpp_sim_t *sim, uint32_t rank_number)
 {
     mscclpp_sim_rank_t *rank = &sim->ranks[rank_number];

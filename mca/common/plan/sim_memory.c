@@ -12,9 +12,9 @@ enum {
 };
 
 /*
- * For a plan in place: moves the start of a rank's input or output, so that the smaller one lies in the larger one, at
- * the part of this rank. The rank's input has `in_chunks` chunks, and its output `out_chunks`. The cells that the moved
- * one had before stay unused. For collectives that MPI does not have, nothing is moved.
+ * For a plan in place: moves the start of a rank's input or output, so that the smaller buffer becomes this rank's part
+ * of the larger one. `in_chunks` and `out_chunks` are the rank's numbers of chunks. The former cells of the moved
+ * buffer stay unused. For collectives that MPI does not have, nothing is moved.
  */
 static void overlay_buffers(mscclpp_sim_t *sim, uint32_t rank_number, uint64_t in_chunks, uint64_t out_chunks)
 {
@@ -38,7 +38,10 @@ static void overlay_buffers(mscclpp_sim_t *sim, uint32_t rank_number, uint64_t i
     }
 }
 
-/* Cells of all ranks are in one array. If the plan works in place, some cells of input and output are the same. */
+/*
+ * The cells of all ranks are in one array. If the plan works in place, some cells belong to both input and output.
+ * Returns false if there are more than MAX_CELLS cells, or if there is no memory (sim->no_memory).
+ */
 bool mscclpp_sim_layout(mscclpp_sim_t *sim)
 {
     const mscclpp_plan_t *plan = sim->plan;
@@ -95,17 +98,19 @@ void mscclpp_sim_memory_destroy(mscclpp_sim_t *sim)
     free(sim->cells);
 }
 
-/* Tells whether an actor is the application of a rank, which writes inputs and reads outputs. */
+/* Returns true if an actor is the application of a rank, which writes inputs and reads outputs. */
 static bool is_application(const mscclpp_sim_t *sim, uint32_t agent)
 {
     return agent >= sim->block_count && agent < sim->block_count + sim->plan->rank_count;
 }
 
 /*
- * Reports two accesses of one cell that nothing orders: the actor's current one, and an earlier one. `earlier_writes`
- * and `writes` say which of them are writes. With `is_over_packet`, the current one overwrites a packet, which its
- * reader may then miss. If the current one is by an application, the finding is at the place of the earlier one, which
- * is the plan's. After MAX_FAULTS faults, races are only counted.
+ * Reports two accesses of one cell that nothing orders: the actor's current access and an earlier one. `earlier_writes`
+ * and `writes` say which of them are writes. With `is_over_packet`, the current access overwrites a packet, which its
+ * reader may then miss.
+ *
+ * If the current access is made by an application, the finding is placed at the earlier access, because only that
+ * belongs to the plan. After MAX_FAULTS faults, races are only counted.
  */
 static void report_race(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, const mscclpp_sim_access_t *earlier,
                         bool earlier_writes, bool writes, size_t cell, bool is_over_packet)
@@ -161,8 +166,9 @@ static void report_weak(mscclpp_sim_t *sim, const mscclpp_sim_access_t *earlier,
 }
 
 /*
- * Reports a race if nothing orders the actor's current access after the last write of the cell. `writes` says that it
- * is a write, and `is_packet` that it is a write of a packet.
+ * Reports a race if nothing orders the actor's current access after the last write of the cell. `writes` says that the
+ * access is a write, and `is_packet` that it writes a packet. If only packets order it after a plain store, reports
+ * that the packets must order other stores.
  */
 static void check_after_write(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, size_t cell_index,
                               uint32_t position, mscclpp_sim_map_t map, bool writes, bool is_packet)
@@ -182,9 +188,10 @@ static void check_after_write(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *act
 }
 
 /*
- * Adds a read to those of a cell since its last write. To keep the list short, it replaces an earlier read of the same
- * actor if whatever is ordered after this read is ordered after that one, too. That is so if all threads have met since
- * (`synced`), or if the same thread made both.
+ * Adds a read to the list of reads of a cell since its last write. To keep the list short, the new read replaces an
+ * earlier read of the same actor if everything that is ordered after the new read is also ordered after the earlier
+ * one. That is the case if all threads have met in between (`synced`), or if the same thread made both reads. If memory
+ * runs out, sim->no_memory ends the run.
  */
 static void add_read(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, mscclpp_sim_cell_t *cell, uint32_t position,
                      mscclpp_sim_map_t map)
@@ -215,8 +222,8 @@ static void add_read(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, msccl
 }
 
 /*
- * Reports a read of a cell that nothing has written in this launch. Applications may read such cells, as they look at
- * the whole output; check_results says what is wrong with it. After MAX_FAULTS faults nothing is reported.
+ * Reports a read of a cell that nothing has written in this launch. Applications may read such cells, because they read
+ * the whole output; check_results reports what is wrong there. After MAX_FAULTS faults, nothing is reported.
  */
 static void check_defined(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell_index)
 {
@@ -262,9 +269,9 @@ mscclpp_sim_value_t mscclpp_sim_read_packet(mscclpp_sim_t *sim, mscclpp_sim_acto
 }
 
 /*
- * Writes a cell. Reports earlier accesses that nothing orders before the write: the last write, and the reads since,
- * which are forgotten then. `packet` is what the packet tells, to which the cell gets a reference; it is NULL for a
- * plain store.
+ * Writes a cell. Reports earlier accesses that nothing orders before the write: the last write, and the reads since
+ * then, which are then forgotten. `packet` is the record of the packet, to which the cell gets a reference, or NULL for
+ * a plain store.
  */
 static void write(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell_index, uint32_t position,
                   mscclpp_sim_map_t map, mscclpp_sim_value_t value, mscclpp_sim_packet_t *packet)

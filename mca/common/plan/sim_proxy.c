@@ -4,7 +4,10 @@
 
 #include "mca/common/plan/sim.h"
 
-/* What the block knows is copied now, since the block learns more before the proxy acts. */
+/*
+ * Copies the block's knowledge now, because the block may learn more before the proxy acts. If memory runs out, the
+ * request is lost, and sim->no_memory ends the run.
+ */
 void mscclpp_sim_push(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, uint32_t channel, mscclpp_sim_entry_t entry)
 {
     mscclpp_sim_proxy_t *proxy = &sim->ranks[block->rank].proxies[channel];
@@ -29,7 +32,10 @@ void mscclpp_sim_push(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, uint32_t c
     }
 }
 
-/* If memory runs out, the signal or what it tells is lost, and the run ends. */
+/*
+ * Does nothing for a channel without a pair. If memory runs out, the signal or its knowledge is lost, and
+ * sim->no_memory ends the run.
+ */
 void mscclpp_sim_deliver(mscclpp_sim_t *sim, uint32_t rank_number, int type, uint32_t channel,
                          mscclpp_sim_signal_t signal)
 {
@@ -64,9 +70,10 @@ void mscclpp_sim_deliver(mscclpp_sim_t *sim, uint32_t rank_number, int type, uin
 }
 
 /*
- * Moves the packets of a request as they are: their flags go with them. Cells without a packet of the request's launch
- * are read and not moved, as the receiver would not take them for packets. The proxy has one thread, which reads
- * packets as plain data: it does not wait for them, so what they tell orders nothing for it.
+ * Moves the packets of a request unchanged, with their flags. Cells without a packet of the request's launch are read
+ * but not moved, because the receiver would not accept them as packets. The proxy has one thread, which reads packets
+ * as plain data. It does not wait for them, so the packets order nothing for it. Without memory, sim->no_memory ends
+ * the run.
  */
 static void move_raw(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy, const mscclpp_sim_entry_t *entry)
 {
@@ -96,7 +103,10 @@ static void move_raw(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy, const msccl
     mscclpp_sim_packet_release(packet);
 }
 
-/* The proxy first learns what the block knew when it asked. So it acts after whatever the block had done. */
+/*
+ * The proxy first learns what the block knew when it made the request, so its actions are ordered after all earlier
+ * actions of the block. Returns false if there is no request, or if memory has run out.
+ */
 bool mscclpp_sim_proxy_step(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy)
 {
     mscclpp_sim_entry_t *entry;
@@ -116,7 +126,7 @@ bool mscclpp_sim_proxy_step(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy)
     if (sim->cost != NULL) {
         double rate = sim->cost->gpu_port / (sim->movers[proxy->rank] > 0 ? sim->movers[proxy->rank] : 1);
 
-        /* The proxy begins when it has been asked and has ended its last request. */
+        /* The proxy begins when the request has been made and its previous request is complete. */
         proxy->actor.time = (entry->time > proxy->actor.time ? entry->time : proxy->actor.time) + sim->cost->port +
                             (double)entry->elements * (entry->is_raw ? 2 : 1) * sim->cell_bytes / rate;
     }

@@ -5,8 +5,8 @@
 #include "mca/common/plan/sim_run.h"
 
 /*
- * Allocates a rank's inboxes and semaphores. `proxies` are those of its port channels. Returns false if there is no
- * memory; free_run frees what was allocated.
+ * Allocates a rank's inboxes and semaphores. `proxies` are the proxies of its port channels, in the run's list. Returns
+ * false if there is no memory; free_run frees what was allocated.
  */
 static bool init_channels(mscclpp_sim_t *sim, uint32_t rank_number, mscclpp_sim_proxy_t *proxies)
 {
@@ -35,8 +35,8 @@ static bool init_channels(mscclpp_sim_t *sim, uint32_t rank_number, mscclpp_sim_
 }
 
 /*
- * Allocates what a run needs, except the cells, and numbers the actors: first all blocks, then the applications of all
- * ranks, then all proxies. Returns false if there is no memory; free_run frees what was allocated.
+ * Allocates everything that a run needs, except the cells. Numbers the actors: first all blocks, then the applications
+ * of all ranks, then all proxies. Returns false if there is no memory; free_run frees what was allocated.
  */
 static bool allocate_run(mscclpp_sim_t *sim)
 {
@@ -48,7 +48,7 @@ static bool allocate_run(mscclpp_sim_t *sim)
         sim->proxy_count += plan->ranks[rank_number].channel_count[MSCCLPP_PLAN_PORT];
     }
     sim->agents = sim->block_count + plan->rank_count + sim->proxy_count;
-    /* Lists that may be empty have an entry more, since calloc may return NULL for 0 bytes. */
+    /* Lists that may be empty get one extra entry, because calloc may return NULL for 0 bytes. */
     sim->blocks = calloc(sim->block_count + 1, sizeof(*sim->blocks));
     sim->proxies = calloc(sim->proxy_count + 1, sizeof(*sim->proxies));
     sim->ranks = calloc(plan->rank_count, sizeof(*sim->ranks));
@@ -89,7 +89,10 @@ static bool allocate_run(mscclpp_sim_t *sim)
     return true;
 }
 
-/* Frees what a rank holds, even if only a part was allocated; its proxies belong to the run. */
+/*
+ * Frees the memory of a rank, even if only a part of it was allocated. Its proxies belong to the run, and are not freed
+ * here.
+ */
 static void destroy_rank(const mscclpp_sim_t *sim, uint32_t rank_number)
 {
     mscclpp_sim_rank_t *rank = &sim->ranks[rank_number];
@@ -119,7 +122,7 @@ static void destroy_rank(const mscclpp_sim_t *sim, uint32_t rank_number)
     mscclpp_sim_actor_destroy(&rank->actor);
 }
 
-/* Frees all that a run holds, even if only a part was allocated. */
+/* Frees all memory of a run, even if only a part of it was allocated. */
 static void free_run(mscclpp_sim_t *sim)
 {
     for (uint32_t rank_number = 0; sim->ranks != NULL && rank_number < sim->plan->rank_count; ++rank_number) {
@@ -153,9 +156,10 @@ static uint64_t next_random(uint64_t *state)
 }
 
 /*
- * Lets every block and proxy do some operations, and then starts the launches that are due. The order of actors and the
- * number of operations are random; if *random is 0, the order is fixed and each actor goes on until it must wait.
- * Returns false if nothing could be done: all has ended, it is a deadlock, or memory has run out.
+ * Lets every block and proxy execute some operations, and then starts the launches whose previous launch has ended. The
+ * order of actors and the numbers of operations are random. If *random is 0, the order is fixed, and each actor
+ * continues until it must wait. Returns false if no actor could do anything: all have ended, there is a deadlock, or
+ * memory has run out.
  */
 static bool run_once_each(mscclpp_sim_t *sim, uint64_t *random, uint32_t *order)
 {
@@ -190,9 +194,9 @@ static bool run_once_each(mscclpp_sim_t *sim, uint64_t *random, uint32_t *order)
 }
 
 /*
- * Runs all launches, until nothing moves, memory runs out, or there are MAX_FAULTS faults. Reports a deadlock if
- * nothing moves and a rank has not ended; after many faults or without memory that would say nothing. `random` is as in
- * mscclpp_sim_run.
+ * Runs all launches, until no actor can move, memory runs out, or there are MAX_FAULTS faults. Reports a deadlock if no
+ * actor can move and a rank has not ended. After MAX_FAULTS faults or without memory, the run is incomplete, so a
+ * deadlock is not reported. `random` is as in mscclpp_sim_run.
  */
 static void run(mscclpp_sim_t *sim, uint64_t random)
 {
@@ -223,7 +227,10 @@ static void run(mscclpp_sim_t *sim, uint64_t random)
     }
 }
 
-/* A run that was given up for lack of memory says nothing of the plan's size, so it does not return false. */
+/*
+ * Returns false only if the plan has too many cells. A lack of memory says nothing about the plan, so it is only noted
+ * in the report.
+ */
 bool mscclpp_sim_run(mscclpp_sim_t *sim, uint64_t random)
 {
     bool fits = false;

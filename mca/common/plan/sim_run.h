@@ -5,12 +5,12 @@
 #include "mca/common/plan/sim.h"
 
 /*
- * Runs a plan once, and adds the faults to the report. The caller fills in plan, report, cells_per_chunk, cell_size,
- * wrap_cells, launches, seed and extremes; for times also cost, trace, movers and cell_bytes. All else is zero, and
- * what the run allocates is freed again.
+ * Runs a plan once, and adds the faults to the report. The caller sets `plan`, `report`, `cells_per_chunk`,
+ * `cell_size`, `wrap_cells`, `launches`, `seed` and `extremes`; for times also `cost`, `trace`, `movers` and
+ * `cell_bytes`. All other fields must be zero. Memory that the run allocates is freed at its end.
  *
- * If `random` is 0, blocks take turns in order, and each goes on as long as it can; every other number picks an order
- * of its own. Returns false if the buffers are too large to simulate.
+ * If `random` is 0, blocks take turns in order, and each runs as long as it can. Every other number selects a different
+ * order. Returns false if the buffers are too large to simulate.
  */
 bool mscclpp_sim_run(mscclpp_sim_t *sim, uint64_t random);
 

@@ -1,4 +1,4 @@
-/* Carries out one operation of a block, if everything that it needs is there. */
+/* Executes one operation of a block, if the signals, packets and peers that it needs have come. */
 #include <stdlib.h>
 
 #include "mca/common/plan/sim.h"
@@ -17,7 +17,7 @@ static bool begin_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const msccl
     return mscclpp_sim_tick(sim, &block->actor, event);
 }
 
-/* Tells whether a signal is there on each channel of a wait. */
+/* Returns true if a signal has arrived on each channel of a wait. */
 static bool is_wait_ready(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->channel_count; ++i) {
@@ -29,8 +29,8 @@ static bool is_wait_ready(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *b
 }
 
 /*
- * Notes that a block waits on channel `i` of its operation. Reports a race if nothing orders it after the last wait
- * there of another block: either of the two may take the other one's signal.
+ * Notes that a block waits on channel `i` of its operation. Reports a race if nothing orders this wait after the last
+ * wait of another block on the channel, because either block may then take the other's signal.
  */
 static void check_waiter(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op, uint32_t i,
                          mscclpp_sim_inbox_t *inbox)
@@ -50,7 +50,10 @@ static void check_waiter(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const m
     inbox->last_wait = (mscclpp_sim_access_t){block->actor.agent, block->actor.clock, i, MSCCLPP_SIM_ALONE, false};
 }
 
-/* Takes one signal from each channel of a wait. All of them are there. The block learns what their senders knew. */
+/*
+ * Takes one signal from each channel of a wait. is_ready must have found that all of them have arrived. The block
+ * learns what the senders knew.
+ */
 static void take_signals(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->channel_count; ++i) {
@@ -69,8 +72,8 @@ static void take_signals(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const m
 }
 
 /*
- * Sends a signal over each channel of an operation. Over a port channel, the proxy sends it later; else it arrives at
- * once.
+ * Sends a signal over each channel of an operation. Over a port channel, the proxy sends it later. Over a memory
+ * channel, it arrives at once.
  */
 static void signal_all(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
@@ -88,7 +91,7 @@ static void signal_all(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const msc
     }
 }
 
-/* Tells whether the proxies of an operation's channels have done all that was asked of them. */
+/* Returns true if the proxies of an operation's channels have done all that was asked of them. */
 static bool is_flushed(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->channel_count; ++i) {
@@ -112,7 +115,10 @@ static void learn_from_proxies(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, c
     }
 }
 
-/* Tells whether all semaphores of an operation can be acquired at once. It may name one several times. */
+/*
+ * Returns true if all semaphores of an operation can be acquired at once. An operation may name a semaphore several
+ * times, and then needs that value.
+ */
 static bool is_acquire_ready(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->semaphore_count; ++i) {
@@ -129,9 +135,9 @@ static bool is_acquire_ready(const mscclpp_sim_t *sim, const mscclpp_sim_block_t
 }
 
 /*
- * Acquires all semaphores of an operation; is_acquire_ready must have said that it can. What exceeds the initial value
- * comes from releases, in their order: acquire number initial_value + n takes what release n knew, and frees it. As the
- * value was above 0, that release has happened.
+ * Acquires all semaphores of an operation. is_acquire_ready must have returned true. Acquires beyond the initial value
+ * are served by the releases, in order: acquire number initial_value + n takes the knowledge of release n, and frees
+ * it. That release has happened, because the value was above 0.
  */
 static void acquire(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
@@ -151,8 +157,9 @@ static void acquire(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclp
 }
 
 /*
- * Releases all semaphores of an operation. Each release tells its acquire what all releasers so far knew. If memory
- * runs out, the run ends (sim->no_memory); the two lists have their old capacity then, though one may be longer.
+ * Releases all semaphores of an operation. Each release passes on the knowledge of all releasers so far. If memory runs
+ * out, sim->no_memory ends the run. The capacity is then still the old one, even if one of the two lists has already
+ * been enlarged.
  */
 static void release(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
@@ -186,10 +193,11 @@ static void release(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclp
 }
 
 /*
- * Lets a block arrive at a barrier, or look again whether it is open. Returns true if the block may go on. The last
- * block to arrive opens the barrier: all blocks there then know what each of them knew. The others go on when they are
- * stepped next. A block that has gone on may be back at the same barrier before they are, so those for which it is open
- * already are not counted again.
+ * Lets a block arrive at a barrier, or check again whether the barrier is open. Returns true if the block may continue.
+ *
+ * The last block to arrive opens the barrier. All blocks at the barrier then share their knowledge. The other blocks
+ * continue at their next step. A block that has continued may return to the same barrier before they do, so blocks
+ * whose barrier is already open are not counted again.
  */
 static bool arrive_at_barrier(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
@@ -217,7 +225,7 @@ static bool arrive_at_barrier(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, co
     for (uint32_t i = 0; i < sim->agents; ++i) {
         joint_knowledge[i] = (mscclpp_sim_know_t){0, 0, 0, 0};
     }
-    /* The first round joins what the blocks know, the second one gives it to all of them. */
+    /* The first round collects the knowledge of the blocks, and the second round distributes it. */
     for (int round = 0; round < 2; ++round) {
         for (uint32_t i = 0; i < sim->block_count; ++i) {
             mscclpp_sim_block_t *other = &sim->blocks[i];
@@ -242,8 +250,8 @@ static bool arrive_at_barrier(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, co
 }
 
 /*
- * Moves a block on to its next operation, which may be in the next turn of its pipeline. `outer` is the operation that
- * the block has done, or the pipeline around it.
+ * Moves a block to its next operation, which may be in the next turn of its pipeline. `outer` is the operation that the
+ * block has just done, or the pipeline around it.
  */
 static void advance(const mscclpp_plan_op_t *outer, mscclpp_sim_block_t *block)
 {
@@ -261,9 +269,9 @@ static void advance(const mscclpp_plan_op_t *outer, mscclpp_sim_block_t *block)
 }
 
 /*
- * Begins a pipeline if the block is at one and not in it yet. Returns true if it was; then the step is done. There are
- * as many turns as it takes to go through the chunks, of which the last may be shorter. sim->cell_size divides every
- * pipeline's unit. A pipeline without operations is skipped.
+ * Begins a pipeline if the block is at one and has not begun it. Returns true if the block was, which completes the
+ * step. The number of turns covers all chunks, and the last turn may be shorter. sim->cell_size divides the unit of
+ * every pipeline. A pipeline without operations is skipped.
  */
 static bool begin_pipeline(const mscclpp_sim_t *sim, const mscclpp_plan_op_t *outer, mscclpp_sim_block_t *block)
 {
@@ -280,7 +288,10 @@ static bool begin_pipeline(const mscclpp_sim_t *sim, const mscclpp_plan_op_t *ou
     return true;
 }
 
-/* Tells whether everything that an operation needs is there. A barrier is asked when the block has arrived. */
+/*
+ * Returns true if everything that an operation waits for has arrived. A barrier always counts as ready, because
+ * arrive_at_barrier itself makes the block wait.
+ */
 static bool is_ready(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     switch (op->kind) {
@@ -304,9 +315,11 @@ static bool is_ready(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const msccl
 }
 
 /*
- * Carries out operation `op` of a block; `outer` is the same one, or the pipeline around it. Returns false if it has to
- * wait, or if there is no memory; nothing has changed then, except that the block may have arrived at a barrier. The
- * clock is raised only when the operation is carried out. For a block that waits at a barrier, it was raised on
+ * Executes operation `op` of a block. `outer` is the same operation, or the pipeline around it. Returns false if the
+ * block has to wait, or if there is no memory; then nothing has changed, except that the block may have arrived at a
+ * barrier.
+ *
+ * The clock is incremented only when the operation is executed. For a block that waits at a barrier, that was done on
  * arrival.
  */
 static bool step_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *outer,
@@ -345,6 +358,10 @@ static bool step_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclp
     return true;
 }
 
+/*
+ * Returns true if the block has done something: an operation, the start of a pipeline, or its end. A put with a flush
+ * (pwsf) takes two steps: the first makes the requests, and the second waits until the proxy has done them.
+ */
 bool mscclpp_sim_step(mscclpp_sim_t *sim, mscclpp_sim_block_t *block)
 {
     const mscclpp_plan_block_t *code = &sim->plan->ranks[block->rank].blocks[block->block];

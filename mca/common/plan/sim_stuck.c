@@ -1,4 +1,4 @@
-/* Reports a deadlock: why no block can go on, in words. */
+/* Reports a deadlock: describes why no block can continue. */
 #include <stdio.h>
 
 #include "mca/common/plan/sim.h"
@@ -6,7 +6,7 @@
 
 enum { MAX_LINES = 24 }; /* of the explanation; further blocks are not explained */
 
-/* Returns the place of the operation that a block is at. Its `op` is -1 if the block has done all its operations. */
+/* Returns the place of the block's current operation. The field `op` is -1 if the block has done all its operations. */
 static mscclpp_plan_place_t place_of_block(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block)
 {
     const mscclpp_plan_block_t *code = &sim->plan->ranks[block->rank].blocks[block->block];
@@ -33,13 +33,16 @@ static const char *position_text(const mscclpp_sim_block_t *block, char *text, s
 }
 
 /*
- * Tells whether an operation of rank `rank` provides what operand `operand_index` of the waiting block's operation
+ * Returns true if an operation of rank `rank` provides what operand `operand_index` of the waiting block's operation
  * needs: a signal on that channel, a release of that semaphore, or packets for that source.
  */
 typedef bool (*provides_fn_t)(const mscclpp_sim_t *sim, uint32_t rank, const mscclpp_plan_op_t *op,
                               const mscclpp_sim_block_t *waiter, uint32_t operand_index);
 
-/* Tells whether an operation signals channel `operand_index` of a block's wait. */
+/*
+ * Returns true if `op`, an operation of rank `rank_number`, signals channel number `operand_index` of the waiter's
+ * wait.
+ */
 static bool provides_signal(const mscclpp_sim_t *sim, uint32_t rank_number, const mscclpp_plan_op_t *op,
                             const mscclpp_sim_block_t *waiter, uint32_t operand_index)
 {
@@ -58,7 +61,10 @@ static bool provides_signal(const mscclpp_sim_t *sim, uint32_t rank_number, cons
     return false;
 }
 
-/* Tells whether an operation releases semaphore `operand_index` of a block's acquire. */
+/*
+ * Returns true if `op` releases semaphore number `operand_index` of the waiter's acquire. Semaphores belong to a rank,
+ * so only operations of the waiter's own rank count.
+ */
 static bool provides_release(const mscclpp_sim_t *sim, uint32_t rank_number, const mscclpp_plan_op_t *op,
                              const mscclpp_sim_block_t *waiter, uint32_t operand_index)
 {
@@ -74,9 +80,9 @@ static bool provides_release(const mscclpp_sim_t *sim, uint32_t rank_number, con
 }
 
 /*
- * Tells whether an operation may send packets to source `operand_index` of a block's operation: whether it sends some
- * to chunks of that source on the waiter's rank, or to such chunks over any switch channel. Packets lie only in
- * scratch, so the buffers need not be compared. Which part of a chunk the packets are for is not looked at.
+ * Returns true if `op` may send packets to source number `operand_index` of the waiter's operation. It may if it sends
+ * packets to chunks of that source, on the waiter's rank or over any switch channel. Packets are stored only in
+ * scratch, so the types of buffers need not be compared. Which part of a chunk the packets are for is ignored.
  */
 static bool provides_packets(const mscclpp_sim_t *sim, uint32_t rank_number, const mscclpp_plan_op_t *op,
                              const mscclpp_sim_block_t *waiter, uint32_t operand_index)
@@ -98,9 +104,9 @@ static bool provides_packets(const mscclpp_sim_t *sim, uint32_t rank_number, con
 }
 
 /*
- * Writes to `text` which operation comes first, in the order of blocks, that is still to be done and provides what the
- * waiting block needs, or that there is none. In a pipeline that a block is in, all operations count as still to be
- * done. Returns whether there is one.
+ * Searches for an operation that has not been done yet and provides what the waiting block needs. Writes to `text`
+ * which operation is the first, in the order of blocks, or that there is none. If a block is in a pipeline, all
+ * operations of the pipeline count as not done. Returns true if there is such an operation.
  */
 static bool find_provider(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *waiter, uint32_t operand_index,
                           provides_fn_t provides, char *text, size_t size)
@@ -140,7 +146,10 @@ static bool find_provider(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *w
  * `block` stands.
  */
 
-/* Explains a wait on channels: the first signal that is missing, and who would send it. */
+/*
+ * Explains a wait on channels. Adds a line for the first channel whose signal is missing, and names the operation that
+ * would send the signal.
+ */
 static void explain_wait(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                          const char *place)
 {
@@ -163,8 +172,8 @@ static void explain_wait(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *bl
 }
 
 /*
- * Explains an acquire: the first semaphore that is at 0, and who would release it. Adds no line if none is at 0, which
- * can be if the acquire needs one several times.
+ * Explains an acquire. Adds a line for the first semaphore that is 0, and names the operation that would release it.
+ * Adds no line if no semaphore is 0, which is possible if the acquire needs a semaphore several times.
  */
 static void explain_acquire(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                             const char *place)
@@ -183,8 +192,8 @@ static void explain_acquire(const mscclpp_sim_t *sim, const mscclpp_sim_block_t 
 }
 
 /*
- * Explains a wait for packets: which chunk lacks them, and who would send them or has overwritten them. The cell is the
- * one that was missing at the block's last try.
+ * Explains a wait for packets: which chunk lacks them, and which operation would send them or has overwritten them.
+ * block->missing_cell is the cell whose packet was missing at the block's last attempt.
  */
 static void explain_packets(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                             const char *place)
@@ -213,7 +222,7 @@ static void explain_packets(const mscclpp_sim_t *sim, const mscclpp_sim_block_t 
                          provider);
 }
 
-/* Explains a wait at a barrier: how many blocks have come. */
+/* Explains a wait at a barrier: how many blocks have arrived. */
 static void explain_barrier(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                             const char *place)
 {
@@ -230,8 +239,8 @@ static void explain_barrier(const mscclpp_sim_t *sim, const mscclpp_sim_block_t 
 }
 
 /*
- * There is one finding for all blocks that wait. Its place is the first of them in the earliest launch. Its lines say
- * what each of the first MAX_LINES blocks waits for, except for blocks that wait only for their proxy.
+ * Adds a single finding for all blocks that wait. Its place is the first block among those in the earliest launch. Its
+ * lines say what each of the first MAX_LINES blocks waits for. Blocks that only wait for their proxy get no line.
  */
 void mscclpp_sim_explain_stuck(mscclpp_sim_t *sim)
 {

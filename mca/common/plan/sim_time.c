@@ -23,10 +23,10 @@ static double rate_of(double block_rate, double gpu_rate, uint32_t blocks)
 }
 
 /*
- * Returns the time in microseconds that a block needs to move an operation's data; 0 if the proxy does that. Own memory
- * and peers are served one after another, peers at a link's rate. All blocks of the rank count as busy, so each gets at
- * most an even share of the GPU's rates. Packets take twice the bytes. In a pipeline, the bytes are those of a full
- * turn.
+ * Returns the microseconds that a block needs to move an operation's data, or 0 if the proxy moves it. Own memory and
+ * peers are accessed one after the other, and peers at the rate of a link. All blocks of the rank count as busy, so
+ * each gets at most an even share of the GPU's rates. Packets take twice the bytes. In a pipeline, the cost is that of
+ * a full turn.
  */
 static double data_cost(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                         const mscclpp_plan_shape_t *shape)
@@ -69,7 +69,10 @@ void mscclpp_sim_begin_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const 
     block->reached_at = block->at_barrier || block->is_flushing ? block->reached_at : block->actor.time;
 }
 
-/* An operation began once all that it needs was there, and takes op_cost from then on. */
+/*
+ * An operation began when everything that it needed had arrived, and takes op_cost from then on. Does nothing if no
+ * times are simulated. Without memory, sim->no_memory ends the run.
+ */
 void mscclpp_sim_end_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block)
 {
     mscclpp_plan_trace_t *trace = sim->trace;
@@ -98,7 +101,10 @@ void mscclpp_sim_end_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block)
     trace->ended = end > trace->ended ? end : trace->ended;
 }
 
-/* `from` and `to` are agents that are blocks, so they are indices of the list of blocks, too. */
+/*
+ * `from` and `to` are numbers of agents. Both agents are blocks, so the numbers are also indices of the list of blocks.
+ * Without memory, sim->no_memory ends the run.
+ */
 void mscclpp_sim_add_arrow(mscclpp_sim_t *sim, uint32_t from, uint32_t to, double sent, double comes, bool is_packet)
 {
     mscclpp_plan_trace_t *trace = sim->trace;

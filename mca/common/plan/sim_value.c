@@ -40,7 +40,11 @@ bool mscclpp_sim_has_result(const mscclpp_plan_t *plan)
     return plan->collective != MSCCLPP_PLAN_TEST && plan->collective != MSCCLPP_PLAN_CUSTOM;
 }
 
-/* A rank that does not use a buffer has none of its chunks, so the largest number of any rank counts. */
+/*
+ * Stores the numbers of chunks of a rank's input and output. If the rank does not use a buffer, it has no chunks of
+ * that buffer, so the largest number of any rank is used. If no rank uses a buffer, its number of chunks is the one
+ * that the collective requires.
+ */
 void mscclpp_sim_get_shape(const mscclpp_plan_t *plan, uint32_t rank, uint64_t *in_p, uint64_t *out_p)
 {
     uint64_t in_chunks = plan->ranks[rank].chunks[MSCCLPP_PLAN_INPUT],
@@ -87,7 +91,10 @@ static mscclpp_sim_value_t over_all_ranks(const mscclpp_sim_t *sim, uint64_t pos
     return value;
 }
 
-/* In send-receive, each rank sends its input to the next one. Plans of tests and custom ones have no set result. */
+/*
+ * Stores the expected value in *value_p and returns true. In send-receive, each rank sends its input to the next rank.
+ * The results of tests and custom plans are not defined, so the function returns false for them.
+ */
 bool mscclpp_sim_expected_value(const mscclpp_sim_t *sim, uint32_t rank, uint64_t position, uint32_t launch,
                                 mscclpp_sim_value_t *value_p)
 {
@@ -96,7 +103,10 @@ bool mscclpp_sim_expected_value(const mscclpp_sim_t *sim, uint32_t rank, uint64_
     mscclpp_sim_get_shape(sim->plan, rank, &in_size, &out_size);
     in_size *= sim->cells_per_chunk;
     out_size *= sim->cells_per_chunk;
-    /* No divisor is 0: the position lies in the output, and mscclpp_plan_check has checked that the counts fit. */
+    /*
+     * No divisor is 0, because the position is in the output, and mscclpp_plan_check has checked that the numbers of
+     * chunks fit.
+     */
     switch (sim->plan->collective) {
     case MSCCLPP_PLAN_ALLREDUCE:
         *value_p = over_all_ranks(sim, position, launch);
@@ -120,15 +130,16 @@ bool mscclpp_sim_expected_value(const mscclpp_sim_t *sim, uint32_t rank, uint64_
     }
 }
 
-/* Tells whether two values are equal. */
+/* Returns true if two values are equal. */
 static bool is_same_value(mscclpp_sim_value_t x, mscclpp_sim_value_t y)
 {
     return x.first == y.first && x.second == y.second;
 }
 
 /*
- * Describes a value that is a single input, of any rank, position and launch up to the next one, whose inputs the
- * application may have written already. Later launches are tried first. Returns false if it is none.
+ * Describes a value that is a single input, of any rank, position and launch up to the next launch, for which the
+ * application may already have written inputs. Later launches are tried first. Returns false if the value is not a
+ * single input.
  */
 static bool describe_one_input(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, uint32_t launch, char *text,
                                size_t size)
@@ -154,8 +165,9 @@ static bool describe_one_input(const mscclpp_sim_t *sim, mscclpp_sim_value_t val
 }
 
 /*
- * Describes a sum of all ranks' inputs at a position that lacks one rank's part, or has it twice. Returns false if the
- * value is no such sum, and always for min and max, which leave no trace of repetitions.
+ * Describes a value that is the sum of all ranks' inputs, except that the part of one rank is missing or is there
+ * twice. Returns false if the value is not such a sum. Always returns false for min and max, because repetitions do not
+ * change their result.
  */
 static bool describe_nearly_all(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, uint64_t position, uint32_t launch,
                                 char *text, size_t size)
@@ -177,10 +189,16 @@ static bool describe_nearly_all(const mscclpp_sim_t *sim, mscclpp_sim_value_t va
     return false;
 }
 
+/*
+ * Writes into `text` how a wrong value was composed. Tries three explanations, in this order: the value is a single
+ * input, it is the sum of all ranks with one part missing or repeated, or it is the sum of some ranks. The last one is
+ * not tried for min and max, or if there are more than MAX_RANKS ranks. If none fits, the text says that the parts do
+ * not belong together.
+ */
 void mscclpp_sim_describe_value(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, uint64_t position, uint32_t launch,
                                 char *text, size_t size)
 {
-    enum { MAX_RANKS = 16 }; /* the sums of all sets of ranks are tried up to so many, which is 65536 sets */
+    enum { MAX_RANKS = 16 }; /* up to this number of ranks, the sums of all 65536 sets of ranks are tried */
     uint64_t set = 0;
     uint32_t ranks = sim->plan->rank_count < MAX_RANKS ? sim->plan->rank_count : MAX_RANKS;
 

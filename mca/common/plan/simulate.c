@@ -16,7 +16,7 @@ static const uint64_t small_work = 4 << 20;         /* of such work; runs with l
 /* The size of the scratch, in bytes, where one scratch serves all buffers. */
 static const uint64_t scratch_bytes = (uint64_t)64 << 20;
 
-/* What a visit of all operations of a plan has found. Sizes of turns are in bytes. */
+/* The results of a visit of all operations of a plan. Sizes of turns are in bytes. */
 typedef struct {
     const mscclpp_plan_t *plan;
     uint64_t unit;              /* greatest common divisor of the turns of all pipelines; 0: no pipeline */
@@ -49,8 +49,9 @@ static uint64_t common_divisor(uint64_t first, uint64_t second)
 }
 
 /*
- * Notes what one operation means for the sizes to be simulated. mscclpp_plan_visit calls it for each operation, for a
- * pipeline itself and then for those of its body, with it as `pipeline`.
+ * Updates the survey with the properties of one operation, from which the sizes to simulate are chosen.
+ * mscclpp_plan_visit calls the function for each operation of the plan. It passes a pipeline first, and then each
+ * operation of its body, with the pipeline as `pipeline`.
  */
 static void survey_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                       const mscclpp_plan_op_t *pipeline)
@@ -84,7 +85,7 @@ static void survey_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op
 
 /*
  * Returns the bytes of the largest chunk that the plan's range of messages allows. The size of a message is that of the
- * input, but of the output for an all-gather or if there is no input. Rank 0 stands for all.
+ * input, but of the output for an all-gather or if there is no input. Rank 0 represents all ranks.
  */
 static uint64_t largest_chunk(const mscclpp_plan_t *plan)
 {
@@ -97,9 +98,11 @@ static uint64_t largest_chunk(const mscclpp_plan_t *plan)
 
 /*
  * Returns the bytes of a scratch chunk if one scratch serves all buffers, so that pipelines over larger chunks go
- * around it; 0: the scratch is always as large as the message. One scratch serves all buffers only if the plan says
- * "reuse_resources" and uses its scratch in pipelines alone: other operations take whole chunks. A whole number of
- * every pipeline's turns fits.
+ * around it. Returns 0 if the scratch is always as large as the message.
+ *
+ * One scratch serves all buffers only if the plan says "reuse_resources" and uses its scratch only in pipelines,
+ * because other operations need whole chunks. The result is a multiple of the turns of every pipeline, so a turn never
+ * extends past the end.
  */
 static uint64_t wrap_bytes(const survey_t *survey)
 {
@@ -115,15 +118,14 @@ static uint64_t wrap_bytes(const survey_t *survey)
         return 0;
     }
     bytes = (plan->halves ? bytes / 2 : bytes) / chunks;
-    /* A turn does not reach over the end. */
     return bytes / survey->turns_multiple * survey->turns_multiple;
 }
 
 /*
- * Chooses the sizes to simulate. With pipelines: less than a turn, one turn, more than one, and one for which the
- * scratch wraps around, as far as the plan's range of messages has such sizes. Else: small ones, of which groups of
- * blocks get even and uneven parts. Leaves out sizes that would be too large; only the one that wraps around is noted
- * in the report then. Returns the number of sizes.
+ * Chooses the sizes to simulate. With pipelines, these are less than a turn, one turn, more than one turn, and a size
+ * for which the scratch wraps around, as far as the plan's range of messages includes them. Without pipelines, these
+ * are small sizes that give groups of blocks even and uneven parts. Leaves out sizes that would be too large; only for
+ * the size that wraps around, the report gets a note then. Returns the number of sizes.
  */
 static int choose_sizes(const survey_t *survey, mscclpp_plan_report_t *report, size_case_t *sizes)
 {
@@ -168,9 +170,9 @@ static int choose_sizes(const survey_t *survey, mscclpp_plan_report_t *report, s
 }
 
 /*
- * Simulates one size in one order of steps, which `random` picks; 0: the fixed one, in which each actor goes on until
- * it has to wait. Adds faults to the report, and the run to the statistics. Buffers that are too large count as a
- * fault. A lack of memory is no fault: it only sets `no_memory` in the report.
+ * Simulates one size in one order of steps, which `random` determines. 0 is the fixed order, in which each actor
+ * continues until it has to wait. Adds faults to the report, and the run to the statistics. Buffers that are too large
+ * count as a fault. A lack of memory is not a fault; it only sets report->no_memory.
  */
 static void run(const survey_t *survey, const mscclpp_plan_sim_options_t *options, const size_case_t *size,
                 uint64_t random, mscclpp_plan_report_t *report, mscclpp_plan_sim_stats_t *stats)
@@ -194,7 +196,8 @@ static void run(const survey_t *survey, const mscclpp_plan_sim_options_t *option
 
 /*
  * Simulates a size for which pipelines go around the scratch, in two orders, with a report of its own. The first fault
- * there becomes a note: the plan is not refused, since its scratch can be made as large as the message.
+ * in that report becomes a note in the caller's report. The plan is not refused, because its scratch can be made as
+ * large as the message.
  */
 static void try_wrap(const survey_t *survey, const mscclpp_plan_sim_options_t *options, const size_case_t *size,
                      mscclpp_plan_report_t *report, mscclpp_plan_sim_stats_t *stats)
@@ -221,6 +224,10 @@ static void try_wrap(const survey_t *survey, const mscclpp_plan_sim_options_t *o
     ++stats->sizes;
 }
 
+/*
+ * Simulates each size in 2 or 4 orders, until the first fault. Returns false after a fault, which is reported, or if
+ * there is no memory (report->no_memory). A plan that is too large counts as a fault.
+ */
 bool mscclpp_plan_simulate(const mscclpp_plan_t *plan, const mscclpp_plan_sim_options_t *options,
                            mscclpp_plan_report_t *report, mscclpp_plan_sim_stats_t *stats)
 {
@@ -237,7 +244,7 @@ bool mscclpp_plan_simulate(const mscclpp_plan_t *plan, const mscclpp_plan_sim_op
     count = choose_sizes(&survey, report, sizes);
     for (int i = 0; i < count && report->faults == faults_before && !report->no_memory; ++i) {
         touches = (survey.operands + survey.pipeline_operands) * sizes[i].cells_per_chunk * (uint64_t)options->launches;
-        /* An operation in a pipeline may come once for each cell. */
+        /* An operation in a pipeline may be executed once for each cell. */
         work =
             (survey.ops + survey.pipeline_operands * sizes[i].cells_per_chunk) * agents * (uint64_t)options->launches;
         orders = work < small_work ? 4 : 2; /* the fixed one, and random ones */

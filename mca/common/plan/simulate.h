@@ -8,26 +8,26 @@
 
 #include "mca/common/plan/plan.h"
 
-enum { MSCCLPP_PLAN_LAUNCHES = 3, MSCCLPP_PLAN_MAX_LAUNCHES = 100 }; /* by default; at most */
+enum { MSCCLPP_PLAN_LAUNCHES = 3, MSCCLPP_PLAN_MAX_LAUNCHES = 100 }; /* the default number, and the maximum */
 
-/* How to simulate a plan. */
+/* The options of a simulation. */
 typedef struct {
-    int launches;  /* how many, back to back */
-    uint64_t seed; /* of the inputs and of the orders of steps */
+    int launches;  /* number of launches, one directly after the other */
+    uint64_t seed; /* seed of the inputs and of the orders of steps */
 } mscclpp_plan_sim_options_t;
 
-/* How much was simulated. */
+/* The extent of a simulation. */
 typedef struct {
-    int runs;       /* over all sizes and orders of steps */
-    int sizes;      /* sizes of chunks that were simulated */
+    int runs;       /* number of runs, over all sizes and orders of steps */
+    int sizes;      /* number of sizes of chunks that were simulated */
     bool checked;   /* results were compared, since the collective defines them */
-    uint64_t steps; /* operations done in all runs */
+    uint64_t steps; /* number of operations done in all runs */
 } mscclpp_plan_sim_stats_t;
 
 /*
  * Simulates a plan, in which mscclpp_plan_check has found no fault. Adds faults and notes to the report, and stops at
- * the first size that has faults. Returns true if there are none and memory sufficed. A plan that is too large to
- * simulate has the fault "size-limit".
+ * the first size that has faults. Returns true if there are none and there was enough memory. A plan that is too large
+ * to simulate has the fault "size-limit".
  */
 bool mscclpp_plan_simulate(const mscclpp_plan_t *plan, const mscclpp_plan_sim_options_t *options,
                            mscclpp_plan_report_t *report, mscclpp_plan_sim_stats_t *stats);

@@ -17,7 +17,10 @@ typedef struct {
     uint64_t unit;          /* greatest common divisor of the turns of all pipelines, bytes; 0: no pipeline */
 } cut_t;
 
-/* Notes how one operation divides chunks. mscclpp_plan_visit calls it for each operation. */
+/*
+ * Notes how one operation divides chunks: the size of its group, or the greatest common divisor of the units of all
+ * pipelines so far. mscclpp_plan_visit calls it for each operation.
+ */
 static void note_cut(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                      const mscclpp_plan_op_t *pipeline)
 {
@@ -34,7 +37,7 @@ static void note_cut(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_
     }
 }
 
-/* What a visit of all operations has found about port channels that move data. */
+/* The results of a visit of all operations: the port channels that move data. */
 typedef struct {
     const mscclpp_plan_t *plan;
     uint32_t *movers; /* by rank: how many such channels it has */
@@ -42,8 +45,8 @@ typedef struct {
 } movers_t;
 
 /*
- * Counts the port channels over which an operation moves data, except those that an earlier operation has moved data
- * over. mscclpp_plan_visit calls it for each operation.
+ * Counts the port channels over which an operation moves data. A channel is counted only once, at its first operation
+ * that moves data. mscclpp_plan_visit calls it for each operation.
  */
 static void note_movers(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                         const mscclpp_plan_op_t *pipeline)
@@ -64,7 +67,10 @@ static void note_movers(void *context, mscclpp_plan_place_t place, mscclpp_plan_
     }
 }
 
-/* Returns how many port channels of each rank move data. The caller frees the array. NULL: there is no memory. */
+/*
+ * Returns an array with the number of port channels of each rank that move data. The caller frees it. Returns NULL if
+ * there is no memory.
+ */
 static uint32_t *count_movers(const mscclpp_plan_t *plan)
 {
     size_t channels = 1;
@@ -84,6 +90,10 @@ static uint32_t *count_movers(const mscclpp_plan_t *plan)
     return movers.movers;
 }
 
+/*
+ * Runs one launch in the fixed order with times, and records it. Returns false after a fault, which is reported, or if
+ * there is no memory (report->no_memory).
+ */
 bool mscclpp_plan_trace(const mscclpp_plan_t *plan, uint64_t bytes, const mscclpp_plan_cost_t *cost,
                         mscclpp_plan_report_t *report, mscclpp_plan_trace_t *trace)
 {
@@ -101,7 +111,10 @@ bool mscclpp_plan_trace(const mscclpp_plan_t *plan, uint64_t bytes, const mscclp
     in_chunks = plan->collective == MSCCLPP_PLAN_ALLGATHER || in_chunks == 0 ? out_chunks : in_chunks;
     chunk_bytes = bytes / (in_chunks > 0 ? in_chunks : 1);
     chunk_bytes = chunk_bytes > 0 ? chunk_bytes : 1;
-    /* A cell for each block of the largest group; with pipelines, as many as the smallest part of a turn needs. */
+    /*
+     * Each block of the largest group needs at least one cell. With pipelines, a cell is the greatest common divisor of
+     * the turns.
+     */
     sim.cell_size = 1;
     cells = cut.largest_group;
     if (cut.unit > 0) {

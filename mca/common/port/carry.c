@@ -1,4 +1,7 @@
-/* How the proxy carries out triggers: what kernels ask of port channels becomes calls of a transport. */
+/*
+ * How the proxy executes triggers: it translates the requests that kernels push to port channels into calls of a
+ * transport.
+ */
 #include <stdlib.h>
 
 #include "device/lib/trigger.h"
@@ -6,14 +9,15 @@
 #include "mca/common/port/internal.h"
 
 /*
- * The most triggers that wait on one channel. With more, the proxy stops taking triggers from the FIFO, so that kernels
- * wait, too: nothing else can slow them down.
+ * The maximum number of triggers that wait on one channel. If there would be more, the proxy takes no further triggers
+ * from the FIFO, so that kernels wait, too. Nothing else can slow them down.
  */
 #define JOBS_MAX 65536u
 
 /*
- * Adds a trigger to those that wait on the channel, in a ring of twice the size if there is no room. False, with
- * nothing changed, if JOBS_MAX would be exceeded, or if there is no memory.
+ * Adds a trigger to the list of those that wait on the channel. The list is a ring, which is replaced by one of twice
+ * the size if it is full. Returns false, with nothing changed and nothing logged, if the ring would exceed JOBS_MAX
+ * entries or if there is no memory. The trigger can then be added later.
  */
 static bool add_waiting(mscclpp_proxy_channel_t *channel, const mscclpp_proxy_job_t *job)
 {
@@ -40,9 +44,10 @@ static bool add_waiting(mscclpp_proxy_channel_t *channel, const mscclpp_proxy_jo
 }
 
 /*
- * Checks what a kernel asked for: the channel must have a connection, and the bytes must lie within the regions. A put
- * has bytes in both regions, an add only in the peer's, and a signal or a flush in none. Kernels are not trusted with
- * offsets, since a wrong one could make a transport write anywhere. MSCCLPP_ERR_INVALID, logged, if something is wrong.
+ * Checks a kernel's request: the channel must have a connection, and the bytes must be within the regions. A put uses
+ * bytes of both regions, an add uses bytes of the peer's region only, and a signal or a flush uses none. The offsets of
+ * kernels are always checked, because a wrong offset could make a transport write anywhere. Returns
+ * MSCCLPP_ERR_INVALID, which is logged, if the request is invalid.
  */
 static mscclpp_status_t check_range(const mscclpp_proxy_t *proxy, const mscclpp_proxy_channel_t *channel,
                                     const mscclpp_dev_request_t *request)
@@ -75,8 +80,9 @@ static mscclpp_status_t check_range(const mscclpp_proxy_t *proxy, const mscclpp_
 }
 
 /*
- * Tells kernels that everything before `position` in the FIFO has left its sources. Never takes that back. Release
- * order, because the host must have finished reading the sources before a kernel overwrites them.
+ * Tells kernels that all transfers of triggers before `position` in the FIFO no longer need their sources. The
+ * published position never decreases. It is stored in release order, because the host must have finished reading the
+ * sources before a kernel overwrites them.
  */
 static void publish_flushed(mscclpp_proxy_channel_t *channel, uint64_t position)
 {
@@ -87,8 +93,9 @@ static void publish_flushed(mscclpp_proxy_channel_t *channel, uint64_t position)
 }
 
 /*
- * Begins a flush, whose end will be published as that of the trigger at `position`. With two flushes under way, it
- * takes the place of the second. Fails as the transport's flush does, and changes nothing then.
+ * Begins a flush. When it ends, the trigger at `position` is published as flushed. If two flushes are in progress, the
+ * new flush replaces the second one. Returns the status of the transport's flush, which logs its errors. With
+ * MSCCLPP_IN_PROGRESS or an error nothing has changed.
  */
 static mscclpp_status_t begin_flush(mscclpp_proxy_channel_t *channel, uint64_t position)
 {
@@ -104,8 +111,8 @@ static mscclpp_status_t begin_flush(mscclpp_proxy_channel_t *channel, uint64_t p
 }
 
 /*
- * Tells kernels of the flushes that have ended. Returns MSCCLPP_OK, even if some are under way, or the error of the
- * connection.
+ * Publishes the flushes that have ended. Returns MSCCLPP_OK, even if some flushes are still in progress, or the error
+ * of the connection, which the transport has logged.
  */
 static mscclpp_status_t test_flushes(mscclpp_proxy_channel_t *channel)
 {
@@ -123,8 +130,9 @@ static mscclpp_status_t test_flushes(mscclpp_proxy_channel_t *channel)
 }
 
 /*
- * Flushes the transfers that the transport was given before the channel got a handler: a kernel's flush covers them,
- * too, and the handler knows nothing of them. MSCCLPP_IN_PROGRESS while they are under way.
+ * Flushes the transfers that the transport started before the channel got a handler. A kernel's flush includes these
+ * transfers, but the handler does not know about them. Returns MSCCLPP_IN_PROGRESS while they are in progress, or the
+ * error of the transport, which has logged it.
  */
 static mscclpp_status_t end_transfers(mscclpp_proxy_channel_t *channel)
 {
@@ -132,8 +140,8 @@ static mscclpp_status_t end_transfers(mscclpp_proxy_channel_t *channel)
 
     if (channel->has_unflushed && channel->flush_count == 0) {
         /*
-         * The position makes the end of this flush publish nothing new: 1 is added to it then, which also undoes the
-         * wrap at 0.
+         * With this position, the end of the flush publishes nothing new: 1 is added to the position then. If the
+         * position has wrapped below 0, the addition also undoes that.
          */
         status = begin_flush(channel, channel->flushed_position - 1);
     }
@@ -141,8 +149,8 @@ static mscclpp_status_t end_transfers(mscclpp_proxy_channel_t *channel)
 }
 
 /*
- * Lets the channel's handler carry out a trigger, and tells kernels of the end of a flush. Logs the handler's failure.
- * MSCCLPP_IN_PROGRESS: call it again with the same trigger.
+ * Lets the channel's handler execute a trigger, and publishes a flush that has ended. Returns MSCCLPP_IN_PROGRESS if
+ * the function must be called again with the same trigger, or the error of the handler, which is logged here.
  */
 static mscclpp_status_t call_handler(const mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel,
                                      const mscclpp_proxy_job_t *job)
@@ -164,10 +172,13 @@ static mscclpp_status_t call_handler(const mscclpp_proxy_t *proxy, mscclpp_proxy
 }
 
 /*
- * Carries out what is left of a trigger, as far as the transport takes it now: the put, then the signal, then the
- * flush. Removes finished actions from the trigger's type, so that the next call does not repeat them; the flush, as
- * the last one, need not be removed. An addition is type 0, so it is alone in its trigger. MSCCLPP_OK once all are
- * done, MSCCLPP_IN_PROGRESS if it has to be called again, or an error.
+ * Executes the rest of a trigger, as far as the transport takes it now: the put, then the signal, then the flush.
+ * Removes finished actions from the trigger's type, so that the next call does not repeat them. The flush is the last
+ * action, so it need not be removed. An addition has type 0, so it is the only action of its trigger.
+ *
+ * Returns MSCCLPP_OK once all actions are done, MSCCLPP_IN_PROGRESS if the function must be called again with the same
+ * trigger, or an error, which is logged: MSCCLPP_ERR_INVALID for an invalid request, or the error of the transport or
+ * the handler.
  */
 static mscclpp_status_t carry_job(const mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel,
                                   mscclpp_proxy_job_t *job)
@@ -191,7 +202,7 @@ static mscclpp_status_t carry_job(const mscclpp_proxy_t *proxy, mscclpp_proxy_ch
         }
         return status;
     }
-    /* A transport that cannot do both at once is asked for one after the other below. */
+    /* If the transport cannot do a put and a signal in one operation, the code below does one after the other. */
     if (status == MSCCLPP_OK && (request->type & put_and_signal) == put_and_signal && params->ops->put_signal != NULL) {
         status = params->ops->put_signal(params->conn, params->remote, request->to, params->region, request->from,
                                          request->size, params->token);
@@ -223,9 +234,9 @@ static mscclpp_status_t carry_job(const mscclpp_proxy_t *proxy, mscclpp_proxy_ch
 }
 
 /*
- * Carries out the triggers that wait on a channel, as far as the transport takes them now, and does for its unflushed
- * transfers what `settle` says. Returns MSCCLPP_OK, even if work is left, or an error. A channel without a transport
- * has no unflushed transfers and no flushes, so its `ops`, which is NULL, is not used.
+ * Executes the triggers that wait on a channel, as far as the transport takes them now, and treats the channel's
+ * unflushed transfers as `settle` says. Returns MSCCLPP_OK, even if work is left, or an error, which is logged. A
+ * channel without a transport has no unflushed transfers and no flushes, so its `ops`, which is NULL, is not used.
  */
 static mscclpp_status_t carry_channel(const mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel,
                                       mscclpp_proxy_settle_t settle)
@@ -244,16 +255,18 @@ static mscclpp_status_t carry_channel(const mscclpp_proxy_t *proxy, mscclpp_prox
         --channel->job_count;
     }
     if (status >= 0 && may_flush && channel->has_unflushed && channel->job_count == 0 && channel->flush_count == 0) {
-        /* No kernel asked for this flush and none waits for it, so the published word does not change. */
+        /* No kernel asked for this flush and none waits for it, so the published position does not change. */
         status = begin_flush(channel, channel->flushed_position - 1);
     }
     return status < 0 ? status : test_flushes(channel);
 }
 
 /*
- * Carries out a new trigger, or adds it to those that wait on its channel. A trigger for a destroyed channel is left
- * out first, since its number may be another channel's by now. MSCCLPP_IN_PROGRESS: neither is possible now, and the
- * trigger stays in the FIFO.
+ * Executes a new trigger, or adds it to the triggers that wait on its channel. Returns MSCCLPP_OK if the trigger can be
+ * removed from the FIFO, MSCCLPP_IN_PROGRESS if it must stay there because no further trigger can wait on its channel,
+ * or an error, which is logged: MSCCLPP_ERR_INVALID if there is no such channel or the request is invalid, or the error
+ * of the transport or the handler. A trigger that was pushed for a destroyed channel is ignored; the check for that
+ * comes first, because a new channel may already have the same number.
  */
 static mscclpp_status_t carry_trigger(mscclpp_proxy_t *proxy, const mscclpp_dev_trigger_t *trigger)
 {
@@ -262,7 +275,7 @@ static mscclpp_status_t carry_trigger(mscclpp_proxy_t *proxy, const mscclpp_dev_
     mscclpp_status_t status = MSCCLPP_OK;
 
     if (job.request.channel < proxy->table_size && job.position < proxy->discard_before[job.request.channel]) {
-        /* It was pushed for an earlier channel of this number, which has been destroyed. */
+        /* The trigger was pushed for an earlier channel with this number, which has been destroyed. */
         return MSCCLPP_OK;
     }
     if (channel == NULL) {
@@ -287,8 +300,8 @@ static mscclpp_status_t carry_trigger(mscclpp_proxy_t *proxy, const mscclpp_dev_
 }
 
 /*
- * Runs one round. Waiting triggers come before new ones, which would have to queue behind them on the same channel. A
- * trigger that can neither be carried out nor wait ends the round, and stays in the FIFO.
+ * Runs one round. Triggers that wait come before new ones, which would have to wait behind them on the same channel. A
+ * trigger that can neither be executed nor wait ends the round, and stays in the FIFO.
  */
 mscclpp_status_t mscclpp_proxy_carry(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t settle)
 {
@@ -305,8 +318,8 @@ mscclpp_status_t mscclpp_proxy_carry(mscclpp_proxy_t *proxy, mscclpp_proxy_settl
         }
     }
     /*
-     * Goes backwards, because a channel that is removed is replaced by the last one in the list, which has had its
-     * turn.
+     * The loop runs backwards, because a channel that leaves the list is replaced by the last entry, which has been
+     * visited already.
      */
     for (i = proxy->busy_count; i-- > 0;) {
         mscclpp_proxy_channel_t *channel = proxy->busy[i];
@@ -319,7 +332,7 @@ mscclpp_status_t mscclpp_proxy_carry(mscclpp_proxy_t *proxy, mscclpp_proxy_settl
             mscclpp_proxy_mark_idle(proxy, channel);
         }
     }
-    /* Takes at most as many triggers as the FIFO has slots, because other threads want the lock. */
+    /* Takes at most as many triggers as the FIFO has slots, so that other threads get the lock after a limited time. */
     for (taken = 0; taken < slots && mscclpp_fifo_poll(proxy->fifo, &trigger); ++taken) {
         status = carry_trigger(proxy, &trigger);
         if (status != MSCCLPP_OK) {
@@ -338,8 +351,8 @@ bool mscclpp_proxy_is_settled(const mscclpp_proxy_t *proxy)
 }
 
 /*
- * True if everything is handed to the network. A transport without has_left cannot tell. Its transfers have left once a
- * flush has covered them.
+ * Returns true if all transfers have been handed to the network. A transport without `has_left` cannot tell; its
+ * transfers count as handed over when a flush that includes them has ended.
  */
 bool mscclpp_proxy_has_left(const mscclpp_proxy_t *proxy)
 {

@@ -1,4 +1,4 @@
-/* The proxy's table of port channels: making and destroying them. */
+/* Creates and destroys the port channels of a proxy, and keeps the table of them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,14 +6,17 @@
 #include "mca/common/base/log.h"
 #include "mca/common/port/internal.h"
 
-/* Entries that tables begin with; they double when they are full. */
+/*
+ * The initial number of entries of a channel's ring of triggers, of the tables of channels, and of the list of
+ * transports. Each doubles when it is full.
+ */
 #define JOBS_AT_FIRST 2
 #define TABLE_AT_FIRST 16
 #define TRANSPORTS_AT_FIRST 4
 
 /*
- * Words in a cache line. The `flushed` words are that far apart, so that the CPU's writes of one do not delay reads of
- * others.
+ * The number of words in a cache line. The `flushed` words of two channels are that far apart, so that the CPU's writes
+ * to one word do not delay reads of another.
  */
 #define LINE_WORDS 8
 
@@ -23,8 +26,8 @@ mscclpp_proxy_channel_t *mscclpp_proxy_find(const mscclpp_proxy_t *proxy, uint32
 }
 
 /*
- * Puts a channel into the list of those with something to do. There is room: the list has an entry for each channel
- * number, and a channel is in it at most once.
+ * Adds a channel to the list of busy channels. There is always room: the list has an entry for each channel number, and
+ * each channel is in the list at most once.
  */
 void mscclpp_proxy_mark_busy(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel)
 {
@@ -34,7 +37,9 @@ void mscclpp_proxy_mark_busy(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *ch
     }
 }
 
-/* The list has no order: its last entry takes the place of the channel. */
+/*
+ * Removes a channel from the list of busy channels. The list has no order, so the last entry replaces the removed one.
+ */
 void mscclpp_proxy_mark_idle(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel)
 {
     uint32_t i = 0;
@@ -50,8 +55,8 @@ void mscclpp_proxy_mark_idle(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *ch
 }
 
 /*
- * Doubles the tables of channels. MSCCLPP_ERR_NO_MEMORY, logged and with the tables unchanged, if triggers cannot name
- * more channels or if there is no memory.
+ * Doubles the size of the tables of channels. Returns MSCCLPP_ERR_NO_MEMORY, which is logged, if triggers cannot name
+ * more channels or if there is no memory; the tables are then unchanged.
  */
 static mscclpp_status_t grow_table(mscclpp_proxy_t *proxy)
 {
@@ -82,7 +87,10 @@ static mscclpp_status_t grow_table(mscclpp_proxy_t *proxy)
         busy[i] = proxy->busy[i];
         discard_before[i] = proxy->discard_before[i];
     }
-    /* The lowest numbers go on top of the stack. No number is free now, or the table would not grow. */
+    /*
+     * The new numbers are pushed in descending order, so that the lowest one is on top of the stack. The stack is empty
+     * before, because the tables grow only if no number is free.
+     */
     for (i = size; i-- > proxy->table_size;) {
         free_numbers[proxy->free_count++] = i;
     }
@@ -99,8 +107,9 @@ static mscclpp_status_t grow_table(mscclpp_proxy_t *proxy)
 }
 
 /*
- * Finds the `flushed` word of a channel number, at both addresses. The first use of a page allocates it. The page stays
- * until the proxy's end, so kernels may read a word even after its channel is gone.
+ * Stores the addresses of the `flushed` word of a channel number, for the host and for kernels. Allocates the word's
+ * page when the page is first used. The page is kept until the proxy is destroyed, so kernels may read a word even
+ * after its channel is gone. Returns the error of the GPU runtime, which is logged, if the page cannot be allocated.
  */
 static mscclpp_status_t get_flushed_word(mscclpp_proxy_t *proxy, uint32_t number, uint64_t **host_p,
                                          uint64_t **device_p)
@@ -124,8 +133,8 @@ static mscclpp_status_t get_flushed_word(mscclpp_proxy_t *proxy, uint32_t number
 }
 
 /*
- * Adds a reference to a transport. With the first one, rounds begin to make progress on it. MSCCLPP_ERR_NO_MEMORY,
- * logged, if there is no room for it.
+ * Adds a reference to a transport. With the first reference, rounds begin to make progress on the transport. Returns
+ * MSCCLPP_ERR_NO_MEMORY, which is logged, if the list of transports cannot grow.
  */
 static mscclpp_status_t use_transport(mscclpp_proxy_t *proxy, const mscclpp_port_params_t *params)
 {
@@ -154,7 +163,8 @@ static mscclpp_status_t use_transport(mscclpp_proxy_t *proxy, const mscclpp_port
 }
 
 /*
- * Drops a reference to a transport, which the caller's channel holds. Rounds make no progress on it after the last one.
+ * Drops the reference to a transport that a channel holds. After the last reference, rounds make no more progress on
+ * the transport.
  */
 static void leave_transport(mscclpp_proxy_t *proxy, const mscclpp_transport_t *transport)
 {
@@ -168,7 +178,10 @@ static void leave_transport(mscclpp_proxy_t *proxy, const mscclpp_transport_t *t
     }
 }
 
-/* Checks that triggers can express all offsets in the regions. If not, logs it and returns MSCCLPP_ERR_INVALID. */
+/*
+ * Checks that triggers can express all offsets in the regions. Returns MSCCLPP_ERR_INVALID, which is logged, if a
+ * region is too large.
+ */
 static mscclpp_status_t check_params(const mscclpp_proxy_t *proxy, const mscclpp_port_params_t *params)
 {
     if (params->region_size > MSCCLPP_DEV_PORT_REGION_MAX || params->remote_size > MSCCLPP_DEV_PORT_REGION_MAX) {
@@ -181,8 +194,9 @@ static mscclpp_status_t check_params(const mscclpp_proxy_t *proxy, const mscclpp
 }
 
 /*
- * Makes a channel with a free number, as mscclpp_proxy_channel_create does. Call with the lock held. After a failure
- * the number is still free; a page of words, if one was made, stays for later channels.
+ * Creates a channel with a free number and fills in *channel_p. Returns MSCCLPP_ERR_NO_MEMORY or the error of the GPU
+ * runtime; both are logged. After a failure the number is still free. Tables that have grown, and a page of `flushed`
+ * words that was allocated, are kept for later channels. The caller holds the lock.
  */
 static mscclpp_status_t create_locked(mscclpp_proxy_t *proxy, const mscclpp_port_params_t *params,
                                       mscclpp_dev_port_channel_t *channel_p)
@@ -217,7 +231,10 @@ static mscclpp_status_t create_locked(mscclpp_proxy_t *proxy, const mscclpp_port
         free(channel);
         return status;
     }
-    /* The word may hold a position of an earlier channel with this number. Positions only grow. */
+    /*
+     * The word may hold a position of an earlier channel with this number. Positions never decrease, so the new channel
+     * continues from there.
+     */
     channel->flushed_position = *channel->flushed;
     --proxy->free_count;
     proxy->channels[number] = channel;
@@ -233,8 +250,8 @@ static mscclpp_status_t create_locked(mscclpp_proxy_t *proxy, const mscclpp_port
 }
 
 /*
- * Makes a channel, unless its regions are too large for triggers. What is wrong is logged. *channel_p is filled in only
- * with MSCCLPP_OK.
+ * Creates a channel. Returns MSCCLPP_ERR_INVALID if a region is too large for triggers, or an error of create_locked.
+ * All errors are logged, and *channel_p is then unchanged.
  */
 mscclpp_status_t mscclpp_proxy_channel_create(mscclpp_proxy_t *proxy, const mscclpp_port_params_t *params,
                                               mscclpp_dev_port_channel_t *channel_p)
@@ -250,9 +267,10 @@ mscclpp_status_t mscclpp_proxy_channel_create(mscclpp_proxy_t *proxy, const mscc
 }
 
 /*
- * Makes the proxy discard the triggers in the FIFO that are for a channel which is destroyed now: they must not reach
- * the next channel with its number. They stay in the FIFO until their turn. The last of them sets the limit, since all
- * before it with this number are for this channel, too. Call with the lock held.
+ * Makes the proxy discard the triggers in the FIFO that were pushed for a channel that is now being destroyed. They
+ * must not reach the next channel with the same number, but they cannot be removed from the middle of the FIFO. So the
+ * position after the last of them is stored: all triggers before it that have this number are discarded when their turn
+ * comes. The caller holds the lock.
  */
 static void discard_triggers(mscclpp_proxy_t *proxy, uint32_t number)
 {
@@ -269,7 +287,7 @@ static void discard_triggers(mscclpp_proxy_t *proxy, uint32_t number)
     }
 }
 
-/* Takes a channel out of the tables and frees it, with its waiting triggers. Call with the lock held. */
+/* Removes a channel from the tables and frees it, with the triggers that wait on it. The caller holds the lock. */
 static void destroy_channel(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel)
 {
     mscclpp_proxy_mark_idle(proxy, channel);
@@ -282,7 +300,10 @@ static void destroy_channel(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *cha
     free(channel);
 }
 
-/* Destroys a channel. Triggers that wait on it are dropped now; those in the FIFO are discarded in their turn. */
+/*
+ * Destroys a channel. Triggers that wait on the channel are dropped now, and its triggers in the FIFO are discarded
+ * when their turn comes. Logs a warning if there is no such channel.
+ */
 void mscclpp_proxy_channel_destroy(mscclpp_proxy_t *proxy, uint32_t number)
 {
     mscclpp_proxy_channel_t *channel;
@@ -339,7 +360,10 @@ mscclpp_status_t mscclpp_proxy_set_handler(mscclpp_proxy_t *proxy, uint32_t numb
     return MSCCLPP_OK;
 }
 
-/* Frees the channels first, because destroying one uses the tables. */
+/*
+ * Frees all channels, their pages and the tables. The channels come first, because destroying a channel uses the
+ * tables.
+ */
 void mscclpp_proxy_free_channels(mscclpp_proxy_t *proxy)
 {
     uint32_t i;

@@ -5,24 +5,25 @@
 #include "device/lib/trigger.h"
 #include "mca/common/base/log.h"
 
-/* Bytes between words that different sides write, so that they lie in separate cache lines. */
+/* The distance in bytes between words that different sides write, so that they are in separate cache lines. */
 #define LINE_BYTES 128
 
 struct mscclpp_fifo {
     const mscclpp_gpu_ops_t *gpu;
     int device;
-    mscclpp_dev_fifo_t on_device; /* what kernels use */
+    mscclpp_dev_fifo_t on_device; /* the structure that kernels use */
     char *host_memory;            /* pinned memory for the tail, followed by the ring */
-    void *device_memory;          /* memory for the head, followed by what pushers have seen of the tail */
+    void *device_memory;          /* memory for the head, followed by the last tail that pushers have seen */
     mscclpp_dev_trigger_t *ring;  /* in the host memory */
     uint64_t *tail;               /* in the host memory: tells pushers which slots are free again */
     uint64_t next;                /* position of the next trigger; equal to *tail */
 };
 
 /*
- * Tail and ring lie in host memory, where the proxy polls the ring. The head, by which kernels take slots, and the last
- * tail that they have seen lie in device memory. The number of slots is rounded up to a power of two, since a
- * position's low bits are the index of its slot. After a failure nothing is left.
+ * Creates a FIFO. The tail and the ring are in host memory, where the proxy polls the ring. The head, by which kernels
+ * take slots, and the last tail that kernels have seen are in device memory. The number of slots is rounded up to a
+ * power of two, because the low bits of a position are the index of its slot. Returns MSCCLPP_ERR_NO_MEMORY or the
+ * error of the GPU runtime; both are logged, and nothing is left to free.
  */
 mscclpp_status_t mscclpp_fifo_create(const mscclpp_gpu_ops_t *gpu, int device, uint64_t slots, mscclpp_fifo_t **fifo_p)
 {
@@ -82,8 +83,9 @@ const mscclpp_dev_fifo_t *mscclpp_fifo_device(const mscclpp_fifo_t *fifo)
 }
 
 /*
- * Kernels store the second word last. Its parity changes with each lap of the ring, so it tells whether the slot holds
- * the trigger of this position or still that of the last lap.
+ * Reads the trigger at `position`, and returns false if it has not been pushed yet. Kernels store the second word of a
+ * trigger last. The parity in that word changes with each lap of the ring, so it tells whether the slot has the trigger
+ * at this position or still the one of the previous lap.
  */
 bool mscclpp_fifo_peek(const mscclpp_fifo_t *fifo, uint64_t position, mscclpp_dev_trigger_t *trigger_p)
 {

@@ -1,4 +1,7 @@
-/* What the files of the proxy share. Everything here is used with the proxy's lock held unless it says otherwise. */
+/*
+ * Declarations that the files of the proxy share. The caller holds the proxy's lock for all of them, unless they say
+ * otherwise.
+ */
 #ifndef MCA_COMMON_PORT_INTERNAL_H
 #define MCA_COMMON_PORT_INTERNAL_H
 
@@ -11,42 +14,43 @@
 /* A trigger that was taken from the FIFO. Its type keeps only the actions that are still to be done. */
 typedef struct {
     mscclpp_dev_request_t request;
-    uint64_t position; /* in the FIFO */
+    uint64_t position; /* the trigger's position in the FIFO */
 } mscclpp_proxy_job_t;
 
-/* A flush under way. Once it has ended, the channel's word `flushed` becomes position + 1. */
+/* A flush in progress. When the flush ends, the `flushed` word of the channel becomes position + 1. */
 typedef struct {
-    uint64_t ticket;   /* of the transport */
-    uint64_t position; /* of the trigger that asked for the flush */
+    uint64_t ticket;   /* the transport's number of the flush */
+    uint64_t position; /* position of the trigger that asked for the flush */
 } mscclpp_proxy_flush_t;
 
 /* The host's side of one port channel. */
 typedef struct {
     mscclpp_port_params_t params;
-    mscclpp_proxy_handler_fn_t handler; /* carries out the triggers in place of the transport; NULL: none */
-    void *context;                      /* the handler's */
-    uint32_t number;                    /* by which triggers name the channel */
+    mscclpp_proxy_handler_fn_t handler; /* executes the triggers instead of the transport; NULL: the transport does */
+    void *context;                      /* argument of the handler */
+    uint32_t number;                    /* the channel's number in triggers */
 
     /*
-     * Triggers that wait because the transport could not take them, in order, in a ring of `job_capacity`. Triggers of
-     * other channels are carried out in the meantime.
+     * Triggers that wait because the transport could not take them, in order. The array is a ring with `job_capacity`
+     * entries. Triggers of other channels are executed in the meantime.
      */
     mscclpp_proxy_job_t *jobs;
-    uint32_t first_job; /* index of the oldest */
+    uint32_t first_job; /* index of the oldest trigger */
     uint32_t job_count;
     uint32_t job_capacity;
 
     /*
-     * Flushes under way, the older first. A further flush replaces the second: whoever waits for the second may as well
-     * wait for the further one, which covers it. So two entries are enough for any number of waiting blocks.
+     * The flushes in progress, the older one first. A further flush replaces the second one. A block that waits for the
+     * second flush can also wait for the further one, which includes it. So two entries are enough for any number of
+     * waiting blocks.
      */
     mscclpp_proxy_flush_t flushes[2];
     int flush_count;
 
     bool has_unflushed;        /* a transfer was started after the last flush */
-    bool busy;                 /* the channel is in the proxy's list of channels with something to do */
-    uint64_t flushed_position; /* what the channel asked for before this position in the FIFO has left its sources */
-    uint64_t *flushed;         /* the word by which kernels read `flushed_position`, at the host's address */
+    bool busy;                 /* the channel has unfinished work and is in the proxy's list `busy` */
+    uint64_t flushed_position; /* all transfers of triggers before this position in the FIFO have left their sources */
+    uint64_t *flushed;         /* the word in which kernels read `flushed_position`, at the host's address */
 } mscclpp_proxy_channel_t;
 
 typedef struct {
@@ -56,7 +60,8 @@ typedef struct {
 } mscclpp_proxy_transport_t;
 
 /*
- * Pinned memory for the `flushed` words of MSCCLPP_PROXY_PAGE channels with consecutive numbers, one cache line each.
+ * A page: pinned memory for the `flushed` words of MSCCLPP_PROXY_PAGE channels with consecutive numbers. Each word has
+ * its own cache line.
  */
 #define MSCCLPP_PROXY_PAGE 64u
 
@@ -76,23 +81,26 @@ struct mscclpp_proxy {
     pthread_cond_t work_comes; /* wakes the proxy's thread when there may be something to do, or when it must end */
     pthread_t thread;
     bool closing;          /* the thread must end */
-    uint32_t lock_waiters; /* atomic: threads that wait for the lock; the proxy's thread lets them go first */
-    uint32_t in_flight;    /* operations that have begun and not ended; atomic */
-    uint32_t unsettled;    /* atomic: nonzero if work may be left even though nothing is in flight */
-    /* Atomic: the last launch that nobody waits for. It counts as in flight until it has ended. See LAUNCH_BLOCKS. */
+    uint32_t lock_waiters; /* atomic: number of threads that wait for the lock; the proxy's thread lets them go first */
+    uint32_t in_flight;    /* atomic: number of operations that have begun and not ended */
+    uint32_t unsettled;    /* atomic: nonzero if work may be left although no operation is in flight */
+    /*
+     * Atomic: the last launch that no caller waits for. The launch counts as in flight until it has ended. See
+     * LAUNCH_BLOCKS.
+     */
     uint64_t unawaited_launch;
-    bool is_watching;       /* atomic: the thread looks for triggers also while nothing is known to be in flight */
-    uint64_t seen_position; /* position in the FIFO when the watching thread last looked */
-    double active_at;       /* when it last found something to do, or was told of it; by mscclpp_now */
+    bool is_watching;       /* atomic: the thread also looks for triggers while no operation is known to be in flight */
+    uint64_t seen_position; /* position in the FIFO when the watching thread looked last */
+    double active_at;       /* the time when the thread last found work or was told about it; by mscclpp_now */
     int failure;            /* atomic: the mscclpp_status_t of the first failure */
 
     mscclpp_fifo_t *fifo;
 
-    /* Tables of `table_size` entries, except for the pages. `channels` has NULL for numbers without a channel. */
+    /* Tables with `table_size` entries, except for the pages. `channels` has NULL for a number without a channel. */
     mscclpp_proxy_channel_t **channels;
-    mscclpp_proxy_channel_t **busy; /* channels with something to do */
-    uint64_t *discard_before; /* by channel number: triggers at positions below this belong to a destroyed channel */
-    uint32_t *free_numbers;   /* stack of channel numbers without a channel */
+    mscclpp_proxy_channel_t **busy; /* channels with unfinished work, in any order */
+    uint64_t *discard_before;       /* by channel number: triggers at lower positions belong to a destroyed channel */
+    uint32_t *free_numbers;         /* stack of channel numbers without a channel */
     uint32_t table_size;
     uint32_t busy_count;
     uint32_t free_count;
@@ -103,7 +111,10 @@ struct mscclpp_proxy {
     uint32_t transport_capacity;
 };
 
-/* Takes the lock, and counts as a waiter until then, so that the proxy's thread lets this one go first. */
+/*
+ * Takes the lock. Until it has the lock, the caller counts as a waiter, so that the proxy's thread lets the caller go
+ * first.
+ */
 static inline void mscclpp_proxy_lock(mscclpp_proxy_t *proxy)
 {
     __atomic_fetch_add(&proxy->lock_waiters, 1, __ATOMIC_ACQ_REL);
@@ -123,25 +134,34 @@ mscclpp_proxy_channel_t *mscclpp_proxy_find(const mscclpp_proxy_t *proxy, uint32
 void mscclpp_proxy_free_channels(mscclpp_proxy_t *proxy);
 
 /*
- * What a round does about transfers that no kernel has flushed. LEAVE: nothing. HAND_OVER: hands them to the network,
- * by a flush if the transport cannot tell when it has them. DELIVER: carries on until they have reached the peers.
+ * How a round treats transfers that no kernel has flushed. LEAVE: does nothing. HAND_OVER: hands them to the network,
+ * by a flush if the transport cannot tell when it has handed them over. DELIVER: continues until they have reached the
+ * peers.
  */
 typedef enum { MSCCLPP_PROXY_LEAVE, MSCCLPP_PROXY_HAND_OVER, MSCCLPP_PROXY_DELIVER } mscclpp_proxy_settle_t;
 
 /*
- * Runs one round: makes progress on the transports, then carries out waiting triggers, then newly pushed ones, and does
- * for unflushed transfers what `settle` says. Returns MSCCLPP_OK, even if work is left, or the first error, already
+ * Runs one round: makes progress on the transports, then executes the triggers that wait, then newly pushed ones.
+ * Treats unflushed transfers as `settle` says. Returns MSCCLPP_OK, even if work is left, or the first error, which is
  * logged.
  */
 mscclpp_status_t mscclpp_proxy_carry(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t settle);
 
-/* True if nothing is left to do: no trigger in the FIFO, and none, no flush and no unflushed transfer of a channel. */
+/*
+ * Returns true if no work is left: the FIFO has no trigger, and no channel has a waiting trigger, a flush in progress
+ * or an unflushed transfer.
+ */
 bool mscclpp_proxy_is_settled(const mscclpp_proxy_t *proxy);
 
-/* True if everything is handed to the network, though deliveries may not have been confirmed yet. */
+/*
+ * Returns true if all transfers have been handed to the network, though their delivery may not have been confirmed yet.
+ */
 bool mscclpp_proxy_has_left(const mscclpp_proxy_t *proxy);
 
-/* Put a channel into the list of channels with something to do, and take it out. A repetition does nothing. */
+/*
+ * These functions add a channel to the list of channels with unfinished work, and remove it. A repeated call does
+ * nothing.
+ */
 void mscclpp_proxy_mark_busy(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel);
 void mscclpp_proxy_mark_idle(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel);
 

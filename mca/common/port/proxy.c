@@ -1,4 +1,4 @@
-/* The proxy's life: which thread makes progress on it and when, how operations begin and end, and how it stops. */
+/* Creates, runs and stops the proxy: which thread makes progress on it and when, and how operations begin and end. */
 #include "mca/common/port/proxy.h"
 
 #include <errno.h>
@@ -24,9 +24,9 @@ static mscclpp_status_t failure_of(const mscclpp_proxy_t *proxy)
 _Static_assert(MSCCLPP_DEV_MAX_BLOCKS < LAUNCH_BLOCKS, "the number of blocks fits");
 
 /*
- * While it watches, the thread spins for SPIN_SECONDS after the last trigger. Then it naps each time for 1 / NAP_PART
- * of the time since that trigger, at most NAP_MAX seconds. So the wait for the thread is short beside the time that the
- * kernels took to push again.
+ * While the thread watches, it spins for SPIN_SECONDS after the last trigger. After that it sleeps between two looks at
+ * the FIFO: each time for 1 / NAP_PART of the time since the last trigger, and at most for NAP_MAX seconds. So a kernel
+ * waits for the thread only for a small part of the time that passed before it pushed.
  */
 #define SPIN_SECONDS 200e-6
 #define NAP_PART 16
@@ -35,8 +35,8 @@ _Static_assert(MSCCLPP_DEV_MAX_BLOCKS < LAUNCH_BLOCKS, "the number of blocks fit
 #define NS_PER_SECOND 1000000000
 
 /*
- * Records a failure, if it is the first, and tells the kernels to give up. The kernels are told first, so whoever sees
- * the failure knows that they have been. Call with the lock held.
+ * Stores a failure if it is the first, and tells the kernels to give up. The kernels are told first, so a thread that
+ * sees the failure knows that they have been told. The caller holds the lock.
  */
 static void record_failure(mscclpp_proxy_t *proxy, mscclpp_status_t status)
 {
@@ -46,7 +46,7 @@ static void record_failure(mscclpp_proxy_t *proxy, mscclpp_status_t status)
     }
 }
 
-/* True if no operation is in flight, awaited or not. */
+/* Returns true if no operation is in flight, including launches that no caller waits for. */
 static bool is_idle(const mscclpp_proxy_t *proxy)
 {
     const uint64_t launch = __atomic_load_n(&proxy->unawaited_launch, __ATOMIC_ACQUIRE);
@@ -55,13 +55,13 @@ static bool is_idle(const mscclpp_proxy_t *proxy)
            mscclpp_mailbox_all_ended(proxy->mailbox, (uint32_t)(launch % LAUNCH_BLOCKS), launch / LAUNCH_BLOCKS);
 }
 
-/* True if kernels may push at any time (mscclpp_proxy_watch). */
+/* Returns true if kernels may push at any time (mscclpp_proxy_watch). */
 static bool is_watching(const mscclpp_proxy_t *proxy)
 {
     return __atomic_load_n(&proxy->is_watching, __ATOMIC_RELAXED);
 }
 
-/* True if rounds have to be run: the proxy has not failed, and there may be something to do. */
+/* Returns true if rounds must be run, because the proxy has not failed and there may be work. */
 static bool has_work(const mscclpp_proxy_t *proxy)
 {
     return failure_of(proxy) == MSCCLPP_OK &&
@@ -69,8 +69,8 @@ static bool has_work(const mscclpp_proxy_t *proxy)
 }
 
 /*
- * Returns for how many seconds there was nothing to do: no trigger was taken, no channel was busy, and nothing was in
- * flight. If there is something now, notes the time and returns 0. Call with the lock held.
+ * Returns the number of seconds since the proxy last had work: a trigger was taken, a channel was busy, or an operation
+ * was in flight. If there is work now, stores the current time and returns 0. The caller holds the lock.
  */
 static double update_idle_time(mscclpp_proxy_t *proxy)
 {
@@ -85,8 +85,8 @@ static double update_idle_time(mscclpp_proxy_t *proxy)
 }
 
 /*
- * Sleeps until the thread is woken, for at most 1 / NAP_PART of `idle_seconds` and at most NAP_MAX. Releases the lock
- * meanwhile.
+ * Sleeps until the thread is woken, for at most 1 / NAP_PART of `idle_seconds` and at most NAP_MAX seconds. Releases
+ * the lock while it sleeps.
  */
 static void nap(mscclpp_proxy_t *proxy, double idle_seconds)
 {
@@ -101,8 +101,8 @@ static void nap(mscclpp_proxy_t *proxy, double idle_seconds)
 }
 
 /*
- * True if a thread of the proxy makes the progress. Changes at most once, from false to true, and other threads may ask
- * at that moment.
+ * Returns true if a thread of the proxy makes the progress. The value changes at most once, from false to true, and
+ * other threads may read it at that moment.
  */
 static bool is_threaded(const mscclpp_proxy_t *proxy)
 {
@@ -110,8 +110,8 @@ static bool is_threaded(const mscclpp_proxy_t *proxy)
 }
 
 /*
- * Runs one round and records its failure, which also makes the kernels give up. Does nothing after a failure. Call with
- * the lock held.
+ * Runs one round. If the round fails, stores the failure and makes the kernels give up. Does nothing if the proxy has
+ * failed before. The caller holds the lock.
  */
 static void run_round(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t settle)
 {
@@ -127,21 +127,21 @@ static void run_round(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t settle)
 }
 
 /*
- * Runs one round for whoever makes the progress. If no operation is in flight, also hands over to the network what
- * operations left behind, and notes in `unsettled` whether some of it is still to be handed over. Call with the lock
- * held.
+ * Runs one round for the thread that makes the progress. If no operation is in flight, the round also hands over to the
+ * network the transfers that finished operations left behind. `unsettled` then tells whether some transfers are still
+ * not handed over. The caller holds the lock.
  */
 static void run_regular_round(mscclpp_proxy_t *proxy)
 {
-    /* Graphs start operations unknown to the host, which may be under way while the thread watches. */
+    /* While the thread watches, operations that graphs started may be in progress without the host's knowledge. */
     const bool may_hand_over =
         is_idle(proxy) && (!is_watching(proxy) || mscclpp_now() - proxy->active_at > SPIN_SECONDS);
 
     run_round(proxy, may_hand_over ? MSCCLPP_PROXY_HAND_OVER : MSCCLPP_PROXY_LEAVE);
     if (may_hand_over) {
         /*
-         * Cleared before the check, not after it: an operation that begins meanwhile sets it again. The round has seen
-         * everything that finished operations had pushed.
+         * The word is cleared before the check, because an operation that begins after this point sets it again. The
+         * round above has seen everything that finished operations had pushed.
          */
         __atomic_store_n(&proxy->unsettled, 0, __ATOMIC_SEQ_CST);
         if (!mscclpp_proxy_has_left(proxy)) {
@@ -151,8 +151,9 @@ static void run_regular_round(mscclpp_proxy_t *proxy)
 }
 
 /*
- * The proxy's thread: runs rounds while there is work, and sleeps otherwise. It looks for work and falls asleep under
- * the lock, and whoever brings work signals under the lock, so no wake-up is lost.
+ * The main function of the proxy's thread: runs rounds while there is work, and sleeps otherwise. The thread holds the
+ * lock when it looks for work and falls asleep, and a thread that brings work signals under the lock. So no wake-up is
+ * lost.
  */
 static void *thread_main(void *argument)
 {
@@ -172,7 +173,10 @@ static void *thread_main(void *argument)
             continue;
         }
         pthread_mutex_unlock(&proxy->lock);
-        /* Yields, because another thread would hardly ever get a lock that is released and retaken at once. */
+        /*
+         * Without the yield, another thread would hardly ever get the lock, because this thread takes it again
+         * immediately.
+         */
         do {
             sched_yield();
         } while (__atomic_load_n(&proxy->lock_waiters, __ATOMIC_ACQUIRE) != 0);
@@ -182,7 +186,7 @@ static void *thread_main(void *argument)
     return NULL;
 }
 
-/* Starts the proxy's thread. MSCCLPP_ERR_SYSTEM, logged, if it cannot be started. */
+/* Starts the proxy's thread. Returns MSCCLPP_ERR_SYSTEM, which is logged, if the thread cannot be started. */
 static mscclpp_status_t start_thread(mscclpp_proxy_t *proxy)
 {
     const int error = mscclpp_thread_start(&proxy->thread, "mscclpp-proxy", thread_main, proxy);
@@ -195,7 +199,11 @@ static mscclpp_status_t start_thread(mscclpp_proxy_t *proxy)
     return MSCCLPP_OK;
 }
 
-/* Makes a proxy. Starts the thread last, because it uses everything else. After a failure nothing is left. */
+/*
+ * Creates a proxy. Starts the thread last, because the thread uses all other parts. Returns MSCCLPP_ERR_NO_MEMORY,
+ * MSCCLPP_ERR_SYSTEM if the thread cannot be started, or the error of the GPU runtime. All errors are logged, and
+ * nothing is left to free.
+ */
 mscclpp_status_t mscclpp_proxy_create(const mscclpp_proxy_params_t *params, mscclpp_proxy_t **proxy_p)
 {
     mscclpp_proxy_t *proxy = calloc(1, sizeof(*proxy));
@@ -239,7 +247,7 @@ err_free:
     return status;
 }
 
-/* Frees the proxy. Ends the thread first, because it uses everything else. */
+/* Frees the proxy. Ends the thread first, because the thread uses all other parts. */
 void mscclpp_proxy_destroy(mscclpp_proxy_t *proxy)
 {
     if (proxy == NULL) {
@@ -267,13 +275,16 @@ void mscclpp_proxy_stop(mscclpp_proxy_t *proxy)
 }
 
 /*
- * Counts an operation as in flight. Only the first one has to wake the thread, which does not wait for work while
- * others are.
+ * Counts an operation as in flight. Only the first operation has to wake the thread: the thread does not sleep while
+ * other operations are in flight.
  */
 void mscclpp_proxy_begin(mscclpp_proxy_t *proxy)
 {
     if (__atomic_fetch_add(&proxy->in_flight, 1, __ATOMIC_ACQ_REL) == 0) {
-        /* Set before the operation can end, so that some round handles what the operation leaves behind. */
+        /*
+         * This word is set before the operation can end, so that a later round handles the transfers that the operation
+         * leaves behind.
+         */
         __atomic_store_n(&proxy->unsettled, 1, __ATOMIC_RELEASE);
         if (is_threaded(proxy)) {
             mscclpp_proxy_lock(proxy);
@@ -283,7 +294,10 @@ void mscclpp_proxy_begin(mscclpp_proxy_t *proxy)
     }
 }
 
-/* Starts the thread if there is none. Returns the proxy's failure if it has failed. Call with the lock held. */
+/*
+ * Starts the thread if there is none. Returns the proxy's failure if the proxy has failed, or MSCCLPP_ERR_SYSTEM, which
+ * is logged, if the thread cannot be started. The caller holds the lock.
+ */
 static mscclpp_status_t ensure_thread(mscclpp_proxy_t *proxy)
 {
     mscclpp_status_t status = failure_of(proxy);
@@ -306,9 +320,9 @@ mscclpp_status_t mscclpp_proxy_start(mscclpp_proxy_t *proxy)
 }
 
 /*
- * Counts a launch that nobody will wait for as in flight. A thread is needed because no caller will wait for the launch
- * and make progress meanwhile. If the proxy has failed, or has no thread and none can be started, returns the error and
- * counts nothing.
+ * Counts a launch that no caller will wait for as in flight. Such a launch needs the thread, because no caller makes
+ * progress while it runs. Returns the proxy's failure, or MSCCLPP_ERR_SYSTEM, which is logged, if the thread cannot be
+ * started. After an error nothing is counted.
  */
 mscclpp_status_t mscclpp_proxy_begin_launch(mscclpp_proxy_t *proxy, uint64_t launch, uint32_t blocks)
 {
@@ -317,7 +331,7 @@ mscclpp_status_t mscclpp_proxy_begin_launch(mscclpp_proxy_t *proxy, uint64_t lau
     mscclpp_proxy_lock(proxy);
     status = ensure_thread(proxy);
     if (status == MSCCLPP_OK) {
-        /* The order matters, as in mscclpp_proxy_begin. */
+        /* The two words are stored in this order for the same reason as in mscclpp_proxy_begin. */
         __atomic_store_n(&proxy->unsettled, 1, __ATOMIC_RELEASE);
         __atomic_store_n(&proxy->unawaited_launch, launch * LAUNCH_BLOCKS + blocks, __ATOMIC_RELEASE);
         proxy->active_at = mscclpp_now();
@@ -328,8 +342,8 @@ mscclpp_status_t mscclpp_proxy_begin_launch(mscclpp_proxy_t *proxy, uint64_t lau
 }
 
 /*
- * Makes the thread look for triggers at any time, until the proxy's end. If there is no thread and none can be started,
- * nothing has changed.
+ * Makes the thread look for triggers at any time, until the proxy is destroyed. Returns the proxy's failure, or
+ * MSCCLPP_ERR_SYSTEM, which is logged, if the thread cannot be started. After an error nothing has changed.
  */
 mscclpp_status_t mscclpp_proxy_watch(mscclpp_proxy_t *proxy)
 {
@@ -352,8 +366,9 @@ void mscclpp_proxy_end(mscclpp_proxy_t *proxy)
 }
 
 /*
- * Runs a round only if there is something to do and neither a thread of the proxy nor another caller does it. Returns
- * the proxy's failure, MSCCLPP_OK if nothing is left for this caller to do, and else MSCCLPP_IN_PROGRESS.
+ * Runs a round if there is work and neither a thread of the proxy nor another caller makes the progress. Returns
+ * MSCCLPP_OK if no work is left for this caller, MSCCLPP_IN_PROGRESS if the caller must call again, or the proxy's
+ * failure, which is not logged again.
  */
 mscclpp_status_t mscclpp_proxy_progress(mscclpp_proxy_t *proxy)
 {
@@ -362,7 +377,7 @@ mscclpp_status_t mscclpp_proxy_progress(mscclpp_proxy_t *proxy)
     if (status != MSCCLPP_OK || is_threaded(proxy) || !has_work(proxy)) {
         return status;
     }
-    /* If another caller holds the lock, it makes the progress. It may be one further up this very stack. */
+    /* If another caller holds the lock, that caller makes the progress. It may even be an outer call of this thread. */
     if (pthread_mutex_trylock(&proxy->lock) != 0) {
         return MSCCLPP_IN_PROGRESS;
     }
@@ -373,8 +388,8 @@ mscclpp_status_t mscclpp_proxy_progress(mscclpp_proxy_t *proxy)
 }
 
 /*
- * Runs one round, whether or not there is a thread. Returns MSCCLPP_OK if `is_done` holds after it, MSCCLPP_IN_PROGRESS
- * if not, or the proxy's failure.
+ * Runs one round, whether or not the proxy has a thread. Returns MSCCLPP_OK if `is_done` is true after the round,
+ * MSCCLPP_IN_PROGRESS if it is not, or the proxy's failure, which is not logged again.
  */
 static mscclpp_status_t run_settling_round(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t settle,
                                            bool (*is_done)(const mscclpp_proxy_t *proxy))

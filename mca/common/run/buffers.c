@@ -11,7 +11,8 @@
 
 /*
  * Fills in this rank's entry of the exchange: the handles of its buffers, or that they cannot be exported. A buffer
- * that no peer uses is NULL.
+ * that no peer uses is NULL. If `willing` is false, nothing is exported, and so no rank maps any buffer in this
+ * exchange.
  */
 static void fill_entry(const mscclpp_runner_t *runner, mscclpp_board_buffers_t *mine, const void *in, void *out,
                        bool willing)
@@ -28,8 +29,8 @@ static void fill_entry(const mscclpp_runner_t *runner, mscclpp_board_buffers_t *
 }
 
 /*
- * Maps one buffer of a peer: sets *address_p to its address here, and appends the mapping to the *count ones in
- * `mappings`. The caller has to give them back. After an error both are as before.
+ * Maps one buffer of a peer. Sets *address_p to the buffer's address on this rank, and appends the mapping to the
+ * *count mappings in `mappings`, which the caller has to give back. After an error, all of these are unchanged.
  */
 static mscclpp_status_t map_buffer(mscclpp_runner_t *runner, const mscclpp_gpu_handle_t *handle,
                                    mscclpp_mapping_t **mappings, int *count, char **address_p)
@@ -54,9 +55,10 @@ static void drop_mappings(mscclpp_mapping_t **mappings, int count)
 }
 
 /*
- * Maps the buffers of all peers, whose handles are there. False if some rank's buffers cannot be exported, since then
- * nobody maps anything, or if a peer's cannot be mapped here. In both cases the *count_p mappings so far are the
- * caller's to give back.
+ * Maps the buffers of all peers. The handles must have been exchanged. Returns false if any rank's buffers cannot be
+ * exported, because then no rank maps anything, or if a peer's buffer cannot be mapped here. In all cases, the caller
+ * has to give back the *count_p mappings in `mappings`. The reason is not returned, because the ranks then use another
+ * algorithm.
  */
 static bool map_all(mscclpp_runner_t *runner, const void *in, void *out, mscclpp_mapping_t **mappings, int *count_p,
                     const char **peer_in, char **peer_out)
@@ -91,6 +93,12 @@ static bool map_all(mscclpp_runner_t *runner, const void *in, void *out, mscclpp
     return status == MSCCLPP_OK;
 }
 
+/*
+ * Exchanges the handles, maps the peers' buffers, and votes on the result. The runner then holds the mappings until the
+ * next operation has ended. If any rank could not map a buffer, all ranks give their mappings back, and *mapped_p is
+ * false. After an error, *mapped_p is not set, and the mappings are given back as well. The group functions log the
+ * errors.
+ */
 mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes,
                                          bool willing, const char **peer_in, char **peer_out, bool *mapped_p)
 {
@@ -107,7 +115,7 @@ mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *i
     if (status != MSCCLPP_OK) {
         return status;
     }
-    /* All ranks vote, also those that could not map a buffer, so that all use the same algorithm. */
+    /* All ranks vote, even if they could not map a buffer, so that all of them use the same algorithm. */
     status = mscclpp_group_end_exchange(runner->group, "vote on mapped buffers", bytes,
                                         map_all(runner, in, out, mappings, &count, peer_in, peer_out), &all_mapped);
     if (status == MSCCLPP_OK && all_mapped) {
@@ -122,7 +130,10 @@ mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *i
     return status;
 }
 
-/* The operation that is launched next uses the mappings, so they are held until that has ended. */
+/*
+ * The operation that is launched next uses the mappings. So they are held until the operation with the number
+ * `launches` + 1 has ended.
+ */
 void mscclpp_runner_hold_mappings(mscclpp_runner_t *runner, mscclpp_mapping_t **mappings, int count)
 {
     int i;
@@ -132,7 +143,7 @@ void mscclpp_runner_hold_mappings(mscclpp_runner_t *runner, mscclpp_mapping_t **
         mscclpp_runner_hold_t *holds = realloc(runner->holds, (size_t)capacity * sizeof(*holds));
 
         if (holds == NULL) {
-            /* The mappings are then never released. That is safe: they stay valid. */
+            /* Without this entry, the mappings are never released. This is safe, because they stay valid. */
             mscclpp_warn("%s: no memory to keep count of %d mappings", runner->group->oob.label, count);
             runner->hold_last_exchange = runner->hold_count;
             return;
@@ -165,7 +176,7 @@ static double exchange_deadline(const mscclpp_group_t *group)
 }
 
 /*
- * True if all ranks have published the same arguments. If they have not, they captured different calls of the
+ * Returns true if all ranks have published the same arguments. If they have not, they captured different calls of the
  * communicator, which need not be an error: each may be repeated in its turn.
  */
 static bool have_equal_arguments(const mscclpp_group_t *group)
@@ -179,6 +190,12 @@ static bool have_equal_arguments(const mscclpp_group_t *group)
     return equal;
 }
 
+/*
+ * Like mscclpp_runner_exchange, but waits for the other ranks only until a deadline. *mapped_p stays NULL on all ranks
+ * if a rank does not come in time, if arguments differ, or if a buffer cannot be mapped. Without memory for the result,
+ * this rank still takes part in the exchange, because the others wait for it. Any other failure is returned, and has
+ * been logged.
+ */
 mscclpp_status_t mscclpp_runner_map(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes, bool willing,
                                     mscclpp_mapped_t **mapped_p)
 {
@@ -225,8 +242,9 @@ void mscclpp_mapped_drop(mscclpp_mapped_t *mapped)
 }
 
 /*
- * Closes the mappings of queued operations that only the list still uses, unless kernels may still run. In a broken
- * team nobody knows which kernels have ended, so these stay until its end. `all`: closes all.
+ * Closes the mappings of queued operations that only the runner's list still uses, unless kernels may still run. In a
+ * broken team, it is not known which kernels have ended, so the mappings stay until the end of the team. With `all`,
+ * closes all of them.
  */
 static void release_mapped(mscclpp_runner_t *runner, bool all)
 {
@@ -244,6 +262,10 @@ static void release_mapped(mscclpp_runner_t *runner, bool all)
     }
 }
 
+/*
+ * Releases the mappings whose operations have ended; with `all`, every mapping. Each mapping has the number of the
+ * launch that uses it.
+ */
 void mscclpp_runner_release_mappings(mscclpp_runner_t *runner, bool all)
 {
     uint64_t last_ended;
@@ -257,8 +279,8 @@ void mscclpp_runner_release_mappings(mscclpp_runner_t *runner, bool all)
     }
     last_ended = mscclpp_mailbox_ended_by(runner->mailbox, 0);
     /*
-     * The last operation that block 0 has ended counts as ended only if all blocks have ended theirs: others may still
-     * be working on it.
+     * Other blocks may still be working on the last operation that block 0 has ended. So this operation counts as ended
+     * only if all blocks have ended theirs.
      */
     last_ended = mscclpp_runner_has_ended(runner) ? runner->launches : last_ended > 0 ? last_ended - 1 : 0;
     for (i = 0; i < runner->hold_count; ++i) {

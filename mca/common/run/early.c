@@ -1,5 +1,5 @@
 /*
- * Early kernels: kernels that start before anybody waits for them. A process has at most one of them under way
+ * Early kernels: kernels that start before a host waits for them. A process has at most one of them in progress
  * (mca/common/group/admission.h). It must be able to run beside the kernel of a call that the host waits for, and
  * beside queued kernels.
  */

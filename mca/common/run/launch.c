@@ -66,8 +66,9 @@ typedef struct {
 } inline_wait_t;
 
 /*
- * One turn of that wait, called by the kernel now and then: makes progress, and looks for failures of other ranks. Does
- * nothing after the first failure, because the kernel sees `abort` and leaves.
+ * Makes one turn of the wait for a kernel that runs in the caller's thread. The kernel calls this function from time to
+ * time, with an inline_wait_t as `context`. Makes progress, and looks for failures of other ranks. After the first
+ * failure it does nothing, because the kernel sees `abort` and leaves.
  */
 static void take_inline_turn(void *context)
 {
@@ -77,8 +78,8 @@ static void take_inline_turn(void *context)
         mscclpp_runner_t *runner = inline_wait->runner;
 
         /*
-         * While this function runs, this thread may launch other kernels. They must not call it, so it is removed; the
-         * current kernel keeps its own copy.
+         * While this function runs, this thread may launch other kernels, which must not call it. So it is removed
+         * here. The current kernel has its own copy of the pointer.
          */
         runner->gpu->set_progress(NULL, NULL);
         inline_wait->status = runner->pump != NULL ? runner->pump(runner->pump_context) : MSCCLPP_OK;
@@ -92,10 +93,11 @@ static void take_inline_turn(void *context)
 }
 
 /*
- * Waits for a kernel that was told to leave. If the runtime reports an error, or the kernel does not leave in time, the
- * runner is marked as stuck, and nothing that the kernel uses is ever freed. For an operation that was rung, the runner
- * may have no stream, so only the time limit counts. After a missed ring no kernel has the operation, so none has to
- * leave.
+ * Waits for a kernel that was told to leave. If the runtime reports an error, or if the kernel does not leave within
+ * LEAVE_TIME, marks the runner as stuck, so that nothing that the kernel uses is ever freed.
+ *
+ * For an operation that was started by a ring, the runner may have no stream. Then only the time limit can end the
+ * wait. After a missed ring, no kernel has the operation, so the wait ends at once.
  */
 static void await_kernel_exit(mscclpp_runner_t *runner)
 {
@@ -113,8 +115,9 @@ static void await_kernel_exit(mscclpp_runner_t *runner)
 }
 
 /*
- * Starts the operation, and counts it: rings for the lingering kernel, or launches. On the twin, the whole kernel may
- * run here, in the caller's thread. Then the returned status also says what failed while it ran.
+ * Starts the operation, and counts it as launched. Either rings for the lingering kernel, or launches a kernel. On the
+ * twin, the whole kernel may run here, in the caller's thread; then the returned status also includes failures while it
+ * ran. After an error of mscclpp_linger_start, no operation has begun.
  */
 static mscclpp_status_t start_operation(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, const char *what)
 {
@@ -163,10 +166,12 @@ static void poll_in_fiber(const mscclpp_runner_t *runner, uint32_t turns)
 }
 
 /*
- * Waits until the operation has ended. If anything fails meanwhile, tells the kernel to leave, waits for that, and
- * returns the error. The wait spins on the mailbox; at certain polls only, it looks for a missed ring, makes progress,
- * and asks the runtime whether the kernel still runs. On the twin it does not spin, because the kernel's threads need
- * the processor; in a fiber it spins a little, because other fibers do.
+ * Waits until the operation has ended. If anything fails in the meantime, tells the kernel to leave, waits for that,
+ * and returns the error.
+ *
+ * The wait spins on the mailbox. Only at certain polls does it look for a missed ring, make progress, and ask the
+ * runtime whether the kernel still runs. On the twin it does not spin, because the kernel's threads need the processor.
+ * In a fiber it spins only briefly, because other fibers need the thread.
  */
 static mscclpp_status_t await_end(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, const char *what)
 {
@@ -196,7 +201,7 @@ static mscclpp_status_t await_end(mscclpp_runner_t *runner, const mscclpp_dev_la
             if (status == MSCCLPP_OK && !spins && !runner->group->on_twin && !mscclpp_fiber_is_apart()) {
                 poll_in_fiber(runner, polls);
             }
-            /* The runtime is asked only after a turn that has made one of its rare checks. */
+            /* The runtime is asked only after a turn that has made one of its rare checks, because asking is slow. */
             if (status == MSCCLPP_OK && wait.next_check > check_due && mscclpp_group_may_ask(&wait)) {
                 status = mscclpp_runner_check_kernel(runner, what);
             }
@@ -230,12 +235,12 @@ static void forget_mapped(void *context)
 }
 
 /*
- * Keeps the runner's memory, and the mapped buffers if there are any, as long as the graph that the last operation was
- * captured in exists; or for ever, if the runtime cannot tell when that graph ends.
+ * Keeps the runner's memory, and the mapped buffers if there are any, as long as the graph exists in which the last
+ * operation was captured. If the runtime cannot tell when the graph ends, they are never released.
  */
 static void keep_for_graph(mscclpp_runner_t *runner, mscclpp_gpu_stream_t *stream, mscclpp_mapped_t *mapped)
 {
-    /* Counted first, because the functions above may run at any time once they have been passed. */
+    /* Counted first, because the runtime may call the functions above at any time once it has got them. */
     (void)__atomic_add_fetch(&runner->captured, 1, __ATOMIC_RELAXED);
     if (mapped != NULL) {
         (void)__atomic_add_fetch(&mapped->users, 1, __ATOMIC_RELAXED);
@@ -247,6 +252,10 @@ static void keep_for_graph(mscclpp_runner_t *runner, mscclpp_gpu_stream_t *strea
     }
 }
 
+/*
+ * Launches the kernel in a stream of the application, after this team's lingering kernel was told to leave. An
+ * operation that is only recorded in a graph is not counted as launched. After an error, nothing has been launched.
+ */
 mscclpp_status_t mscclpp_runner_launch_mapped(mscclpp_runner_t *runner, mscclpp_gpu_stream_t *stream,
                                               const mscclpp_dev_launch_t *launch, mscclpp_mapped_t *mapped)
 {
@@ -264,6 +273,10 @@ mscclpp_status_t mscclpp_runner_launch_mapped(mscclpp_runner_t *runner, mscclpp_
     return status;
 }
 
+/*
+ * With a stream of the application, only queues the kernel. Otherwise waits until the operation has ended. The mailbox
+ * is checked last, because a kernel that gives up also reports its end.
+ */
 mscclpp_status_t mscclpp_runner_launch(mscclpp_runner_t *runner, mscclpp_gpu_stream_t *stream,
                                        const mscclpp_dev_launch_t *launch, const char *what)
 {
@@ -281,9 +294,13 @@ mscclpp_status_t mscclpp_runner_launch(mscclpp_runner_t *runner, mscclpp_gpu_str
     return status != MSCCLPP_OK ? status : mscclpp_runner_check_mailbox(runner, what);
 }
 
+/*
+ * Sets both flags that end kernels early: `abort` in the mailbox, and `failed` in the state in the scratch. Returns the
+ * error of the GPU runtime, which has been logged, if the state cannot be written.
+ */
 mscclpp_status_t mscclpp_runner_disable(mscclpp_runner_t *runner)
 {
-    static const uint64_t failed = 1; /* what a kernel writes when it gives up; later kernels see it, and end at once */
+    static const uint64_t failed = 1; /* a kernel that gives up writes this; later kernels see it and end at once */
     mscclpp_dev_state_t *state = (mscclpp_dev_state_t *)(void *)(runner->scratch + runner->layout.state_offset);
     mscclpp_status_t status = mscclpp_runner_take_stream(runner);
 

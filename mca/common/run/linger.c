@@ -119,8 +119,8 @@ static void make_leave(mscclpp_runner_t *runner)
 }
 
 /*
- * Tells this team's lingering kernel, and that of the device's owner, to leave. Makes `next` the device's owner; NULL:
- * none. The device's number must be below DEVICES: `allowed` implies that, and mscclpp_linger_clear checks it.
+ * Tells this team's lingering kernel, and that of the device's owner, to leave. Makes `next` the device's owner, or
+ * none if it is NULL. The caller has checked that the device's number is below DEVICES (`allowed` implies it).
  */
 static void replace_owner(mscclpp_runner_t *runner, mscclpp_runner_t *next)
 {
@@ -166,13 +166,13 @@ static uint64_t number_of_last_that_left(const mscclpp_runner_t *runner)
     return __atomic_load_n(&runner->mailbox->left, __ATOMIC_ACQUIRE);
 }
 
-/* True for the packet kernels of collectives other than all-reduce whose blocks have different sizes. */
+/* Returns true for the packet kernels of collectives other than all-reduce whose blocks have different sizes. */
 static bool is_varied(const mscclpp_dev_launch_t *launch)
 {
     return launch->kernel == MSCCLPP_KERNEL_COLL_MOVE_BLOCKS || launch->kernel == MSCCLPP_KERNEL_COLL_COMBINE_BLOCKS;
 }
 
-/* True for the packet kernels of collectives other than all-reduce. */
+/* Returns true for the packet kernels of collectives other than all-reduce. */
 static bool is_coll(const mscclpp_dev_launch_t *launch)
 {
     return launch->kernel == MSCCLPP_KERNEL_COLL_MOVE_PACKETS ||
@@ -193,9 +193,9 @@ static const mscclpp_dev_plan_args_t *lasting_plan(const mscclpp_dev_launch_t *l
 }
 
 /*
- * True if a lingering kernel can serve the operation, whatever kernel lingers now.
+ * Returns true if a lingering kernel can serve the operation, whichever kernel lingers now.
  *
- * Packets on one node: only operations of one epoch. The grid does not affect how a kernel divides these, so ranks may
+ * With packets on one node, only operations of one epoch. The grid does not affect how these are divided, so ranks may
  * have different grids.
  *
  * In all other operations, the blocks of all ranks meet, so every rank must use the same number of blocks. Such an
@@ -246,7 +246,7 @@ static bool can_serve(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t
     }
 }
 
-/* True for kernels within one node whose ranks exchange packets. */
+/* Returns true for kernels within one node whose ranks exchange packets. */
 static bool uses_packets(const mscclpp_dev_launch_t *launch)
 {
     return launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT || launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE ||
@@ -254,8 +254,8 @@ static bool uses_packets(const mscclpp_dev_launch_t *launch)
 }
 
 /*
- * The doorbell's word COLL: pattern, root, in place and padding; for a plan, the padding alone; for all-reduce, 0. With
- * lists of blocks the padding is 0, because the lists say where each block is.
+ * Returns the doorbell's word COLL: pattern, root, in place and padding. For a plan, it is the padding alone; for
+ * all-reduce, 0. With lists of blocks, the padding is 0, because the lists contain the offset of each block.
  */
 static uint32_t coll_word(const mscclpp_dev_launch_t *launch)
 {
@@ -273,8 +273,8 @@ static uint32_t coll_word(const mscclpp_dev_launch_t *launch)
 }
 
 /*
- * Writes the lists of blocks of different sizes to the mailbox, which has room for them, as can_serve has checked. No
- * kernel reads the lists of an earlier operation any more: an operation ends after they have been read.
+ * Writes the lists of blocks of different sizes to the mailbox. can_serve has checked that they fit. No kernel still
+ * reads the lists of an earlier operation, because an operation ends after they have been read.
  */
 static void write_lists(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
 {
@@ -290,7 +290,7 @@ static void write_lists(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *la
     }
 }
 
-/* The fewest blocks that can serve the operation. With packets, 2 stands for any number of blocks above 1. */
+/* Returns the fewest blocks that can serve the operation. With packets, 2 means any number above 1. */
 static uint32_t fewest_blocks(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
 {
     const mscclpp_dev_args_t *args = launch->args;
@@ -314,9 +314,9 @@ static uint32_t kernel_blocks(const mscclpp_runner_t *runner, const mscclpp_dev_
 }
 
 /*
- * Returns the number of the set that holds the peers' buffers of a zero-copy operation. If there is none, makes one in
- * place of the oldest. Kernels get the sets when they are launched, so a new set reaches only later kernels. A set has
- * room for all ranks, as can_serve has checked.
+ * Returns the number of the set that contains the peers' buffers of a zero-copy operation. If there is none, replaces
+ * the oldest set. Kernels receive the sets when they are launched, so a new set reaches only later kernels. can_serve
+ * has checked that a set has room for all ranks.
  */
 static uint32_t find_or_make_set(mscclpp_linger_t *linger, const mscclpp_dev_zerocopy_args_t *args)
 {
@@ -375,7 +375,7 @@ static uint32_t count_reporting_blocks(const mscclpp_linger_t *linger, uint32_t 
     return MSCCLPP_DEV_BELL_BLOCKS(code) > 1 ? linger->nblocks : 1;
 }
 
-/* Writes the operation to the bell. The kernel that polls it takes the operation once all words carry its number. */
+/* Writes the operation to the bell. The polling kernel takes the operation once all words contain its number. */
 static void ring(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, uint32_t code, uint32_t coll)
 {
     const mscclpp_dev_args_t *args = launch->args;
@@ -401,7 +401,7 @@ static void ring(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, u
 }
 
 /*
- * Waits until the team's last lingering kernel has left: until then its blocks use the relay and the team's memory.
+ * Waits until the team's last lingering kernel has left. Its blocks use the relay and the team's memory until then.
  * Returns false if it does not leave within `seconds`.
  */
 static bool await_leaving(const mscclpp_runner_t *runner, double seconds)
@@ -445,8 +445,8 @@ static void note_kernel(mscclpp_linger_t *linger, bool was_missed)
 }
 
 /*
- * True if lingering is likely to save time. It is not for zero-copy operations that use more buffers than there are
- * sets, since a new kernel would have to replace the old one for each operation.
+ * Returns true if lingering is likely to save time. It is not for zero-copy operations that use more buffers than there
+ * are sets, since a new kernel would have to replace the old one for each operation.
  */
 static bool is_worthwhile(const mscclpp_linger_t *linger, const mscclpp_dev_launch_t *launch)
 {
@@ -455,9 +455,9 @@ static bool is_worthwhile(const mscclpp_linger_t *linger, const mscclpp_dev_laun
 }
 
 /*
- * Launches a kernel that will linger, with the operation as its first, and sets *reporting_blocks_p. If the last
- * lingering kernel does not leave soon, launches an ordinary one and leaves *reporting_blocks_p as it is. Where a team
- * spans nodes, every operation that can_serve accepts has the arguments of kernels that span nodes.
+ * Launches a kernel that will linger, with the operation as its first one. If the previous lingering kernel does not
+ * leave in time, launches an ordinary kernel and leaves *reporting_blocks_p unchanged. In a team that spans nodes, all
+ * operations that can_serve accepts have the arguments of kernels that span nodes, which makes the cast valid.
  */
 static mscclpp_status_t launch_lingering(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, uint32_t variant,
                                          uint32_t *reporting_blocks_p)
@@ -521,7 +521,7 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_runner_t *runner, const mscclpp_de
     mscclpp_linger_t *linger = &runner->linger;
     const bool is_servable = can_serve(runner, launch);
     const uint32_t variant = is_servable ? choose_variant(runner, launch) : 0;
-    /* Whether the lingering kernel was launched with the operation's buffers, or its plan. */
+    /* True if the lingering kernel was launched with the operation's buffers, or its plan. */
     const bool kernel_knows_buffers = launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY
                                           ? (linger->new_sets >> variant & 1) == 0
                                       : launch->kernel == MSCCLPP_KERNEL_PLAN ? linger->plan == lasting_plan(launch)
@@ -533,7 +533,7 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_runner_t *runner, const mscclpp_de
 
     linger->rung = 0;
     *reporting_blocks_p = launch->nblocks;
-    /* Rings only if the team has no stream in hand: work in that stream would have to come first. */
+    /* Rings only if the task has no stream: work in that stream would have to come first. */
     if (is_servable && kernel_knows_buffers && runner->stream == NULL && ringable != 0 &&
         number_of_last_that_left(runner) < ringable && linger->nblocks >= fewest_blocks(runner, launch)) {
         const uint32_t code = encode_bell(runner, launch, variant, linger->nblocks);

@@ -1,8 +1,8 @@
 /*
- * Launches that a team repeats. Applications often call with the same buffers again and again. So once a launch has
- * been repeated a few times with the same arguments, it is prepared: a prepared launch takes less of the host's time
- * and reaches the device sooner than one that passes its arguments. What changes from call to call is kept in device
- * memory by the kernels themselves.
+ * Launches that a team repeats. Applications often call with the same buffers repeatedly. So once a launch has been
+ * repeated a few times with the same arguments, it is prepared: a prepared launch takes less of the host's time and
+ * reaches the device sooner than a launch that passes its arguments. Data that changes from call to call is kept in
+ * device memory, and the kernels update it.
  */
 #ifndef MCA_COMMON_RUN_REPEATS_H
 #define MCA_COMMON_RUN_REPEATS_H
@@ -12,26 +12,26 @@
 
 #include "mca/common/gpu/gpu.h"
 
-/* How many launches of a team are watched. */
+/* The number of launches of a team that are observed. */
 #define MSCCLPP_REPEATS 8
 
 /* One launch that may repeat. */
 typedef struct {
-    mscclpp_dev_launch_t launch;      /* its `args` is a copy; NULL: the entry is empty */
-    uint32_t launches;                /* ordinary launches of it so far */
-    uint64_t last_use;                /* value of `clock` then */
+    mscclpp_dev_launch_t launch;      /* the launch; its `args` is a copy; NULL: the entry is empty */
+    uint32_t launches;                /* number of ordinary launches with these arguments so far */
+    uint64_t last_use;                /* value of `clock` at the last use */
     mscclpp_gpu_prepared_t *prepared; /* NULL: not yet prepared */
 } mscclpp_repeat_t;
 
 /* The launches of one team. Zeroed memory is a valid initial state. Only repeats.c uses the fields. */
 typedef struct {
     mscclpp_repeat_t entries[MSCCLPP_REPEATS];
-    uint64_t clock;  /* launches so far */
-    bool has_failed; /* the runtime could not prepare a launch; from then on, all launches are ordinary ones */
+    uint64_t clock;  /* number of launches so far */
+    bool has_failed; /* the runtime could not prepare a launch; all later launches are ordinary ones */
 } mscclpp_repeats_t;
 
 /*
- * Launches as gpu->launch does, also if the launch cannot be watched or prepared. Arguments are compared bytewise, so
+ * Launches as gpu->launch does, also if the launch cannot be observed or prepared. Arguments are compared bytewise, so
  * bytes that the kernel does not read must be the same each time. Each kernel of the team must end before the next one
  * is launched.
  */

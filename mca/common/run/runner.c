@@ -76,8 +76,9 @@ mscclpp_status_t mscclpp_runner_take_stream(mscclpp_runner_t *runner)
 }
 
 /*
- * Asks the runtime, through a stream of the pool, whether the device has failed; MSCCLPP_OK if not. A kernel that was
- * rung may run in a stream that another team uses by now, but a failed device reports the failure in every stream.
+ * Asks the runtime, through a stream of the pool, whether the device has failed. Returns MSCCLPP_OK if it has not. A
+ * kernel that was rung may run in a stream that another team uses by now, but a failed device reports the failure in
+ * every stream.
  */
 static mscclpp_status_t check_device(const mscclpp_runner_t *runner)
 {
@@ -91,7 +92,10 @@ static mscclpp_status_t check_device(const mscclpp_runner_t *runner)
     return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
 }
 
-/* Without a stream in hand, a lingering kernel serves the operation, and only the device can be asked. */
+/*
+ * If the task has no stream, a lingering kernel serves the operation, so only the device as a whole can be checked. The
+ * function that finds an error logs it.
+ */
 mscclpp_status_t mscclpp_runner_check_kernel(const mscclpp_runner_t *runner, const char *what)
 {
     mscclpp_status_t status;
@@ -100,7 +104,10 @@ mscclpp_status_t mscclpp_runner_check_kernel(const mscclpp_runner_t *runner, con
         return check_device(runner);
     }
     status = runner->gpu->stream_query(runner->stream);
-    /* Looked at after the query: a kernel reports before it ends, so if it has ended, its report must be there. */
+    /*
+     * The mailbox is read after the query. A kernel reports before it ends, so the report of a kernel that has ended
+     * must be there.
+     */
     if (status == MSCCLPP_OK && !mscclpp_runner_has_ended(runner)) {
         mscclpp_error("%s: %s call %llu (%s): the kernel of rank %d ended without a word", runner->group->oob.label,
                       runner->group->collective, (unsigned long long)runner->group->call, what,
@@ -120,7 +127,10 @@ int mscclpp_runner_awaited(const mscclpp_runner_t *runner)
                                                 : (int)(failed - 1 - MSCCLPP_DEV_MAX_RANKS);
 }
 
-/* Writes `text` only if a kernel gave up. */
+/*
+ * Returns MSCCLPP_ERR_TIMEOUT, with a message in `text`, if a kernel gave up. Otherwise returns MSCCLPP_OK and writes
+ * nothing. Logs nothing; the caller may log the text.
+ */
 mscclpp_status_t mscclpp_runner_read_failure(const mscclpp_runner_t *runner, const char *what, char *text, size_t size)
 {
     const mscclpp_group_t *group = runner->group;

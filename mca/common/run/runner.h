@@ -9,10 +9,10 @@
 #include "mca/common/run/linger.h"
 #include "mca/common/run/repeats.h"
 
-/* Bytes that hold the text of any failure. */
+/* The number of bytes that are enough for the text of any failure. */
 #define MSCCLPP_RUNNER_FAILURE_TEXT 320
 
-/* A mapping of a peer's user buffer, kept until launch number `launch`, which uses it, has ended. */
+/* A mapping of a peer's user buffer. It is kept until launch number `launch`, which uses it, has ended. */
 typedef struct {
     mscclpp_mapping_t *mapping;
     uint64_t launch;
@@ -21,20 +21,20 @@ typedef struct {
 typedef struct mscclpp_runner_stand_in mscclpp_runner_stand_in_t; /* defined in stand_ins.c */
 
 /*
- * The buffers of all ranks for queued operations, mapped here as long as a request or a graph uses them. A request is
- * freed by its owner when no operation of it is under way, and a graph by the application.
+ * The buffers of all ranks for queued operations. They are mapped as long as a request or a graph uses them. The owner
+ * of a request frees it when no operation of the request is in progress, and the application frees graphs.
  */
 typedef struct mscclpp_mapped mscclpp_mapped_t;
 struct mscclpp_mapped {
     mscclpp_mapped_t *next; /* in the runner's list */
     mscclpp_runner_t *runner;
-    uint64_t users; /* requests, graphs and calls that use it, + 1 while it is in the list */
-    const void *in; /* this rank's buffers */
-    void *out;
-    const char *peer_in[MSCCLPP_DEV_MAX_RANKS]; /* those of all ranks, as this rank's kernels see them */
+    uint64_t users; /* number of requests, graphs and calls that use it, + 1 while it is in the list */
+    const void *in; /* this rank's input */
+    void *out;      /* this rank's output */
+    const char *peer_in[MSCCLPP_DEV_MAX_RANKS]; /* all ranks' buffers, at the addresses for this rank's kernels */
     char *peer_out[MSCCLPP_DEV_MAX_RANKS];
     mscclpp_mapping_t *mappings[2 * MSCCLPP_DEV_MAX_RANKS];
-    int count; /* of mappings */
+    int count; /* number of mappings */
 };
 
 /* How many units fit into the areas of a scratch, for kernel arguments. Kept, as the divisions would slow each call. */
@@ -53,29 +53,33 @@ struct mscclpp_runner {
     mscclpp_mapping_limit_t mapping_limit; /* how many mappings of peers' buffers may be kept */
     bool stuck;            /* kernels may still run or peers still write, so what they use is never freed */
     uint32_t block_limit;  /* as in mscclpp_select_input_t; equal on all ranks */
-    bool shares_gpu;       /* processes share a GPU, at the same time or by turns; equal on all ranks */
-    bool takes_turns;      /* processes share a GPU by turns, so their kernels do not run at once; equal on all ranks */
+    bool shares_gpu;       /* processes share a GPU, at the same time or in turns; equal on all ranks */
+    bool takes_turns;      /* processes share a GPU in turns, so their kernels do not run at the same time; equal on all
+                              ranks */
     bool serves_queue;     /* the team serves queued operations only: team/queue.h */
     bool is_recording;     /* operations are being recorded in a graph, and do not start now */
-    uint32_t queue_blocks; /* the most blocks of a queued operation; 0: no limit */
-    mscclpp_gpu_stream_t *stream;                           /* the current task's, from the pool; NULL between tasks */
-    char *scratch;                                          /* this rank's scratch, in device memory */
-    char *peer_scratch[MSCCLPP_DEV_MAX_RANKS];              /* all ranks' scratch, as this rank's kernels see it */
-    mscclpp_mapping_t *peer_mapping[MSCCLPP_DEV_MAX_RANKS]; /* of `peer_scratch`; NULL for this rank */
-    mscclpp_dev_mailbox_t *mailbox;                         /* address for the host */
-    mscclpp_dev_mailbox_t *device_mailbox;                  /* address for kernels */
-    uint64_t launches; /* operations started on the device; the mailbox counts ended ones */
-    /* Operations in graphs that still exist, whose memory must stay. Read it by mscclpp_runner_is_captured. */
+    uint32_t queue_blocks; /* the maximum number of blocks of a queued operation; 0: no limit */
+    mscclpp_gpu_stream_t *stream;              /* stream of the current task, from the pool; NULL between tasks */
+    char *scratch;                             /* this rank's scratch, in device memory */
+    char *peer_scratch[MSCCLPP_DEV_MAX_RANKS]; /* all ranks' scratch, at the addresses for this rank's kernels */
+    mscclpp_mapping_t *peer_mapping[MSCCLPP_DEV_MAX_RANKS]; /* mappings of `peer_scratch`; NULL for this rank */
+    mscclpp_dev_mailbox_t *mailbox;                         /* the mailbox at the host's address */
+    mscclpp_dev_mailbox_t *device_mailbox;                  /* the mailbox at the kernels' address */
+    uint64_t launches; /* number of operations started on the device; the mailbox counts the ended ones */
+    /*
+     * Number of operations in graphs that still exist, whose memory must be kept. Read it by
+     * mscclpp_runner_is_captured.
+     */
     uint64_t captured;
     mscclpp_runner_stand_in_t *stand_ins[2]; /* memory of operations in graphs, for outputs and for inputs */
-    uint32_t reporting_blocks;               /* blocks that report the end of the last operation in the mailbox */
+    uint32_t reporting_blocks; /* number of blocks that report the end of the last operation in the mailbox */
     mscclpp_linger_t linger;
     mscclpp_repeats_t repeats;
-    uint64_t epochs; /* epochs (packet flags) used since the scratch was last cleared */
+    uint64_t epochs; /* number of epochs (packet flags) used since the scratch was last cleared */
 
     /*
-     * Progress that the host has to make while a kernel runs, such as the proxy's. The wait for the kernel calls it
-     * repeatedly. NULL: none.
+     * A function by which the host makes progress that a running kernel depends on, such as the proxy's. The wait for
+     * the kernel calls it repeatedly. NULL: there is none.
      */
     mscclpp_status_t (*pump)(void *context);
     void *pump_context;
@@ -88,21 +92,22 @@ struct mscclpp_runner {
 };
 
 /*
- * `take` gets a stream from the pool for the current task, unless the task has one. `give` ends that: it returns the
- * stream to the pool, unless a kernel in it has not ended. Such a stream is leaked.
+ * mscclpp_runner_take_stream gets a stream from the pool for the current task, unless the task has one.
+ * mscclpp_runner_give_stream returns the stream to the pool. If a kernel in the stream has not ended, the stream is
+ * leaked instead.
  */
 mscclpp_status_t mscclpp_runner_take_stream(mscclpp_runner_t *runner);
 void mscclpp_runner_give_stream(mscclpp_runner_t *runner);
 
 /*
- * Waits until all work in the task's stream has ended. In a fiber, other fibers run meanwhile. Returns the error of
- * work that failed.
+ * Waits until all work in the task's stream has ended. In a fiber, other fibers run in the meantime. Returns the error
+ * of work that failed.
  */
 mscclpp_status_t mscclpp_runner_await_stream(mscclpp_runner_t *runner);
 
 /*
- * early.c: the most blocks that an early kernel may have. With this limit, the early kernels of a few communicators can
- * run beside a kernel that a rank does wait for. 0: no limit.
+ * early.c: returns the maximum number of blocks of an early kernel. With this limit, the early kernels of a few
+ * communicators can run beside a kernel that a rank waits for. 0: no limit.
  */
 uint32_t mscclpp_runner_early_blocks(const mscclpp_runner_t *runner);
 
@@ -110,37 +115,38 @@ uint32_t mscclpp_runner_early_blocks(const mscclpp_runner_t *runner);
 void mscclpp_runner_fill_args(mscclpp_runner_t *runner, mscclpp_dev_args_t *args);
 
 /*
- * Starts an operation. If `stream` is not NULL, it is a stream of the application: launches the kernel there and
- * returns. If it is NULL, rings for a lingering kernel, or launches a kernel in a stream of the team's own, and waits
- * until the mailbox reports the end. A failure of any rank ends the wait. The kernel is then told to leave; if it does
- * not, the runner is `stuck`. `what` and args->bytes are for messages.
+ * Starts an operation. If `stream` is not NULL, it is a stream of the application: the function launches the kernel
+ * there and returns. If `stream` is NULL, the function rings for a lingering kernel, or launches a kernel in a stream
+ * of the team, and waits until the mailbox reports the end. A failure of any rank ends the wait. The kernel is then
+ * told to leave; if it does not leave, the runner is marked as `stuck`. `what` and args->bytes are used in messages.
  */
 mscclpp_status_t mscclpp_runner_launch(mscclpp_runner_t *runner, mscclpp_gpu_stream_t *stream,
                                        const mscclpp_dev_launch_t *launch, const char *what);
 
 /*
- * The same in a stream of the application, for an operation that uses the buffers of all ranks. If it is recorded in a
- * graph, the mappings are kept as long as the graph. `mapped` NULL: it uses none.
+ * Does the same in a stream of the application, for an operation that uses the buffers of all ranks. If the operation
+ * is recorded in a graph, the mappings are kept as long as the graph. If `mapped` is NULL, the operation uses no
+ * buffers of peers.
  */
 mscclpp_status_t mscclpp_runner_launch_mapped(mscclpp_runner_t *runner, mscclpp_gpu_stream_t *stream,
                                               const mscclpp_dev_launch_t *launch, mscclpp_mapped_t *mapped);
 
-/* True if a graph with operations of this runner still exists, or may exist where the runtime cannot tell. */
+/* Returns true if a graph with operations of this runner still exists, or may exist because the runtime cannot tell. */
 static inline bool mscclpp_runner_is_captured(const mscclpp_runner_t *runner)
 {
     return __atomic_load_n(&runner->captured, __ATOMIC_ACQUIRE) != 0;
 }
 
 /*
- * launch.c: makes operations of graphs that outlive the runner end at once, without using anything but this rank's
- * scratch and mailbox. No operation runs meanwhile.
+ * launch.c: makes operations of graphs that outlive the runner end at once. Such operations then use only this rank's
+ * scratch and mailbox. No operation may run during the call.
  */
 mscclpp_status_t mscclpp_runner_disable(mscclpp_runner_t *runner);
 
 /*
- * stand_ins.c: yields device memory of at least `bytes` bytes, which an operation in a graph uses in place of its input
- * or its output. Operations of a runner follow one another, so all of them get the same memory. It must stay as long as
- * the graphs. Then the second function frees all of it.
+ * stand_ins.c: mscclpp_runner_stand_in provides device memory of at least `bytes` bytes, which an operation in a graph
+ * uses instead of its input or its output. Operations of a runner run one after the other, so all of them get the same
+ * memory. The memory must be kept as long as the graphs. mscclpp_runner_free_stand_ins then frees all of it.
  */
 mscclpp_status_t mscclpp_runner_stand_in(mscclpp_runner_t *runner, bool is_input, uint64_t bytes, void **memory_p);
 void mscclpp_runner_free_stand_ins(mscclpp_runner_t *runner);
@@ -148,12 +154,13 @@ void mscclpp_runner_free_stand_ins(mscclpp_runner_t *runner);
 /* Counts an operation that was started. `blocks` blocks will report its end. */
 void mscclpp_runner_note_launch(mscclpp_runner_t *runner, uint32_t blocks);
 
-/* True if the last operation started on the device has ended. */
+/* Returns true if the last operation that was started on the device has ended. */
 bool mscclpp_runner_has_ended(const mscclpp_runner_t *runner);
 
 /*
- * Returns what the kernels have reported in the mailbox: MSCCLPP_OK, or MSCCLPP_ERR_TIMEOUT if one gave up waiting for
- * a rank. `text` then names that rank and the operation, `what`.
+ * Returns the failure that the kernels have reported in the mailbox: MSCCLPP_ERR_TIMEOUT if a kernel gave up waiting
+ * for a rank, and MSCCLPP_OK if there is none. After a failure `text` names that rank and the operation, `what`. Logs
+ * nothing.
  */
 mscclpp_status_t mscclpp_runner_read_failure(const mscclpp_runner_t *runner, const char *what, char *text, size_t size);
 
@@ -164,8 +171,8 @@ int mscclpp_runner_awaited(const mscclpp_runner_t *runner);
 mscclpp_status_t mscclpp_runner_check_mailbox(const mscclpp_runner_t *runner, const char *what);
 
 /*
- * Asks the GPU runtime about an operation whose end is overdue, because a kernel that has crashed never writes the
- * mailbox. MSCCLPP_OK if the operation may still end; else an error, which is logged.
+ * Asks the GPU runtime about an operation whose end is overdue, because a kernel that has crashed never writes to the
+ * mailbox. Returns MSCCLPP_OK if the operation may still end, or an error, which is logged.
  */
 mscclpp_status_t mscclpp_runner_check_kernel(const mscclpp_runner_t *runner, const char *what);
 
@@ -173,38 +180,42 @@ mscclpp_status_t mscclpp_runner_check_kernel(const mscclpp_runner_t *runner, con
 void mscclpp_runner_close_peers(mscclpp_runner_t *runner);
 
 /*
- * buffers.c: exchanges and maps the buffers of all ranks. *mapped_p is equal on all ranks: false if any buffer cannot
- * be mapped, or if a rank is not `willing`; then this rank has no mapping either. Also compares the arguments of all
- * ranks: if they differ, logs it and returns MSCCLPP_ERR_INVALID on all ranks. After an error *mapped_p is not set, and
- * nothing is mapped.
+ * buffers.c: exchanges and maps the buffers of all ranks. *mapped_p is equal on all ranks. It is false if any buffer
+ * cannot be mapped, or if a rank is not `willing`; then this rank has no mapping either. Also compares the arguments of
+ * all ranks. If they differ, logs this and returns MSCCLPP_ERR_INVALID on all ranks. After an error *mapped_p is not
+ * set, and nothing is mapped.
  */
 mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes,
                                          bool willing, const char **peer_in, char **peer_out, bool *mapped_p);
 
 /*
- * Maps the buffers of all ranks for queued operations; NULL stands for one that no peer uses. Waits for the other
- * ranks, but for some seconds only. *mapped_p is NULL on all ranks if a rank is not willing, if a buffer cannot be
- * mapped, if the ranks pass different arguments, or if one has not come; in the last case the group makes no more such
- * exchanges (group->gave_up). The caller gives the result back by mscclpp_mapped_drop, which any thread may call at any
- * time, and which calls no GPU runtime. Nobody uses the buffers for new operations after that.
+ * Maps the buffers of all ranks for queued operations; NULL means a buffer that no peer uses. Waits for the other
+ * ranks, but only for some seconds. *mapped_p is NULL on all ranks if a rank is not willing, if a buffer cannot be
+ * mapped, if the ranks pass different arguments, or if a rank has not come. After the last case the group makes no more
+ * such exchanges (group->gave_up). The caller gives the result back by mscclpp_mapped_drop, and must not use the
+ * buffers for new operations after that. Any thread may call mscclpp_mapped_drop at any time, because it does not call
+ * the GPU runtime.
  */
 mscclpp_status_t mscclpp_runner_map(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes, bool willing,
                                     mscclpp_mapped_t **mapped_p);
 void mscclpp_mapped_drop(mscclpp_mapped_t *mapped);
 
 /*
- * Keeps the mappings of the last exchange until the next launch has ended. Without memory for their list, they are kept
- * for ever.
+ * Keeps the mappings of the last exchange until the next launch has ended. Without memory for their list, they are
+ * never released.
  */
 void mscclpp_runner_hold_mappings(mscclpp_runner_t *runner, mscclpp_mapping_t **mappings, int count);
 
 /*
- * Keeps the mappings of the last exchange until further notice (`in_use`), or releases them at the next
- * mscclpp_runner_release_mappings, independently of launches.
+ * Keeps the mappings of the last exchange, whatever launches end (`in_use`), or lets the next
+ * mscclpp_runner_release_mappings release them.
  */
 void mscclpp_runner_keep_mappings(mscclpp_runner_t *runner, bool in_use);
 
-/* Releases the mappings whose launches have ended, and those that nobody uses; with `all` all of them. */
+/*
+ * Releases the mappings whose launches have ended, and the mappings that are no longer in use. With `all`, releases all
+ * mappings.
+ */
 void mscclpp_runner_release_mappings(mscclpp_runner_t *runner, bool all);
 
 #endif

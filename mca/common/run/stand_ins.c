@@ -12,8 +12,9 @@ struct mscclpp_runner_stand_in {
 };
 
 /*
- * Allocates memory that any stream may use. It is allocated in a stream of the pool, because the application's stream
- * is captured: there the allocation would become a part of the graph.
+ * Allocates memory that any stream may use. Uses a stream of the pool, because the application's stream is being
+ * captured, and an allocation in it would become a part of the graph. After an error, which the GPU functions log,
+ * nothing is allocated.
  */
 static mscclpp_status_t allocate(mscclpp_runner_t *runner, uint64_t size, void **memory_p)
 {
@@ -34,6 +35,10 @@ static mscclpp_status_t allocate(mscclpp_runner_t *runner, uint64_t size, void *
     return status;
 }
 
+/*
+ * Reuses the newest stand-in if it is large enough. Otherwise allocates a larger one, and keeps the older ones, because
+ * graphs may still use them. Returns the error of the allocation, or MSCCLPP_ERR_NO_MEMORY, both logged.
+ */
 mscclpp_status_t mscclpp_runner_stand_in(mscclpp_runner_t *runner, bool is_input, uint64_t bytes, void **memory_p)
 {
     mscclpp_runner_stand_in_t **newest = &runner->stand_ins[is_input], *added;
@@ -48,7 +53,7 @@ mscclpp_status_t mscclpp_runner_stand_in(mscclpp_runner_t *runner, bool is_input
         mscclpp_error("%s: no memory for a call in a graph", runner->group->oob.label);
         return MSCCLPP_ERR_NO_MEMORY;
     }
-    /* Twice as large as the last one, so that all older ones together are no larger than the newest. */
+    /* At least twice as large as the last one, so that all older ones together are no larger than the newest. */
     added->size = *newest != NULL && 2 * (*newest)->size > bytes ? 2 * (*newest)->size : bytes;
     status = allocate(runner, added->size, &added->memory);
     if (status != MSCCLPP_OK) {
@@ -61,7 +66,7 @@ mscclpp_status_t mscclpp_runner_stand_in(mscclpp_runner_t *runner, bool is_input
     return MSCCLPP_OK;
 }
 
-/* If no stream can be had, nothing is freed: the memory then stays allocated. */
+/* If no stream is available, nothing is freed, and the memory stays allocated. */
 void mscclpp_runner_free_stand_ins(mscclpp_runner_t *runner)
 {
     mscclpp_gpu_stream_t *stream;

@@ -16,8 +16,8 @@ typedef struct {
 } setting_t;
 
 /*
- * Fills in what this rank says of its settings in the first exchange: a digest in place of all values, to keep it
- * short. `names` is the same in both settings.
+ * Fills in the card that describes this rank's settings in the first exchange. It contains a digest instead of all
+ * values, to keep it short. `names` is the same in both settings, because both have the same table of parameters.
  */
 void mscclpp_settings_fill_card(const mscclpp_config_t *own, const mscclpp_config_t *config,
                                 mscclpp_settings_card_t *card_p)
@@ -48,8 +48,8 @@ static void list_ranks(const setting_t *settings, int size, int first, char *tex
 }
 
 /*
- * Called on rank 0: warns of a parameter that ranks have set differently, by one line for each value, once in this
- * process.
+ * Called on rank 0. Warns about a parameter that ranks have set to different values, with one line for each value. Each
+ * parameter is reported once in a process.
  */
 static void report_difference(const mscclpp_oob_t *oob, const mscclpp_param_t *param, const setting_t *settings)
 {
@@ -74,8 +74,8 @@ static void report_difference(const mscclpp_oob_t *oob, const mscclpp_param_t *p
 }
 
 /*
- * Exchanges one parameter, and puts rank 0's value in force in `config`. `settings` is memory for those of all ranks;
- * without it (NULL), the exchange fails on all ranks.
+ * Exchanges one parameter, and applies rank 0's value to `config`. `settings` is memory for the settings of all ranks.
+ * If it is NULL, the rank still takes part, and the exchange fails on all ranks. Returns the error of the exchange.
  */
 static mscclpp_status_t agree_on(const mscclpp_oob_t *oob, const mscclpp_param_t *param, const setting_t *own_setting,
                                  setting_t *settings, mscclpp_config_t *config)
@@ -100,8 +100,8 @@ static mscclpp_status_t agree_on(const mscclpp_oob_t *oob, const mscclpp_param_t
 }
 
 /*
- * Exchanges the common parameters of all ranks, and puts rank 0's values in force. Without memory for the values
- * (NULL), the first exchange fails on all ranks.
+ * Exchanges the common parameters of all ranks, and applies rank 0's values. If this rank has no memory for the values,
+ * the first exchange fails on all ranks. Returns the error of an exchange.
  */
 mscclpp_status_t mscclpp_settings_agree(const mscclpp_oob_t *oob, const mscclpp_config_t *own, mscclpp_config_t *config)
 {

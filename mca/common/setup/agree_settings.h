@@ -5,7 +5,7 @@
 #include "mca/common/base/settings.h"
 #include "mca/common/oob/oob.h"
 
-/* A digest of a rank's settings. If those of all ranks are equal, the settings need no comparison. */
+/* A digest of a rank's settings. If the digests of all ranks are equal, the settings need not be compared. */
 typedef struct {
     uint64_t names; /* a digest of the table of parameters */
     uint64_t digest;
@@ -16,8 +16,8 @@ void mscclpp_settings_fill_card(const mscclpp_config_t *own, const mscclpp_confi
                                 mscclpp_settings_card_t *card_p);
 
 /*
- * Puts rank 0's settings in force on all ranks. All ranks call it, if their digests differ. Rank 0 reports each
- * parameter that was set differently, once in a process. Returns the status of the exchange.
+ * Makes all ranks use rank 0's settings. All ranks call it if their digests differ. Rank 0 reports each parameter that
+ * was set differently, once in a process. Returns the status of the exchange.
  */
 mscclpp_status_t mscclpp_settings_agree(const mscclpp_oob_t *oob, const mscclpp_config_t *own,
                                         mscclpp_config_t *config);

@@ -18,8 +18,8 @@
 #define ADDRESS_INLINE 256u
 
 /*
- * What each rank tells all others: values that must be equal on all nodes, and facts that only its own node knows so
- * far.
+ * The values that each rank sends to all others: values that must be equal on all nodes, and facts that only its own
+ * node knows so far.
  */
 typedef struct {
     uint32_t version; /* PROTOCOL_VERSION of the sender */
@@ -43,8 +43,9 @@ typedef struct {
 } node_facts_t;
 
 /*
- * True if all ranks have a node's team. Otherwise logs the first rank that has none for a reason of its own, which the
- * ranks of that node have logged at the right level already.
+ * Returns true if every rank has a team of its node. Otherwise logs the first rank that has none for a reason of its
+ * own, or the first rank without a team if there is no such reason. The ranks of that node have already logged the
+ * reason at the right level.
  */
 static bool check_teams(const mscclpp_oob_t *oob, const node_facts_t *facts)
 {
@@ -64,8 +65,8 @@ static bool check_teams(const mscclpp_oob_t *oob, const node_facts_t *facts)
 }
 
 /*
- * True if all ranks can work together. Otherwise every rank logs the first rank that differs. check_teams must have
- * succeeded: then all ranks have filled in their facts.
+ * Returns true if all ranks can work together. Otherwise every rank logs the first rank that differs. check_teams must
+ * have returned true, because only then have all ranks filled in their facts.
  */
 static bool check_facts(const mscclpp_oob_t *oob, const node_facts_t *facts)
 {
@@ -93,13 +94,14 @@ static bool check_facts(const mscclpp_oob_t *oob, const node_facts_t *facts)
 }
 
 /*
- * Handles ranks that share a GPU: divides the limit of blocks by their number, because the blocks of all their kernels
- * must be able to run at once. *take_turns_p becomes true if processes take turns on a GPU. On the twin nothing counts
- * as shared, and the limit stays 0, which means none. All ranks return the same status.
+ * Handles ranks that share a GPU. Divides the limit of blocks by their number, because the blocks of all their kernels
+ * must be able to run at the same time. *take_turns_p becomes true if processes take turns on a GPU. On the twin,
+ * nothing counts as shared, and the limit stays 0, which means that there is none. Returns MSCCLPP_ERR_NOT_SUPPORTED,
+ * on all ranks and logged, if such ranks must not use kernels.
  *
- * With imitated nodes, ranks of different nodes may share a GPU. They do not meet before their kernels start, so the
- * kernel of one rank, waiting for a late rank, may keep that rank's kernel from starting. Therefore such a GPU is
- * shared only if the user has set coll_mscclpp_shared_gpu to kernels.
+ * With imitated nodes, ranks of different nodes may share a GPU. They do not meet before their kernels start, so a
+ * kernel that waits for a late rank may keep that rank's kernel from starting. Therefore such a GPU is shared only if
+ * the user has set coll_mscclpp_shared_gpu to kernels.
  */
 static mscclpp_status_t check_shared_gpus(mscclpp_team_t *team, const mscclpp_oob_t *oob, const mscclpp_nodes_t *nodes,
                                           const node_facts_t *facts, bool *take_turns_p)
@@ -139,11 +141,14 @@ static mscclpp_status_t check_shared_gpus(mscclpp_team_t *team, const mscclpp_oo
 }
 
 /*
- * Finds what kernels that wait for another node could deadlock with, and avoids it. There are two cases:
- * - Such a kernel blocks other threads' use of its GPU, such as an allocation. So the ranks of all nodes meet before
- *   they launch, for which their hosts need control messages.
- * - Such a kernel waits for this process's proxy, which does not run while a launch waits for the kernel's end. Such
- *   communicators are refused.
+ * Finds out whether a kernel that waits for another node could cause a deadlock, and prevents it. There are two cases:
+ *
+ * - The kernel blocks the use of its GPU by other threads, such as an allocation. So the ranks of all nodes must meet
+ * before they launch, for which their hosts need control messages.
+ * - The kernel waits for this process's proxy, which does not run while a launch waits for the end of the kernel. Such
+ * communicators are refused.
+ *
+ * Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks and logged, if a deadlock cannot be prevented.
  */
 static mscclpp_status_t avoid_deadlocks(mscclpp_team_t *team, const mscclpp_oob_t *oob, const node_facts_t *facts)
 {
@@ -169,10 +174,13 @@ static mscclpp_status_t avoid_deadlocks(mscclpp_team_t *team, const mscclpp_oob_
 }
 
 /*
- * Connects control messages between nodes. Without them, other nodes notice a failure of this one only by their
- * deadlines. If the ranks have no carrier in common, there are no control messages; this is no error, and equal on all
- * ranks. `own_address` is this rank's address. *own_status_p: in, this rank's status so far; out, after the connect.
- * Returns the error of an exchange; without memory for the addresses (NULL) it fails on all ranks.
+ * Connects control messages between nodes. Without them, other nodes notice a failure of this node only when their
+ * deadlines pass. If the ranks have no carrier in common, there are no control messages; this is not an error, and is
+ * equal on all ranks.
+ *
+ * `own_address` is this rank's address. On entry, *own_status_p is this rank's status so far; on return, it includes
+ * the result of connecting. Returns the error of the exchange of long addresses. Without memory for the addresses, the
+ * rank still takes part, and that exchange fails on all ranks.
  */
 static mscclpp_status_t connect_ctrl(mscclpp_team_t *team, const node_facts_t *facts, const unsigned char *own_address,
                                      mscclpp_status_t *own_status_p)
@@ -207,8 +215,9 @@ static mscclpp_status_t connect_ctrl(mscclpp_team_t *team, const node_facts_t *f
 }
 
 /*
- * Fills in what this rank tells all others, and its address for control messages, which is in `address` as a whole even
- * if the facts hold only its beginning. Returns this rank's own status.
+ * Fills in the facts that this rank sends to all others. `address` gets the rank's whole address for control messages,
+ * even if the facts have room only for its beginning. Returns this rank's own status: an error of making the control
+ * messages, or MSCCLPP_OK.
  */
 static mscclpp_status_t fill_facts(mscclpp_team_t *team, const mscclpp_team_params_t *params,
                                    const mscclpp_config_t *config, mscclpp_protocol_t *protocol,
@@ -244,8 +253,8 @@ static mscclpp_status_t fill_facts(mscclpp_team_t *team, const mscclpp_team_para
 }
 
 /*
- * Does the work of mscclpp_setup_align. `facts` has one entry more than there are ranks; the last one is what this rank
- * sends. If this rank has no team, check_teams fails on all ranks before `team` or `protocol` is used.
+ * Does the work of mscclpp_setup_align. `facts` has one entry more than there are ranks; the last entry is the one that
+ * this rank sends. If this rank has no team, check_teams fails on all ranks before `team` or `protocol` is used.
  */
 static mscclpp_status_t agree(mscclpp_team_t *team, const mscclpp_team_params_t *params, const mscclpp_nodes_t *nodes,
                               mscclpp_config_t *config, node_facts_t *facts, mscclpp_status_t *own_status_p,
@@ -297,7 +306,10 @@ static mscclpp_status_t agree(mscclpp_team_t *team, const mscclpp_team_params_t 
     return status;
 }
 
-/* Makes the nodes agree. All ranks return the same status, even if one of them lacks memory. */
+/*
+ * Returns the same status on all ranks, even if one of them has no memory. Such a rank takes part in the first exchange
+ * without memory for the answers, so that the exchange fails on all ranks.
+ */
 mscclpp_status_t mscclpp_setup_align(mscclpp_team_t *team, const mscclpp_team_params_t *params,
                                      const mscclpp_nodes_t *nodes, mscclpp_config_t *config,
                                      mscclpp_status_t *own_status_p, bool *has_plans_p)

@@ -28,7 +28,7 @@
 /* Seconds in which each all-reduce that is tried between nodes must have ended. */
 #define PROBE_DEADLINE 10.0
 
-/* What each rank tells all others in the first exchange. */
+/* The data that each rank sends to all others in the first exchange. */
 typedef struct {
     uint64_t job;  /* number of the rank's MPI job, as in mscclpp_team_params_t */
     uint64_t host; /* id of the rank's machine */
@@ -53,13 +53,15 @@ static uint64_t host_id(void)
     return id;
 }
 
-/* What a rank could take over. Entries that are not in use are NULL. */
+/* The teams and kin that a rank could take over. Unused entries are NULL. */
 typedef struct {
     mscclpp_team_t *teams[MSCCLPP_PARK_OFFERS];
     mscclpp_kin_t *kin[MSCCLPP_KIN_OFFERS];
 } offers_t;
 
-/* What the ranks have agreed to take over: an ended team, which makes the set-up complete, or kin, or neither. */
+/*
+ * The objects that the ranks have agreed to take over: an ended team, which completes the set-up, or kin, or neither.
+ */
 typedef struct {
     mscclpp_team_t *team;
     mscclpp_kin_t *kin;
@@ -67,9 +69,9 @@ typedef struct {
 } taken_t;
 
 /*
- * Returns the number that is in all ranks' lists of offers: the first such in the order of rank 0; 0 if there is none.
- * `lists` is rank 0's list, and the others follow at the distance of cards. A list has `count` entries, of which those
- * after the first 0 are not in use. The result is equal on all ranks.
+ * Returns a number that all ranks have in their lists of offers: the first one in the order of rank 0's list, or 0 if
+ * there is none. `lists` is rank 0's list; the lists of the other ranks follow, each at the distance of one card. A
+ * list has `count` entries; its first 0 ends it. The result is equal on all ranks.
  */
 static uint64_t find_common_offer(const uint64_t *lists, int count, int size)
 {
@@ -95,7 +97,10 @@ static uint64_t find_common_offer(const uint64_t *lists, int count, int size)
 
 _Static_assert(sizeof(rank_card_t) % sizeof(uint64_t) == 0, "find_common_offer goes from card to card by words");
 
-/* Takes what all ranks offer out of `offers`. */
+/*
+ * Removes the offer that all ranks have made from `offers`, and stores it in `taken`. An ended team is preferred to
+ * kin. If there is no common offer, `taken` is unchanged.
+ */
 static void take_common_offer(const rank_card_t *cards, int size, offers_t *offers, taken_t *taken)
 {
     uint64_t id = find_common_offer(cards[0].offers, MSCCLPP_PARK_OFFERS, size);
@@ -120,10 +125,12 @@ static void take_common_offer(const rank_card_t *cards, int size, offers_t *offe
 }
 
 /*
- * Makes those settings in `config` equal on all ranks that must be equal, before anything uses them. *differ_p becomes
- * true if some rank's settings differ from rank 0's. All ranks pass the same `cards`, so they agree on whether there is
- * anything to exchange. MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if a rank has another table of parameters; else fails
- * as the exchange does.
+ * Makes the settings in `config` that must be equal the same on all ranks, before anything uses them. *differ_p becomes
+ * true if the settings of some rank differ from those of rank 0. All ranks have the same `cards`, so they agree on
+ * whether an exchange is needed.
+ *
+ * Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks and logged, if a rank has another table of parameters. Otherwise
+ * returns the error of the exchange.
  */
 static mscclpp_status_t agree_on_settings(const mscclpp_team_params_t *params, const rank_card_t *cards,
                                           mscclpp_config_t *config, bool *differ_p)
@@ -153,7 +160,10 @@ typedef struct {
     uint64_t *hosts;
 } all_cards_t;
 
-/* Copies contents of the cards into arrays. Fails, on all ranks, if a rank reports an error. */
+/*
+ * Copies values from the cards into arrays. Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks and logged, if a rank has
+ * reported an error.
+ */
 static mscclpp_status_t unpack_cards(const mscclpp_oob_t *oob, all_cards_t *cards, mscclpp_nodes_t *nodes)
 {
     int rank;
@@ -174,7 +184,8 @@ static mscclpp_status_t unpack_cards(const mscclpp_oob_t *oob, all_cards_t *card
 }
 
 /*
- * Finds out from the cards which ranks share a node. Fails, equally on all ranks, if kernels cannot serve these nodes.
+ * Finds out from the cards which ranks share a node. Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks and logged, if the
+ * ranks contradict one another, or if a node has too many ranks for kernels.
  */
 static mscclpp_status_t map_nodes(const mscclpp_oob_t *oob, const mscclpp_config_t *config, const all_cards_t *cards,
                                   mscclpp_nodes_t *nodes)
@@ -195,8 +206,9 @@ static mscclpp_status_t map_nodes(const mscclpp_oob_t *oob, const mscclpp_config
 /*
  * Makes the first exchange: all ranks send their cards, agree on settings, and find out which ranks share a node.
  *
- * *config: in, this rank's settings; out, those that all ranks agreed on. What all ranks take over leaves `offers`.
- * `own_status`: whether this rank has the memory that it needs besides `cards`.
+ * On entry, *config contains this rank's settings; on return, those that all ranks have agreed on. The offer that all
+ * ranks take over is removed from `offers`. `own_status` says whether this rank has the memory that it needs besides
+ * `cards`. All failures are equal on all ranks.
  */
 static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_status_t own_status,
                                    mscclpp_config_t *config, all_cards_t *cards, mscclpp_nodes_t *nodes,
@@ -238,9 +250,9 @@ static mscclpp_status_t find_nodes(const mscclpp_team_params_t *params, mscclpp_
 }
 
 /*
- * Calls find_nodes with memory for the cards of all ranks. A rank without memory takes part in the exchange all the
- * same, which then fails on all ranks, before anything in `nodes` is used. Initializes `nodes`; the caller frees what
- * is in it.
+ * Calls find_nodes with memory for the cards of all ranks. A rank without that memory still takes part in the exchange,
+ * which then fails on all ranks before anything in `nodes` is used. Initializes `nodes`; the caller frees it with
+ * mscclpp_nodes_fini, also after an error.
  */
 static mscclpp_status_t ask_ranks(const mscclpp_team_params_t *params, mscclpp_status_t own_status,
                                   mscclpp_config_t *config, mscclpp_nodes_t *nodes, offers_t *offers, taken_t *taken)
@@ -282,9 +294,9 @@ static void find_leaders(mscclpp_team_t *team, const mscclpp_nodes_t *nodes)
 }
 
 /*
- * Creates the node's team. *team_p is always written; NULL: there is no team. *own_status_p is whether this rank has
- * one, which the ranks of other nodes do not know yet; MSCCLPP_ERR_PEER if there is none because of another rank of the
- * node. Returns the error of the exchange, which is equal on all ranks.
+ * Creates the node's team. Always sets *team_p, to NULL if there is no team. *own_status_p says whether this rank has
+ * one, which the ranks of other nodes do not know yet; it is MSCCLPP_ERR_PEER if another rank of the node is the
+ * reason. Returns only the error of the exchange, which is equal on all ranks.
  */
 static mscclpp_status_t create_node_team(const mscclpp_team_params_t *params, const mscclpp_nodes_t *nodes,
                                          mscclpp_oob_part_t *part, mscclpp_team_t **team_p,
@@ -306,8 +318,8 @@ static mscclpp_status_t create_node_team(const mscclpp_team_params_t *params, co
 }
 
 /*
- * Checks the result of an all-reduce to which each rank has passed its number plus 1. Both sums are taken modulo 2^32.
- * MSCCLPP_ERR_DEVICE, with a warning, if the result is wrong.
+ * Checks the result of an all-reduce in which each rank has contributed its number plus 1. Both sums are taken modulo
+ * 2^32. If the result is wrong, logs a warning and returns MSCCLPP_ERR_DEVICE.
  */
 static mscclpp_status_t check_sum(mscclpp_team_t *team, const uint32_t *result)
 {
@@ -324,7 +336,7 @@ static mscclpp_status_t check_sum(mscclpp_team_t *team, const uint32_t *result)
 
 /*
  * Tries one algorithm, by an all-reduce of one number with a short deadline. Returns the error of the call, or
- * MSCCLPP_ERR_DEVICE if the result is wrong. Restores the settings that it changes.
+ * MSCCLPP_ERR_DEVICE if the result is wrong. Restores the settings that it changes, also after an error.
  */
 static mscclpp_status_t probe(mscclpp_team_t *team, const mscclpp_algo_t *algo)
 {
@@ -355,9 +367,9 @@ static mscclpp_status_t probe(mscclpp_team_t *team, const mscclpp_algo_t *algo)
 }
 
 /*
- * Tries one algorithm that sends packets, if the transport carries them, and one that sends tiles with signals: these
- * are the two ways in which algorithms rely on the transport. For each way, takes the first algorithm whose nodes are
- * connected already. Stops at the first failure.
+ * Tries the two ways in which algorithms use the transport: one algorithm that sends packets, if the transport carries
+ * them, and one that sends tiles with signals. For each way, takes the first algorithm whose nodes are already
+ * connected. Stops at the first failure, and returns it.
  */
 static mscclpp_status_t probe_both(mscclpp_team_t *team)
 {
@@ -377,8 +389,8 @@ static mscclpp_status_t probe_both(mscclpp_team_t *team)
 }
 
 /*
- * Logs, on rank 0, which collectives besides all-reduce have no kernels between nodes, and so are staged. A list that
- * is too long is cut.
+ * Logs, on rank 0, which collectives besides all-reduce have no kernels between nodes and are therefore staged. A list
+ * that is too long is truncated.
  */
 static void report_collectives(const mscclpp_team_t *team)
 {
@@ -412,8 +424,9 @@ static void return_offers(offers_t *offers)
 }
 
 /*
- * Makes the nodes agree and connects them. With kin there is nothing to agree on, and the ranks vote on their statuses
- * so far once they have connected. `team` is NULL if this rank's node has none.
+ * Makes the nodes agree on everything, and connects them. With kin, the nodes have already agreed; then the ranks vote
+ * on their statuses after they have connected. `team` is NULL if this rank's node has no team. Such a rank takes part
+ * in the connection only to make it fail on all ranks. All ranks return the same status.
  */
 static mscclpp_status_t connect_nodes(const mscclpp_team_params_t *params, mscclpp_config_t *config,
                                       mscclpp_nodes_t *nodes, const taken_t *taken, mscclpp_team_t *team,
@@ -450,9 +463,9 @@ static mscclpp_status_t try_connections(mscclpp_team_t *team, const mscclpp_kin_
 }
 
 /*
- * Creates a team of several nodes. Takes over what `nodes` holds once the fabric exists. mscclpp_setup_align succeeds
- * only if all ranks have a node's team, so `team` exists from then on. After a failure, which all ranks see, there is
- * no team.
+ * Creates a team of several nodes. The fabric takes over the contents of `nodes` once it exists. mscclpp_setup_align
+ * succeeds only if all ranks have a team of their node, so `team` is not NULL after that. After a failure, which is
+ * equal on all ranks, the team is destroyed.
  */
 static mscclpp_status_t join_nodes(const mscclpp_team_params_t *params, mscclpp_config_t *config,
                                    mscclpp_nodes_t *nodes, mscclpp_oob_part_t *part, uint64_t key, const taken_t *taken,
@@ -491,8 +504,8 @@ static mscclpp_status_t join_nodes(const mscclpp_team_params_t *params, mscclpp_
 }
 
 /*
- * Creates a team. There are three ways, and all ranks take the same: take over an ended team, create one on a single
- * node, or join the teams of several nodes. If a rank has no memory for `part`, its card says so, and the set-up fails
+ * Creates a team in one of three ways, the same on all ranks: takes over an ended team, creates a team on a single
+ * node, or joins the teams of several nodes. If a rank has no memory for `part`, its card says so, and the set-up fails
  * on all ranks before `part` is used.
  */
 mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *user_params, mscclpp_team_t **team_p)

@@ -8,8 +8,8 @@
 #include "mca/common/base/log.h"
 
 /*
- * Copies the settings that all ranks take from rank 0. Texts become numbers, since only plain bytes are sent.
- * Everything is zeroed first, the padding, too, because protocols are compared by their bytes.
+ * Copies the settings that all ranks take from rank 0. Strings become numbers, because only plain bytes are sent. The
+ * whole structure is zeroed first, including the padding, because protocols are compared byte by byte.
  */
 void mscclpp_facts_fill_protocol(mscclpp_protocol_t *protocol, const mscclpp_config_t *config)
 {
@@ -75,7 +75,10 @@ uint64_t mscclpp_facts_digest(const mscclpp_protocol_t *protocol)
     return digest;
 }
 
-/* Without memory for the protocols of all ranks (NULL), the exchange fails on all of them. */
+/*
+ * Exchanges the protocols only if some digest differs from rank 0's, which all ranks see alike. If a rank has no memory
+ * for the protocols of all ranks, it still takes part, and the exchange fails on all ranks.
+ */
 mscclpp_status_t mscclpp_facts_share_protocol(const mscclpp_oob_t *oob, const uint64_t *digests, size_t stride,
                                               mscclpp_protocol_t *protocol)
 {
@@ -111,8 +114,9 @@ void mscclpp_facts_compare_rules(const mscclpp_team_t *team, const mscclpp_proto
 }
 
 /*
- * Checks the version, the runtime and the readiness of each rank. All ranks see the same facts, so they return the same
- * result. `own_status` serves the message of a rank that is short of something.
+ * Checks the version, the device and the readiness of each rank, and logs the first rank that does not fit. All ranks
+ * see the same facts, so they return the same result. `own_status` is only for the message of a rank that lacks memory
+ * or another resource.
  */
 bool mscclpp_facts_check(const mscclpp_team_t *team, const mscclpp_facts_t *facts, mscclpp_status_t own_status)
 {
@@ -169,13 +173,16 @@ bool mscclpp_facts_share_gpu(const mscclpp_team_t *team, const mscclpp_facts_t *
     return false;
 }
 
-/* True if processes share a GPU without sharing an MPS server, so that their kernels take turns. */
+/*
+ * Returns true if processes share a GPU but do not share an MPS server, so that their kernels cannot run at the same
+ * time.
+ */
 bool mscclpp_facts_take_turns(const mscclpp_team_t *team, const mscclpp_facts_t *facts)
 {
     int rank, other;
 
     for (rank = 0; rank < team->group.size; ++rank) {
-        /* Without MPS, or with two servers of it, kernels of different processes take turns. */
+        /* Without MPS (server 0), or with two MPS servers, kernels of different processes take turns. */
         if (facts[rank].strangers > 0 || (facts[rank].users > 1 && facts[rank].server == 0)) {
             return true;
         }
@@ -190,8 +197,9 @@ bool mscclpp_facts_take_turns(const mscclpp_team_t *team, const mscclpp_facts_t 
 }
 
 /*
- * Divides the multiprocessors of each GPU among its users; the smallest share is the limit for all ranks. A part of a
- * team that spans nodes counts only its own ranks; align.c then divides by all users. 0 on the twin: no limit.
+ * Divides the multiprocessors of each GPU by the number of its users. The smallest share is the limit for all ranks. A
+ * team that is a part of a team of several nodes counts only its own ranks; align.c later divides by all users. On the
+ * twin the result is 0, because there is no limit.
  */
 uint32_t mscclpp_facts_block_limit(const mscclpp_team_t *team, const mscclpp_facts_t *facts, bool is_whole)
 {

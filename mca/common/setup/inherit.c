@@ -1,4 +1,7 @@
-/* What a team over several nodes takes over from an earlier one of the same ranks, in place of align.c. */
+/*
+ * Makes a team over several nodes take over the agreements of an earlier team of the same ranks, instead of the steps
+ * of align.c.
+ */
 #include "mca/common/setup/internal.h"
 
 /* Makes this rank's control messages, as the earlier team's are. */
@@ -14,6 +17,10 @@ static mscclpp_status_t connect_ctrl(mscclpp_team_t *team, const mscclpp_config_
     return status == MSCCLPP_OK ? mscclpp_ctrl_connect_like(team->group.ctrl, team_id, kin->ctrl) : status;
 }
 
+/*
+ * Copies everything that the ranks agreed on for the earlier team. Only the connection of control messages can fail;
+ * its error is this rank's own status.
+ */
 mscclpp_status_t mscclpp_setup_inherit(mscclpp_team_t *team, const mscclpp_kin_t *kin, uint64_t team_id,
                                        mscclpp_config_t *config)
 {

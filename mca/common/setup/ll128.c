@@ -21,8 +21,8 @@
 #define WARP 32u
 
 /*
- * True if the GPU runtime promises that lines arrive whole. If the user asks for LL128, the runtime's answer does not
- * count, and the trial alone decides.
+ * Returns true if the GPU runtime promises that lines arrive as a whole, and logs the first link for which it does not.
+ * If the user asks for LL128, or if the runtime cannot tell, the trial alone decides, and the result is true.
  */
 static bool links_promise(const mscclpp_team_t *team, const unsigned char *uuids, size_t stride)
 {
@@ -42,9 +42,9 @@ static bool links_promise(const mscclpp_team_t *team, const unsigned char *uuids
 }
 
 /*
- * Sends lines between all ranks by a kernel. Returns MSCCLPP_ERR_NOT_SUPPORTED if one did not arrive here whole.
- * `shared`: ranks may have to take turns on a GPU, so the trial is short. Each round takes an epoch, the same number on
- * all ranks.
+ * Sends lines between all ranks by a kernel. Returns MSCCLPP_ERR_NOT_SUPPORTED, which is logged, if a line did not
+ * arrive here as a whole, or the error of the kernel. With `shared`, ranks may have to take turns on a GPU, so the
+ * trial is short. Each round uses one epoch, the same number on all ranks.
  */
 static mscclpp_status_t run_trial(mscclpp_team_t *team, bool shared)
 {
@@ -71,8 +71,9 @@ static mscclpp_status_t run_trial(mscclpp_team_t *team, bool shared)
 }
 
 /*
- * Tries packets of 128 bytes. They are used only if every rank has received all lines whole, and no promise is missing.
- * An error ends the set-up. That such packets do not work is no error, but the flag of the same vote.
+ * Tries packets of 128 bytes. They are used only if every rank has received all lines as a whole, and every link
+ * promises this. A failure of the format is not an error: the ranks vote on it with the flag of the same vote. Any
+ * other error ends the set-up on all ranks.
  */
 mscclpp_status_t mscclpp_setup_ll128(mscclpp_team_t *team, const unsigned char *uuids, size_t stride, bool shared,
                                      mscclpp_status_t *own_status_p)
@@ -82,8 +83,8 @@ mscclpp_status_t mscclpp_setup_ll128(mscclpp_team_t *team, const unsigned char *
     mscclpp_vote_t vote;
 
     /*
-     * Nothing is tried for one rank alone, if the user asks for another format, if ranks take turns on a GPU and the
-     * user does not ask for LL128, or if the packets' memory is too small. All ranks judge alike.
+     * Nothing is tried for a single rank, if the user asks for another format, if ranks take turns on a GPU and the
+     * user does not ask for LL128, or if the packet area is too small. These conditions are equal on all ranks.
      */
     if (team->group.size == 1 || (width != 0 && width != 128) || (shared && width == 0) ||
         MSCCLPP_DEV_LL128_CAPACITY(team->runner.layout.packet_half, team->group.size) == 0) {

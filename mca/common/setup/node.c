@@ -35,8 +35,8 @@
 
 /*
  * Launches a kernel that waits for no other rank, and waits for its end. The first launch in a stream may allocate
- * memory, and so wait for other kernels on the GPU. This happens here, where none of them can be waiting for this rank.
- * All ranks do this, so their counters of operations stay equal.
+ * memory, which may wait for other kernels on the GPU. It is done here, where no other kernel can be waiting for this
+ * rank. All ranks do this, so their counters of operations stay equal. Returns the error of the GPU runtime.
  */
 static mscclpp_status_t launch_first_kernel(mscclpp_team_t *team)
 {
@@ -62,9 +62,10 @@ static mscclpp_status_t launch_first_kernel(mscclpp_team_t *team)
 }
 
 /*
- * Creates what this rank owns: scratch, mailbox, a stream for the probe, and on rank 0 the board. Fills in what the
- * peers need of it. This comes before the first exchange, because it may wait for kernels, and after that exchange
- * kernels may wait for this rank. After a failure, mscclpp_team_destroy frees what was created.
+ * Creates the parts of the team that this rank owns: scratch, mailbox, a stream for the probe, and on rank 0 the board.
+ * Fills in the facts about them that peers need. This comes before the first exchange, because it may wait for kernels,
+ * and after that exchange kernels may wait for this rank. After an error, which has been logged, mscclpp_team_destroy
+ * frees what was created.
  */
 static mscclpp_status_t create_own_parts(mscclpp_team_t *team, const mscclpp_team_params_t *params, bool is_whole,
                                          mscclpp_facts_t *fact)
@@ -121,8 +122,9 @@ static mscclpp_status_t create_own_parts(mscclpp_team_t *team, const mscclpp_tea
 }
 
 /*
- * Maps what the peers own: the board, which rank 0 has made and mapped already, and their scratch. Connects control
- * messages, if there are any. After a failure, part_ranks closes what was mapped.
+ * Maps the memory that the peers own: the board, which rank 0 has already created and mapped, and their scratch.
+ * Connects control messages, if there are any. Returns this rank's own status, on which the ranks have not voted. After
+ * a failure, part_ranks closes the mappings made so far.
  */
 static mscclpp_status_t map_peers(mscclpp_team_t *team, const mscclpp_facts_t *facts)
 {
@@ -155,7 +157,7 @@ static mscclpp_status_t map_peers(mscclpp_team_t *team, const mscclpp_facts_t *f
     }
     status = mscclpp_ctrl_connect(team->group.ctrl, team->group.id, facts[0].address, sizeof(*facts));
     if (status == MSCCLPP_ERR_NOT_SUPPORTED) {
-        /* The ranks have no way in common to send control messages; this is equal on all ranks. */
+        /* The ranks have no carrier of control messages in common. This is equal on all ranks. */
         mscclpp_ctrl_destroy(team->group.ctrl);
         team->group.ctrl = NULL;
         status = MSCCLPP_OK;
@@ -170,9 +172,9 @@ static mscclpp_status_t agree(const mscclpp_team_t *team, mscclpp_status_t own_s
 }
 
 /*
- * Lets kernels of all ranks meet, which proves that they make progress together. If processes share a GPU, also checks
- * that a meeting is fast enough to be worthwhile. All ranks return the same status: they judge the first condition by
- * the same facts, and vote on the rest. *own_status_p is this rank's own result.
+ * Lets kernels of all ranks meet, which proves that they can run at the same time. If processes share a GPU, also
+ * checks that a meeting is fast enough to be useful. All ranks return the same status: the first condition depends on
+ * equal facts, and the ranks vote on the rest. *own_status_p is this rank's own result.
  */
 static mscclpp_status_t check_progress(mscclpp_team_t *team, mscclpp_status_t *own_status_p)
 {
@@ -200,14 +202,15 @@ static mscclpp_status_t check_progress(mscclpp_team_t *team, mscclpp_status_t *o
 }
 
 /*
- * Fills in the parts of a new team that depend on its parameters alone. `nodes` is NULL if the team is the whole one.
+ * Fills in the parts of a new team that depend only on its parameters. `nodes` is NULL if the team is on one node. The
+ * team is in zeroed memory with room for the two arrays behind it.
  */
 static void init_team(mscclpp_team_t *team, const mscclpp_team_params_t *params, const mscclpp_oob_t *oob,
                       const mscclpp_nodes_t *nodes)
 {
     int i;
 
-    /* Both arrays lie behind the team in one allocation. */
+    /* Both arrays follow the team in the same allocation. */
     team->group.far_votes = (uint64_t(*)[2])(void *)(team + 1);
     team->group.leaders = (int *)(void *)(team->group.far_votes + (nodes != NULL ? nodes->count : 0));
     mscclpp_group_notices_init(&team->group);
@@ -234,7 +237,10 @@ static void init_team(mscclpp_team_t *team, const mscclpp_team_params_t *params,
     team->last_algorithm = "none";
 }
 
-/* Prepares what this rank owns, and fills in the facts that it sends. Returns the status of the preparation. */
+/*
+ * Creates the parts that this rank owns, and fills in the facts that it sends. Returns the status of the creation. The
+ * facts are filled in even after an error, because the rank sends them in any case.
+ */
 static mscclpp_status_t prepare_and_fill_facts(mscclpp_team_t *team, const mscclpp_team_params_t *params, bool is_whole,
                                                mscclpp_facts_t *fact)
 {
@@ -254,7 +260,8 @@ static mscclpp_status_t prepare_and_fill_facts(mscclpp_team_t *team, const msccl
     fact->ready = status == MSCCLPP_OK;
     fact->on_twin = team->group.on_twin;
     /*
-     * Kernels of the twin run in their callers' threads and block nobody, so threads count only if a test asks for it.
+     * Kernels of the twin run in their callers' threads and block no other thread, so threads count only if a test asks
+     * for it.
      */
     fact->concurrent = params->concurrent && (!team->group.on_twin || params->admission != NULL);
     fact->plans = params->plans != NULL;
@@ -264,14 +271,14 @@ static mscclpp_status_t prepare_and_fill_facts(mscclpp_team_t *team, const msccl
 }
 
 /*
- * True if ranks must meet before each launch, so that kernels start only once all ranks have arrived.
+ * Returns true if ranks must meet before each launch, so that kernels start only once all ranks have arrived.
  *
  * A kernel that waits for a late rank blocks other uses of its GPU: those by other threads of its process, such as an
  * allocation, and those by other processes, also under MPS. For example, a cooperative kernel of the late rank needs
  * all multiprocessors, so it would wait forever for the kernel that waits for that rank.
  *
- * So ranks meet if there are such threads or processes. Kernels of the twin block nobody, but they meet, too, if
- * threads start them and a test asks for it.
+ * So ranks meet if there are such threads or processes. Kernels of the twin block no other thread, but they meet, too,
+ * if threads start them and a test asks for it.
  */
 static bool must_meet_first(const mscclpp_team_t *team)
 {
@@ -291,7 +298,10 @@ static mscclpp_status_t share_protocol(mscclpp_team_t *team, const mscclpp_oob_t
     return status;
 }
 
-/* Sets the parts of the team that follow from the facts of all ranks, and from the protocol. */
+/*
+ * Sets the parts of the team that follow from the facts of all ranks and from the protocol. All ranks compute the same
+ * values, except `concurrent`.
+ */
 static void apply_facts(mscclpp_team_t *team, const mscclpp_facts_t *facts, bool is_whole)
 {
     mscclpp_team_note_choices(team);
@@ -318,8 +328,9 @@ static void apply_facts(mscclpp_team_t *team, const mscclpp_facts_t *facts, bool
 }
 
 /*
- * Maps what the peers own, lets the kernels of all ranks meet, and tries what a team of one node may use besides. The
- * board is hidden once the vote says that all ranks have mapped it. The status is equal on all ranks.
+ * Maps the peers' memory, lets the kernels of all ranks meet, and tries the optional features of a team on one node.
+ * The name of the board is removed once the vote says that all ranks have mapped the board. The returned status is
+ * equal on all ranks; *own_status_p is this rank's own.
  */
 static mscclpp_status_t join_ranks(mscclpp_team_t *team, const mscclpp_team_params_t *params,
                                    const mscclpp_facts_t *facts, bool is_whole, mscclpp_status_t *own_status_p)
@@ -367,8 +378,8 @@ static mscclpp_status_t fail_for_memory(const mscclpp_oob_t *oob)
 }
 
 /*
- * Takes the steps at the top of this file. After a failure the team is destroyed, or kept for ever where peers may
- * still map its memory (part_ranks).
+ * Takes the steps described at the top of this file. After a failure, the team is destroyed, or kept forever if peers
+ * may still map its memory (part_ranks).
  */
 mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const mscclpp_oob_t *oob,
                                     const mscclpp_nodes_t *nodes, mscclpp_status_t *own_status_p,

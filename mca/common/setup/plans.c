@@ -40,7 +40,7 @@ static bool claim_message(mscclpp_plan_file_t *file)
     return !__atomic_exchange_n(&file->told, true, __ATOMIC_RELAXED);
 }
 
-/* Returns the reason why a plan does not fit a team of several nodes; NULL: it fits. */
+/* Returns the reason why a plan does not fit a team of several nodes, as a constant string, or NULL if it fits. */
 static const char *reason_of_misfit_between_nodes(const mscclpp_team_t *team, const mscclpp_plan_file_t *file)
 {
     bool packets;
@@ -86,7 +86,10 @@ static void report_refusal(const mscclpp_team_t *team, mscclpp_plan_file_t *file
                 team->group.oob.label, file->path, why);
 }
 
-/* True if a plan is for the GPU that this rank uses, or for any. The twin's GPU is called "host". */
+/*
+ * Returns true if a plan is for the GPU that this rank uses, or for any GPU. The twin's device is called "host". If the
+ * GPU's address is unknown, returns false.
+ */
 static bool is_for_gpu(const mscclpp_team_t *team, const mscclpp_plan_file_t *file)
 {
     const uint32_t rank = (uint32_t)team->group.oob.rank;
@@ -103,9 +106,9 @@ static bool is_for_gpu(const mscclpp_team_t *team, const mscclpp_plan_file_t *fi
 }
 
 /*
- * Lists this rank's files that fit the team, and logs why the others do not. Rank 0 also proves them, for all ranks. A
- * file that is refused, by a proof or before, is listed as REFUSED: if rank 0 lists it so, no other rank reports it as
- * missing.
+ * Lists this rank's files that fit the team, and logs why the others do not. Rank 0 also proves the plans, for all
+ * ranks. A file that is refused, by a proof or before, is listed as REFUSED. If rank 0 lists a file as REFUSED, no
+ * other rank reports it as missing.
  */
 static void fill_list(const mscclpp_team_t *team, const mscclpp_config_t *config, mscclpp_plan_file_t *files,
                       int file_count, list_t *list)
@@ -145,7 +148,7 @@ static void fill_list(const mscclpp_team_t *team, const mscclpp_config_t *config
     }
 }
 
-/* Tells whether a rank's list has a plan in this state. */
+/* Returns true if a rank's list has a plan in this state. */
 static bool has_entry(const list_t *list, uint64_t digest, uint64_t state)
 {
     for (uint64_t i = 0; i < list->count; ++i) {
@@ -179,8 +182,8 @@ static int first_rank_without(const list_t *lists, int size, uint64_t digest)
 }
 
 /*
- * True if a plan is for another GPU than some rank uses. That is no fault: each part of a machine may have plans of its
- * own.
+ * Returns true if a plan is for another GPU than some rank uses. That is no fault: each part of a machine may have
+ * plans of its own.
  */
 static bool is_of_other_gpus(const list_t *lists, int size, uint64_t digest)
 {
@@ -193,8 +196,8 @@ static bool is_of_other_gpus(const list_t *lists, int size, uint64_t digest)
 }
 
 /*
- * Logs which files some rank lacks. For each such file, the first rank that has it does so, unless rank 0 has refused
- * the file, and so has logged it already.
+ * Logs the files that some rank lacks. For each file, only the first rank that has it logs this. If rank 0 has refused
+ * the file, nothing is logged, because rank 0 has already logged the refusal.
  */
 static void report_missing(const mscclpp_team_t *team, const list_t *lists, mscclpp_plan_file_t *files, int file_count)
 {
@@ -219,7 +222,7 @@ static void report_missing(const mscclpp_team_t *team, const list_t *lists, mscc
 
 /*
  * Makes the team's list of plans: those that all ranks can use, in the order of rank 0's list. Returns this rank's own
- * status, on which the ranks then vote; mscclpp_team_destroy frees the list.
+ * status, on which the ranks then vote: MSCCLPP_OK or MSCCLPP_ERR_NO_MEMORY. mscclpp_team_destroy frees the list.
  */
 static mscclpp_status_t make_team_plans(mscclpp_team_t *team, const list_t *lists, mscclpp_plan_file_t *files,
                                         int file_count)
@@ -238,7 +241,7 @@ static mscclpp_status_t make_team_plans(mscclpp_team_t *team, const list_t *list
             continue;
         }
         if (file == NULL) {
-            /* Another thread has refused the file meanwhile. The vote that follows tells all ranks. */
+            /* Another thread has refused the file in the meantime. The vote that follows makes all ranks fail. */
             return MSCCLPP_ERR_NO_MEMORY;
         }
         plan->file = file;
@@ -257,8 +260,8 @@ static mscclpp_status_t make_team_plans(mscclpp_team_t *team, const list_t *list
 }
 
 /*
- * Warns, on rank 0 and once in this process, if rules for this team name a plan that it does not have. Rules for
- * another number of nodes do not count.
+ * Warns, on rank 0 and once in this process, if rules for this team name a plan that the team does not have. Rules for
+ * another number of nodes are ignored.
  */
 static void report_rules(const mscclpp_team_t *team)
 {
@@ -289,9 +292,9 @@ static void report_rules(const mscclpp_team_t *team)
 }
 
 /*
- * Finds the plans that all ranks have. If no rank has plans, exchanges nothing, and only checks whether rules name
- * some. The ranks vote where memory may be short on one of them, so all return the same status. The library keeps the
- * files, so the team's plans may point to them.
+ * Finds the plans that all ranks have. If no rank has plans, exchanges nothing, and only checks whether rules name any.
+ * The ranks vote where one of them may lack memory, so all return the same status. The library keeps the files, so the
+ * team's plans may point to them.
  */
 mscclpp_status_t mscclpp_setup_plans(mscclpp_team_t *team, const mscclpp_team_params_t *params, bool has_plans,
                                      mscclpp_status_t *own_status_p)

@@ -6,8 +6,8 @@
 #define DEADLINE 10.0
 
 /*
- * Makes kernels of all ranks meet, `rounds` times. Changes the deadlines of the group meanwhile, and holds the slot for
- * kernels, if one is needed, for all rounds.
+ * Lets kernels of all ranks meet, `rounds` times. Changes the deadlines of the group during that time, and restores
+ * them also after an error. Holds the slot for kernels, if one is needed, for all rounds.
  */
 mscclpp_status_t mscclpp_setup_probe(mscclpp_team_t *team, mscclpp_dev_kernel_t kernel, uint32_t nthreads,
                                      mscclpp_dev_args_t *args, int rounds, double *seconds_p)

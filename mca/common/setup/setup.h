@@ -1,4 +1,4 @@
-/* Creates teams. mca/common/team/team.h describes what a team is. */
+/* Creates teams, which mca/common/team/team.h describes. */
 #ifndef MCA_COMMON_SETUP_SETUP_H
 #define MCA_COMMON_SETUP_SETUP_H
 
@@ -7,14 +7,14 @@
 #include "mca/common/team/team.h"
 
 /*
- * Loads UCX, if `ucx` is set and the build has it. Call it before the process has threads that allocate memory, because
- * loading UCX is not safe while other threads call malloc. Without this call the first team loads UCX. Takes some
- * milliseconds; never fails.
+ * Loads UCX, if `ucx` is set and the build has it. Must be called before the process has threads that allocate memory,
+ * because loading UCX is not safe while other threads call malloc. Without this call the first team loads UCX. Takes
+ * some milliseconds; never fails.
  */
 void mscclpp_setup_prepare(bool ucx);
 
 /*
- * Creates a team. Collective over the ranks of the oob. The status is equal on all ranks: MSCCLPP_OK,
+ * Creates a team. Collective over the ranks of the exchange `oob`. The status is equal on all ranks: MSCCLPP_OK,
  * MSCCLPP_ERR_NOT_SUPPORTED if some rank cannot take part, or the error of the exchange. The rank that cannot take part
  * logs the reason once, at the info level.
  */

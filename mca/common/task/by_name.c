@@ -7,8 +7,8 @@
 #include "mca/common/team/queue.h"
 
 /*
- * Describes the call for the plan. Each chunk of the program's buffers is a block. Without elements the sizes make no
- * sense, but then the caller does not run the plan.
+ * Describes the call for the plan. Each chunk of the program's buffers is a block. If `count` is 0, the sizes in the
+ * result are not valid, but then the caller does not run the plan.
  */
 static mscclpp_by_plan_t describe(const mscclpp_team_t *team, mscclpp_team_plan_t *plan,
                                   const mscclpp_by_name_args_t *args)
@@ -23,7 +23,7 @@ static mscclpp_by_plan_t describe(const mscclpp_team_t *team, mscclpp_team_plan_
                               .op = args->op,
                               .call = args->call};
 
-    /* All ranks exchange two buffers that peers may map. A rank that has only one passes it as both. */
+    /* All ranks exchange two buffers that peers may map. A rank that has only one of them passes it twice. */
     if (mscclpp_plans_blocks(team, plan, MSCCLPP_PLAN_INPUT) == 0) {
         call.in = call.out;
     } else if (mscclpp_plans_blocks(team, plan, MSCCLPP_PLAN_OUTPUT) == 0) {
@@ -121,13 +121,16 @@ mscclpp_status_t mscclpp_by_name(mscclpp_team_t *team, const mscclpp_by_name_arg
                       (unsigned long long)args->call, args->name);
         return MSCCLPP_ERR_PEER;
     }
-    /* Equal on all ranks, so all refuse the call. Types with padding cannot be copied as bytes. */
+    /*
+     * The conditions are equal on all ranks, so all of them refuse the call. Types with padding cannot be copied as
+     * bytes.
+     */
     if (plan == NULL || !mscclpp_dev_supports(args->dtype, args->op, team->group.on_twin) ||
         args->dtype >= MSCCLPP_DTYPE_SHORT_INT) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     mscclpp_linger_note_call(&team->runner);
-    /* An enqueued call may have failed, and nobody has waited for it. */
+    /* An earlier enqueued call may have failed without anyone waiting for it. */
     status = mscclpp_team_check_kernels(team);
     if (status != MSCCLPP_OK) {
         return mscclpp_team_fail(team, status);
@@ -143,7 +146,7 @@ mscclpp_status_t mscclpp_by_name(mscclpp_team_t *team, const mscclpp_by_name_arg
     mscclpp_team_leave(team);
     mscclpp_runner_release_mappings(&team->runner, false);
     mscclpp_runner_give_stream(&team->runner);
-    /* Peers may have started, so the call can no longer be refused. */
+    /* Peers may have started, so the call can no longer be refused (MSCCLPP_ERR_NOT_SUPPORTED). */
     if (status != MSCCLPP_OK) {
         return mscclpp_team_fail(team, status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status);
     }

@@ -7,12 +7,12 @@
 /* One run of a plan. */
 typedef struct {
     const char *name;
-    const void *in; /* as many chunks as the plan gives this rank; may equal `out` if the plan works in place */
+    const void *in; /* input, with this rank's number of chunks; may equal `out` if the plan works in place */
     void *out;
-    uint64_t count; /* elements of a chunk, equal on all ranks */
+    uint64_t count; /* number of elements of a chunk, equal on all ranks */
     mscclpp_dtype_t dtype;
     mscclpp_op_t op;
-    uint64_t call; /* its number, for messages */
+    uint64_t call; /* number of the call, for messages */
 } mscclpp_by_name_args_t;
 
 /*

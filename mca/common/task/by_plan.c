@@ -39,7 +39,7 @@ typedef struct {
     char *peer_out[MSCCLPP_DEV_MAX_RANKS];
 } plan_run_t;
 
-/* Tells whether elements have no padding, so that they can be copied as bytes. */
+/* Returns true if elements have no padding, so that they can be copied as bytes. */
 static bool is_dense(const plan_run_t *run)
 {
     return run->call->dtype < MSCCLPP_DTYPE_SHORT_INT;
@@ -69,7 +69,7 @@ static uint64_t offset_of_own_block(const plan_run_t *run, uint64_t stride)
     return (uint64_t)run->team->group.oob.rank * stride;
 }
 
-/* Tells whether the caller passed one buffer as input and output. */
+/* Returns true if the caller passed one buffer as input and output. */
 static bool is_in_place(const plan_run_t *run)
 {
     const mscclpp_by_plan_t *call = run->call;
@@ -79,8 +79,9 @@ static bool is_in_place(const plan_run_t *run)
 }
 
 /*
- * Queues the copies of `blocks` blocks between buffers in which they may lie at different distances. Where the
- * distances are equal, one copy takes the bytes between the blocks, too.
+ * Queues the copies of `blocks` blocks from one buffer to another. The distance between blocks (stride) may differ
+ * between the two. If it is equal, a single copy is enough, which also copies the bytes between the blocks. Returns the
+ * first error.
  */
 static mscclpp_status_t copy_blocks(const plan_run_t *run, char *to, uint64_t to_stride, const char *from,
                                     uint64_t from_stride, uint64_t blocks)
@@ -97,11 +98,15 @@ static mscclpp_status_t copy_blocks(const plan_run_t *run, char *to, uint64_t to
 }
 
 /*
- * Launches a plan's kernel on ranks of several nodes. In a queued call, first queues a kernel in which the ranks meet
- * if the size of chunks differs from the last launch's, or if the flags are used up. The plan's memory must be cleared
- * if the flags are used up, or if data of the last size could be taken for packets of this one (`mixes`). Then also
- * queues a launch that only does this, and a second meeting. A graph repeats its launches unseen by the host, so once a
- * launch was recorded, all of this is done each time.
+ * Launches a plan's kernel on ranks of several nodes. A call that the host waits for needs only the launch. A queued
+ * call may need more before it:
+ *
+ * If the size of chunks differs from that of the last launch, or if the flags are used up, first queues a kernel in
+ * which the ranks meet. If the flags are used up, or if data of the last size could be taken for packets of this one
+ * (`mixes`), the plan's memory must also be cleared. Then queues a launch that only clears the memory, and a second
+ * meeting.
+ *
+ * A graph repeats its launches without the host. So once a launch has been recorded, all of this is done each time.
  */
 static mscclpp_status_t launch_on_nodes(const plan_run_t *run, const mscclpp_dev_launch_t *launch)
 {
@@ -127,7 +132,7 @@ static mscclpp_status_t launch_on_nodes(const plan_run_t *run, const mscclpp_dev
         }
         plan->args.ready = MSCCLPP_DEV_PLAN_IS_READY;
     }
-    /* A rank may end a plan of its own kind of collective before all have come. */
+    /* In a plan of a collective that MPI does not have, a rank may end before all ranks have come. */
     team->group.asks_all = run->app_stream == NULL && !plan->file->alone;
     if (status == MSCCLPP_OK) {
         status = mscclpp_fabric_run_joined(team->fabric, run->app_stream, launch, run->call->bytes, plan->file->label);
@@ -137,8 +142,8 @@ static mscclpp_status_t launch_on_nodes(const plan_run_t *run, const mscclpp_dev
 }
 
 /*
- * Returns the number of threads of a block: the plan's or, if none of its steps has so much to do, as few whole warps
- * as suffice. Fewer threads start and meet sooner.
+ * Returns the number of threads of a block: as many as the plan says, or fewer whole warps if these are enough for the
+ * largest step. Fewer threads start and meet faster.
  */
 static uint32_t count_threads(const plan_run_t *run)
 {
@@ -154,8 +159,8 @@ static uint32_t count_threads(const plan_run_t *run)
 }
 
 /*
- * Launches the plan's kernel on the buffers in `run`, whose blocks have `bytes` bytes of data and lie `stride` bytes
- * apart. Waits for its end unless the call is queued.
+ * Launches the plan's kernel on the buffers in `run`. Each block has `bytes` bytes of data, and blocks are `stride`
+ * bytes apart. Waits for the end of the kernel unless the call is queued.
  */
 static mscclpp_status_t launch(plan_run_t *run, uint64_t stride, uint64_t bytes)
 {
@@ -177,7 +182,9 @@ static mscclpp_status_t launch(plan_run_t *run, uint64_t stride, uint64_t bytes)
     args->chunk = run->chunk;
     args->block_bytes = MSCCLPP_DEV_PLAN_BLOCK_BYTES(args, stride, bytes);
     args->stride = stride;
-    /* A lingering kernel gets only this rank's buffers anew, so it serves no plan that works on other memory. */
+    /*
+     * A lingering kernel receives only this rank's new buffers, so it cannot serve a plan that works on other memory.
+     */
     args->lasting = plan->file->shares || run->apart ? NULL : plan->lasting;
     launch.nthreads = count_threads(run);
     if (run->app_stream != NULL) {
@@ -194,7 +201,10 @@ static mscclpp_status_t launch(plan_run_t *run, uint64_t stride, uint64_t bytes)
                                 : mscclpp_runner_launch(&team->runner, run->app_stream, &launch, plan->file->label);
 }
 
-/* Launches the kernel; in a call that the host waits for, after a meeting of all ranks. */
+/*
+ * Launches the kernel. If the host waits for the call, all ranks meet first, because the kernel must not wait for a
+ * late rank. The meeting may take a slot, which is given back here in any case.
+ */
 static mscclpp_status_t meet_and_launch(plan_run_t *run, uint64_t stride, uint64_t bytes)
 {
     mscclpp_status_t status;
@@ -212,8 +222,9 @@ static mscclpp_status_t meet_and_launch(plan_run_t *run, uint64_t stride, uint64
 }
 
 /*
- * Serves the call through the plan's own memory, which must be large enough already. Returns when the output is
- * complete or, in a queued call, when all work is queued.
+ * Serves the call through the plan's own memory, which must already be large enough: copies the input there, runs the
+ * kernel, and copies the output back. Returns when the output is complete or, in a queued call, when all work is
+ * queued.
  */
 static mscclpp_status_t run_apart(plan_run_t *run)
 {
@@ -226,7 +237,7 @@ static mscclpp_status_t run_apart(plan_run_t *run)
 
     run->apart = true;
     for (int rank = 0; rank < team->group.oob.size; ++rank) {
-        /* In place, input and output are one buffer, and the smaller of the two is this rank's block of the larger. */
+        /* In place, input and output are one buffer. The smaller of the two is this rank's block of the larger one. */
         in_offset = room->in;
         out_offset = definition->in_place ? room->in : room->out;
         if (definition->in_place && run->collective == MSCCLPP_PLAN_ALLGATHER) {
@@ -256,8 +267,8 @@ static mscclpp_status_t run_apart(plan_run_t *run)
 }
 
 /*
- * Makes the plan's own memory, and serves the call through it. *served_p is false if there is no memory, or if elements
- * have padding, so that they cannot be copied as bytes.
+ * Makes the plan's own memory, and serves the call through it. *served_p is false, with the buffers unchanged, if there
+ * is no memory, or if elements have padding, so that they cannot be copied as bytes. An error breaks the team.
  */
 static mscclpp_status_t serve_apart(plan_run_t *run, bool *served_p)
 {
@@ -272,7 +283,7 @@ static mscclpp_status_t serve_apart(plan_run_t *run, bool *served_p)
 }
 
 /*
- * Tells whether the plan is out of place, but serves calls in place all the same: this rank's program allows it, and
+ * Returns true if the plan is out of place, but can also serve calls in place: this rank's program allows it, and
  * neither the plan writes its input nor a peer uses the buffers. Ranks may differ in this. Not for reduce-scatters: MPI
  * has the result at the beginning of the buffer, and plans have it in the rank's own block.
  */
@@ -285,8 +296,9 @@ static bool works_in_place(const plan_run_t *run)
 }
 
 /*
- * Sets `in` and `out` for the direct way, and copies the input if the plan needs that. *cannot_share_p becomes true if
- * peers must not use this rank's buffers. Ranks may differ in this, so they vote on the way after it.
+ * Sets `in` and `out` for a call that works directly on the user's buffers, and copies the input if the plan requires
+ * it. *cannot_share_p becomes true if peers must not use this rank's buffers. Ranks may differ in this, so the caller
+ * lets all ranks vote on whether to continue this way.
  */
 static mscclpp_status_t find_buffers(plan_run_t *run, bool *cannot_share_p)
 {
@@ -300,13 +312,16 @@ static mscclpp_status_t find_buffers(plan_run_t *run, bool *cannot_share_p)
     run->out = call->out;
     *cannot_share_p = false;
     if (file->plan->in_place && !is_in_place(run)) {
-        /* The plan works on the output, so the input has to be there first. */
+        /* The plan works in place on the output, so the input is copied there first. */
         run->in = call->out + (run->collective == MSCCLPP_PLAN_ALLGATHER ? offset_of_own_block(run, call->stride) : 0);
         status = ensure_stream(run);
         return status == MSCCLPP_OK ? copy(run, run->in, call->in, input_bytes) : status;
     }
     if (!file->plan->in_place && (is_in_place(run) || file->writes_input) && !works_in_place(run)) {
-        /* The plan would change its input, or read what it wrote. It needs a copy, which peers cannot share. */
+        /*
+         * The plan would overwrite the user's input, or read its own results as input. So it needs a copy of the input,
+         * which peers cannot share.
+         */
         if (file->shares) {
             *cannot_share_p = true;
             return MSCCLPP_OK;
@@ -322,9 +337,9 @@ static mscclpp_status_t find_buffers(plan_run_t *run, bool *cannot_share_p)
 }
 
 /*
- * True if the plan cannot work on the call's buffers, whatever their kind of memory: between nodes, because proxies
- * reach only the plan's own memory; if an operation reaches over the end of a block that whole chunks do not fill; and
- * for a reduce-scatter in place, because of where MPI has the result (works_in_place). Equal on all ranks.
+ * Returns true if the plan can never work on the call's buffers. This is so between nodes, where proxies reach only the
+ * plan's own memory; if an operation extends past the end of a block that whole chunks do not fill; and for a
+ * reduce-scatter in place, because of the place where MPI has the result (works_in_place). Equal on all ranks.
  */
 static bool is_always_apart(const plan_run_t *run)
 {
@@ -335,8 +350,9 @@ static bool is_always_apart(const plan_run_t *run)
 }
 
 /*
- * Serves the call directly or apart, the same way on all ranks. *served_p, equal on all ranks, is false if there is no
- * memory.
+ * Serves the call either directly on the user's buffers or through the plan's own memory ("apart"), in the same way on
+ * all ranks. *served_p, equal on all ranks, is false if there is no memory, or if the plan's own memory is needed and
+ * elements have padding. An error breaks the team.
  */
 static mscclpp_status_t serve(plan_run_t *run, bool *served_p)
 {
@@ -348,8 +364,8 @@ static mscclpp_status_t serve(plan_run_t *run, bool *served_p)
     if (run->call->early && team->fabric != NULL && is_dense(run) &&
         mscclpp_plans_has_room(team, run->plan, run->chunk, true)) {
         /*
-         * The memory is there, so mscclpp_plans_make_room would at most let the hosts meet because chunks have another
-         * size than before. The ranks of an early call meet before the kernels start anyway.
+         * The memory exists already, so mscclpp_plans_make_room could only let the hosts meet because the size of
+         * chunks has changed. The ranks of an early call meet before their kernels start anyway.
          */
         *served_p = true;
         run->plan->chunk = run->chunk;
@@ -381,7 +397,10 @@ static mscclpp_status_t serve(plan_run_t *run, bool *served_p)
     return status;
 }
 
-/* Fills in what follows from the call and the plan: numbers of blocks, and the sizes of chunks and padded blocks. */
+/*
+ * Fills in the values that follow from the call and the plan: the numbers of blocks, and the sizes of chunks and of
+ * padded blocks. A chunk is rounded up to whole units, so a padded block may be larger than the call's block.
+ */
 static plan_run_t describe(mscclpp_team_t *team, const mscclpp_by_plan_t *call)
 {
     const mscclpp_plan_file_t *file = call->plan->file;
@@ -417,7 +436,7 @@ mscclpp_status_t mscclpp_by_plan(mscclpp_team_t *team, const mscclpp_by_plan_t *
     return status;
 }
 
-/* True if a queued call can use its buffers directly: no peer uses them, and no memory for a copy is needed. */
+/* Returns true if a queued call can use its buffers directly: no peer uses them, and no memory for a copy is needed. */
 static bool is_queued_directly(const plan_run_t *run)
 {
     const mscclpp_plan_file_t *file = run->plan->file;
@@ -437,6 +456,10 @@ bool mscclpp_by_plan_can_enqueue(mscclpp_team_t *team, const mscclpp_by_plan_t *
     return mscclpp_plans_can_queue(run.plan, run.chunk) && (is_queued_directly(&run) || is_dense(&run));
 }
 
+/*
+ * mscclpp_by_plan_can_enqueue must have returned true for the call. Queues the kernel on the user's buffers, or through
+ * the plan's own memory. Never waits. Any error breaks the team, which the caller must mark as failed.
+ */
 mscclpp_status_t mscclpp_by_plan_enqueue(mscclpp_team_t *team, const mscclpp_by_plan_t *call,
                                          mscclpp_gpu_stream_t *stream)
 {
@@ -447,7 +470,7 @@ mscclpp_status_t mscclpp_by_plan_enqueue(mscclpp_team_t *team, const mscclpp_by_
     run.app_stream = stream;
     team->last_algorithm = call->plan->file->label;
     if (!is_queued_directly(&run)) {
-        return run_apart(&run); /* by mscclpp_by_plan_can_enqueue, there is room, and elements have no padding */
+        return run_apart(&run); /* mscclpp_by_plan_can_enqueue has checked the room and that elements have no padding */
     }
     status = find_buffers(&run, &cannot_share);
     run.peer_in[team->group.rank] = run.in;

@@ -16,13 +16,16 @@ mscclpp_dev_block_t mscclpp_coll_part(uint64_t bytes, int index, int count)
     return part;
 }
 
-/* True if one rank sends anything to another in this call. */
+/* Returns true if one rank sends anything to another in this call. */
 static bool sends(const mscclpp_coll_task_t *task, int sender, int receiver)
 {
     return MSCCLPP_DEV_COLL_SENDS(task->pattern, task->root, sender, receiver);
 }
 
-/* A list that is NULL stands for blocks that are all empty. */
+/*
+ * Returns the block that this rank sends to a peer. If blocks differ in size and the list is NULL, all blocks are
+ * empty.
+ */
 mscclpp_dev_block_t mscclpp_coll_send_block(const mscclpp_coll_task_t *task, int peer)
 {
     mscclpp_dev_block_t block = {0, 0};
@@ -37,7 +40,10 @@ mscclpp_dev_block_t mscclpp_coll_send_block(const mscclpp_coll_task_t *task, int
     return block;
 }
 
-/* A list that is NULL stands for blocks that are all empty. */
+/*
+ * Returns the block that this rank receives from a peer. If blocks differ in size and the list is NULL, all blocks are
+ * empty.
+ */
 mscclpp_dev_block_t mscclpp_coll_recv_block(const mscclpp_coll_task_t *task, int peer)
 {
     mscclpp_dev_block_t block = {0, 0};
@@ -52,6 +58,7 @@ mscclpp_dev_block_t mscclpp_coll_recv_block(const mscclpp_coll_task_t *task, int
     return block;
 }
 
+/* Returns 0 on a rank that gets no result: all but the root in a reduce, and rank 0 in an exclusive scan. */
 uint64_t mscclpp_coll_result_bytes(const mscclpp_coll_task_t *task)
 {
     const int rank = task->rank;
@@ -65,6 +72,10 @@ uint64_t mscclpp_coll_result_bytes(const mscclpp_coll_task_t *task)
     return sends(task, rank, rank) ? task->bytes : 0;
 }
 
+/*
+ * Returns the bytes from the start of the buffer to the end of its last block. Empty blocks do not count. The output of
+ * a collective that combines blocks is a single result.
+ */
 uint64_t mscclpp_coll_span(const mscclpp_coll_task_t *task, bool input)
 {
     const bool combines = MSCCLPP_DEV_COMBINES(task->pattern);

@@ -13,7 +13,7 @@ mscclpp_status_t mscclpp_coll_ensure_stream(mscclpp_coll_task_t *task)
     return status;
 }
 
-/* Queues a copy in the task's stream. It runs after all work that is there already. */
+/* Queues a copy in the task's stream. It runs after all work that is in the stream already. */
 static mscclpp_status_t copy(const mscclpp_coll_task_t *task, void *to, const void *from, size_t size)
 {
     const mscclpp_gpu_ops_t *gpu = task->team->runner.gpu;
@@ -27,7 +27,7 @@ static mscclpp_status_t await_output(const mscclpp_coll_task_t *task)
     return task->queued ? MSCCLPP_OK : mscclpp_runner_await_stream(&task->team->runner);
 }
 
-/* True if the call is recorded in a graph. Its stand-ins are needed again whenever that is launched. */
+/* Returns true if the call is recorded in a graph. Its stand-ins are needed again whenever that is launched. */
 static bool is_recorded(const mscclpp_coll_task_t *task)
 {
     return task->queued && task->team->runner.is_recording;
@@ -47,7 +47,10 @@ static mscclpp_status_t make_stand_in(mscclpp_coll_task_t *task, bool is_input, 
     return status == MSCCLPP_OK ? task->team->runner.gpu->temp_alloc(task->stream, bytes, stand_in_p) : status;
 }
 
-/* Replaces the input by a copy in device memory, packed if it has holes. An empty input stays as it is. */
+/*
+ * Replaces the input by a copy in device memory, which is packed if the input has holes. An empty input is not
+ * replaced. After an error, mscclpp_coll_restore_buffers frees the copy.
+ */
 static mscclpp_status_t replace_input(mscclpp_coll_task_t *task)
 {
     const uint64_t span = mscclpp_coll_span(task, true);
@@ -68,8 +71,9 @@ static mscclpp_status_t replace_input(mscclpp_coll_task_t *task)
 }
 
 /*
- * Replaces the first `span` bytes of the output by device memory, with a copy of their contents if `keeps_contents`. At
- * the end all bytes are copied back, also the padding that kernels do not write.
+ * Replaces the first `span` bytes of the output by device memory, which gets a copy of their contents if
+ * `keeps_contents` is set. At the end, all bytes are copied back, including the padding that kernels do not write.
+ * After an error, mscclpp_coll_restore_buffers frees the memory.
  */
 static mscclpp_status_t replace_output(mscclpp_coll_task_t *task, uint64_t span, bool keeps_contents)
 {
@@ -86,7 +90,7 @@ static mscclpp_status_t replace_output(mscclpp_coll_task_t *task, uint64_t span,
     return status;
 }
 
-/* True if elements may have padding, which kernels do not write. */
+/* Returns true if elements may have padding, which kernels do not write. */
 static bool has_padding(const mscclpp_coll_task_t *task)
 {
     return task->args->dtype >= MSCCLPP_DTYPE_SHORT_INT;
@@ -98,10 +102,11 @@ bool mscclpp_coll_packs(const mscclpp_coll_task_t *task)
 }
 
 /*
- * True if the call's kernel may write its output over its input, so that no stand-in is needed. Kernels that go through
- * the scratch, as all of queued calls do, read each piece of the input before they write in its place. A reduce-scatter
- * of blocks that differ in size is the exception: a piece of the result may lie over input that has not been read. In
- * mapped buffers, an all-to-all swaps the blocks of each two ranks. A plan may use its buffers in any order.
+ * Returns true if the call's kernel may write its output over its input, so that no stand-in is needed. Kernels that go
+ * through the scratch, as all of queued calls do, read each piece of the input before they write in its place. A
+ * reduce-scatter of blocks that differ in size is the exception: a piece of the result may overlap input that has not
+ * been read. In mapped buffers, an all-to-all swaps the blocks of each two ranks. A plan may use its buffers in any
+ * order.
  */
 static bool may_overwrite(const mscclpp_coll_task_t *task)
 {
@@ -115,9 +120,10 @@ static bool may_overwrite(const mscclpp_coll_task_t *task)
 }
 
 /*
- * Prepares a reduce-scatter in place on mapped buffers. Its result lies over blocks that peers read, unless it lies
- * over this rank's own block. So it is written elsewhere first. With blocks of one size, the kernel copies it home,
- * because each of its threads knows when all peers have read what lies there.
+ * Prepares a reduce-scatter in place on mapped buffers. The result belongs at the start of the output, where peers
+ * still read blocks, unless that place is this rank's own block. So the kernel first writes the result elsewhere. If
+ * all blocks have the same size, the kernel itself copies the result to its place in the end, because each of its
+ * threads knows when all peers have read the data there.
  */
 static mscclpp_status_t prepare_scattered(mscclpp_coll_task_t *task)
 {
@@ -136,10 +142,15 @@ static mscclpp_status_t prepare_scattered(mscclpp_coll_task_t *task)
     return status;
 }
 
+/*
+ * Sets `in` and `out` to the user's buffers, or to device memory that replaces them. Replaces the output before the
+ * input, because an input in the output may have to follow it. Queues copies in the task's stream. After an error, the
+ * caller still calls mscclpp_coll_restore_buffers.
+ */
 mscclpp_status_t mscclpp_coll_prepare_buffers(mscclpp_coll_task_t *task)
 {
     const mscclpp_coll_args_t *args = task->args;
-    const bool input_in_output = args->in_place && args->in == NULL; /* the input lies in the output */
+    const bool input_in_output = args->in_place && args->in == NULL; /* the input is in the output */
     bool overwrites, copies_input, replaces_output;
     uint64_t own_offset, span = mscclpp_coll_span(task, false);
     mscclpp_status_t status = MSCCLPP_OK;
@@ -156,24 +167,27 @@ mscclpp_status_t mscclpp_coll_prepare_buffers(mscclpp_coll_task_t *task)
         return prepare_scattered(task);
     }
     overwrites = may_overwrite(task);
-    /* Whether the operation, if it is in place, needs a copy of its input, or a stand-in for its output. */
+    /* If the operation is in place: whether it needs a copy of its input, or a stand-in for its output. */
     copies_input = task->pattern == MSCCLPP_DEV_ALLTOALL && !overwrites;
     replaces_output = task->pattern == MSCCLPP_DEV_REDUCE_SCATTER && !overwrites;
-    /* Where in the output this rank's input begins, if it lies there: at the rank's own block. */
+    /* The offset of this rank's input in the output, if the input is in the output: the rank's own block. */
     own_offset = input_in_output && !args->varied &&
                          (task->pattern == MSCCLPP_DEV_ALLGATHER || task->pattern == MSCCLPP_DEV_GATHER)
                      ? (uint64_t)task->rank * task->stride
                      : 0;
     task->in_place = args->in_place && !copies_input;
-    /* If the input stays in the output, a stand-in for the output has to hold all of it, too. */
+    /* If the input stays in the output, a stand-in for the output has to contain the whole input, too. */
     if (input_in_output && !copies_input && !replaces_output && own_offset + mscclpp_coll_span(task, true) > span) {
         span = own_offset + mscclpp_coll_span(task, true);
     }
     if (task->out != NULL && (task->out_far || args->out_pack_count > 0 || (input_in_output && replaces_output))) {
-        /* Packed data has no padding, and the output of a reduce-scatter is read only where it is the input, too. */
+        /* Packed data has no padding. The output of a reduce-scatter is read only if it is also the input. */
         status = replace_output(task, span, args->out_pack_count == 0 && (!replaces_output || has_padding(task)));
     }
-    /* An input in the output is read from the user's buffer if it is copied, or if the result is written elsewhere. */
+    /*
+     * An input in the output is read from the user's buffer if it is copied, or if the result is written elsewhere.
+     * Otherwise it is read from the output, which may be a stand-in.
+     */
     if (!input_in_output) {
         task->in = args->in;
     } else {
@@ -187,6 +201,10 @@ mscclpp_status_t mscclpp_coll_prepare_buffers(mscclpp_coll_task_t *task)
     return status;
 }
 
+/*
+ * Undoes the preparations for mapped buffers. A reduce-scatter then writes its result directly to the output. Blocks
+ * with holes were not packed before, so their buffers are prepared again, with stand-ins for packed data.
+ */
 mscclpp_status_t mscclpp_coll_stop_mapping(mscclpp_coll_task_t *task)
 {
     task->swaps = false;
@@ -202,8 +220,8 @@ mscclpp_status_t mscclpp_coll_stop_mapping(mscclpp_coll_task_t *task)
 }
 
 /*
- * Copies the result from its stand-in to the user's output, and waits for that unless the call is queued. Copies only
- * blocks: bytes between them are the user's.
+ * Copies the result from its stand-in to the user's output, and waits for the copies unless the call is queued. Copies
+ * only the blocks, because the bytes between them must not change. Returns the first error.
  */
 static mscclpp_status_t copy_home(mscclpp_coll_task_t *task)
 {
@@ -239,6 +257,10 @@ static void free_stand_in(const mscclpp_coll_task_t *task, void *stand_in)
     }
 }
 
+/*
+ * Copies the result home only if `status` is MSCCLPP_OK. Frees all stand-ins after an error as well, unless a kernel
+ * may still use them.
+ */
 mscclpp_status_t mscclpp_coll_restore_buffers(mscclpp_coll_task_t *task, mscclpp_status_t status)
 {
     mscclpp_team_t *team = task->team;

@@ -18,9 +18,9 @@ static void add_copy(mscclpp_dev_direct_args_t *direct, const char *from, char *
 }
 
 /*
- * All patterns that no function below is for: each rank writes its own blocks to the outputs of their receivers. It
- * starts with the next rank, so that ranks start with different receivers. Its own block comes last; in place, that is
- * there already.
+ * Serves all patterns that have no function of their own below. Each rank writes its blocks to the outputs of their
+ * receivers. It begins with the next rank, so that ranks write to different receivers at first. Its own block is the
+ * last one, and is skipped if the call is in place.
  */
 static void fill_pairs(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct)
 {
@@ -45,8 +45,8 @@ static void fill_pairs(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_
 }
 
 /*
- * All-to-all in place: each two ranks swap their blocks where these lie. Either of them swaps one half, so that no byte
- * is touched by both, and their links carry it once.
+ * Serves an all-to-all in place. Every two ranks swap their blocks directly. Each of the two ranks swaps one half, so
+ * that no byte is accessed by both, and each byte crosses the link only once.
  */
 static void fill_swaps(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct)
 {
@@ -65,8 +65,8 @@ static void fill_swaps(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_
 }
 
 /*
- * Broadcast: each rank but the root reads its part of the root's block and writes it to all ranks but the root. So the
- * root's link carries the block only once, however many ranks there are.
+ * Serves a broadcast. Each rank except the root reads its part of the root's block, and writes it to all ranks except
+ * the root. So the root's link carries the block only once, however many ranks there are.
  */
 static void fill_bcast(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct)
 {
@@ -100,8 +100,9 @@ static void fill_bcast(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_
 }
 
 /*
- * Reduce and scans: each rank combines its part of all ranks' blocks. It writes the result to the root, or each rank's
- * prefix to that rank. In an exclusive scan rank 0 gets none; its entry stays NULL, as the caller has set all to 0.
+ * Serves a reduce and the scans. Each rank combines its part of all ranks' blocks. It writes the result to the root, or
+ * each rank's prefix to that rank. In an exclusive scan, rank 0 gets no result; its entry stays NULL, because the
+ * caller has set all entries to 0.
  */
 static void fill_combined(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct)
 {
@@ -126,7 +127,9 @@ static void fill_combined(const mscclpp_coll_task_t *task, mscclpp_dev_direct_ar
     }
 }
 
-/* Reduce-scatter: each rank reads its block of all ranks' inputs, and combines them to its result. */
+/*
+ * Serves a reduce-scatter. Each rank reads its own block of all ranks' inputs, and combines the blocks to its result.
+ */
 static void fill_reduce_scatter(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct)
 {
     const mscclpp_team_t *team = task->team;
@@ -143,6 +146,7 @@ static void fill_reduce_scatter(const mscclpp_coll_task_t *task, mscclpp_dev_dir
     }
 }
 
+/* The caller must have set *direct to 0. Only an all-to-all in place swaps its blocks. */
 void mscclpp_coll_fill_direct(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct)
 {
     direct->count = 0;
@@ -181,10 +185,11 @@ static uint64_t gcd(uint64_t a, uint64_t b)
 }
 
 /*
- * Adds a block of which each side is a list of runs. The block becomes segments that lie within one run on both sides:
- * the longest that divide the runs of both, so that there are few of them. Leaves out an empty block. Both sides must
- * have the same number of bytes, as MPI demands. There is room for one block for each rank: mscclpp_coll_agree_size
- * lets no larger team move blocks so.
+ * Adds a block for which each side has a list of runs. Divides the block into segments that are within one run on both
+ * sides. The segments are as long as possible, so that there are few of them. Leaves out an empty block.
+ *
+ * Both sides must have the same number of bytes, as MPI requires. args->block has room for one block for each rank:
+ * mscclpp_coll_agree_size lets no larger team move blocks in this way.
  */
 static void add_strided(mscclpp_dev_strided_args_t *args, const char *from, const mscclpp_dev_runs_t *source, char *to,
                         const mscclpp_dev_runs_t *target)
@@ -205,7 +210,9 @@ static void add_strided(mscclpp_dev_strided_args_t *args, const char *from, cons
     block->to_stride = target->count > 1 ? target->stride : 0;
     alignment_bits = (uint64_t)(uintptr_t)block->from | (uint64_t)(uintptr_t)block->to | block->size |
                      (uint64_t)block->from_stride | (uint64_t)block->to_stride;
-    /* The largest power of two up to 16 that divides all addresses, sizes and distances: bytes that a thread moves. */
+    /*
+     * The number of bytes that a thread moves at once: the largest power of two, up to 16, that divides all of these.
+     */
     block->width = 16;
     while (alignment_bits % block->width != 0) {
         block->width /= 2;
@@ -213,7 +220,10 @@ static void add_strided(mscclpp_dev_strided_args_t *args, const char *from, cons
     ++args->count;
 }
 
-/* Begins with the next rank and ends with itself, so the ranks do not all write to the same peer at once. */
+/*
+ * Begins with the next rank and ends with this rank itself, so that the ranks do not all write to the same peer at
+ * once.
+ */
 void mscclpp_coll_fill_strided(const mscclpp_coll_task_t *task, mscclpp_dev_strided_args_t *strided)
 {
     const mscclpp_team_t *team = task->team;

@@ -37,8 +37,8 @@ typedef struct {
 } engines_t;
 
 /*
- * Takes streams for the copies: `wanted` of them, but at least one and at most the limit. After a failure the streams
- * that were taken are still to be given back.
+ * Takes `wanted` streams for the copies, but at least one and at most the limit. After an error, which the function
+ * that fails has logged, engines->count streams have been taken, and the caller still has to give them back.
  */
 static mscclpp_status_t take_streams(engines_t *engines, int wanted)
 {
@@ -65,7 +65,10 @@ static void give_streams(engines_t *engines)
     }
 }
 
-/* Starts one copy for each pair of source and destination, in all streams by turns. Does not wait for them. */
+/*
+ * Starts one copy for each pair of source and destination, in all streams in turn. Does not wait for them. After an
+ * error, some copies may have started.
+ */
 static mscclpp_status_t start_pairs(engines_t *engines, const mscclpp_dev_direct_args_t *direct)
 {
     const mscclpp_team_t *team = engines->task->team;
@@ -80,9 +83,10 @@ static mscclpp_status_t start_pairs(engines_t *engines, const mscclpp_dev_direct
 }
 
 /*
- * Starts a broadcast's copies on a rank other than the root: this rank's part comes from the root piece by piece, and
- * each piece goes on to the other ranks. The copies of one piece are in one stream and run in order, so the piece is
- * passed on after it has arrived. Pieces of other streams move meanwhile. The root has nothing to copy.
+ * Starts the copies of a broadcast on a rank other than the root. The rank's part comes from the root in pieces, and
+ * each piece is passed on to the other ranks. The copies of one piece are in one stream and therefore run in order, so
+ * a piece is passed on only after it has arrived. Pieces in other streams are copied at the same time. The root has
+ * nothing to copy. After an error, some copies may have started.
  */
 static mscclpp_status_t start_bcast(engines_t *engines, const mscclpp_dev_direct_args_t *direct)
 {
@@ -109,8 +113,8 @@ static mscclpp_status_t start_bcast(engines_t *engines, const mscclpp_dev_direct
 }
 
 /*
- * Waits until all copies of this rank are done. Returns an error if a copy or a peer fails, or if the deadline is over.
- * Other copies may then still be under way.
+ * Waits until all copies of this rank are complete. Returns an error, which has been logged, if a copy or a peer fails
+ * or if the deadline passes. Other copies may then still be in progress.
  */
 static mscclpp_status_t await_copies(const engines_t *engines)
 {
@@ -132,8 +136,8 @@ static mscclpp_status_t await_copies(const engines_t *engines)
 }
 
 /*
- * After a failure, waits until this rank's engines use no buffer any more. If a copy fails or does not end within
- * SETTLE_TIME, marks the team as stuck.
+ * After a failure, waits until this rank's engines no longer use any buffer. If a copy fails or does not end within
+ * SETTLE_TIME, marks the team as stuck, so that no buffer is freed or unmapped.
  */
 static void settle_copies(const engines_t *engines)
 {
@@ -151,6 +155,10 @@ static void settle_copies(const engines_t *engines)
     }
 }
 
+/*
+ * Starts the copies, waits for them, and meets the other ranks, because their engines write to this rank's output. Any
+ * error breaks the team; the caller marks it as failed.
+ */
 mscclpp_status_t mscclpp_coll_run_engines(mscclpp_coll_task_t *task)
 {
     mscclpp_team_t *team = task->team;
@@ -161,7 +169,10 @@ mscclpp_status_t mscclpp_coll_run_engines(mscclpp_coll_task_t *task)
     mscclpp_fiber_close(); /* the calling thread feeds the engines */
     memset(&direct, 0, sizeof(direct));
     mscclpp_coll_fill_direct(task, &direct);
-    /* The end of a launch releases mappings, but engines use those of the buffers until their copies are done. */
+    /*
+     * Mappings are normally released when a launch has ended. These must be kept until the copies of the engines are
+     * complete.
+     */
     mscclpp_runner_keep_mappings(&team->runner, true);
     status = direct.mode == MSCCLPP_DEV_DIRECT_FAN ? start_bcast(&engines, &direct) : start_pairs(&engines, &direct);
     if (status == MSCCLPP_OK) {
@@ -173,7 +184,7 @@ mscclpp_status_t mscclpp_coll_run_engines(mscclpp_coll_task_t *task)
     if (status != MSCCLPP_OK) {
         settle_copies(&engines);
     }
-    /* Of a stuck team, engines may still use the mappings, so these stay. */
+    /* If the team is stuck, engines may still use the mappings, so they are kept. */
     mscclpp_runner_keep_mappings(&team->runner, team->runner.stuck);
     give_streams(&engines);
     return status;

@@ -26,7 +26,7 @@ static mscclpp_status_t agree_between_nodes(mscclpp_coll_task_t *task)
     if (sizes == NULL) {
         mscclpp_error("%s: no memory for the sizes of %d ranks", oob->label, task->ranks);
     }
-    /* A rank without memory takes part all the same, because the others wait for it. All ranks then get an error. */
+    /* A rank without memory also takes part, because the others wait for it. All ranks then get an error. */
     status = oob->allgather(oob->context, &task->args->largest_block, sizes, sizeof(*sizes));
     for (rank = 0; sizes != NULL && rank < task->ranks && status == MSCCLPP_OK; ++rank) {
         task->largest = sizes[rank] > task->largest ? sizes[rank] : task->largest;
@@ -35,6 +35,11 @@ static mscclpp_status_t agree_between_nodes(mscclpp_coll_task_t *task)
     return status;
 }
 
+/*
+ * Agrees by one exchange on two values: the size of the largest block, and whether all ranks can move blocks with holes
+ * without packing. The latter is used only if some rank's blocks really have holes. Returns the error of the exchange,
+ * which has been logged.
+ */
 mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task)
 {
     mscclpp_team_t *team = task->team;
@@ -48,7 +53,10 @@ mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task)
     }
     mine = mscclpp_group_begin_exchange(&team->group);
     mine->most = task->args->largest_block;
-    /* Whether this rank can have its blocks moved as runs, without packing, and if so, whether they have holes. */
+    /*
+     * The kind of this rank's blocks: runs that peers can access (with or without holes), or blocks that must be
+     * packed.
+     */
     mine->strided = task->args->send_runs == NULL || task->args->recv_runs == NULL || task->in_far || task->out_far
                         ? MSCCLPP_CONTROL_NO_RUNS
                     : task->args->in_pack_count + task->args->out_pack_count > 0 ? MSCCLPP_CONTROL_HOLES
@@ -90,8 +98,8 @@ static void *shared_out(const mscclpp_coll_task_t *task)
 }
 
 /*
- * Writes to the board what peers need to map this rank's buffers and, where blocks differ in size, where each peer's
- * block belongs in the output. Waits until all ranks have done so.
+ * Writes to the board the handles by which peers map this rank's buffers. If blocks differ in size, also writes where
+ * each peer's block belongs in the output. Waits until all ranks have done so. Returns the error of the exchange.
  */
 static mscclpp_status_t exchange_handles(mscclpp_coll_task_t *task)
 {
@@ -99,7 +107,10 @@ static mscclpp_status_t exchange_handles(mscclpp_coll_task_t *task)
     mscclpp_board_buffers_t *mine = mscclpp_group_begin_exchange(&team->group);
     const void *in = shared_in(task);
     void *out = shared_out(task);
-    /* Peers swap blocks with an output that holds the input, too. That of a rank that packs does not. */
+    /*
+     * In a swap, the output must also contain the input. On a rank that packs its data, it does not, so nothing is
+     * exported.
+     */
     bool exportable = !(task->swaps && mscclpp_coll_packs(task));
     int peer;
 
@@ -140,8 +151,8 @@ static mscclpp_status_t map_buffer(mscclpp_team_t *team, const mscclpp_gpu_handl
 }
 
 /*
- * Sets the addresses of a rank's buffers. Maps those of a peer, and appends the mappings to `mappings`, which the
- * caller has to give back, also after an error.
+ * Sets the addresses of a rank's buffers. Maps the buffers of a peer, and appends the mappings to the *count mappings
+ * in `mappings`. The caller has to give these back, also after an error.
  */
 static mscclpp_status_t map_rank(mscclpp_coll_task_t *task, int rank, mscclpp_mapping_t **mappings, int *count)
 {
@@ -164,8 +175,9 @@ static mscclpp_status_t map_rank(mscclpp_coll_task_t *task, int rank, mscclpp_ma
 }
 
 /*
- * Returns where this rank's block belongs in the output of a peer: at the beginning if it is the only block there; else
- * where the peer has said, or in the order of the ranks.
+ * Returns where this rank's block belongs in the output of a peer. If it is the only block there, that is the start.
+ * Otherwise it is the place that the peer has written to the board or, if all blocks have one size, the place in the
+ * order of the ranks.
  */
 static mscclpp_dev_runs_t find_place(const mscclpp_coll_task_t *task, int peer)
 {
@@ -183,6 +195,11 @@ static mscclpp_dev_runs_t find_place(const mscclpp_coll_task_t *task, int peer)
     return place;
 }
 
+/*
+ * Exchanges the handles, maps the peers' buffers, and votes on the result. If any rank could not export or map a
+ * buffer, *mapped_p is false on all ranks, which is not an error. After an error of the first exchange, *mapped_p is
+ * not set.
+ */
 mscclpp_status_t mscclpp_coll_exchange(mscclpp_coll_task_t *task, bool *mapped_p)
 {
     mscclpp_team_t *team = task->team;
@@ -201,7 +218,7 @@ mscclpp_status_t mscclpp_coll_exchange(mscclpp_coll_task_t *task, bool *mapped_p
         map_status = map_rank(task, rank, mappings, &count);
         task->place[rank] = find_place(task, rank);
     }
-    /* All ranks vote, also those that could not map a buffer, so that all use the same algorithm. */
+    /* All ranks vote, even if they could not map a buffer, so that all of them use the same algorithm. */
     status = mscclpp_group_end_exchange(&team->group, "vote on mapped buffers", task->largest,
                                         all_exportable && map_status == MSCCLPP_OK, &all_mapped);
     if (status == MSCCLPP_OK && all_mapped) {

@@ -8,7 +8,7 @@
 
 /*
  * Returns how many bytes a thread can move at once: the largest power of two, up to 16, that divides all addresses and
- * lengths of a piece. `packed_offset`: where the piece begins in each packed element.
+ * lengths of a piece. `packed_offset` is the piece's offset in each packed element.
  */
 static uint32_t width_of(const mscclpp_coll_pack_t *pack, const mscclpp_coll_piece_t *piece, const char *packed,
                          uint64_t packed_offset)
@@ -25,7 +25,10 @@ static uint32_t width_of(const mscclpp_coll_pack_t *pack, const mscclpp_coll_pie
     return width;
 }
 
-/* Launches the pack kernel, with a grid for `bytes` bytes, in the task's stream. The twin runs it in one thread. */
+/*
+ * Launches the pack kernel for `bytes` bytes in the task's stream. On the twin, the kernel has one thread. Returns the
+ * error of the launch.
+ */
 static mscclpp_status_t launch_pack(const mscclpp_coll_task_t *task, const mscclpp_dev_pack_args_t *args,
                                     uint64_t bytes)
 {
@@ -41,8 +44,8 @@ static mscclpp_status_t launch_pack(const mscclpp_coll_task_t *task, const msccl
 }
 
 /*
- * Packs or unpacks one buffer by a copy for each run, for buffers of which kernels cannot access all parts. The copies
- * are queued in the team's stream.
+ * Packs or unpacks one buffer by a copy for each run. This is needed if kernels cannot access the whole buffer. Queues
+ * the copies in the team's stream, and stops at the first error.
  */
 static mscclpp_status_t copy_runs(mscclpp_team_t *team, const mscclpp_coll_pack_t *pack, char *packed, bool unpack)
 {
@@ -60,7 +63,10 @@ static mscclpp_status_t copy_runs(mscclpp_team_t *team, const mscclpp_coll_pack_
                 char *user_run =
                     pack->with_holes + (int64_t)element * pack->extent + piece->offset + (int64_t)run * piece->stride;
 
-                /* The application's synchronous calls may have left work on this run's allocation. */
+                /*
+                 * Synchronous calls of the application may have left work on this run's allocation in progress; waits
+                 * for that.
+                 */
                 status = team->runner.gpu->settle(user_run);
                 if (status != MSCCLPP_OK) {
                     break;
@@ -75,7 +81,7 @@ static mscclpp_status_t copy_runs(mscclpp_team_t *team, const mscclpp_coll_pack_
 
 /*
  * Packs or unpacks one buffer by kernels. A launch takes up to MSCCLPP_DEV_PACK_PIECES pieces of every element, so a
- * layout of more pieces takes several launches.
+ * layout with more pieces takes several launches. Stops at the first error.
  */
 static mscclpp_status_t pack_one(const mscclpp_coll_task_t *task, const mscclpp_coll_pack_t *pack, char *packed,
                                  bool unpack)
@@ -105,7 +111,7 @@ static mscclpp_status_t pack_one(const mscclpp_coll_task_t *task, const mscclpp_
         entry->width = width_of(pack, piece, packed, packed_offset);
         packed_offset += piece->length * piece->count;
         if (args.pieces == MSCCLPP_DEV_PACK_PIECES || i + 1 == pack->piece_count) {
-            /* The grid is sized for the whole buffer, also if this launch moves only a part of each element. */
+            /* The grid fits the whole buffer, even if this launch moves only a part of each element. */
             status = launch_pack(task, &args, pack->elements * pack->size);
             args.pieces = 0;
         }
@@ -113,6 +119,10 @@ static mscclpp_status_t pack_one(const mscclpp_coll_task_t *task, const mscclpp_
     return status;
 }
 
+/*
+ * Handles one buffer after another; a buffer without elements has nothing to move. Only queues the work, and stops at
+ * the first error.
+ */
 mscclpp_status_t mscclpp_coll_pack(mscclpp_coll_task_t *task, const mscclpp_coll_pack_t *packs, size_t count,
                                    char *packed, bool unpack, bool is_far)
 {

@@ -7,8 +7,8 @@
 #include "mca/common/team/queue.h"
 
 /*
- * True if a call can be queued as far as its arguments tell. Copies of data in several allocations need the host, and
- * lists of blocks would have to be kept between nodes.
+ * Returns true if a call can be queued judging by its arguments. Copies of data in several allocations need the host,
+ * and lists of blocks would have to be kept between nodes.
  */
 static bool can_queue(const mscclpp_coll_task_t *task)
 {
@@ -34,8 +34,8 @@ static mscclpp_status_t choose_queued(mscclpp_coll_task_t *task)
 }
 
 /*
- * True if the kernel of the call may use the buffers of all ranks. Equal on all ranks. A reduce-scatter in place would
- * need memory of its own, and is left to the scratch.
+ * Returns true if the kernel of the call may use the buffers of all ranks. Equal on all ranks. A reduce-scatter in
+ * place would need memory of its own, and is left to the scratch.
  */
 static bool may_map(const mscclpp_coll_task_t *task)
 {
@@ -47,8 +47,8 @@ static bool may_map(const mscclpp_coll_task_t *task)
 }
 
 /*
- * Gives the kernel the buffers of all ranks, if the choice needs them; maps them unless a request has done so. If that
- * fails, all ranks choose again.
+ * Gives the kernel the buffers of all ranks, if the chosen algorithm needs them. Maps them unless a request has already
+ * done so. If they cannot be mapped, all ranks choose another algorithm. An error breaks the team.
  */
 static mscclpp_status_t use_mapped(mscclpp_coll_task_t *task)
 {
@@ -71,7 +71,10 @@ static mscclpp_status_t use_mapped(mscclpp_coll_task_t *task)
     return status;
 }
 
-/* Queues the call's kernel, between the copies to and from stand-ins if there are any. */
+/*
+ * Queues the call's kernel, between the copies to and from stand-ins if there are any. Frees the stand-ins in the
+ * stream's order, also after an error.
+ */
 static mscclpp_status_t enqueue(mscclpp_coll_task_t *task)
 {
     mscclpp_team_t *team = task->team;
@@ -90,7 +93,10 @@ static mscclpp_status_t enqueue(mscclpp_coll_task_t *task)
     return mscclpp_coll_restore_buffers(task, status);
 }
 
-/* Like describe_by_plan, for a queued call: the plan gets the user's buffers. Data with holes has no plan. */
+/*
+ * Like mscclpp_coll_by_plan, for a queued call: the plan gets the user's buffers. In the result, `plan` is NULL if the
+ * data has holes, because no plan can pack.
+ */
 static mscclpp_by_plan_t describe_queued_by_plan(const mscclpp_coll_task_t *task)
 {
     const mscclpp_coll_args_t *args = task->args;
@@ -117,6 +123,10 @@ bool mscclpp_collective_can_enqueue(mscclpp_team_t *team, const mscclpp_coll_arg
     return can_queue(&task) && choose_queued(&task) == MSCCLPP_OK;
 }
 
+/*
+ * Refusals come first, while nothing has been queued. A failure of an earlier operation, and every error after the call
+ * has been announced, breaks the team.
+ */
 mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_coll_args_t *args,
                                             mscclpp_gpu_stream_t *stream)
 {
@@ -161,6 +171,10 @@ mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_
                : mscclpp_team_fail(team, status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status);
 }
 
+/*
+ * Returns MSCCLPP_OK with *mapped_p NULL if the kernel would not use mapped buffers. All conditions for this are equal
+ * on all ranks, so either all or none take part in the exchange.
+ */
 mscclpp_status_t mscclpp_collective_map(mscclpp_team_t *team, const mscclpp_coll_args_t *args,
                                         mscclpp_mapped_t **mapped_p)
 {
@@ -182,7 +196,10 @@ mscclpp_status_t mscclpp_collective_map(mscclpp_team_t *team, const mscclpp_coll
     }
     mscclpp_runner_release_mappings(&team->runner, false);
     team->group.asked = mscclpp_board_ask(args->coll, args->root, task.bytes, args->dtype, args->op);
-    /* Packed data has other places in each call, so a rank that packs only tells the others. */
+    /*
+     * Packed data has other addresses in each call. So a rank that packs only tells the other ranks that it shares
+     * nothing.
+     */
     status = mscclpp_coll_packs(&task) ? MSCCLPP_OK : mscclpp_coll_prepare_buffers(&task);
     if (status == MSCCLPP_OK) {
         status = mscclpp_coll_map(&task);

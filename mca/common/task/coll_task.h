@@ -1,4 +1,4 @@
-/* Internals of a call of a collective other than all-reduce. */
+/* The state of a call of a collective other than all-reduce, and the functions that execute the call. */
 #ifndef MCA_COMMON_TASK_COLL_TASK_H
 #define MCA_COMMON_TASK_COLL_TASK_H
 
@@ -7,8 +7,9 @@
 #include "mca/common/team/parts.h"
 
 /*
- * One call. Kernels and engines use `in` and `out`: the caller's buffers, or device memory in their place. Ranks have
- * their numbers in the communicator. If all are on one node, these are also their numbers in the group.
+ * One call. Kernels and engines use `in` and `out`, which are the caller's buffers or device memory that replaces them.
+ * Ranks have their numbers in the communicator. If all ranks are on one node, these are also their numbers in the
+ * group.
  */
 typedef struct {
     mscclpp_team_t *team;
@@ -18,40 +19,43 @@ typedef struct {
     int ranks; /* number of ranks */
     int root;
     bool strided;    /* blocks with holes are moved without packing; equal on all ranks */
-    bool in_place;   /* this rank's own block is already at its place in the output */
-    bool by_plan;    /* a plan serves the call, unless it has no memory; equal on all ranks */
-    bool swaps;      /* each two ranks swap their blocks where these lie; equal on all ranks */
-    uint64_t bytes;  /* size of one block if all blocks have one size, bytes */
-    uint64_t stride; /* from the start of one such block to the next, bytes */
-    /* Bytes of the largest block of any rank; perhaps of this rank alone, until mscclpp_coll_agree_size is called. */
+    bool in_place;   /* this rank's own block is already in its place in the output */
+    bool by_plan;    /* a plan serves the call, unless there is no memory for the plan; equal on all ranks */
+    bool swaps;      /* each two ranks swap their blocks in place; equal on all ranks */
+    uint64_t bytes;  /* size in bytes of each block, if all blocks have the same size */
+    uint64_t stride; /* distance in bytes from the start of one such block to the next */
+    /*
+     * Size in bytes of the largest block of any rank. Until mscclpp_coll_agree_size is called, it may be the largest of
+     * this rank only.
+     */
     uint64_t largest;
     const char *in;
     char *out;
-    void *in_stand_in; /* device memory in place of the caller's buffer; NULL: the buffer itself is used */
+    void *in_stand_in; /* device memory that replaces the caller's buffer; NULL: the buffer itself is used */
     void *out_stand_in;
-    void *early_result;            /* device memory for a result whose place peers still read; NULL: not needed */
-    char *home;                    /* where the kernel copies that result in the end; NULL: nowhere */
+    void *early_result; /* device memory for a result whose place in the output peers still read; NULL: not needed */
+    char *home;         /* address to which the kernel copies that result at the end; NULL: it does not */
     mscclpp_dev_release_t release; /* for kernels that write only to this rank's output */
     bool in_far;                   /* kernels cannot access the user's input */
     bool out_far;                  /* kernels cannot access the user's output */
-    mscclpp_gpu_stream_t *stream;  /* the team's stream, NULL until it is needed; in a queued call, the application's */
+    mscclpp_gpu_stream_t *stream;  /* stream of the team, NULL until needed; in a queued call, of the application */
     bool queued;                   /* the host does not wait for the call */
-    bool may_map;                  /* of a queued call: its kernel may use mapped buffers; equal on all ranks */
-    mscclpp_mapped_t *mapped;      /* of a queued call: the buffers of all ranks; NULL: not mapped */
+    bool may_map;                  /* in a queued call: its kernel may use mapped buffers; equal on all ranks */
+    mscclpp_mapped_t *mapped;      /* in a queued call: the buffers of all ranks; NULL: not mapped */
     mscclpp_coll_choice_t choice;
 
     /* Buffers of all ranks after an exchange, at their addresses on this rank. NULL: the rank shares none. */
     char *peer_in[MSCCLPP_DEV_MAX_RANKS];
     char *peer_out[MSCCLPP_DEV_MAX_RANKS];
-    mscclpp_dev_runs_t place[MSCCLPP_DEV_MAX_RANKS]; /* where in each rank's output this rank's block belongs */
+    mscclpp_dev_runs_t place[MSCCLPP_DEV_MAX_RANKS]; /* by rank: place of this rank's block in that rank's output */
 } mscclpp_coll_task_t;
 
-/* collective.c, used by coll_queued.c, too. */
+/* The following functions are in collective.c, and coll_queued.c also uses them. */
 
-/* Initializes the fields that depend only on the arguments. Also notes the call in the group, for messages. */
+/* Initializes the fields that depend only on the arguments. Also stores the call in the group, for messages. */
 void mscclpp_coll_init_task(mscclpp_coll_task_t *task, mscclpp_team_t *team, const mscclpp_coll_args_t *args);
 
-/* Fills in what the choice needs to know of the team. */
+/* Fills in the inputs of the choice that depend only on the team and the type. */
 void mscclpp_coll_describe_team(const mscclpp_team_t *team, mscclpp_dtype_t dtype, mscclpp_select_input_t *input);
 
 /* Chooses the algorithm and its grid. `can_map`: as far as the peers are concerned. */
@@ -64,62 +68,68 @@ mscclpp_by_plan_t mscclpp_coll_by_plan(const mscclpp_coll_task_t *task);
 mscclpp_status_t mscclpp_coll_launch(mscclpp_coll_task_t *task);
 
 /*
- * coll_blocks.c: the block that this rank sends to a peer, and the place of the block that it receives from a peer, as
- * on the device (device/kern/coll/blocks.h).
+ * coll_blocks.c: these functions return the block that this rank sends to a peer, and the place of the block that it
+ * receives from a peer, as on the device (device/kern/coll/blocks.h).
  */
 mscclpp_dev_block_t mscclpp_coll_send_block(const mscclpp_coll_task_t *task, int peer);
 mscclpp_dev_block_t mscclpp_coll_recv_block(const mscclpp_coll_task_t *task, int peer);
 
-/* Returns the bytes of the combined result on this rank; 0: it gets none. */
+/* Returns the size in bytes of the combined result on this rank; 0: this rank gets no result. */
 uint64_t mscclpp_coll_result_bytes(const mscclpp_coll_task_t *task);
 
-/* Returns the bytes from the start of the input (else the output) to the end of its last block; 0: it is not used. */
+/*
+ * Returns the number of bytes from the start of the input, or of the output if `input` is false, to the end of its last
+ * block; 0: the buffer is not used.
+ */
 uint64_t mscclpp_coll_span(const mscclpp_coll_task_t *task, bool input);
 
-/* Returns part `index` of `count` parts of `bytes` bytes. All but the last of them consist of whole units. */
+/* Returns part `index` of `count` parts of `bytes` bytes. All parts but the last one consist of whole units. */
 mscclpp_dev_block_t mscclpp_coll_part(uint64_t bytes, int index, int count);
 
 /*
- * coll_exchange.c: sets `largest` and `strided` of a call of which each rank knows only its own blocks: the size of the
- * largest block of any rank, and whether all ranks can move blocks with holes without packing. Collective; all ranks
- * get the same.
+ * coll_exchange.c: for a call in which each rank knows only its own blocks, sets `largest` and `strided`: the size of
+ * the largest block of any rank, and whether all ranks can move blocks with holes without packing. Collective; all
+ * ranks get the same values.
  */
 mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task);
 
 /*
- * Maps the peers' buffers and sets `peer_in`, `peer_out` and `place`. Collective. *mapped_p is equal on all ranks: it
+ * Maps the peers' buffers and sets `peer_in`, `peer_out` and `place`. Collective. *mapped_p is equal on all ranks. It
  * is false if any buffer cannot be mapped.
  */
 mscclpp_status_t mscclpp_coll_exchange(mscclpp_coll_task_t *task, bool *mapped_p);
 
 /*
- * The same for a queued call that is captured, or for a request: sets `mapped`, which stays NULL on all ranks if not
- * all buffers can be mapped, or if a rank does not come in time (mscclpp_runner_map). `use_mapped` then sets `peer_in`,
- * `peer_out` and `place`.
+ * mscclpp_coll_map does the same for a queued call that is captured, or for a request, and sets `mapped`. That field
+ * stays NULL on all ranks if not all buffers can be mapped, or if a rank does not come in time (mscclpp_runner_map).
+ * mscclpp_coll_use_mapped then sets `peer_in`, `peer_out` and `place`.
  */
 mscclpp_status_t mscclpp_coll_map(mscclpp_coll_task_t *task);
 void mscclpp_coll_use_mapped(mscclpp_coll_task_t *task);
 
-/* Waits until all ranks have come to this point, or one has failed. `what` names the point in messages. */
+/* Waits until all ranks have come to this point, or a rank has failed. `what` is the name of the point in messages. */
 mscclpp_status_t mscclpp_coll_meet(mscclpp_coll_task_t *task, const char *what);
 
 /*
- * coll_buffers.c: replaces buffers that kernels cannot access by device memory. Two operations may need some if they
- * are in place. An all-to-all by copy engines or between nodes would read what peers write, so it reads from a copy.
- * The result of a reduce-scatter may lie over blocks that peers read, so it is written elsewhere first.
+ * coll_buffers.c: replaces buffers that kernels cannot access by device memory. Two operations may also need device
+ * memory if they are in place. An all-to-all by copy engines or between nodes would read data that peers overwrite, so
+ * it reads from a copy. The result of a reduce-scatter may overlap blocks that peers read, so it is first written to
+ * other memory.
  */
 mscclpp_status_t mscclpp_coll_prepare_buffers(mscclpp_coll_task_t *task);
 
-/* True if data with holes is packed on this rank. */
+/* Returns true if data with holes is packed on this rank. */
 bool mscclpp_coll_packs(const mscclpp_coll_task_t *task);
 
-/* Makes the buffers fit the choice, an algorithm through the scratch, after they were prepared for one that maps them.
+/*
+ * Prepares the buffers for an algorithm that uses the scratch, after they were prepared for an algorithm that maps
+ * them.
  */
 mscclpp_status_t mscclpp_coll_stop_mapping(mscclpp_coll_task_t *task);
 
 /*
- * Frees the memory, after it has copied the result back if `status` is MSCCLPP_OK. Returns `status`, or the first
- * error. If a kernel may still run, the memory is leaked with the failed team.
+ * Copies the result back if `status` is MSCCLPP_OK, and frees the device memory. Returns `status`, or the first error.
+ * If a kernel may still run, the memory is leaked with the failed team.
  */
 mscclpp_status_t mscclpp_coll_restore_buffers(mscclpp_coll_task_t *task, mscclpp_status_t status);
 
@@ -127,13 +137,16 @@ mscclpp_status_t mscclpp_coll_restore_buffers(mscclpp_coll_task_t *task, mscclpp
 mscclpp_status_t mscclpp_coll_ensure_stream(mscclpp_coll_task_t *task);
 
 /*
- * coll_pack.c: packs data with holes in the task's stream, or unpacks it if `unpack` is set. `is_far`: kernels cannot
- * access the user's buffer, so the bytes are copied without a kernel.
+ * coll_pack.c: packs data with holes in the task's stream, or unpacks it if `unpack` is set. `is_far` says that kernels
+ * cannot access the user's buffer; the bytes are then copied without a kernel.
  */
 mscclpp_status_t mscclpp_coll_pack(mscclpp_coll_task_t *task, const mscclpp_coll_pack_t *packs, size_t count,
                                    char *packed, bool unpack, bool is_far);
 
-/* coll_direct.c: fills in what this rank's kernel or engines read and write. The buffers must have been exchanged. */
+/*
+ * coll_direct.c: fills in the data that this rank's kernel or engines read and write. The buffers must have been
+ * exchanged.
+ */
 void mscclpp_coll_fill_direct(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct);
 
 /* Like mscclpp_coll_fill_direct, for blocks with holes. */

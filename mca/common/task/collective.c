@@ -15,8 +15,9 @@
 #define NOTICE_CALLS 256u
 
 /*
- * Finds out how kernels reach the user's buffers. Also waits for work on them that synchronous calls of the GPU runtime
- * have left in flight. Data in several allocations count as out of reach.
+ * Finds out how kernels reach the user's buffers. Also waits for work on the buffers that synchronous calls of the GPU
+ * runtime have left in progress. Data in several allocations counts as out of reach. Returns the error of the GPU
+ * runtime, which has been logged.
  */
 static mscclpp_status_t examine_buffers(mscclpp_coll_task_t *task)
 {
@@ -36,13 +37,19 @@ static mscclpp_status_t examine_buffers(mscclpp_coll_task_t *task)
     return status;
 }
 
-/* True if nobody waits for the call yet, and the user has not chosen an algorithm that may make hosts wait. */
+/*
+ * Returns true if the host does not wait for the call yet, and the user has not chosen an algorithm that may make hosts
+ * wait.
+ */
 static bool is_early(const mscclpp_coll_task_t *task)
 {
     return task->args->early && task->team->protocol.coll_algorithm[task->args->coll] == MSCCLPP_COLL_AUTO;
 }
 
-/* Fills in what the choice needs to know of the team. */
+/*
+ * Fills in the facts about the team that the choice of an algorithm depends on; the caller sets the facts about the
+ * call. Copy engines copy ranges of bytes, so they serve only types without padding.
+ */
 void mscclpp_coll_describe_team(const mscclpp_team_t *team, mscclpp_dtype_t dtype, mscclpp_select_input_t *input)
 {
     memset(input, 0, sizeof(*input));
@@ -68,13 +75,16 @@ mscclpp_status_t mscclpp_coll_choose(mscclpp_coll_task_t *task, const mscclpp_se
                                can_map && !is_early(task) && (!task->queued || task->may_map), &task->choice);
 }
 
-/* Tells whether the chosen algorithm accesses the buffers of peers. */
+/* Returns true if the chosen algorithm accesses the buffers of peers. */
 static bool needs_mapping(const mscclpp_coll_task_t *task)
 {
     return task->choice.algo == MSCCLPP_COLL_BY_ZEROCOPY || task->choice.algo == MSCCLPP_COLL_BY_ENGINES;
 }
 
-/* Fills in the arguments of kernels within a node that find the blocks' places themselves, computed or in lists. */
+/*
+ * Fills in the arguments of those kernels within a node that find the blocks themselves: they compute the places of
+ * blocks of one size, and read the places of other blocks from lists.
+ */
 static void fill_blocks(const mscclpp_coll_task_t *task, mscclpp_dev_blocks_args_t *blocks)
 {
     mscclpp_dev_args_t *common = &blocks->coll.common;
@@ -108,7 +118,10 @@ static void fill_blocks(const mscclpp_coll_task_t *task, mscclpp_dev_blocks_args
     }
 }
 
-/* Like launch, for a kernel that spans nodes. The fabric fills in the arguments that only it knows. */
+/*
+ * Launches a kernel that spans nodes, and waits for its end unless the call is queued. The fabric fills in the
+ * arguments that only it knows. Any error breaks the team.
+ */
 static mscclpp_status_t launch_on_nodes(mscclpp_coll_task_t *task)
 {
     mscclpp_dev_coll_nodes_args_t args;
@@ -150,7 +163,10 @@ static mscclpp_status_t launch_on_nodes(mscclpp_coll_task_t *task)
                                    mscclpp_coll_algo_name(task->choice.algo));
 }
 
-/* Launches the kernel that was chosen, and waits for its end unless the call is queued. Any error breaks the team. */
+/*
+ * Launches the kernel that was chosen, and waits for its end unless the call is queued. Blocks with holes have a kernel
+ * of their own. Any error breaks the team; the function that fails has logged it.
+ */
 mscclpp_status_t mscclpp_coll_launch(mscclpp_coll_task_t *task)
 {
     union {
@@ -188,7 +204,10 @@ mscclpp_status_t mscclpp_coll_launch(mscclpp_coll_task_t *task)
     return mscclpp_runner_launch(&task->team->runner, NULL, &launch, mscclpp_coll_algo_name(task->choice.algo));
 }
 
-/* Describes the call for an execution plan. In the result, `plan` is NULL if no plan serves the call. */
+/*
+ * Describes the call for an execution plan. In the result, `plan` is NULL if no plan serves the call, which is always
+ * so if blocks differ in size.
+ */
 mscclpp_by_plan_t mscclpp_coll_by_plan(const mscclpp_coll_task_t *task)
 {
     const mscclpp_coll_args_t *args = task->args;
@@ -225,14 +244,17 @@ static mscclpp_status_t try_plan(const mscclpp_coll_task_t *task, bool *served_p
 }
 
 /*
- * Carries out the chosen algorithm, or a plan in its place, in this order: exchange buffers, reserve epochs, meet,
- * launch. If buffers cannot be mapped, chooses another algorithm, for which the scratch may have to grow. Any error
- * breaks the team: peers may have started.
+ * Executes the chosen algorithm, or a plan in its place, in this order: exchange buffers, reserve epochs, meet, launch.
+ * If the buffers cannot be mapped, chooses another algorithm, for which the scratch may have to grow. Any error breaks
+ * the team, because peers may have started.
  */
 static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input)
 {
     mscclpp_team_t *team = task->team;
-    /* Between nodes, kernels that meet may have to renew epochs. If calls compete for slots, they need a slot first. */
+    /*
+     * Between nodes, renewing epochs may launch kernels that meet. If calls compete for slots, these kernels need a
+     * slot first, which mscclpp_group_meet takes.
+     */
     const bool meets_to_renew = team->fabric != NULL && (task->args->early || team->group.threads);
     mscclpp_status_t status;
     bool mapped = true, served;
@@ -280,7 +302,10 @@ static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_selec
     return status;
 }
 
-/* Serves a team of one rank: its own block is the result. Returns when it is copied. In place, there is no work. */
+/*
+ * Serves a team of one rank, whose own block is the result. Returns when the block has been copied. In place, there is
+ * nothing to do. Returns the error of the GPU runtime, which has been logged.
+ */
 static mscclpp_status_t copy_alone(mscclpp_coll_task_t *task)
 {
     const mscclpp_coll_args_t *args = task->args;
@@ -354,9 +379,11 @@ static mscclpp_status_t grow(const mscclpp_coll_task_t *task, mscclpp_select_inp
 }
 
 /*
- * Agrees on the size of the largest block if not all ranks know it, lets the scratch grow, and chooses the algorithm.
- * Blocks with holes are moved without packing if the choice is an algorithm that maps buffers, and then not by engines,
- * which cannot do that; small blocks are packed, as packets are better for them.
+ * Agrees on the size of the largest block if not all ranks know it, grows the scratch if needed, and chooses the
+ * algorithm. Any error breaks the team.
+ *
+ * Blocks with holes are moved without packing only if the chosen algorithm maps buffers. Copy engines cannot move them,
+ * so the choice is then repeated without engines. Small blocks are packed, because packets are faster for them.
  */
 static mscclpp_status_t grow_and_choose(mscclpp_coll_task_t *task, mscclpp_select_input_t *input)
 {
@@ -403,7 +430,10 @@ static void describe_call(const mscclpp_coll_task_t *task, mscclpp_select_input_
     }
 }
 
-/* Serves one call, from the choice to its end. Any error after the choice breaks the team. */
+/*
+ * Serves one call, from the choice to its end. Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks and with the buffers
+ * unchanged, if the call must be staged. Any error after the choice breaks the team.
+ */
 static mscclpp_status_t serve_call(mscclpp_coll_task_t *task)
 {
     mscclpp_team_t *team = task->team;
@@ -422,7 +452,7 @@ static mscclpp_status_t serve_call(mscclpp_coll_task_t *task)
     read_notices(team);
     mscclpp_runner_release_mappings(&team->runner, false);
     status = examine_buffers(task);
-    /* A copy of bytes would overwrite padding and holes, which must stay as they are. */
+    /* The copy is not for types with padding nor for data with holes, because it would overwrite both. */
     if (status == MSCCLPP_OK && task->ranks == 1 && task->args->dtype < MSCCLPP_DTYPE_SHORT_INT &&
         task->args->in_pack_count + task->args->out_pack_count == 0) {
         status = copy_alone(task);
@@ -439,13 +469,16 @@ static mscclpp_status_t serve_call(mscclpp_coll_task_t *task)
     }
     mscclpp_runner_release_mappings(&team->runner, false);
     mscclpp_runner_give_stream(&team->runner);
-    /* Peers may have started, so the call can no longer take another path. */
+    /* Peers may have started, so the call can no longer be staged (MSCCLPP_ERR_NOT_SUPPORTED). */
     return status == MSCCLPP_OK
                ? status
                : mscclpp_team_fail(team, status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status);
 }
 
-/* Initializes the fields that depend only on the arguments. Also notes the call in the group, for messages. */
+/*
+ * Initializes the fields that depend only on the arguments. Also stores the call's number and collective in the group,
+ * for messages. The bytes of a block end with the last element's data; the stride includes the padding behind it.
+ */
 void mscclpp_coll_init_task(mscclpp_coll_task_t *task, mscclpp_team_t *team, const mscclpp_coll_args_t *args)
 {
     memset(task, 0, sizeof(*task));
@@ -465,6 +498,10 @@ void mscclpp_coll_init_task(mscclpp_coll_task_t *task, mscclpp_team_t *team, con
     team->group.collective = mscclpp_coll_name(args->coll);
 }
 
+/*
+ * Grows the scratch and makes the plan's memory now, so that no later call has to wait for other hosts. After an error
+ * other than MSCCLPP_ERR_NOT_SUPPORTED, the caller must destroy the team, because it is not marked as broken.
+ */
 mscclpp_status_t mscclpp_collective_prepare(mscclpp_team_t *team, const mscclpp_coll_args_t *args)
 {
     mscclpp_coll_task_t task;
@@ -490,6 +527,10 @@ mscclpp_status_t mscclpp_collective_prepare(mscclpp_team_t *team, const mscclpp_
     return status;
 }
 
+/*
+ * Refuses the call before it changes anything: on a broken team, or if kernels do not support the operation. An empty
+ * call ends at once if all ranks know that it is empty.
+ */
 mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_args_t *args)
 {
     mscclpp_coll_task_t task;
@@ -505,12 +546,12 @@ mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_arg
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     mscclpp_linger_note_call(&team->runner);
-    /* An enqueued call may have failed, and nobody has waited for it. */
+    /* An earlier enqueued call may have failed without anyone waiting for it. */
     status = mscclpp_team_check_kernels(team);
     if (status != MSCCLPP_OK) {
         return mscclpp_team_fail(team, status);
     }
-    /* Where not all ranks know the sizes, others may have data though this rank has none. */
+    /* If not all ranks know the sizes, other ranks may have data even though this rank has none. */
     if (task.largest == 0 && (args->is_size_known || !args->varied)) {
         team->last_algorithm = "none";
         return MSCCLPP_OK;

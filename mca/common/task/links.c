@@ -15,20 +15,25 @@ uint64_t mscclpp_links_max(const mscclpp_team_t *team)
     return team->runner.layout.bulk_size / 2;
 }
 
+/*
+ * Runs one ring through the scratch and measures its time, which includes the meeting of the ranks. Returns
+ * MSCCLPP_ERR_INVALID, which is logged and does not break the team, if the message does not fit the scratch. Returns
+ * MSCCLPP_ERR_PEER if the team is broken. Every other error breaks the team.
+ */
 mscclpp_status_t mscclpp_links_try(mscclpp_team_t *team, const void *in, void *out, uint64_t bytes, uint32_t rounds,
                                    bool get, double *seconds_p)
 {
     mscclpp_dev_ring_args_t args;
     mscclpp_dev_launch_t launch;
     mscclpp_status_t status;
-    /* One thread for each unit, as far as there are blocks for that. */
+    /* One thread for each unit, up to the largest number of blocks. */
     uint64_t blocks = (bytes + (uint64_t)THREADS * MSCCLPP_DEV_UNIT - 1) / ((uint64_t)THREADS * MSCCLPP_DEV_UNIT);
     double started;
 
     if (team->group.broken) {
         return MSCCLPP_ERR_PEER;
     }
-    /* The ring goes through the scratch, which grows to its full size for it, on all ranks alike. */
+    /* The ring uses the scratch, which first grows to its full size, in the same way on all ranks. */
     status = mscclpp_team_enter(team);
     if (status == MSCCLPP_OK && bytes > mscclpp_links_max(team) && team->full_size != 0) {
         status = mscclpp_team_grow(team, bytes, true);
@@ -50,7 +55,7 @@ mscclpp_status_t mscclpp_links_try(mscclpp_team_t *team, const void *in, void *o
     args.common.bytes = bytes;
     args.rounds = rounds;
     args.get = get;
-    /* All blocks have to run at once: each waits for that of the same number on a neighbour. */
+    /* All blocks must run at the same time, because each waits for the block with the same number on a neighbour. */
     blocks = blocks == 0 ? 1 : blocks;
     blocks = blocks > MSCCLPP_DEV_CHANNEL_BLOCKS ? MSCCLPP_DEV_CHANNEL_BLOCKS : blocks;
     blocks = team->runner.block_limit != 0 && blocks > team->runner.block_limit ? team->runner.block_limit : blocks;

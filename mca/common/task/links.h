@@ -5,19 +5,19 @@
 #include "mca/common/team/team.h"
 
 /*
- * Runs `rounds` rounds around the ring. In each round, every rank puts `bytes` bytes from `in` to the next rank, or
- * with `get` fetches them from it. Then it waits for its neighbour. `out` receives the data of the last round: the
- * previous rank's input, or with `get` the next rank's.
+ * Runs `rounds` rounds around the ring. In each round, every rank puts `bytes` bytes from `in` into the next rank's
+ * memory, or with `get` copies them from it. Then it waits for its neighbour. `out` receives the data of the last
+ * round: the input of the previous rank, or with `get` of the next rank.
  *
  * Blocking and collective. All arguments except the buffers must be equal on all ranks. *seconds_p is the time from
  * before the ranks meet to the end of the kernel. If the team's scratch is too small for the bytes, it first grows to
- * its full size. Returns MSCCLPP_ERR_INVALID if they do not fit half of its bulk area even then. Any other error breaks
- * the team.
+ * its full size. Returns MSCCLPP_ERR_INVALID if the bytes do not fit into half of its bulk area even then. Any other
+ * error breaks the team.
  */
 mscclpp_status_t mscclpp_links_try(mscclpp_team_t *team, const void *in, void *out, uint64_t bytes, uint32_t rounds,
                                    bool get, double *seconds_p);
 
-/* Largest `bytes` of a ring with the scratch that the team has now: half of its bulk area. */
+/* Returns the largest `bytes` of a ring with the current scratch of the team: half of its bulk area. */
 uint64_t mscclpp_links_max(const mscclpp_team_t *team);
 
 #endif

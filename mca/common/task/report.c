@@ -14,6 +14,10 @@ static uint64_t size_class_of(uint64_t bytes)
     return (uint64_t)1 << (63 - __builtin_clzll(bytes | 1));
 }
 
+/*
+ * Warns once for each algorithm that the user forces and that cannot serve a call. Only one rank of a communicator
+ * warns, and not during a trial at set-up. `warned` is shared by all threads.
+ */
 void mscclpp_report_choice(const mscclpp_team_t *team, uint64_t call, const char *served_by)
 {
     static bool warned[64]; /* by number of the algorithm; more than there are */
@@ -27,6 +31,10 @@ void mscclpp_report_choice(const mscclpp_team_t *team, uint64_t call, const char
     }
 }
 
+/*
+ * Logs once for each class of sizes (powers of two) in a communicator, on its first rank only, and not during a trial
+ * at set-up.
+ */
 void mscclpp_report_costs(mscclpp_team_t *team, const mscclpp_select_input_t *input, const mscclpp_choice_t *choice)
 {
     uint64_t *logged = &team->logged_costs[MSCCLPP_COLL_LAST];
@@ -40,6 +48,10 @@ void mscclpp_report_costs(mscclpp_team_t *team, const mscclpp_select_input_t *in
     }
 }
 
+/*
+ * Logs only calls between nodes, once for each class of sizes (powers of two) in a communicator, on its first rank.
+ * Logs nothing if there is no other algorithm to compare with.
+ */
 void mscclpp_report_coll_costs(mscclpp_team_t *team, mscclpp_coll_t coll, uint64_t bytes,
                                const mscclpp_select_input_t *input, const mscclpp_coll_choice_t *choice)
 {

@@ -1,4 +1,4 @@
-/* What is logged of the choice of an algorithm. */
+/* Logs the choice of an algorithm. */
 #ifndef MCA_COMMON_TASK_REPORT_H
 #define MCA_COMMON_TASK_REPORT_H
 

@@ -30,8 +30,9 @@ static uint64_t bytes_of(const mscclpp_allreduce_args_t *args)
 }
 
 /*
- * Fills in `input`, as far as the choice of an all-reduce reads it, and chooses the algorithm. Returns
- * MSCCLPP_ERR_NOT_SUPPORTED, equally on all ranks, if the call must be staged; then nothing has happened yet.
+ * Fills in the fields of `input` that the choice of an all-reduce reads, and chooses the algorithm. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED, equally on all ranks and with nothing changed, if the call must be staged. There is no
+ * other error.
  */
 static mscclpp_status_t choose(mscclpp_task_t *task, mscclpp_select_input_t *input)
 {
@@ -51,7 +52,7 @@ static mscclpp_status_t choose(mscclpp_task_t *task, mscclpp_select_input_t *inp
     input->nranks = (uint32_t)team->group.size;
     input->on_twin = team->group.on_twin;
     input->one_gpu = team->one_gpu;
-    /* Engines copy ranges of bytes, padding included, and need the host to wait in the call. */
+    /* Engines copy ranges of bytes, including padding, and the host must wait in the call for them. */
     input->engines = team->engines && task->app_stream == NULL && mscclpp_task_is_dense(task->args->dtype) &&
                      (team->engine == NULL || team->engine->usable) &&
                      (!task->args->early || team->protocol.algorithm >= 0);
@@ -82,8 +83,8 @@ static mscclpp_status_t choose_without_engines(mscclpp_task_t *task, const msccl
 }
 
 /*
- * True if the team shares the memory of copy engines with other teams of its process. Not if the user asks for engines
- * by name, as they then serve nonblocking calls, too, beside blocking calls of other teams.
+ * Returns true if the team shares the memory of copy engines with other teams of its process. Not if the user asks for
+ * engines by name, as they then serve nonblocking calls, too, beside blocking calls of other teams.
  */
 static bool shares_engine_memory(const mscclpp_team_t *team)
 {
@@ -91,9 +92,10 @@ static bool shares_engine_memory(const mscclpp_team_t *team)
 }
 
 /*
- * Maps the peers' outputs, and then opens the engines, which take memory. The inputs need no mapping, because each rank
- * reads its own operands. So the output is passed to the exchange as the input, too. If mapping or opening fails on any
- * rank, all choose another algorithm.
+ * Maps the peers' outputs, and then opens the engines, which need memory. The inputs are not mapped, because each rank
+ * reads only its own operands; so the output is passed to the exchange as the input, too. If mapping or opening fails
+ * on any rank, all ranks choose another algorithm. Returns an error only if the exchange itself or a stream fails; it
+ * breaks the team.
  */
 static mscclpp_status_t prepare_engines(mscclpp_task_t *task, const mscclpp_select_input_t *input)
 {
@@ -119,8 +121,9 @@ static mscclpp_status_t prepare_engines(mscclpp_task_t *task, const mscclpp_sele
 }
 
 /*
- * Gives the kernel of a queued call the buffers of all ranks, which it maps unless they are mapped already. If that
- * fails, all ranks choose again. A request in parts has mapped the buffers of all its parts.
+ * Gives the kernel of a queued call the buffers of all ranks. Maps them unless they are already mapped. If they cannot
+ * be mapped, all ranks choose another algorithm. A request in parts has mapped the buffers of all parts, so the buffers
+ * of this call are at an offset in the mapped ones. An error breaks the team.
  */
 static mscclpp_status_t use_mapped(mscclpp_task_t *task, mscclpp_select_input_t *input)
 {
@@ -145,8 +148,8 @@ static mscclpp_status_t use_mapped(mscclpp_task_t *task, mscclpp_select_input_t 
 }
 
 /*
- * Maps the peers' buffers if the algorithm needs them. If that fails on any rank, all choose an algorithm that does
- * not.
+ * Maps the peers' buffers if the algorithm needs them. If that fails on any rank, all ranks choose an algorithm that
+ * does not need them. Each chain of fallbacks ends with such an algorithm, so the loop ends. An error breaks the team.
  */
 static mscclpp_status_t exchange(mscclpp_task_t *task, mscclpp_select_input_t *input)
 {
@@ -178,8 +181,8 @@ static bool wants_long_slots(const mscclpp_task_t *task, const mscclpp_select_in
 }
 
 /*
- * True if the call is worth a larger scratch: the team's is too small, and the choice uses it. Algorithms that map
- * buffers do not, except in queued calls, whose scratch cannot grow later. They also count if a user has chosen an
+ * Returns true if the call is worth a larger scratch: the team's is too small, and the choice uses it. Algorithms that
+ * map buffers do not, except in queued calls, whose scratch cannot grow later. They also count if a user has chosen an
  * algorithm that the scratch has no room for yet: after the growth, that one is chosen.
  */
 static bool wants_scratch(const mscclpp_task_t *task, const mscclpp_select_input_t *input)
@@ -189,7 +192,10 @@ static bool wants_scratch(const mscclpp_task_t *task, const mscclpp_select_input
             (task->team->lacks_puts || task->app_stream != NULL || !task->choice.algo->maps_buffers));
 }
 
-/* Maps the peers' buffers, or grows the scratch if the call turns out to go through it. May change the choice. */
+/*
+ * Maps the peers' buffers, or grows the scratch if the call cannot use mapped buffers. May change the choice. An error
+ * breaks the team.
+ */
 static mscclpp_status_t exchange_or_grow(mscclpp_task_t *task, mscclpp_select_input_t *input)
 {
     mscclpp_status_t status = exchange(task, input);
@@ -204,8 +210,8 @@ static mscclpp_status_t exchange_or_grow(mscclpp_task_t *task, mscclpp_select_in
 }
 
 /*
- * Carries out the choice: by copy engines, by the fabric, or by a kernel of this node. Returns when the output is
- * complete or, in a queued call, when the work is queued.
+ * Executes the choice: by copy engines, by the fabric, or by a kernel of this node. Returns when the output is complete
+ * or, in a queued call, when the work is queued. The function that fails logs the error, which breaks the team.
  */
 static mscclpp_status_t launch(mscclpp_task_t *task)
 {
@@ -215,7 +221,7 @@ static mscclpp_status_t launch(mscclpp_task_t *task)
     mscclpp_runner_fill_args(&task->team->runner, args);
     args->in = task->in;
     args->out = task->out;
-    /* If others write to `out`, too, the release stays as wide as mscclpp_runner_fill_args has set it. */
+    /* If other ranks also write to `out`, the release stays as wide as mscclpp_runner_fill_args has set it. */
     if (!task->choice.algo->maps_buffers && !task->choice.algo->spans_nodes) {
         args->release = task->release;
     }
@@ -255,7 +261,10 @@ static mscclpp_status_t launch(mscclpp_task_t *task)
                : mscclpp_runner_launch(&task->team->runner, NULL, &launch, task->choice.algo->name);
 }
 
-/* Serves a team of one rank: the result is the operand. Returns when it is copied. */
+/*
+ * Serves a team of one rank, in which the operand is the result. Returns when the operand has been copied, or the error
+ * of the GPU runtime, which has been logged.
+ */
 static mscclpp_status_t copy_alone(mscclpp_task_t *task)
 {
     mscclpp_status_t status;
@@ -295,7 +304,10 @@ static mscclpp_by_plan_t describe_by_plan(const mscclpp_task_t *task)
                                .early = args->early};
 }
 
-/* Serves or queues the call by an execution plan. *served_p is false if there is no plan, or it has no memory. */
+/*
+ * Serves or queues the call by an execution plan. *served_p is false if there is no plan, or if the plan has no memory;
+ * another algorithm then serves the call. An error breaks the team.
+ */
 static mscclpp_status_t try_plan(mscclpp_task_t *task, bool *served_p)
 {
     const mscclpp_by_plan_t call = describe_by_plan(task);
@@ -312,10 +324,16 @@ static mscclpp_status_t try_plan(mscclpp_task_t *task, bool *served_p)
 }
 
 /*
- * Carries out the call after the choice, in this order: grow the scratch, which may change the choice; replace buffers,
- * since plans and peers get the stand-ins; try a plan; exchange buffers, which may change the choice again, and make
- * the scratch grow; reserve the epochs of the final choice; meet; launch; copy back. A queued call skips what needs the
- * host to wait. Any error breaks the team, since peers may have started.
+ * Executes the call after the choice, in this order:
+ *
+ * - grow the scratch, which may change the choice
+ * - replace buffers by stand-ins, because plans and peers use the stand-ins
+ * - try a plan
+ * - exchange buffers, which may change the choice again and make the scratch grow
+ * - reserve the epochs of the final choice, meet, launch, and copy the result back
+ *
+ * A queued call skips the steps for which the host has to wait. Any error breaks the team, because peers may have
+ * started.
  */
 static mscclpp_status_t serve_after_choice(mscclpp_task_t *task, mscclpp_select_input_t *input)
 {
@@ -333,7 +351,7 @@ static mscclpp_status_t serve_after_choice(mscclpp_task_t *task, mscclpp_select_
     if (team->fabric != NULL && team->group.call % NOTICE_CALLS == 0) {
         mscclpp_group_notice_t failed, host;
 
-        /* What they say is kept, and looked at in the next wait. */
+        /* The group keeps what it has read, and the next wait examines it. */
         mscclpp_group_read_notices(&team->group, &failed, &host);
     }
     team->last_algorithm = task->choice.algo->name;
@@ -380,12 +398,13 @@ static mscclpp_status_t serve_after_choice(mscclpp_task_t *task, mscclpp_select_
         status = mscclpp_task_restore(task, status);
         mscclpp_runner_release_mappings(&team->runner, false);
     }
-    /* Peers may have started, so the call can no longer take another path. */
+    /* Peers may have started, so the call can no longer be staged (MSCCLPP_ERR_NOT_SUPPORTED). */
     return status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status;
 }
 
 /*
- * Serves a call that is not empty: chooses, examines the buffers, carries out. Any error after the choice breaks the
+ * Serves a call that is not empty: chooses, examines the buffers, and executes the choice. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED, equally on all ranks, if the call must be staged. Any error after the choice breaks the
  * team.
  */
 static mscclpp_status_t serve(mscclpp_task_t *task)
@@ -406,7 +425,10 @@ static mscclpp_status_t serve(mscclpp_task_t *task)
     if (status != MSCCLPP_OK) {
         return mscclpp_team_fail(team, status);
     }
-    /* A copy is only for types without padding, which it would overwrite. A queued call gets a kernel in its stream. */
+    /*
+     * The copy is only for types without padding, because it would overwrite the padding. A queued call needs a kernel
+     * in its stream.
+     */
     if (team->group.size == 1 && team->fabric == NULL && task->app_stream == NULL &&
         mscclpp_task_is_dense(task->args->dtype)) {
         status = copy_alone(task);
@@ -417,7 +439,10 @@ static mscclpp_status_t serve(mscclpp_task_t *task)
     return status == MSCCLPP_OK ? status : mscclpp_team_fail(team, status);
 }
 
-/* Initializes a task. `stream` is the application's, or NULL if the host waits. The caller sets the rest. */
+/*
+ * Initializes a task. `stream` is the application's stream, or NULL if the host waits for the call. The caller sets the
+ * fields that are not set here.
+ */
 static void begin_task(mscclpp_task_t *task, mscclpp_team_t *team, const mscclpp_allreduce_args_t *args,
                        mscclpp_gpu_stream_t *stream)
 {
@@ -432,7 +457,10 @@ static void begin_task(mscclpp_task_t *task, mscclpp_team_t *team, const mscclpp
     task->may_map = false;
 }
 
-/* Serves one call, unless the team has failed. */
+/*
+ * Serves one call. If an earlier call has failed, the call fails with MSCCLPP_ERR_PEER or with the error of that call.
+ * Every error except MSCCLPP_ERR_NOT_SUPPORTED breaks the team.
+ */
 static mscclpp_status_t serve_call(mscclpp_task_t *task)
 {
     mscclpp_team_t *team = task->team;
@@ -447,7 +475,7 @@ static mscclpp_status_t serve_call(mscclpp_task_t *task)
     if (task->app_stream == NULL) {
         mscclpp_linger_note_call(&team->runner);
     }
-    /* An enqueued call may have failed, and nobody has waited for it. */
+    /* An earlier enqueued call may have failed without anyone waiting for it. */
     status = mscclpp_team_check_kernels(team);
     if (status != MSCCLPP_OK) {
         return mscclpp_team_fail(team, status);
@@ -472,6 +500,10 @@ mscclpp_status_t mscclpp_allreduce(mscclpp_team_t *team, const mscclpp_allreduce
     return serve_call(&task);
 }
 
+/*
+ * Grows the scratch and makes the plan's memory now, so that no later call has to wait for other hosts. After an error
+ * other than MSCCLPP_ERR_NOT_SUPPORTED, the caller must destroy the team, because it is not marked as broken.
+ */
 mscclpp_status_t mscclpp_allreduce_prepare(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args)
 {
     mscclpp_task_t task = {.team = team, .args = args, .bytes = bytes_of(args)};
@@ -492,12 +524,16 @@ mscclpp_status_t mscclpp_allreduce_prepare(mscclpp_team_t *team, const mscclpp_a
     return status;
 }
 
-/* True if the kernels of a team's queued calls may use buffers of other ranks. Equal on all ranks. */
+/* Returns true if the kernels of a team's queued calls may use buffers of other ranks. Equal on all ranks. */
 static bool may_map_buffers(const mscclpp_team_t *team)
 {
     return team->runner.serves_queue && team->fabric == NULL && team->group.size > 1 && team->protocol.zerocopy != 0;
 }
 
+/*
+ * Returns MSCCLPP_OK with *mapped_p NULL if the kernel would not use mapped buffers. All conditions for this are equal
+ * on all ranks, so either all or none take part in the exchange.
+ */
 mscclpp_status_t mscclpp_allreduce_map(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args,
                                        mscclpp_mapped_t **mapped_p)
 {
@@ -522,6 +558,10 @@ void mscclpp_allreduce_unmap(mscclpp_mapped_t *mapped)
     mscclpp_mapped_drop(mapped);
 }
 
+/*
+ * Uses the buffers directly, because no host waits to copy stand-ins back. Also drops this call's reference to buffers
+ * that it has mapped itself; the graph keeps its own.
+ */
 mscclpp_status_t mscclpp_allreduce_enqueue(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args,
                                            mscclpp_gpu_stream_t *stream)
 {
@@ -532,8 +572,8 @@ mscclpp_status_t mscclpp_allreduce_enqueue(mscclpp_team_t *team, const mscclpp_a
     task.in = args->sendbuf;
     task.out = args->recvbuf;
     /*
-     * The next kernel of the stream may start early only where the GPU surely has multiprocessors for both. In graphs
-     * it may not, because their edges let a kernel start only after the one before it.
+     * The next kernel of the stream may start early only if the GPU certainly has multiprocessors for both. In graphs
+     * it may not, because their edges let a kernel start only after the one before it has ended.
      */
     team->runner.is_recording = team->runner.serves_queue && team->runner.gpu->is_capturing(stream);
     task.release = team->group.meet_first || team->runner.shares_gpu || team->runner.is_recording

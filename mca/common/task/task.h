@@ -16,49 +16,54 @@ typedef struct mscclpp_mapped mscclpp_mapped_t;
 typedef struct {
     const void *sendbuf; /* equal to recvbuf if the operation is in place */
     void *recvbuf;
-    uint64_t count; /* elements; equal on all ranks */
+    uint64_t count; /* number of elements; equal on all ranks */
     mscclpp_dtype_t dtype;
     mscclpp_op_t op;
     uint64_t call; /* the number of this call on the communicator, from 1; for messages and mscclpp_team_announce */
     uint64_t recv_allocation; /* of recvbuf, as `reach` in mca/common/gpu/gpu.h takes it; 0: not known */
     /*
-     * Nobody waits for the call yet, and it runs in a fiber (mca/common/base/fiber.h). Equal on all ranks. The kernel
-     * starts once all ranks have come to the call. Algorithms without further exchanges between the hosts are
-     * preferred. A team that spans nodes returns MSCCLPP_ERR_NOT_SUPPORTED if its hosts have no control messages.
+     * The host does not wait for the call yet, and the call runs in a fiber (mca/common/base/fiber.h). Equal on all
+     * ranks. The kernel starts once all ranks have come to the call. Algorithms without further exchanges between the
+     * hosts are preferred. A team that spans nodes returns MSCCLPP_ERR_NOT_SUPPORTED if its hosts have no control
+     * messages.
      */
     bool early;
-    /* Of queued calls: the buffers of all ranks, in which both buffers of this call lie. NULL: none are mapped. */
+    /*
+     * For queued calls: the mapped buffers of all ranks, which contain both buffers of this call. NULL: none are
+     * mapped.
+     */
     mscclpp_mapped_t *mapped;
     bool may_map; /* the buffers of a captured call may be mapped while it is captured; equal on all ranks */
 } mscclpp_allreduce_args_t;
 
 /*
- * Blocking all-reduce of `count` elements. Returns when recvbuf holds the result and sendbuf may be reused. The buffers
+ * Blocking all-reduce of `count` elements. Returns when recvbuf has the result and sendbuf may be reused. The buffers
  * may have any kind of memory and any alignment. Memory that kernels cannot access is copied to device memory and back.
- * Work on the buffers that synchronous calls of the GPU runtime (cudaMemcpy, cudaMemset) have left in flight is waited
- * for. Other work of the application on them, in streams, must have ended, as for every MPI call.
+ * The call waits for work on the buffers that synchronous calls of the GPU runtime (cudaMemcpy, cudaMemset) have left
+ * in flight. Other work of the application on the buffers, in streams, must have ended, as for every MPI call.
  *
  * If the device lacks the type or operation, or `algorithm` is stage, returns MSCCLPP_ERR_NOT_SUPPORTED on all ranks
- * and leaves the buffers as they were; the caller takes another path. Every other error breaks the team.
+ * and leaves the buffers unchanged; the caller then takes another path. Every other error breaks the team.
  */
 mscclpp_status_t mscclpp_allreduce(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args);
 
 /*
- * Prepares the team for later calls with such arguments. Grows the scratch, and makes the memory of the plan that
- * serves the calls, if there is one. In either, hosts wait for one another, so no later call has to. Does not use the
- * buffers. Collective. Returns MSCCLPP_ERR_NOT_SUPPORTED on all ranks, with nothing done, if the calls would return
- * that. After any other error peers may be left waiting: the team is not marked as broken, and the caller must destroy
+ * Prepares the team for later calls with such arguments. Grows the scratch, and allocates the memory of the plan that
+ * serves the calls, if there is one. In both steps hosts wait for one another, so later calls need not. Does not use
+ * the buffers. Collective. If the calls would return MSCCLPP_ERR_NOT_SUPPORTED, returns it on all ranks, with nothing
+ * done. After any other error peers may still be waiting: the team is not marked as broken, and the caller must destroy
  * it.
  */
 mscclpp_status_t mscclpp_allreduce_prepare(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args);
 
 /*
- * Maps the buffers of all ranks for queued calls with such arguments, if a kernel would use them. The calls may be of
- * parts of the buffers, of args->count elements each, at equal places on all ranks. Collective; waits for no rank
- * longer than some seconds. *mapped_p is NULL on all ranks if nothing is mapped. The caller passes it with each call,
- * and gives it back by `unmap` when no call with it is under way. Calls in graphs keep it as long as the graphs. The
- * buffers stay allocated as long as calls may use them. After an error the team is broken. `unmap` never waits, takes
- * NULL, and may come after the end of the team.
+ * Maps the buffers of all ranks for queued calls with such arguments, if a kernel would use them. The calls may be for
+ * parts of the buffers, of args->count elements each, at equal places on all ranks. Collective; waits for other ranks
+ * for some seconds at most. *mapped_p is NULL on all ranks if nothing is mapped. After an error the team is broken.
+ *
+ * The caller passes *mapped_p with each call, and returns it by mscclpp_allreduce_unmap when no call that uses it is in
+ * progress. Calls in graphs keep the mapping as long as the graphs. The buffers must stay allocated as long as calls
+ * may use them. mscclpp_allreduce_unmap never waits, accepts NULL, and may be called after the end of the team.
  */
 mscclpp_status_t mscclpp_allreduce_map(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args,
                                        mscclpp_mapped_t **mapped_p);
@@ -77,10 +82,10 @@ void mscclpp_allreduce_unmap(mscclpp_mapped_t *mapped);
  * reports it.
  *
  * A team that serves queued operations only (mca/common/team/queue.h) has none of these limits: several teams need no
- * `concurrent`, the stream may be under capture, and the host does not wait, with one exception. A captured call that
+ * `concurrent`, the stream may be under capture, and the host does not wait, with one exception. A captured call with
  * `may_map` waits for the other ranks to capture it, for some seconds at most.
  *
- * Between nodes, the first such call starts a thread for the proxy, whatever `proxy` says. The thread carries out the
+ * Between nodes, the first such call starts a thread for the proxy, whatever `proxy` says. The thread executes the
  * kernels' requests and sleeps when no call is in flight. On the twin, a grid of one thread runs in the calling thread,
  * which then waits for the peers.
  */

@@ -17,6 +17,10 @@ static mscclpp_status_t make_stand_in(mscclpp_task_t *task, void **stand_in_p)
     return status == MSCCLPP_OK ? task->team->runner.gpu->temp_alloc(task->stream, task->bytes, stand_in_p) : status;
 }
 
+/*
+ * In place, both buffers are the same, so only one is examined. Returns the error of the GPU runtime, which has been
+ * logged.
+ */
 mscclpp_status_t mscclpp_task_examine(mscclpp_task_t *task)
 {
     const mscclpp_team_t *team = task->team;
@@ -31,6 +35,10 @@ mscclpp_status_t mscclpp_task_examine(mscclpp_task_t *task)
     return status;
 }
 
+/*
+ * Replaces the output before the input, because in place the input is the output. Queues copies in the team's stream.
+ * After an error, the caller still calls mscclpp_task_restore, which frees the stand-ins.
+ */
 mscclpp_status_t mscclpp_task_replace(mscclpp_task_t *task)
 {
     mscclpp_team_t *team = task->team;
@@ -64,6 +72,10 @@ mscclpp_status_t mscclpp_task_replace(mscclpp_task_t *task)
     return status;
 }
 
+/*
+ * Frees the stand-ins after an error as well, unless a kernel may still use them. The result must be complete before
+ * its stand-in is freed.
+ */
 mscclpp_status_t mscclpp_task_restore(mscclpp_task_t *task, mscclpp_status_t status)
 {
     mscclpp_team_t *team = task->team;

@@ -2,13 +2,17 @@
 #include "mca/common/base/fiber.h"
 #include "mca/common/team/parts.h"
 
+/*
+ * Marks the team as broken, and returns `status`. Does nothing for a team that is already broken. First makes this
+ * rank's own kernels and proxy end, so that they no longer wait for the peers; then tells the peers, each of which then
+ * breaks its team, too. Logs nothing about the cause, which the function that failed has logged.
+ */
 mscclpp_status_t mscclpp_team_fail(mscclpp_team_t *team, mscclpp_status_t status)
 {
     if (team->group.broken) {
         return status;
     }
     mscclpp_fiber_close(); /* peers are told by the embedding runtime, too */
-    /* First this rank's own kernels and proxy are made to end; then the peers are told. */
     team->group.broken = true;
     mscclpp_kin_spoil(team->kin);
     __atomic_store_n(&team->runner.mailbox->abort, 1, __ATOMIC_RELAXED);

@@ -61,8 +61,8 @@ void mscclpp_team_lay_out(mscclpp_team_t *team, uint64_t scratch_size, int ranks
     divide(team, starts_small ? MIDDLE_SIZE : scratch_size, &team->runner.layout);
     team->full_size = starts_small ? scratch_size : 0;
     /*
-     * The same size on all nodes, because all have to grow at the same call. (Nodes with few ranks could hold larger
-     * messages.)
+     * `small_max` is equal on all nodes, because all nodes have to grow at the same call, although nodes with few ranks
+     * could hold larger messages.
      */
     team->small_max = starts_small ? largest_packet_message(&team->runner.layout, ranks) : 0;
     if (starts_small && ranks <= FIRST_RANKS) {
@@ -139,8 +139,9 @@ typedef struct {
 } larger_t;
 
 /*
- * Sets the counters of a scratch, for all blocks: launches to what the runner has counted, so that kernels and host
- * agree, and flags of packets to `epochs`. Returns when the device has them.
+ * Sets the counters of a scratch for all blocks. The number of launches becomes the number that the runner has counted,
+ * so that kernels and host agree. The flags of packets become `epochs`. Returns when the device has the counters, or
+ * the error of the GPU runtime.
  */
 static mscclpp_status_t write_progress(mscclpp_runner_t *runner, char *scratch, const mscclpp_layout_t *layout,
                                        uint64_t epochs)
@@ -153,7 +154,7 @@ static mscclpp_status_t write_progress(mscclpp_runner_t *runner, char *scratch, 
     memset(progress, 0, sizeof(progress));
     for (block = 0; block < MSCCLPP_DEV_MAX_BLOCKS; ++block) {
         progress[block].launches = runner->launches;
-        /* Packets from other nodes are not cleared, so their flags go on. */
+        /* Packets from other nodes are not cleared, so their flags continue from this number. */
         progress[block].epoch = (uint32_t)epochs;
     }
     if (status == MSCCLPP_OK) {
@@ -162,7 +163,10 @@ static mscclpp_status_t write_progress(mscclpp_runner_t *runner, char *scratch, 
     return status == MSCCLPP_OK ? runner->gpu->stream_sync(runner->stream) : status;
 }
 
-/* Clears what another team may have counted in a chunk: its words of barriers, and the kernels' state. */
+/*
+ * Clears the words in a chunk that another team may have counted up: the words of barriers, and the state of kernels.
+ * Returns when they are cleared, MSCCLPP_ERR_NO_MEMORY, or the error of the GPU runtime.
+ */
 static mscclpp_status_t clear_words(mscclpp_runner_t *runner, char *scratch, const mscclpp_layout_t *layout)
 {
     const uint64_t head = MSCCLPP_DEV_PACKET_OFFSET, state = sizeof(mscclpp_dev_state_t);
@@ -183,8 +187,9 @@ static mscclpp_status_t clear_words(mscclpp_runner_t *runner, char *scratch, con
 }
 
 /*
- * Gets this rank's part: allocates it, or takes a chunk. After an error, larger->own may be set all the same; then the
- * caller has to free it. larger->epochs becomes no less than the flags in the chunk.
+ * Gets this rank's larger scratch: allocates memory, or takes a chunk of the process. larger->epochs becomes at least
+ * the number of the last flag in the chunk. larger->own may be set even after an error, and then the caller has to free
+ * it.
  */
 static mscclpp_status_t allocate(mscclpp_team_t *team, larger_t *larger)
 {
@@ -206,7 +211,7 @@ static mscclpp_status_t allocate(mscclpp_team_t *team, larger_t *larger)
     return status == MSCCLPP_OK ? clear_words(runner, larger->own, &larger->layout) : status;
 }
 
-/* Closes the mappings of the peers' new scratch, as far as there are any. */
+/* Closes the mappings of the peers' new scratch, if there are any. */
 static void close_new_mappings(larger_t *larger)
 {
     int rank;
@@ -218,9 +223,9 @@ static void close_new_mappings(larger_t *larger)
 }
 
 /*
- * Maps the new scratch of all ranks of this node, which they have exchanged, and sets this rank's counters. The flags
- * of all ranks have to go on from the same number, the largest that any rank has seen. Stops at the first failure; the
- * caller then closes the mappings made so far.
+ * Maps the new scratch of all ranks of this node, whose handles have been exchanged, and sets this rank's counters. The
+ * flags of all ranks have to continue from the same number, the largest that any rank has seen. Stops at the first
+ * failure, which is MSCCLPP_ERR_PEER if a peer has no scratch; the caller then closes the mappings made so far.
  */
 static mscclpp_status_t map_peers(mscclpp_team_t *team, larger_t *larger)
 {
@@ -244,8 +249,9 @@ static mscclpp_status_t map_peers(mscclpp_team_t *team, larger_t *larger)
 }
 
 /*
- * Votes among all nodes, after the ranks of this node have, because the scratch must have one size on all nodes. *all_p
- * is the result of the vote before, and becomes that of both.
+ * Votes among all nodes, after the ranks of this node have voted, because the scratch must have one size on all nodes.
+ * On entry, *all_p is the result of the vote on this node; on return, it is the result of both votes. Returns an error
+ * only if the vote itself fails.
  */
 static mscclpp_status_t agree_with_nodes(mscclpp_team_t *team, mscclpp_status_t own_status, bool *all_p)
 {
@@ -265,8 +271,8 @@ static mscclpp_status_t agree_with_nodes(mscclpp_team_t *team, mscclpp_status_t 
 }
 
 /*
- * Replaces the team's scratch by a larger one, which all ranks have mapped. Returns the old one, still allocated, or
- * NULL if the team keeps it with its mappings.
+ * Replaces the team's scratch by the larger one, which all ranks have mapped. Returns the old scratch, which is still
+ * allocated. Returns NULL if the new scratch is leased, because the team then keeps the old one with its mappings.
  */
 static char *replace_scratch(mscclpp_team_t *team, const larger_t *larger)
 {
@@ -332,10 +338,11 @@ static void count_uses(mscclpp_team_t *team)
 }
 
 /*
- * All ranks of the node exchange handles, map the new scratch of their peers, and vote. A rank that has failed goes
- * through all of this, too. *own_status_p is this rank's status, before and after. *all_p, equal on all ranks of all
- * nodes, says whether all have succeeded. Returns an error only if the exchange or the vote itself fails, which breaks
- * the team.
+ * All ranks of the node exchange handles, map the new scratch of their peers, and vote. A rank that has failed takes
+ * part in all of this, because the others wait for it.
+ *
+ * *own_status_p is this rank's own status, before and after. *all_p, equal on all ranks of all nodes, says whether all
+ * ranks have succeeded. Returns an error only if the exchange or the vote itself fails, which breaks the team.
  */
 static mscclpp_status_t exchange_and_map(mscclpp_team_t *team, uint64_t bytes, larger_t *larger,
                                          mscclpp_status_t *own_status_p, bool *all_p)
@@ -354,7 +361,10 @@ static mscclpp_status_t exchange_and_map(mscclpp_team_t *team, uint64_t bytes, l
     if (status != MSCCLPP_OK) {
         return status;
     }
-    /* All ranks have come here after they lost their chunks, whose mappings they have closed then. */
+    /*
+     * A rank reaches this point only after it has lost its chunk and closed the mappings of the peers' chunks. So no
+     * peer maps this rank's lost chunk any more.
+     */
     (void)mscclpp_lease_give(team, team->let_go);
     team->let_go = NULL;
     if (*own_status_p == MSCCLPP_OK) {
@@ -373,7 +383,7 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool fu
     mscclpp_status_t status, own_status;
     bool all_succeeded = false;
 
-    /* Ends the lingering kernel, which would go on using the old scratch. */
+    /* The lingering kernel must end, because it would continue to use the old scratch. */
     if (mscclpp_linger_end(&team->runner) != MSCCLPP_OK) {
         return MSCCLPP_ERR_DEVICE;
     }
@@ -403,7 +413,8 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool fu
         mscclpp_lease_leave(team);
     }
     /*
-     * Freed at once unless the team serves queued operations: the runtime would wait here for kernels of other queues.
+     * Freed now, unless the team serves queued operations: for those, freeing would wait for the kernels of other
+     * queues.
      */
     if (!team->runner.serves_queue) {
         free_scratch(team, team->given_up);
@@ -419,25 +430,31 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool fu
     return MSCCLPP_OK;
 }
 
-/* True if the team uses leased scratch now. */
+/* Returns true if the team uses leased scratch now. */
 static bool is_leased(const mscclpp_team_t *team)
 {
     return team->kept != NULL && team->kept->scratch != NULL;
 }
 
-/* Puts the small scratch back in the place of the leased one. All ranks do this before the same operation. */
+/*
+ * Puts the small scratch back in the place of the leased one. All ranks do this before the same operation. An error,
+ * which has been logged, breaks the team.
+ */
 static mscclpp_status_t return_to_small(mscclpp_team_t *team)
 {
     mscclpp_runner_t *runner = &team->runner;
     mscclpp_team_kept_t *kept = team->kept;
     mscclpp_status_t status;
 
-    /* First, as it waits for the lock: the team that has taken the chunk may still be ending the lingering kernel. */
+    /*
+     * This comes first, because it waits for the lock: the team that has taken the chunk may still be ending the
+     * lingering kernel.
+     */
     mscclpp_lease_leave(team);
     if (mscclpp_linger_end(runner) != MSCCLPP_OK) {
         return MSCCLPP_ERR_DEVICE;
     }
-    /* Peers may still map the chunk, so it is only noted here, and given back later. */
+    /* Peers may still map the chunk, so it is only stored here, and given back later (exchange_and_map). */
     mscclpp_runner_close_peers(runner);
     team->let_go = runner->scratch;
     runner->scratch = kept->scratch;
@@ -469,7 +486,7 @@ void mscclpp_team_leave(mscclpp_team_t *team)
 {
     const mscclpp_runner_t *runner = &team->runner;
 
-    /* After a failure, or while an operation is under way in a stream, the chunk stays with the team. */
+    /* After a failure, or while an operation is in progress in a stream, the chunk stays with the team. */
     if (team->in_use && !team->group.broken && !runner->stuck &&
         (runner->launches == 0 || mscclpp_runner_has_ended(runner))) {
         mscclpp_lease_end(team);

@@ -14,12 +14,15 @@
 #include "mca/common/team/parts.h"
 
 /*
- * Lays out the team's first scratch, which may later grow to `scratch_size`. Allocates nothing. `ranks` is the number
+ * Lays out the team's first scratch, which may later grow to `scratch_size`. Allocates no memory. `ranks` is the number
  * of ranks of the communicator, on all nodes.
  */
 void mscclpp_team_lay_out(mscclpp_team_t *team, uint64_t scratch_size, int ranks);
 
-/* To be called when the protocol is known: notes whether users have chosen what the first scratch has no room for. */
+/*
+ * Must be called when the protocol is known. Stores whether users have chosen algorithms for which the first scratch
+ * has no room.
+ */
 void mscclpp_team_note_choices(mscclpp_team_t *team);
 
 /*
@@ -48,9 +51,9 @@ void mscclpp_team_describe_grown(const mscclpp_team_t *team, bool to_middle, msc
 mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool fully);
 
 /*
- * To be called around each operation of a team whose host waits for it, by all ranks alike. Other teams of the process
- * may have taken over the scratch for large messages since the last one (lease.h): then `enter` returns to the small
- * scratch. After an error the caller must break the team.
+ * These functions are called before and after each operation of a team whose host waits for it, by all ranks in the
+ * same way. Other teams of the process may have taken over the scratch for large messages since the last operation
+ * (lease.h). mscclpp_team_enter then returns to the small scratch. After an error the caller must break the team.
  */
 mscclpp_status_t mscclpp_team_enter(mscclpp_team_t *team);
 void mscclpp_team_leave(mscclpp_team_t *team);

@@ -23,6 +23,10 @@ static void free_kin(mscclpp_kin_t *kin)
     }
 }
 
+/*
+ * Without memory for a part of the kin, the team has none, and nothing is logged: a later team only needs a whole
+ * set-up. The list refers to the kin, but holds no reference.
+ */
 void mscclpp_kin_found(mscclpp_team_t *team, uint64_t exchange_size, uint64_t key)
 {
     mscclpp_kin_t *kin = calloc(1, sizeof(*kin));
@@ -54,6 +58,10 @@ void mscclpp_kin_join(mscclpp_team_t *team, mscclpp_kin_t *kin)
     team->kin = kin;
 }
 
+/*
+ * The list has the youngest kin first. Takes a reference to each kin that it returns, so that no kin is freed before
+ * the ranks have agreed on one.
+ */
 void mscclpp_kin_claim(uint64_t key, mscclpp_kin_t *kin[MSCCLPP_KIN_OFFERS])
 {
     int claimed = 0;
@@ -69,6 +77,10 @@ void mscclpp_kin_claim(uint64_t key, mscclpp_kin_t *kin[MSCCLPP_KIN_OFFERS])
     pthread_mutex_unlock(&kin_lock);
 }
 
+/*
+ * Removes the kin from the list under the lock when the last reference is given up, so that no other thread can claim
+ * it. Frees it after the lock is released.
+ */
 void mscclpp_kin_release(mscclpp_kin_t *kin)
 {
     mscclpp_kin_t **link = &first_kin;

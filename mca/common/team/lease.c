@@ -35,7 +35,7 @@ static uint64_t *recall_word(const mscclpp_team_t *team)
     return &team->group.board[0].recall;
 }
 
-/* True if all ranks of the team have ended its use `use`, and have begun no later one. */
+/* Returns true if all ranks of the team have ended use number `use`, and none of them has begun a later one. */
 static bool is_at_rest(const mscclpp_team_t *team, uint64_t use)
 {
     const mscclpp_board_line_t *board = team->group.board;
@@ -51,9 +51,12 @@ static bool is_at_rest(const mscclpp_team_t *team, uint64_t use)
 }
 
 /*
- * Tries to recall the chunks of a chunk's holder, on all its ranks at once. True if its last use has ended on all ranks
- * and its next one will begin without them; then its lingering kernel has left this rank, too. False also if that
- * kernel could not be ended. Call with the lock held: the holder takes it before it gives up its chunk or ends.
+ * Tries to recall the chunks of a chunk's holder, on all ranks of that team at once. Returns true if the team's last
+ * use has ended on all ranks, and its next use will begin without the chunks; then its lingering kernel has also left
+ * this rank. Returns false if the team is not at rest, or if the kernel could not be ended.
+ *
+ * The caller holds the lock. The holder takes the lock before it gives up its chunk or ends, so it exists as long as
+ * this function runs.
  */
 static bool recall(const chunk_t *chunk)
 {
@@ -62,7 +65,8 @@ static bool recall(const chunk_t *chunk)
     uint64_t before = __atomic_load_n(word, __ATOMIC_SEQ_CST), proposal;
     const uint64_t use = __atomic_load_n(&team->group.board[team->group.rank].lease_ended, __ATOMIC_SEQ_CST);
     /*
-     * Another rank may have recalled them already. A grant up to use `since` was of a chunk that the team had before.
+     * Another rank may have recalled the chunks already. A grant up to use `since` was about a chunk that the team had
+     * before.
      */
     bool granted = STATE_OF(before) == GRANTED && USE_OF(before) > chunk->since;
 
@@ -72,7 +76,10 @@ static bool recall(const chunk_t *chunk)
             !__atomic_compare_exchange_n(word, &before, proposal, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
             return false;
         }
-        /* Who begins the use writes that before it reads the word: this sees it begun, or it sees the proposal. */
+        /*
+         * A rank that begins the use first writes that to its line, and then reads the word. So either this check sees
+         * that the use has begun, or that rank sees the proposal.
+         */
         granted = is_at_rest(team, use);
         if (!__atomic_compare_exchange_n(word, &proposal, RECALL(use + 1, granted ? GRANTED : REFUSED), false,
                                          __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
@@ -83,8 +90,8 @@ static bool recall(const chunk_t *chunk)
 }
 
 /*
- * Makes the team the holder of chunk *link, which comes last in the list. The holder before, if there is one, stays
- * one of its users until its peers have unmapped it. Call with the lock held.
+ * Makes the team the holder of chunk *link, and moves the chunk to the end of the list. The previous holder, if there
+ * is one, still counts as a user until its peers have unmapped the chunk. The caller holds the lock.
  */
 static void hold(chunk_t **link, mscclpp_team_t *team)
 {
@@ -101,9 +108,10 @@ static void hold(chunk_t **link, mscclpp_team_t *team)
 }
 
 /*
- * Finds a chunk of `size` bytes on the team's device: one that is free or, if `may_recall`, that of a team at rest. The
- * team is its holder then. Of several, takes the one that was taken first. NULL: there is none; *count_p is then the
- * number of all chunks of this size and device. Call with the lock held.
+ * Finds a chunk of `size` bytes on the team's device, and makes the team its holder. A free chunk will do or, if
+ * `may_recall` is set, a chunk of a team at rest. The list is in the order in which chunks were taken, so the one that
+ * was taken first is chosen. Returns NULL if there is none; *count_p is then the number of all chunks of this size and
+ * device. The caller holds the lock.
  */
 static chunk_t *find(mscclpp_team_t *team, uint64_t size, bool may_recall, int *count_p)
 {
@@ -119,7 +127,10 @@ static chunk_t *find(mscclpp_team_t *team, uint64_t size, bool may_recall, int *
         if (chunk->holder != NULL && (!may_recall || chunk->is_retired || !recall(chunk))) {
             continue;
         }
-        /* A holder notes its flags when it gives up its chunk; this one does not know yet that it has lost it. */
+        /*
+         * A holder normally stores its flags when it gives up its chunk. This holder does not know yet that it has lost
+         * it.
+         */
         if (chunk->holder != NULL && chunk->holder->runner.epochs > chunk->epochs) {
             chunk->epochs = chunk->holder->runner.epochs;
         }
@@ -129,7 +140,10 @@ static chunk_t *find(mscclpp_team_t *team, uint64_t size, bool may_recall, int *
     return NULL;
 }
 
-/* Makes a new chunk, whose holder is the team. An error is logged. */
+/*
+ * Allocates a new chunk, and makes the team its holder. Returns MSCCLPP_ERR_NO_MEMORY or the error of the allocation,
+ * both of which are logged.
+ */
 static mscclpp_status_t make(mscclpp_team_t *team, uint64_t size, chunk_t **chunk_p)
 {
     chunk_t *chunk = calloc(1, sizeof(*chunk)), **link;
@@ -156,6 +170,10 @@ static mscclpp_status_t make(mscclpp_team_t *team, uint64_t size, chunk_t **chun
     return MSCCLPP_OK;
 }
 
+/*
+ * Tries in this order: a free chunk; another team's chunk, if the process has enough chunks; a new chunk; and without
+ * memory, any other team's chunk. Allocates without the lock, because that may wait for kernels.
+ */
 mscclpp_status_t mscclpp_lease_take(mscclpp_team_t *team, uint64_t size, char **memory_p, uint64_t *epochs_p)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -171,7 +189,7 @@ mscclpp_status_t mscclpp_lease_take(mscclpp_team_t *team, uint64_t size, char **
     if (chunk == NULL) {
         status = make(team, size, &chunk);
     }
-    /* Without memory, a chunk of another team does as well, however few chunks there are. */
+    /* Without memory, a chunk of another team is taken, however few chunks there are. */
     if (status != MSCCLPP_OK) {
         pthread_mutex_lock(&lock);
         chunk = find(team, size, true, &count);
@@ -186,7 +204,8 @@ mscclpp_status_t mscclpp_lease_take(mscclpp_team_t *team, uint64_t size, char **
 }
 
 /*
- * Notes the epochs used: packets may still lie in the chunk, and the flags of its next holder must differ from theirs.
+ * Stores the number of epochs used. Packets may remain in the chunk, so the flags of its next holder must differ from
+ * theirs.
  */
 void mscclpp_lease_leave(mscclpp_team_t *team)
 {
@@ -214,7 +233,10 @@ void mscclpp_lease_retire(const mscclpp_team_t *team)
     pthread_mutex_unlock(&lock);
 }
 
-/* Chunks on GPUs and on the twin are in one list, so a chunk is found by its kind of device, too. */
+/*
+ * The list contains the chunks of GPUs and of the twin. Their addresses may be equal, so the kind of device is compared
+ * as well.
+ */
 bool mscclpp_lease_give(const mscclpp_team_t *team, void *memory)
 {
     chunk_t **link = &chunks, *chunk, *unused = NULL;
@@ -228,7 +250,7 @@ bool mscclpp_lease_give(const mscclpp_team_t *team, void *memory)
         *link = chunk->next;
     }
     pthread_mutex_unlock(&lock);
-    /* It is no longer in the list, so no team can take it. */
+    /* The chunk is no longer in the list, so no team can take it. */
     if (unused != NULL) {
         unused->gpu->device_free(unused->device, unused->base);
         free(unused);
@@ -236,11 +258,17 @@ bool mscclpp_lease_give(const mscclpp_team_t *team, void *memory)
     return chunk != NULL;
 }
 
+/*
+ * If another rank has proposed to recall the chunks from this use on, refuses the proposal by replacing it. The
+ * exchange fails if that rank has granted the recall in the meantime; the word then says so.
+ */
 bool mscclpp_lease_begin(mscclpp_team_t *team)
 {
     uint64_t *word = recall_word(team), state;
 
-    /* First the line, then the word: whoever recalls does these in the opposite order (recall). */
+    /*
+     * First the line, then the word. A rank that recalls the chunks accesses these two in the opposite order (recall).
+     */
     (void)__atomic_exchange_n(&team->group.board[team->group.rank].lease_begun, ++team->uses, __ATOMIC_SEQ_CST);
     state = __atomic_load_n(word, __ATOMIC_SEQ_CST);
     if (state == RECALL(team->uses, PROPOSED) &&
@@ -248,7 +276,7 @@ bool mscclpp_lease_begin(mscclpp_team_t *team)
                                     __ATOMIC_SEQ_CST)) {
         return false;
     }
-    return state == RECALL(team->uses, GRANTED); /* an older grant counts no more: the team has followed it */
+    return state == RECALL(team->uses, GRANTED); /* the team has already acted on an older grant */
 }
 
 void mscclpp_lease_end(mscclpp_team_t *team)

@@ -1,19 +1,20 @@
 /*
  * The scratch for large messages, which the teams of a process lend one another. A team on one node that sends its
  * first large message gets a chunk of device memory. The process makes a few chunks. When all are held, a team takes
- * one over from a team that has no operation under way, and only if there is none, the process makes one more. A team
+ * one over from a team that has no operation in progress, and only if there is none, the process makes one more. A team
  * that has lost its chunk goes back to the small scratch that it has kept, and asks for a chunk again with its next
  * large message. Teams for queued operations, and teams over several nodes, have memory of their own.
  *
  * How all ranks agree that a team has lost its chunks, though any of them may take one at any time:
+ *
  * - The uses of a team are its operations, from the one that has got the chunks on. All ranks count them alike. Before
- *   a use, each rank writes its number to its line of the board (`lease_begun`), then reads the word `recall`. After
- *   it, the rank writes the number to `lease_ended`.
+ * a use, each rank writes its number to its line of the board (`lease_begun`), then reads the word `recall`. After it,
+ * the rank writes the number to `lease_ended`.
  * - Whoever wants a chunk of the team checks that all ranks have ended the same use and begun no other. It writes to
- *   `recall` that it proposes to recall the chunks from the next use on. Then it checks again. If no rank has begun
- *   that use, it changes the proposal to a grant. Any rank that begins the use later sees that.
+ * `recall` that it proposes to recall the chunks from the next use on. Then it checks again. If no rank has begun that
+ * use, it changes the proposal to a grant. Any rank that begins the use later sees that.
  * - A rank that begins the use and sees the proposal changes it to a refusal. Both changes compare the word with the
- *   proposal first, so only one of them happens.
+ * proposal first, so only one of them happens.
  *
  * A rank takes chunks of its own process alone. The peers still map the chunk, but write nothing there: kernels of the
  * team that lost it have ended on all ranks, and its later kernels use the small scratch.
@@ -23,33 +24,35 @@
 
 #include "mca/common/team/parts.h"
 
-/* Chunks that a process makes before teams take them from one another. */
+/* The number of chunks that a process allocates before teams take chunks from one another. */
 #define MSCCLPP_LEASE_CHUNKS 4
 
 /*
- * Gets a chunk of `size` bytes for the team, which is in a use (mscclpp_lease_begin). All bytes of the chunk but those
- * of the packet areas of `layout` may have any value afterwards. Flags of packets there are at most *epochs_p. May wait
- * for kernels, as allocations do. Without memory, and without a team at rest that has a chunk, returns the error of the
+ * Gets a chunk of `size` bytes for the team, which is in a use (mscclpp_lease_begin). All bytes of the chunk may have
+ * any value afterwards, except for the packet areas of `layout`: flags of packets there are at most *epochs_p. May wait
+ * for kernels, as allocations do. If there is no memory, and no team at rest that has a chunk, returns the error of the
  * allocation, which is logged, and sets nothing.
  */
 mscclpp_status_t mscclpp_lease_take(mscclpp_team_t *team, uint64_t size, char **memory_p, uint64_t *epochs_p);
 
-/* The team holds no chunk on this rank any more. Peers may still map it. */
+/* Called when the team no longer holds a chunk on this rank. Peers may still map the chunk. */
 void mscclpp_lease_leave(mscclpp_team_t *team);
 
-/* The team ends: no other takes its chunk over from now on. The chunk is free once it is given back. */
+/*
+ * Called when the team ends. From now on no other team takes over its chunk. The chunk is free once it is given back.
+ */
 void mscclpp_lease_retire(const mscclpp_team_t *team);
 
 /*
- * No peer of the team maps `memory` any more. True if it is a chunk, which is freed if no other team uses it; false if
- * it is other memory, or NULL.
+ * Called when no peer of the team maps `memory` any more. Returns true if `memory` is a chunk, which is then freed if
+ * no other team uses it. Returns false if it is other memory, or NULL.
  */
 bool mscclpp_lease_give(const mscclpp_team_t *team, void *memory);
 
-/* Begins the team's next use. True if the chunks are recalled from this use on. */
+/* Begins the team's next use. Returns true if the chunks are recalled from this use on. */
 bool mscclpp_lease_begin(mscclpp_team_t *team);
 
-/* Ends the use, on a team whose operations of this use have ended. */
+/* Ends the use. The operations of this use must have ended. */
 void mscclpp_lease_end(mscclpp_team_t *team);
 
 #endif

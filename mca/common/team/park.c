@@ -45,11 +45,12 @@ static uint64_t digest_add(uint64_t digest, const void *bytes, size_t length)
     return digest;
 }
 
+/* Computes a digest of all parameters on which a set-up depends. 0 means "no key", so a digest of 0 becomes 1. */
 uint64_t mscclpp_park_key(const mscclpp_team_params_t *params)
 {
     uint64_t digest = FNV_BASIS;
 
-    /* Strings are compared by their addresses. Equal strings at different addresses only cost a set-up. */
+    /* Strings are represented by their addresses. Equal strings at different addresses only cost a new set-up. */
     digest = digest_add(digest, params->config, sizeof(*params->config));
     digest = digest_add(digest, &params->rules, sizeof(params->rules));
     digest = digest_add(digest, &params->plans, sizeof(params->plans));
@@ -62,7 +63,7 @@ uint64_t mscclpp_park_key(const mscclpp_team_params_t *params)
     return digest != 0 ? digest : 1;
 }
 
-/* Takes the team at an index out of the list. Call with the lock held. */
+/* Removes the team at an index from the list. The caller holds the lock. */
 static mscclpp_team_t *remove_at(int index)
 {
     mscclpp_team_t *team = parked[index];
@@ -72,6 +73,7 @@ static mscclpp_team_t *remove_at(int index)
     return team;
 }
 
+/* Searches from the end of the list, because the team that ended last is the last entry. */
 void mscclpp_park_claim(uint64_t key, mscclpp_team_t *teams[MSCCLPP_PARK_OFFERS])
 {
     int claimed = 0, i;
@@ -93,8 +95,8 @@ void mscclpp_park_claim(uint64_t key, mscclpp_team_t *teams[MSCCLPP_PARK_OFFERS]
 #define PARKED_BYTES ((uint64_t)4 << 20)
 
 /*
- * True if the team can be parked: it may be taken over, holds little memory, its calls can still be counted, it is on
- * one node and has no engine, nothing has failed, neither at set-up nor later, and no operation is in flight.
+ * Returns true if the team can be parked: it may be taken over, holds little memory, its calls can still be counted, it
+ * is on one node and has no engine, nothing has failed, neither at set-up nor later, and no operation is in flight.
  */
 static bool can_be_parked(mscclpp_team_t *team)
 {
@@ -106,7 +108,10 @@ static bool can_be_parked(mscclpp_team_t *team)
            (team->runner.launches == 0 || mscclpp_runner_has_ended(&team->runner));
 }
 
-/* The communicator ends, and its oob with it, so the team and its control messages get one that does nothing. */
+/*
+ * The communicator ends, and so does its oob. Therefore the team and its control messages get an oob that does nothing.
+ * Returns false, with the team unchanged except for its lingering kernel, if it cannot be parked.
+ */
 bool mscclpp_park_put(mscclpp_team_t *team, mscclpp_team_t **evicted_p)
 {
     *evicted_p = NULL;
@@ -138,9 +143,12 @@ mscclpp_team_t *mscclpp_park_drain(void)
     return team;
 }
 
+/*
+ * Resets the state that belongs to the old communicator. The numbers of operations and the packet flags continue,
+ * because device memory contains them, too.
+ */
 void mscclpp_park_reopen(mscclpp_team_t *team, const mscclpp_oob_t *oob)
 {
-    /* The counts of operations and packet flags go on, as they do in device memory. */
     team->group.oob = *oob;
     mscclpp_group_renumber(&team->group);
     team->group.call = 0;

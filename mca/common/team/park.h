@@ -16,29 +16,30 @@
 
 #include "mca/common/team/team.h"
 
-/* The most teams that a rank offers to one communicator. */
+/* The maximum number of teams that a rank offers to one communicator. */
 #define MSCCLPP_PARK_OFFERS 4
 
-/* Returns a digest of the parameters, never 0. Teams with equal keys can take one another's place. */
+/* Returns a digest of the parameters, which is never 0. Teams with equal keys can replace one another. */
 uint64_t mscclpp_park_key(const mscclpp_team_params_t *params);
 
 /*
- * Takes the teams with this key off the list, the one that ended last first, at most MSCCLPP_PARK_OFFERS. Entries of
- * `teams` beyond them become NULL. The caller reopens one of them and puts back the others.
+ * Removes the teams with this key from the list, at most MSCCLPP_PARK_OFFERS, and stores them in `teams`, the one that
+ * ended last first. The other elements of `teams` become NULL. The caller reopens one of the teams and puts back the
+ * others.
  */
 void mscclpp_park_claim(uint64_t key, mscclpp_team_t *teams[MSCCLPP_PARK_OFFERS]);
 
 /*
- * Parks a team that has ended, or that was claimed and not taken over. False if it cannot be kept; the caller then
- * destroys it. *evicted_p is a team that was removed from the list to make room, which the caller has to destroy, too;
- * NULL: none.
+ * Parks a team that has ended, or that was claimed and not taken over. Returns false if the team cannot be kept; the
+ * caller then destroys it. *evicted_p is a team that was removed from the list to make room, and which the caller has
+ * to destroy, too; NULL: none.
  */
 bool mscclpp_park_put(mscclpp_team_t *team, mscclpp_team_t **evicted_p);
 
-/* Takes any team off the list, for the caller to destroy; NULL if the list is empty. */
+/* Removes any team from the list, for the caller to destroy. Returns NULL if the list is empty. */
 mscclpp_team_t *mscclpp_park_drain(void);
 
-/* Turns a claimed team, which all ranks have agreed on, into the team of a new communicator. */
+/* Converts a claimed team, on which all ranks have agreed, into the team of a new communicator. */
 void mscclpp_park_reopen(mscclpp_team_t *team, const mscclpp_oob_t *oob);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The parts of a team, for the files of mca/common/team, task and setup. Nothing outside mca/common includes this
+ * The parts of a team, for the files of mca/common/team, task and setup. No file outside mca/common includes this
  * header.
  */
 #ifndef MCA_COMMON_TEAM_PARTS_H
@@ -16,39 +16,41 @@
 typedef struct mscclpp_team_stream mscclpp_team_stream_t; /* defined in queue.c */
 typedef struct mscclpp_team_plan mscclpp_team_plan_t;
 
-/* The small scratch of a team that has a leased one (team/lease.h), and its sizes (team/grow.h). */
+/* The small scratch of a team that has a leased scratch (team/lease.h), and its sizes (team/grow.h). */
 typedef struct {
     char *scratch;
     char *peer_scratch[MSCCLPP_DEV_MAX_RANKS];
     mscclpp_mapping_t *peer_mapping[MSCCLPP_DEV_MAX_RANKS];
     mscclpp_layout_t layout;
-    uint64_t full_size, small_max, middle_max; /* as in the team below, for the small scratch */
+    uint64_t full_size, small_max, middle_max; /* as in mscclpp_team below, for the small scratch */
 } mscclpp_team_kept_t;
 
 struct mscclpp_team {
     mscclpp_group_t group;
     mscclpp_runner_t runner;
-    mscclpp_protocol_t protocol;               /* the settings that all ranks share: those of rank 0 */
+    mscclpp_protocol_t protocol;               /* the settings that all ranks share, which are those of rank 0 */
     bool ll128;                                /* all links deliver lines of 128 bytes whole; equal on all ranks */
-    unsigned char uuid[MSCCLPP_GPU_UUID_SIZE]; /* of this rank's GPU */
+    unsigned char uuid[MSCCLPP_GPU_UUID_SIZE]; /* UUID of this rank's GPU */
     uint64_t server;                           /* MPS server of this rank's GPU, as in mscclpp_gpu_info_t */
-    uint32_t gpu_users;                        /* number of processes on this GPU that this rank knows of */
+    uint32_t gpu_users;                        /* number of processes on this GPU that this rank knows */
     uint32_t gpu_strangers;                    /* number of those processes that use another server */
     bool one_gpu;                              /* there are several ranks, all on one GPU; equal on all ranks */
     uint64_t full_size;                        /* the scratch_size to grow to; 0: the scratch does not grow any more */
     uint64_t small_max;                        /* the largest message that does not make the scratch grow */
-    bool lacks_puts;           /* a user asks for puts, or for any algorithm, and the scratch has no room for puts */
+    bool lacks_puts;           /* a user has chosen puts, or any algorithm, and the scratch has no room for puts */
     uint64_t middle_max;       /* the largest message for which the scratch does not grow to its full size; 0: there is
                                   no such size */
     mscclpp_team_kept_t *kept; /* NULL: the team has no leased scratch */
-    bool counts_uses;          /* it has had one; equal on all ranks */
-    bool in_use;               /* a use is under way */
-    uint64_t uses;             /* uses so far; equal on all ranks */
+    bool counts_uses;          /* the team has had a leased scratch; equal on all ranks */
+    bool in_use;               /* a use is in progress */
+    uint64_t uses;             /* number of uses so far; equal on all ranks */
     void *let_go;              /* a chunk that the team has lost, while peers may still map it; NULL: none */
 
     mscclpp_fabric_t *fabric; /* NULL: all ranks are on one node */
 
-    /* By collective, all-reduce last; bit i: what the cost model says of sizes from 2^i on has been logged. */
+    /*
+     * By collective, all-reduce last. Bit i: the costs that the model predicts for sizes from 2^i on have been logged.
+     */
     uint64_t logged_costs[MSCCLPP_COLL_LAST + 1];
 
     const char *last_algorithm;     /* name of the algorithm of the last call; "none" before the first */
@@ -59,38 +61,39 @@ struct mscclpp_team {
     bool own_process;           /* one team of this process at a time calls, or has its slot: they may share memory */
     mscclpp_team_plan_t *plans; /* execution plans of the team; see team/plans.h */
     int plan_count;             /* number of `plans` */
-    mscclpp_kin_t *kin;         /* what the ranks of several nodes have agreed on (team/kin.h); NULL: not kept */
-    uint64_t park_key;          /* key of the team among parked ones (team/park.h); 0: the team is never taken over */
+    mscclpp_kin_t *kin;         /* agreements of the ranks of several nodes (team/kin.h); NULL: not kept */
+    uint64_t park_key;          /* key of the team among parked teams (team/park.h); 0: the team is never taken over */
 
     /* Used by team.c after the team has ended. */
     mscclpp_team_t *next_ended;
-    uint64_t reports;    /* ends of operations that kernels had reported when the team ended; for teams in graphs */
+    uint64_t reports;    /* number of ended operations that kernels had reported when the team ended; for graphs */
     char *kept_label;    /* a copy of the label, which the creator of the team frees; NULL: none */
-    bool told_late;      /* it is logged that a graph was launched after the end */
+    bool told_late;      /* the log says already that a graph was launched after the end */
     void *engine_memory; /* the engines' memory, while peers may still map it; NULL: none */
     void *given_up;      /* unused scratch, while peers may still map it; NULL: none */
 };
 
-/* team.c: frees the scratch of ended teams, where every peer has closed its mapping. */
+/* team.c: frees the scratch of those ended teams for which every peer has closed its mapping. */
 void mscclpp_team_reap(void);
 
 /*
- * fail.c: marks the team as broken, makes its kernels leave, and tells the peers why. Does this only once. Returns
- * `status`, for the caller to return.
+ * fail.c: marks the team as broken, makes its kernels leave, and tells the peers the reason. Does this only once.
+ * Returns `status`.
  */
 mscclpp_status_t mscclpp_team_fail(mscclpp_team_t *team, mscclpp_status_t status);
 
 /*
- * The same for call `call` of a collective that has failed before it reached the team. Peers may still be in the call
- * before it, which they end well, because they are told which one has failed.
+ * Does the same for call `call` of a collective that has failed before it reached the team. Peers may still be in the
+ * previous call. They complete that call, because they are told which call has failed.
  */
 mscclpp_status_t mscclpp_team_fail_call(mscclpp_team_t *team, uint64_t call, const char *collective,
                                         mscclpp_status_t status);
 
 /*
- * renew.c: reserves `epochs` more packet flags. If they would pass the limit, all ranks meet, clear their packet areas
- * and start flags again at 0. All ranks call this function at the same point. `stream` is the stream of the team's
- * kernels; NULL: one of the team's own. After an error the caller must break the team, since peers may wait in here.
+ * renew.c: reserves `epochs` more packet flags. If they would exceed the limit, all ranks meet, clear their packet
+ * areas and start flags again at 0. All ranks call this function at the same point. `stream` is the stream of the
+ * team's kernels; NULL: the function uses a separate stream. After an error the caller must break the team, since peers
+ * may wait in this function.
  */
 mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, uint64_t epochs);
 

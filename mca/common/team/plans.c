@@ -17,8 +17,8 @@
 #define AREA_ALIGNMENT 256 /* of parts of a room that peers use, bytes */
 
 /*
- * Returns the most blocks that any input or output of any rank has. A collective that MPI does not have (`alone`) has
- * blocks of one chunk, as many as a buffer has chunks.
+ * Returns the largest number of blocks that an input or output of any rank has. For a collective that MPI does not have
+ * (`alone`), each chunk is a block.
  */
 static uint64_t most_blocks(const mscclpp_plan_file_t *file)
 {
@@ -42,7 +42,10 @@ static uint64_t round_up(uint64_t value, uint64_t unit)
     return (value + unit - 1) / unit * unit;
 }
 
-/* Returns the chunk size that a room is made for: rounded up, so that rooms are made less often. */
+/*
+ * Returns the size of chunks for which a room is made. It is rounded up, so that rooms are made less often, except if
+ * data of one size could be taken for packets of another (`mixes`).
+ */
 static uint64_t room_chunk(const mscclpp_plan_file_t *file, uint64_t chunk)
 {
     uint64_t rounded = 4096; /* the smallest chunk that a room is made for, bytes */
@@ -57,7 +60,7 @@ static uint64_t room_chunk(const mscclpp_plan_file_t *file, uint64_t chunk)
 }
 
 /*
- * Computes where the parts of a room lie, equally on all ranks. room->chunk and room->areas must be set.
+ * Computes the places of the parts of a room, equally on all ranks. room->chunk and room->areas must be set.
  * *local_offset_p: where the last part begins, which only this rank uses; its size, not known here, may differ between
  * ranks.
  */
@@ -73,7 +76,7 @@ static void lay_out(const mscclpp_team_plan_t *plan, mscclpp_plan_room_t *room, 
     *local_offset_p = room->out + area;
 }
 
-/* Tells whether a rank of the communicator is on this rank's node. */
+/* Returns true if a rank of the communicator is on this rank's node. */
 static bool is_near(const mscclpp_team_t *team, int rank)
 {
     const mscclpp_nodes_t *nodes = team->fabric != NULL ? mscclpp_fabric_nodes(team->fabric) : NULL;
@@ -82,8 +85,8 @@ static bool is_near(const mscclpp_team_t *team, int rank)
 }
 
 /*
- * Lowers the plan for this rank, if that was not done yet, and allocates a room. After an error its `base` is NULL. In
- * any case plan->args fit no room until mscclpp_plans_upload.
+ * Lowers the plan for this rank, if this has not been done yet, and allocates a room. After an error, room->base is
+ * NULL. In any case, plan->args does not match any room until mscclpp_plans_upload.
  */
 static mscclpp_status_t allocate(mscclpp_team_t *team, mscclpp_team_plan_t *plan, mscclpp_plan_room_t *room,
                                  uint64_t *local_offset_p)
@@ -115,7 +118,10 @@ static mscclpp_status_t allocate(mscclpp_team_t *team, mscclpp_team_plan_t *plan
     return status;
 }
 
-/* Closes the mappings of the peers' rooms. */
+/*
+ * Closes the mappings of the peers' rooms on this node. Entries that were not mapped are skipped, so this also cleans
+ * up after a failure.
+ */
 static void close_peers(const mscclpp_team_t *team, mscclpp_plan_room_t *room)
 {
     for (int i = 0; i < team->group.size; ++i) {
@@ -130,8 +136,9 @@ static void close_peers(const mscclpp_team_t *team, mscclpp_plan_room_t *room)
 }
 
 /*
- * Maps the rooms of this node's ranks, whose handles they have exchanged. Stops at the first failure; the mappings made
- * so far stay, for close_peers. *owner_p is the rank of the last room tried. MSCCLPP_ERR_PEER: that rank has no room.
+ * Maps the rooms of this node's ranks, whose handles have been exchanged. Stops at the first failure; close_peers
+ * closes the mappings made so far. *owner_p is the rank whose room was the last one tried. Returns MSCCLPP_ERR_PEER if
+ * that rank has no room.
  */
 static mscclpp_status_t map_peers(const mscclpp_team_t *team, mscclpp_plan_room_t *room, int *owner_p)
 {
@@ -159,8 +166,9 @@ static mscclpp_status_t map_peers(const mscclpp_team_t *team, mscclpp_plan_room_
 }
 
 /*
- * Connects a room with those of ranks on other nodes. Collective, also for ranks that have failed before: *own_status_p
- * is this rank's status, before and after. Returns an error, equal on all ranks, only if the exchange itself fails.
+ * Connects a room with the rooms of ranks on other nodes. Collective, also for ranks that have failed before.
+ * *own_status_p is this rank's own status, before and after. Returns an error, equal on all ranks, only if the exchange
+ * itself fails.
  */
 static mscclpp_status_t join_nodes(mscclpp_team_t *team, mscclpp_team_plan_t *plan, mscclpp_plan_room_t *room,
                                    mscclpp_status_t *own_status_p)
@@ -185,13 +193,16 @@ static mscclpp_status_t join_nodes(mscclpp_team_t *team, mscclpp_team_plan_t *pl
     for (uint32_t i = 0; i < count && ports != NULL; ++i) {
         const mscclpp_plan_channel_t *channel = &this_rank->channels[MSCCLPP_PLAN_PORT][i];
 
-        /* To ranks of this node, kernels do the work of a port themselves: no connection. */
+        /* Ports to ranks of this node need no connection, because kernels access their memory directly. */
         ports[i].peer = is_near(team, (int)channel->peer) ? -1 : (int)channel->peer;
         if (channel->pair >= 0) {
             ports[i].token = mscclpp_plan_slot(definition, channel->peer, MSCCLPP_PLAN_PORT, (uint32_t)channel->pair);
         }
     }
-    /* A rank of another node is a peer if a port channel goes there or comes from there: both sides have to connect. */
+    /*
+     * A rank of another node is a peer if a port channel leads to it or comes from it, because both sides have to
+     * connect.
+     */
     for (uint32_t rank = 0; rank < definition->rank_count; ++rank) {
         for (uint32_t i = 0; i < definition->ranks[rank].channel_count[MSCCLPP_PLAN_PORT]; ++i) {
             const uint32_t peer = definition->ranks[rank].channels[MSCCLPP_PLAN_PORT][i].peer;
@@ -233,7 +244,10 @@ static mscclpp_status_t meet_ranks(mscclpp_team_t *team, const char *what, uint6
     return mscclpp_group_wait_words(&team->group, what, bytes, mine, team->group.meetings);
 }
 
-/* Exchanges the plan's room and *room, and fills in the new one. If that fails, exchanges them back. */
+/*
+ * Swaps the plan's room and *room, and fills in the new one. If that fails, swaps them back; *own_status_p is then the
+ * error. In both cases, *room is the room that the plan does not use.
+ */
 static void replace_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, mscclpp_plan_room_t *room,
                          uint64_t local_offset, mscclpp_status_t *own_status_p)
 {
@@ -251,7 +265,7 @@ static void replace_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, mscclp
     plan->room = old;
 }
 
-/* True if the plan's room is large enough for a call, even if its flags are used up. */
+/* Returns true if the plan's room is large enough for a call. Does not check whether the room's flags are used up. */
 static bool has_room(const mscclpp_team_plan_t *plan, uint64_t chunk, bool areas)
 {
     const mscclpp_plan_room_t *room = &plan->room;
@@ -266,7 +280,7 @@ static bool has_room(const mscclpp_team_plan_t *plan, uint64_t chunk, bool areas
     return plan->file->mixes ? chunk == room->chunk : chunk <= room->chunk;
 }
 
-/* True if all flags of a room's packets have been used, so that it needs new memory. */
+/* Returns true if all flags of a room's packets have been used, so that it needs new memory. */
 static bool is_used_up(const mscclpp_team_t *team, const mscclpp_team_plan_t *plan)
 {
     return plan->room.base != NULL && plan->launches >= mscclpp_plans_epoch_limit(team);
@@ -277,7 +291,10 @@ bool mscclpp_plans_has_room(const mscclpp_team_t *team, const mscclpp_team_plan_
     return has_room(plan, chunk, areas) && !is_used_up(team, plan);
 }
 
-/* Logs why calls like this one are served without the plan: this rank's failure in `step`, or that a peer failed. */
+/*
+ * Logs why such calls are served without the plan: because of this rank's failure in `step`, or because a peer has
+ * failed. A shortage is a warning, anything else only information.
+ */
 static void report_no_room(const mscclpp_team_t *team, const mscclpp_team_plan_t *plan, uint64_t chunk,
                            const char *step, int room_owner, mscclpp_status_t own_status)
 {
@@ -295,8 +312,9 @@ static void report_no_room(const mscclpp_team_t *team, const mscclpp_team_plan_t
 }
 
 /*
- * Votes among all nodes. *all_p is the result of the vote on this node before, and becomes that of both votes. A rank
- * votes against with its own error or, if only a peer has failed, with MSCCLPP_ERR_PEER.
+ * Votes among all nodes. On entry, *all_p is the result of the vote on this node; on return, it is the result of both
+ * votes. A rank votes against with its own error or, if only a peer has failed, with MSCCLPP_ERR_PEER. Returns an error
+ * only if the vote itself fails.
  */
 static mscclpp_status_t vote_of_nodes(mscclpp_team_t *team, mscclpp_status_t own_status, bool *all_p)
 {
@@ -323,9 +341,11 @@ typedef struct {
 } attempt_t;
 
 /*
- * Makes a room on all ranks, and lets them vote on it. The result is in `attempt`; its `room` becomes the one that the
- * plan does not keep. A rank that fails goes through all exchanges, as the others wait for it there. Returns an error
- * only if the exchange itself fails; plan->given_up then has the memory that the plan does not keep.
+ * Makes a room on all ranks, and lets them vote on it. The result is in `attempt`. Its `room` becomes whichever room
+ * the plan does not use. A rank that fails takes part in all exchanges, because the others wait for it there.
+ *
+ * Returns an error only if an exchange itself fails, which breaks the team. plan->given_up is then the memory that the
+ * plan does not use.
  */
 static mscclpp_status_t exchange_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, attempt_t *attempt)
 {
@@ -376,8 +396,9 @@ static mscclpp_status_t exchange_room(mscclpp_team_t *team, mscclpp_team_plan_t 
 }
 
 /*
- * After the vote: frees the room that the plan does not keep and, if any rank has failed, also the plan's own room. An
- * error means that not all ranks have closed their mappings: nothing is freed then, until the team ends.
+ * After the vote: frees the room that the plan does not use and, if any rank has failed, also the plan's own room.
+ * Before that, all ranks close their mappings and meet. If the meeting fails, returns its error, and nothing is freed
+ * until the team ends.
  */
 static mscclpp_status_t free_unused_rooms(mscclpp_team_t *team, mscclpp_team_plan_t *plan, uint64_t chunk,
                                           attempt_t *attempt)
@@ -407,6 +428,11 @@ static mscclpp_status_t free_unused_rooms(mscclpp_team_t *team, mscclpp_team_pla
     return MSCCLPP_OK;
 }
 
+/*
+ * Makes a new room only if the plan's room is too small, or if its flags are used up. A failure of one rank to get
+ * memory is not an error: *has_memory_p is false on all ranks, and the size is remembered (`refused`), so that it is
+ * not tried again.
+ */
 mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan_t *plan, uint64_t chunk, bool areas,
                                          uint64_t bytes, bool *has_memory_p)
 {
@@ -424,7 +450,7 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
     if (chunk >= plan->refused) { /* some rank had no memory for chunks of this size, or of a smaller one, before */
         return MSCCLPP_OK;
     }
-    /* The lingering kernel's blocks occupy multiprocessors, for which the allocation of memory may have to wait. */
+    /* The lingering kernel must end, because the allocation of memory may have to wait for it. */
     if (mscclpp_linger_end(&team->runner) != MSCCLPP_OK) {
         return MSCCLPP_ERR_DEVICE;
     }
@@ -451,6 +477,10 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
     return MSCCLPP_OK;
 }
 
+/*
+ * Queued calls cannot make rooms, so the rooms are made here, up to QUEUED_ROOMS bytes in total. A plan without memory
+ * for a room is not an error, and serves no queued calls.
+ */
 mscclpp_status_t mscclpp_plans_open_queue(mscclpp_team_t *team)
 {
     const uint32_t blocks = team->runner.queue_blocks;

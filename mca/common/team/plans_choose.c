@@ -17,7 +17,10 @@ mscclpp_coll_t mscclpp_plans_collective(const mscclpp_plan_t *plan)
     return collectives[plan->collective];
 }
 
-/* A plan that programs run by its name has a block for each chunk. */
+/*
+ * A plan that programs run by its name has one block for each chunk. For other plans, the collective determines which
+ * buffers have a block for each rank.
+ */
 uint64_t mscclpp_plans_blocks(const mscclpp_team_t *team, const mscclpp_team_plan_t *plan, mscclpp_plan_buffer_t buffer)
 {
     const mscclpp_plan_t *definition = plan->file->plan;
@@ -32,16 +35,19 @@ uint64_t mscclpp_plans_blocks(const mscclpp_team_t *team, const mscclpp_team_pla
                : 1;
 }
 
-/* True if a plan can do an operation. A plan that says sum can do every one; a plan that says max or min, only that. */
+/*
+ * Returns true if a plan can do an operation. A plan that says sum can do every one; a plan that says max or min, only
+ * that.
+ */
 static bool can_do(const mscclpp_plan_file_t *file, mscclpp_op_t op)
 {
     return !file->extreme || op == (file->reduce == MSCCLPP_PLAN_MAX ? MSCCLPP_OP_MAX : MSCCLPP_OP_MIN);
 }
 
 /*
- * True if a plan can serve such a call, whatever its size: it is of the call's collective, can do its operation, and
- * has no more blocks than the call may have. A plan in place is not for types with padding: where a call is out of
- * place, its input is first copied to the output as bytes, which would overwrite the padding there.
+ * Returns true if a plan can serve such a call, whatever its size: it is of the call's collective, can do its
+ * operation, and has no more blocks than the call may have. A plan in place is not for types with padding: where a call
+ * is out of place, its input is first copied to the output as bytes, which would overwrite the padding there.
  */
 static bool serves(const mscclpp_team_plan_t *plan, const mscclpp_plan_query_t *query)
 {
@@ -52,11 +58,12 @@ static bool serves(const mscclpp_team_plan_t *plan, const mscclpp_plan_query_t *
            (query->blocks == 0 || file->blocks <= query->blocks);
 }
 
+/* Parameters of the user come first, then rules, then the plans' own ranges of sizes. */
 mscclpp_team_plan_t *mscclpp_plans_choose(const mscclpp_team_t *team, const mscclpp_plan_query_t *query)
 {
     const mscclpp_protocol_t *protocol = &team->protocol;
     const bool is_allreduce = query->coll == MSCCLPP_COLL_LAST;
-    /* A plan's own range is of whole messages. Rules go by the size of one block. */
+    /* A plan's own range is about whole messages, whereas rules are about the size of one block. */
     const uint64_t message = is_allreduce ? query->bytes : query->bytes * (uint64_t)team->group.oob.size;
     mscclpp_team_plan_t *best = NULL;
     const uint32_t nodes = team->fabric != NULL ? (uint32_t)mscclpp_fabric_nodes(team->fabric)->count : 1;
@@ -71,7 +78,7 @@ mscclpp_team_plan_t *mscclpp_plans_choose(const mscclpp_team_t *team, const mscc
         (is_allreduce ? protocol->algorithm : protocol->coll_algorithm[query->coll]) != MSCCLPP_COLL_AUTO) {
         return NULL;
     }
-    /* If a rule matches, only the plan that it names will do; none, if it names an algorithm. */
+    /* If a rule matches, only the plan that it names is used, and none if it names an algorithm. */
     has_rule = mscclpp_rule_match(protocol, query->coll, query->bytes, query->in_place, nodes, &algorithm);
     for (int i = 0; i < team->plan_count; ++i) {
         mscclpp_team_plan_t *plan = &team->plans[i];

@@ -5,7 +5,7 @@
 
 #define IMAGE_ALIGNMENT 64 /* of its parts, bytes */
 
-/* What only this rank uses of a room, as it is copied to the device. */
+/* The part of a room that only this rank uses, in the form in which it is copied to the device. */
 typedef struct {
     char *bytes;   /* NULL: only the size is counted */
     uint64_t size; /* bytes appended so far */
@@ -41,8 +41,9 @@ static void resolve_links(mscclpp_team_plan_t *plan, const mscclpp_team_t *team)
 }
 
 /*
- * Appends the program: as blocks copy it to their own memory if it fits there, else as it is. Fills in the arguments
- * that say where it is. The links are resolved before they are copied; to count the size, they need not be.
+ * Appends the program. If it fits the memory of a block, appends it in the form that blocks copy there, and otherwise
+ * as it is. Fills in the arguments that say where it is. Links must be resolved before they are copied; to count the
+ * size, this is not necessary.
  */
 static void append_program(mscclpp_team_plan_t *plan, const mscclpp_team_t *team, image_t *image, char *base)
 {
@@ -71,10 +72,11 @@ static void append_program(mscclpp_team_plan_t *plan, const mscclpp_team_t *team
 }
 
 /*
- * Fills in plan->args, the kernel's arguments that do not depend on the call. Also makes the image of what they point
- * to, as it is to lie at `base` on the device. If image->bytes is NULL, only counts the size of the image; plan->args
- * is filled in all the same, but without a `base` that could be used. The image ends with a copy of the arguments, so
- * all of them are set before that.
+ * Fills in plan->args, the kernel's arguments that do not depend on the call, and builds the image of the data that
+ * they point to. `base` is the address of the image on the device.
+ *
+ * If image->bytes is NULL, only counts the size of the image. plan->args is filled in even then, but with invalid
+ * addresses. The image ends with a copy of the arguments, so all of them are set before that.
  */
 static void fill_image(mscclpp_team_plan_t *plan, const mscclpp_team_t *team, image_t *image, char *base)
 {
@@ -129,7 +131,10 @@ uint64_t mscclpp_plans_image_bytes(const mscclpp_team_t *team, mscclpp_team_plan
     return image.size;
 }
 
-/* Counting and filling append the same parts in the same order, so the image has exactly the size counted. */
+/*
+ * Counting and filling append the same parts in the same order, so the image has exactly the size that was counted.
+ * Returns MSCCLPP_ERR_NO_MEMORY, or the error of the GPU runtime.
+ */
 mscclpp_status_t mscclpp_plans_upload(mscclpp_team_t *team, mscclpp_team_plan_t *plan, char *base)
 {
     image_t image = {calloc(1, mscclpp_plans_image_bytes(team, plan) + 1), 0};

@@ -41,8 +41,10 @@ static const struct {
 #define BARRIER_THREADS 64
 
 /*
- * Reserves blocks for the team's queued operations, equally many on all ranks; 0 on the twin, where there is no limit.
- * Collective. Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if there is no room on some rank.
+ * Reserves blocks for the team's queued operations, the same number on all ranks. On the twin the number is 0, because
+ * there is no limit. Tries several shares, the largest first, and votes on each. Collective. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED on all ranks if some rank has no room for any of them, or the error of a vote; then nothing
+ * is reserved.
  */
 static mscclpp_status_t reserve_blocks(mscclpp_team_t *team, uint32_t *blocks_p)
 {
@@ -66,7 +68,7 @@ static mscclpp_status_t reserve_blocks(mscclpp_team_t *team, uint32_t *blocks_p)
         }
         status = mscclpp_vote(&team->group.oob, reserved ? MSCCLPP_OK : MSCCLPP_ERR_NOT_SUPPORTED, &vote);
         if (status == MSCCLPP_OK && vote.culprit >= 0) {
-            /* The last vote says why there is no queue. */
+            /* Only the outcome of the last vote is logged. */
             status = i + 1 < tries
                          ? MSCCLPP_ERR_NOT_SUPPORTED
                          : mscclpp_vote_outcome(&team->group.oob, team->fabric == NULL ? team->group.members : NULL,
@@ -81,6 +83,10 @@ static mscclpp_status_t reserve_blocks(mscclpp_team_t *team, uint32_t *blocks_p)
     return status;
 }
 
+/*
+ * Makes everything now that queued operations cannot make later: reserved blocks, the full scratch, connections to all
+ * nodes, and the rooms of plans. After an error, the blocks are released, and the caller destroys the team.
+ */
 mscclpp_status_t mscclpp_team_open_queue(mscclpp_team_t *team)
 {
     mscclpp_runner_t *runner = &team->runner;
@@ -97,7 +103,7 @@ mscclpp_status_t mscclpp_team_open_queue(mscclpp_team_t *team)
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     status = reserve_blocks(team, &blocks);
-    /* What follows is made for a team that serves queued operations. */
+    /* The functions below depend on these two fields. */
     runner->serves_queue = true;
     runner->queue_blocks = blocks;
     /* No other communicator takes over this team, because its host does not know how far its operations have come. */
@@ -130,6 +136,10 @@ struct mscclpp_team_stream {
     mscclpp_gpu_stream_t *stream;
 };
 
+/*
+ * Searches the streams that the team has already wrapped, and wraps a new one. A failure is logged and breaks the team,
+ * because the other ranks queue this call.
+ */
 mscclpp_status_t mscclpp_team_find_stream(mscclpp_team_t *team, void *native, mscclpp_gpu_stream_t **stream_p)
 {
     mscclpp_team_stream_t *entry;
@@ -144,7 +154,6 @@ mscclpp_status_t mscclpp_team_find_stream(mscclpp_team_t *team, void *native, ms
     entry = calloc(1, sizeof(*entry));
     if (entry == NULL) {
         mscclpp_error("%s: no memory for a stream", team->group.oob.label);
-        /* The other ranks queue this call, so they have to be told. */
         return mscclpp_team_fail(team, MSCCLPP_ERR_NO_MEMORY);
     }
     status = team->runner.gpu->stream_wrap(team->runner.device, native, &entry->stream);
@@ -159,6 +168,10 @@ mscclpp_status_t mscclpp_team_find_stream(mscclpp_team_t *team, void *native, ms
     return MSCCLPP_OK;
 }
 
+/*
+ * Queues a kernel in which the ranks meet. Between nodes, the fabric has its own such kernel. Any error breaks the
+ * team; on a broken team, returns MSCCLPP_ERR_PEER.
+ */
 mscclpp_status_t mscclpp_team_enqueue_barrier(mscclpp_team_t *team, uint64_t call, mscclpp_gpu_stream_t *stream)
 {
     mscclpp_dev_launch_t launch = {.kernel = MSCCLPP_KERNEL_BARRIER, .nblocks = 1};
@@ -173,7 +186,7 @@ mscclpp_status_t mscclpp_team_enqueue_barrier(mscclpp_team_t *team, uint64_t cal
                       (unsigned long long)call);
         return MSCCLPP_ERR_PEER;
     }
-    /* Nobody waits for earlier operations, so the next one tells of their failures. */
+    /* The host does not wait for queued operations, so failures of earlier ones are found and reported here. */
     status = mscclpp_team_check_kernels(team);
     team->runner.is_recording = team->runner.gpu->is_capturing(stream);
     if (status == MSCCLPP_OK && team->fabric != NULL) {
@@ -189,14 +202,17 @@ mscclpp_status_t mscclpp_team_enqueue_barrier(mscclpp_team_t *team, uint64_t cal
     return status == MSCCLPP_OK ? status : mscclpp_team_fail(team, status);
 }
 
-/* True if a kernel has failed. Then the host cannot tell how many operations will still report their end. */
+/* Returns true if a kernel has failed. Then the host cannot tell how many operations will still report their end. */
 static bool has_failed(const mscclpp_runner_t *runner)
 {
     return __atomic_load_n(&runner->mailbox->failed, __ATOMIC_RELAXED) != 0 ||
            __atomic_load_n(&runner->mailbox->overlapped, __ATOMIC_RELAXED) != 0;
 }
 
-/* Waits up to `seconds` until the last queued operation has ended, and makes progress meanwhile. True if it has. */
+/*
+ * Waits up to `seconds` until the last queued operation has ended, and makes progress meanwhile. Returns true if it has
+ * ended. Sleeps between polls, because the end is not urgent.
+ */
 static bool await_end(const mscclpp_team_t *team, double seconds)
 {
     const double deadline = mscclpp_now() + seconds;
@@ -211,6 +227,10 @@ static bool await_end(const mscclpp_team_t *team, double seconds)
     return ended;
 }
 
+/*
+ * First waits until the operations end normally, and then makes the kernels give up. If a kernel does not end even
+ * then, the runner is marked as stuck: its memory is never freed, and its blocks stay reserved.
+ */
 void mscclpp_team_close_queue(mscclpp_team_t *team)
 {
     mscclpp_runner_t *runner = &team->runner;
@@ -241,8 +261,9 @@ void mscclpp_team_close_queue(mscclpp_team_t *team)
 }
 
 /*
- * Returns what this rank's kernels have reported: MSCCLPP_OK, MSCCLPP_ERR_INVALID if two operations ran at once, or
- * MSCCLPP_ERR_TIMEOUT. After an error, `text` has the message.
+ * Returns the failure that this rank's kernels have reported: MSCCLPP_ERR_INVALID if two operations ran at the same
+ * time, MSCCLPP_ERR_TIMEOUT if a kernel gave up waiting, or MSCCLPP_OK. After an error, `text` contains the message.
+ * Logs nothing.
  */
 static mscclpp_status_t read_mailbox(const mscclpp_team_t *team, char *text, size_t size)
 {
@@ -271,8 +292,9 @@ static void blame(mscclpp_team_t *team, int culprit)
 }
 
 /*
- * A rank that others give up waiting for may itself wait for a further one. Follows what the ranks have said, from
- * `rank` on, and appends it to the message. Returns the last rank.
+ * Extends the message by the ranks that caused the failure indirectly: a rank that others gave up waiting for may
+ * itself have waited for a further rank. Follows what the ranks have reported, starting at `rank`, and returns the last
+ * rank. Stops at this rank itself, and before it would return to the first rank.
  */
 static int append_blamed(mscclpp_group_t *group, int rank, char *text, size_t size)
 {
@@ -292,7 +314,7 @@ static int append_blamed(mscclpp_group_t *group, int rank, char *text, size_t si
     return rank;
 }
 
-/* Only a timeout gives a rank to blame: the one that the kernel waited for. */
+/* Logs the failure that it finds. Only a timeout has a rank to blame, the one that the kernel waited for. */
 mscclpp_status_t mscclpp_team_check_kernels(mscclpp_team_t *team)
 {
     char text[MSCCLPP_TEAM_FAILURE_TEXT];
@@ -308,8 +330,8 @@ mscclpp_status_t mscclpp_team_check_kernels(mscclpp_team_t *team)
 }
 
 /*
- * Returns MSCCLPP_ERR_PEER if a rank of another node has told of a failure. Then writes the message into `text`, and
- * notes that a peer caused the failure. *rank_p is that rank.
+ * Searches for a failure that a rank of another node has reported. If there is one, writes the message into `text`,
+ * stores that a peer caused the failure, sets *rank_p to that rank, and returns MSCCLPP_ERR_PEER. Logs nothing.
  */
 static mscclpp_status_t find_far_failure(mscclpp_group_t *group, int *rank_p, char *text, size_t size)
 {
@@ -326,7 +348,10 @@ static mscclpp_status_t find_far_failure(mscclpp_group_t *group, int *rank_p, ch
     return MSCCLPP_ERR_PEER;
 }
 
-/* Does the same for a rank of this node, whose word on the board holds the call and, negated, the status. */
+/*
+ * Searches for a failure of another rank of this node, and reports it as find_far_failure does. The rank's word on the
+ * board contains the number of the call and the negated status.
+ */
 static mscclpp_status_t find_near_failure(mscclpp_group_t *group, int *rank_p, char *text, size_t size)
 {
     int rank;
@@ -346,6 +371,10 @@ static mscclpp_status_t find_near_failure(mscclpp_group_t *group, int *rank_p, c
     return MSCCLPP_OK;
 }
 
+/*
+ * Checks this rank's kernels first, then the board, then the notices of other nodes, and reports the first failure. Any
+ * failure breaks the team.
+ */
 mscclpp_status_t mscclpp_team_find_failure(mscclpp_team_t *team, char *text, size_t size)
 {
     mscclpp_group_t *group = &team->group;
@@ -361,7 +390,7 @@ mscclpp_status_t mscclpp_team_find_failure(mscclpp_team_t *team, char *text, siz
     if (status == MSCCLPP_OK) {
         return status;
     }
-    /* A rank that has failed has told all ranks of that itself; it is news only if it waited for a further one. */
+    /* A rank that has failed has told all other ranks. It is reported again only if it waited for a further rank. */
     if (status == MSCCLPP_ERR_TIMEOUT || status == MSCCLPP_ERR_PEER) {
         culprit = append_blamed(group, first, text, size);
         blame(team, status == MSCCLPP_ERR_TIMEOUT || culprit != first ? culprit : -1);

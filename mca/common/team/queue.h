@@ -1,8 +1,8 @@
 /*
  * Teams for queued operations: the host puts operations into streams of the application and does not wait for them, and
- * graphs may repeat them. A team for queued operations serves nothing else. Everything that its operations count lies
- * in device memory and is advanced by the device alone: packet flags, barriers, operations. So an operation does the
- * same whether it was queued just now or is repeated by a graph, and both may follow one another in any order.
+ * graphs may repeat them. A team for queued operations serves nothing else. All counts of its operations (packet flags,
+ * barriers, operations) are in device memory, and only the device changes them. So an operation does the same whether
+ * it was queued just now or is repeated by a graph, and both may follow one another in any order.
  *
  * The rules by which queued kernels start:
  *
@@ -39,36 +39,37 @@
 #include "mca/common/team/team.h"
 
 /*
- * Turns a new team into one for queued operations. Collective. Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if that
- * is not possible; the caller then destroys the team.
+ * Converts a new team into a team for queued operations. Collective. Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks,
+ * if that is not possible; the caller then destroys the team.
  */
 mscclpp_status_t mscclpp_team_open_queue(mscclpp_team_t *team);
 
 /*
- * Ends the queued operations of a team that is to be destroyed. Waits until they have ended, up to the deadline, then
- * makes them give up. Once a graph has repeated operations, the host cannot tell whether they have ended, and the
+ * Ends the queued operations of a team that will be destroyed. Waits until they have ended, up to the deadline, and
+ * then makes them give up. Once a graph has repeated operations, the host cannot tell whether they have ended, so the
  * application must have waited for them. Does nothing for other teams.
  */
 void mscclpp_team_close_queue(mscclpp_team_t *team);
 
 /*
- * Finds or makes our stream for the application's stream `native`. The team keeps it for later calls. After an error
- * the team is broken.
+ * Finds or creates the library's stream for the application's stream `native`. The team keeps it for later calls. After
+ * an error the team is broken.
  */
 mscclpp_status_t mscclpp_team_find_stream(mscclpp_team_t *team, void *native, mscclpp_gpu_stream_t **stream_p);
 
-/* Queues a barrier of the team's kernels, and does not wait. `call` is for messages. An error breaks the team. */
+/* Queues a barrier of the team's kernels, and does not wait. `call` is used in messages. An error breaks the team. */
 mscclpp_status_t mscclpp_team_enqueue_barrier(mscclpp_team_t *team, uint64_t call, mscclpp_gpu_stream_t *stream);
 
-/* Bytes that hold the text of any failure. */
+/* The number of bytes that are enough for the text of any failure. */
 #define MSCCLPP_TEAM_FAILURE_TEXT MSCCLPP_RUNNER_FAILURE_TEXT
 
 /*
- * These two tell whether operations that nobody waits for have failed. They return MSCCLPP_OK,
+ * These functions check whether operations for which no host waits have failed. They return MSCCLPP_OK,
  * MSCCLPP_ERR_TIMEOUT if a kernel gave up waiting for a rank, MSCCLPP_ERR_INVALID if two operations ran at the same
- * time, or MSCCLPP_ERR_PEER if another rank failed. Neither waits. `check_kernels` checks only the kernels of this
- * rank, and logs an error. `find_failure` also checks the peers, and writes the message into `text` instead of logging
- * it. After an error `find_failure` also makes the kernels of this rank give up, and tells the other ranks.
+ * time, or MSCCLPP_ERR_PEER if another rank failed. Neither of them waits. mscclpp_team_check_kernels checks only the
+ * kernels of this rank, and logs an error. mscclpp_team_find_failure also checks the peers, and writes the message into
+ * `text` instead of logging it. After an error it also makes the kernels of this rank give up, and tells the other
+ * ranks.
  */
 mscclpp_status_t mscclpp_team_check_kernels(mscclpp_team_t *team);
 mscclpp_status_t mscclpp_team_find_failure(mscclpp_team_t *team, char *text, size_t size);

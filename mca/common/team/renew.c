@@ -14,6 +14,11 @@ static mscclpp_status_t meet_ranks(mscclpp_team_t *team)
     return mscclpp_group_wait_words(&team->group, "renewal of packet flags", 0, mine, team->group.meetings);
 }
 
+/*
+ * Returns at once if the limit is not reached. Otherwise the order is: all ranks meet, each clears its own packet areas
+ * and counters, and all meet again. After an error, which has been logged, the caller must break the team, because
+ * peers may be waiting in here.
+ */
 mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, uint64_t epochs)
 {
     mscclpp_dev_state_t *state = (mscclpp_dev_state_t *)(team->runner.scratch + team->runner.layout.state_offset);
@@ -48,12 +53,12 @@ mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_s
         status = mscclpp_gpu_clear(team->runner.gpu, stream, team->runner.scratch + MSCCLPP_DEV_PACKET_OFFSET,
                                    3 * team->runner.layout.packet_half);
     }
-    /* The small scratch, to which the team may return. Its counters are written when it does. */
+    /* The team may return to the small scratch. Its counters are written when that happens. */
     if (status == MSCCLPP_OK && team->kept != NULL && team->kept->scratch != NULL) {
         status = mscclpp_gpu_clear(team->runner.gpu, stream, team->kept->scratch + MSCCLPP_DEV_PACKET_OFFSET,
                                    3 * team->kept->layout.packet_half);
     }
-    /* Only the epoch begins again. The number of operations, by which the host sees them end, goes on. */
+    /* Only the epoch starts again. The number of operations, by which the host recognizes their end, continues. */
     if (status == MSCCLPP_OK) {
         for (block = 0; block < MSCCLPP_DEV_MAX_BLOCKS; ++block) {
             progress[block] = (mscclpp_dev_progress_t){.launches = team->runner.launches};

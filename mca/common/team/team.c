@@ -26,7 +26,7 @@
 static pthread_mutex_t ended_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_team_t *first_ended;
 
-/* True if all ranks have closed their mappings of this team's memory. The team must have a board, as those below do. */
+/* Returns true if all ranks have closed their mappings of this team's memory. The team must have a board. */
 static bool is_closed_by_all(const mscclpp_team_t *team)
 {
     const mscclpp_board_line_t *board = team->group.board;
@@ -67,8 +67,8 @@ static void check_late_launches(mscclpp_team_t *team)
 static void keep_forever(mscclpp_team_t *team);
 
 /*
- * Frees the ended teams whose memory no peer and no graph uses. `at_exit`: peers do not count any more, and teams in
- * graphs go to the list of those that are never freed. Returns true if no team is left that waits for peers.
+ * Frees the ended teams whose memory is not used by any peer or graph. With `at_exit`, peers are ignored, and teams in
+ * graphs are moved to the list of teams that are never freed. Returns true if no team is left that waits for peers.
  */
 static bool free_ended_teams(bool at_exit)
 {
@@ -87,7 +87,7 @@ static bool free_ended_teams(bool at_exit)
             continue;
         }
         *link = ended->next_ended;
-        /* A fabric that is left was retired: kernels of graphs may still read its memory, which is never freed. */
+        /* A fabric that still exists was retired: kernels of graphs may still read its memory, which is never freed. */
         if (is_captured || ended->fabric != NULL) {
             keep_forever(ended);
         } else {
@@ -96,7 +96,7 @@ static bool free_ended_teams(bool at_exit)
         }
     }
     pthread_mutex_unlock(&ended_lock);
-    /* Outside the lock, since freeing device memory may wait for kernels of other teams. */
+    /* Outside the lock, because freeing device memory may wait for kernels of other teams. */
     while ((ended = to_free) != NULL) {
         to_free = ended->next_ended;
         mscclpp_team_free_scratch(ended);
@@ -133,7 +133,7 @@ static void keep_until_closed(mscclpp_team_t *team)
  */
 static mscclpp_team_t *first_kept_forever;
 
-/* Adds a team to the list of those that are never freed. Call with ended_lock held. */
+/* Adds a team to the list of teams that are never freed. The caller holds ended_lock. */
 static void keep_forever(mscclpp_team_t *team)
 {
     team->next_ended = first_kept_forever;
@@ -141,8 +141,9 @@ static void keep_forever(mscclpp_team_t *team)
 }
 
 /*
- * If graphs hold operations of the team, makes these end at once whenever a graph is launched from now on, and returns
- * true; the graphs then still use the scratch and the mailbox. Returns false if no graph holds any.
+ * If graphs contain operations of the team, makes these operations end at once whenever a graph is launched from now
+ * on, and returns true. The graphs then still use the scratch and the mailbox. Returns false if no graph contains such
+ * operations. If they cannot be disabled, logs that the graphs must not be launched any more.
  */
 static bool disable_in_graphs(mscclpp_team_t *team)
 {
@@ -161,7 +162,7 @@ static bool disable_in_graphs(mscclpp_team_t *team)
 /*
  * Destroys a team that is not parked, in this order: ends its kernels, ends all use of the peers' memory, and tells the
  * peers so on the board. Frees its own memory once the peers have closed their mappings, now or later. A team whose
- * kernel does not end is kept forever, and its peers keep their memory.
+ * kernel does not end is kept forever, and does not tell the peers anything, so that they keep their memory as well.
  */
 static void destroy(mscclpp_team_t *team)
 {
@@ -201,7 +202,7 @@ static void destroy(mscclpp_team_t *team)
     mscclpp_team_close_kept(team);
     mscclpp_plans_close(team);
     team->engine_memory = mscclpp_engine_close(team->engine);
-    /* This rank uses no memory of its peers any more, and tells them so. They may free it from now on. */
+    /* This rank no longer uses any memory of its peers, which may free it from now on. */
     if (team->group.board != NULL) {
         mscclpp_board_store(&team->group.board[team->group.rank].closed, 1);
     }
@@ -212,7 +213,7 @@ static void destroy(mscclpp_team_t *team)
     if (team->runner.scratch != NULL && team->group.board != NULL) {
         keep_until_closed(team);
     } else {
-        /* Bring-up has failed, and no peer maps the scratch any more. */
+        /* The set-up of the team has failed, and no peer maps the scratch any more. */
         mscclpp_team_free_scratch(team);
         mscclpp_plans_free(team);
         mscclpp_shmseg_detach(team->group.board_segment);
@@ -221,6 +222,10 @@ static void destroy(mscclpp_team_t *team)
     mscclpp_team_reap();
 }
 
+/*
+ * Parks the team if possible, and destroys it otherwise. If another team was removed from the list of parked teams to
+ * make room, that team is destroyed instead.
+ */
 void mscclpp_team_destroy(mscclpp_team_t *team)
 {
     mscclpp_team_t *evicted;
@@ -230,13 +235,17 @@ void mscclpp_team_destroy(mscclpp_team_t *team)
     }
     mscclpp_team_close_queue(team);
     if (mscclpp_park_put(team, &evicted)) {
-        team = evicted; /* the team that has made room for this one, if any */
+        team = evicted; /* the team that was removed to make room, or NULL */
     }
     if (team != NULL) {
         destroy(team);
     }
 }
 
+/*
+ * Destroys the parked teams, and waits for the peers up to the deadline. After that, memory is freed even if peers
+ * still map it, because the process ends. The parts that all teams of the process share are freed last.
+ */
 void mscclpp_team_finalize(double seconds)
 {
     double deadline = mscclpp_now() + seconds;
@@ -254,7 +263,6 @@ void mscclpp_team_finalize(double seconds)
         nanosleep(&pause, NULL);
     }
     (void)free_ended_teams(true);
-    /* What teams share in the process comes last. */
     mscclpp_mapping_drain();
     mscclpp_stream_drain();
     mscclpp_ctrl_finalize();

@@ -1,6 +1,6 @@
 /*
- * A team: the ranks of one communicator, with everything that their kernels and hosts share. Ranks on one node map each
- * other's scratch. A fabric (mca/common/fabric/fabric.h) connects several nodes.
+ * A team: the ranks of one communicator, with all resources that their kernels and hosts share. Ranks on one node map
+ * each other's scratch. A fabric (mca/common/fabric/fabric.h) connects several nodes.
  */
 #ifndef MCA_COMMON_TEAM_TEAM_H
 #define MCA_COMMON_TEAM_TEAM_H
@@ -26,11 +26,11 @@ typedef struct {
     const mscclpp_rules_t *rules;   /* NULL: there is no rules file; all ranks use rank 0's rules */
     mscclpp_plan_library_t *plans;  /* NULL: there are no plans; only plans that all ranks have are used */
     const mscclpp_gpu_ops_t *gpu;
-    int device;      /* number of this rank's device; -1: it can use none */
+    int device;      /* number of this rank's device; -1: this rank can use none */
     bool concurrent; /* other threads may have tasks of other teams in flight on the device */
     /*
-     * Slots for kernels (group/admission.h); NULL: those of the process. If ranks are threads of one process and make
-     * early calls, each needs its own.
+     * Slots for kernels (group/admission.h); NULL: the slots of the process. If ranks are threads of one process and
+     * make early calls, each rank needs its own object.
      */
     mscclpp_admission_t *admission;
     mscclpp_oob_t oob; /* copied; its context and label must outlive the team */
@@ -42,25 +42,27 @@ typedef struct {
 } mscclpp_team_params_t;
 
 /*
- * Destroys a team. Not collective: it waits for no call of a peer, except for queued operations up to the deadline,
- * though the GPU runtime may wait for running kernels. May park the team for reuse (park.h), which then keeps all it
- * has. Otherwise closes the mappings of the peers' memory now, and frees this rank's scratch once every peer has closed
- * its mapping, in this call or in a later one for any team. NULL is allowed.
+ * Destroys a team. Not collective: the function waits for no call of a peer, but for queued operations, up to the
+ * deadline. The GPU runtime may also wait for running kernels. The team may be parked for reuse (park.h), and then
+ * keeps all of its resources. Otherwise the mappings of the peers' memory are closed now. This rank's scratch is freed
+ * once every peer has closed its mapping, in this call or in a later one for any team. NULL is allowed.
  */
 void mscclpp_team_destroy(mscclpp_team_t *team);
 
-/* Frees what destroyed teams still hold. Waits at most `seconds` for the peers. Must be the last call. */
+/* Frees the resources that destroyed teams still have. Waits at most `seconds` for the peers. Must be the last call. */
 void mscclpp_team_finalize(double seconds);
 
-/* True if the team has failed because of another rank, which has logged it. False for NULL. */
+/* Returns true if the team has failed because of another rank, which has logged the failure. Returns false for NULL. */
 bool mscclpp_team_peer_reports(const mscclpp_team_t *team);
 
-/* True if the team's ranks are on several nodes. The caller then has to call mscclpp_team_progress_all regularly. */
+/*
+ * Returns true if the team's ranks are on several nodes. The caller must then call mscclpp_team_progress_all regularly.
+ */
 bool mscclpp_team_spans_nodes(const mscclpp_team_t *team);
 
 /*
- * Makes progress on the teams that span nodes, since other ranks may depend on it. Call it regularly, from any thread,
- * whenever the process is in the embedding runtime for other reasons.
+ * Makes progress on the teams that span nodes, since other ranks may depend on it. Any thread must call it regularly
+ * while the process is in the embedding runtime for other reasons.
  */
 void mscclpp_team_progress_all(void);
 
@@ -70,21 +72,21 @@ int mscclpp_team_size(const mscclpp_team_t *team);
 /* Returns the name of the algorithm of the last call, for messages and reports; "none" before the first. */
 const char *mscclpp_team_last_algorithm(const mscclpp_team_t *team);
 
-/* Returns the number of operations that a lingering kernel served, without a launch of their own. */
+/* Returns the number of operations that a lingering kernel served without a separate launch. */
 uint64_t mscclpp_team_lingered(const mscclpp_team_t *team);
 
 /*
- * True if two-phase packets may be LL128 (device/lib/packet.h): a trial has shown that all links deliver lines of 128
- * bytes whole.
+ * Returns true if two-phase packets may be LL128 (device/lib/packet.h), because a trial has shown that all links
+ * deliver lines of 128 bytes whole.
  */
 bool mscclpp_team_keeps_lines(const mscclpp_team_t *team);
 
-/* True if the team has failed; it serves no further call. */
+/* Returns true if the team has failed. It then serves no further call. */
 bool mscclpp_team_broken(const mscclpp_team_t *team);
 
 /*
- * Tells the peers what kind of buffers this rank passes in its next call, so that a mixture of host and device buffers
- * can be reported. `call` counts the communicator's calls that kernels may serve on this rank, from 1. Takes a few
+ * Tells the peers which kind of buffers this rank passes in its next call, so that a mixture of host and device buffers
+ * can be reported. `call` counts the calls of the communicator on this rank that kernels may serve, from 1. Takes a few
  * nanoseconds and never waits.
  */
 void mscclpp_team_announce(mscclpp_team_t *team, uint64_t call, mscclpp_call_kind_t kind);
@@ -94,24 +96,25 @@ int mscclpp_team_find_announced(const mscclpp_team_t *team, uint64_t call, msccl
 
 /*
  * Decides for all ranks of this node whether call `call`, of a collective other than all-reduce, is served as a call on
- * device buffers. The first rank to arrive decides by the kind of its own buffers, `device`; the others follow it. Thus
- * ranks that pass different kinds of memory, as a root and its peers may, take the same path. Returns the decision.
+ * device buffers. The first rank that arrives decides, by the kind of its own buffers (`device`), and the others follow
+ * it. So ranks that pass different kinds of memory, as a root and its peers may, take the same path. Returns the
+ * decision.
  */
 bool mscclpp_team_decide(mscclpp_team_t *team, uint64_t call, bool device);
 
-/* True if a rank has decided how call `call` is served, and *device_p is the decision. */
+/* Returns true if a rank has decided how call `call` is served. *device_p is then the decision. */
 bool mscclpp_team_is_decided(const mscclpp_team_t *team, uint64_t call, bool *device_p);
 
 /*
- * For a rank that passes no buffer in call `call`: true while some rank of this node has not reached the call and no
- * rank has announced the kind of its buffers.
+ * For a rank that passes no buffer in call `call`. Returns true while some rank of this node has not reached the call
+ * and no rank has announced the kind of its buffers.
  */
 bool mscclpp_team_awaits_announcements(const mscclpp_team_t *team, uint64_t call);
 
 /*
  * Called by a rank that has been in call `call` on host buffers for a long time. Returns a rank of any node that passed
- * device buffers in this call, or -1 while none is known. If one is found, ranks of other nodes are told about this
- * rank. Call it repeatedly, from any thread; it never waits.
+ * device buffers in this call, or -1 while none is known. If such a rank is found, the ranks of other nodes are told
+ * that this rank passed host buffers. The caller must call it repeatedly, from any thread; it never waits.
  */
 int mscclpp_team_find_device_rank(mscclpp_team_t *team, uint64_t call);
 

@@ -1,12 +1,12 @@
 /*
- * The transport between ranks of one host, over shared memory. Tokens and regions lie in segments that their owner
+ * The transport between ranks of one host, over shared memory. Tokens and regions are in segments that their owner
  * made, and that are pinned for its GPU or, on the host twin, are its device memory. The sender's CPU copies directly
  * into the peer's memory. Kernels can access those parts of the peer's memory that the sender has pinned for its own
  * GPU.
  *
- * A put has ended when it returns. A signal is a later addition with release order by the same thread, so whoever reads
- * the token with acquire order sees the bytes. The same holds for `add`. So nothing is ever under way, and a flush has
- * nothing to wait for.
+ * A put has ended when it returns. A signal is a later addition with release order by the same thread, so a reader that
+ * loads the token with acquire order sees the bytes. The same holds for `add`. So no operation is ever in progress, and
+ * a flush has nothing to wait for.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -64,8 +64,8 @@ struct mscclpp_remote {
 };
 
 /*
- * Fills in the card of this rank's memory; one of 0 bytes names no segment. MSCCLPP_ERR_NOT_SUPPORTED, unlogged, if the
- * memory does not lie within one segment of this process.
+ * Fills in the card of this rank's memory; memory of 0 bytes has no segment. Returns MSCCLPP_ERR_NOT_SUPPORTED, which
+ * is not logged, if the memory is not within one segment of this process.
  */
 static mscclpp_status_t describe_memory(const mscclpp_transport_params_t *params, uint64_t magic, const void *address,
                                         uint64_t length, shm_card_t *card)
@@ -80,9 +80,9 @@ static mscclpp_status_t describe_memory(const mscclpp_transport_params_t *params
 }
 
 /*
- * Checks the card of a peer's memory and maps that memory. MSCCLPP_ERR_INVALID, with a message, if the bytes are no
- * card of this kind from that peer; else fails as mscclpp_shmseg_attach does. After a failure nothing is mapped. A card
- * of length 0 gives an empty window.
+ * Checks the card of a peer's memory, and maps that memory. Returns MSCCLPP_ERR_INVALID, which is logged, if the bytes
+ * are not a card of this kind from that peer; otherwise fails as mscclpp_shmseg_attach does. After a failure, nothing
+ * is mapped. A card of length 0 yields an empty window.
  */
 static mscclpp_status_t open_window(const mscclpp_conn_t *conn, uint64_t magic, const void *bytes, size_t length,
                                     shm_window_t *window)
@@ -124,8 +124,9 @@ static mscclpp_status_t log_no_memory(const mscclpp_transport_t *transport, cons
 /* From here on: the functions of mscclpp_transport_shm. transport.h says what callers may expect of each. */
 
 /*
- * Makes an instance. MSCCLPP_ERR_NOT_SUPPORTED if the tokens do not lie in shared memory of this process. On the twin,
- * device memory is such memory, too. MSCCLPP_ERR_NO_MEMORY, logged, if memory runs out.
+ * Makes an instance. Returns MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if the tokens are not in
+ * shared memory of this process. On the twin, device memory is shared memory, too. Returns MSCCLPP_ERR_NO_MEMORY, which
+ * is logged, if memory runs out.
  */
 static mscclpp_status_t shm_create(const mscclpp_transport_params_t *params, uint32_t *flags_p,
                                    mscclpp_transport_t **transport_p)
@@ -164,7 +165,10 @@ static mscclpp_status_t shm_progress(mscclpp_transport_t *transport)
     return MSCCLPP_OK;
 }
 
-/* Makes a connection without the peer's tokens, which shm_conn_connect maps. */
+/*
+ * Makes a connection without the peer's tokens, which shm_conn_connect maps. Returns MSCCLPP_ERR_NO_MEMORY, which is
+ * logged, if memory runs out.
+ */
 static mscclpp_status_t shm_conn_create(mscclpp_transport_t *transport, int peer, mscclpp_conn_t **conn_p)
 {
     mscclpp_conn_t *conn = calloc(1, sizeof(*conn));
@@ -210,8 +214,9 @@ static mscclpp_status_t shm_conn_status(const mscclpp_conn_t *conn)
 }
 
 /*
- * Makes a region of any memory, and settles it. If it is not shared, the region has no key, so peers cannot put into
- * it. After a failure nothing is left.
+ * Makes a region of any memory, and settles the memory. If it is not shared memory, the region has no key, so peers
+ * cannot put into it. Returns MSCCLPP_ERR_NO_MEMORY, which is logged, or the error of `settle`. After a failure,
+ * nothing is left.
  */
 static mscclpp_status_t shm_region_create(mscclpp_transport_t *transport, void *address, size_t length,
                                           mscclpp_region_t **region_p)
@@ -234,7 +239,9 @@ static mscclpp_status_t shm_region_create(mscclpp_transport_t *transport, void *
     return MSCCLPP_OK;
 }
 
-/* Writes the card of a region. MSCCLPP_ERR_NOT_SUPPORTED if its memory is not shared. */
+/*
+ * Writes the card of a region. Returns MSCCLPP_ERR_NOT_SUPPORTED if its memory is not shared; then `key` is unchanged.
+ */
 static mscclpp_status_t shm_region_key(const mscclpp_region_t *region, void *key, size_t *length_p)
 {
     shm_card_t card;
@@ -253,7 +260,10 @@ static void shm_region_destroy(mscclpp_region_t *region)
     free(region);
 }
 
-/* Checks the key and maps the peer's memory. After a failure nothing is left. */
+/*
+ * Checks the key, and maps the peer's memory. Returns MSCCLPP_ERR_NO_MEMORY, which is logged, or fails as open_window
+ * does. After a failure, nothing is left.
+ */
 static mscclpp_status_t shm_remote_create(mscclpp_conn_t *conn, const void *key, size_t length,
                                           mscclpp_remote_t **remote_p)
 {
@@ -297,9 +307,9 @@ static mscclpp_status_t log_out_of_range(const mscclpp_conn_t *conn, const char 
 }
 
 /*
- * Pins the pages that hold the bytes, because memory can only be pinned by whole pages. *device_p is the start byte's
- * address for kernels. MSCCLPP_ERR_INVALID, logged, for bytes outside the region; MSCCLPP_ERR_NOT_SUPPORTED for 0
- * bytes, for a second call, or if the pages cannot be pinned.
+ * Pins the pages that contain the bytes, because memory can be pinned only in whole pages. *device_p is the address of
+ * the first byte for kernels. Returns MSCCLPP_ERR_INVALID, which is logged, for bytes outside the region. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED for 0 bytes, for a second call, or if the pages cannot be pinned.
  */
 static mscclpp_status_t shm_remote_map(mscclpp_remote_t *remote, uint64_t offset, uint64_t length, void **device_p)
 {
@@ -327,7 +337,10 @@ static mscclpp_status_t shm_remote_map(mscclpp_remote_t *remote, uint64_t offset
     return MSCCLPP_OK;
 }
 
-/* Checks that both ends of a put lie within their regions; if not, logs it and returns MSCCLPP_ERR_INVALID. */
+/*
+ * Checks that both ends of a put are within their regions. Returns MSCCLPP_ERR_INVALID, which is logged, if they are
+ * not.
+ */
 static mscclpp_status_t check_put(const mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
                                   const mscclpp_region_t *region, uint64_t from, uint64_t length)
 {
@@ -381,8 +394,8 @@ static mscclpp_status_t shm_signal(mscclpp_conn_t *conn, uint32_t token)
 }
 
 /*
- * Copies by memcpy, which may tear words. The signal tells the peer when to read, so nobody sees torn ones. Checks
- * everything before it copies, so after an error nothing was written.
+ * Copies by memcpy, so words may appear in parts for a moment. This is not visible, because the signal tells the peer
+ * when to read. Checks everything before it copies, so nothing has been written after an error.
  */
 static mscclpp_status_t shm_put_signal(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
                                        mscclpp_region_t *region, uint64_t from, uint64_t length, uint32_t token)
@@ -402,8 +415,8 @@ static mscclpp_status_t shm_put_signal(mscclpp_conn_t *conn, mscclpp_remote_t *r
 }
 
 /*
- * Adds to a word of the peer's region by the CPU, at once. MSCCLPP_ERR_INVALID, logged, if the word is outside the
- * region or not aligned.
+ * Adds to a word of the peer's region with the CPU, at once. Returns MSCCLPP_ERR_INVALID, which is logged, if the word
+ * is outside the region or not aligned.
  */
 static mscclpp_status_t shm_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, uint64_t value)
 {
@@ -419,7 +432,7 @@ static mscclpp_status_t shm_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, 
     return MSCCLPP_OK;
 }
 
-/* Gives a ticket. Nothing is ever under way, so any ticket has completed. */
+/* Returns a ticket. No operation is ever in progress, so any ticket has completed. */
 static mscclpp_status_t shm_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
 {
     (void)conn;

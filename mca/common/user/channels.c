@@ -5,22 +5,23 @@
 #include "mca/common/base/log.h"
 #include "mca/common/user/internal.h"
 
-/* Words from one counter to the next, so that peers write to different cache lines. */
+/* The distance between two counters, in words, so that peers write to different cache lines. */
 #define COUNTER_STEP 16u
 
-/* What a rank asks for, and tells all others. */
+/* The channels that a rank asks for. Each rank sends its card to all others. */
 typedef struct {
     uint64_t peers; /* a bit for each peer's rank: such communicators have at most MSCCLPP_DEV_MAX_RANKS ranks */
     int32_t is_port;
     int32_t per_peer;
-    int64_t status; /* mscclpp_status_t of the check of its arguments */
+    int64_t status; /* mscclpp_status_t of the check of the rank's arguments */
 } card_t;
 
 _Static_assert(MSCCLPP_DEV_MAX_RANKS <= 64, "a word has a bit for each rank of a node");
 
 /*
- * Checks the application's arguments, and adds the peers to the card that all ranks compare. Logs the first fault, and
- * returns MSCCLPP_ERR_INVALID. Local. Whether the peers name this rank, too, only the comparison of all cards can tell.
+ * Checks the application's arguments, and adds the peers to the card that all ranks compare. Returns
+ * MSCCLPP_ERR_INVALID for the first invalid argument, which is logged. Local: only the comparison of all cards can tell
+ * whether the peers also name this rank.
  */
 static mscclpp_status_t check_arguments(const mscclpp_user_t *user, int peer_count, const int *peers, int per_peer,
                                         card_t *card)
@@ -51,12 +52,13 @@ static mscclpp_status_t check_arguments(const mscclpp_user_t *user, int peer_cou
 }
 
 /*
- * Checks that the cards of all ranks, by rank, fit one another: no rank has failed, all ask for the same kind and
- * number of channels, memory channels join ranks of one node only, and all peers name one another. All ranks compare
- * the same cards in the same order, so they return the same status. All log the first fault, except that a rank which
- * has failed itself has logged that already.
+ * Checks that the cards of all ranks, which are in the order of ranks, fit together: no rank has failed, all ranks ask
+ * for the same kind and number of channels, memory channels connect ranks of one node only, and peers name each other.
+ * All ranks compare the same cards in the same order, so all of them return the same status: the error of the first
+ * rank that has failed, or MSCCLPP_ERR_INVALID. All ranks log it, except for a rank that has failed itself, which has
+ * logged its own error already.
  *
- * Failures come first: a card without one names only existing ranks, because check_arguments has accepted them.
+ * Failures are checked first. The other cards name only existing ranks, because check_arguments has accepted them.
  */
 static mscclpp_status_t compare_cards(const mscclpp_user_t *user, const card_t *cards)
 {
@@ -101,8 +103,9 @@ static mscclpp_status_t compare_cards(const mscclpp_user_t *user, const card_t *
 }
 
 /*
- * Exchanges the cards of all ranks, and checks that they fit one another. Collective, with the same status on all
- * ranks. A rank that has no memory for the cards passes NULL to the exchange, which then fails on all.
+ * Exchanges the cards of all ranks, and checks that they fit together. Collective; all ranks return the same status,
+ * which is the error of the all-gather or of compare_cards, and is logged. A rank that has no memory for the cards
+ * passes NULL to the all-gather, which then fails on all ranks.
  */
 static mscclpp_status_t agree_on_peers(const mscclpp_user_t *user, card_t *card)
 {
@@ -117,8 +120,8 @@ static mscclpp_status_t agree_on_peers(const mscclpp_user_t *user, card_t *card)
 }
 
 /*
- * Frees the structure with its lists, also one that was filled in only in part. The ports, or the counters of memory
- * channels, must be gone already. So must every kernel that uses `expected`; the caller sets it to NULL to keep it.
+ * Frees the structure and its lists, which need not be complete. The ports, or the counters of memory channels, must be
+ * freed before. No kernel may use `expected` any more; to keep `expected`, the caller sets the pointer to NULL.
  */
 static void free_channels(mscclpp_user_channels_t *channels)
 {
@@ -130,8 +133,9 @@ static void free_channels(mscclpp_user_channels_t *channels)
 }
 
 /*
- * Copies the list of peers, and allocates `expected` in device memory: a zeroed word for each channel, none without
- * peers. free_channels frees both, also after an error.
+ * Copies the list of peers, and allocates `expected` in device memory: a zeroed word for each channel, or NULL without
+ * peers. Returns MSCCLPP_ERR_NO_MEMORY or the error of the GPU runtime; both are logged. free_channels frees both
+ * lists, also after an error.
  */
 static mscclpp_status_t allocate_lists(mscclpp_user_channels_t *channels, const int *peers)
 {
@@ -152,7 +156,11 @@ static mscclpp_status_t allocate_lists(mscclpp_user_channels_t *channels, const 
     return status;
 }
 
-/* MSCCLPP_USER_ANY_CHANNELS becomes the same kind on all ranks: either all of them have node_of or none has. */
+/*
+ * Creates channels of the same kind on all ranks, also for MSCCLPP_USER_ANY_CHANNELS, because `node_of` is set either
+ * on all ranks or on none. Returns MSCCLPP_ERR_REVOKED if the team has ended, which is not logged. Otherwise returns
+ * the error of the first rank that failed, on all ranks; it is logged. After an error nothing is left.
+ */
 mscclpp_status_t mscclpp_user_channels_create(mscclpp_user_memory_t *memory, mscclpp_user_kind_t kind, int peer_count,
                                               const int *peers, int per_peer, mscclpp_user_channels_t **channels_p)
 {
@@ -170,7 +178,7 @@ mscclpp_status_t mscclpp_user_channels_create(mscclpp_user_memory_t *memory, msc
     if (channels == NULL) {
         mscclpp_error("%s: no memory for channels", user->oob.label);
     }
-    /* A rank that has failed takes part in the exchange all the same, for the others wait for its card. */
+    /* A rank that has failed also takes part in the exchange, because the other ranks wait for its card. */
     card.status = channels != NULL ? check_arguments(user, peer_count, peers, per_peer, &card) : MSCCLPP_ERR_NO_MEMORY;
     status = agree_on_peers(user, &card);
     if (status != MSCCLPP_OK) {
@@ -182,7 +190,10 @@ mscclpp_status_t mscclpp_user_channels_create(mscclpp_user_memory_t *memory, msc
     channels->is_port = is_port;
     channels->peer_count = peer_count;
     channels->per_peer = per_peer;
-    /* The call below tells the other ranks if this fails here. They have agreed to go on, and would wait. */
+    /*
+     * If this step fails, the calls below tell the other ranks. They have agreed to continue, and would wait for this
+     * rank.
+     */
     status = allocate_lists(channels, peers);
     if (is_port) {
         status = mscclpp_user_ports_create(channels, status);
@@ -218,6 +229,11 @@ static void unlink_channels(mscclpp_user_channels_t *channels)
     --channels->memory->channel_sets;
 }
 
+/*
+ * Frees the channels. Returns MSCCLPP_ERR_INVALID, which is logged, if they are open; nothing is then changed.
+ * Otherwise returns the error of the votes of all ranks, which is logged; the channels are then freed on this rank, but
+ * shared memory that peers may still use is kept. After mscclpp_user_end only the object itself is left to free.
+ */
 mscclpp_status_t mscclpp_user_channels_free(mscclpp_user_channels_t *channels)
 {
     mscclpp_user_t *user = channels->user;
@@ -233,7 +249,7 @@ mscclpp_status_t mscclpp_user_channels_free(mscclpp_user_channels_t *channels)
         status =
             channels->is_port ? mscclpp_user_ports_free(channels) : mscclpp_user_share_free(user, &channels->inbound);
     } else {
-        channels->expected = NULL; /* kept: kernels may still use it */
+        channels->expected = NULL; /* never freed, because kernels may still use it */
     }
     free_channels(channels);
     mscclpp_user_leave(user);
@@ -261,9 +277,9 @@ int mscclpp_user_channels_count(const mscclpp_user_channels_t *channels)
 }
 
 /*
- * Returns where the signals of `rank` on its channel `channel_index` to `owner` are counted, in the memory of `owner`
- * as this rank's kernels see it. `owner` must be on this rank's node, as this rank and all peers of memory channels
- * are.
+ * Returns the address of the counter for the signals from `rank` to `owner` on channel `channel_index`. The counter is
+ * in the memory of `owner`, and the address is for this rank's kernels. `owner` must be on this rank's node, which is
+ * true for this rank and for all peers of memory channels.
  */
 static uint64_t *counter_of(const mscclpp_user_channels_t *channels, int owner, int rank, int channel_index)
 {
@@ -271,7 +287,10 @@ static uint64_t *counter_of(const mscclpp_user_channels_t *channels, int owner, 
            COUNTER_STEP * mscclpp_user_token(channels, rank, channel_index);
 }
 
-/* The caller passes the index of a channel that exists: it is not checked here. */
+/*
+ * Fills in the structure that kernels need for channel `index`. The index is not checked, so the caller must pass one
+ * that exists. Returns MSCCLPP_ERR_REVOKED, which is not logged, if the team has ended.
+ */
 mscclpp_status_t mscclpp_user_channels_view(const mscclpp_user_channels_t *channels, int index,
                                             mscclpp_dev_user_channel_t *view)
 {

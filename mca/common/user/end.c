@@ -5,8 +5,8 @@
 #include "mca/common/user/internal.h"
 
 /*
- * Frees the words that kernels read only if the application has freed all objects. Kernels that use an object may still
- * read the words, and the host cannot tell when these kernels end.
+ * Ends all objects. The words that kernels read are freed only if the application has freed all objects. Otherwise
+ * kernels that use an object may still read the words, and the host cannot tell when these kernels end.
  */
 void mscclpp_user_end(mscclpp_user_t *user)
 {

@@ -1,19 +1,19 @@
-/* What the triggers of port channels make the proxy do, where it is no put or signal: a handler, or a prepared list. */
+/* The handlers and prepared lists of port channels, which replace the puts and signals that triggers normally cause. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "mca/common/base/log.h"
 #include "mca/common/user/ports.h"
 
-/* A list that each trigger of a channel makes the proxy carry out, and how far it is. */
+/* A list that the proxy executes for each trigger of a channel, and its progress. */
 struct mscclpp_user_list {
     mscclpp_user_channels_t *channels;
     int count;
-    int next_item;       /* the item in hand of the current trigger; `count`: all are begun */
-    uint32_t done_parts; /* parts of that item that are done: MSCCLPP_TRIGGER_DATA or nothing */
-    int flushed_peer;    /* once all items are begun: the number of the peer whose connection is being flushed */
+    int next_item;       /* the item that the current trigger executes next; `count`: all items have begun */
+    uint32_t done_parts; /* parts of this item that are done: MSCCLPP_TRIGGER_DATA or nothing */
+    int flushed_peer;    /* once all items have begun: the number of the peer whose connection is being flushed */
     bool has_ticket;     /* `ticket` is valid */
-    uint64_t ticket;     /* of that flush */
+    uint64_t ticket;     /* the transport's number of this flush */
     mscclpp_dev_request_t items[];
 };
 
@@ -23,8 +23,8 @@ void mscclpp_user_list_free(mscclpp_user_list_t *list)
 }
 
 /*
- * Checks that a handler or a list may be set now for the channel with this index. If not, logs an error, unless the
- * team has ended: then it returns MSCCLPP_ERR_REVOKED.
+ * Checks that a handler or a list may be set now for the channel with this index. Returns MSCCLPP_ERR_INVALID, which is
+ * logged, if it may not be set, or MSCCLPP_ERR_REVOKED, which is not logged, if the team has ended.
  */
 static mscclpp_status_t check_may_set(const mscclpp_user_channels_t *channels, int index)
 {
@@ -48,8 +48,9 @@ static mscclpp_status_t check_may_set(const mscclpp_user_channels_t *channels, i
 }
 
 /*
- * Calls the application's handler for a request, and translates what it returns: 0, 1 to be called again, or anything
- * else for a failure, which fails the proxy and so all channels of the object. The proxy calls it under its lock.
+ * Calls the application's handler for a request, and translates its result: 0 becomes MSCCLPP_OK, 1
+ * MSCCLPP_IN_PROGRESS, and every other result MSCCLPP_ERR_INVALID. After an error the proxy fails, and so do all
+ * channels of the object. The proxy holds its lock during the call.
  */
 static mscclpp_status_t call_handler(void *context, const mscclpp_dev_request_t *request)
 {
@@ -60,8 +61,10 @@ static mscclpp_status_t call_handler(void *context, const mscclpp_dev_request_t 
 }
 
 /*
- * The channels are closed, so the proxy does not call the old handler meanwhile. A list is freed only after the proxy
- * has let go of it. Without a handler the channel puts and signals.
+ * Sets the handler of a channel. With NULL as the handler, triggers are puts and signals again. The channels are
+ * closed, so the proxy does not call the old handler during the change. An old list is freed only after the proxy has
+ * stopped using it. Returns MSCCLPP_ERR_INVALID, which is logged, or MSCCLPP_ERR_REVOKED after the end of the team;
+ * nothing is then changed.
  */
 mscclpp_status_t mscclpp_user_channels_set_handler(mscclpp_user_channels_t *channels, int index,
                                                    mscclpp_user_handler_fn_t handler, void *context)
@@ -81,10 +84,11 @@ mscclpp_status_t mscclpp_user_channels_set_handler(mscclpp_user_channels_t *chan
 }
 
 /*
- * Carries out an item of a list: its put before its signal, so that whoever sees the signal sees the data, too. The
- * proxy calls it under its lock. Returns MSCCLPP_IN_PROGRESS if the transport can take no more now; the caller then
- * calls again with the same item, and `done_parts` keeps a put from being repeated. The data of a put may still be
- * under way afterwards. check_item has checked the item's channel, type and offsets.
+ * Executes an item of a list: first its put and then its signal, so that a rank that sees the signal also sees the
+ * data. The data of a put may still be in progress afterwards. Returns MSCCLPP_IN_PROGRESS if the transport can take no
+ * more now, or the error of the transport, which has logged it. After MSCCLPP_IN_PROGRESS the caller calls again with
+ * the same item, and `done_parts` prevents a second put. check_item has checked the item. The proxy holds its lock
+ * during the call.
  */
 static mscclpp_status_t carry_out_item(mscclpp_user_list_t *list, const mscclpp_dev_request_t *item)
 {
@@ -108,7 +112,7 @@ static mscclpp_status_t carry_out_item(mscclpp_user_list_t *list, const mscclpp_
     return status;
 }
 
-/* True if an item of the list goes to the peer with this number. */
+/* Returns true if an item of the list uses the connection to the peer with this number. */
 static bool uses_link(const mscclpp_user_list_t *list, int peer_index)
 {
     int i = 0;
@@ -120,9 +124,10 @@ static bool uses_link(const mscclpp_user_list_t *list, int peer_index)
 }
 
 /*
- * Flushes the connections of all items, one after the other; puts over the other connections move on meanwhile. Returns
- * MSCCLPP_IN_PROGRESS until all are flushed, and goes on where it was when it is called again. Each connection gets one
- * ticket: once there is one, later calls only test it. Any other error ends the proxy, so nothing is reset then.
+ * Flushes the connections of all items, one after the other. The puts over the other connections continue in the
+ * meantime. Returns MSCCLPP_IN_PROGRESS until all connections are flushed; the next call then continues at the same
+ * connection. Each connection is flushed once: after that, later calls only test the ticket of the flush. Any other
+ * error ends the proxy, so the list is then not reset; the transport has logged it.
  */
 static mscclpp_status_t flush_links(mscclpp_user_list_t *list)
 {
@@ -148,9 +153,10 @@ static mscclpp_status_t flush_links(mscclpp_user_list_t *list)
 }
 
 /*
- * Carries out a list for one trigger, whose contents do not matter. Returns MSCCLPP_IN_PROGRESS until all items are
- * done and their puts have left their sources; the proxy calls it again, and it goes on where it was. At the end,
- * resets the list for the next trigger. After any other error, the proxy never calls it again.
+ * Executes a list for one trigger; the contents of the trigger are ignored. Returns MSCCLPP_IN_PROGRESS until all items
+ * are done and their puts have left their sources. The proxy then calls again, and the list continues at the same item.
+ * At the end, the list is reset for the next trigger. Any other error is the transport's, which has logged it, and ends
+ * the proxy.
  */
 static mscclpp_status_t carry_out_list(void *context, const mscclpp_dev_request_t *request)
 {
@@ -176,9 +182,9 @@ static mscclpp_status_t carry_out_list(void *context, const mscclpp_dev_request_
 }
 
 /*
- * Checks what this rank can check of an item: its channel, its type, that its bytes lie within both memories, and that
- * an ADD goes to an aligned word. The proxy carries it out without further checks. `number` is the item's position in
- * the list, for messages. Logs a fault.
+ * Checks an item as far as this rank can: its channel, its type, that its bytes are within both memories, and that an
+ * ADD has an aligned word. The proxy executes the item without further checks. `number` is the item's position in the
+ * list, for messages. Returns MSCCLPP_ERR_INVALID, which is logged, if the item is invalid.
  */
 static mscclpp_status_t check_item(const mscclpp_user_channels_t *channels, int number,
                                    const mscclpp_dev_request_t *item)
@@ -210,7 +216,9 @@ static mscclpp_status_t check_item(const mscclpp_user_channels_t *channels, int 
 }
 
 /*
- * Checks all items first, so that an invalid one changes nothing. Without items there is neither a list nor a handler.
+ * Sets the list of a channel. All items are checked first, so an invalid item changes nothing. With `count` 0 the
+ * channel has neither a list nor a handler afterwards. Returns MSCCLPP_ERR_INVALID or MSCCLPP_ERR_NO_MEMORY, which are
+ * logged, or MSCCLPP_ERR_REVOKED after the end of the team. After an error the old list or handler remains.
  */
 mscclpp_status_t mscclpp_user_channels_set_list(mscclpp_user_channels_t *channels, int index, int count,
                                                 const mscclpp_dev_request_t *items)

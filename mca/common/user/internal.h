@@ -1,4 +1,4 @@
-/* What the files of this folder share. */
+/* Declarations that the files of this folder share. */
 #ifndef MCA_COMMON_USER_INTERNAL_H
 #define MCA_COMMON_USER_INTERNAL_H
 
@@ -8,10 +8,10 @@
 #include "mca/common/oob/oob.h"
 #include "mca/common/user/user.h"
 
-/* Pinned host memory by which kernels and the host speak. */
+/* Pinned host memory through which kernels and the host communicate. */
 typedef struct {
     mscclpp_dev_mailbox_t mailbox;                  /* only `abort` is used, by kernels and by proxies */
-    uint64_t report[MSCCLPP_DEV_USER_REPORT_WORDS]; /* what kernels have reported */
+    uint64_t report[MSCCLPP_DEV_USER_REPORT_WORDS]; /* the kernels' reports */
 } mscclpp_user_words_t;
 
 struct mscclpp_user {
@@ -20,13 +20,13 @@ struct mscclpp_user {
     mscclpp_oob_t oob;
     mscclpp_config_t config;
     mscclpp_mapping_limit_t mapping_limit;
-    uint64_t timeout_ns;         /* of waits in kernels; 0: none */
-    int *node_of;                /* by rank: its node; NULL: all ranks are on one node */
-    bool one_host;               /* nodes, if there are several, are imitated */
-    uint32_t epoch_limit;        /* small all-reduces after which the device clears packets; equal on all ranks */
-    mscclpp_user_words_t *words; /* the host's address of them */
-    mscclpp_user_words_t *device_words; /* the device's address of the same words */
-    /* Lists of the objects that are neither freed nor ended. */
+    uint64_t timeout_ns;  /* timeout of waits in kernels; 0: none */
+    int *node_of;         /* by rank: number of the rank's node; NULL: all ranks are on one node */
+    bool one_host;        /* all ranks are on one host: if there are several nodes, they are imitated */
+    uint32_t epoch_limit; /* number of small all-reduces after which the device clears packets; equal on all ranks */
+    mscclpp_user_words_t *words;        /* the words at the host's address */
+    mscclpp_user_words_t *device_words; /* the same words at the device's address */
+    /* Lists of the objects that have been neither freed nor ended. */
     mscclpp_user_memory_t *memories;
     mscclpp_user_channels_t *channels;
     mscclpp_user_room_t *rooms;
@@ -34,7 +34,7 @@ struct mscclpp_user {
     int unfreed;    /* number of objects that the application has not freed; see mscclpp_user_leave */
 };
 
-/* True if a rank is on this rank's node, so that kernels reach its memory. */
+/* Returns true if `rank` is on this rank's node, so that kernels can access its memory. */
 static inline bool mscclpp_user_is_near(const mscclpp_user_t *user, int rank)
 {
     return user->node_of == NULL || user->node_of[rank] == user->node_of[user->oob.rank];
@@ -42,20 +42,20 @@ static inline bool mscclpp_user_is_near(const mscclpp_user_t *user, int rank)
 
 /* Memory of each rank, mapped by the ranks of its node. */
 typedef struct {
-    char *own;                    /* this rank's memory */
-    uint64_t bytes;               /* its size */
-    bool is_allocated;            /* mscclpp_user_share_create has allocated it; false: it is the application's */
-    char **bases;                 /* by rank: where its memory is mapped here; NULL for ranks of other nodes */
-    uint64_t *sizes;              /* by rank, in bytes */
+    char *own;         /* this rank's memory */
+    uint64_t bytes;    /* size of this rank's memory */
+    bool is_allocated; /* mscclpp_user_share_create has allocated this memory; false: the application has */
+    char **bases;      /* by rank: this rank's address of that rank's memory; NULL for ranks of other nodes */
+    uint64_t *sizes;   /* by rank: size of the rank's memory in bytes */
     mscclpp_mapping_t **mappings; /* by rank; NULL for this rank, for memory of 0 bytes, and for ranks of other nodes */
-    void *table;                  /* device memory for kernels: a copy of `bases`, then one of `sizes` */
+    void *table;                  /* device memory for kernels: a copy of `bases`, followed by a copy of `sizes` */
 } mscclpp_user_share_t;
 
 struct mscclpp_user_memory {
     mscclpp_user_t *user;
     mscclpp_user_memory_t *next;
     mscclpp_user_share_t share;
-    int channel_sets; /* number of sets of channels that use it */
+    int channel_sets; /* number of sets of channels that use this memory */
 };
 
 typedef struct mscclpp_user_ports mscclpp_user_ports_t; /* ports.h */
@@ -66,24 +66,25 @@ struct mscclpp_user_channels {
     mscclpp_user_memory_t *memory;
     bool is_port;
     int peer_count;
-    int per_peer;                 /* channels to each of them */
-    int *peers;                   /* their ranks */
-    int open_count;               /* how many calls of open have not been ended by close */
-    uint64_t *expected;           /* device memory: signals waited for, by channel */
-    mscclpp_user_share_t inbound; /* of memory channels: counters, by the peer's rank and channel */
-    mscclpp_user_ports_t *ports;  /* of port channels */
+    int per_peer;                 /* number of channels to each peer */
+    int *peers;                   /* ranks of the peers */
+    int open_count;               /* number of calls of open without a matching close so far */
+    uint64_t *expected;           /* device memory: number of awaited signals, by channel */
+    mscclpp_user_share_t inbound; /* for memory channels: counters of signals, by the peer's rank and channel */
+    mscclpp_user_ports_t *ports;  /* for port channels */
 };
 
-/* Returns the number of channel `channel_index` with the peer `rank` among a rank's counters, or tokens. */
+/* Returns the number of the counter, or token, that belongs to channel `channel_index` with the peer `rank`. */
 static inline uint32_t mscclpp_user_token(const mscclpp_user_channels_t *channels, int rank, int channel_index)
 {
     return (uint32_t)(rank * channels->per_peer + channel_index);
 }
 
 /*
- * ports.c: transport, connections and proxy of port channels. `create` and `free` are collective. `own_status` may be a
- * failure of this rank that the others do not know of yet. After an error of `create` nothing is left to free. `end` is
- * local, and never frees what peers may still use. `view` fills in what kernels need of a channel.
+ * ports.c: transport, connections and proxy of port channels. mscclpp_user_ports_create and mscclpp_user_ports_free are
+ * collective. `own_status` may be a failure of this rank that the others do not know about yet. After an error of
+ * mscclpp_user_ports_create nothing is left to free. mscclpp_user_ports_end is local, and never frees memory that peers
+ * may still use. mscclpp_user_ports_view fills in the structure that kernels need for a channel. All errors are logged.
  */
 mscclpp_status_t mscclpp_user_ports_create(mscclpp_user_channels_t *channels, mscclpp_status_t own_status);
 mscclpp_status_t mscclpp_user_ports_free(mscclpp_user_channels_t *channels);
@@ -91,43 +92,47 @@ void mscclpp_user_ports_end(mscclpp_user_channels_t *channels);
 void mscclpp_user_ports_view(const mscclpp_user_channels_t *channels, int index, mscclpp_dev_port_channel_t *view);
 
 /*
- * share.c: shares `bytes` bytes at `own` with the ranks of this node, which map it; if `own` is NULL, allocates them.
- * Collective. `own_status` may be a failure of this rank that the others do not know of yet. `what` names the memory in
- * messages. After an error, which is equal on all ranks, nothing is left to free.
+ * share.c: shares `bytes` bytes at `own` with the ranks of this node, which map them. If `own` is NULL, allocates the
+ * memory. Collective. `own_status` may be a failure of this rank that the others do not know about yet. `what` is the
+ * name of the memory in messages. Errors are logged, and are equal on all ranks; after an error nothing is left to
+ * free.
  */
 mscclpp_status_t mscclpp_user_share_create(mscclpp_user_t *user, void *own, uint64_t bytes, mscclpp_status_t own_status,
                                            const char *what, mscclpp_user_share_t *share);
 
 /*
- * Collective. Frees this rank's memory once all ranks have closed their mappings. Keeps it if they do not agree on
- * that.
+ * Collective. Frees this rank's memory once all ranks have closed their mappings. If the vote on that fails, returns
+ * its error, which is logged, and never frees the memory.
  */
 mscclpp_status_t mscclpp_user_share_free(mscclpp_user_t *user, mscclpp_user_share_t *share);
 
-/* Local: closes the mappings. This rank's memory is never freed, as peers may still use it. */
+/* Local: closes the mappings. This rank's memory is never freed, because peers may still use it. */
 void mscclpp_user_share_drop(mscclpp_user_t *user, mscclpp_user_share_t *share);
 
 /*
- * user.c: votes. Collective. Returns MSCCLPP_OK if no rank failed, else the first failure, on all ranks. Ranks other
- * than the one that failed log it; `what` names in that message what was tried.
+ * user.c: takes a vote. Collective. Returns MSCCLPP_OK if no rank failed, and otherwise the error of the first rank
+ * that failed, on all ranks. All other ranks log which rank failed. `what` describes the attempt in that message.
  */
 mscclpp_status_t mscclpp_user_agree(const mscclpp_user_t *user, mscclpp_status_t own_status, const char *what);
 
-/* Copies `size` bytes to device memory, and waits for the copy. */
+/*
+ * Copies `size` bytes to device memory, and waits for the end of the copy. Returns the error of the GPU runtime, which
+ * is logged.
+ */
 mscclpp_status_t mscclpp_user_upload(const mscclpp_user_t *user, void *to, const void *from, size_t size);
 
-/* Fills in what a kernel needs to give up a wait and to report errors. */
+/* Fills in the structure by which a kernel gives up a wait and reports errors. */
 void mscclpp_user_watch(const mscclpp_user_t *user, mscclpp_dev_user_watch_t *watch);
 
 /*
- * Counts an object that the application has freed. Objects outlive mscclpp_user_end; after it, the last one to be freed
- * frees `user`.
+ * Called when the application has freed an object. Objects may outlive mscclpp_user_end; after that call, this function
+ * frees `user` together with the last object.
  */
 void mscclpp_user_leave(mscclpp_user_t *user);
 
 /*
- * memory.c, channels.c, room.c: what mscclpp_user_end does to each object. Local. Takes it off its list and keeps what
- * peers may still use. The application still has to free it.
+ * memory.c, channels.c, room.c: mscclpp_user_end calls these functions to end each object. Local. They remove the
+ * object from its list and keep memory that peers may still use. The application still has to free the object.
  */
 void mscclpp_user_memory_end(mscclpp_user_memory_t *memory);
 void mscclpp_user_channels_end(mscclpp_user_channels_t *channels);

@@ -5,6 +5,11 @@
 #include "mca/common/base/log.h"
 #include "mca/common/user/internal.h"
 
+/*
+ * Creates a memory object and shares this rank's memory. Returns MSCCLPP_ERR_NO_MEMORY, MSCCLPP_ERR_INVALID for too
+ * many bytes, or an error of mscclpp_user_share_create. All errors are logged, and are equal on all ranks; nothing is
+ * then left.
+ */
 mscclpp_status_t mscclpp_user_memory_create(mscclpp_user_t *user, void *base, uint64_t bytes,
                                             mscclpp_user_memory_t **memory_p)
 {
@@ -20,7 +25,7 @@ mscclpp_status_t mscclpp_user_memory_create(mscclpp_user_t *user, void *base, ui
                       user->oob.rank, (unsigned long long)bytes, (unsigned long long)MSCCLPP_DEV_PORT_REGION_MAX);
         status = MSCCLPP_ERR_INVALID;
     }
-    /* Called after a failure as well: the other ranks are in it, and learn of the failure there. */
+    /* The call is made after a failure, too, because the other ranks are in it and learn about the failure there. */
     status = mscclpp_user_share_create(user, base, bytes, status, "memory for channels", &share);
     if (status != MSCCLPP_OK) {
         free(memory);
@@ -47,8 +52,10 @@ static void unlink_memory(mscclpp_user_memory_t *memory)
 }
 
 /*
- * After the team has ended only the object is left: mscclpp_user_memory_end has taken it off the list and dropped its
- * share.
+ * Frees a memory object. Returns MSCCLPP_ERR_INVALID, which is logged, if channels use the memory; nothing is then
+ * changed. If the vote of all ranks fails, returns its error, which is logged; the object is then freed, but its memory
+ * is kept. After the end of the team only the object is left, because mscclpp_user_memory_end has removed it from the
+ * list and dropped its share.
  */
 mscclpp_status_t mscclpp_user_memory_free(mscclpp_user_memory_t *memory)
 {
@@ -80,7 +87,11 @@ void *mscclpp_user_memory_base(const mscclpp_user_memory_t *memory)
     return memory->share.own;
 }
 
-/* The table in device memory holds the addresses of all ranks' memory and, behind them, the sizes (user/share.c). */
+/*
+ * Fills in the structure that kernels need to use the memory of all ranks. The table in device memory has the addresses
+ * of all ranks' memory, followed by the sizes (user/share.c). Returns MSCCLPP_ERR_REVOKED, which is not logged, if the
+ * team has ended.
+ */
 mscclpp_status_t mscclpp_user_memory_view(const mscclpp_user_memory_t *memory, mscclpp_dev_user_memory_t *view)
 {
     const size_t ranks = (size_t)memory->user->oob.size;

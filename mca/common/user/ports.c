@@ -1,7 +1,7 @@
 /*
- * Port channels: a transport of their own, and a proxy whose thread runs while the channels are open. Ranks of one node
- * use shared memory on the host twin, and copy engines on GPUs. For ranks of several nodes one transport serves all
- * channels, those within a node, too.
+ * Port channels. They have their own transport, and a proxy whose thread runs while the channels are open. If all ranks
+ * are on one node, the transport is shared memory on the host twin, and copy engines on GPUs. If there are several
+ * nodes, one transport serves all channels, including channels within a node.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +11,10 @@
 #include "mca/common/oob/vote.h"
 #include "mca/common/user/ports.h"
 
-/* Seconds that the last close gives the proxy, if calls have no deadline. */
+/* The number of seconds that the last close waits for the proxy, if calls have no deadline. */
 #define CLOSE_TIME 60.0
 
-/* What a rank tells all others: the key of its memory. An address_t for each rank follows it. */
+/* The key of a rank's memory. Each rank sends its card to all others. An address_t for each rank follows the card. */
 typedef struct {
     uint64_t key_length; /* 0: no memory to put into */
     unsigned char key[MSCCLPP_TRANSPORT_KEY_MAX];
@@ -34,8 +34,8 @@ static mscclpp_status_t report_no_memory(const mscclpp_user_t *user)
 }
 
 /*
- * Destroys the transport and frees its tokens, as far as they are there. The transport goes first, because it uses the
- * tokens until then; its connections and region must be gone already. No peer may write to the tokens any more.
+ * Destroys the transport and frees its tokens, if they exist. The transport comes first, because it uses the tokens.
+ * Its connections and its region must be destroyed before, and no peer may write to the tokens any more.
  */
 static void close_transport(const mscclpp_user_t *user, mscclpp_user_ports_t *ports)
 {
@@ -52,9 +52,10 @@ static void close_transport(const mscclpp_user_t *user, mscclpp_user_ports_t *po
 }
 
 /*
- * Opens a transport whose `token_count` tokens lie in pinned host memory if `on_host` is set, else in device memory.
- * Sets *flags_p to what it can do. Fails for lack of that memory, or as the transport's `create` does, which returns
- * MSCCLPP_ERR_NOT_SUPPORTED where it cannot be used. After an error nothing of it is left.
+ * Creates a transport with `token_count` tokens, which are in pinned host memory if `on_host` is set, and in device
+ * memory otherwise. Stores the flags of its capabilities in *flags_p. Returns MSCCLPP_ERR_NOT_SUPPORTED if this rank
+ * cannot use the transport, or the error of the GPU runtime or the transport, which has logged it. After an error
+ * nothing is left.
  */
 static mscclpp_status_t create_transport(const mscclpp_user_t *user, mscclpp_user_ports_t *ports,
                                          const mscclpp_transport_ops_t *ops, size_t token_count, bool on_host,
@@ -96,10 +97,11 @@ static mscclpp_status_t create_transport(const mscclpp_user_t *user, mscclpp_use
 }
 
 /*
- * Opens a transport. Its tokens lie in device memory if it can have them there, else in host memory. Only an instance
- * tells what the transport can do, so one with tokens on the host is opened first, and replaced if need be. Returns
- * MSCCLPP_ERR_NOT_SUPPORTED if the transport cannot be used, cannot move device memory, or cannot have tokens in the
- * only place that it takes. After an error nothing of it is left.
+ * Opens a transport. Its tokens are in device memory if the transport supports that, and in host memory otherwise. Only
+ * an instance of the transport knows its capabilities. So the function first opens an instance with tokens on the host,
+ * and replaces it if the tokens can be in device memory. Returns MSCCLPP_ERR_NOT_SUPPORTED if the transport cannot be
+ * used, cannot move device memory, or cannot have tokens where it needs them, or an error of create_transport. After an
+ * error nothing is left.
  */
 static mscclpp_status_t open_transport(const mscclpp_user_t *user, mscclpp_user_ports_t *ports,
                                        const mscclpp_transport_ops_t *ops, size_t token_count)
@@ -122,10 +124,10 @@ static mscclpp_status_t open_transport(const mscclpp_user_t *user, mscclpp_user_
 }
 
 /*
- * Opens the transport, the region and this rank's ends of connections, and fills in the card for its peers, with an
- * address for each of them. Local. The card is zeroed before, so key_length stays 0 if there is no memory. The region
- * comes before the addresses, as transports ask (region_create in transport.h). After an error the caller disconnects
- * and closes the transport.
+ * Opens the transport, the region and this rank's ends of the connections. Fills in this rank's card, which is zeroed
+ * before, with an address for each peer. `key_length` stays 0 if this rank has no memory. The region is created before
+ * the connections, as region_create in transport.h demands. Local. Returns the error of the transport or the GPU
+ * runtime, which has logged it. After an error the caller disconnects and closes the transport.
  */
 static mscclpp_status_t open_and_fill_card(mscclpp_user_channels_t *channels, const mscclpp_transport_ops_t *ops,
                                            card_t *card)
@@ -160,9 +162,10 @@ static mscclpp_status_t open_and_fill_card(mscclpp_user_channels_t *channels, co
 }
 
 /*
- * Creates port channel `index` and fills in what kernels need of it (ports->views). Its connection must be there. The
- * proxy owns the channel. Both ends number the tokens alike (mscclpp_user_token): a signal adds to the peer's token for
- * this rank and channel, and this rank waits on its own token for the peer and the channel.
+ * Creates port channel `index` and fills in the structure for kernels in ports->views. The connection to the peer must
+ * exist. The proxy owns the channel. Both ends number the tokens in the same way (mscclpp_user_token): a signal of this
+ * rank adds to the peer's token for this rank and channel, and this rank waits on its own token for the peer and
+ * channel. Returns the error of mscclpp_proxy_channel_create, which is logged.
  */
 static mscclpp_status_t make_channel(mscclpp_user_channels_t *channels, mscclpp_user_ports_t *ports, int index)
 {
@@ -187,9 +190,10 @@ static mscclpp_status_t make_channel(mscclpp_user_channels_t *channels, mscclpp_
 }
 
 /*
- * Connects to all peers, and creates the proxy and the channels. Local. `cards` has the cards of all ranks, `size`
- * bytes apart. All ranks must have opened their ends, so that every card is complete. A peer without memory gets no
- * remote. After an error the caller destroys the proxy and disconnects.
+ * Connects to all peers, and creates the proxy and the channels. Local. `cards` has the cards of all ranks, at
+ * distances of `size` bytes. All ranks must have opened their ends before, so that all cards are complete. A peer
+ * without memory gets no remote. Returns the error of the transport or of the proxy, which is logged. After an error
+ * the caller destroys the proxy and disconnects.
  */
 static mscclpp_status_t connect_peers(mscclpp_user_channels_t *channels, mscclpp_user_ports_t *ports, const char *cards,
                                       size_t size)
@@ -225,8 +229,8 @@ static mscclpp_status_t connect_peers(mscclpp_user_channels_t *channels, mscclpp
 }
 
 /*
- * Destroys the connections, the region and the transport, as far as they are there and in the order that transports
- * demand. The proxy must be gone, because it uses all of them. The tokens stay, as peers may still write to them.
+ * Destroys the connections, the region and the transport, if they exist, in the order that transports demand. The proxy
+ * must be destroyed before, because it uses all of them. The tokens are kept, because peers may still write to them.
  */
 static void disconnect(const mscclpp_user_channels_t *channels, mscclpp_user_ports_t *ports)
 {
@@ -251,7 +255,7 @@ static void disconnect(const mscclpp_user_channels_t *channels, mscclpp_user_por
     }
 }
 
-/* Frees the structure with its lists, also one that was filled in only in part. */
+/* Frees the structure and its lists, which need not be complete. */
 static void free_arrays(mscclpp_user_ports_t *ports)
 {
     free(ports->handlers);
@@ -262,8 +266,8 @@ static void free_arrays(mscclpp_user_ports_t *ports)
 }
 
 /*
- * Frees everything that is left of port channels, whose proxy and connections must be gone. With `keep_tokens`, the
- * tokens are never freed, because peers may still write to them.
+ * Frees the rest of the port channels. The proxy and the connections must be destroyed before. If `keep_tokens` is set,
+ * the tokens are never freed, because peers may still write to them.
  */
 static void free_ports(mscclpp_user_channels_t *channels, bool keep_tokens)
 {
@@ -282,8 +286,8 @@ static void free_ports(mscclpp_user_channels_t *channels, bool keep_tokens)
 }
 
 /*
- * Allocates the zeroed structure and its lists. These have an entry more than they need, since calloc may return NULL
- * for 0 bytes. Returns NULL if there is no memory.
+ * Allocates the zeroed structure and its lists. Each list has one entry more than needed, because calloc may return
+ * NULL for 0 bytes. Returns NULL if there is no memory, which the caller logs.
  */
 static mscclpp_user_ports_t *new_ports(const mscclpp_user_channels_t *channels)
 {
@@ -305,9 +309,10 @@ static mscclpp_user_ports_t *new_ports(const mscclpp_user_channels_t *channels)
 }
 
 /*
- * Votes on a transport. Collective. Returns MSCCLPP_OK if no rank failed, else the first failure, on all ranks. Every
- * rank logs it, with the rank that failed. After MSCCLPP_ERR_NOT_SUPPORTED another transport may be tried, so that is
- * logged as information only.
+ * Takes a vote of all ranks on a transport. Collective. Returns MSCCLPP_OK if no rank failed, and otherwise the error
+ * of the first rank that failed, on all ranks. Every rank logs that error and the rank that failed.
+ * MSCCLPP_ERR_NOT_SUPPORTED is logged as information only, because another transport may be tried. If the exchange
+ * itself fails, returns its error, which is logged.
  */
 static mscclpp_status_t vote_on_transport(const mscclpp_user_t *user, const mscclpp_transport_ops_t *ops,
                                           mscclpp_status_t own_status)
@@ -325,10 +330,12 @@ static mscclpp_status_t vote_on_transport(const mscclpp_user_t *user, const mscc
 }
 
 /*
- * Connects all ranks over one transport. Collective. `card` and `cards` have room for `size` bytes of this rank and of
- * each rank; they and channels->ports may be NULL if `own_status` is an error, because the first vote then fails on all
- * ranks. Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if a rank cannot use the transport. After an error nothing of
- * the transport is left. Its tokens can be freed then, because no kernel has a channel yet, and so nobody signals.
+ * Connects all ranks over one transport. Collective. `card` has room for this rank's card with its addresses, which
+ * takes `size` bytes, and `cards` for the cards of all ranks. If `own_status` is an error, `card`, `cards` and
+ * channels->ports may be NULL, because the first vote then fails on all ranks. Returns MSCCLPP_ERR_NOT_SUPPORTED, on
+ * all ranks, if a rank cannot use the transport, or another error of vote_on_transport or the all-gather; all are
+ * logged. After an error nothing of the transport is left. Its tokens can be freed: no kernel has a channel yet, so no
+ * rank sends signals.
  */
 static mscclpp_status_t connect_over(mscclpp_user_channels_t *channels, const mscclpp_transport_ops_t *ops,
                                      card_t *card, char *cards, size_t size, mscclpp_status_t own_status)
@@ -357,9 +364,9 @@ static mscclpp_status_t connect_over(mscclpp_user_channels_t *channels, const ms
 }
 
 /*
- * Returns the next transport that may serve the channels, from number *next_p on, and advances *next_p past it. NULL:
- * there is none left. The sequence is equal on all ranks, which vote on one transport after the other. On one node only
- * one transport comes into question.
+ * Returns the next transport to try for the channels, from number *next_p on, and advances *next_p past it. Returns
+ * NULL if none is left. The sequence is equal on all ranks, because the ranks vote on each transport. If all ranks are
+ * on one node, there is only one candidate.
  */
 static const mscclpp_transport_ops_t *next_transport(const mscclpp_user_t *user, int *next_p)
 {
@@ -376,7 +383,11 @@ static const mscclpp_transport_ops_t *next_transport(const mscclpp_user_t *user,
     return NULL;
 }
 
-/* A rank that has failed, or has no memory, takes part in the votes all the same. */
+/*
+ * Tries one transport after the other until all ranks can use it. A rank that has failed, or that has no memory, also
+ * takes part in the votes. Returns MSCCLPP_ERR_NOT_SUPPORTED if there is no such transport, or another error of
+ * connect_over. All errors are logged, and are equal on all ranks; nothing is then left.
+ */
 mscclpp_status_t mscclpp_user_ports_create(mscclpp_user_channels_t *channels, mscclpp_status_t own_status)
 {
     const mscclpp_user_t *user = channels->user;
@@ -412,8 +423,8 @@ mscclpp_status_t mscclpp_user_ports_create(mscclpp_user_channels_t *channels, ms
 }
 
 /*
- * With `serves`, lets the proxy's thread begin to serve the channels, else ends that. Does nothing if that is so
- * already, since every begin of the proxy needs exactly one end.
+ * Makes the proxy's thread begin to serve the channels if `serves` is set, and end that otherwise. Does nothing if the
+ * thread is in that state already, because every begin of the proxy needs exactly one end.
  */
 static void set_serving(mscclpp_user_channels_t *channels, bool serves)
 {
@@ -425,6 +436,11 @@ static void set_serving(mscclpp_user_channels_t *channels, bool serves)
     channels->ports->is_serving = serves;
 }
 
+/*
+ * Frees the ports in three steps: puts end, connections end, and tokens are freed. Between two steps all ranks vote, so
+ * that no rank begins a step before all ranks have done the previous one. Returns the error of the first vote that
+ * fails, which is logged. This rank then continues alone, and never frees its tokens.
+ */
 mscclpp_status_t mscclpp_user_ports_free(mscclpp_user_channels_t *channels)
 {
     const mscclpp_user_t *user = channels->user;
@@ -435,10 +451,7 @@ mscclpp_status_t mscclpp_user_ports_free(mscclpp_user_channels_t *channels)
         status = mscclpp_user_agree(user, MSCCLPP_OK, "port channels are freed");
     }
     set_serving(channels, false);
-    /*
-     * In three steps, each done by all ranks before the next: puts end, connections end, tokens are freed. If a vote
-     * fails, this rank goes on alone, and keeps the tokens.
-     */
+    /* If a vote fails, no further votes are taken. */
     mscclpp_proxy_destroy(channels->ports->proxy);
     if (status == MSCCLPP_OK) {
         status = mscclpp_user_agree(user, MSCCLPP_OK, "port channels are freed");
@@ -475,7 +488,12 @@ mscclpp_status_t mscclpp_user_channels_open(mscclpp_user_channels_t *channels)
     return MSCCLPP_OK;
 }
 
-/* Only the last close waits. After an error the channels count as closed, too. */
+/*
+ * Closes the channels. Only the last of several nested closes waits. Returns MSCCLPP_ERR_TIMEOUT if the proxy has not
+ * finished at the deadline, MSCCLPP_ERR_INVALID if the channels are not open, or the failure of the proxy; all are
+ * logged. Returns MSCCLPP_ERR_REVOKED, which is not logged, if the team has ended. After a timeout or a failure of the
+ * proxy the channels count as closed.
+ */
 mscclpp_status_t mscclpp_user_channels_close(mscclpp_user_channels_t *channels)
 {
     const mscclpp_user_t *user = channels->user;
@@ -497,8 +515,8 @@ mscclpp_status_t mscclpp_user_channels_close(mscclpp_user_channels_t *channels)
         user->oob.progress(user->oob.context);
     }
     /*
-     * Between nodes the proxy serves on until the channels are freed, since peers may still need this rank's progress
-     * to deliver what they have put.
+     * Between nodes the proxy continues to serve until the channels are freed, because peers may still need this rank's
+     * progress to deliver their puts.
      */
     if (user->node_of == NULL) {
         set_serving(channels, false);

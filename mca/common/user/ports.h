@@ -1,4 +1,7 @@
-/* The ports of a set of channels, for ports.c, which makes them, and handlers.c, which says what they carry out. */
+/*
+ * The ports of a set of channels. They are shared by ports.c, which creates them, and handlers.c, which defines how
+ * triggers are executed.
+ */
 #ifndef MCA_COMMON_USER_PORTS_H
 #define MCA_COMMON_USER_PORTS_H
 
@@ -10,7 +13,7 @@ typedef struct mscclpp_user_list mscclpp_user_list_t; /* private to handlers.c *
 /* The connection to one peer. */
 typedef struct {
     mscclpp_conn_t *conn;
-    mscclpp_remote_t *remote; /* its memory; NULL: it has none */
+    mscclpp_remote_t *remote; /* the peer's memory; NULL: the peer has none */
 } mscclpp_user_link_t;
 
 /* A handler of the application. */
@@ -22,19 +25,19 @@ typedef struct {
 struct mscclpp_user_ports {
     const mscclpp_transport_ops_t *ops;
     mscclpp_transport_t *transport;
-    mscclpp_region_t *region; /* this rank's memory; NULL: it has none */
+    mscclpp_region_t *region; /* this rank's memory; NULL: this rank has none */
     mscclpp_proxy_t *proxy;
-    bool is_serving;                     /* its thread carries out what kernels push */
-    uint64_t *tokens;                    /* the transport's address of this rank's tokens */
-    uint64_t *device_tokens;             /* the kernels' address */
-    bool has_host_tokens;                /* they lie in pinned host memory; false: in device memory */
-    mscclpp_user_link_t *links;          /* by peer number */
-    mscclpp_dev_port_channel_t *views;   /* by index: what kernels need of the channel */
-    mscclpp_user_list_t **lists;         /* by index; NULL: none */
-    mscclpp_user_on_trigger_t *handlers; /* by index */
+    bool is_serving;                     /* the proxy's thread executes the triggers that kernels push */
+    uint64_t *tokens;                    /* this rank's tokens at the transport's address */
+    uint64_t *device_tokens;             /* the same tokens at the kernels' address */
+    bool has_host_tokens;                /* the tokens are in pinned host memory; false: in device memory */
+    mscclpp_user_link_t *links;          /* connections, by peer number */
+    mscclpp_dev_port_channel_t *views;   /* by channel index: the structure that kernels need */
+    mscclpp_user_list_t **lists;         /* by channel index; NULL: the channel has no list */
+    mscclpp_user_on_trigger_t *handlers; /* by channel index */
 };
 
-/* handlers.c. NULL is allowed. */
+/* handlers.c: frees a list. NULL is allowed. */
 void mscclpp_user_list_free(mscclpp_user_list_t *list);
 
 #endif

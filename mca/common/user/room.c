@@ -5,8 +5,8 @@
 #include "mca/common/base/log.h"
 #include "mca/common/user/internal.h"
 
-#define LINE_BYTES 128u  /* of a cache line */
-#define PACKET_BYTES 16u /* of a packet */
+#define LINE_BYTES 128u  /* bytes of a cache line */
+#define PACKET_BYTES 16u /* bytes of a packet */
 #define PACKET_DATA 8u   /* bytes of data that a packet carries */
 
 struct mscclpp_user_room {
@@ -14,16 +14,16 @@ struct mscclpp_user_room {
     mscclpp_user_room_t *next;
     mscclpp_user_share_t share;
     mscclpp_dev_user_room_state_t *state; /* device memory */
-    uint32_t blocks;                      /* the most blocks of a kernel that uses the room */
+    uint32_t blocks;                      /* the maximum number of blocks of a kernel that uses the room */
     uint64_t stride;                      /* bytes of the shared memory that belong to one block */
-    uint64_t packets_offset;              /* of the packets in a block's part, bytes */
-    uint64_t capacity;                    /* the most packets of an all-reduce, for each rank */
+    uint64_t packets_offset;              /* offset of the packets in a block's part, in bytes */
+    uint64_t capacity;                    /* the maximum number of packets of an all-reduce, for each rank */
 };
 
 /*
- * Checks this rank's arguments, and that the other ranks have the same. Logs the first fault. `all_arguments` has two
- * entries for each rank: its `blocks` and its `bytes`. All ranks pass or all fail, without a vote: if two ranks differ,
- * every rank finds one that differs from itself.
+ * Checks this rank's arguments, and that all other ranks have passed the same. `all_arguments` has two entries for each
+ * rank: its `blocks` and its `bytes`. Returns MSCCLPP_ERR_INVALID, after logging the first fault. No vote is needed for
+ * all ranks to return the same status: if two ranks differ, every rank finds a rank that differs from itself.
  */
 static mscclpp_status_t check_arguments(const mscclpp_user_t *user, int blocks, uint64_t bytes,
                                         const uint64_t *all_arguments)
@@ -50,8 +50,9 @@ static mscclpp_status_t check_arguments(const mscclpp_user_t *user, int blocks, 
 }
 
 /*
- * Exchanges the arguments of all ranks, and checks them. Collective, with the same status on all ranks. A rank that has
- * no memory for the arguments passes NULL to the exchange, which then fails on all.
+ * Exchanges the arguments of all ranks, and checks them. Collective; all ranks return the same status, which is the
+ * error of the all-gather or of check_arguments, and is logged. A rank that has no memory for the arguments passes NULL
+ * to the all-gather, which then fails on all ranks.
  */
 static mscclpp_status_t compare_arguments(const mscclpp_user_t *user, int blocks, uint64_t bytes)
 {
@@ -68,9 +69,9 @@ static mscclpp_status_t compare_arguments(const mscclpp_user_t *user, int blocks
 }
 
 /*
- * Divides the part of the shared memory that belongs to one block: first a counter of barriers for each rank, then the
- * packets, in two halves that are used in turn. Each half has a slot for each rank, which holds the packets of the
- * largest all-reduce. Parts are whole cache lines, so that blocks do not share any.
+ * Lays out the part of the shared memory that belongs to one block. The part begins with a counter of barriers for each
+ * rank. The packets follow, in two halves that are used in turn. Each half has a slot for each rank, which is large
+ * enough for the packets of the largest all-reduce. Parts are whole cache lines, so blocks do not share cache lines.
  */
 static void lay_out(mscclpp_user_room_t *room, int blocks, uint64_t bytes)
 {
@@ -84,8 +85,9 @@ static void lay_out(mscclpp_user_room_t *room, int blocks, uint64_t bytes)
 }
 
 /*
- * Makes the part of a room that is not shared: the structure and the blocks' state. Local. After an error *room_p is
- * NULL, and nothing is left to free.
+ * Creates the part of a room that is not shared: the structure and the state of the blocks. Local. Returns
+ * MSCCLPP_ERR_NO_MEMORY or the error of the GPU runtime; both are logged. After an error *room_p is NULL, and nothing
+ * is left to free.
  */
 static mscclpp_status_t make_own_part(mscclpp_user_t *user, int blocks, uint64_t bytes, mscclpp_user_room_t **room_p)
 {
@@ -119,7 +121,11 @@ static void discard_own_part(mscclpp_user_room_t *room)
     free(room);
 }
 
-/* Where the ranks are on several nodes, all of them have node_of, so all of them refuse. */
+/*
+ * Creates a room. Returns MSCCLPP_ERR_NOT_SUPPORTED if the ranks are on several nodes; then `node_of` is set on all
+ * ranks, so all of them return this. Otherwise returns the error of compare_arguments or mscclpp_user_share_create,
+ * which is equal on all ranks. All errors are logged, and nothing is then left.
+ */
 mscclpp_status_t mscclpp_user_room_create(mscclpp_user_t *user, int blocks, uint64_t bytes,
                                           mscclpp_user_room_t **room_p)
 {
@@ -135,7 +141,7 @@ mscclpp_status_t mscclpp_user_room_create(mscclpp_user_t *user, int blocks, uint
     if (status != MSCCLPP_OK) {
         return status;
     }
-    /* All ranks go on from here. Those that fail tell the others in mscclpp_user_share_create. */
+    /* All ranks continue from here. A rank that fails tells the other ranks in mscclpp_user_share_create. */
     status = make_own_part(user, blocks, bytes, &room);
     status = mscclpp_user_share_create(user, NULL, room != NULL ? (uint64_t)room->blocks * room->stride : 0, status,
                                        "a room for kernels", &share);
@@ -151,7 +157,7 @@ mscclpp_status_t mscclpp_user_room_create(mscclpp_user_t *user, int blocks, uint
     return MSCCLPP_OK;
 }
 
-/* Removes a room from the list of its team. */
+/* Removes a room from its team's list, which contains it. */
 static void unlink_room(mscclpp_user_room_t *room)
 {
     mscclpp_user_room_t **link = &room->user->rooms;
@@ -162,7 +168,11 @@ static void unlink_room(mscclpp_user_room_t *room)
     *link = room->next;
 }
 
-/* After mscclpp_user_end the blocks' state is kept for ever, because kernels may still use it. */
+/*
+ * Frees a room. If the vote of all ranks fails, returns its error, which is logged; the room is then freed, but its
+ * shared memory is kept. After mscclpp_user_end the state of the blocks is never freed, because kernels may still use
+ * it.
+ */
 mscclpp_status_t mscclpp_user_room_free(mscclpp_user_room_t *room)
 {
     mscclpp_user_t *user = room->user;
@@ -184,7 +194,10 @@ void mscclpp_user_room_end(mscclpp_user_room_t *room)
     mscclpp_user_share_drop(room->user, &room->share);
 }
 
-/* There is no handle once the team has ended, since the peers' areas are no longer mapped then. */
+/*
+ * Fills in the structure that kernels need to use the room. Returns MSCCLPP_ERR_REVOKED, which is not logged, if the
+ * team has ended, because the areas of the peers are then no longer mapped.
+ */
 mscclpp_status_t mscclpp_user_room_view(const mscclpp_user_room_t *room, mscclpp_dev_user_room_t *view)
 {
     if (room->user->has_ended) {

@@ -1,22 +1,23 @@
-/* Memory of each rank that the ranks of its node map. */
+/* Shares memory of each rank with the other ranks of its node, which map it. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "mca/common/base/log.h"
 #include "mca/common/user/internal.h"
 
-/* What a rank tells all others of its memory. */
+/* A description of a rank's memory, which the rank sends to all others. */
 typedef struct {
     mscclpp_gpu_handle_t handle;
     uint64_t bytes;
-    int64_t status; /* mscclpp_status_t of what the rank has done so far */
+    int64_t status; /* mscclpp_status_t of the rank's steps so far */
 } card_t;
 
 /*
- * Allocates this rank's memory if it has none, and exports it for its peers. Also waits for work on it that synchronous
- * calls of the GPU runtime have left in flight. Does nothing for memory of 0 bytes, which no peer maps. Logs memory
- * that cannot be shared: memory that cannot be exported, and memory that ends after its allocation. Local. Memory that
- * was allocated before an error is left for release_own.
+ * Exports this rank's memory for its peers and fills in the card. Allocates the memory first if the application has
+ * passed none. Also waits for work on the memory that synchronous calls of the GPU runtime have left in flight. Does
+ * nothing for memory of 0 bytes, which no peer maps. Local. Returns MSCCLPP_ERR_NOT_SUPPORTED if the memory cannot be
+ * exported, MSCCLPP_ERR_INVALID if it ends after its allocation, or the error of the GPU runtime; all are logged. After
+ * an error, memory that was allocated here is left for release_own.
  */
 static mscclpp_status_t describe_memory(const mscclpp_user_t *user, mscclpp_user_share_t *share, const char *what,
                                         card_t *card)
@@ -51,9 +52,9 @@ static mscclpp_status_t describe_memory(const mscclpp_user_t *user, mscclpp_user
 }
 
 /*
- * Maps the memory of the ranks of this node, notes the sizes of all ranks' memory, and makes the table for kernels: the
- * addresses, then the sizes. Local. `cards` has the cards of all ranks, none of which has failed. What was made before
- * an error is left for `unmap`.
+ * Maps the memory of the ranks of this node, stores the sizes of all ranks' memory, and fills in the table for kernels:
+ * the addresses, then the sizes. `cards` has the cards of all ranks, none of which has failed. Local. Returns the error
+ * of mscclpp_mapping_get or the GPU runtime, which is logged. After an error the caller frees the rest with `unmap`.
  */
 static mscclpp_status_t map_all(const mscclpp_user_t *user, mscclpp_user_share_t *share, const card_t *cards)
 {
@@ -86,9 +87,7 @@ static mscclpp_status_t map_all(const mscclpp_user_t *user, mscclpp_user_share_t
     return status;
 }
 
-/*
- * Closes the mappings of the peers' memory, and frees the table and the lists, as far as there are any.
- */
+/* Closes the mappings of the peers' memory, and frees the table and the lists, if they exist. */
 static void unmap(const mscclpp_user_t *user, mscclpp_user_share_t *share)
 {
     int rank;
@@ -109,7 +108,8 @@ static void unmap(const mscclpp_user_t *user, mscclpp_user_share_t *share)
 }
 
 /*
- * Frees this rank's memory, if it was allocated here; the application's memory stays. No peer may still have it mapped.
+ * Frees this rank's memory if mscclpp_user_share_create has allocated it. The application's memory is kept. No peer may
+ * have the memory mapped any more.
  */
 static void release_own(const mscclpp_user_t *user, mscclpp_user_share_t *share)
 {
@@ -119,6 +119,11 @@ static void release_own(const mscclpp_user_t *user, mscclpp_user_share_t *share)
     share->own = NULL;
 }
 
+/*
+ * Shares memory in three steps: each rank exports its memory, all ranks exchange their cards, and each rank maps the
+ * memory of its node. Returns the first error of any rank, on all ranks. The rank that failed logs the reason, and the
+ * others log which rank failed. If the exchange or a vote fails, returns its error, which is logged.
+ */
 mscclpp_status_t mscclpp_user_share_create(mscclpp_user_t *user, void *own, uint64_t bytes, mscclpp_status_t own_status,
                                            const char *what, mscclpp_user_share_t *share)
 {
@@ -143,7 +148,10 @@ mscclpp_status_t mscclpp_user_share_create(mscclpp_user_t *user, void *own, uint
         own_status = describe_memory(user, share, what, &card);
     }
     card.status = own_status;
-    /* Without memory for the cards here, this fails on all ranks. Else all find the same first failure, if any. */
+    /*
+     * If a rank has no memory for the cards, the exchange fails on all ranks. Otherwise all ranks find the same first
+     * failure in the cards, if there is one.
+     */
     status = user->oob.allgather(user->oob.context, &card, cards, sizeof(card));
     for (rank = 0; rank < user->oob.size && status == MSCCLPP_OK; ++rank) {
         status = (mscclpp_status_t)cards[rank].status;
@@ -159,8 +167,8 @@ mscclpp_status_t mscclpp_user_share_create(mscclpp_user_t *user, void *own, uint
     if (status != MSCCLPP_OK) {
         unmap(user, share);
         /*
-         * The vote tells that all ranks have closed their mappings. Only then is this rank's memory freed; if the vote
-         * fails, the memory is never freed. Without mappings no vote is needed.
+         * After this vote all ranks have closed their mappings, so this rank's memory can be freed. If the vote fails,
+         * the memory is never freed. If no rank has mapped memory yet, no vote is needed.
          */
         if (!may_be_mapped || mscclpp_user_agree(user, MSCCLPP_OK, what) == MSCCLPP_OK) {
             release_own(user, share);
@@ -171,6 +179,10 @@ mscclpp_status_t mscclpp_user_share_create(mscclpp_user_t *user, void *own, uint
     return status;
 }
 
+/*
+ * Closes this rank's mappings, and frees this rank's memory once all ranks have closed theirs. If the vote on that
+ * fails, returns its error, which is logged, and never frees the memory.
+ */
 mscclpp_status_t mscclpp_user_share_free(mscclpp_user_t *user, mscclpp_user_share_t *share)
 {
     mscclpp_status_t status;

@@ -1,4 +1,6 @@
-/* What the objects of a team share: words for kernels and the host, votes, reports, the end. */
+/*
+ * The parts that all objects of a team share: words for kernels and the host, votes, reports, and the end of the team.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +10,11 @@
 #include "mca/common/team/parts.h"
 #include "mca/common/user/internal.h"
 
-/* The rank that failed has logged why, so only the others log that it failed. */
+/*
+ * Takes a vote, and returns the error of the first rank that failed, on all ranks. The rank that failed has logged the
+ * reason already, so only the other ranks log that it failed. If the exchange itself fails, returns its error, which is
+ * logged.
+ */
 mscclpp_status_t mscclpp_user_agree(const mscclpp_user_t *user, mscclpp_status_t own_status, const char *what)
 {
     mscclpp_vote_t vote;
@@ -24,7 +30,10 @@ mscclpp_status_t mscclpp_user_agree(const mscclpp_user_t *user, mscclpp_status_t
     return status;
 }
 
-/* The caller may change `from` afterwards, as the copy has ended. After an error `to` may hold anything. */
+/*
+ * Copies to device memory. The copy has ended when the function returns, so the caller may change `from`. Returns the
+ * error of the GPU runtime, which is logged; the contents of `to` are then undefined.
+ */
 mscclpp_status_t mscclpp_user_upload(const mscclpp_user_t *user, void *to, const void *from, size_t size)
 {
     mscclpp_gpu_stream_t *stream;
@@ -49,7 +58,10 @@ void mscclpp_user_watch(const mscclpp_user_t *user, mscclpp_dev_user_watch_t *wa
     watch->timeout_ns = user->timeout_ns;
 }
 
-/* Copies from the team, which must have a fabric, which rank is on which node. The caller frees user->node_of. */
+/*
+ * Copies from the team, which must have a fabric, the numbers of all ranks' nodes. Returns MSCCLPP_ERR_NO_MEMORY, which
+ * is not logged, if there is no memory. The caller frees user->node_of.
+ */
 static mscclpp_status_t copy_nodes(const mscclpp_team_t *team, mscclpp_user_t *user)
 {
     const mscclpp_nodes_t *nodes = mscclpp_fabric_nodes(team->fabric);
@@ -65,8 +77,9 @@ static mscclpp_status_t copy_nodes(const mscclpp_team_t *team, mscclpp_user_t *u
 }
 
 /*
- * Fills in a zeroed structure; the lists stay empty. Local. Returns MSCCLPP_ERR_NO_MEMORY, or the error of the GPU's
- * runtime that cannot allocate pinned memory. What was made before an error is left for free_user.
+ * Fills in a zeroed structure; the lists stay empty. Local. Returns MSCCLPP_ERR_NO_MEMORY, which the vote in
+ * mscclpp_user_create logs, or the error of the GPU runtime, which is logged, if it cannot allocate pinned memory.
+ * After an error the rest is left for free_user.
  */
 static mscclpp_status_t init_user(const mscclpp_team_t *team, const mscclpp_config_t *config, mscclpp_user_t *user)
 {
@@ -94,8 +107,8 @@ static mscclpp_status_t init_user(const mscclpp_team_t *team, const mscclpp_conf
 }
 
 /*
- * Frees the structure, also one that was filled in only in part. After mscclpp_user_end, `words` is NULL: if any object
- * was left then, its words stay taken, as kernels may still read them. NULL is allowed.
+ * Frees the structure, which need not be complete. After mscclpp_user_end `words` is NULL. If objects were left then,
+ * their words are never freed, because kernels may still read them. NULL is allowed.
  */
 static void free_user(mscclpp_user_t *user)
 {
@@ -108,6 +121,11 @@ static void free_user(mscclpp_user_t *user)
     free(user);
 }
 
+/*
+ * Creates the parts that all objects of a team share. Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if a rank cannot
+ * take part: it takes turns on its GPU, has no memory, or cannot allocate pinned memory. Each rank logs which rank that
+ * is and why. If the exchange fails, returns its error, which is logged. After an error nothing is left.
+ */
 mscclpp_status_t mscclpp_user_create(mscclpp_team_t *team, const mscclpp_config_t *config, mscclpp_user_t **user_p)
 {
     const mscclpp_oob_t *oob = &team->group.oob;
@@ -124,7 +142,7 @@ mscclpp_status_t mscclpp_user_create(mscclpp_team_t *team, const mscclpp_config_
     } else {
         status = init_user(team, config, user);
     }
-    /* A rank that cannot take part votes as well. The others would wait for it. */
+    /* A rank that cannot take part votes, too, because the others would wait for its vote. */
     status = mscclpp_agree(oob, NULL, status, "channels for kernels of the application");
     if (status != MSCCLPP_OK) {
         free_user(user);
@@ -134,18 +152,22 @@ mscclpp_status_t mscclpp_user_create(mscclpp_team_t *team, const mscclpp_config_
     return MSCCLPP_OK;
 }
 
-/* The words of a report (MSCCLPP_DEV_USER_REPORT_WORDS). Those after REPORT_MISUSE say more of a misuse. */
+/*
+ * The indices of the words of a report (MSCCLPP_DEV_USER_REPORT_WORDS). The words after REPORT_MISUSE describe a
+ * misuse.
+ */
 enum { REPORT_LATE, REPORT_MISUSE, REPORT_RANK, REPORT_OFFSET, REPORT_BYTES, REPORT_LIMIT };
 
-/* Returns one word of what kernels have reported; 0: nothing. */
+/* Returns one word of the kernels' report; 0 means that kernels have not reported anything in this word. */
 static uint64_t report_word(const mscclpp_user_t *user, int word)
 {
     return __atomic_load_n(&user->words->report[word], __ATOMIC_ACQUIRE);
 }
 
 /*
- * Writes to `text` what a kernel of the application did wrong; `misuse` is its kind. Returns MSCCLPP_ERR_INVALID. The
- * caller has read the kind before, with acquire: kernels write the other words of a misuse first, so they are there.
+ * Writes into `text` a description of a misuse by a kernel of the application; `misuse` is its kind. Returns
+ * MSCCLPP_ERR_INVALID. Kernels write the kind after the other words, and the caller has read it with acquire, so the
+ * other words are valid here.
  */
 static mscclpp_status_t describe_misuse(const mscclpp_user_t *user, uint64_t misuse, char *text, size_t size)
 {
@@ -173,6 +195,11 @@ static mscclpp_status_t describe_misuse(const mscclpp_user_t *user, uint64_t mis
     return MSCCLPP_ERR_INVALID;
 }
 
+/*
+ * Checks for failures, and describes the first one that it finds in `text`; does not log it. A misuse by a kernel gives
+ * MSCCLPP_ERR_INVALID, a wait that a kernel gave up gives MSCCLPP_ERR_TIMEOUT, and a failed proxy gives
+ * MSCCLPP_ERR_PEER. After the end of the team the result is always MSCCLPP_OK.
+ */
 mscclpp_status_t mscclpp_user_find_failure(mscclpp_user_t *user, char *text, size_t size)
 {
     uint64_t late_rank_plus_1, misuse;
@@ -181,7 +208,10 @@ mscclpp_status_t mscclpp_user_find_failure(mscclpp_user_t *user, char *text, siz
     if (user->has_ended) {
         return MSCCLPP_OK;
     }
-    /* The kernels' reports come first: they say more than the abort word, which is set after any of them (below). */
+    /*
+     * The kernels' reports are checked first, because they say more than the abort word, which is set after any
+     * failure.
+     */
     late_rank_plus_1 = report_word(user, REPORT_LATE);
     misuse = report_word(user, REPORT_MISUSE);
     if (misuse != 0) {

@@ -1,10 +1,10 @@
 /*
- * Memory and channels for kernels of the application. All of a communicator's share one team, which carries out nothing
- * else, so that the embedding runtime's calls and the application's kernels never wait for one another.
+ * Memory and channels for kernels of the application. All such objects of a communicator share one team, which is used
+ * for nothing else. So the embedding runtime's calls and the application's kernels never wait for one another.
  *
  * Functions are collective over the team's ranks, which call them in the same order, unless they say "local". A
- * collective one ends alike on all ranks: if a rank fails, all get its status, and log who it was. What a function says
- * of a rank's arguments is logged as an error that names the value.
+ * collective function ends in the same way on all ranks: if a rank fails, all ranks return its status, and log which
+ * rank failed. An invalid argument is logged as an error that names the value.
  *
  * One thread at a time calls functions on the objects of one team.
  */
@@ -19,46 +19,50 @@ typedef struct mscclpp_user_memory mscclpp_user_memory_t;
 typedef struct mscclpp_user_channels mscclpp_user_channels_t;
 typedef struct mscclpp_user_room mscclpp_user_room_t;
 
-/* Most channels of one object, and most blocks of a room. */
+/* The maximum number of channels of one object, and of blocks of a room. */
 #define MSCCLPP_USER_CHANNELS_MAX 4096
 #define MSCCLPP_USER_BLOCKS_MAX 1024
 
 /*
- * Makes what the objects of a team share. The team must outlive it. `config` is copied. Returns
- * MSCCLPP_ERR_NOT_SUPPORTED if ranks take turns on a GPU, as their kernels cannot wait for one another.
+ * Creates the parts that the objects of a team share. The team must outlive them. `config` is copied. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED, which is logged as information, if a rank cannot take part. Ranks that take turns on a GPU
+ * are such a case, because their kernels cannot wait for one another.
  */
 mscclpp_status_t mscclpp_user_create(mscclpp_team_t *team, const mscclpp_config_t *config, mscclpp_user_t **user_p);
 
 /*
- * Local. To be called before the team is destroyed. Makes kernels give up. From now on, the application can only free
- * the objects that it still has. Memory that peers may still use is never returned to the system. NULL is allowed.
+ * Local. Must be called before the team is destroyed. Makes kernels give up. From now on, the application can only free
+ * the objects that it still has. Memory that peers may still use is never freed. NULL is allowed.
  */
 void mscclpp_user_end(mscclpp_user_t *user);
 
 /*
- * Local; never waits. Returns what kernels have reported: MSCCLPP_OK, MSCCLPP_ERR_TIMEOUT, MSCCLPP_ERR_INVALID for a
- * misuse, or MSCCLPP_ERR_PEER if the proxy failed. `text` gets the message. After an error all waits of kernels of this
- * rank end.
+ * Local; never waits. Returns the failure that kernels have reported: MSCCLPP_ERR_TIMEOUT, MSCCLPP_ERR_INVALID for a
+ * misuse, or MSCCLPP_ERR_PEER if the proxy failed; MSCCLPP_OK if there is none. `text` gets the message, which is not
+ * logged. After an error all waits of kernels of this rank end.
  */
 mscclpp_status_t mscclpp_user_find_failure(mscclpp_user_t *user, char *text, size_t size);
 
 /*
- * Shares `bytes` bytes at `base` of each rank, which have to lie in one allocation of device memory that can be
- * exported. If `base` is NULL, allocates zeroed memory. Sizes may differ between ranks; 0 is allowed. Kernels reach the
- * memory of the ranks of their node; that of other nodes is for port channels. All of it stays until
- * mscclpp_user_memory_free.
+ * Shares `bytes` bytes at `base` of each rank. They must be in one allocation of device memory that can be exported. If
+ * `base` is NULL, allocates zeroed memory. Sizes may differ between ranks, and may be 0. Kernels can access the memory
+ * of the ranks of their node. The memory of other nodes can only be used through port channels. The memory is kept
+ * until mscclpp_user_memory_free.
  */
 mscclpp_status_t mscclpp_user_memory_create(mscclpp_user_t *user, void *base, uint64_t bytes,
                                             mscclpp_user_memory_t **memory_p);
 
 /*
- * Ends the sharing, and frees the object; memory that mscclpp_user_memory_create allocated, too. Kernels that use it
- * must have ended on all ranks. Returns once no peer maps the memory any more. While channels use it, returns
- * MSCCLPP_ERR_INVALID at once and changes nothing; after any other error the object is gone.
+ * Ends the sharing, and frees the object, with its memory if mscclpp_user_memory_create has allocated it. Kernels that
+ * use the memory must have ended on all ranks. Returns once no peer maps the memory any more. While channels use the
+ * memory, returns MSCCLPP_ERR_INVALID at once and changes nothing. After any other error the object is gone.
  */
 mscclpp_status_t mscclpp_user_memory_free(mscclpp_user_memory_t *memory);
 
-/* Local: the address of this rank's memory, and what kernels need to use all ranks' memory. */
+/*
+ * Local. mscclpp_user_memory_base returns the address of this rank's memory. mscclpp_user_memory_view fills in the
+ * structure that kernels need to use the memory of all ranks; it returns MSCCLPP_ERR_REVOKED after the end of the team.
+ */
 void *mscclpp_user_memory_base(const mscclpp_user_memory_t *memory);
 mscclpp_status_t mscclpp_user_memory_view(const mscclpp_user_memory_t *memory, mscclpp_dev_user_memory_t *view);
 
@@ -69,9 +73,10 @@ typedef enum {
 } mscclpp_user_kind_t;
 
 /*
- * Makes `per_peer` channels to each of `peer_count` other ranks. Rank i names j exactly if j names i. Channel k to the
- * peer number p has the index p * per_peer + k, and is connected to the peer's channel k to this rank. `kind` and
- * `per_peer` are equal on all ranks. A rank may name no peer. Memory channels join ranks of one node only.
+ * Creates `per_peer` channels to each of `peer_count` other ranks. If rank i names rank j, rank j must name rank i.
+ * Channel k to the peer number p has the index p * per_peer + k. It is connected to that peer's channel k to this rank.
+ * `kind` and `per_peer` must be equal on all ranks. A rank may name no peer. Memory channels connect ranks of one node
+ * only.
  */
 mscclpp_status_t mscclpp_user_channels_create(mscclpp_user_memory_t *memory, mscclpp_user_kind_t kind, int peer_count,
                                               const int *peers, int per_peer, mscclpp_user_channels_t **channels_p);
@@ -79,42 +84,49 @@ mscclpp_status_t mscclpp_user_channels_create(mscclpp_user_memory_t *memory, msc
 /* Frees channels, which must be closed. Kernels that use them must have ended on all ranks. */
 mscclpp_status_t mscclpp_user_channels_free(mscclpp_user_channels_t *channels);
 
-/* Local. `view` gets what kernels need of the channel with this index. */
+/*
+ * Local. These functions return the number of channels, whether they are port channels, and in *view the structure that
+ * kernels need for the channel with this index. mscclpp_user_channels_view returns MSCCLPP_ERR_REVOKED after the end of
+ * the team.
+ */
 int mscclpp_user_channels_count(const mscclpp_user_channels_t *channels);
 bool mscclpp_user_channels_are_ports(const mscclpp_user_channels_t *channels);
 mscclpp_status_t mscclpp_user_channels_view(const mscclpp_user_channels_t *channels, int index,
                                             mscclpp_dev_user_channel_t *view);
 
 /*
- * Local. Between open and close the proxy of port channels carries out what kernels push. These calls nest. The last
- * close waits, up to the deadline, until all that was pushed has been carried out. Kernels that push must have ended.
+ * Local. Between open and close the proxy of port channels executes the triggers that kernels push. These calls nest.
+ * The last close waits, up to the deadline, until all pushed triggers have been executed. Kernels that push must have
+ * ended before.
  */
 mscclpp_status_t mscclpp_user_channels_open(mscclpp_user_channels_t *channels);
 mscclpp_status_t mscclpp_user_channels_close(mscclpp_user_channels_t *channels);
 
 /*
- * Local. Sends the triggers of a port channel to `handler`, which the proxy's thread calls in the order in which they
- * were pushed. It returns 0 when it is done, 1 to be called again with the same trigger, and anything else to fail all
- * channels of the object. With NULL, triggers are puts and signals again. Allowed only while the object is not open.
+ * Local. Passes the triggers of a port channel to `handler`, which the proxy's thread calls in the order in which they
+ * were pushed. The handler returns 0 when it is done, 1 to be called again with the same trigger, and any other value
+ * to fail all channels of the object. With NULL, triggers are puts and signals again. Allowed only while the object is
+ * not open.
  */
 typedef int (*mscclpp_user_handler_fn_t)(void *context, const mscclpp_dev_request_t *request);
 mscclpp_status_t mscclpp_user_channels_set_handler(mscclpp_user_channels_t *channels, int index,
                                                    mscclpp_user_handler_fn_t handler, void *context);
 
 /*
- * Local. Each trigger of a port channel makes the proxy carry out the whole list, whose items name channels of the
- * object by their indices. An item's type is DATA, SIGNAL, both, or ADD. The next trigger is carried out when the puts
- * of all items have left their sources; a flush waits for that. The list is copied. With `count` 0, triggers are puts
- * and signals again. Allowed only while the object is not open.
+ * Local. Makes the proxy execute a whole list for each trigger of a port channel. The items of the list name channels
+ * of the object by their indices. An item's type is DATA, SIGNAL, both, or ADD. The next trigger is executed when the
+ * puts of all items have left their sources, and a flush waits for that. The list is copied. With `count` 0, triggers
+ * are puts and signals again. Allowed only while the object is not open.
  */
 mscclpp_status_t mscclpp_user_channels_set_list(mscclpp_user_channels_t *channels, int index, int count,
                                                 const mscclpp_dev_request_t *items);
 
 /*
- * Makes a room: memory for barriers and small all-reduces inside kernels. A block takes part together with the blocks
- * of the same number on all other ranks. A kernel may have up to `blocks` blocks, and an all-reduce up to `bytes`
- * bytes. Both must be equal on all ranks. Returns MSCCLPP_ERR_NOT_SUPPORTED, after a message, if the ranks are on
- * several nodes.
+ * These functions create, free and describe a room: memory for barriers and small all-reduces inside kernels. A block
+ * takes part together with the blocks of the same number on all other ranks. A kernel may have up to `blocks` blocks,
+ * and an all-reduce up to `bytes` bytes. Both must be equal on all ranks. mscclpp_user_room_create returns
+ * MSCCLPP_ERR_NOT_SUPPORTED, which is logged, if the ranks are on several nodes. mscclpp_user_room_view fills in the
+ * structure for kernels; it is local, and returns MSCCLPP_ERR_REVOKED after the end of the team.
  */
 mscclpp_status_t mscclpp_user_room_create(mscclpp_user_t *user, int blocks, uint64_t bytes,
                                           mscclpp_user_room_t **room_p);

@@ -1,4 +1,4 @@
-/* Combines elements of small all-reduces, in words of 8 bytes. */
+/* Combines the elements of small all-reduces, in words of 8 bytes. */
 #ifndef MPIX_INCLUDE_MPIX_MSCCLPP_COMBINE_H
 #define MPIX_INCLUDE_MPIX_MSCCLPP_COMBINE_H
 
@@ -18,7 +18,7 @@ enum {
 };
 enum { MPIX_SUM, MPIX_PROD, MPIX_MIN, MPIX_MAX, MPIX_OPS };
 
-/* Returns the bytes of an element; 0 for an unknown type. */
+/* Returns the number of bytes of an element, or 0 for an unknown type. */
 MPIX_DEVICE mpix_u32 mpix_size_of(int type)
 {
     switch (type) {
@@ -73,7 +73,7 @@ MPIX_DEVICE mpix_u32 mpix_float16_of_float(float value)
     return bits;
 }
 #else
-/* Returns the value of a half, exactly. */
+/* Converts a half to a float. The result is exact. */
 MPIX_DEVICE float mpix_float_of_float16(mpix_u32 bits)
 {
     const mpix_u32 sign = (bits & 0x8000u) << 16, exponent = bits >> 10 & 0x1fu, fraction = bits & 0x3ffu;
@@ -84,11 +84,11 @@ MPIX_DEVICE float mpix_float_of_float16(mpix_u32 bits)
     if (exponent != 0) { /* 112 is the difference of the exponents' biases, 127 - 15 */
         return mpix_float_of_bits(sign | (exponent + 112) << 23 | fraction << 13);
     }
-    /* A half without an exponent is worth 2^-24 for each unit of the fraction. */
+    /* The value of a half whose exponent is 0 is its fraction times 2^-24. */
     return mpix_float_of_bits(sign | mpix_bits_of_float((float)fraction * (1.0f / 16777216.0f)));
 }
 
-/* Rounds to the nearest half, ties to even. */
+/* Converts a float to the nearest half, ties to even. */
 MPIX_DEVICE mpix_u32 mpix_float16_of_float(float value)
 {
     const mpix_u32 bits = mpix_bits_of_float(value), sign = bits >> 16 & 0x8000u, size = bits & 0x7fffffffu;
@@ -99,15 +99,15 @@ MPIX_DEVICE mpix_u32 mpix_float16_of_float(float value)
     if (size >= 0x477ff000u) {
         return sign | 0x7c00u; /* 65520 or more becomes infinity */
     }
-    if (size < 0x38800000u) { /* below 2^-14: adding 0.5 rounds at the last bit of a half without an exponent */
+    if (size < 0x38800000u) { /* below 2^-14: adding 0.5 rounds at the last bit of a half whose exponent is 0 */
         return sign | (mpix_bits_of_float(mpix_float_of_bits(size) + 0.5f) - 0x3f000000u);
     }
-    /* Rounds at bit 13, the last one that a half has, and takes 112 from the exponent (0x38000000). */
+    /* Rounds at bit 13, the last bit of a half, and subtracts 112 from the exponent (0x38000000). */
     return sign | (size + 0xfffu + (size >> 13 & 1) - 0x38000000u) >> 13;
 }
 #endif
 
-/* Combines two floats. For min and max a NaN wins over a number, whichever side it is on. */
+/* Combines two floats. For min and max, the result is a NaN if either operand is one. */
 MPIX_DEVICE float mpix_combine_float(float a, float b, int op)
 {
     switch (op) {
@@ -138,8 +138,8 @@ MPIX_DEVICE double mpix_combine_double(double a, double b, int op)
 }
 
 /*
- * Combines two integers; the result counts only in the lower bits that their type has, where sums and products are the
- * same with and without a sign. `less`: a < b, as their type compares.
+ * Combines two integers. Only the lower bits of the result, as many as their type has, are meaningful. In these bits,
+ * sums and products are equal for signed and unsigned types. `less` says whether a < b as their type compares.
  */
 MPIX_DEVICE mpix_u64 mpix_combine_int(mpix_u64 a, mpix_u64 b, int op, int less)
 {
@@ -155,7 +155,7 @@ MPIX_DEVICE mpix_u64 mpix_combine_int(mpix_u64 a, mpix_u64 b, int op, int less)
     }
 }
 
-/* Combines two elements of 2 or 4 bytes, which are in the lower bits; higher bits do not matter. */
+/* Combines two elements of 2 or 4 bytes, which are in the lower bits of `a` and `b`. The higher bits are ignored. */
 MPIX_DEVICE mpix_u32 mpix_combine_part(mpix_u32 a, mpix_u32 b, int type, int op)
 {
     switch (type) {
@@ -174,7 +174,7 @@ MPIX_DEVICE mpix_u32 mpix_combine_part(mpix_u32 a, mpix_u32 b, int type, int op)
     }
 }
 
-/* Combines all elements in 8 bytes: four, two, or one, by the size of their type. */
+/* Combines all elements in 8 bytes: four, two, or one, depending on the size of their type. */
 MPIX_DEVICE mpix_u64 mpix_combine8(mpix_u64 a, mpix_u64 b, int type, int op)
 {
     mpix_u64 result = 0;

@@ -1,7 +1,8 @@
 /*
- * Runs kernels on the host twin: a function that every thread of every block calls, on CPU threads of its own. Pass
- * mpix_host_run and the address of a mpix_host_kernel_t to MPIX_Mscclpp_host_launch. That must stay as it is until the
- * kernel has run, or in a graph until the graph is destroyed. Link with -pthread.
+ * Runs kernels on the host twin. A kernel is a function that every thread of every block calls, each on its own CPU
+ * thread. Pass mpix_host_run and the address of a mpix_host_kernel_t to MPIX_Mscclpp_host_launch. The
+ * mpix_host_kernel_t must not change until the kernel has run or, in a graph, until the graph is destroyed. Link with
+ * -pthread.
  */
 #ifndef MPIX_INCLUDE_MPIX_MSCCLPP_HOST_KERNEL_H
 #define MPIX_INCLUDE_MPIX_MSCCLPP_HOST_KERNEL_H
@@ -17,29 +18,30 @@ typedef struct {
     void (*function)(mpix_group_t *block, void *argument);
     void *argument;
     mpix_u32 blocks;
-    mpix_u32 threads; /* of a block */
+    mpix_u32 threads; /* threads of each block */
     int error;        /* 0, or the errno for which the kernel did not run */
 } mpix_host_kernel_t;
 
-/* What the threads of a launch share. */
+/* The data that the threads of a launch share. */
 typedef struct {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* `state` has changed */
-    int state;              /* 0: wait; 1: run; 2: leave, since some threads could not be made */
+    int state;              /* 0: wait; 1: run; 2: end, since some threads could not be made */
     mpix_host_kernel_t *kernel;
-    mpix_meeting_t *meetings; /* by block */
+    mpix_meeting_t *meetings; /* [block] */
 } mpix_host_start_t;
 
 /* One thread of a launch. */
 typedef struct {
     mpix_host_start_t *start;
-    mpix_u32 number; /* over all blocks */
+    mpix_u32 number; /* number of the thread among all blocks */
     pthread_t thread;
 } mpix_host_thread_t;
 
 /*
- * What a thread does: waits until all threads have been made, and calls the kernel's function. If some could not be
- * made, it ends without the call, since the function would wait for them. `argument`: its mpix_host_thread_t.
+ * The main function of a thread: waits until all threads have been made, and then calls the kernel's function. If some
+ * threads could not be made, this thread ends without the call, since the function would wait for them. `argument` is
+ * the thread's mpix_host_thread_t.
  */
 static inline void *mpix_host_thread_main(void *argument)
 {
@@ -69,9 +71,9 @@ static inline void *mpix_host_thread_main(void *argument)
 }
 
 /*
- * Runs a kernel and waits for its end. `argument`: its mpix_host_kernel_t, with at least one block and one thread. If
- * memory runs out or a thread cannot be made, no thread calls the function: those that were made are told to leave.
- * kernel->error says why; 0: the kernel has run.
+ * Runs a kernel and waits for its end. `argument` is its mpix_host_kernel_t, with at least one block and one thread. If
+ * memory runs out or a thread cannot be made, no thread calls the function, and the threads that were made end.
+ * kernel->error then becomes the errno value; it becomes 0 if the kernel has run.
  */
 static inline void mpix_host_run(void *argument)
 {

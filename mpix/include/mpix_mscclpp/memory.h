@@ -1,10 +1,10 @@
 /*
- * Registered memory and memory channels: loads and stores in the peers' memory.
+ * Registered memory and memory channels: loads and stores in the memory of peers.
  *
- * All threads of the group call a function, with the same arguments. A channel is used by one group at a time on each
- * side. Offsets and sizes are in bytes, offsets count from the beginning of the registered memory, and any alignment is
- * allowed, though multiples of 16 are fast. Functions return 0, or 1 if they or an earlier call of the group failed;
- * then nothing was moved.
+ * All threads of the group call a function, with the same arguments. On each side, only one group at a time may use a
+ * channel. Offsets and sizes are in bytes, and offsets count from the beginning of the registered memory. Any alignment
+ * is allowed, but multiples of 16 are fastest. Functions return 0. They return 1 if they or an earlier call of the
+ * group failed; nothing was then moved.
  */
 #ifndef MPIX_INCLUDE_MPIX_MSCCLPP_MEMORY_H
 #define MPIX_INCLUDE_MPIX_MSCCLPP_MEMORY_H
@@ -23,13 +23,13 @@ MPIX_DEVICE char *mpix_peer_pointer(const mpix_memory_t *memory, mpix_u32 rank, 
 }
 
 /*
- * Copies bytes, in which all threads of the group take part. Uses the widest accesses that both addresses allow. Does
- * not wait for the other threads.
+ * Copies bytes; all threads of the group take part. The function uses the widest accesses that both addresses allow,
+ * and does not wait for the other threads.
  */
 MPIX_DEVICE void mpix_copy(const mpix_group_t *group, char *to, const char *from, mpix_u64 bytes)
 {
     const mpix_u64 address_bits =
-        (mpix_u64)((mpix_address_t)to | (mpix_address_t)from); /* of both: a multiple of 16, or 4, if both are */
+        (mpix_u64)((mpix_address_t)to | (mpix_address_t)from); /* a multiple of 16, or of 4, if both addresses are */
     mpix_u64 done_bytes = 0, i;
 
     if (address_bits % 16 == 0) {
@@ -72,7 +72,7 @@ MPIX_DEVICE int mpix_get(mpix_group_t *group, const mpix_memory_channel_t *chann
     return 0;
 }
 
-/* Signals the peer that what the group has written and read so far is done. First waits for the group's threads. */
+/* Signals the peer that all reads and writes of the group so far are done. First waits for the group's threads. */
 MPIX_DEVICE int mpix_signal(mpix_group_t *group, const mpix_memory_channel_t *channel)
 {
     mpix_sync(group);
@@ -83,8 +83,8 @@ MPIX_DEVICE int mpix_signal(mpix_group_t *group, const mpix_memory_channel_t *ch
 }
 
 /*
- * Waits for one more signal of the peer. Afterwards the group sees what the peer wrote before it. If the wait fails,
- * the signal is not taken.
+ * Waits for one more signal of the peer. Afterwards the group sees everything that the peer wrote before the signal. If
+ * the wait fails, the signal is not counted as received.
  */
 MPIX_DEVICE int mpix_wait(mpix_group_t *group, const mpix_memory_channel_t *channel)
 {
@@ -115,7 +115,7 @@ MPIX_DEVICE int mpix_poll(const mpix_memory_channel_t *channel)
     return 1;
 }
 
-/* Loads 8 bytes, or `bytes` if that is fewer, from any address. The remaining bytes of the result are 0. */
+/* Loads 8 bytes, or `bytes` bytes if `bytes` is less, from any address. The remaining bytes of the result are 0. */
 MPIX_DEVICE mpix_u64 mpix_load8(const char *from, mpix_u64 bytes)
 {
     mpix_u64 data = 0;
@@ -135,7 +135,7 @@ MPIX_DEVICE mpix_u64 mpix_load8(const char *from, mpix_u64 bytes)
     return data;
 }
 
-/* Stores 8 bytes, or the first `bytes` of them if that is fewer, to any address. */
+/* Stores 8 bytes, or the first `bytes` of them if `bytes` is less, to any address. */
 MPIX_DEVICE void mpix_store8(char *to, mpix_u64 data, mpix_u64 bytes)
 {
     mpix_u32 i;
@@ -154,10 +154,10 @@ MPIX_DEVICE void mpix_store8(char *to, mpix_u64 data, mpix_u64 bytes)
 }
 
 /*
- * Puts `bytes` bytes as packets of 16 bytes, each with 8 of them and `flag`, so that no signal is needed. `to` is a
- * multiple of 16, and the packets take 16 * ((bytes + 7) / 8) bytes of the peer's memory there. `flag` is not 0, and
- * differs from the one that this memory last held. Before memory is used again, its reader must have told the writer
- * that it has read it.
+ * Puts `bytes` bytes into the peer's memory as packets. A packet has 16 bytes: 8 of the data, and `flag`, so that no
+ * signal is needed. `to` is a multiple of 16, and the packets take 16 * ((bytes + 7) / 8) bytes of the peer's memory
+ * there. `flag` is not 0, and differs from the flag that this memory last contained. Before memory is used again, its
+ * reader must have told the writer that it has read the packets.
  */
 MPIX_DEVICE int mpix_put_packets(mpix_group_t *group, const mpix_memory_channel_t *channel, mpix_u64 to, mpix_u64 from,
                                  mpix_u64 bytes, mpix_u32 flag)
@@ -177,8 +177,9 @@ MPIX_DEVICE int mpix_put_packets(mpix_group_t *group, const mpix_memory_channel_
 }
 
 /*
- * Waits for packets with `flag` that the peer puts at offset `packets` of own memory, and writes their `bytes` bytes to
- * the address `to`. Other threads of the group see them when it returns. If it fails, some may have been written.
+ * Waits for packets with `flag` that the peer puts at the offset `packets` of own memory, and writes their `bytes`
+ * bytes to the address `to`. Other threads of the group see these bytes when the function returns. If the function
+ * fails, some of the bytes may have been written.
  */
 MPIX_DEVICE int mpix_get_packets(mpix_group_t *group, const mpix_memory_channel_t *channel, char *to, mpix_u64 packets,
                                  mpix_u64 bytes, mpix_u32 flag)

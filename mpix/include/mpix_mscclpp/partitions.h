@@ -1,6 +1,6 @@
 /*
- * Partitions of a request, which kernels mark ready (mpix_mscclpp_requests.h). All threads of a group call a function,
- * with the same arguments.
+ * Partitions of a request, which kernels mark ready (mpix_mscclpp_requests.h). All threads of the group call a
+ * function, with the same arguments.
  */
 #ifndef MPIX_INCLUDE_MPIX_MSCCLPP_PARTITIONS_H
 #define MPIX_INCLUDE_MPIX_MSCCLPP_PARTITIONS_H
@@ -8,9 +8,10 @@
 #include "wait.h"
 
 /*
- * Marks a partition ready: the group's threads have stored its data. To be called once for each partition and start, by
- * one group of one kernel. So nobody else changes the mark meanwhile, and a load and a store add 1 to it. A partition
- * that the request does not have is a misuse. Waits for nothing but the group's own threads.
+ * Marks a partition ready, after the group's threads have stored its data. Each partition has to be marked once for
+ * each start, by one group of one kernel. Nothing else changes the mark at the same time, so a load and a store are
+ * enough to add 1 to it. If the request does not have the partition, the misuse is reported. The function waits only
+ * for the group's own threads.
  */
 MPIX_DEVICE void mpix_pready(mpix_group_t *group, const mpix_partitions_t *request, mpix_u32 partition)
 {
@@ -32,8 +33,9 @@ MPIX_DEVICE void mpix_trigger(mpix_group_t *group, const mpix_partitions_t *requ
 }
 
 /*
- * Returns not 0 if the last execution for which the partition was marked has ended. The group then sees the result.
- * Does not wait for it. A partition that the request does not have never arrives.
+ * Returns 1 if the last execution for which the partition was marked has ended, and 0 otherwise. The group sees the
+ * result if it has ended. The function does not wait for the execution. A partition that the request does not have
+ * never arrives.
  */
 MPIX_DEVICE int mpix_parrived(mpix_group_t *group, const mpix_partitions_t *request, mpix_u32 partition)
 {
@@ -46,9 +48,9 @@ MPIX_DEVICE int mpix_parrived(mpix_group_t *group, const mpix_partitions_t *requ
 }
 
 /*
- * Waits for the last execution for which the partition was marked. Returns 0, or 1 if the wait or the request was given
- * up. A partition that the request does not have is not waited for. All blocks that wait must leave room on the GPU for
- * the request's own kernels.
+ * Waits for the last execution for which the partition was marked. Returns 0, or 1 if the wait failed or the request
+ * was abandoned. The function does not wait for a partition that the request does not have. All blocks that wait must
+ * leave room on the GPU for the request's own kernels.
  */
 MPIX_DEVICE int mpix_await(mpix_group_t *group, const mpix_partitions_t *request, mpix_u32 partition)
 {

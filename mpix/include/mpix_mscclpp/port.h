@@ -1,26 +1,29 @@
 /*
- * Port channels: the CPU moves the bytes when a kernel asks for it, so they need no multiprocessor.
+ * Port channels: the CPU moves the bytes at the request of a kernel, so no multiprocessor is needed for it.
  *
- * All threads of the group call a function, with the same arguments; the first one asks. Offsets and sizes are in
- * bytes, and offsets count from the beginning of the registered memory. What one group asks for on one channel takes
- * effect in order: once the peer has waited for a signal, it sees all earlier puts and additions. The source of a put
- * must not change before a flush. Functions return 0, or 1 if they or an earlier call of the group failed.
+ * All threads of the group call a function, with the same arguments; the first thread makes the request. Offsets and
+ * sizes are in bytes, and offsets count from the beginning of the registered memory. The requests of one group on one
+ * channel take effect in order: when the peer has received a signal, it sees all earlier puts and additions. The source
+ * of a put must not change before a flush. Functions return 0, or 1 if they or an earlier call of the group failed.
  */
 #ifndef MPIX_INCLUDE_MPIX_MSCCLPP_PORT_H
 #define MPIX_INCLUDE_MPIX_MSCCLPP_PORT_H
 
 #include "wait.h"
 
-/* What a trigger asks for. DATA, SIGNAL and FLUSH may be combined, and are done in this order. ADD stands alone. */
+/*
+ * The types of triggers. DATA, SIGNAL and FLUSH may be combined, and are carried out in this order. ADD cannot be
+ * combined.
+ */
 enum { MPIX_PORT_ADD = 0, MPIX_PORT_DATA = 1, MPIX_PORT_SIGNAL = 2, MPIX_PORT_FLUSH = 4 };
 
-/* The most bytes that one trigger puts; a larger put becomes several triggers. */
+/* The largest number of bytes that one trigger puts. A larger put becomes several triggers. */
 #define MPIX_PORT_CHUNK ((mpix_u64)1 << 31)
 
 /*
- * Returns a trigger for the ring. Word 0: the source's offset (40 bits) and the size's lower 24 bits, or what is added.
- * Word 1: the destination's offset (40 bits), the size's upper 8 bits, the channel (12), the type (3), and a bit that
- * tells in which lap of the ring the trigger is.
+ * Returns a trigger for the ring. Word 0 contains the source's offset (40 bits) and the size's lower 24 bits, or the
+ * value that is added. Word 1 contains the destination's offset (40 bits), the size's upper 8 bits, the channel (12),
+ * the type (3), and a bit that changes with each lap of the ring.
  */
 MPIX_DEVICE mpix_trigger_t mpix_trigger_of(const mpix_port_channel_t *channel, mpix_u32 type, mpix_u64 to,
                                            mpix_u64 from, mpix_u32 size)
@@ -33,14 +36,14 @@ MPIX_DEVICE mpix_trigger_t mpix_trigger_of(const mpix_port_channel_t *channel, m
 }
 
 /*
- * Pushes a trigger into the ring, and waits while the ring is full. Returns the trigger's position, which counts on
- * from lap to lap. If that wait fails, the slot stays empty for ever, and the CPU carries out nothing that comes after
- * it. A group that has failed pushes nothing. Called by one thread of the group; several groups may push at once, over
- * different channels of one ring.
+ * Pushes a trigger into the ring, and waits while the ring is full. Returns the trigger's position, which continues to
+ * grow from lap to lap. If the wait fails, the slot remains empty for ever, and the CPU carries out no trigger after
+ * it. If the group has already failed, pushes nothing and returns 0. One thread of the group calls this function.
+ * Several groups may push at the same time, over different channels of one ring.
  *
- * The ring's size is a power of two. Word 1 is stored last: its highest bit changes from lap to lap, and tells the CPU
- * that the slot holds a new trigger. tail_seen may get an older value from another group, which then only looks at the
- * tail once more.
+ * The ring's size is a power of two. Word 1 is stored last: its highest bit changes from lap to lap, and so tells the
+ * CPU that the slot contains a new trigger. Another group may store an older value into tail_seen, but this only causes
+ * one more read of the tail.
  */
 MPIX_DEVICE mpix_u64 mpix_port_push_trigger(mpix_group_t *group, const mpix_port_channel_t *channel,
                                             mpix_trigger_t trigger)
@@ -54,7 +57,7 @@ MPIX_DEVICE mpix_u64 mpix_port_push_trigger(mpix_group_t *group, const mpix_port
     }
     position = mpix_fetch_add(channel->ring_head, 1);
     slot = &channel->ring[position & (channel->ring_size - 1)];
-    /* The tail lies in host memory, so it is read only if the value that was read last shows no free slot. */
+    /* The tail is in host memory, so it is read only if the value that was last read shows no free slot. */
     if (position >= mpix_load_acquire(channel->tail_seen) + channel->ring_size) {
         while (position >= (tail = mpix_load_acquire(channel->tail)) + channel->ring_size) {
             if (!mpix_wait_turn(group, &channel->head, &wait, channel->peer)) {
@@ -83,9 +86,9 @@ MPIX_DEVICE void mpix_port_await_flush(mpix_group_t *group, const mpix_port_chan
 }
 
 /*
- * Pushes a trigger with any fields, for channels with a handler or a list, which say what the fields mean. `to` and
- * `from` have 40 bits, `size` 32, and `type` is 1 to 7. With MPIX_PORT_FLUSH in the type, waits until the trigger is
- * done.
+ * Pushes a trigger with any fields, for channels with a handler or a list, which define the meaning of the fields. `to`
+ * and `from` have 40 bits, `size` has 32, and `type` is 1 to 7. If the type contains MPIX_PORT_FLUSH, the function
+ * waits until the trigger is done.
  */
 MPIX_DEVICE int mpix_port_push(mpix_group_t *group, const mpix_port_channel_t *channel, mpix_u32 type, mpix_u64 to,
                                mpix_u64 from, mpix_u32 size)
@@ -104,8 +107,9 @@ MPIX_DEVICE int mpix_port_push(mpix_group_t *group, const mpix_port_channel_t *c
 }
 
 /*
- * Puts any number of bytes, in as many triggers as that takes. The last one has the type `type`; those before it only
- * put. Returns 1 if the bytes do not fit into both memories, with nothing pushed, or if a push failed.
+ * Puts any number of bytes, with as many triggers as necessary. The last trigger has the type `type`; the triggers
+ * before it only put. Returns 1 if the bytes do not fit into both memories, so that nothing is pushed, or if a push
+ * failed.
  */
 MPIX_DEVICE int mpix_port_put_as(mpix_group_t *group, const mpix_port_channel_t *channel, mpix_u32 type, mpix_u64 to,
                                  mpix_u64 from, mpix_u64 bytes)
@@ -156,7 +160,10 @@ MPIX_DEVICE int mpix_port_put_signal_flush(mpix_group_t *group, const mpix_port_
     return mpix_port_put_as(group, channel, MPIX_PORT_DATA | MPIX_PORT_SIGNAL | MPIX_PORT_FLUSH, to, from, bytes);
 }
 
-/* Adds to the word of 8 bytes at offset `to`, a multiple of 8, of the peer's memory. Ordered as a signal is. */
+/*
+ * Adds a value to the word of 8 bytes at the offset `to`, a multiple of 8, of the peer's memory. Additions are ordered
+ * like signals.
+ */
 MPIX_DEVICE int mpix_port_add(mpix_group_t *group, const mpix_port_channel_t *channel, mpix_u64 to, mpix_u64 value)
 {
     if (group->failed || !mpix_fits(group, &channel->head, channel->peer, to, 8, channel->remote_bytes)) {
@@ -175,7 +182,7 @@ MPIX_DEVICE int mpix_port_add(mpix_group_t *group, const mpix_port_channel_t *ch
 
 /*
  * Waits for the peer's next signal. Afterwards all threads of the group see the puts and additions that the peer made
- * before that signal. If the wait fails, the signal is not taken.
+ * before this signal. If the wait fails, the signal is not counted as received.
  */
 MPIX_DEVICE int mpix_port_wait(mpix_group_t *group, const mpix_port_channel_t *channel)
 {

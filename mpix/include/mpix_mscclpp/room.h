@@ -1,7 +1,7 @@
 /*
  * Barriers and small all-reduces inside a kernel, of blocks with the same number on all ranks. All threads of the block
- * call a function, with mpix_block's group and the same arguments. The kernels of a room follow one another on each
- * rank. Functions return 0, or 1 if they or an earlier call failed; then results are undefined.
+ * call a function, with the group from mpix_block and the same arguments. On each rank, the kernels of a room run one
+ * after another. Functions return 0, or 1 if they or an earlier call failed; results are then undefined.
  */
 #ifndef MPIX_INCLUDE_MPIX_MSCCLPP_ROOM_H
 #define MPIX_INCLUDE_MPIX_MSCCLPP_ROOM_H
@@ -22,8 +22,9 @@ MPIX_DEVICE char *mpix_room_slot(const mpix_room_t *room, char *area, mpix_u64 e
 }
 
 /*
- * Begins a call; all threads of the block wait for one another. Returns not 0 if the block has no part in the room, or
- * has failed in this kernel or an earlier one; the call is then to return at once.
+ * Begins a call; all threads of the block wait for one another. Returns a value other than 0 if the block's number is
+ * too large for the room, or if the block has failed in this kernel or an earlier one. The calling function then has to
+ * return at once.
  */
 MPIX_DEVICE int mpix_room_enter(mpix_group_t *block, const mpix_room_t *room)
 {
@@ -51,9 +52,10 @@ MPIX_DEVICE int mpix_room_leave(mpix_group_t *block, const mpix_room_t *room)
 }
 
 /*
- * Waits until this block of all ranks has come here. Afterwards its threads see what those blocks wrote before, in any
- * memory. Each peer stores the number of its barriers in a word of its own here. All threads read the own number
- * between the waits of enter and leave, and the first one changes it after leave, so that they agree on it.
+ * Waits until this block of all ranks has called the function. Afterwards the block's threads see everything that those
+ * blocks wrote before, in any memory. Each rank stores the number of its barriers in its own word of each peer's area.
+ * All threads of a block read the block's number of barriers between the waits of mpix_room_enter and mpix_room_leave.
+ * The first thread changes the number after mpix_room_leave, so that all threads read the same value.
  */
 MPIX_DEVICE int mpix_barrier(mpix_group_t *block, const mpix_room_t *room)
 {
@@ -90,8 +92,9 @@ MPIX_DEVICE int mpix_barrier(mpix_group_t *block, const mpix_room_t *room)
 }
 
 /*
- * Clears this rank's packets, so that flags can begin anew. All ranks do so in the same all-reduce. After the first
- * barrier no peer sends packets of earlier all-reduces; after the second one all ranks have cleared theirs.
+ * Clears this rank's packets, so that flags can begin at 1 again. All ranks do this in the same all-reduce. After the
+ * first barrier no peer sends packets of earlier all-reduces any more; after the second one all ranks have cleared
+ * their packets.
  */
 MPIX_DEVICE int mpix_room_renew(mpix_group_t *block, const mpix_room_t *room)
 {
@@ -109,15 +112,16 @@ MPIX_DEVICE int mpix_room_renew(mpix_group_t *block, const mpix_room_t *room)
 }
 
 /*
- * Computes out = op over all ranks of `in`: `count` elements, which lie at a multiple of their size and take at most
- * 8 * room->capacity bytes. `out` may equal `in`; no other overlap. The result has the same bits on all ranks. Other
- * threads of the block see it after mpix_sync. Begins with a mpix_sync, so any thread may have written `in`.
+ * Combines `in` of all ranks with `op`, and writes the result to `out`. `in` has `count` elements, whose address is a
+ * multiple of their size and which take at most 8 * room->capacity bytes. `out` may equal `in`; no other overlap is
+ * allowed. The result has the same bits on all ranks. Other threads of the block see the result after mpix_sync. The
+ * function begins with mpix_sync, so any thread may have written `in`.
  *
- * Each rank sends its elements to all others as packets, and combines those of all ranks in the order of ranks. The
- * memory of packets is used again two all-reduces later. Whoever has received packets of one all-reduce from a rank
- * knows that the rank's block has read those of the one before. A call of 0 elements sends nothing, and does not count
- * as an all-reduce. Too many elements, or an unknown type or operation, are a misuse, after which the block's calls in
- * the room fail.
+ * Each rank sends its elements to all other ranks as packets, and combines the elements of all ranks in the order of
+ * ranks. The memory of packets is used again two all-reduces later: a rank that has received packets of one all-reduce
+ * from a peer knows that the peer's block has read the packets of the previous one. A call with 0 elements sends
+ * nothing, and does not count as an all-reduce. Too many elements, or an unknown type or operation, are reported as a
+ * misuse; the block's later calls in the room then fail.
  */
 MPIX_DEVICE int mpix_allreduce_small(mpix_group_t *block, const mpix_room_t *room, const void *in, void *out,
                                      mpix_u64 count, int type, int op)

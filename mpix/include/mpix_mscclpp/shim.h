@@ -1,9 +1,9 @@
 /*
- * Where the device functions meet a compiler: CUDA's (nvcc, clang, NVRTC), or one of C11 or C++11 for the host twin,
- * whose threads are CPU threads.
+ * The part of the device functions that depends on the compiler: CUDA's (nvcc, clang, NVRTC), or a compiler of C11 or
+ * C++11 for the host twin, whose threads are CPU threads.
  *
- * A group is the set of threads that call a function together. Kernels get the group of their block, with mpix_block()
- * on a GPU and as an argument on the twin, and may make smaller groups from it.
+ * A group is the set of threads that call a function together. Kernels get the group of their block: from mpix_block()
+ * on a GPU, and as an argument on the twin. They may make smaller groups from it.
  */
 #ifndef MPIX_INCLUDE_MPIX_MSCCLPP_SHIM_H
 #define MPIX_INCLUDE_MPIX_MSCCLPP_SHIM_H
@@ -17,18 +17,21 @@ enum { MPIX_THREAD, MPIX_WARP, MPIX_BLOCK };
 
 #define MPIX_DEVICE static __device__ __inline__
 
-/* How many turns of a wait come between two looks at the abort word and the clock. A turn takes a load's latency. */
+/*
+ * How many turns of a wait are made between two checks of the abort word and the clock. A turn takes the latency of a
+ * load.
+ */
 #define MPIX_TURNS 16384u
 #define MPIX_WARP_SIZE 32u
 
 /* A group, as one of its threads sees it. */
 typedef struct {
-    mpix_u32 index;  /* of this thread in the group */
+    mpix_u32 index;  /* number of this thread in the group */
     mpix_u32 size;   /* threads of the group */
     mpix_u32 kind;   /* MPIX_THREAD and so on */
     mpix_u32 block;  /* number of the block in the kernel */
-    mpix_u32 blocks; /* of the kernel */
-    int failed;      /* not 0: a function has failed, and further ones do nothing */
+    mpix_u32 blocks; /* number of blocks of the kernel */
+    int failed;      /* not 0: a function has failed, and further functions do nothing */
 } mpix_group_t;
 
 /* Returns the group of this thread's block. Grids and blocks may have up to three dimensions. */
@@ -55,7 +58,7 @@ MPIX_DEVICE void mpix_sync(const mpix_group_t *group)
     }
 }
 
-/* Waits as mpix_sync does. Returns not 0 if any thread of the group has passed a value that is not 0. */
+/* Waits as mpix_sync does. Returns a value other than 0 if any thread of the group has passed such a value. */
 MPIX_DEVICE int mpix_any(const mpix_group_t *group, int value)
 {
     return group->kind == MPIX_BLOCK  ? __syncthreads_or(value)
@@ -188,18 +191,18 @@ MPIX_DEVICE float mpix_multiply(float a, float b)
 #include <time.h>
 
 #define MPIX_DEVICE static inline
-/* As on a GPU, above. A turn of the twin may give the processor away. */
+/* The same for the twin. A turn of the twin may yield the processor. */
 #define MPIX_TURNS 256u
 #define MPIX_WARP_SIZE 1u
 
-/* Where the threads of a block meet. It begins with zeros. */
+/* The state of the meetings of a block's threads. All members are 0 at first. */
 typedef struct {
-    mpix_u32 arrived;    /* threads at the current meeting */
-    mpix_u32 generation; /* meetings so far */
-    mpix_u32 any[2];     /* by the generation's parity: some thread has passed a value that is not 0 */
+    mpix_u32 arrived;    /* number of threads that have arrived at the current meeting */
+    mpix_u32 generation; /* number of meetings so far */
+    mpix_u32 any[2];     /* [generation modulo 2]: some thread has passed a value that is not 0 */
 } mpix_meeting_t;
 
-/* A group, as one of its threads sees it: as on a GPU, and what the twin needs beyond. */
+/* A group, as one of its threads sees it: the members of a group on a GPU, and more for the twin. */
 typedef struct {
     mpix_u32 index;
     mpix_u32 size;
@@ -207,7 +210,7 @@ typedef struct {
     mpix_u32 block;
     mpix_u32 blocks;
     int failed;
-    mpix_u32 turns;          /* of all waits of this thread */
+    mpix_u32 turns;          /* number of turns in all waits of this thread */
     mpix_meeting_t *meeting; /* of the block */
 } mpix_group_t;
 
@@ -220,9 +223,9 @@ MPIX_DEVICE void mpix_pause(mpix_group_t *group)
 }
 
 /*
- * Waits as mpix_sync does. Returns not 0 if any thread of the group has passed a value that is not 0. On the twin a
- * group of several threads is the whole block, whose meeting this is. The last thread to arrive stores the generation
- * last, so that no other thread comes to the next meeting before this one is cleared.
+ * Waits as mpix_sync does. Returns a value other than 0 if any thread of the group has passed such a value. On the
+ * twin, a group of several threads is always the whole block, so it uses the block's meeting. The last thread that
+ * arrives stores the generation last, so that no other thread arrives at the next meeting before this one is cleared.
  */
 MPIX_DEVICE int mpix_any(mpix_group_t *group, int value)
 {
@@ -237,7 +240,10 @@ MPIX_DEVICE int mpix_any(mpix_group_t *group, int value)
         __atomic_store_n(&meeting->any[generation % 2], 1u, __ATOMIC_RELAXED);
     }
     if (__atomic_add_fetch(&meeting->arrived, 1u, __ATOMIC_ACQ_REL) == group->size) {
-        /* The other value was of the meeting before. All threads have read it, since they have arrived here. */
+        /*
+         * The other value belongs to the previous meeting. All threads have read it, since they have arrived at this
+         * one.
+         */
         __atomic_store_n(&meeting->any[(generation + 1) % 2], 0u, __ATOMIC_RELAXED);
         __atomic_store_n(&meeting->arrived, 0u, __ATOMIC_RELAXED);
         __atomic_store_n(&meeting->generation, generation + 1, __ATOMIC_RELEASE);
@@ -362,7 +368,10 @@ MPIX_DEVICE float mpix_multiply(float a, float b)
 
 #endif
 
-/* Returns the group of this thread alone. It takes over whether the block's group has failed, but does not tell it. */
+/*
+ * Returns the group of this thread alone. The new group has failed if the block's group has, but a later failure is not
+ * passed back.
+ */
 MPIX_DEVICE mpix_group_t mpix_thread_of(const mpix_group_t *block)
 {
     mpix_group_t group = *block;

@@ -1,6 +1,6 @@
 /*
- * Waits of kernels. Each ends at the latest by the deadline or when the host gives up, since it looks at the clock and
- * at the abort word now and then.
+ * Waits of kernels. Each wait regularly checks the clock and the abort word, so it ends at the latest after the
+ * deadline, or when the host gives up.
  */
 #ifndef MPIX_INCLUDE_MPIX_MSCCLPP_WAIT_H
 #define MPIX_INCLUDE_MPIX_MSCCLPP_WAIT_H
@@ -9,14 +9,15 @@
 
 /* The state of one wait, which begins with zeros. */
 typedef struct {
-    mpix_u32 turns;    /* so far */
-    mpix_u64 since_ns; /* time of the first look at the clock; 0: it was not looked at yet */
+    mpix_u32 turns;    /* number of turns so far */
+    mpix_u64 since_ns; /* time of the first check of the clock; 0: not checked yet */
 } mpix_wait_state_t;
 
 /*
- * Does one turn of a wait for `peer`, after the caller has looked in vain for what it waits for. Returns 1 if the
- * caller is to look again, and 0 if it has to give up: the host has told it to, or the deadline has passed, and then
- * the peer is reported as late. group->failed is then set. Called by each thread that waits.
+ * Does one turn of a wait for `peer`, after the condition of the wait was found false. Returns 1 if the caller has to
+ * check the condition again, and 0 if the wait has failed: either the host has stored the abort word, or the deadline
+ * has passed, and then the peer is reported as late. group->failed is set if the wait has failed. Each thread that
+ * waits calls this function.
  */
 MPIX_DEVICE int mpix_wait_turn(mpix_group_t *group, const mpix_head_t *head, mpix_wait_state_t *wait, mpix_u32 peer)
 {
@@ -44,8 +45,9 @@ MPIX_DEVICE int mpix_wait_turn(mpix_group_t *group, const mpix_head_t *head, mpi
 }
 
 /*
- * Reports a misuse, MPIX_MSCCLPP_MISUSE_..., unless one is reported already, and sets group->failed of this thread. All
- * threads of the group call it; the first one reports. `offset`, `bytes` and `limit` are words of the report (types.h).
+ * Reports a misuse, MPIX_MSCCLPP_MISUSE_..., unless one was already reported, and sets group->failed of this thread.
+ * All threads of the group call this function; the first thread reports. `offset`, `bytes` and `limit` are words of the
+ * report (types.h).
  */
 MPIX_DEVICE void mpix_misuse(mpix_group_t *group, const mpix_head_t *head, int what, mpix_u32 rank, mpix_u64 offset,
                              mpix_u64 bytes, mpix_u64 limit)
@@ -61,7 +63,7 @@ MPIX_DEVICE void mpix_misuse(mpix_group_t *group, const mpix_head_t *head, int w
 }
 
 /*
- * Returns 1 if `bytes` bytes at `offset` lie within a rank's memory of `limit` bytes. Otherwise reports the misuse,
+ * Returns 1 if `bytes` bytes at `offset` are within a rank's memory of `limit` bytes. Otherwise reports the misuse,
  * sets group->failed, and returns 0.
  */
 MPIX_DEVICE int mpix_fits(mpix_group_t *group, const mpix_head_t *head, mpix_u32 rank, mpix_u64 offset, mpix_u64 bytes,
@@ -74,7 +76,10 @@ MPIX_DEVICE int mpix_fits(mpix_group_t *group, const mpix_head_t *head, mpix_u32
     return 0;
 }
 
-/* Tells whether a function that this group called has failed. MPIX_Mscclpp_get_async_error has the reason. */
+/*
+ * Returns a value other than 0 if a function that this group called has failed. MPIX_Mscclpp_get_async_error has the
+ * reason.
+ */
 MPIX_DEVICE int mpix_failed(const mpix_group_t *group)
 {
     return group->failed;

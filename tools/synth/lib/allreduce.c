@@ -1,4 +1,4 @@
-/* Finds the front of all-reduce, which is put together from other collectives in several ways. */
+/* Finds the front of all-reduce. Its schedules are composed of the schedules of other collectives in several ways. */
 #include "tools/synth/lib/allreduce.h"
 
 #include <stdio.h>
@@ -9,12 +9,15 @@
 #include "tools/synth/lib/direct.h"
 #include "tools/synth/lib/trees.h"
 
-/* Which part of options->seconds each search may take. Trees come last; they may take a fourth of it on top. */
+/*
+ * The part of options->seconds that each search may take. The search for trees comes last, and may take another fourth
+ * of it.
+ */
 #define SCATTER_PART 0.7 /* reduce-scatter and all-gather */
 #define REDUCE_PART 0.3  /* reduce and broadcast */
 #define TREES_PART 4
 
-/* The front of all-reduce that is being put together. */
+/* The front of all-reduce that is being composed. */
 typedef struct {
     const synth_topology_t *topology;
     const synth_options_t *options;
@@ -22,8 +25,10 @@ typedef struct {
     double start; /* by mscclpp_now */
 } composer_t;
 
-/* Adds a schedule to the front if the replay finds no fault in it and it has the steps and chunks that the options ask
- * for; otherwise drops it. Takes ownership of the schedule, which may be NULL. */
+/*
+ * Adds a schedule to the front if the replay finds no fault in it and it has the numbers of steps and chunks that the
+ * options ask for; otherwise frees it. Takes ownership of the schedule, which may be NULL.
+ */
 static void offer(composer_t *composer, synth_schedule_t *schedule, const char *by, synth_label_t label)
 {
     synth_fault_t fault;
@@ -48,10 +53,12 @@ static synth_label_t weaker_label(synth_label_t a, synth_label_t b)
 }
 
 /*
- * Adds the schedule that does one after the other. It is not even made if it is too large, or if the front has one that
- * is as good: large schedules take long to make and to replay. So its ratio and its sends are computed beforehand. The
- * ratio of an all-reduce counts rounds for each chunk of the whole vector. So does that of a reduce or a broadcast,
- * while a reduce-scatter and an all-gather count the chunks of one rank's block.
+ * Joins the schedules of two points, which then run one after the other, and adds the result to the front. Large
+ * schedules take long to make and to replay. So the ratio and the number of sends of the result are computed first, and
+ * it is not made if it has too many sends or if the front already has a schedule that is as good. The ratio of an
+ * all-reduce counts the rounds for each chunk of the whole vector, like the ratio of a reduce or a broadcast. The ratio
+ * of a reduce-scatter or an all-gather counts the rounds for each chunk of one rank's block, so it is divided by the
+ * number of blocks.
  */
 static void offer_pair(composer_t *composer, const synth_point_t *first, const synth_point_t *second, const char *by)
 {
@@ -68,10 +75,13 @@ static void offer_pair(composer_t *composer, const synth_point_t *first, const s
     }
 }
 
-/* Adds all combinations of a schedule of `first` and one of `second`. If `second` is all-gather, also adds all-gathers
- * of whole inputs. The two searches take up to `seconds` together. They look for any number of steps and chunks, since
- * the options' numbers are those of the whole; offer compares them. Fails as synth_front_find does; then
- * composer->front has what was added before. */
+/*
+ * Adds all combinations of a schedule of `first` and a schedule of `second`. If `second` is all-gather, also adds
+ * all-gathers of whole inputs. The two searches take up to `seconds` seconds together. They are not limited to the
+ * steps and chunks of the options, since these are meant for the joined schedule; offer compares them. Returns an error
+ * of synth_front_find, with the reason in `why`, if one of the searches fails; no pair is then added to
+ * composer->front.
+ */
 static mscclpp_status_t offer_joined(composer_t *composer, synth_collective_t first, synth_collective_t second,
                                      int root, double seconds, const char *by, char *why, size_t why_size)
 {
@@ -97,8 +107,12 @@ static mscclpp_status_t offer_joined(composer_t *composer, synth_collective_t fi
                sizeof(first_front.note));
     }
     composer->front->stopped = composer->front->stopped || first_front.stopped || second_front.stopped;
-    /* Pairs of like positions in the fronts come first. They are the likeliest to beat other pairs, and offer_pair does
-     * not make a schedule that is beaten already. */
+    /*
+     * Pairs whose positions in the two fronts are equal come first, then pairs whose positions are 1 apart, and so on.
+     * Both fronts are sorted by steps, so two schedules of equal positions fit together best, and the pair is likely to
+     * be better than other pairs. offer_pair does not make a schedule that is no better than a known one, so this order
+     * saves work.
+     */
     for (int apart = 0; apart < first_front.count || apart < second_front.count; ++apart) {
         for (int i = 0; i < first_front.count; ++i) {
             if (i >= apart && i - apart < second_front.count) {
@@ -118,8 +132,10 @@ static mscclpp_status_t offer_joined(composer_t *composer, synth_collective_t fi
     return MSCCLPP_OK;
 }
 
-/* Returns the most central rank: the one whose distance to the farthest rank, plus the distance from the farthest rank
- * back to it, is least. Of several, the first. */
+/*
+ * Returns the most central rank: the one whose distance to the farthest rank, plus the distance from the farthest rank
+ * back, is least. If there are several, returns the first of them.
+ */
 static int central_rank(const synth_topology_t *topology)
 {
     int distance[SYNTH_MAX_RANKS][SYNTH_MAX_RANKS], best = 0, least = 1 << 30;
@@ -141,9 +157,10 @@ static int central_rank(const synth_topology_t *topology)
 }
 
 /*
- * Adds schedules that reduce pieces along trees to roots and send them back, with more and more units. On machines
- * whose ranks are unequal, no other way comes near the bound. If neither steps nor chunks are asked for, the front also
- * gets one turn of the trees, for pipelines. If there are no such trees, nothing is added.
+ * Adds schedules that reduce pieces of the vector along trees to roots and send the results back along trees. The
+ * number of units is doubled until the schedule has too many chunks. On machines whose ranks differ, no other method
+ * comes near the bound. If the options ask neither for steps nor for chunks, the front also gets one turn of the trees,
+ * for pipelines. Adds nothing if synth_shares_new finds no such trees or memory runs out.
  */
 static void offer_trees(composer_t *composer)
 {
@@ -166,6 +183,10 @@ static void offer_trees(composer_t *composer)
     synth_shares_free(shares);
 }
 
+/*
+ * Tries the methods one after another, and then compares each point with the bounds. The front is freed if a search
+ * fails.
+ */
 mscclpp_status_t synth_allreduce_find(const synth_topology_t *topology, const synth_options_t *options,
                                       synth_front_t *front, char *why, size_t why_size)
 {
@@ -192,7 +213,7 @@ mscclpp_status_t synth_allreduce_find(const synth_topology_t *topology, const sy
         synth_point_t *point = &front->point[i];
 
         point->bound = front->least_ratio;
-        /* In one step, nothing can be added on the way, so all whole inputs have to go to all ranks. */
+        /* In one step, no sums can be forwarded, so each rank's whole input has to be sent to all other ranks. */
         if (point->schedule->steps == 1 && synth_bound_cut(topology, SYNTH_ALLGATHER, 0, &gather_bound) == MSCCLPP_OK) {
             point->bound = synth_larger(point->bound, gather_bound.ratio);
         }

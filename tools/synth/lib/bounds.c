@@ -8,10 +8,11 @@
 #include "tools/synth/lib/slp.h"
 
 enum {
-    MOST_NODES = 8,                                      /* of up to so many nodes, all sets are looked at */
+    MOST_NODES = 8, /* if there are no more nodes than this, all sets of nodes are tried */
     MOST_CAPACITY = SYNTH_MAX_CAPACITY * SYNTH_MAX_RANKS /* no rank sends or receives more in a round */
 };
 
+/* Collectives without a root have chunks from each rank to each other rank; the others only from the root or to it. */
 int synth_bound_steps(const synth_topology_t *topology, synth_collective_t collective, int root)
 {
     int distance[SYNTH_MAX_RANKS][SYNTH_MAX_RANKS], longest = 0;
@@ -30,19 +31,25 @@ int synth_bound_steps(const synth_topology_t *topology, synth_collective_t colle
     return longest;
 }
 
-/* The graph of a maximum flow. Its vertices are the ranks, then one for each group (used if it is a port), then the
- * source and the sink. The source has an arc to every rank, and every rank has one to the sink. */
+/*
+ * The graph of a maximum flow. Its vertices are the ranks, one vertex for each group (used if the group is a port), the
+ * source, and the sink. The source has an arc to every rank, and every rank has an arc to the sink.
+ */
 typedef struct {
     const synth_topology_t *topology;
     synth_flow_t *flow;
     int source, sink;
     int *capacity; /* of each arc of a link or port: chunks in one round */
-    int arcs;      /* how many these are; those from the source to each rank and from each rank to the sink follow */
+    int arcs; /* the number of arcs of links and ports; the arcs from the source to each rank and from each rank to the
+                 sink follow them */
 } network_t;
 
-/* Finds, for each link, the group that is a port of the rank that the link leaves (out_of[]) or enters (into[]): all
- * links of the group leave or enter this rank. A group of links between two ranks counts as a port of the first one
- * alone. -1: there is none. If there are several, the first one counts: it comes last here, and replaces the others. */
+/*
+ * Finds the ports of each link. A group is a port of a rank if all links of the group leave or all enter this rank.
+ * out_of[link] becomes the port of the rank that the link leaves, and into[link] the port of the rank that it enters,
+ * or -1 if there is none. A group of links between two ranks counts as a port of the sending rank only. If a link has
+ * several such groups, the first group counts: the loop comes to it last, and it replaces the others.
+ */
 static void find_ports(const synth_topology_t *topology, int *out_of, int *into)
 {
     for (int i = 0; i < topology->link_count; ++i) {
@@ -65,9 +72,9 @@ static void find_ports(const synth_topology_t *topology, int *out_of, int *into)
 }
 
 /*
- * Builds the graph, with capacities of 0, which flow_to sets. The order of the arcs is that of network_t: ports and
- * then links, in the order of `capacity`, then an arc from the source to each rank, then one from each rank to the
- * sink. Returns false if memory runs out; the caller frees what was allocated in either case.
+ * Builds the graph with capacities of 0, which flow_to replaces. The arcs are added in the order of network_t: ports
+ * and then links, in the order of `capacity`; then an arc from the source to each rank; then an arc from each rank to
+ * the sink. Returns false if memory runs out. The caller frees flow and capacity in either case.
  */
 static bool build_network(network_t *network, const synth_topology_t *topology)
 {
@@ -86,7 +93,8 @@ static bool build_network(network_t *network, const synth_topology_t *topology)
     for (int i = 0; i < topology->group_count; ++i) {
         const synth_group_t *group = &topology->groups[i];
         const synth_link_t *link = &topology->links[group->links[0]];
-        bool is_out = false, is_in = false; /* a port of some of its links: others may have an earlier group */
+        bool is_out = false, is_in = false; /* the group is the port of at least one of its links; its other links may
+                                               have an earlier group as their port */
 
         for (int j = 0; j < group->count; ++j) {
             is_out = is_out || out_of[group->links[j]] == i;
@@ -113,9 +121,11 @@ static bool build_network(network_t *network, const synth_topology_t *topology)
     return true;
 }
 
-/* Returns the most that flows if each rank of `from` puts in `each` units, each link carries `scale` times its
- * capacity, and each rank of `to` takes out what comes. `sink` is the network's sink; or it is a rank, which then takes
- * out everything, and `to` is empty. */
+/*
+ * Returns the largest flow if each rank of `from` puts in `each` units, each link carries `scale` times its capacity,
+ * and each rank of `to` takes out any amount. `sink` is either the sink of the network, or a rank that takes out
+ * everything; `to` is then empty.
+ */
 static int64_t flow_to(network_t *network, uint64_t from, int64_t each, int64_t scale, uint64_t to, int sink)
 {
     for (int i = 0; i < network->arcs; ++i) {
@@ -141,11 +151,12 @@ static uint64_t near_set(const network_t *network)
 }
 
 /*
- * Lowers `share` to the largest amount that all ranks of `from` can each send to the sink in the same round. If it was
- * lowered, *set becomes the cut that limits it. Each turn tries the present share. If not all of it arrives, the
- * minimum cut has senders on its near side, and the share becomes the capacity of the cut divided by their number. The
- * flow that senders on the far side put in is no part of that capacity. The share falls in each turn but the last, to
- * the limit of some cut; as there are finitely many cuts, the loop ends.
+ * Lowers `share` to the largest amount that all ranks of `from` can each send to the sink in the same round. If the
+ * function lowers it, *set becomes the cut that limits it. Each turn tries the current share. If not all of it arrives,
+ * the minimum cut has senders on its near side, and the share becomes the capacity of the cut divided by their number.
+ * The flow that senders on the far side put in does not cross the cut, so it is subtracted from the flow to get this
+ * capacity. The share decreases in each turn but the last, to the limit of some cut. There are finitely many cuts, so
+ * the loop ends.
  */
 static void tighten(network_t *network, uint64_t from, int sink, synth_rational_t *share, uint64_t *set)
 {
@@ -164,9 +175,11 @@ static void tighten(network_t *network, uint64_t from, int sink, synth_rational_
     }
 }
 
-/* Sets the bound that follows from the largest amount that each rank of `from` can send to every sink in one round.
- * Each sink is looked at by itself, and the least amount counts. A sink puts in nothing itself. The amount is never 0,
- * since every rank of a machine can reach every other (synth_topology_connected). */
+/*
+ * Sets the bound that follows from the largest amount that each rank of `from` can send to every sink in one round.
+ * Each sink is examined separately, and the least amount counts. A rank that is the sink puts in nothing. The amount is
+ * never 0, since every rank of a machine can reach every other one (synth_topology_connected).
+ */
 static void bound_by_shares(network_t *network, uint64_t from, uint64_t sinks, synth_bound_t *bound)
 {
     synth_rational_t share = {MOST_CAPACITY, 1};
@@ -179,8 +192,10 @@ static void bound_by_shares(network_t *network, uint64_t from, uint64_t sinks, s
     bound->ratio = synth_fraction(share.den, share.num);
 }
 
-/* Returns the least capacity of a group that holds all links from a set of ranks to the others, whether it is a port or
- * not. SYNTH_FLOW_FULL if there is none. */
+/*
+ * Returns the least capacity of a group that contains all links from a set of ranks to the other ranks. The group need
+ * not be a port. Returns SYNTH_FLOW_FULL if there is no such group.
+ */
 static int64_t common_group(const synth_topology_t *topology, uint64_t set)
 {
     int64_t least = SYNTH_FLOW_FULL;
@@ -203,8 +218,11 @@ static int64_t common_group(const synth_topology_t *topology, uint64_t set)
     return least;
 }
 
-/* Raises the bound of an all-to-all to what the chunks from the ranks of a set to all others need, if that is more. A
- * rank's chunks are those to all ranks together, so each pair of ranks has one part in topology->ranks of them. */
+/*
+ * Raises the bound of an all-to-all if the chunks from the ranks of a set to all other ranks need more rounds. The
+ * chunks of a rank are its chunks to all ranks together, so each pair of ranks has the fraction 1 / topology->ranks of
+ * them.
+ */
 static void raise_by_pairs(network_t *network, uint64_t set, synth_bound_t *bound)
 {
     const synth_topology_t *topology = network->topology;
@@ -214,7 +232,7 @@ static void raise_by_pairs(network_t *network, uint64_t set, synth_bound_t *boun
     if (pairs == 0) {
         return;
     }
-    /* Divided by the ranks, so that all that the set puts in is no more than SYNTH_FLOW_FULL. */
+    /* Divided by the number of ranks, so that the ranks of the set together put in no more than SYNTH_FLOW_FULL. */
     capacity = flow_to(network, set, SYNTH_FLOW_FULL / topology->ranks, 1, others, network->sink);
     group_capacity = common_group(topology, set);
     capacity = group_capacity < capacity ? group_capacity : capacity;
@@ -257,13 +275,15 @@ static void raise_by_nodes(network_t *network, synth_bound_t *bound)
     }
 }
 
-/* Sets the bound of an all-to-all, by cuts around single ranks and sets of nodes, and by the cut that limits an
- * all-gather. */
+/*
+ * Sets the bound of an all-to-all. It comes from cuts around single ranks, around sets of nodes, and from the cut that
+ * limits an all-gather.
+ */
 static void bound_alltoall(network_t *network, synth_bound_t *bound)
 {
     uint64_t all_ranks = UINT64_MAX >> (64 - network->topology->ranks), gather_cut;
 
-    /* Of the all-gather only the cut is used: its ratio is no bound of an all-to-all. */
+    /* Only the cut of the all-gather is used: the ratio of an all-gather is no bound of an all-to-all. */
     bound_by_shares(network, all_ranks, all_ranks, bound);
     gather_cut = bound->set;
     *bound = (synth_bound_t){{0, 1}, 0, "cut"};
@@ -279,7 +299,9 @@ static void bound_alltoall(network_t *network, synth_bound_t *bound)
 mscclpp_status_t synth_bound_cut(const synth_topology_t *topology, synth_collective_t collective, int root,
                                  synth_bound_t *bound)
 {
-    /* Collectives that combine take as many rounds as their duals on reversed links, a scatter as many as a gather. */
+    /*
+     * A collective that combines takes as many rounds as its dual on reversed links, and a scatter as many as a gather.
+     */
     synth_collective_t dual = synth_dual(collective);
     bool is_reversed = dual != collective || collective == SYNTH_SCATTER;
     synth_topology_t *reversed = is_reversed ? synth_topology_transposed(topology) : NULL;
@@ -308,6 +330,7 @@ mscclpp_status_t synth_bound_cut(const synth_topology_t *topology, synth_collect
     return MSCCLPP_OK;
 }
 
+/* The linear program is solved on reversed links if the collective combines. */
 mscclpp_status_t synth_bound_rounds(const synth_topology_t *topology, synth_collective_t collective, int root,
                                     double seconds, synth_bound_t *bound)
 {
@@ -316,7 +339,7 @@ mscclpp_status_t synth_bound_rounds(const synth_topology_t *topology, synth_coll
     mscclpp_status_t status = synth_bound_cut(topology, collective, root, bound);
     synth_slp_t slp;
 
-    /* If the program fails, whatever the reason, the bound by cuts is still valid. */
+    /* If the linear program fails for any reason, the bound by cuts is still valid. */
     if (status == MSCCLPP_OK && (dual == collective || reversed != NULL) &&
         synth_slp_solve(reversed != NULL ? reversed : topology, dual, root, 0, seconds, &slp) == MSCCLPP_OK &&
         synth_compare(bound->ratio, slp.bound) < 0) {
@@ -327,9 +350,10 @@ mscclpp_status_t synth_bound_rounds(const synth_topology_t *topology, synth_coll
 }
 
 /*
- * Returns the most chunks that can go from parts of the machine to others in one round; part[rank] says in which part a
- * rank is. Each chunk leaves by one port, crosses one link, and comes in by one port; a link without a port begins at
- * the flow's source, or ends at its sink. SYNTH_FLOW_FULL, which limits nothing, if memory runs out.
+ * Returns the largest number of chunks that can be sent between different parts of the machine in one round; part[rank]
+ * is the part to which a rank belongs. Each chunk leaves through one port, crosses one link, and enters through one
+ * port. A link without a port begins at the flow's source or ends at its sink. Returns SYNTH_FLOW_FULL, which limits
+ * nothing, if memory runs out.
  */
 static int64_t sends_of_round(const synth_topology_t *topology, const int *part)
 {
@@ -372,7 +396,7 @@ static void raise_by_sends(const synth_topology_t *topology, const int *part, in
     }
 }
 
-/* Sets the bound by the narrowest cut of all. Rank 0 lies on one side of it, so flows from and to rank 0 find it. */
+/* Sets the bound by the narrowest cut of all. Rank 0 is on one side of it, so flows from and to rank 0 find it. */
 static void bound_by_narrowest(network_t *network, synth_bound_t *bound)
 {
     synth_rational_t share = {MOST_CAPACITY, 1};
@@ -384,6 +408,7 @@ static void bound_by_narrowest(network_t *network, synth_bound_t *bound)
     bound->ratio = synth_fraction(share.den, share.num);
 }
 
+/* Counts the sends between single ranks as well as between nodes. */
 void synth_bound_allreduce(const synth_topology_t *topology, synth_bound_t *bound)
 {
     int part[SYNTH_MAX_RANKS];
@@ -396,7 +421,7 @@ void synth_bound_allreduce(const synth_topology_t *topology, synth_bound_t *boun
     synth_flow_free(network.flow);
     free(network.capacity);
     for (int i = 0; i < topology->ranks; ++i) {
-        part[i] = i; /* each rank is a part by itself */
+        part[i] = i; /* each rank is a separate part */
     }
     raise_by_sends(topology, part, topology->ranks, bound);
     raise_by_sends(topology, topology->node_of, topology->node_count, bound);

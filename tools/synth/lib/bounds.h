@@ -1,4 +1,4 @@
-/* Lower bounds of steps and rounds that hold for every schedule, and what proves them. */
+/* Lower bounds of steps and rounds that hold for every schedule, with their proofs. */
 #ifndef TOOLS_SYNTH_LIB_BOUNDS_H
 #define TOOLS_SYNTH_LIB_BOUNDS_H
 
@@ -6,32 +6,35 @@
 #include "tools/synth/lib/rational.h"
 #include "tools/synth/lib/topology.h"
 
-/* Returns the least number of steps: the longest of the shortest paths that a chunk has to go. */
+/* Returns a lower bound of the number of steps: the greatest distance, in links, that a chunk has to be sent. */
 int synth_bound_steps(const synth_topology_t *topology, synth_collective_t collective, int root);
 
 typedef struct {
     synth_rational_t ratio; /* rounds for each chunk, whatever the number of steps */
-    uint64_t set;           /* of ranks: the cut that proves it; 0 if something else does */
+    uint64_t set;           /* the set of ranks whose cut proves the bound; 0 if the bound is proven differently */
     const char *by;         /* "cut", "linear program" or "number of sends" */
 } synth_bound_t;
 
 /*
- * Computes the bound by maximum flows in whole numbers. Groups of links that all leave or all enter one rank become a
- * vertex; other groups are left out, which may make the bound lower, but it stays valid. Fails only if memory
- * runs out.
+ * Computes the bound by maximum flows in whole numbers. A group whose links all leave or all enter one rank becomes a
+ * vertex of the graph. Other groups are ignored, which may make the bound lower, but it remains valid. Returns
+ * MSCCLPP_OK, or MSCCLPP_ERR_NO_MEMORY.
  */
 mscclpp_status_t synth_bound_cut(const synth_topology_t *topology, synth_collective_t collective, int root,
                                  synth_bound_t *bound);
 
-/* Computes the larger one of the bound by cuts and that by the linear program. The program gets `seconds`, and is left
- * out if it is too large. Fails only if memory runs out. */
+/*
+ * Computes two bounds, by cuts and by the linear program, and returns the larger one. The linear program may run for
+ * `seconds` seconds, and is left out if it is too large. Returns MSCCLPP_OK, or MSCCLPP_ERR_NO_MEMORY.
+ */
 mscclpp_status_t synth_bound_rounds(const synth_topology_t *topology, synth_collective_t collective, int root,
                                     double seconds, synth_bound_t *bound);
 
 /*
- * Computes the bound of an all-reduce, the larger one of two. The reduced vector has to come to each rank, and so
- * through each cut. Every piece of it has to be summed up and then told to all ranks, which takes sends between ranks
- * and between nodes. If memory runs out, the bound may be lower, but it stays valid.
+ * Computes two bounds of an all-reduce, and returns the larger one. The first bound: the reduced vector has to reach
+ * each rank, and so has to cross each cut. The second bound: every piece of the vector has to be summed up and then
+ * sent to all ranks, which takes a number of sends between ranks and between nodes. If memory runs out, the bound may
+ * be lower, but it remains valid.
  */
 void synth_bound_allreduce(const synth_topology_t *topology, synth_bound_t *bound);
 

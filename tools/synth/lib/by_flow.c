@@ -5,13 +5,13 @@
 #include "tools/synth/lib/direct.h"
 #include "tools/synth/lib/flow.h"
 
-enum { MOST_WAYS = 20000 }; /* to divide rounds among steps; if there are more, none is tried */
+enum { MOST_WAYS = 20000 }; /* ways to divide the rounds among the steps; if there are more, none is tried */
 
-/* A scatter that is looked for. */
+/* The search for a scatter. */
 typedef struct {
     const synth_topology_t *topology;
     int root, chunks, steps;
-    int rounds[SYNTH_MAX_STEPS]; /* of each step, as they are tried now */
+    int rounds[SYNTH_MAX_STEPS]; /* [step]: the number of rounds that is tried now */
     synth_flow_t *flow;
     double deadline; /* by mscclpp_now */
     const volatile sig_atomic_t *stop;
@@ -23,9 +23,12 @@ static int vertex_of(const scatter_t *scatter, int rank, int step)
     return step * scatter->topology->ranks + rank;
 }
 
-/* Builds the graph for the current division of rounds and computes the flow. Returns whether all chunks arrive; false,
- * too, if memory runs out. Arcs of links come first, then those by which chunks stay at a rank, then those to the sink.
- * Limits of groups are left out: a schedule that breaks them fails in the replay. */
+/*
+ * Builds the graph for the current division of rounds and computes its maximum flow. Returns true if all chunks arrive,
+ * and false if they do not or memory runs out. The arcs of links come first, then the arcs by which chunks stay at a
+ * rank, then the arcs to the sink. The limits of groups are ignored: the replay later refuses a schedule that exceeds
+ * them.
+ */
 static bool run_flow(scatter_t *scatter)
 {
     const synth_topology_t *topology = scatter->topology;
@@ -59,10 +62,10 @@ static bool run_flow(scatter_t *scatter)
 }
 
 /*
- * Makes the schedule of the flow: traces each chunk back from its receiver to the root, and takes the path that it
- * finds out of the flow. As much flows into a vertex as out of it, so every chunk finds a path. For a gather, whose
- * topology is transposed, the ends of each send and the steps are exchanged. Numbers of arcs are those of run_flow.
- * NULL if memory runs out, or if there are too many sends.
+ * Makes the schedule from the flow: traces each chunk back from its receiver to the root, and removes the path that it
+ * finds from the flow. As much flow enters a vertex as leaves it, so every chunk finds a path. For a gather, the
+ * topology is transposed, so the two ends of each send are exchanged and the steps are reversed. The numbers of the
+ * arcs are those of run_flow. Returns NULL if memory runs out, or if there are too many sends.
  */
 static synth_schedule_t *trace_chunks(scatter_t *scatter, bool is_gather)
 {
@@ -110,15 +113,17 @@ static synth_schedule_t *trace_chunks(scatter_t *scatter, bool is_gather)
     return schedule;
 }
 
-/* Whether the time is up or the caller has asked to stop. */
+/* Returns true if the time is over or the caller has asked to stop. */
 static bool is_over(const scatter_t *scatter)
 {
     return mscclpp_now() > scatter->deadline || (scatter->stop != NULL && *scatter->stop != 0);
 }
 
-/* Tries all ways to divide `rounds_left` rounds among the steps from `step` on; each step gets at least one, so
- * `rounds_left` must not be less than these steps. Returns the first schedule that is found; NULL if there is none, if
- * the time is up or a stop is asked for, or if memory runs out. */
+/*
+ * Tries all ways to divide `rounds_left` rounds among the steps from `step` on. Each step gets at least one round, so
+ * `rounds_left` must be at least the number of these steps. Returns the first schedule that is found. Returns NULL if
+ * there is none, if the time is over, if the caller has asked to stop, or if memory runs out.
+ */
 static synth_schedule_t *try_rounds(scatter_t *scatter, int step, int rounds_left, bool is_gather)
 {
     synth_schedule_t *schedule = NULL;
@@ -134,6 +139,7 @@ static synth_schedule_t *try_rounds(scatter_t *scatter, int step, int rounds_lef
     return schedule;
 }
 
+/* Finds a gather as a scatter on the transposed topology. */
 synth_schedule_t *synth_by_flow(const synth_topology_t *topology, synth_collective_t collective, int root, int chunks,
                                 int steps, int rounds, double deadline, const volatile sig_atomic_t *stop)
 {

@@ -1,4 +1,4 @@
-/* Keeps schedules and tries in a JSON file, in the canonical numbering of the ranks. */
+/* Stores schedules and tries in a JSON file, with the ranks in the canonical numbering. */
 #include "tools/synth/lib/cache.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ enum {
     PATH = 4096            /* bytes of a path */
 };
 
-/* What is known of an instance that was searched. */
+/* The result of searching for one instance: a schedule with these numbers of steps, chunks and rounds. */
 typedef struct {
     int steps, chunks, rounds;
     int passes;         /* how many passes of the search were not cut short */
@@ -33,21 +33,23 @@ struct synth_cache {
     synth_collective_t collective;
     int root, ranks;
     synth_canon_t canon;
-    int rank_at[SYNTH_MAX_RANKS]; /* of each number in the canonical numbering: the rank that has it */
+    int rank_at[SYNTH_MAX_RANKS]; /* [number in the canonical numbering]: the rank that has it */
     char path[PATH];
     synth_schedule_t *kept[MOST_KEPT]; /* in the canonical numbering */
     double seconds[MOST_KEPT];         /* how long the search for each took */
     int kept_count;
     tried_t *tried;
     int tried_count;
-    bool has_news; /* the file lacks some of this */
+    bool has_news; /* the cache has schedules or tries that are not in the file */
     int error;     /* errno of a write that failed; 0: none */
 };
 
-/* Returns a copy of a schedule in which rank r is replaced by map[r], and each chunk by the corresponding one. The
- * chunks of a rank's block move with the rank, and those of an all-to-all also with their receivers. A broadcast has
- * one block, whose chunks stay as they are. The root has a meaning only if the collective has one. NULL if memory runs
- * out. */
+/*
+ * Returns a copy of a schedule in which rank r is replaced by map[r], and each chunk by the corresponding chunk. The
+ * chunks of a rank's block move with the rank. The chunks of an all-to-all also move with their receivers. A broadcast
+ * has one block, whose chunks keep their numbers. The root is meaningful only if the collective has one. Returns NULL
+ * if memory runs out.
+ */
 static synth_schedule_t *renumbered(const synth_schedule_t *schedule, const int *map)
 {
     synth_schedule_t *copy = synth_schedule_copy(schedule);
@@ -97,9 +99,11 @@ static bool read_numbers(const mscclpp_json_t *array, const int *most, int count
     return is_valid;
 }
 
-/* Reads one schedule and keeps it. Returns false if it is not as it should be, if there are too many, or if memory runs
- * out. Ranks, chunks and steps are checked here, so that renumbered may use them as indices; the replay checks the
- * rest. In the canonical numbering a root is always rank 0. */
+/*
+ * Reads one schedule and adds it to the cache. Returns false if a value is missing, of the wrong type or out of range,
+ * if the cache is full, or if memory runs out. Ranks, chunks and steps are checked here, because renumbered uses them
+ * as indices; the replay checks the rest. In the canonical numbering the root is always rank 0.
+ */
 static bool read_point(synth_cache_t *cache, const mscclpp_json_t *point)
 {
     const mscclpp_json_t *rounds = mscclpp_json_get(point, "rounds"), *sends = mscclpp_json_get(point, "sends");
@@ -140,8 +144,10 @@ static bool read_point(synth_cache_t *cache, const mscclpp_json_t *point)
     return true;
 }
 
-/* Takes over what a file says. Returns false if it is for another topology, or not as it should be; then some of it may
- * have been taken over. */
+/*
+ * Adds the contents of a file to the cache. Returns false if the file is for another topology or is not valid. Some of
+ * its contents may then have been added.
+ */
 static bool read_entry(synth_cache_t *cache, const mscclpp_json_t *root)
 {
     const mscclpp_json_t *text = mscclpp_json_get(root, "topology"), *points = mscclpp_json_get(root, "schedules");
@@ -181,8 +187,10 @@ static void forget(synth_cache_t *cache)
     cache->tried_count = 0;
 }
 
-/* Reads the file if it exists. Returns false if it is no entry for this topology, is too large, or cannot be read, or
- * if memory runs out; then some of it may have been taken over. */
+/*
+ * Reads the file if it exists. Returns false if it is no entry for this topology, is too large, or cannot be read, or
+ * if memory runs out. Some of its contents may then have been added to the cache.
+ */
 static bool read_file(synth_cache_t *cache, char *why, size_t why_size)
 {
     const char *reason = "";
@@ -193,7 +201,7 @@ static bool read_file(synth_cache_t *cache, char *why, size_t why_size)
     char *text = NULL;
     bool ok = false;
 
-    if (file == NULL) { /* no file is no fault: nothing was searched yet */
+    if (file == NULL) { /* a missing file is no error: nothing was searched yet */
         return access(cache->path, F_OK) != 0;
     }
     if (arena != NULL && fstat(fileno(file), &status) == 0 && status.st_size <= MOST_BYTES) {
@@ -209,8 +217,11 @@ static bool read_file(synth_cache_t *cache, char *why, size_t why_size)
     return ok;
 }
 
-/* Makes a folder and those above it, unless they exist. Its name has to be shorter than PATH. Returns false on failure,
- * and errno says why: if a folder above cannot be made, the last call fails, too. */
+/*
+ * Makes a folder and the folders above it, unless they exist. The name has to be shorter than PATH. Returns false, with
+ * the reason in errno, if the folder cannot be made. Failures for the folders above are ignored, because the last call
+ * then fails, too.
+ */
 static bool make_folder(const char *folder)
 {
     char path[PATH];
@@ -226,6 +237,7 @@ static bool make_folder(const char *folder)
     return mkdir(path, 0777) == 0 || errno == EEXIST;
 }
 
+/* The name of the file is the digest of the canonical text and the name of the collective. */
 synth_cache_t *synth_cache_open(const char *folder, const synth_topology_t *topology, synth_collective_t collective,
                                 int root, char *why, size_t why_size)
 {
@@ -260,7 +272,7 @@ synth_cache_t *synth_cache_open(const char *folder, const synth_topology_t *topo
     } else {
         why[0] = '\0';
     }
-    cache->has_news = false; /* tries that were read are no news */
+    cache->has_news = false; /* tries that were read from the file need not be written */
     return cache;
 }
 
@@ -312,8 +324,10 @@ static void write_entry(const synth_cache_t *cache, FILE *out)
     fprintf(out, "]}\n");
 }
 
-/* Writes the file under another name first and then renames it, so that nobody reads half a file. On failure it sets
- * `error`; after that, further calls do nothing. */
+/*
+ * Writes the file under another name first and then renames it, so that no process reads an incomplete file. On failure
+ * it sets `error`; further calls then do nothing.
+ */
 static void write_file(synth_cache_t *cache)
 {
     char path[PATH + 32];

@@ -1,7 +1,7 @@
 /*
- * Finds canonical numberings: refines a partition of the ranks into cells, singles out one rank of a cell, refines
- * again, and so on until each rank has a cell of its own. Backtracking goes through the ranks that may be singled out;
- * known automorphisms say which of them need not be tried.
+ * Finds canonical numberings. The search refines a partition of the ranks into cells, singles out one rank of a cell,
+ * refines again, and continues until each rank has its own cell. Backtracking tries the other ranks that can be singled
+ * out; known automorphisms tell which of them need not be tried.
  */
 #include "tools/synth/lib/canon.h"
 
@@ -10,11 +10,11 @@
 #include <string.h>
 
 enum {
-    MOST_LEAVES = 2000, /* complete numberings that are looked at before the search is cut short */
-    MOST_KEPT = 256     /* automorphisms that are kept; knowing more would only make the search faster */
+    MOST_LEAVES = 2000, /* complete numberings that are examined before the search is cut short */
+    MOST_KEPT = 256     /* automorphisms that are stored; more of them would only make the search faster */
 };
 
-/* A hash of what joins a rank to the others, to tell ranks of one cell apart. */
+/* A hash of the links and groups of a rank, to tell the ranks of one cell apart. */
 typedef struct {
     uint64_t hash;
     int rank, cell;
@@ -62,9 +62,9 @@ static uint64_t pair_hash(const synth_topology_t *topology, int rank, int other)
 
 /*
  * Splits cells until all ranks of a cell have equal links and groups to every cell. The number of a cell is the number
- * of ranks in the cells before it. Returns how many cells there are. Hashes are sums over links and groups, so they do
- * not depend on the numbering of the ranks, and topologies that differ in it alone are split alike. Where two hashes
- * are equal by chance, a cell stays whole, and the search tries its ranks one by one.
+ * of ranks in the cells before it. Returns the number of cells. A hash is a sum over links and groups, so it does not
+ * depend on the numbering of the ranks, and topologies that differ only in the numbering are split in the same way. If
+ * two hashes are equal by chance, the cell is not split, and the search tries its ranks one by one.
  */
 static int refine(const synth_topology_t *topology, int *cell)
 {
@@ -123,7 +123,10 @@ static int by_text(const void *left, const void *right)
     return strcmp(*(char *const *)left, *(char *const *)right);
 }
 
-/* Returns a group in the numbering `place` as text: its capacity and its links, sorted. NULL if memory runs out. */
+/*
+ * Returns a text that describes a group in the numbering `place`: its capacity and its sorted links. The caller frees
+ * the text. Returns NULL if memory runs out.
+ */
 static char *group_text(const synth_topology_t *topology, const synth_group_t *group, const int *place)
 {
     int *ends = malloc(sizeof(int) * (size_t)group->count);
@@ -151,7 +154,10 @@ static char *group_text(const synth_topology_t *topology, const synth_group_t *g
     return text;
 }
 
-/* Returns the whole topology in the numbering `place` as text. NULL if memory runs out. */
+/*
+ * Returns a text that describes the whole topology in the numbering `place`. The caller frees the text. Returns NULL if
+ * memory runs out.
+ */
 static char *text_of(const synth_topology_t *topology, const int *place, bool has_root)
 {
     int rank_at[SYNTH_MAX_RANKS], group_count = topology->group_count;
@@ -170,7 +176,7 @@ static char *text_of(const synth_topology_t *topology, const int *place, bool ha
     if (ok && out != NULL) {
         qsort(groups, (size_t)group_count, sizeof(*groups), by_text);
         fprintf(out, "%d ranks%s, nodes", topology->ranks, has_root ? " and a root" : "");
-        for (int from = 0; from < topology->ranks; ++from) { /* the first rank of each node stands for it */
+        for (int from = 0; from < topology->ranks; ++from) { /* a node is named by its first rank */
             int first = 0;
 
             while (topology->node_of[rank_at[first]] != topology->node_of[rank_at[from]]) {
@@ -203,9 +209,10 @@ static char *text_of(const synth_topology_t *topology, const int *place, bool ha
 }
 
 /*
- * Compares the text of a complete numbering with the least so far, and keeps the smaller one. An equal text gives an
- * automorphism. Returns the level at which the search goes on: this one, or, for an equal text, the one where its path
- * leaves the path of the least text. What is below that level on this path mirrors what was searched on the other.
+ * Compares the text of a complete numbering with the least text so far, and keeps the smaller one. If the texts are
+ * equal, the two numberings yield an automorphism, which is stored. Returns the level at which the search continues:
+ * the current level or, after an equal text, the level at which the current path leaves the path of the least text. The
+ * subtree below that level on the current path is a mirror image of the one that was already searched.
  */
 static int take_leaf(search_t *search, const int *place, int level, bool has_root)
 {
@@ -252,8 +259,10 @@ static int representative(const int *parent, int rank)
     return rank;
 }
 
-/* Whether a rank need not be tried: known automorphisms that keep the path map a rank that was tried onto it, one after
- * another if need be. Then both lead to the same texts. */
+/*
+ * Returns true if a rank need not be tried, because known automorphisms that keep the path map a rank that was tried
+ * onto this one, possibly one after another. Both ranks then lead to the same texts.
+ */
 static bool is_tried(const search_t *search, int level, const bool *tried, int rank)
 {
     int parent[SYNTH_MAX_RANKS], ranks = search->topology->ranks;
@@ -281,10 +290,11 @@ static bool is_tried(const search_t *search, int level, const bool *tried, int r
 }
 
 /*
- * Searches the numberings that refine a partition into cells: singles out each rank of the first cell with several
- * ranks. The rank keeps the number of the cell, and the others get the next one, since one more rank is before them.
- * Returns the level at which the search goes on. If that is less than the caller's own level, the caller returns it at
- * once, too. After a failure, or if the search was cut short, all levels end without further trials.
+ * Searches the numberings that refine a partition into cells: singles out each rank of the first cell that has several
+ * ranks. The singled-out rank keeps the number of the cell, and the other ranks get the next number, since there is one
+ * more rank before them. Returns the level at which the search continues. If this is less than the caller's own level,
+ * the caller also returns it at once. After a failure, or if the search was cut short, no level tries any further
+ * ranks.
  */
 static int descend(search_t *search, const int *coarse, int level, bool has_root)
 {
@@ -331,7 +341,7 @@ bool synth_canon_find(const synth_topology_t *topology, int root, synth_canon_t 
         return false;
     }
     search->topology = topology;
-    for (int rank = 0; root >= 0 && rank < topology->ranks; ++rank) { /* the root has a cell of its own, the first */
+    for (int rank = 0; root >= 0 && rank < topology->ranks; ++rank) { /* the root gets its own cell, the first one */
         cell[rank] = rank != root;
     }
     descend(search, cell, 0, root >= 0);

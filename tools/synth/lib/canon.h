@@ -1,19 +1,20 @@
-/* Canonical numberings: topologies that differ in the numbering of their ranks alone get the same one. */
+/* Canonical numberings: topologies that differ only in the numbering of their ranks get the same one. */
 #ifndef TOOLS_SYNTH_LIB_CANON_H
 #define TOOLS_SYNTH_LIB_CANON_H
 
 #include "tools/synth/lib/topology.h"
 
 typedef struct {
-    int place[SYNTH_MAX_RANKS]; /* of each rank: its number in the canonical numbering */
+    int place[SYNTH_MAX_RANKS]; /* [rank]: its number in the canonical numbering */
     bool is_exact;              /* false: the search was cut short; other numberings may lead to another text */
     char *text;                 /* ranks, nodes, links and groups in the canonical numbering; names are left out */
 } synth_canon_t;
 
 /*
  * Finds the canonical numbering and its text, as programs for graph isomorphism do (McKay, Piperno: "Practical graph
- * isomorphism, II", 2014). Two topologies have the same text only if a renumbering of ranks makes one of the other. If
- * `root` is not negative, the renumbering also has to map root onto root. Returns false if memory runs out.
+ * isomorphism, II", 2014). Two topologies have the same text only if one of them becomes the other by a renumbering of
+ * its ranks. If `root` is not negative, the renumbering also has to map root onto root. The caller frees *canon with
+ * synth_canon_free. Returns false if memory runs out.
  */
 bool synth_canon_find(const synth_topology_t *topology, int root, synth_canon_t *canon);
 

@@ -1,27 +1,31 @@
 /*
- * Schedules and bounds by formulas. All of them are pipelines whose stages are as long as links and ports need; the
- * bounds come from cuts of the graph that has each rank once for each step (docs/synthesis-theory.md).
+ * Schedules and bounds by formulas. All schedules are pipelines, and the length of their stages follows from the speeds
+ * of links and ports. The bounds come from cuts of the graph that has each rank once for each step
+ * (docs/synthesis-theory.md).
  */
 #include "tools/synth/lib/closed.h"
 
 #include <stdlib.h>
 
-#define MOST_GROWTH INT64_C(1000000000) /* above it, the bound is nearly the one for any number of steps */
+/* Above this, the bound hardly differs from the bound for any number of steps. */
+#define MOST_GROWTH INT64_C(1000000000)
 
-enum { FEW_CHUNKS = 64 }; /* the most chunks with which the second choice of choose_parts is taken */
+enum { FEW_CHUNKS = 64 }; /* the second choice of choose_parts is taken up to this number of chunks */
 
-/* Whether a schedule of so many chunks and sends is allowed. Callers ask before they make a schedule, so that none is
- * made that is too large. */
+/*
+ * Returns true if a schedule of this many chunks and sends is allowed. Callers ask before they make a schedule, so that
+ * none is made that is too large.
+ */
 static bool fits(int64_t chunks, int most_chunks, int64_t sends)
 {
     return chunks <= most_chunks && chunks <= SYNTH_MAX_CHUNKS && sends <= SYNTH_MAX_SENDS;
 }
 
 /*
- * Makes a broadcast on a mesh or a switch. In each step but the last, the root gives every rank chunks of its own; in
- * the step after that, each rank passes them on to all others. Chunks of the last step cannot be passed on any more, so
- * the root sends them to all ranks directly. Each rank gets as many chunks as fill whole rounds of the root's port.
- * Returns NULL if the limits do not allow it or memory runs out.
+ * Makes a broadcast on a mesh or a switch. In each step but the last, the root sends different chunks to each rank; in
+ * the following step, each rank sends its chunks to all other ranks. Chunks that are sent in the last step cannot be
+ * forwarded any more, so the root sends them to all ranks directly. Each rank gets as many chunks as are needed to fill
+ * whole rounds of the root's port. Returns NULL if there would be too many chunks or sends, or if memory runs out.
  */
 static synth_schedule_t *complete_broadcast(const synth_topology_t *topology, const synth_shape_t *shape, int root,
                                             int steps, int most_chunks)
@@ -83,8 +87,10 @@ static bool spread_in_node(synth_schedule_t *schedule, const synth_shape_t *shap
     return ok;
 }
 
-/* Adds the sends of a chunk from one rank to those of its position on all other nodes. Returns false if memory runs
- * out. */
+/*
+ * Adds the sends of a chunk from one rank to the ranks of the same position on all other nodes. Returns false if memory
+ * runs out.
+ */
 static bool cross_to_nodes(synth_schedule_t *schedule, const synth_shape_t *shape, int chunk, int node, int position,
                            int step)
 {
@@ -104,12 +110,13 @@ typedef struct {
 } parts_t;
 
 /*
- * Divides chunks among steps. What crosses to other nodes in one step is spread within them in the next. Links within
- * nodes are q = inside / port times as fast as a port, so each step has 1/q of the chunks of the step before.
- * `before_last` chunks cross in the last step but one, and `last` in the last one. Those of the last step cannot be
- * spread any more: all ranks of the node got them in the first step, and each sends them to the rank of its position on
- * every other node. If there are too many chunks, parts->chunks becomes more than any limit allows, and in_step[] is
- * not complete. There are at least 2 steps.
+ * Divides chunks among steps. Chunks that cross to other nodes in one step are spread within these nodes in the next
+ * step. Links within nodes are q = inside / port times as fast as a port, so each step has 1/q of the chunks of the
+ * step before. `before_last` chunks cross in the step before the last, and `last` chunks in the last step. Chunks of
+ * the last step cannot be spread within the other nodes any more. Therefore all ranks of the sending node get them in
+ * the first step, and each of these ranks sends them to the rank of its position on every other node. If there are too
+ * many chunks, parts->chunks becomes larger than any limit allows, and in_step[] is not complete. `steps` is at least
+ * 2.
  */
 static void divide_chunks(const synth_shape_t *shape, int steps, int64_t before_last, int last, parts_t *parts)
 {
@@ -127,9 +134,9 @@ static void divide_chunks(const synth_shape_t *shape, int steps, int64_t before_
 }
 
 /*
- * Chooses how many chunks cross in each step. The first choice meets the bound. If it has too many chunks, two choices
- * follow that have none in the last step: one that fills whole rounds within nodes, and one with as few chunks as
- * possible. Returns false if even these are too many.
+ * Chooses how many chunks cross in each step. The first choice meets the bound. If it has too many chunks, the function
+ * tries two choices without chunks in the last step: one that fills whole rounds within nodes, and one with as few
+ * chunks as possible. Returns false if even this one has too many.
  */
 static bool choose_parts(const synth_shape_t *shape, int steps, int most_chunks, parts_t *parts)
 {
@@ -167,7 +174,7 @@ static bool gather_from(synth_schedule_t *schedule, const synth_shape_t *shape, 
                 }
                 continue;
             }
-            /* All ranks of the node have the chunk since step 0. */
+            /* All ranks of the node have had the chunk since step 0. */
             for (int other = 0; ok && other < shape->gpus; ++other) {
                 ok = cross_to_nodes(schedule, shape, chunk, node, other, step);
             }
@@ -196,9 +203,11 @@ static synth_schedule_t *nodes_allgather(const synth_topology_t *topology, const
     return synth_schedule_finish(topology, schedule, steps, ok);
 }
 
-/* Makes a gather or scatter on nodes. What an all-gather brings to one rank is a gather that takes no more rounds;
- * reversed, it is a scatter, since these machines have equal links in both directions. Returns NULL if steps or chunks
- * do not allow it, or if memory runs out. */
+/*
+ * Makes a gather or scatter on nodes. The sends of an all-gather that bring chunks to the root form a gather that takes
+ * no more rounds. Reversed, this gather is a scatter, since these machines have equal links in both directions. Returns
+ * NULL if there are too few steps or too many chunks, or if memory runs out.
+ */
 static synth_schedule_t *nodes_rooted(const synth_topology_t *topology, const synth_shape_t *shape,
                                       synth_collective_t collective, int root, int steps, int most_chunks)
 {
@@ -225,16 +234,17 @@ static synth_schedule_t *nodes_rooted(const synth_topology_t *topology, const sy
 }
 
 /*
- * Makes an all-to-all on nodes in two steps. Half of the chunks to ranks of another node and another position cross to
- * the node first and then go on within it. The other half goes within the node first and then crosses. So the NICs are
- * busy in both steps. With two nodes, each pair of ranks has two chunks, so that they can be halved. Returns NULL
- * unless `steps` is 2 and the limits allow it, or if memory runs out.
+ * Makes an all-to-all on nodes in two steps. Consider the chunks to ranks of another node and another position. Half of
+ * them first cross to the other node and are then sent within it. The other half is first sent within the sender's node
+ * and then crosses. So the NICs are busy in both steps. With two nodes, each pair of ranks has two chunks, so that they
+ * can be halved. Returns NULL if `steps` is not 2, if there are too many chunks or sends, or if memory runs out.
  */
 static synth_schedule_t *nodes_alltoall(const synth_topology_t *topology, const synth_shape_t *shape, int steps,
                                         int most_chunks)
 {
     int ranks = topology->ranks, per_pair = shape->nodes == 2 ? 2 : 1;
-    int half = (shape->nodes - 1) * per_pair / 2; /* of the chunks from a rank to one position of the other nodes */
+    /* This is half of the chunks from a rank to one position of the other nodes. */
+    int half = (shape->nodes - 1) * per_pair / 2;
     synth_schedule_t *schedule;
     bool ok = fits((int64_t)ranks * per_pair, most_chunks, (int64_t)2 * ranks * ranks * per_pair) && steps == 2;
 
@@ -247,7 +257,10 @@ static synth_schedule_t *nodes_alltoall(const synth_topology_t *topology, const 
         int distance = (far_node + shape->nodes - node) % shape->nodes;
         int sender = shape->rank_of[from], receiver = shape->rank_of[to];
         int chunk = (sender * ranks + receiver) * per_pair + i % per_pair;
-        /* Chunks to this position of the other nodes, counted by the distance of the nodes: the first half of them. */
+        /*
+         * The chunks to this position on other nodes are ordered by the distance of the nodes. The first half of them
+         * crosses first.
+         */
         bool crosses_first = (distance - 1) * per_pair + i % per_pair < half;
         int via = crosses_first ? rank_at(shape, far_node, from_position) : rank_at(shape, node, to_position);
 
@@ -265,10 +278,11 @@ static synth_schedule_t *nodes_alltoall(const synth_topology_t *topology, const 
 }
 
 /*
- * Adds the sends of one chunk that goes by the position `via`: from the root to that position of its node in `step`,
- * from there to the other nodes, and within each node as soon as it is there. If `distance` is 0, the chunk crosses to
- * all nodes at once, and has arrived everywhere after step + 2. Otherwise it crosses to the node so many further on,
- * which passes it on to the others, and has arrived after step + 3. Returns false if memory runs out.
+ * Adds the sends of one chunk that travels by the position `via`. In `step` the root sends the chunk to that position
+ * of its own node. From there it is sent to the other nodes, and within each node as soon as it has arrived there. If
+ * `distance` is 0, the chunk crosses to all nodes at once, and has arrived everywhere after step + 2. Otherwise it
+ * crosses to the node that is `distance` nodes further, which sends it to the other nodes, and it has arrived
+ * everywhere after step + 3. Returns false if memory runs out.
  */
 static bool broadcast_by(synth_schedule_t *schedule, const synth_shape_t *shape, int chunk, int root_place, int via,
                          int distance, int step)
@@ -303,10 +317,10 @@ static bool broadcast_by(synth_schedule_t *schedule, const synth_shape_t *shape,
 }
 
 /*
- * Makes a broadcast on nodes in two steps, of two chunks. In step 0 the root sends both chunks to the other ranks of
- * its node, and chunk 0 to the rank of its position on each other node. In step 1 those ranks spread chunk 0 in their
- * nodes. Every rank of the root's node, the root too, sends chunk 1 to the rank of its position on each other node
- * then. Returns NULL if the limits do not allow it or memory runs out.
+ * Makes a broadcast on nodes in two steps, with two chunks. In step 0 the root sends both chunks to the other ranks of
+ * its node, and chunk 0 to the rank of its position on each other node. In step 1 those ranks spread chunk 0 within
+ * their nodes. At the same time every rank of the root's node, including the root, sends chunk 1 to the rank of its
+ * position on each other node. Returns NULL if there are too many sends or memory runs out.
  */
 static synth_schedule_t *nodes_broadcast_two_steps(const synth_topology_t *topology, const synth_shape_t *shape,
                                                    int root, int most_chunks)
@@ -332,9 +346,10 @@ static synth_schedule_t *nodes_broadcast_two_steps(const synth_topology_t *topol
 
 /*
  * Makes a broadcast on nodes. The ranks of each position do what complete_broadcast does, with nodes in place of ranks,
- * and with one step before and one step after it within nodes. So there are three steps at least; the last wave crosses
- * to all nodes at once, since nodes can no longer pass it on. `per_node`: how many chunks each node gets from the
- * root's node in one step, by each position. Returns NULL if steps or chunks do not allow it, or if memory runs out.
+ * and with one additional step within nodes before it and one after it. So there are at least three steps. The last
+ * wave crosses to all nodes at once, since other nodes can no longer forward it. `per_node` is the number of chunks
+ * that each node gets from the root's node in one step through each position. Returns NULL if there are too few steps
+ * or too many chunks, or if memory runs out.
  */
 static synth_schedule_t *nodes_broadcast(const synth_topology_t *topology, const synth_shape_t *shape, int root,
                                          int steps, int per_node, int most_chunks)
@@ -356,8 +371,10 @@ static synth_schedule_t *nodes_broadcast(const synth_topology_t *topology, const
     return synth_schedule_finish(topology, schedule, steps, ok);
 }
 
-/* Makes a broadcast with each number of chunks for each node, and returns the one with the fewest rounds for each
- * chunk: some numbers fill rounds better. NULL if there is none. */
+/*
+ * Makes a broadcast for each value of `per_node`, because some values fill rounds better than others. Returns the
+ * broadcast with the fewest rounds for each chunk, or NULL if there is none.
+ */
 static synth_schedule_t *best_broadcast(const synth_topology_t *topology, const synth_shape_t *shape, int root,
                                         int steps, int most_chunks)
 {
@@ -410,15 +427,17 @@ synth_rational_t synth_closed_bound(const synth_shape_t *shape, synth_collective
     if (shape->kind == SYNTH_COMPLETE && collective == SYNTH_BROADCAST) {
         int64_t others = shape->gpus - 1;
 
-        return synth_fraction(steps * others, ((steps - 1) * others + 1) * shape->port); /* of complete_broadcast */
+        /* This is the ratio of the schedule of complete_broadcast. */
+        return synth_fraction(steps * others, ((steps - 1) * others + 1) * shape->port);
     }
     if (shape->kind == SYNTH_NODES && collective == SYNTH_BROADCAST && steps == 2) {
-        return synth_fraction(shape->nodes - 1, shape->port); /* by one NIC in the first step, by one in the last */
+        /* One NIC is the bottleneck of the first step, and one of the last. */
+        return synth_fraction(shape->nodes - 1, shape->port);
     }
     if (shape->kind != SYNTH_NODES || !gathers) {
         return synth_fraction(0, 1);
     }
-    /* growth = 1 + q + q^2 + ..., one term for each step; q: links within nodes are so many times as fast as a port. */
+    /* growth = 1 + q + q^2 + ..., with one term for each step. Links within nodes are q times as fast as a port. */
     for (int step = 0; step < steps; ++step, power *= shape->inside / shape->port) {
         growth += power;
         if (growth > MOST_GROWTH) {

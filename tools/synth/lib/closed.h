@@ -1,6 +1,7 @@
 /*
- * Regular machines that need no search, whatever their size: meshes, switches, and nodes that are meshes and whose GPUs
- * are joined to those of the same position on other nodes. Formulas give schedules, and bounds for a number of steps.
+ * Regular machines of any size that need no search: meshes, switches, and nodes that are meshes and whose GPUs are
+ * joined to the GPUs of the same position on other nodes. Formulas give schedules for these machines, and bounds for a
+ * number of steps.
  */
 #ifndef TOOLS_SYNTH_LIB_CLOSED_H
 #define TOOLS_SYNTH_LIB_CLOSED_H
@@ -18,18 +19,22 @@ typedef struct {
     int nodes, gpus;              /* gpus: of each node; SYNTH_COMPLETE has one node */
     int inside;                   /* capacity of each link within a node */
     int port;                     /* chunks that a rank can send, or receive, in one round; SYNTH_NODES: across nodes */
-    int rank_of[SYNTH_MAX_RANKS]; /* [node * gpus + position]: the rank there; ranks of one position are joined */
+    int rank_of[SYNTH_MAX_RANKS]; /* [node * gpus + position]: the rank at this place; ranks of one position are joined
+                                   */
 } synth_shape_t;
 
-/* Finds out which kind of machine this is. Only `kind` has a meaning if it is SYNTH_IRREGULAR. */
+/* Determines the kind of machine. If it is SYNTH_IRREGULAR, only `kind` is meaningful. */
 void synth_shape(const synth_topology_t *topology, synth_shape_t *shape);
 
-/* Returns the least rounds for each chunk of a collective that does not combine, in so many steps. 0/1: no formula. */
+/*
+ * Returns the least number of rounds for each chunk of a collective that does not combine, in `steps` steps. Returns
+ * 0/1 if there is no formula.
+ */
 synth_rational_t synth_closed_bound(const synth_shape_t *shape, synth_collective_t collective, int steps);
 
 /*
- * Makes the best schedule of so many steps that a formula gives for a collective that does not combine, with at most
- * `most_chunks` chunks and SYNTH_MAX_SENDS sends. NULL if there is none, or if memory runs out.
+ * Makes the best schedule of `steps` steps that a formula gives for a collective that does not combine, with at most
+ * `most_chunks` chunks and SYNTH_MAX_SENDS sends. Returns NULL if there is none, or if memory runs out.
  */
 synth_schedule_t *synth_closed(const synth_topology_t *topology, const synth_shape_t *shape,
                                synth_collective_t collective, int root, int steps, int most_chunks);

@@ -1,4 +1,4 @@
-/* What collectives ask for, chunk by chunk. */
+/* The demand of collectives, chunk by chunk. */
 #include "tools/synth/lib/demand.h"
 
 #include <stdlib.h>
@@ -54,9 +54,11 @@ synth_demand_t *synth_demand_new(synth_collective_t collective, int ranks, int r
         synth_demand_free(demand);
         return NULL;
     }
-    /* Blocks follow one another. A block is what one rank sends, for a scatter what one rank receives; a broadcast has
-     * one. The block of an all-to-all is cut once more, by receivers; its chunks are a multiple of the ranks
-     * (synth_least_chunks). */
+    /*
+     * The chunks are numbered block by block. A block contains the chunks that one rank sends, or for a scatter the
+     * chunks that one rank receives; a broadcast has only one block. The block of an all-to-all is divided once more,
+     * by receivers, because its number of chunks is a multiple of the number of ranks (synth_least_chunks).
+     */
     for (int chunk = 0; chunk < demand->count; ++chunk) {
         int block = chunk / chunks, source = block;
         uint64_t wanted = all_ranks;

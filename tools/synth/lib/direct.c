@@ -1,10 +1,10 @@
-/* Methods that need no search: shortest ways, the greedy choice, and an all-reduce of two levels. */
+/* Methods that need no search: shortest paths, the greedy choice, and an all-reduce of two levels. */
 #include "tools/synth/lib/direct.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What each link and group carries in the current step. */
+/* The load of each link and group in the current step. */
 typedef struct {
     const synth_topology_t *topology;
     int *link, *group;      /* chunks on each link, in each group */
@@ -29,7 +29,10 @@ static bool make_loads(loads_t *loads, const synth_topology_t *topology)
     }
     for (int i = 0; i < topology->group_count; ++i) {
         for (int j = 0; j < topology->groups[i].count; ++j) {
-            /* Counted two places further on, since the last loop advances each start to that of the next link. */
+            /*
+             * Counted two places further, since the last loop advances the start of each link to the start of the next
+             * link.
+             */
             ++loads->first[topology->groups[i].links[j] + 2];
         }
     }
@@ -53,8 +56,10 @@ static void free_loads(loads_t *loads)
     free(loads->groups_of);
 }
 
-/* Returns how many rounds a step would take if the link carried one more chunk, as far as this link and its groups are
- * concerned. */
+/*
+ * Returns how many rounds a step would take if the link carried one more chunk. Only the limits of this link and of its
+ * groups are considered.
+ */
 static double fullness(const loads_t *loads, int link)
 {
     double rounds = (double)(loads->link[link] + 1) / loads->topology->links[link].capacity;
@@ -84,9 +89,11 @@ static void clear_loads(loads_t *loads)
     memset(loads->group, 0, sizeof(int) * (size_t)loads->topology->group_count);
 }
 
-/* Removes the sends that no rank needs, and then gives each step the rounds that the others need. Takes ownership of
- * the schedule. If not all sends were added (`ok` is false) or memory runs out, frees it and returns NULL. `steps` is
- * at most SYNTH_MAX_STEPS. */
+/*
+ * Removes the sends that no rank needs, and then gives each step the rounds that its remaining sends need. Takes
+ * ownership of the schedule. If not all sends were added (`ok` is false) or memory runs out, frees the schedule and
+ * returns NULL. `steps` is at most SYNTH_MAX_STEPS.
+ */
 static synth_schedule_t *prune_and_finish(const synth_topology_t *topology, synth_schedule_t *schedule, int steps,
                                           bool ok)
 {
@@ -102,6 +109,7 @@ static synth_schedule_t *prune_and_finish(const synth_topology_t *topology, synt
     return schedule;
 }
 
+/* If a rank can receive a chunk from several ranks, it receives the chunk over the link that is least loaded so far. */
 synth_schedule_t *synth_shortest(const synth_topology_t *topology, synth_collective_t collective, int root, int chunks)
 {
     synth_demand_t *demand = synth_demand_new(collective, topology->ranks, root, chunks);
@@ -120,13 +128,18 @@ synth_schedule_t *synth_shortest(const synth_topology_t *topology, synth_collect
             }
         }
     }
-    /* Backwards: in each step, those have to receive that want a chunk or send it in a later step. A rank receives in
-     * the step before its distance, from a rank that is one link nearer; there is one, since all ranks can be reached.
+    /*
+     * The loop runs backwards through the steps. In each step, a chunk has to reach the ranks that want it or that send
+     * it in a later step. A rank whose distance from the source is step + 1 receives the chunk in this step, from a
+     * rank that is one link nearer to the source. There is such a rank, since all ranks can be reached.
      */
     for (int step = steps - 1; ok && step >= 0; --step) {
         clear_loads(&loads);
         for (int i = 0; ok && i < demand->count; ++i) {
-            /* Each chunk once, but not block by block: no rank's chunks choose their links before all others. */
+            /*
+             * Take each chunk once, but not block by block, so that no rank's chunks are all assigned to links before
+             * the chunks of other ranks.
+             */
             int chunk = i % chunks * (demand->count / chunks) + i / chunks;
 
             for (int to = 0; ok && to < topology->ranks; ++to) {
@@ -166,12 +179,14 @@ synth_schedule_t *synth_shortest(const synth_topology_t *topology, synth_collect
 typedef struct {
     const synth_topology_t *topology;
     const synth_demand_t *demand;
-    uint64_t *has, *comes; /* of each chunk: the sets of ranks that have it, and that receive it in this step */
+    uint64_t *has, *comes;            /* [chunk]: the sets of ranks that have it, and that receive it in this step */
     int (*distance)[SYNTH_MAX_RANKS]; /* [from][to], in links */
 } greedy_t;
 
-/* Whether it helps to send a chunk over a link: `to` wants it, or is nearer than `from` to the only rank that wants it,
- * which does not have it yet. */
+/*
+ * Returns true if it helps to send a chunk over a link: either `to` wants it, or only one rank wants it and does not
+ * have it yet, and `to` is nearer to that rank than `from`.
+ */
 static bool helps(const greedy_t *greedy, int chunk, int from, int to)
 {
     uint64_t wanted = greedy->demand->wanted[chunk];
@@ -188,8 +203,10 @@ static bool helps(const greedy_t *greedy, int chunk, int from, int to)
            greedy->distance[to][only_target] < greedy->distance[from][only_target];
 }
 
-/* Returns the chunk with the fewest holders of those that it helps to send over a link; -1 if there is none. What comes
- * to a rank in this step counts as held, but can be sent on only in the next one. */
+/*
+ * Among the chunks that it helps to send over a link, returns the one that the fewest ranks have, or -1 if there is
+ * none. A rank that receives a chunk in this step counts as having it, but can send it only in the next step.
+ */
 static int rarest_chunk(const greedy_t *greedy, int link)
 {
     const synth_link_t *ends = &greedy->topology->links[link];
@@ -208,6 +225,7 @@ static int rarest_chunk(const greedy_t *greedy, int link)
     return best;
 }
 
+/* Gives up if the schedule would have more than SYNTH_MAX_STEPS steps, which also happens if no send helps any more. */
 synth_schedule_t *synth_greedy(const synth_topology_t *topology, synth_collective_t collective, int root, int chunks,
                                int rounds)
 {
@@ -264,9 +282,9 @@ synth_schedule_t *synth_greedy(const synth_topology_t *topology, synth_collectiv
 }
 
 /*
- * Pairs ranks i, i + 1, ... of one half with ranks of the other half to which they have links in both directions, by
- * backtracking. twin[i] becomes the position of the partner in the other half; `used` is the set of positions that are
- * taken. Returns false if it cannot be done.
+ * Pairs ranks i, i + 1, ... of one half with ranks of the other half, by backtracking. The two ranks of a pair must
+ * have links in both directions. twin[i] becomes the position of the partner in the other half. `used` is the set of
+ * positions that are already taken. Returns false if there are no such pairs.
  */
 static bool pair_up(const synth_topology_t *topology, const int *half, const int *other, int count, int i, int *twin,
                     uint64_t used)
@@ -286,7 +304,7 @@ static bool pair_up(const synth_topology_t *topology, const int *half, const int
     return false;
 }
 
-/* Whether all ranks of a set have links with each other. */
+/* Returns true if all ranks of a set have links with each other. */
 static bool is_clique(const synth_topology_t *topology, const int *set, int count)
 {
     for (int i = 0; i < count; ++i) {
@@ -299,9 +317,11 @@ static bool is_clique(const synth_topology_t *topology, const int *set, int coun
     return true;
 }
 
-/* Makes the all-reduce of synth_two_level from the halves and pairs that were found. In step 0, both half[i] and its
- * twin add up chunk i of their halves; in step 1 they exchange these sums, and each adds the other's to its own; in
- * step 2 they send the result to their halves. NULL if memory runs out. */
+/*
+ * Makes the all-reduce of synth_two_level from the halves and pairs that were found. In step 0, half[i] and its twin
+ * each add up chunk i of their own half. In step 1 they exchange these sums, and each adds the other's sum to its own.
+ * In step 2 they send the result to their halves. Returns NULL if memory runs out.
+ */
 static synth_schedule_t *build_two_level(const synth_topology_t *topology, const int *half, const int *other,
                                          const int *twin, int count)
 {
@@ -334,6 +354,7 @@ static synth_schedule_t *build_two_level(const synth_topology_t *topology, const
     return schedule;
 }
 
+/* Tries all ways to divide the ranks into halves, so it returns NULL for machines with more than 16 ranks. */
 synth_schedule_t *synth_two_level(const synth_topology_t *topology)
 {
     enum { MOST_RANKS = 16 }; /* all halves of the ranks are tried */
@@ -342,7 +363,8 @@ synth_schedule_t *synth_two_level(const synth_topology_t *topology)
     if (ranks % 2 != 0 || ranks < 4 || ranks > MOST_RANKS) {
         return NULL;
     }
-    for (uint64_t set = 1; set < UINT64_C(1) << ranks; set += 2) { /* rank 0 is in it, so each split is tried once */
+    /* Rank 0 is in each set, so that each split is tried only once. */
+    for (uint64_t set = 1; set < UINT64_C(1) << ranks; set += 2) {
         int half[MOST_RANKS], other[MOST_RANKS], twin[MOST_RANKS], in_count = 0, out_count = 0;
 
         if (__builtin_popcountll(set) != count) {

@@ -1,4 +1,7 @@
-/* Asks NVML, which is opened at run time: machines without it can run the tool, too, and nothing is linked. */
+/*
+ * Asks NVML for the GPUs of this machine. The library is opened at run time, so that the tool also runs on machines
+ * without it.
+ */
 #include "tools/synth/lib/discover.h"
 
 #include <dlfcn.h>
@@ -20,7 +23,7 @@ typedef struct {
     char legacy[16];
     unsigned domain, bus, device, id, subsystem;
     char bus_id[32];
-} pci_info_t; /* as NVML lays it out */
+} pci_info_t; /* the layout is that of NVML */
 
 typedef void *device_t;
 
@@ -41,8 +44,10 @@ typedef struct {
     int (*capability)(device_t device, int *major, int *minor);
 } nvml_t;
 
-/* Looks up all functions. If an optional one is missing, its pointer becomes NULL. If a required one is missing,
- * returns false, and its name in *missing. */
+/*
+ * Looks up all functions. The pointer of a missing optional function becomes NULL. If a required function is missing,
+ * stores its name in *missing and returns false.
+ */
 static bool load_functions(void *library, nvml_t *nvml, const char **missing)
 {
     struct {
@@ -82,8 +87,10 @@ static int pcie_mbps_of(unsigned generation, unsigned width)
                                                                                 : 0;
 }
 
-/* Counts the active NVLinks of a GPU, to each peer and to switches. Links whose far end NVML does not tell are left
- * out. */
+/*
+ * Counts the active NVLinks of a GPU to each other GPU and to switches. A link is ignored if NVML does not report the
+ * device at its far end.
+ */
 static void count_nvlinks(const nvml_t *nvml, device_t device, int gpu, const pci_info_t *pci, synth_machine_t *machine)
 {
     for (unsigned link = 0; link < MOST_LINKS; ++link) {
@@ -112,10 +119,10 @@ static void count_nvlinks(const nvml_t *nvml, device_t device, int gpu, const pc
 }
 
 /*
- * Adds the hubs of the PCIe tree. At each level, the GPUs whose closest common ancestor is at that level or at a closer
- * one lie below one hub. Every GPU of a hub adds it, and synth_machine_hub keeps one. It has room for a hub of each GPU
- * at each level, so it does not fail. A hub above all GPUs is left out.
- * NVML does not tell how fast a hub is, so it counts as being as fast as the fastest port below it.
+ * Adds the hubs of the PCIe tree. At each level, a hub connects the GPUs whose closest common ancestor is at that level
+ * or at a closer one. Every GPU of a hub adds the hub, and synth_machine_hub keeps only one of them. The machine has
+ * room for a hub of each GPU at each level, so adding does not fail. A hub above all GPUs is left out. NVML does not
+ * report how fast a hub is, so a hub counts as being as fast as the fastest port below it.
  */
 static void add_hubs(const nvml_t *nvml, device_t *device, synth_machine_t *machine)
 {
@@ -149,9 +156,11 @@ static void add_hubs(const nvml_t *nvml, device_t *device, synth_machine_t *mach
     }
 }
 
-/* Asks NVML for all GPUs and what joins them. Returns MSCCLPP_ERR_NOT_SUPPORTED and why if there are too few or too
- * many GPUs, or if NVML does not tell their number or the address of one. What else it does not tell counts as unknown,
- * and NVLinks and hubs that it does not tell are left out. */
+/*
+ * Asks NVML for all GPUs and the connections between them. Returns MSCCLPP_ERR_NOT_SUPPORTED, with the reason in `why`,
+ * if there are too few or too many GPUs, or if NVML does not report their number or the address of one of them.
+ * Anything else that NVML does not report counts as unknown: such NVLinks and hubs are left out.
+ */
 static mscclpp_status_t query_machine(const nvml_t *nvml, synth_machine_t *machine, char *why, size_t why_size)
 {
     device_t device[SYNTH_MAX_RANKS];
@@ -195,6 +204,7 @@ static mscclpp_status_t query_machine(const nvml_t *nvml, synth_machine_t *machi
     return MSCCLPP_OK;
 }
 
+/* If NVML cannot be opened, asks hwloc instead. If both fail, the reason names both failures. */
 mscclpp_status_t synth_discover(char *why, size_t why_size, synth_topology_t **topology_p)
 {
     void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -208,7 +218,7 @@ mscclpp_status_t synth_discover(char *why, size_t why_size, synth_topology_t **t
         const char *error = dlerror();
         char driver[110], hwloc[128] = "no memory";
 
-        /* Copied, since the dlopen of hwloc replaces the text of dlerror. */
+        /* The text is copied, since the dlopen of hwloc replaces the text of dlerror. */
         snprintf(driver, sizeof(driver), "%s", error != NULL ? error : "");
         status = machine != NULL ? synth_discover_hwloc(machine, hwloc, sizeof(hwloc)) : status;
         if (status != MSCCLPP_OK) {

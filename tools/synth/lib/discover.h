@@ -1,4 +1,4 @@
-/* Finds out how the GPUs of this machine are joined, from NVIDIA's driver or from hwloc. */
+/* Determines how the GPUs of this machine are connected, from NVIDIA's driver or from hwloc. */
 #ifndef TOOLS_SYNTH_LIB_DISCOVER_H
 #define TOOLS_SYNTH_LIB_DISCOVER_H
 
@@ -6,13 +6,17 @@
 
 /*
  * Makes a topology of the GPUs of this machine, in the order of the PCI bus. Asks NVML (libnvidia-ml.so.1), or hwloc if
- * NVML is not there. Returns MSCCLPP_ERR_NOT_SUPPORTED and why if neither is there, or if there are too few or too many
- * GPUs; MSCCLPP_ERR_INVALID and why if what they say makes no topology.
+ * NVML is not installed. Returns MSCCLPP_ERR_NOT_SUPPORTED if neither is installed or both fail, or if there are too
+ * few or too many GPUs; MSCCLPP_ERR_INVALID if the answers make no topology; MSCCLPP_ERR_NO_MEMORY. Except for
+ * MSCCLPP_ERR_NO_MEMORY, `why` becomes the reason. The caller frees the topology with synth_topology_free.
  */
 mscclpp_status_t synth_discover(char *why, size_t why_size, synth_topology_t **topology_p);
 
-/* The part of synth_discover for machines without NVML: fills in `machine` with what hwloc says. Returns
- * MSCCLPP_ERR_NOT_SUPPORTED and why if hwloc is not there or fails, or if there are too few or too many GPUs. */
+/*
+ * The part of synth_discover for machines without NVML: fills in `machine` with the answers of hwloc. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED, with the reason in `why`, if hwloc is not installed or fails, or if there are too few or
+ * too many GPUs.
+ */
 mscclpp_status_t synth_discover_hwloc(synth_machine_t *machine, char *why, size_t why_size);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Asks hwloc, which is opened at run time, for the GPUs of NVIDIA and AMD: the PCIe tree above them, and the links
- * between them that hwloc's backends know.
+ * Asks hwloc for the GPUs of NVIDIA and AMD: the PCIe tree above them, and the links between them that hwloc's backends
+ * know. The library is opened at run time.
  */
 #include "tools/synth/lib/discover.h"
 
@@ -33,7 +33,7 @@ typedef struct {
     void (*release)(hwloc_topology_t topology, struct hwloc_distances_s *matrix);
 } hwloc_t;
 
-/* Looks up all functions. Returns false, and the name in *missing, if one is missing. */
+/* Looks up all functions. If one is missing, stores its name in *missing and returns false. */
 static bool load_functions(void *library, hwloc_t *hwloc, const char **missing)
 {
     struct {
@@ -57,7 +57,7 @@ static bool load_functions(void *library, hwloc_t *hwloc, const char **missing)
     return true;
 }
 
-/* Whether a PCI device is a GPU of NVIDIA or AMD. */
+/* Returns true if a PCI device is a GPU of NVIDIA or AMD. */
 static bool is_gpu(const struct hwloc_pcidev_attr_s *device)
 {
     int class = device->class_id >> 8;
@@ -65,9 +65,11 @@ static bool is_gpu(const struct hwloc_pcidev_attr_s *device)
     return (device->vendor_id == NVIDIA || device->vendor_id == AMD) && (class == DISPLAY || class == ACCELERATOR);
 }
 
-/* Lists the GPUs in hwloc's order, which is that of the PCI bus, with their addresses and the rates of their ports.
- * `gpu` has room for SYNTH_MAX_RANKS. Returns how many there are; those beyond SYNTH_MAX_RANKS are counted, but not
- * listed. */
+/*
+ * Lists the GPUs in the order of hwloc, which is the order of the PCI bus, with their addresses and the rates of their
+ * ports. `gpu` has room for SYNTH_MAX_RANKS GPUs. Returns the number of GPUs. GPUs beyond SYNTH_MAX_RANKS are counted,
+ * but not listed.
+ */
 static int find_gpus(const hwloc_t *hwloc, hwloc_topology_t topology, hwloc_obj_t *gpu, synth_machine_t *machine)
 {
     int count = 0;
@@ -90,7 +92,7 @@ static int find_gpus(const hwloc_t *hwloc, hwloc_topology_t topology, hwloc_obj_
     return count;
 }
 
-/* Whether an object is `above` itself or lies below it. */
+/* Returns true if an object is `above` itself or below it. */
 static bool lies_below(hwloc_obj_t object, hwloc_obj_t above)
 {
     while (object != NULL && object != above) {
@@ -99,9 +101,11 @@ static bool lies_below(hwloc_obj_t object, hwloc_obj_t above)
     return object != NULL;
 }
 
-/* Adds a hub for each object above a GPU, a bridge or a socket, that has some of the other GPUs below it, but not all.
- * If hwloc does not tell how fast the hub is, it is assumed to be as fast as the fastest port below it. The objects
- * form a tree, so there are fewer sets of GPUs than GPUs, and the machine has room for all hubs. */
+/*
+ * Adds a hub for each bridge or socket above a GPU that has some of the other GPUs below it, but not all. If hwloc does
+ * not report how fast the hub is, it is assumed to be as fast as the fastest port below it. The objects form a tree, so
+ * there are fewer such sets of GPUs than GPUs, and the machine has room for all hubs.
+ */
 static void add_hubs_above(const hwloc_obj_t *gpu, int gpu_number, synth_machine_t *machine)
 {
     uint64_t all_gpus = UINT64_MAX >> (64 - machine->gpus);
@@ -129,8 +133,10 @@ static void add_hubs_above(const hwloc_obj_t *gpu, int gpu_number, synth_machine
     }
 }
 
-/* Returns the number of the GPU that an object of a matrix belongs to, or -1 if there is none. Such an object is a
- * device of the PCI bus, or one of the operating system that lies below it. */
+/*
+ * Returns the number of the GPU that an object of a matrix belongs to, or -1 if there is none. Such an object is a
+ * device of the PCI bus, or one of the operating system that is below it.
+ */
 static int gpu_of(const hwloc_obj_t *gpu, int gpus, hwloc_obj_t object)
 {
     for (int i = 0; i < gpus; ++i) {
@@ -141,8 +147,10 @@ static int gpu_of(const hwloc_obj_t *gpu, int gpus, hwloc_obj_t object)
     return -1;
 }
 
-/* Reads hwloc's matrices of one name, and takes the bandwidths in them as links between GPUs. Values that are too large
- * to be right are left out. */
+/*
+ * Reads the matrices of one name from hwloc, and adds the bandwidths in them as links between GPUs. Values that are too
+ * large to be correct are ignored, and a name that hwloc does not know is no error.
+ */
 static void read_bandwidths(const hwloc_t *hwloc, hwloc_topology_t topology, const char *name, const hwloc_obj_t *gpu,
                             synth_machine_t *machine)
 {
@@ -160,15 +168,17 @@ static void read_bandwidths(const hwloc_t *hwloc, hwloc_topology_t topology, con
             int to = gpu_of(gpu, machine->gpus, matrix[j]->objs[i % size]);
 
             if (from >= 0 && to >= 0 && from != to && matrix[j]->values[i] < MOST_MBPS) {
-                machine->nvlinks[from][to] = (int)matrix[j]->values[i]; /* counted as so many links of 1 MB/s each */
+                machine->nvlinks[from][to] = (int)matrix[j]->values[i]; /* counted as this many links of 1 MB/s each */
             }
         }
         hwloc->release(topology, matrix[j]);
     }
 }
 
-/* Asks hwloc for all GPUs and what joins them. Returns MSCCLPP_ERR_NOT_SUPPORTED and why if there are too few or too
- * many. */
+/*
+ * Asks hwloc for all GPUs and the connections between them. Returns MSCCLPP_ERR_NOT_SUPPORTED, with the reason in
+ * `why`, if there are too few or too many GPUs.
+ */
 static mscclpp_status_t query_machine(const hwloc_t *hwloc, hwloc_topology_t topology, synth_machine_t *machine,
                                       char *why, size_t why_size)
 {

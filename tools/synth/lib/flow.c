@@ -1,6 +1,6 @@
 /*
- * Maximum flow by Dinic's algorithm: each round finds levels by a breadth-first search, then pushes flow along arcs
- * that lead from one level to the next.
+ * Maximum flow by Dinic's algorithm. Each round determines levels by a breadth-first search, then pushes flow along
+ * arcs that lead from one level to the next.
  */
 #include "tools/synth/lib/flow.h"
 
@@ -9,18 +9,19 @@
 
 /* An arc or its reverse. */
 typedef struct {
-    int to, next;     /* next: the next half that leaves the same node; -1: none */
-    int64_t residual; /* capacity that is left */
+    int to, next;     /* next: the next half-arc that leaves the same node; -1: none */
+    int64_t residual; /* the remaining capacity */
 } half_t;
 
 struct synth_flow {
     int nodes;
-    int count; /* of halves. Halves 2 * a and 2 * a + 1 are arc a and its reverse, so i ^ 1 is the opposite of i. */
+    int count; /* number of half-arcs. Halves 2 * a and 2 * a + 1 are arc a and its reverse, so i ^ 1 is the opposite of
+                  i. */
     half_t *half;
-    int *first;  /* of each node: the first half that leaves it; -1: none. Its memory also holds the next three. */
-    int *level;  /* of each node: its distance from the source in the residual graph; -1: cannot be reached */
-    int *cursor; /* of each node: the half that is tried next */
-    int *queue;  /* of the breadth-first search */
+    int *first;  /* [node]: the first half that leaves it; -1: none. Its memory also contains the next three arrays. */
+    int *level;  /* [node]: its distance from the source in the residual graph; -1: cannot be reached */
+    int *cursor; /* [node]: the half that is tried next */
+    int *queue;  /* the queue of the breadth-first search */
 };
 
 synth_flow_t *synth_flow_new(int nodes, int arcs)
@@ -83,8 +84,10 @@ bool synth_flow_near(const synth_flow_t *flow, int node)
     return flow->level[node] >= 0;
 }
 
-/* Sets the levels of all nodes. Returns false if the sink cannot be reached, so that the flow is a maximum; the nodes
- * with a level are then the source's side of a minimum cut, which synth_flow_near tells. */
+/*
+ * Sets the levels of all nodes. Returns false if the sink cannot be reached, so that the flow is a maximum. The nodes
+ * with a level are then the source's side of a minimum cut, which synth_flow_near tests.
+ */
 static bool find_levels(synth_flow_t *flow, int source, int sink)
 {
     int head = 0, tail = 0;
@@ -105,8 +108,10 @@ static bool find_levels(synth_flow_t *flow, int source, int sink)
     return flow->level[sink] >= 0;
 }
 
-/* Pushes up to `most` units from a node to the sink, along arcs that lead to the next level. Returns how many. The
- * recursion is as deep as there are levels. */
+/*
+ * Pushes up to `most` units from a node to the sink, along arcs that lead to the next level. Returns the number of
+ * units that were pushed. The depth of the recursion is the number of levels.
+ */
 static int64_t push(synth_flow_t *flow, int node, int sink, int64_t most)
 {
     int64_t pushed = 0;

@@ -9,27 +9,34 @@
 
 typedef struct synth_flow synth_flow_t;
 
-/* Makes a graph of so many nodes without arcs, and room for so many arcs. NULL if memory runs out. */
+/* Makes a graph of `nodes` nodes without arcs, and with room for `arcs` arcs. Returns NULL if memory runs out. */
 synth_flow_t *synth_flow_new(int nodes, int arcs);
 void synth_flow_free(synth_flow_t *flow);
 
-/* Adds an arc and returns its position: 0, 1, ... At most as many as synth_flow_new was told of. */
+/* Adds an arc and returns its number: 0, 1, ... The caller adds no more arcs than it passed to synth_flow_new. */
 int synth_flow_arc(synth_flow_t *flow, int from, int to, int64_t capacity);
 
-/* Gives an arc another capacity, and takes all flow away from it. If there is any flow, it has to be done for all arcs,
- * for what flows into a vertex has to flow out again. */
+/*
+ * Sets the capacity of an arc, and removes all flow from it. If the graph has any flow, the caller has to do this for
+ * all arcs, because the flow that enters a vertex has to leave it again.
+ */
 void synth_flow_set(synth_flow_t *flow, int arc, int64_t capacity);
 
-/* Adds as much flow as possible to the present flow, at most `most`, and returns how much it added. */
+/* Adds as much flow as possible to the current flow, at most `most`, and returns how much it added. */
 int64_t synth_flow_run(synth_flow_t *flow, int source, int sink, int64_t most);
 
 /* Returns the flow on an arc. */
 int64_t synth_flow_on(const synth_flow_t *flow, int arc);
 
-/* Takes flow away from an arc, for callers that split a flow into paths. The capacity is not given back. */
+/*
+ * Removes flow from an arc, for callers that split a flow into paths. The remaining capacity of the arc does not grow.
+ */
 void synth_flow_take(synth_flow_t *flow, int arc, int64_t amount);
 
-/* Whether a node lies on the source's side of a minimum cut. Only after a run that returned less than `most`. */
+/*
+ * Returns true if a node is on the source's side of a minimum cut. Valid only after a run that returned less than
+ * `most`.
+ */
 bool synth_flow_near(const synth_flow_t *flow, int node);
 
 #endif

@@ -6,7 +6,11 @@
 
 #include "tools/synth/lib/topology.h"
 
-/* Reads text in any format. The first character tells which one it is: JSON, NCCL's XML, or a table of nvidia-smi. */
+/*
+ * Parses a text in any format. The first character that is not blank tells the format: JSON, NCCL's XML, or a table of
+ * nvidia-smi. Returns MSCCLPP_ERR_INVALID, with the reason in `why`, if the text is empty, and otherwise the status of
+ * the parser.
+ */
 static mscclpp_status_t parse_any(const char *text, size_t size, char *why, size_t why_size,
                                   synth_topology_t **topology_p)
 {

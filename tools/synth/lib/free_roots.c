@@ -1,14 +1,14 @@
 /*
  * The linear program of free roots, solved by its dual.
  *
- * The program says how much of the vector each rank is the root of. It also says how much of each link the trees of
- * each root may use, away from the root and towards it. It asks for the fewest rounds. Its dual is simpler to build:
- * its columns are cuts that the trees of one root have to cross, and prices of links and groups. Cuts are added until
- * the solution violates none.
+ * The program determines for which part of the vector each rank is the root. It also determines how much of each link
+ * the trees of each root may use, away from the root and towards it. It minimises the number of rounds. Its dual is
+ * simpler to build: the columns of the dual are cuts that the trees of one root have to cross, and prices of links and
+ * groups. Cuts are added until the solution violates none.
  *
- * Symmetries of the topology make the program smaller: roots that a renumbering maps onto one another form a class and
- * share one row, and so do pairs of a root and a link. Rows are, in this order: one for each class of roots, one for
- * each direction and class of pairs, and one that bounds what all prices cost.
+ * Symmetries of the topology make the program smaller. Roots that a renumbering maps onto one another form a class and
+ * share one row, and so do pairs of a root and a link. The rows are, in this order: one for each class of roots, one
+ * for each direction and class of pairs, and one that limits the cost of all prices.
  */
 #include "tools/synth/lib/free_roots.h"
 
@@ -23,38 +23,38 @@
 
 enum { MOST_RANKS = 24, MOST_ROWS = 2600, MOST_CUTS = 20000 }; /* larger programs take too long */
 enum { SCALE = 1 << 30, TOLERANCE = SCALE / 1000000 };         /* flows count in units of 1/SCALE */
-enum { PIVOTS_AT_ONCE = 100 };                                 /* between two looks at the clock */
+enum { PIVOTS_AT_ONCE = 100 };                                 /* pivots between two checks of the time */
 enum { FROM_ROOT, TO_ROOT, WAYS };                             /* the directions in which trees of a root send */
 
-/* The bound is tried with weights in multiples of 1/1, 1/2, ..., and at last of 1/FINE_PARTS. */
+/* The bound is computed with weights in multiples of 1/1, 1/2, ..., and at last of 1/FINE_PARTS. */
 enum { MOST_PARTS = 1000, FINE_PARTS = 720720 };
 
-#define PRECISION 1e-7  /* a bound that is so close to the floating-point value needs no finer parts */
+#define PRECISION 1e-7  /* a bound that is this close to the floating-point value needs no finer parts */
 #define NEGLIGIBLE 1e-9 /* smaller weights count as 0 */
 
-/* A cut that the trees of one root have to cross: the links across it carry at least the root's share. */
+/* A cut that the trees of one root have to cross: the links across it carry at least the share of the root. */
 typedef struct {
     int root, way;     /* way: FROM_ROOT or TO_ROOT */
-    int column;        /* of the simplex: the variable that says how often the cut counts */
+    int column;        /* column of the simplex: the variable that says how often the cut counts */
     int count, *links; /* the links across it */
 } cut_t;
 
 typedef struct {
     const synth_topology_t *topology;
     synth_simplex_t *simplex;
-    synth_flow_t *flow; /* its arc i is link i, turned round for TO_ROOT */
+    synth_flow_t *flow; /* arc i is link i, reversed for TO_ROOT */
     cut_t *cut;         /* room for MOST_CUTS */
     int cut_count;
-    int *price; /* columns of the simplex: for the price of each link, then of each group */
+    int *price; /* columns of the simplex: of the price of each link, then of each group */
     synth_symmetry_t symmetry;
-    int root_class[SYNTH_MAX_RANKS]; /* of each root: the number of its class */
-    int root_size[SYNTH_MAX_RANKS];  /* of each class: how many roots are in it */
+    int root_class[SYNTH_MAX_RANKS]; /* [root]: the number of its class */
+    int root_size[SYNTH_MAX_RANKS];  /* [class of roots]: how many roots are in it */
     int root_classes;                /* how many classes there are */
     int *pair_class;                 /* [root * links + link]: the number of the pair's class */
-    int *pair_size;                  /* of each class of pairs: how many are in it */
+    int *pair_size;                  /* [class of pairs]: how many pairs are in it */
     int pair_classes;                /* how many classes of pairs there are */
-    int *link_first;                 /* of each link: the first link of its class */
-    int *link_size;                  /* of the first link of a class: how many links are in it; of others: 0 */
+    int *link_first;                 /* [link]: the first link of its class */
+    int *link_size; /* [link]: how many links are in its class if it is the first of them; otherwise 0 */
 } program_t;
 
 /* Returns the link that a symmetry maps the given link onto. */
@@ -67,9 +67,9 @@ static int link_image(const program_t *program, int symmetry, int link)
 }
 
 /*
- * Finds the symmetries, and numbers the classes of roots, of pairs of root and link, and of links. One pass over the
- * symmetries finds a whole class, as they form a group. Returns false if memory runs out; the caller frees what was
- * allocated.
+ * Finds the symmetries, and numbers the classes of roots, of pairs of a root and a link, and of links. The symmetries
+ * form a group, so one pass over them finds a whole class. Returns false if memory runs out; the caller frees the
+ * arrays in either case.
  */
 static bool classify(program_t *program)
 {
@@ -137,9 +137,9 @@ static int budget_row(const program_t *program)
 }
 
 /*
- * Returns what the current solution gives to one member of the class that a row stands for: a root's share of the
- * vector, or how much of a link the trees of a root use. It is a whole number in units of 1/SCALE. The row has the sum
- * over all members.
+ * Returns the amount that the current solution gives to one member of the class of a row: a root's share of the vector,
+ * or how much of a link the trees of a root use. It is a whole number in units of 1/SCALE. The row has the sum over all
+ * members.
  */
 static int64_t amount_of(const program_t *program, int row, int class_size)
 {
@@ -149,8 +149,9 @@ static int64_t amount_of(const program_t *program, int row, int class_size)
 }
 
 /*
- * Adds a column for the price of each class of links, and one for each group. The price limits how much all roots use
- * of the link or group, in both directions together. Returns false if memory runs out; the caller frees `price`.
+ * Adds a column for the price of each class of links, and one for the price of each group. The price limits how much
+ * all roots together use of the link or group, in both directions. Returns false if memory runs out; the caller frees
+ * `price`.
  */
 static bool add_prices(program_t *program)
 {
@@ -167,7 +168,8 @@ static bool add_prices(program_t *program)
         const synth_group_t *group = i < topology->link_count ? NULL : &topology->groups[i - topology->link_count];
         int count = 0, class_size = group != NULL ? 1 : program->link_size[i];
 
-        if (class_size == 0) { /* not the first of its class: shares the price of that one, which is set already */
+        /* The link is not the first one of its class: it shares the price of the first one, which is already set. */
+        if (class_size == 0) {
             program->price[i] = program->price[program->link_first[i]];
             continue;
         }
@@ -199,7 +201,7 @@ static bool add_prices(program_t *program)
 
 /*
  * Adds the minimum cut that the last flow found: the links across it have to carry at least the share of the root.
- * Returns false if memory runs out; then the program cannot be solved further.
+ * Returns false if memory runs out; the program cannot then be solved further.
  */
 static bool add_cut(program_t *program, int root, int way)
 {
@@ -237,10 +239,11 @@ static bool add_cut(program_t *program, int root, int way)
 }
 
 /*
- * Looks for violated cuts and adds them: for one root of each class, computes the flow from it to each other rank, and
- * to it, through what the current solution gives its trees. A flow to the root is computed as one from it, with all
- * links turned round. A flow below the root's share yields a cut. Returns how many cuts were added, or -1 if memory or
- * the room for cuts runs out.
+ * Searches for violated cuts and adds them. For one root of each class, it computes the flow from the root to each
+ * other rank, and from each other rank to the root, through the capacities that the current solution gives the root's
+ * trees. A flow to the root is computed as a flow from the root with all links reversed. A flow that is smaller than
+ * the root's share yields a cut. Returns the number of cuts that were added, or -1 if memory runs out or there are too
+ * many cuts.
  */
 static int add_violated_cuts(program_t *program)
 {
@@ -288,10 +291,10 @@ static int add_violated_cuts(program_t *program)
 }
 
 /*
- * Returns a bound that is computed in whole numbers from the solution of the simplex. Weights of cuts and prices of
- * groups are rounded to multiples of 1/parts, and the prices of links become as high as these cuts then need. The
- * result is a valid bound whatever rounding loses; it is 0/1 if memory runs out or nothing costs anything. Everything
- * is multiplied by the number of symmetries, which the size of each class divides.
+ * Returns a bound that is computed in whole numbers from the solution of the simplex. The weights of cuts and the
+ * prices of groups are rounded to multiples of 1/parts, and the price of each link becomes as high as these cuts then
+ * require. The result is a valid bound however much is lost by rounding. It is 0/1 if memory runs out or all prices are
+ * 0. Everything is multiplied by the number of symmetries, which is divisible by the size of each class.
  */
 static synth_rational_t evaluate(const program_t *program, int64_t parts)
 {
@@ -316,7 +319,7 @@ static synth_rational_t evaluate(const program_t *program, int64_t parts)
             load[cut->way * program->pair_classes + pair] += scaled_weight * (symmetries / program->pair_size[pair]);
         }
     }
-    /* The gain is the least weight that the cuts of one root have together. */
+    /* The numerator is the least total weight of the cuts of one root. */
     least_share = share[0];
     for (int i = 1; i < program->root_classes; ++i) {
         least_share = share[i] < least_share ? share[i] : least_share;
@@ -370,9 +373,10 @@ static void write_result(const program_t *program, synth_free_roots_t *result)
 }
 
 /*
- * Solves the program and writes the result. Alternates between the simplex method and the search for violated cuts
- * until there are none. Too many rows are MSCCLPP_ERR_NOT_SUPPORTED; too many cuts are MSCCLPP_ERR_NO_MEMORY, as if
- * memory had run out. On any error the result is not complete; the caller frees what the program holds.
+ * Solves the program and writes the result. The function alternates between the simplex method and the search for
+ * violated cuts until no cut is violated. Returns MSCCLPP_ERR_NOT_SUPPORTED if there are too many rows,
+ * MSCCLPP_ERR_TIMEOUT after the deadline, and MSCCLPP_ERR_NO_MEMORY if memory runs out or there are too many cuts. On
+ * any error the result is not complete. The caller frees the arrays of the program in either case.
  */
 static mscclpp_status_t solve(program_t *program, double deadline, synth_free_roots_t *result)
 {
@@ -397,7 +401,7 @@ static mscclpp_status_t solve(program_t *program, double deadline, synth_free_ro
     if (program->simplex == NULL || program->cut == NULL || !add_prices(program)) {
         return MSCCLPP_ERR_NO_MEMORY;
     }
-    /* What is maximised: the weight that the cuts of each root have together at least. */
+    /* The objective is the weight that the cuts of each root have at least. */
     for (int i = 0; i < program->root_classes; ++i) {
         root_rows[i] = i;
         ones[i] = 1;
@@ -428,6 +432,7 @@ static mscclpp_status_t solve(program_t *program, double deadline, synth_free_ro
     return MSCCLPP_OK;
 }
 
+/* Sets up the program, solves it, and frees it. */
 mscclpp_status_t synth_free_roots(const synth_topology_t *topology, double seconds, synth_free_roots_t *result)
 {
     program_t program = {.topology = topology};

@@ -1,4 +1,5 @@
-/* The search along the front: cheap methods first; then, for each number of steps, its bound and schedules up to it. */
+/* The search along the front: first the cheap methods; then, for each number of steps, its bound and schedules up to
+ * it. */
 #include "tools/synth/lib/front.h"
 
 #include <stdarg.h>
@@ -15,36 +16,36 @@
 #include "tools/synth/lib/slp.h"
 #include "tools/synth/lib/trees.h"
 
-#define SHORT_SECONDS 3.0     /* of the short search before the bounds of each number of steps: in all */
+#define SHORT_SECONDS 3.0     /* limit of the short search before the bounds: in all */
 #define SHORT_TRY_SECONDS 0.4 /* and for one try */
-#define SLP_SECONDS 10        /* of the linear program of one number of steps */
+#define SLP_SECONDS 10        /* limit of the linear program of one number of steps */
 
-/* The methods without a search are left out above these sizes: links times chunks of all ranks. */
+/* Methods without a search are left out above these sizes: links times chunks of all ranks. */
 #define SHORTEST_SIZE 1e6
 #define GREEDY_SIZE 1e5
 
 enum {
-    SHORT_RANKS = 9,         /* of the short search: machines of fewer ranks need none */
-    SHORT_CHUNKS = 4,        /* it tries so many numbers of chunks */
-    SHORT_STEPS = 3,         /* and so many numbers of steps */
-    GREEDY_CHUNKS = 6,       /* the greedy choice is tried with so many times the least number of chunks */
-    GREEDY_ROUNDS = 6,       /* and so many rounds a step */
+    SHORT_RANKS = 9,         /* the short search is left out for fewer ranks */
+    SHORT_CHUNKS = 4,        /* it tries this many numbers of chunks */
+    SHORT_STEPS = 3,         /* and this many numbers of steps */
+    GREEDY_CHUNKS = 6,       /* the greedy choice is tried with up to this many times the least number of chunks */
+    GREEDY_ROUNDS = 6,       /* and up to this many rounds a step */
     STEPS_BEYOND = 8,        /* how many more steps than the least are searched */
     ROUNDS_BEYOND = 4,       /* how many numbers of rounds are tried for a number of chunks, from the bound up */
     MOST_TRIES = 400,        /* of one number of steps */
     MOST_LITERALS = 3000000, /* links * steps * ranks * chunks; larger tries are skipped */
     MOST_ROUNDS = 10000,     /* a bound with more rounds is not tried with packed trees */
-    PASSES = 5,              /* how often all tries are gone through, each time with more seconds for each */
-    FIRST_TRIES = 12,        /* the first pass takes only so many tries */
+    PASSES = 5,              /* how often all tries are made, each time with more seconds for each */
+    FIRST_TRIES = 12,        /* the first pass makes only this many tries */
     BOUND_PART = 4,          /* the bound for any number of steps may take one fourth of the time */
-    TREES_PART = 8,          /* and packing trees one eighth */
+    TREES_PART = 8,          /* packing trees may take one eighth */
     FLOW_ROUNDS_BEYOND = 2   /* how many more rounds than the bound are tried by flows */
 };
 
-/* The state of one search. Functions that find schedules look for those of `dual` on `topology`. */
+/* The state of one search. The functions that find schedules search for schedules of `dual` on `topology`. */
 typedef struct {
-    const synth_topology_t *topology;    /* of the dual collective: reversed if the collective combines */
-    const synth_topology_t *real;        /* as given */
+    const synth_topology_t *topology;    /* the topology of the dual collective: reversed if the collective combines */
+    const synth_topology_t *real;        /* the topology of the caller */
     synth_collective_t collective, dual; /* dual: see synth_dual; the same if the collective does not combine */
     const synth_options_t *options;
     synth_front_t *front;
@@ -54,7 +55,7 @@ typedef struct {
     synth_cache_t *cache;      /* NULL: none */
 } search_t;
 
-/* A number of chunks and of rounds for which a schedule is looked for. */
+/* The numbers of chunks and rounds of a schedule that is searched for. */
 typedef struct {
     int chunks, rounds;
     int passes;         /* how many passes of the search were not cut short */
@@ -75,7 +76,7 @@ __attribute__((format(printf, 2, 3))) static void report(const search_t *search,
     }
 }
 
-/* Returns whether the time is up or the caller has asked to stop, and notes it in the front. */
+/* Returns true if the time is over or the caller has asked to stop, and notes it in the front. */
 static bool stop_if_over(search_t *search)
 {
     bool over = mscclpp_now() > search->end || (search->options->stop != NULL && *search->options->stop != 0);
@@ -84,7 +85,7 @@ static bool stop_if_over(search_t *search)
     return over;
 }
 
-/* Finds the least rounds for each chunk among points of at most so many steps. Returns false if there are none. */
+/* Finds the least rounds for each chunk among points of at most `steps` steps. Returns false if there are none. */
 static bool find_best(const search_t *search, int steps, synth_rational_t *ratio_p)
 {
     bool has_point = false;
@@ -96,7 +97,7 @@ static bool find_best(const search_t *search, int steps, synth_rational_t *ratio
     return has_point;
 }
 
-/* Whether a schedule of at most so many steps meets the bound. */
+/* Returns true if a schedule of at most `steps` steps meets the bound. */
 static bool meets(const search_t *search, int steps, synth_rational_t bound)
 {
     synth_rational_t ratio;
@@ -104,8 +105,9 @@ static bool meets(const search_t *search, int steps, synth_rational_t bound)
     return find_best(search, steps, &ratio) && synth_compare(ratio, bound) <= 0;
 }
 
-/* Turns a schedule of the dual into one of the collective, if they differ, and replays it. Takes ownership. Returns a
- * schedule that is proven right; NULL if it is wrong, which is reported, or if memory runs out. */
+/* If the collective has a different dual, converts the dual's schedule. Then replays the schedule. Takes ownership of
+ * the schedule. Returns a schedule that is proven right. Returns NULL if it is wrong, which is reported, or if memory
+ * runs out. */
 static synth_schedule_t *replay(search_t *search, synth_schedule_t *schedule, const char *by)
 {
     synth_fault_t fault;
@@ -149,14 +151,14 @@ static int least_chunks(const search_t *search)
     return synth_least_chunks(search->dual, search->topology->ranks);
 }
 
-/* Whether schedules of so many chunks are asked for. */
+/* Returns true if the options ask for schedules of this many chunks. */
 static bool is_wanted(const search_t *search, int chunks)
 {
     return search->options->chunks == 0 || search->options->chunks == chunks;
 }
 
-/* Adds schedules by formulas: for each number of steps that search_all_steps goes through, and then for numbers of
- * steps that double each time. Ends once a schedule meets `bound`, which holds for any number of steps. */
+/* Adds schedules by formulas: for each number of steps that search_all_steps tries, and then for numbers of steps that
+ * double each time. Stops as soon as a schedule meets `bound`, which holds for any number of steps. */
 static void try_closed(search_t *search, synth_rational_t bound)
 {
     int first = search->options->steps != 0 ? search->options->steps : search->front->least_steps;
@@ -176,8 +178,10 @@ static void try_closed(search_t *search, synth_rational_t bound)
     }
 }
 
-/* Adds schedules that need no search, by shortest paths and by the greedy choice. Fewer chunks come first, as they take
- * less time; many links with many chunks are left out. The fewest chunks by shortest paths are tried in any case. */
+/*
+ * Adds schedules by shortest paths and by the greedy choice, which need no search. Fewer chunks come first, as they
+ * take less time. Many links with many chunks are left out, but shortest paths with the fewest chunks are always tried.
+ */
 static void try_direct(search_t *search, synth_rational_t bound)
 {
     const synth_topology_t *topology = search->topology;
@@ -202,11 +206,10 @@ static void try_direct(search_t *search, synth_rational_t bound)
     }
 }
 
-/*
- * Adds schedules of packed trees, which keep the bottleneck's links always busy. The units double until a schedule
- * meets the bound, or time or tree_chunks run out. If neither steps nor chunks are asked for, also sets one turn of the
- * trees, for pipelines. Only if the dual is all-gather or broadcast, bound.num < MOST_ROUNDS, and the bound is not met.
- */
+/* Adds schedules of packed trees, which keep the links of the bottleneck always busy. The number of units doubles until
+ * a schedule meets the bound, the time is over or tree_chunks is reached. If the options ask neither for steps nor for
+ * chunks, also sets one turn of the trees, for pipelines. Does nothing for other duals than all-gather and broadcast,
+ * or if bound.num >= MOST_ROUNDS or the bound is already met. */
 static void try_trees(search_t *search, synth_rational_t bound)
 {
     const synth_topology_t *topology = search->topology;
@@ -243,10 +246,8 @@ static int by_ratio(const void *left, const void *right)
     return first != second ? (first > second) - (first < second) : a->chunks - b->chunks;
 }
 
-/*
- * Lists the pairs of chunks and rounds that would be better than the known schedules and that the bound allows, best
- * ratio first. What the cache knows of them is filled in. Returns how many there are; `tries` has room for MOST_TRIES.
- */
+/* Lists the pairs of chunks and rounds that would be better than the known schedules and that the bound allows, best
+ * ratio first, with the results in the cache. Returns their number; `tries` has room for MOST_TRIES. */
 static int list_tries(const search_t *search, int steps, synth_rational_t bound, try_t *tries)
 {
     int least = least_chunks(search), count = 0;
@@ -274,16 +275,14 @@ static int list_tries(const search_t *search, int steps, synth_rational_t bound,
     return count;
 }
 
-/*
- * Looks for one schedule by satisfiability: first for one that has all symmetries, then for any, on pass 0 with only a
- * quarter of the time. Only the second one can show that there is none. What is found goes to the front and the cache;
- * what was tried in vain is noted in `try` and in the cache, unless time or memory ran out.
- */
+/* Searches for one schedule by satisfiability: first for one with all symmetries; then for any, with a quarter of the
+ * time on pass 0. Only the second search can show that there is none. A schedule is added to the front and the cache. A
+ * failed try is recorded in `try` and in the cache, unless time or memory ran out. */
 static void search_one(search_t *search, int steps, try_t *try, size_t pass)
 {
     static const double pass_seconds[PASSES] = {1, 2, 6, 30, 200};
     double seconds = pass_seconds[pass];
-    bool optimistic = pass % 2 == 1; /* neither is always faster, so the passes alternate */
+    bool optimistic = pass % 2 == 1; /* neither setting is always faster, so the passes alternate */
     synth_demand_t *demand =
         synth_demand_new(search->dual, search->topology->ranks, search->options->root, try->chunks);
     synth_symmetry_t *identity = calloc(1, sizeof(*identity));
@@ -307,7 +306,7 @@ static void search_one(search_t *search, int steps, try_t *try, size_t pass)
                                       search->options->stop, &schedule);
             try->is_impossible = answer == SYNTH_SAT_NONE;
         }
-        has_full_time = answer == SYNTH_SAT_NONE || /* else it is repeated */
+        has_full_time = answer == SYNTH_SAT_NONE || /* otherwise the pass is repeated */
                         (has_full_time && answer != SYNTH_SAT_NO_MEMORY && !stop_if_over(search));
         try->passes = has_full_time ? (int)pass + 1 : try->passes;
         if (search->cache != NULL && has_full_time && answer != SYNTH_SAT_FOUND) {
@@ -328,8 +327,8 @@ static void search_one(search_t *search, int steps, try_t *try, size_t pass)
     synth_demand_free(demand);
 }
 
-/* Searches a few seconds for schedules of few chunks that have all symmetries, before search_all_steps, which first
- * spends long on bounds. Not for few ranks, or without symmetries. Tries in vain are not noted: they are repeated. */
+/* Before search_all_steps, which first takes long for bounds, searches a few seconds for schedules of few chunks with
+ * all symmetries. Does nothing for few ranks or without symmetries. Failed tries are not recorded. */
 static void search_shortly(search_t *search, synth_rational_t bound)
 {
     int least = least_chunks(search), first_steps = search->front->least_steps;
@@ -370,9 +369,9 @@ static void search_shortly(search_t *search, synth_rational_t bound)
     }
 }
 
-/* Searches for better schedules of so many steps, from the least ratio up. Each pass gives each try more time, and the
- * first one takes only a few tries. Ends once a schedule meets the bound, all tries that are small enough are decided,
- * all passes are made, or time is up. */
+/* Searches for better schedules of `steps` steps, from the least ratio up. Each pass gives each try more time, and the
+ * first one makes only a few tries. Ends if a schedule meets the bound, all tries that are small enough are decided,
+ * all passes are made, or the time is over. */
 static void search_steps(search_t *search, int steps, synth_rational_t bound)
 {
     try_t *tries = malloc(sizeof(*tries) * MOST_TRIES);
@@ -406,8 +405,8 @@ static void search_steps(search_t *search, int steps, synth_rational_t bound)
     free(tries);
 }
 
-/* Adds schedules of a gather or scatter by flows, for one chunk, two chunks and so on, until one meets the bound or the
- * options allow no more chunks. For each number of chunks it adds the first that is found: it has the fewest rounds. */
+/* Adds schedules of a gather or scatter by flows, for 1, 2, ... chunks, until one meets the bound or the options allow
+ * no more. For each number of chunks, it adds the first that is found, which has the fewest rounds. */
 static void try_flows(search_t *search, int steps, synth_rational_t bound)
 {
     int most_chunks = search->options->chunks != 0 ? search->options->chunks : search->options->most_chunks;
@@ -434,7 +433,7 @@ static void try_flows(search_t *search, int steps, synth_rational_t bound)
     }
 }
 
-/* Sets the bound of all points of so many steps, and labels those that meet it as proven. */
+/* Sets the bound of all points of `steps` steps, and labels those that meet it as proven. */
 static void label_proven(search_t *search, int steps, synth_rational_t bound)
 {
     for (int i = 0; i < search->front->count; ++i) {
@@ -449,8 +448,8 @@ static void label_proven(search_t *search, int steps, synth_rational_t bound)
     }
 }
 
-/* Labels the points whose number of steps was not searched: they have no bound yet. Their bound is the one for any
- * number of steps or, if that is larger, the one that a formula gives for their number. */
+/* Labels the points whose number of steps was not searched, so that they have no bound yet. It becomes the bound for
+ * any number of steps or, if that is larger, the bound of a formula for their number. */
 static void label_others(search_t *search, synth_rational_t any_steps_bound)
 {
     for (int i = 0; i < search->front->count; ++i) {
@@ -463,8 +462,8 @@ static void label_others(search_t *search, synth_rational_t any_steps_bound)
     }
 }
 
-/* Goes through the numbers of steps upwards: computes the bound of each, then searches for schedules that meet it. Ends
- * early once a schedule meets the bound for any number of steps: then the front is complete. */
+/* For each number of steps, in ascending order, computes its bound and searches for schedules that meet it. Ends early
+ * if a schedule meets the bound for any number of steps: the front is complete. */
 static void search_all_steps(search_t *search, synth_rational_t any_steps_bound)
 {
     bool has_flows = search->dual == SYNTH_GATHER || search->dual == SYNTH_SCATTER;
@@ -500,8 +499,8 @@ static void search_all_steps(search_t *search, synth_rational_t any_steps_bound)
     }
 }
 
-/* Opens the cache and adds the schedules that earlier searches left there, if they fit the options. A cache that cannot
- * be read is reported and noted in the front, but is no failure. Does nothing if no search will be made. */
+/* Opens the cache and adds the schedules of earlier searches that fit the options. A cache that cannot be read is
+ * reported and noted in the front, but is no failure. Does nothing if no search will be made. */
 static void read_cache(search_t *search)
 {
     bool has_root = search->dual != SYNTH_ALLGATHER && search->dual != SYNTH_ALLTOALL;
@@ -572,7 +571,7 @@ mscclpp_status_t synth_front_find(const synth_topology_t *topology, synth_collec
         search.topology = reversed;
     }
     synth_shape(search.topology, &search.shape);
-    status = search.shape.kind != SYNTH_IRREGULAR /* cuts give the best bound there */
+    status = search.shape.kind != SYNTH_IRREGULAR /* cuts give the best bound for these kinds */
                  ? synth_bound_cut(topology, collective, options->root, &bound)
                  : synth_bound_rounds(topology, collective, options->root, options->seconds / BOUND_PART, &bound);
     if (status == MSCCLPP_OK) {
@@ -583,7 +582,7 @@ mscclpp_status_t synth_front_find(const synth_topology_t *topology, synth_collec
         if (topology->ranks <= SYNTH_SLP_RANKS) { /* larger machines are not searched */
             synth_symmetry_find(search.topology, has_root ? options->root : -1, &search.symmetry);
         }
-        /* From cheap methods to dear ones; a later one has less to do if an earlier one came near the bound. */
+        /* Cheap methods come first: later ones have less to do if an earlier one came near the bound. */
         read_cache(&search);
         try_closed(&search, bound.ratio);
         try_direct(&search, bound.ratio);

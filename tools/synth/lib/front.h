@@ -1,6 +1,6 @@
 /*
- * The front: schedules of a collective, each of which no other known schedule beats in both steps and rounds for each
- * chunk. Few steps serve small messages best, few rounds large ones.
+ * The front: schedules of a collective that no other known schedule beats in both the number of steps and the rounds
+ * for each chunk. Few steps are best for small messages, and few rounds for large ones.
  */
 #ifndef TOOLS_SYNTH_LIB_FRONT_H
 #define TOOLS_SYNTH_LIB_FRONT_H
@@ -10,8 +10,8 @@
 #include "tools/synth/lib/schedule.h"
 
 typedef enum {
-    SYNTH_PROVEN,    /* a bound says that no schedule of so many steps has fewer rounds for each chunk */
-    SYNTH_BEST,      /* the best that a search found; there may be better ones */
+    SYNTH_PROVEN,    /* a bound proves that no schedule of this number of steps has fewer rounds for each chunk */
+    SYNTH_BEST,      /* the best schedule that a search found; there may be better ones */
     SYNTH_HEURISTIC, /* from a method that does not search; there may be better ones */
     SYNTH_LABELS
 } synth_label_t;
@@ -24,7 +24,8 @@ typedef struct {
     synth_rational_t bound; /* lower bound of the ratio for that many steps; 0/1 if none is known */
     synth_label_t label;
     const char *by; /* name of the method that found it */
-    double seconds; /* from the start of the search until it was found; from the cache: as it took then */
+    double seconds; /* from the start of the search until the schedule was found; for the cache, in the search that
+                       found it */
 } synth_point_t;
 
 enum { SYNTH_MAX_POINTS = 64 };
@@ -35,10 +36,10 @@ typedef struct {
     int least_steps;              /* lower bound of the steps */
     synth_rational_t least_ratio; /* lower bound of the ratio for any number of steps; 0/1 if none is known */
     const char *least_by;         /* what proves that bound */
-    synth_schedule_t *trees;      /* the trees that a pipeline sends along, as one turn of it; NULL: none */
+    synth_schedule_t *trees;      /* the trees of a pipeline, as one turn of it; NULL: none */
     bool complete;                /* the last point meets the bound that holds for every number of steps */
-    bool stopped;                 /* out of time, or told to stop */
-    char note[SYNTH_WHY];         /* what is wrong with the cache, or empty */
+    bool stopped;                 /* the time was over, or the caller asked to stop */
+    char note[SYNTH_WHY];         /* a fault of the cache, or empty */
 } synth_front_t;
 
 typedef struct {
@@ -46,22 +47,23 @@ typedef struct {
     int steps;  /* 0: all */
     int chunks; /* 0: up to most_chunks */
     int most_chunks;
-    int tree_chunks;   /* most_chunks for schedules of packed trees, which get better with ever more chunks */
+    int tree_chunks;   /* most_chunks for schedules of packed trees, which improve with more and more chunks */
     int closed_chunks; /* most_chunks for schedules of formulas */
     double seconds;
-    bool search;                       /* false: polynomial methods only */
-    const char *cache;                 /* folder of what earlier searches found; NULL: none. With `search` only. */
-    const volatile sig_atomic_t *stop; /* the search ends soon after it becomes true; may be NULL */
+    bool search;                                       /* false: polynomial methods only */
+    const char *cache;                                 /* folder of the cache; NULL: none. Used with `search` only. */
+    const volatile sig_atomic_t *stop;                 /* the search ends soon after it becomes true; may be NULL */
     void (*progress)(void *context, const char *text); /* may be NULL */
     void *context;
 } synth_options_t;
 
-/* Whether some point of the front has at most so many steps and at most so many rounds for each chunk. */
+/* Returns true if some point of the front has at most `steps` steps and at most `ratio` rounds for each chunk. */
 bool synth_front_beats(const synth_front_t *front, int steps, synth_rational_t ratio);
 
 /*
- * Adds a point unless another is as good, and removes the points that it beats. Takes ownership of the schedule. `by`
- * has to be a literal. If the front is full, the schedule is dropped.
+ * Adds a point unless another point is as good, and removes the points that it beats. Takes ownership of the schedule,
+ * and frees it if it is not added, which also happens if the front is full. `by` has to be a string literal, because
+ * only the pointer is stored.
  */
 void synth_front_add(synth_front_t *front, synth_schedule_t *schedule, const char *by, synth_label_t label,
                      double seconds);
@@ -69,9 +71,10 @@ void synth_front_add(synth_front_t *front, synth_schedule_t *schedule, const cha
 void synth_front_free(synth_front_t *front);
 
 /*
- * Fills the front; every schedule in it has passed synth_schedule_verify. If the time is up or `stop` becomes true,
- * what was found so far is in the front, and the status is a success. On an error the front is empty; `why` says what
- * is wrong if it is MSCCLPP_ERR_INVALID. The caller frees the front with synth_front_free.
+ * Fills the front. Every schedule in it has passed synth_schedule_verify. If the time is over or *stop becomes true,
+ * the function returns MSCCLPP_OK with the schedules that were found so far. Returns MSCCLPP_ERR_INVALID, with the
+ * reason in `why`, if the options do not fit the collective or the topology, and MSCCLPP_ERR_NO_MEMORY; the front is
+ * then empty. The caller frees the front with synth_front_free.
  */
 mscclpp_status_t synth_front_find(const synth_topology_t *topology, synth_collective_t collective,
                                   const synth_options_t *options, synth_front_t *front, char *why, size_t why_size);

@@ -1,4 +1,4 @@
-/* Gives each chunk its place on each rank once, before any rank's operations are written. */
+/* Determines the place of each chunk on each rank, before the operations of any rank are written. */
 #include "tools/synth/lib/layout.h"
 
 #include <limits.h>
@@ -13,8 +13,10 @@ static synth_place_t *entry_of(synth_place_t *places, const synth_layout_t *layo
     return &places[rank * layout->count + chunk];
 }
 
-/* Returns the rank whose input a chunk belongs to, and in *index_p its position there. Not for partial sums, to which
- * every rank has an input. */
+/*
+ * Returns the rank to whose input a chunk belongs, and stores the chunk's position in that input in *index_p. Not for
+ * partial sums, to which every rank has an input.
+ */
 static int source_of(const synth_layout_t *layout, int chunk, int *index_p)
 {
     const synth_schedule_t *schedule = layout->schedule;
@@ -32,7 +34,7 @@ synth_place_t synth_layout_target(const synth_layout_t *layout, int rank, int ch
     const synth_schedule_t *schedule = layout->schedule;
     int source = chunk / schedule->chunks, index = chunk % schedule->chunks;
 
-    if (schedule->whole) { /* inputs arrive, while the output takes their sums, which add_inputs of lower.c writes */
+    if (schedule->whole) { /* inputs arrive, but the output gets their sums, which add_inputs of lower.c writes */
         return nowhere;
     }
     switch (schedule->collective) {
@@ -47,7 +49,7 @@ synth_place_t synth_layout_target(const synth_layout_t *layout, int rank, int ch
         return rank == source ? (synth_place_t){'o', index} : nowhere;
     case SYNTH_REDUCESCATTER: /* in place, the output is the rank's block of the input */
         return rank == source ? layout->in_place ? (synth_place_t){'i', chunk} : (synth_place_t){'o', index} : nowhere;
-    case SYNTH_ALLTOALL: /* the chunk is the rank's own if it lies in the block for it */
+    case SYNTH_ALLTOALL: /* the rank wants the chunk if the chunk is in the block for this rank */
         return rank == index / layout->block ? (synth_place_t){'o', source * layout->block + index % layout->block}
                                              : nowhere;
     default:
@@ -55,9 +57,11 @@ synth_place_t synth_layout_target(const synth_layout_t *layout, int rank, int ch
     }
 }
 
-/* Returns where a rank has a chunk before the first step; nowhere if it does not have it. If partial sums travel, every
- * rank has a value of its own for every chunk. In place, the chunk lies in the output already, except where partial
- * sums of a reduce-scatter travel. */
+/*
+ * Returns the place where a rank has a chunk before the first step, or `nowhere` if it does not have the chunk. If
+ * partial sums are sent, every rank has its own value of every chunk. For plans in place, the chunk is already in the
+ * output, except for the partial sums of a reduce-scatter.
+ */
 static synth_place_t home_of(const synth_layout_t *layout, int rank, int chunk)
 {
     int index, source;
@@ -86,7 +90,7 @@ static int by_receiver(const void *left, const void *right)
                                 : a->chunk - b->chunk;
 }
 
-/* The path of a chunk: its sends, which are a range of the list of sends sorted by chunk. */
+/* The path of a chunk: its sends, which are a range of the list of sends when that is sorted by chunk. */
 typedef struct {
     int chunk, class; /* class: chunks of one class may exchange their numbers */
     int first, count; /* the range of its sends */
@@ -100,10 +104,12 @@ static int by_chunk(const void *left, const void *right)
     return a->chunk != b->chunk ? a->chunk - b->chunk : by_receiver(left, right);
 }
 
-static const synth_send_t *sends_of_paths; /* for by_way, since qsort passes no context: the list of the paths' sends */
+static const synth_send_t *sends_of_paths; /* the list of the paths' sends, for by_way, since qsort passes no context */
 
-/* For qsort: orders paths by class, then by the steps and ranks of their sends. So chunks of one class that take the
- * same path become neighbours, in the order of their numbers. */
+/*
+ * For qsort: orders paths by class, then by the steps, receivers and senders of their sends, and at last by the numbers
+ * of their chunks. So chunks of one class that take the same path become neighbours, in the order of their numbers.
+ */
 static int by_way(const void *left, const void *right)
 {
     const path_t *a = left, *b = right;
@@ -132,8 +138,11 @@ static int class_of(const synth_schedule_t *schedule, int chunk)
     return schedule->whole ? chunk : chunk / class_size; /* whole inputs are added up by their numbers */
 }
 
-/* Exchanges the numbers of chunks of one class such that chunks that take the same path are neighbours. Leaves the
- * sends sorted by_receiver, which place_sends and synth_moves_add count on. Returns false if memory runs out. */
+/*
+ * Exchanges the numbers of chunks of one class so that chunks that take the same path become neighbours. Leaves the
+ * sends sorted by_receiver, because place_sends and synth_moves_add require this order. Returns false if memory runs
+ * out.
+ */
 static bool renumber(synth_schedule_t *schedule)
 {
     int count = schedule->whole ? schedule->chunks * schedule->ranks : schedule->count;
@@ -152,7 +161,7 @@ static bool renumber(synth_schedule_t *schedule)
     if (ok) {
         sends_of_paths = schedule->sends;
         qsort(path, (size_t)count, sizeof(*path), by_way);
-        for (int i = 0; i < count; ++i) { /* classes are ranges of numbers, which sorting keeps */
+        for (int i = 0; i < count; ++i) { /* the chunks of a class have consecutive numbers, before and after sorting */
             number[path[i].chunk] = i;
         }
         for (int i = 0; i < schedule->send_count; ++i) {
@@ -166,10 +175,11 @@ static bool renumber(synth_schedule_t *schedule)
 }
 
 /*
- * Decides where each send arrives: in a slot of the receiver's scratch if its value is added or the manner needs slots
- * for all, otherwise at its final place. A chunk that has no place in the output gets one in the scratch if it is a
- * sum, or if it has no slot that it could stay in: with packets behind all packets, else behind the slots. The sends
- * have to be sorted by step, so that the first one that brings a chunk to a rank sets first_step.
+ * Determines where each send arrives: in a slot of the receiver's scratch if its value is added or the manner needs
+ * slots for all sends, and otherwise at its final place. A chunk that has no place in the output gets a place in the
+ * scratch if it is a sum, or if it has no slot where it could stay. With packets this place is behind all packets;
+ * otherwise it is behind the slots. The sends have to be sorted by step, so that the first send that brings a chunk to
+ * a rank sets first_step.
  */
 static void place_sends(synth_layout_t *layout)
 {
@@ -191,7 +201,7 @@ static void place_sends(synth_layout_t *layout)
             layout->new_home[entry] = synth_layout_target(layout, send->to, send->chunk);
         }
     }
-    for (int i = 0; i < schedule->send_count; ++i) { /* in a second loop, so that slots lie side by side */
+    for (int i = 0; i < schedule->send_count; ++i) { /* in a second loop, so that all slots are adjacent */
         const synth_send_t *send = &schedule->sends[i];
         synth_place_t *new_home = entry_of(layout->new_home, layout, send->to, send->chunk);
 
@@ -202,6 +212,7 @@ static void place_sends(synth_layout_t *layout)
     }
 }
 
+/* Copies the schedule, because its chunks are renumbered. */
 bool synth_layout_init(synth_layout_t *layout, const synth_schedule_t *schedule, synth_manner_t manner, bool in_place)
 {
     size_t entries;
@@ -250,7 +261,7 @@ synth_place_t synth_layout_at(const synth_layout_t *layout, int rank, int chunk,
 {
     int entry = rank * layout->count + chunk;
 
-    /* Chunks that stay in their slot have no new home: whoever passes them on reads the slot. */
+    /* Chunks that stay in their slot have no new home: a rank that forwards them reads the slot. */
     return layout->first_step[entry] < step && layout->new_home[entry].buffer != 0 ? layout->new_home[entry]
                                                                                    : layout->home[entry];
 }
@@ -261,6 +272,7 @@ void synth_moves_destroy(synth_moves_t *moves)
     *moves = (synth_moves_t){NULL, 0, 0, false};
 }
 
+/* The pointer that is returned is valid until the next call, which may move the array. */
 synth_move_t *synth_moves_begin(synth_moves_t *moves, int order, int rank, synth_place_t place)
 {
     synth_move_t *move;
@@ -292,7 +304,10 @@ void synth_move_end(synth_move_t *move, int rank, synth_place_t place)
     }
 }
 
-/* For qsort: orders moves so that those between the same buffers are neighbours, sorted by their positions there. */
+/*
+ * For qsort: orders moves so that moves between the same buffers are neighbours, sorted by their positions in these
+ * buffers.
+ */
 static int by_ends(const void *left, const void *right)
 {
     const synth_move_t *a = left, *b = right;
@@ -316,8 +331,10 @@ static int by_ends(const void *left, const void *right)
     return 0;
 }
 
-/* Whether `next` begins at every end where `move` stops, within the same block. The scratch ('s' and 't') is not cut
- * into blocks. */
+/*
+ * Returns true if `next` begins where `move` stops at every end, within the same block. The scratch ('s' and 't') is
+ * not divided into blocks.
+ */
 static bool follows(const synth_layout_t *layout, const synth_move_t *move, const synth_move_t *next)
 {
     bool is_adjacent = move->order == next->order && move->count == next->count;
@@ -332,6 +349,7 @@ static bool follows(const synth_layout_t *layout, const synth_move_t *move, cons
     return is_adjacent;
 }
 
+/* After sorting, only neighbours can be adjacent. */
 void synth_moves_merge(const synth_layout_t *layout, synth_moves_t *moves)
 {
     int kept = 0;
@@ -395,6 +413,7 @@ void synth_moves_send(const synth_layout_t *layout, int rank, int step, synth_mo
     synth_moves_merge(layout, moves);
 }
 
+/* All receivers of one chunk are ends of one move, so that the packets are read only once. */
 void synth_moves_relay(const synth_layout_t *layout, int rank, int step, synth_moves_t *moves)
 {
     const synth_schedule_t *schedule = layout->schedule;
@@ -416,7 +435,7 @@ void synth_moves_relay(const synth_layout_t *layout, int rank, int step, synth_m
     synth_moves_merge(layout, moves);
 }
 
-/* A send that brings something to be added. */
+/* A send whose value is added. */
 typedef struct {
     int chunk, send;
 } addend_t;
@@ -429,6 +448,7 @@ static int by_addend(const void *left, const void *right)
     return a->chunk != b->chunk ? a->chunk - b->chunk : a->send - b->send;
 }
 
+/* Collects the sends that add in this step, sorts them by chunk, and makes one move of all values of a chunk. */
 void synth_moves_add(const synth_layout_t *layout, int rank, int step, synth_moves_t *moves)
 {
     const synth_schedule_t *schedule = layout->schedule;

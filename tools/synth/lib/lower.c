@@ -1,9 +1,10 @@
 /*
- * Writes plans of schedules; with signals here, with packets and as pipelines in lower_packets.c and lower_turns.c.
+ * Writes plans of schedules: with signals in this file, with packets in lower_packets.c, and as pipelines in
+ * lower_turns.c.
  *
- * Every rank does its steps in order. With signals, a step has puts, then signals, then waits, then additions. So each
- * wait is for a signal that its sender gives before any wait of the same step, and no circle of waits can come about.
- * The same holds for packets, which are sent before packets of the same step are read.
+ * Every rank does its steps in order. With signals, a step consists of puts, then signals, then waits, then additions.
+ * So each wait is for a signal that its sender gives before any wait of the same step, and there cannot be a cycle of
+ * waits. The same holds for packets, which are sent before packets of the same step are read.
  */
 #include "tools/synth/lib/lower.h"
 
@@ -15,7 +16,7 @@
 #include "mca/common/plan/simulate.h"
 #include "tools/synth/lib/lower_parts.h"
 
-enum { MOST_SENDS = 1024 }; /* of a schedule that becomes a plan with packets */
+enum { MOST_SENDS = 1024 }; /* most sends of a schedule that becomes a plan with packets */
 
 void synth_lower_partners(const synth_schedule_t *schedule, int rank, int step, uint64_t *senders, uint64_t *receivers)
 {
@@ -70,8 +71,10 @@ void synth_lower_own(synth_writer_t *writer, const synth_layout_t *layout, int r
     synth_moves_destroy(&moves);
 }
 
-/* Writes the additions of whole inputs into the output, from where they lie after the last step. All ranks add in the
- * order of the ranks, so that all get the same bits. */
+/*
+ * Writes the additions of whole inputs into the output. The inputs are read from their places after the last step. All
+ * ranks add in the order of the ranks, so that all of them get the same bits.
+ */
 static void add_inputs(synth_writer_t *writer, const synth_layout_t *layout, int rank)
 {
     int chunks = layout->schedule->chunks;
@@ -90,9 +93,11 @@ static void add_inputs(synth_writer_t *writer, const synth_layout_t *layout, int
     synth_moves_destroy(&moves);
 }
 
-/* Writes the operations of the selected block, with signals. First each rank tells those that send to it that it has
- * started: only then may they write into its buffers. At each "nop" the threads of the block meet, so that no thread
- * signals before all have put, and none reads before all signals have come. */
+/*
+ * Writes the operations of the selected block, with signals. First each rank tells the ranks that send to it that it
+ * has started: only then may they write into its buffers. At each "nop" the threads of the block meet, so that no
+ * thread signals before all threads have put, and no thread reads before all signals have arrived.
+ */
 static void write_with_signals(synth_writer_t *writer, const synth_layout_t *layout, int rank)
 {
     const synth_schedule_t *schedule = layout->schedule;
@@ -115,7 +120,8 @@ static void write_with_signals(synth_writer_t *writer, const synth_layout_t *lay
         synth_moves_destroy(&moves);
         synth_writer_simple(writer, "nop");
         synth_writer_sync(writer, "signal", 0, receivers);
-        synth_writer_sync(writer, "flush", 0, receivers); /* afterwards the sources of the puts may be overwritten */
+        /* After the flush, the sources of the puts may be overwritten. */
+        synth_writer_sync(writer, "flush", 0, receivers);
         synth_writer_sync(writer, "wait", 0, senders);
         synth_writer_simple(writer, "nop");
         if (synth_lower_sums(writer, layout, rank, step, "re")) {
@@ -169,6 +175,7 @@ bool synth_can_lower(const synth_topology_t *topology, const synth_schedule_t *s
     return true;
 }
 
+/* Makes the layout and writes the plan in the manner of `lowering`. */
 char *synth_lower(const synth_topology_t *topology, const synth_schedule_t *schedule, const synth_lowering_t *lowering,
                   size_t *size_p)
 {
@@ -198,6 +205,7 @@ char *synth_lower(const synth_topology_t *topology, const synth_schedule_t *sche
     return text;
 }
 
+/* Stops at the first finding that refuses the plan. */
 bool synth_prove(const char *text, size_t size, bool *checked, char *why, size_t why_size)
 {
     mscclpp_plan_sim_options_t options = {MSCCLPP_PLAN_LAUNCHES, 1};
@@ -212,8 +220,10 @@ bool synth_prove(const char *text, size_t size, bool *checked, char *why, size_t
                mscclpp_plan_simulate(plan, &options, &report, &stats);
     *checked = stats.checked;
     for (int i = 0; i < report.count; ++i) {
-        /* Only a note for plans in general: it says that data are overwritten where an executor has a smaller ring of
-         * scratch. In plans made here credits prevent that, so it is a fault. */
+        /*
+         * In general this finding is only a note: it says that data are overwritten if an executor has a smaller ring
+         * of scratch. In plans that are made here, credits prevent this, so the finding is a fault.
+         */
         bool is_wrap = strcmp(report.finding[i].rule, "wrap") == 0;
 
         is_right = is_right && !is_wrap;

@@ -1,8 +1,8 @@
 /*
- * Plans with packets. Each chunk that a rank receives has a slot in its scratch, and the flags of the packets say that
- * it is there. The scratch has two halves, for even and odd launches. Nobody waits before it writes into a half again:
- * in the launch between, every rank has sent something to each other rank, directly or through others, and so it had
- * read all packets of the launch before.
+ * Plans with packets. Each chunk that a rank receives has a slot in its scratch, and the flags of the packets tell that
+ * it has arrived. The scratch has two halves, for even and odd launches. A rank may write into a half again without
+ * waiting: in the launch between, every rank has sent something to each other rank, directly or through others, and
+ * before that it had read all packets of the launch before.
  */
 #include "tools/synth/lib/lower_parts.h"
 
@@ -25,9 +25,9 @@ static synth_place_t slot_of(const synth_layout_t *layout, int rank, int source,
 }
 
 /*
- * Writes the sums of whole inputs. All ranks add in the same order, so that all get the same bits. The operation adds
- * the value that is no packet last, so this has to be the last rank's input everywhere. Therefore the other ranks copy
- * their own input into packets and unpack the last rank's input into the output.
+ * Writes the sums of whole inputs. All ranks add in the same order, so that all of them get the same bits. The
+ * operation adds the value that is not a packet last, so this value has to be the last rank's input on every rank.
+ * Therefore the other ranks copy their own input into packets and unpack the last rank's input into the output.
  */
 static void add_inputs(synth_writer_t *writer, const synth_layout_t *layout, int rank, int own_slots)
 {
@@ -62,9 +62,11 @@ static void add_inputs(synth_writer_t *writer, const synth_layout_t *layout, int
     synth_moves_destroy(&sum);
 }
 
-/* Writes the operations of the selected block. In each step, what is sent from buffers comes before relays and sums,
- * which wait for packets. Outputs are filled after the last step. `own_slots`: the first slot for the rank's own input,
- * which is used if whole inputs travel. */
+/*
+ * Writes the operations of the selected block. In each step, sends from buffers come before relays and sums, because
+ * relays and sums wait for packets. Outputs are filled after the last step. `own_slots` is the first slot for the
+ * rank's own input, which is used if whole inputs are sent.
+ */
 static void write_block(synth_writer_t *writer, const synth_layout_t *layout, int rank, int own_slots)
 {
     const synth_schedule_t *schedule = layout->schedule;
@@ -73,7 +75,7 @@ static void write_block(synth_writer_t *writer, const synth_layout_t *layout, in
     for (int step = 0; step < schedule->steps; ++step) {
         synth_moves_t first_sends = {NULL, 0, 0, false}, relays = {NULL, 0, 0, false};
 
-        synth_moves_send(layout, rank, step, &first_sends); /* from buffers; relays are of packets that have come */
+        synth_moves_send(layout, rank, step, &first_sends); /* from buffers; relays forward packets that have arrived */
         synth_writer_put(writer, "ppkt", 0, &first_sends);
         synth_moves_destroy(&first_sends);
         synth_moves_relay(layout, rank, step, &relays);
@@ -91,6 +93,7 @@ static void write_block(synth_writer_t *writer, const synth_layout_t *layout, in
     }
 }
 
+/* If whole inputs are sent, each rank also gets slots for its own input. */
 void synth_lower_packets(synth_writer_t *writer, synth_layout_t *layout, int instances)
 {
     int own_slots[SYNTH_MAX_RANKS];

@@ -1,12 +1,12 @@
 /*
- * Pipelines: each tree has blocks of its own, which handle a message in turns. What a rank sends arrives in a slot of
- * the receiver's scratch. The receiver gives the sender CREDITS credits at the start of a launch, and one more for each
- * turn that it has read. Each turn of a sender takes one credit, so no slot is written before it was read, and a
- * scratch of fixed size is enough for every message. At the end the sender waits for CREDITS more: then everything has
- * been read.
+ * Pipelines: each tree has its own blocks, which handle a message in turns. A send of a rank arrives in a slot of the
+ * receiver's scratch. The receiver gives the sender CREDITS credits at the start of a launch, and one more for each
+ * turn that it has read. Each turn of a sender takes one credit, so no slot is overwritten before it was read, and a
+ * scratch of fixed size is enough for every message. At the end the sender waits for CREDITS more credits: then
+ * everything has been read.
  *
- * A block waits for blocks nearer to the leaves on the way to the root, for blocks nearer to the root on the way back,
- * and for credits of an earlier turn. So no circle of waits can come about.
+ * On the way to the root, a block waits for blocks that are nearer to the leaves; on the way back, it waits for blocks
+ * that are nearer to the root; and it waits for credits of an earlier turn. So there cannot be a cycle of waits.
  */
 #include "tools/synth/lib/lower_parts.h"
 
@@ -16,19 +16,21 @@ enum {
     CREDITS = 4,           /* turns that a sender may be ahead of its receiver */
     MOST_BLOCKS = 64,      /* of a rank */
     MOST_UNIT = 256 << 10, /* bytes of a chunk in one turn */
-    SCRATCH = 64 << 20,    /* bytes of scratch that every executor has for a ring: MSCCL++ has this, others more */
+    SCRATCH = 64 << 20,    /* bytes of scratch that every executor has for a ring: MSCCL++ has this, others have more */
     UP = 0,                /* towards the root: tag of channels, and index into arrays */
     DOWN = 1               /* away from the root */
 };
 
-/* The place of a rank in the two trees of a chunk: that to the root, UP, and that away from it, DOWN. */
+/* The position of a rank in the two trees of a chunk: the tree to the root, UP, and the tree away from it, DOWN. */
 typedef struct {
-    uint64_t children[2]; /* [UP]: ranks that send to it; [DOWN]: ranks that it sends to */
-    int parent[2];        /* [UP]: the rank that it sends to; [DOWN]: the rank that sends to it; -1: none */
+    uint64_t children[2]; /* [UP]: ranks that send to this rank; [DOWN]: ranks to which it sends */
+    int parent[2];        /* [UP]: the rank to which this rank sends; [DOWN]: the rank that sends to it; -1: none */
 } position_t;
 
-/* Returns the place of a rank in the trees of a chunk. Each rank has one parent at most on either way, as
- * synth_has_trees has found. */
+/*
+ * Returns the position of a rank in the trees of a chunk. Each rank has at most one parent in either tree, as
+ * synth_has_trees has checked.
+ */
 static position_t position_of(const synth_schedule_t *schedule, int rank, int chunk)
 {
     position_t position = {{0, 0}, {-1, -1}};
@@ -61,7 +63,7 @@ bool synth_has_trees(const synth_schedule_t *schedule)
         for (int j = 0; j < i; ++j) {
             const synth_send_t *other = &schedule->sends[j];
 
-            /* Along trees, a partial sum leaves a rank only once, and a result comes to a rank only once. */
+            /* Along trees, each rank sends a partial sum only once, and receives a result only once. */
             if (send->chunk == other->chunk && ((send->adds && other->adds && send->from == other->from) ||
                                                 (!send->adds && !other->adds && send->to == other->to))) {
                 return false;
@@ -71,8 +73,10 @@ bool synth_has_trees(const synth_schedule_t *schedule)
     return true;
 }
 
-/* Whether a rank has a block on the way up for a chunk: to add and send up, or, if it has the chunk and no parent on
- * the way down, to send its own input down. */
+/*
+ * Returns true if a rank has a block on the way up for a chunk: to add and send up, or, if it has the chunk and no
+ * parent on the way down, to send its own input down.
+ */
 static bool has_up_block(const synth_layout_t *layout, const position_t *position, int rank, int chunk)
 {
     bool has_chunk = layout->home[rank * layout->count + chunk].buffer != 0;
@@ -101,9 +105,11 @@ static int power_of_two(int number)
     return power;
 }
 
-/* Returns the bytes of a chunk in one turn. It is a power of two, and so small that a slot of the scratch has room for
- * the turns of all credits. All numbers that are divided here are powers of two, so nothing is lost; instances are, too
- * (synth_turns_instances). */
+/*
+ * Returns the number of bytes of a chunk in one turn. The number is a power of two, and so small that a slot of the
+ * scratch has room for the turns of all credits. All numbers that are divided here are powers of two, including
+ * `instances` (synth_turns_instances), so the divisions are exact.
+ */
 static uint64_t unit_of(const synth_layout_t *layout, int instances)
 {
     uint64_t unit = MOST_UNIT;
@@ -144,9 +150,11 @@ static void sync_credits(synth_writer_t *writer, const char *name, int tag, uint
     }
 }
 
-/* Writes what sends a chunk from `from` to all its receivers in the direction `tag`, UP or DOWN: the block waits for a
- * credit of each, puts, and signals. The flush comes last: only behind it may `from` be written again. `peers` is the
- * set of these receivers; if it is empty, nothing is written. */
+/*
+ * Writes the operations that send a chunk from `from` to all its receivers in the direction `tag`, UP or DOWN: the
+ * block waits for a credit from each of them, puts, and signals. The flush comes last: only after it may `from` be
+ * written again. `peers` is the set of the receivers; if it is empty, nothing is written.
+ */
 static void send_on(synth_writer_t *writer, const synth_layout_t *layout, int rank, int chunk, synth_place_t from,
                     int tag, uint64_t peers)
 {
@@ -184,12 +192,14 @@ static void write_copy(synth_writer_t *writer, int rank, synth_place_t from, syn
     synth_moves_destroy(&moves);
 }
 
-/* Writes the operations of a block on the way up. In each turn it adds what the children on this way send to its own
- * value, and sends the sum, or without children the value itself, to its parent. A rank without a parent on the way
- * down begins that way: it sends the sum to its children there. A rank without a parent on the way up copies the sum to
- * its output if the chunk belongs there. The block gives its children CREDITS credits before the first turn, and one
- * more in each turn, once it has read their slots. After the last turn it waits for CREDITS credits from each rank that
- * it sends to. */
+/*
+ * Writes the operations of a block on the way up. In each turn the block adds the values from the children on this way
+ * to its own value, and sends the sum (or its own value, if it has no children) to its parent. A rank without a parent
+ * on the way down is the root of that tree: it also sends the sum to its children there. A rank without a parent on the
+ * way up copies the sum to its output if the chunk belongs there. The block gives its children CREDITS credits before
+ * the first turn, and one more in each turn, after it has read their slots. After the last turn it waits for CREDITS
+ * credits from each rank to which it sends.
+ */
 static void write_up(synth_writer_t *writer, const synth_layout_t *layout, const position_t *position, int rank,
                      int chunk, uint64_t unit)
 {
@@ -227,9 +237,12 @@ static void write_up(synth_writer_t *writer, const synth_layout_t *layout, const
     sync_credits(writer, "wait", DOWN, receivers_down);
 }
 
-/* Writes the operations of a block on the way down: in each turn it sends what came from its parent on to its children,
- * and copies it to the output if it belongs there. Only then has the slot been read, and the parent gets a credit.
- * CREDITS credits are given to the parent before the turns, and taken back from the children after them. */
+/*
+ * Writes the operations of a block on the way down. In each turn the block forwards the chunk from its parent to its
+ * children, and copies the chunk to the output if it belongs there. Only then has the slot been read, and the parent
+ * gets a credit. The parent gets CREDITS credits before the first turn, and after the last turn the block waits for
+ * CREDITS credits from its children.
+ */
 static void write_down(synth_writer_t *writer, const synth_layout_t *layout, const position_t *position, int rank,
                        int chunk, uint64_t unit)
 {
@@ -249,12 +262,17 @@ static void write_down(synth_writer_t *writer, const synth_layout_t *layout, con
     sync_credits(writer, "wait", DOWN, position->children[DOWN]);
 }
 
-/* The blocks of a rank for a chunk: [UP] and [DOWN] are the first of their instances, or -1 if there is none. */
+/*
+ * The blocks of a rank for a chunk: [UP] and [DOWN] are the numbers of the first of their instances, or -1 if there is
+ * none.
+ */
 typedef int blocks_t[2];
 
-/* Adds the blocks of all ranks and chunks, one for each instance, and notes the first ones in
- * blocks[rank * count + chunk]. Blocks of a rank are numbered as they are added, so instance i has the first one's
- * number plus i. */
+/*
+ * Adds the blocks of all ranks and chunks, one for each instance, and stores the numbers of the first instances in
+ * blocks[rank * count + chunk]. The blocks of a rank are numbered in the order in which they are added, so instance i
+ * has the number of the first instance plus i.
+ */
 static void add_blocks(synth_writer_t *writer, const synth_layout_t *layout, int instances, blocks_t *blocks)
 {
     for (int rank = 0; rank < layout->ranks; ++rank) {
@@ -275,8 +293,10 @@ static void add_blocks(synth_writer_t *writer, const synth_layout_t *layout, int
     }
 }
 
-/* Adds a channel for each send and instance, from the sender's block to that of the receiver. On the way down, the
- * root, which has no block for it, sends from its block on the way up. */
+/*
+ * Adds a channel for each send and instance, from the sender's block to the receiver's block. The root has no block on
+ * the way down, so it sends from its block on the way up.
+ */
 static void join_blocks(synth_writer_t *writer, const synth_layout_t *layout, int instances, const blocks_t *blocks)
 {
     const synth_schedule_t *schedule = layout->schedule;
@@ -293,6 +313,7 @@ static void join_blocks(synth_writer_t *writer, const synth_layout_t *layout, in
     }
 }
 
+/* If memory runs out, the writer is marked as failed, and synth_writer_finish then returns NULL. */
 void synth_lower_turns(synth_writer_t *writer, synth_layout_t *layout, int instances)
 {
     blocks_t *blocks = calloc((size_t)(layout->ranks * layout->count), sizeof(*blocks));
@@ -305,7 +326,7 @@ void synth_lower_turns(synth_writer_t *writer, synth_layout_t *layout, int insta
     for (int rank = 0; rank < layout->ranks; ++rank) {
         layout->scratch[rank] = power_of_two(layout->scratch[rank]); /* as unit_of assumes */
     }
-    /* All blocks and channels have to be there before the first operation, which refers to them by number. */
+    /* All blocks and channels have to exist before the first operation, which refers to them by number. */
     add_blocks(writer, layout, instances, blocks);
     join_blocks(writer, layout, instances, (const blocks_t *)blocks);
     for (int entry = 0; entry < layout->ranks * layout->count; ++entry) {

@@ -6,8 +6,9 @@
 
 #include "tools/synth/lib/rational.h"
 
-enum { MOST_NVLINK_MBPS = 500000000 }; /* from a GPU to another one, and from a GPU to switches */
+enum { MOST_NVLINK_MBPS = 500000000 }; /* limit of the rate from a GPU to another one, and from a GPU to switches */
 
+/* Hubs are compared by the set of GPUs below them. */
 bool synth_machine_hub(synth_machine_t *machine, const char *name, uint64_t below, int mbps)
 {
     synth_hub_t *hub;
@@ -30,9 +31,9 @@ bool synth_machine_hub(synth_machine_t *machine, const char *name, uint64_t belo
 }
 
 /*
- * Adds a group of those links that lead out of a set of ranks (or into it, unless `out`) and are marked in
- * `is_limited`. If they are fewer than two, or if there are SYNTH_MAX_GROUPS groups already, adds nothing. Returns
- * false if memory runs out.
+ * Adds a group of the links that lead out of a set of ranks (or into it, if `out` is false) and are marked in
+ * `is_limited`. If there are fewer than two such links, or already SYNTH_MAX_GROUPS groups, adds nothing. Returns false
+ * if memory runs out.
  */
 static bool add_border(synth_topology_t *topology, const char *name, uint64_t set, bool out, const bool *is_limited,
                        int capacity)
@@ -54,10 +55,16 @@ static bool add_border(synth_topology_t *topology, const char *name, uint64_t se
            synth_topology_group(topology, text, capacity, links, count);
 }
 
-/* Whether the numbers of NVLinks are small enough that their rates fit in an int. If one is not, `why` names it. */
+/*
+ * Returns true if the numbers of NVLinks are small enough that their rates fit in an int. Otherwise `why` names the
+ * first GPU with too many.
+ */
 static bool fit_nvlinks(const synth_machine_t *machine, char *why, size_t why_size)
 {
-    /* Where a machine's description tells rates and no links, they count as so many links of 1 MB/s. */
+    /*
+     * If the description of a machine has rates in place of numbers of links, a rate counts as this many links of 1
+     * MB/s.
+     */
     const int allowed = machine->nvlink_mbps > 0 ? MOST_NVLINK_MBPS / machine->nvlink_mbps : MOST_NVLINK_MBPS;
 
     for (int gpu = 0; gpu < machine->gpus; ++gpu) {
@@ -75,8 +82,10 @@ static bool fit_nvlinks(const synth_machine_t *machine, char *why, size_t why_si
     return true;
 }
 
-/* Adds the links that NVLinks make, of `mbps` for each NVLink. Those that go only through a switch share the NVLink
- * ports of their GPUs. The topology must have no other links yet. Returns false if memory runs out. */
+/*
+ * Adds the links between GPUs with NVLinks, of `mbps` MB/s for each NVLink. Links that lead only through a switch share
+ * the NVLink ports of their GPUs. The topology must not have any links yet. Returns false if memory runs out.
+ */
 static bool add_nvlinks(const synth_machine_t *machine, int mbps, synth_topology_t *topology)
 {
     bool is_switched[SYNTH_MAX_LINKS] = {false};
@@ -108,8 +117,10 @@ static bool add_nvlinks(const synth_machine_t *machine, int mbps, synth_topology
     return true;
 }
 
-/* Adds links over PCIe between GPUs that NVLink does not join, unless the rate of one of them is unknown. They share
- * the ports of the GPUs and the ways up of the hubs. Returns false if memory runs out. */
+/*
+ * Adds links over PCIe between GPUs without an NVLink between them, unless the rate of one of the two GPUs is unknown.
+ * These links share the ports of the GPUs and the upstream links of the hubs. Returns false if memory runs out.
+ */
 static bool add_pcie(const synth_machine_t *machine, synth_topology_t *topology)
 {
     bool is_pcie[SYNTH_MAX_LINKS] = {false};
@@ -138,7 +149,7 @@ static bool add_pcie(const synth_machine_t *machine, synth_topology_t *topology)
         const synth_hub_t *hub = &machine->hubs[i];
 
         for (int out = 0; out < 2; ++out) {
-            /* A hub of one GPU alone is left out: the port of the GPU has a group already. */
+            /* A hub with only one GPU is left out: the port of the GPU already has a group. */
             if ((hub->below & (hub->below - 1)) != 0 &&
                 !add_border(topology, hub->name, hub->below, out, is_pcie, hub->mbps)) {
                 return false;
@@ -148,8 +159,10 @@ static bool add_pcie(const synth_machine_t *machine, synth_topology_t *topology)
     return true;
 }
 
-/* Divides all rates by their greatest common divisor, which becomes the unit of capacity. Returns false, and says why,
- * if the rate of a link or a group is still too large. */
+/*
+ * Divides all rates by their greatest common divisor, which becomes the unit of capacity. Returns false, with the
+ * reason in `why`, if the rate of a link or a group is still too large.
+ */
 static bool reduce_rates(synth_topology_t *topology, char *why, size_t why_size)
 {
     int64_t unit_mbps = 0;
@@ -217,7 +230,7 @@ mscclpp_status_t synth_machine_topology(const synth_machine_t *machine, char *wh
         synth_topology_free(topology);
         return MSCCLPP_ERR_INVALID;
     }
-    why[0] = '\0'; /* the first question whether all are joined may have left a message */
+    why[0] = '\0'; /* the first call of synth_topology_connected may have left a message */
     *topology_p = topology;
     return MSCCLPP_OK;
 }

@@ -1,4 +1,7 @@
-/* Reads what nvidia-smi topo -m prints: a table with a row for each GPU, in which NV4 means that 4 NVLinks join two. */
+/*
+ * Parses the output of nvidia-smi topo -m: a table with a row for each GPU, in which NV4 means that 4 NVLinks connect
+ * two GPUs.
+ */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,9 +9,11 @@
 
 #include "tools/synth/lib/topology.h"
 
-/* Reads the word at the cursor and moves the cursor behind it. What does not fit into `word` is left out, and so are
- * terminal sequences that change the type face. Returns the length; 0 at the end of the line, or if the word has only
- * such sequences. */
+/*
+ * Reads the word at the cursor and moves the cursor behind it. Characters that do not fit into `word` are left out, and
+ * so are terminal sequences that change the type face. Returns the length of the word. The length is 0 at the end of
+ * the line, or if the word consists of such sequences only.
+ */
 static size_t read_word(const char **cursor, const char *end, char *word, size_t size)
 {
     size_t length = 0;
@@ -30,7 +35,7 @@ static size_t read_word(const char **cursor, const char *end, char *word, size_t
     return length;
 }
 
-/* Reads a word that is a prefix and a number, such as GPU3. Returns false if it is something else. */
+/* Parses a word that consists of a prefix and a number, such as GPU3. Returns false if it is something else. */
 static bool parse_numbered(const char *word, const char *prefix, int *number_p)
 {
     size_t length = strlen(prefix);
@@ -60,6 +65,7 @@ static int count_gpus(const char *line, const char *end)
     return count;
 }
 
+/* Skips all lines before the heading, and then all lines that are not the row of the next GPU. */
 mscclpp_status_t synth_topology_matrix(const char *text, size_t size, char *why, size_t why_size,
                                        synth_topology_t **topology_p)
 {

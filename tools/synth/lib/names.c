@@ -1,4 +1,4 @@
-/* Builds the machines that have a name, such as "ring:8". Builders return false if memory runs out. */
+/* Builds the machines that have a name, such as "ring:8". All build functions return false if memory runs out. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +15,11 @@ static void add_both(synth_topology_t *topology, int rank, int other, int capaci
     synth_topology_link(topology, other, rank, capacity);
 }
 
-/* Adds a group of the links that lead out of a rank (or into it, unless `out`) and join it with ranks of the set
- * `others`. `what` begins the group's name. Without such links it adds nothing. */
+/*
+ * Adds a group of the links that lead out of a rank (or into it, if `out` is false) and connect it with ranks of the
+ * set `others`. `what` begins the group's name. If there are no such links, adds nothing. Returns false if memory runs
+ * out.
+ */
 static bool add_port(synth_topology_t *topology, const char *what, int rank, bool out, uint64_t others, int capacity)
 {
     int links[SYNTH_MAX_RANKS], count = 0;
@@ -80,7 +83,7 @@ static bool build_switch(synth_topology_t *topology, int ranks, int unused)
     return true;
 }
 
-/* Builds a two-dimensional torus. With two rows or columns, only one link joins their ranks. */
+/* Builds a two-dimensional torus. If there are only two rows or columns, only one link connects their ranks. */
 static bool build_torus(synth_topology_t *topology, int rows, int columns)
 {
     for (int i = 0; i < rows; ++i) {
@@ -96,8 +99,10 @@ static bool build_torus(synth_topology_t *topology, int rows, int columns)
     return true;
 }
 
-/* Builds nodes of several GPUs: a full mesh within each node, with links four times as fast as the NICs, which join
- * GPUs of the same position. */
+/*
+ * Builds nodes of several GPUs. Each node is a full mesh, whose links are four times as fast as the NICs. NICs connect
+ * GPUs of the same position.
+ */
 static bool build_nodes(synth_topology_t *topology, int nodes, int gpus)
 {
     enum { INSIDE = 4 }; /* capacity of a link within a node */
@@ -144,8 +149,10 @@ static bool build_dgx1(synth_topology_t *topology, int unused, int unused_too)
     return true;
 }
 
-/* Builds a node of AMD's MI250X: eight packages of two dies. Four links join the dies of a package, and three lead from
- * each die to other packages. */
+/*
+ * Builds a node of AMD's MI250X: eight packages of two dies. Four links connect the dies of a package, and three lead
+ * from each die to other packages.
+ */
 static bool build_mi250x(synth_topology_t *topology, int unused, int unused_too)
 {
     /* die, die, capacity in both directions */
@@ -167,15 +174,17 @@ static bool build_mi250x(synth_topology_t *topology, int unused, int unused_too)
 
 static const struct {
     const char *name;
-    int numbers; /* how many follow the colon */
+    int numbers; /* how many numbers follow the colon */
     int ranks;   /* of a machine without numbers */
     bool (*build)(synth_topology_t *topology, int first, int second);
 } machines[] = {{"ring", 1, 0, build_ring},     {"line", 1, 0, build_line},     {"mesh", 1, 0, build_mesh},
                 {"switch", 1, 0, build_switch}, {"torus", 2, 0, build_torus},   {"nodes", 2, 0, build_nodes},
                 {"dgx1", 0, 8, build_dgx1},     {"mi250x", 0, 16, build_mi250x}};
 
-/* Reads one or two whole numbers from 1 on, with an x between. Returns how many; 0 if the text is something else. A
- * missing second number is 1. */
+/*
+ * Parses one or two whole numbers from 1 on, with an x between them. Returns how many there are, or 0 if the text is
+ * something else. A missing second number is set to 1.
+ */
 static int parse_numbers(const char *text, int *first_p, int *second_p)
 {
     long number[2] = {1, 1};
@@ -205,13 +214,17 @@ static int parse_numbers(const char *text, int *first_p, int *second_p)
     return count;
 }
 
+/*
+ * Returns MSCCLPP_ERR_NOT_SUPPORTED if no machine has this name, so that the caller can try to read a file of this
+ * name.
+ */
 mscclpp_status_t synth_topology_named(const char *text, char *why, size_t why_size, synth_topology_t **topology_p)
 {
     const char *colon = strchr(text, ':');
     size_t length = colon != NULL ? (size_t)(colon - text) : strlen(text);
 
     for (size_t i = 0; i < sizeof(machines) / sizeof(machines[0]); ++i) {
-        int first = 8, second = 1; /* of machines without numbers: not used, but their product is an allowed one */
+        int first = 8, second = 1; /* not used for machines without numbers, but their product is an allowed one */
         synth_topology_t *topology;
 
         if (strlen(machines[i].name) != length || strncmp(machines[i].name, text, length) != 0) {

@@ -1,4 +1,4 @@
-/* Reads the file that NCCL writes if NCCL_TOPO_DUMP_FILE is set: XML, elements within elements, with attributes. */
+/* Parses the file that NCCL writes if NCCL_TOPO_DUMP_FILE is set: XML, nested elements with attributes. */
 #include <ctype.h>
 #include <math.h>
 #include <stdarg.h>
@@ -9,9 +9,9 @@
 #include "tools/synth/lib/machine.h"
 
 enum {
-    DEPTH = 24,          /* elements within one another */
+    DEPTH = 24,          /* depth of nested elements */
     WORD = 96,           /* bytes of a name or value, with the zero byte */
-    MOST_NVLINKS = 2048, /* of all GPUs */
+    MOST_NVLINKS = 2048, /* NVLinks of all GPUs */
     ATTRIBUTES = 32      /* of one element */
 };
 
@@ -19,34 +19,36 @@ typedef struct {
     char name[WORD], value[WORD];
 } attribute_t;
 
-/* An element that has begun and not ended yet. */
+/* An element whose end was not read yet. */
 typedef struct {
     char element[WORD], id[WORD]; /* busid of pci, numaid of cpu */
-    int mbps;                     /* of a pci: the rate of its link */
+    int mbps;                     /* for pci: the rate of its link */
     uint64_t below;               /* the set of GPUs within it */
 } level_t;
 
 /* NVLinks from a GPU to the same target. */
 typedef struct {
-    int gpu, count;    /* count: how many they are */
+    int gpu, count;    /* count: number of these NVLinks */
     char target[WORD]; /* PCI address of the other end */
     bool to_switch;
 } nvlink_t;
 
-/* The state of the parser. All functions that return bool return false after a message in `why`. GPUs are numbered in
- * the order of the file. */
+/*
+ * The state of the parser. All functions that return bool return false after they have stored a message in `why`. GPUs
+ * are numbered in the order of the file.
+ */
 typedef struct {
     const char *next, *end; /* the next character, and the end of the text */
-    int line;               /* of the next character */
+    int line;               /* the line of the next character */
     char *why;
     size_t why_size;
-    level_t stack[DEPTH];              /* the elements that have begun, the outermost first */
-    int depth;                         /* how many they are */
-    attribute_t attribute[ATTRIBUTES]; /* of the current element */
+    level_t stack[DEPTH];              /* the elements that have begun, from the outermost to the innermost */
+    int depth;                         /* the number of these elements */
+    attribute_t attribute[ATTRIBUTES]; /* attributes of the current element */
     int attribute_count;
     synth_machine_t *machine;
     char bus[SYNTH_MAX_RANKS][WORD]; /* PCI address of each GPU */
-    int number[SYNTH_MAX_RANKS];     /* of each GPU: its rank, or its device number */
+    int number[SYNTH_MAX_RANKS];     /* [GPU]: its rank, or its device number */
     int sm;                          /* the largest compute capability, times 10 */
     bool has_system;
     nvlink_t *nvlink;
@@ -91,7 +93,7 @@ static bool read_name(reader_t *reader, char *text)
     return length > 0 || refuse(reader, "a name is missing");
 }
 
-/* Reads an attribute, name="value", and adds it to those of the current element. */
+/* Parses an attribute, name="value", and adds it to the attributes of the current element. */
 static bool read_attribute(reader_t *reader)
 {
     attribute_t *attribute = &reader->attribute[reader->attribute_count];
@@ -140,7 +142,7 @@ static const char *value_of(const reader_t *reader, const char *name)
     return NULL;
 }
 
-/* Reads the value of an attribute as a whole number from `least` to `most`. The attribute has to be there. */
+/* Parses the value of an attribute as a whole number from `least` to `most`. A missing attribute is an error. */
 static bool read_number_value(reader_t *reader, const char *name, long least, long most, int *number_p)
 {
     const char *text = value_of(reader, name);
@@ -166,8 +168,11 @@ static int pcie_mbps_of(const reader_t *reader)
     return mbps >= 1 && mbps < 1e6 ? (int)lround(mbps) : 0;
 }
 
-/* Handles the start of a <gpu>, which is on the stack already: stores its number, and the PCI address and rate of the
- * <pci> around it, and notes it in all elements that it stands in. Numbers have to differ: they become ranks. */
+/*
+ * Handles the start of a <gpu>, which is already on the stack: stores its number and the PCI address and rate of the
+ * <pci> around it, and adds it to the sets of all elements around it. The numbers of GPUs have to differ, because they
+ * become ranks.
+ */
 static bool begin_gpu(reader_t *reader)
 {
     synth_machine_t *machine = reader->machine;
@@ -204,8 +209,10 @@ static bool begin_gpu(reader_t *reader)
     return true;
 }
 
-/* Handles the start of an <nvlink>, which is on the stack already: notes it if it belongs to a GPU, which is the one
- * that began last. Those of network cards and CPUs are ignored. */
+/*
+ * Handles the start of an <nvlink>, which is already on the stack. If it belongs to a GPU, stores it for this GPU,
+ * which is the last one that began. The NVLinks of network cards and CPUs are ignored.
+ */
 static bool begin_nvlink(reader_t *reader)
 {
     const level_t *parent = reader->depth > 1 ? &reader->stack[reader->depth - 2] : NULL;
@@ -231,7 +238,8 @@ static bool begin_nvlink(reader_t *reader)
     return true;
 }
 
-/* Handles the start of an element, whose attributes have been read: puts it on the stack, and notes GPUs and NVLinks.
+/*
+ * Handles the start of an element after its attributes were read: pushes it on the stack, and stores GPUs and NVLinks.
  */
 static bool begin_element(reader_t *reader, const char *element)
 {
@@ -272,9 +280,11 @@ static int fastest_port(const synth_machine_t *machine)
     return mbps;
 }
 
-/* Handles the end of an element, where all GPUs within it are known. A socket with GPUs becomes a hub, and so does a
- * PCIe switch with GPUs if the file tells its rate. The file does not tell how fast a socket is: it is assumed to be as
- * fast as the fastest port so far. False, with a message, if the element has not begun, or with too many hubs. */
+/*
+ * Handles the end of an element, when all GPUs within it are known. A socket with GPUs becomes a hub, and so does a
+ * PCIe switch with GPUs if the file has its rate. The file does not have the rate of a socket: the socket is assumed to
+ * be as fast as the fastest port so far. Fails if the element has not begun, or if there are too many hubs.
+ */
 static bool end_element(reader_t *reader, const char *element)
 {
     level_t *level = reader->depth > 0 ? &reader->stack[reader->depth - 1] : NULL;
@@ -295,7 +305,7 @@ static bool end_element(reader_t *reader, const char *element)
     return true;
 }
 
-/* Reads a tag, a comment, or a declaration, after its "<", and handles what it begins or ends. */
+/* Parses a tag, a comment, or a declaration, after its "<", and handles the element that it begins or ends. */
 static bool read_tag(reader_t *reader)
 {
     bool is_closing, is_empty = false;
@@ -338,9 +348,9 @@ static bool read_tag(reader_t *reader)
             ++reader->next;
             continue;
         }
-        /* A closing tag has no attributes, and behind the slash of an empty element only ">" may follow. */
+        /* A closing tag has no attributes, and only ">" may follow the slash of an empty element. */
         if (is_closing || is_empty || !read_attribute(reader)) {
-            /* read_attribute has said why it failed. */
+            /* read_attribute has stored the reason if it failed. */
             return reader->why[0] != '\0' ? false : refuse(reader, "\"<%.40s\" does not end as it should", element);
         }
     }
@@ -348,7 +358,7 @@ static bool read_tag(reader_t *reader)
                       : begin_element(reader, element) && (!is_empty || end_element(reader, element));
 }
 
-/* Reads the whole file into the machine, with the GPUs in the order of the file. */
+/* Parses the whole file into the machine, with the GPUs in the order of the file. */
 static bool read_all(reader_t *reader)
 {
     for (skip_space(reader); reader->next < reader->end; skip_space(reader)) {
@@ -363,9 +373,11 @@ static bool read_all(reader_t *reader)
     return (reader->depth == 0 && reader->has_system) || refuse(reader, "\"system\" does not end");
 }
 
-/* Copies the machine with the GPUs sorted by their numbers, so that these become ranks, and finds out where the NVLinks
- * lead to. Hubs above all GPUs limit nothing and are left out, and so are NVLinks to GPUs that are not in the file.
- * Hubs always find room, since both machines have room for equally many. */
+/*
+ * Copies the machine with the GPUs sorted by their numbers, which become ranks, and determines the GPUs to which the
+ * NVLinks lead. Hubs above all GPUs limit nothing and are left out, and so are NVLinks to GPUs that are not in the
+ * file. There is always room for the hubs, since both machines have room for the same number.
+ */
 static bool sort_machine(reader_t *reader, synth_machine_t *sorted)
 {
     const synth_machine_t *machine = reader->machine;
@@ -411,11 +423,13 @@ static bool sort_machine(reader_t *reader, synth_machine_t *sorted)
     return true;
 }
 
+/* Returns MSCCLPP_ERR_INVALID if the file is wrong, with the reason in `why`, and MSCCLPP_ERR_NO_MEMORY. */
 mscclpp_status_t synth_topology_nccl(const char *text, size_t size, char *why, size_t why_size,
                                      synth_topology_t **topology_p)
 {
     reader_t *reader = calloc(1, sizeof(*reader));
-    synth_machine_t *machine = calloc(2, sizeof(*machine)); /* with the GPUs in the order of the file, and sorted */
+    /* Machine 0 has the GPUs in the order of the file, and machine 1 has them sorted. */
+    synth_machine_t *machine = calloc(2, sizeof(*machine));
     mscclpp_status_t status = MSCCLPP_ERR_NO_MEMORY;
 
     if (reader != NULL && machine != NULL) {

@@ -15,6 +15,7 @@ bool synth_front_beats(const synth_front_t *front, int steps, synth_rational_t r
     return false;
 }
 
+/* A point beats another one if it has at most as many steps and at most as many rounds for each chunk. */
 void synth_front_add(synth_front_t *front, synth_schedule_t *schedule, const char *by, synth_label_t label,
                      double seconds)
 {
@@ -25,7 +26,7 @@ void synth_front_add(synth_front_t *front, synth_schedule_t *schedule, const cha
         synth_schedule_free(schedule);
         return;
     }
-    for (int i = 0; i < front->count; ++i) { /* drop what the new point beats */
+    for (int i = 0; i < front->count; ++i) { /* remove the points that the new point beats */
         if (front->point[i].schedule->steps >= schedule->steps && synth_compare(front->point[i].ratio, ratio) >= 0) {
             synth_schedule_free(front->point[i].schedule);
         } else {

@@ -1,6 +1,6 @@
 /*
- * Divides the sizes of messages among candidates. By the cost model, the time of each is a straight line over the size;
- * the fastest ones are the lower envelope of these lines.
+ * Divides the sizes of messages among candidates. By the cost model, the time of each candidate is a linear function of
+ * the size. The fastest candidates form the lower envelope of these lines.
  */
 #include "tools/synth/lib/ranges.h"
 
@@ -34,8 +34,8 @@ static double chunk_share(const synth_schedule_t *schedule)
 /*
  * Computes the cost of a schedule by the model: *fixed microseconds, and *slope microseconds for each byte of the
  * message. With signals, ranks first tell each other that they have started, which takes as long as a step. Packets
- * need no such start and are noticed in half the time, but are twice as many bytes. A pipeline fills and drains once;
- * each of its turns takes what the busiest link needs, and the time of one step.
+ * need no such start and are noticed in half the time, but are twice as many bytes. A pipeline is filled and drained
+ * once. Each of its turns takes as long as the busiest link needs, and the time of one step.
  */
 static void cost_line(const synth_topology_t *topology, const synth_schedule_t *schedule, synth_manner_t manner,
                       int instances, double *fixed, double *slope)
@@ -66,9 +66,11 @@ double synth_cost(const synth_topology_t *topology, const synth_schedule_t *sche
     return fixed + slope * bytes;
 }
 
-/* Finds the candidate that is the first to become faster than the current one as messages grow; of several, the one
- * with the smallest slope. Returns its position, and in *crossing_p the size in bytes at which it does; returns `count`
- * if there is none. */
+/*
+ * Finds the candidate that is the first to become faster than the current one as messages grow. If there are several,
+ * takes the one with the smallest slope. Returns its index, and sets *crossing_p to the size in bytes at which it
+ * becomes faster. Returns `count` if there is none.
+ */
 static int next_after(const synth_candidate_t *candidates, int count, int current, double *crossing_p)
 {
     int next = count;
@@ -87,15 +89,17 @@ static int next_after(const synth_candidate_t *candidates, int count, int curren
     return next;
 }
 
-/* Gives each candidate the range of sizes for which it is the fastest. Goes from candidate to candidate as messages
- * grow. Each has a smaller slope than the one before, so this ends. Candidates that are never the fastest keep an empty
- * range, and so does one that is overtaken at a size below those still to be given. */
+/*
+ * Gives each candidate the range of sizes for which it is the fastest, in ascending order of sizes. Each candidate has
+ * a smaller slope than the one before, so the loop ends. Candidates that are never the fastest keep an empty range. So
+ * does a candidate that is replaced below the first size that is not assigned yet.
+ */
 static void share_sizes(synth_candidate_t *candidates, int count)
 {
     int current = 0;
     uint64_t least = 0;
 
-    for (int i = 1; i < count; ++i) { /* start with the fastest one for messages without bytes */
+    for (int i = 1; i < count; ++i) { /* start with the fastest candidate for messages of 0 bytes */
         if (candidates[i].fixed < candidates[current].fixed ||
             (candidates[i].fixed == candidates[current].fixed && candidates[i].slope < candidates[current].slope)) {
             current = i;
@@ -146,6 +150,7 @@ int synth_candidates(const synth_topology_t *topology, const synth_front_t *fron
     return count;
 }
 
+/* Looks for the candidates whose ranges are adjacent to the range of the unusable one. */
 int synth_pass_range_on(synth_candidate_t *candidates, int count, int unusable)
 {
     synth_range_t *range = &candidates[unusable].range;

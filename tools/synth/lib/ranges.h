@@ -1,12 +1,12 @@
-/* Which plan is the fastest for which sizes, by the cost model. */
+/* Determines which plan is the fastest for which sizes, by the cost model. */
 #ifndef TOOLS_SYNTH_LIB_RANGES_H
 #define TOOLS_SYNTH_LIB_RANGES_H
 
 #include "tools/synth/lib/front.h"
 #include "tools/synth/lib/layout.h"
 
-#define SYNTH_ALPHA_US 2.0   /* microseconds of a step, where the topology does not say */
-#define SYNTH_UNIT_GBPS 25.0 /* GB/s of a unit of capacity, where the topology does not say */
+#define SYNTH_ALPHA_US 2.0   /* microseconds of a step, if the topology does not specify them */
+#define SYNTH_UNIT_GBPS 25.0 /* GB/s of a unit of capacity, if the topology does not specify them */
 
 typedef struct {
     bool is_used;         /* false: the range is empty, since others are faster for every size */
@@ -24,21 +24,22 @@ typedef struct {
 
 enum { SYNTH_MAX_CANDIDATES = SYNTH_MANNERS * SYNTH_MAX_POINTS };
 
-/* Returns the microseconds that a schedule takes for a message of so many bytes, by the model. */
+/* Returns the microseconds that a schedule takes for a message of `bytes` bytes, by the model. */
 double synth_cost(const synth_topology_t *topology, const synth_schedule_t *schedule, synth_manner_t manner,
                   int instances, double bytes);
 
 /*
- * Lists what a front may become, plans in place or not, of so many instances, and gives each its range of sizes. The
- * ranges together cover every size once. Returns how many candidates there are; there has to be room for
- * SYNTH_MAX_CANDIDATES.
+ * Lists the plans that a front may become, in place or not, with `instances` instances, and gives each of them its
+ * range of sizes. The ranges together contain every size once. Returns the number of candidates. `candidates` needs
+ * room for SYNTH_MAX_CANDIDATES.
  */
 int synth_candidates(const synth_topology_t *topology, const synth_front_t *front, bool in_place, int instances,
                      synth_candidate_t *candidates);
 
 /*
- * Gives the sizes of a candidate that cannot be used to the candidate for the next larger sizes, or for the next
- * smaller ones if there is none. Returns the index of the one that got them; -1 if no other candidate has a range.
+ * Gives the sizes of a candidate that cannot be used to the candidate for the next larger sizes, or to the candidate
+ * for the next smaller sizes if there is none. Returns the index of the candidate that got them, or -1 if no other
+ * candidate has a range.
  */
 int synth_pass_range_on(synth_candidate_t *candidates, int count, int unusable);
 

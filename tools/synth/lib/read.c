@@ -1,4 +1,4 @@
-/* Reads topologies in JSON, in a format of its own or that of msccl-tools. */
+/* Reads topologies in JSON, in this tool's own format or in that of msccl-tools. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,19 +7,22 @@
 #include "mca/common/plan/json.h"
 #include "tools/synth/lib/topology.h"
 
-/* The state of reading one file. All functions that return bool return false after a message in `why`. */
+/*
+ * The state of reading one file. All functions that return bool return false after they have stored a message in `why`.
+ */
 typedef struct {
     char *why;
     size_t why_size;
     synth_topology_t *topology;
     const mscclpp_json_t *groups;        /* the value of "groups" */
-    signed char state[SYNTH_MAX_GROUPS]; /* of each group, while one is added: 0, RESOLVING or RESOLVED */
-    int links[SYNTH_MAX_LINKS];          /* of the group that is added: positions in the topology */
+    signed char state[SYNTH_MAX_GROUPS]; /* [group]: its state while one group is added: 0, RESOLVING or RESOLVED */
+    int links[SYNTH_MAX_LINKS];          /* the links of the group that is added, as indices in the topology */
     int link_count;
     bool has_no_memory;
 } reader_t;
 
-enum { RESOLVING = 1, RESOLVED = 2 }; /* if met again: RESOLVING, it holds itself; RESOLVED, its links are known */
+/* RESOLVING: its links are being collected, so a group that finds it contains itself; RESOLVED: its links are known */
+enum { RESOLVING = 1, RESOLVED = 2 };
 
 static bool refuse(reader_t *reader, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -41,7 +44,10 @@ static bool end_without_memory(reader_t *reader)
     return refuse(reader, "no memory");
 }
 
-/* Returns a value as a message shows it: a number, or the name of its type. It may lie in `text`. */
+/*
+ * Returns the text of a value for a message: a number, or the name of its type. The function may write the text into
+ * `text`.
+ */
 static const char *value_text(const mscclpp_json_t *value, char *text, size_t size)
 {
     if (value == NULL) {
@@ -83,7 +89,9 @@ static bool expect_array(reader_t *reader, const mscclpp_json_t *value, const ch
     return true;
 }
 
-/* Refuses an object that has other keys than these. The list of keys ends with NULL; `what` names the object. */
+/*
+ * Refuses an object that has any key that is not in `keys`. The list of keys ends with NULL; `what` names the object.
+ */
 static bool expect_known_keys(reader_t *reader, const mscclpp_json_t *object, const char *what, const char *const *keys)
 {
     for (const mscclpp_json_t *member = object->first; member != NULL; member = member->next) {
@@ -99,7 +107,10 @@ static bool expect_known_keys(reader_t *reader, const mscclpp_json_t *object, co
     return true;
 }
 
-/* Reads the ranks of a link, [from, to] or [from, to, capacity]. They must differ. The caller reads the capacity. */
+/*
+ * Reads the ranks of a link, [from, to] or [from, to, capacity]. The two ranks must differ. The caller reads the
+ * capacity.
+ */
 static bool read_ends(reader_t *reader, const mscclpp_json_t *value, const char *what, int *from, int *to)
 {
     int last_rank = reader->topology->ranks - 1;
@@ -125,7 +136,10 @@ static bool add_link(reader_t *reader, const char *what, int from, int to, int c
            refuse(reader, "%s makes the link %d to %d larger than %d", what, from, to, SYNTH_MAX_CAPACITY);
 }
 
-/* Reads and adds the links, if there are any; none may come twice. With `both`, each stands for both directions. */
+/*
+ * Reads and adds the links, if there are any. No link may occur twice. If `both` is true, each entry means a link in
+ * both directions.
+ */
 static bool read_links(reader_t *reader, const mscclpp_json_t *links, bool both)
 {
     int i = 0;
@@ -155,7 +169,7 @@ static bool read_links(reader_t *reader, const mscclpp_json_t *links, bool both)
     return true;
 }
 
-/* Reads an array of ranks as a set. Refuses an empty one, and ranks that are named twice. */
+/* Reads an array of ranks as a set. Refuses an empty set, and a rank that occurs twice. */
 static bool read_set(reader_t *reader, const mscclpp_json_t *value, const char *what, uint64_t *set_p)
 {
     *set_p = 0;
@@ -203,7 +217,10 @@ static const mscclpp_json_t *find_group(const reader_t *reader, const char *name
     return NULL;
 }
 
-/* Adds the links from the group's "from" to its "to" to the list of links. A missing link is made, with `capacity`. */
+/*
+ * Adds the links from each rank of the group's "from" to each rank of its "to" to the list of links. If such a link
+ * does not exist, it is added to the topology with `capacity`.
+ */
 static bool add_product(reader_t *reader, const mscclpp_json_t *group, const char *what, int capacity)
 {
     uint64_t senders, receivers;
@@ -225,7 +242,10 @@ static bool add_product(reader_t *reader, const mscclpp_json_t *group, const cha
     return true;
 }
 
-/* Adds a group's links, and those of groups that it holds, to the list of links. Refuses a group that holds itself. */
+/*
+ * Adds the links of a group, and of the groups that it contains, to the list of links. Refuses a group that contains
+ * itself.
+ */
 static bool collect_links(reader_t *reader, const mscclpp_json_t *group, int position)
 {
     const mscclpp_json_t *links = mscclpp_json_get(group, "links"), *inner_names = mscclpp_json_get(group, "groups");
@@ -276,7 +296,10 @@ static bool collect_links(reader_t *reader, const mscclpp_json_t *group, int pos
     return true;
 }
 
-/* Adds all groups, if there are any. Checks the form of all first, because a group may hold groups that come later. */
+/*
+ * Adds all groups, if there are any. The form of all groups is checked first, because a group may contain groups that
+ * come later in the file.
+ */
 static bool read_groups(reader_t *reader, const mscclpp_json_t *groups)
 {
     static const char *const keys[] = {"name", "links", "from", "to", "groups", "cap", NULL};
@@ -309,7 +332,7 @@ static bool read_groups(reader_t *reader, const mscclpp_json_t *groups)
     for (const mscclpp_json_t *group = groups->first; group != NULL; group = group->next, ++position) {
         const char *name = mscclpp_json_get(group, "name")->text;
 
-        find_group(reader, name, &first_position); /* finds this one, or one before it with the same name */
+        find_group(reader, name, &first_position); /* finds this group, or a group before it with the same name */
         if (first_position != position) {
             return refuse(reader, "there are two groups \"%.60s\"", name);
         }
@@ -329,7 +352,7 @@ static bool read_groups(reader_t *reader, const mscclpp_json_t *groups)
     return true;
 }
 
-/* Reads which ranks each node has, if the file says so. Every rank has to be in one node. */
+/* Reads the ranks of each node, if the file has them. Every rank has to be in exactly one node. */
 static bool read_nodes(reader_t *reader, const mscclpp_json_t *nodes)
 {
     uint64_t placed = 0, set;
@@ -384,7 +407,10 @@ static bool read_gpus(reader_t *reader, const mscclpp_json_t *gpus)
     return true;
 }
 
-/* Reads a positive number into *rate_p, which has to be 0 before. Without a value it stays 0, which means unknown. */
+/*
+ * Reads a positive number into *rate_p, which has to be 0 before the call. Without a value it remains 0, which means
+ * unknown.
+ */
 static bool read_rate(reader_t *reader, const mscclpp_json_t *value, const char *what, double *rate_p)
 {
     char text[64];
@@ -439,7 +465,10 @@ static bool read_own(reader_t *reader, const mscclpp_json_t *root)
            read_rate(reader, mscclpp_json_get(root, "alpha_us"), "\"alpha_us\"", &reader->topology->alpha_us);
 }
 
-/* Reads a switch of msccl-tools, [sources, targets, capacity, name]: groups links from sources to targets, if any. */
+/*
+ * Reads a switch of msccl-tools, [sources, targets, capacity, name]: it becomes a group of the links from sources to
+ * targets, if there are any.
+ */
 static bool read_switch(reader_t *reader, const mscclpp_json_t *item)
 {
     uint64_t from, to;
@@ -472,7 +501,7 @@ static bool read_switch(reader_t *reader, const mscclpp_json_t *item)
            end_without_memory(reader);
 }
 
-/* Reads a topology of msccl-tools. Row i of "links" holds the capacities of the links into rank i. */
+/* Reads a topology of msccl-tools. Row i of "links" contains the capacities of the links into rank i. */
 static bool read_msccl(reader_t *reader, const mscclpp_json_t *root)
 {
     static const char *const keys[] = {"msccl_type", "name", "links", "switches", NULL};
@@ -510,7 +539,8 @@ static bool read_msccl(reader_t *reader, const mscclpp_json_t *root)
             }
         }
     }
-    if (switches != NULL && !expect_array(reader, switches, "\"switches\"")) { /* they need all links */
+    /* Switches are read after all links, because they refer to links. */
+    if (switches != NULL && !expect_array(reader, switches, "\"switches\"")) {
         return false;
     }
     for (const mscclpp_json_t *item = switches != NULL ? switches->first : NULL; item != NULL; item = item->next) {
@@ -521,6 +551,10 @@ static bool read_msccl(reader_t *reader, const mscclpp_json_t *root)
     return true;
 }
 
+/*
+ * Returns the status of mscclpp_json_parse if the text is no JSON, MSCCLPP_ERR_INVALID if it is no topology, each with
+ * the reason in `why`, and MSCCLPP_ERR_NO_MEMORY.
+ */
 mscclpp_status_t synth_topology_parse(const char *text, size_t size, char *why, size_t why_size,
                                       synth_topology_t **topology_p)
 {

@@ -1,6 +1,6 @@
 /*
- * The encoding has two kinds of variables: "a rank has a chunk before a step" and "a link carries a chunk in a step".
- * Variables that a symmetry maps onto one another form a class and are one variable of the solver.
+ * The encoding has two main kinds of variables: "a rank has a chunk before a step" and "a link carries a chunk in a
+ * step". Variables that a symmetry maps onto one another form a class and are one variable of the solver.
  */
 #include "tools/synth/lib/sat.h"
 
@@ -12,10 +12,10 @@
 
 #include "mca/common/base/clock.h"
 
-/* Larger instances are given up. */
+/* Larger instances are not tried. */
 enum {
     MOST_VARIABLES = 40000000,
-    MOST_COUNTED = 512, /* entries of a counter */
+    MOST_COUNTED = 512, /* most entries of a counter */
     MOST_EXTRAS = 500   /* rounds beyond one for each step, plus 1 */
 };
 
@@ -27,18 +27,19 @@ typedef struct {
     const synth_symmetry_t *symmetry;
     int steps, rounds;
     CCaDiCaL *solver;
-    int next_variable;              /* the number that the solver's next variable gets */
+    int next_variable;              /* the number of the next new variable of the solver */
     int *have_class, *send_class;   /* [chunk * ranks + rank], [chunk * links + link]: the number of the class */
     int have_classes, send_classes; /* how many there are */
     int *have, *send;               /* [step * classes + class]: NEVER, ALWAYS, or the number of a variable */
     int *extra;                     /* [step * (rounds + 1) + j]: the variable "the step has more than j + 1 rounds" */
-    int *earliest;           /* [chunk * ranks + rank]: the first step before which the rank can have the chunk */
-    int *latest;             /* likewise: the last step before which the chunk is still of use there */
-    unsigned char *is_first; /* [chunk]: 1 for the first of its class; clauses are written for these alone */
+    int *earliest; /* [chunk * ranks + rank]: the first step before which the rank can have the chunk */
+    int *latest;   /* likewise: the last step before which the chunk is still useful there */
+    /* [chunk]: 1 for the first chunk of its class; clauses are written for first chunks only */
+    unsigned char *is_first;
     int distance[SYNTH_MAX_RANKS][SYNTH_MAX_RANKS]; /* in links */
     double deadline;                                /* by mscclpp_now */
     const volatile sig_atomic_t *stop;              /* NULL: never */
-    bool lacks_memory;                              /* encode has failed for lack of memory */
+    bool lacks_memory;                              /* encode has failed because memory ran out */
 } encoding_t;
 
 /* Values of `have` and `send` that are no variables. */
@@ -49,7 +50,7 @@ bool synth_sat_available(void)
     return true;
 }
 
-/* For the solver: whether the time is up or the caller has asked to stop. */
+/* For the solver: returns a value other than 0 if the time is over or the caller has asked to stop. */
 static int should_end(void *context)
 {
     const encoding_t *encoding = context;
@@ -66,9 +67,11 @@ static void add_clause(encoding_t *encoding, int count, const int *literals)
     ccadical_add(encoding->solver, 0);
 }
 
-/* Returns the chunk that a symmetry maps the given chunk onto. A rank's block becomes that of the rank's image; in an
- * all-to-all, a receiver's part of it also becomes that of the receiver's image. The chunk's index in the block or part
- * stays. A broadcast has only the root's block, and its symmetries keep the root where it is. */
+/*
+ * Returns the image of a chunk under a symmetry. A rank's block becomes the block of the rank's image. In an
+ * all-to-all, the part of the block for a receiver becomes the part for the receiver's image. The chunk's index in the
+ * block or part does not change. A broadcast has only the root's block, and its symmetries map the root onto itself.
+ */
 static int chunk_image(const encoding_t *encoding, const unsigned char *map, int chunk)
 {
     const synth_demand_t *demand = encoding->demand;
@@ -93,9 +96,11 @@ static int link_image(const encoding_t *encoding, const unsigned char *map, int 
     return encoding->topology->link_between[map[ends->from]][map[ends->to]];
 }
 
-/* Numbers the classes of pairs of chunk and rank, and of chunk and link, and marks the first chunk of each class of
- * chunks. The symmetries have to form a group: then one pass over them finds a whole class. Returns false if memory
- * runs out; the caller frees what was allocated. */
+/*
+ * Numbers the classes of pairs of a chunk and a rank, and of pairs of a chunk and a link, and marks the first chunk of
+ * each class of chunks. The symmetries have to form a group, because one pass over them then finds a whole class.
+ * Returns false if memory runs out; the caller frees the arrays in either case.
+ */
 static bool classify(encoding_t *encoding)
 {
     const synth_topology_t *topology = encoding->topology;
@@ -145,9 +150,11 @@ static bool classify(encoding_t *encoding)
     return true;
 }
 
-/* Computes `earliest` and `latest`. A chunk is of use at ranks that want it, and at ranks from where it can still reach
- * one of those in time; elsewhere `latest` is negative. If a chunk cannot reach a rank that wants it in so many steps,
- * makes the instance unsatisfiable. */
+/*
+ * Computes `earliest` and `latest`. A chunk is useful at ranks that want it, and at ranks from which it can still reach
+ * one of those in time. At other ranks `latest` is negative. If a chunk cannot reach a rank that wants it in the given
+ * number of steps, makes the instance unsatisfiable.
+ */
 static void find_windows(encoding_t *encoding)
 {
     const synth_demand_t *demand = encoding->demand;
@@ -165,7 +172,7 @@ static void find_windows(encoding_t *encoding)
             encoding->earliest[chunk * ranks + rank] = encoding->distance[demand->source[chunk]][rank];
             if ((demand->wanted[chunk] >> rank & 1) != 0 &&
                 encoding->earliest[chunk * ranks + rank] > encoding->steps) {
-                add_clause(encoding, 0, NULL); /* an empty clause: too far away for so few steps */
+                add_clause(encoding, 0, NULL); /* an empty clause: the rank is too far away for so few steps */
             }
             encoding->latest[chunk * ranks + rank] = encoding->steps - nearest;
         }
@@ -187,9 +194,10 @@ static int *send_entry(encoding_t *encoding, int step, int chunk, int link)
 }
 
 /*
- * Gives each entry its variable, step by step. Entries whose value is known become ALWAYS or stay NEVER, as calloc left
- * them: a chunk is always at its source, and at the end wherever it is wanted; it is nowhere before `earliest`, and is
- * not sent to its source or to where it would be of no use. First chunks stand for their classes.
+ * Gives each entry its variable, step by step. Entries whose value is known become ALWAYS or remain NEVER, the value
+ * that calloc gave them. A chunk is always at its source, and at the end at all ranks that want it. It is nowhere
+ * before `earliest`, and it is not sent to its source or to a rank where it would be useless. The first chunk of a
+ * class represents its class.
  */
 static void number_variables(encoding_t *encoding)
 {
@@ -240,9 +248,10 @@ static void add_implication(encoding_t *encoding, int condition, int entry, int 
 }
 
 /*
- * Adds the clauses of one chunk at one rank in a step: only a rank that has the chunk sends it; it arrives at most
- * once, and only where it is missing; it stays; and after the step it is there only if it was before or has arrived. A
- * send is a variable or NEVER; `before` and `after` may also be ALWAYS, and then need no literal of their own.
+ * Adds the clauses of one chunk at one rank in a step. Only a rank that has the chunk sends it. The chunk arrives at
+ * most once, and only where it is missing. A chunk that has arrived stays. After the step it is there only if it was
+ * there before or has arrived. A send is a variable or NEVER; `before` and `after` may also be ALWAYS, and then need no
+ * literal.
  */
 static void write_chunk(encoding_t *encoding, int chunk, int rank, int step)
 {
@@ -280,9 +289,11 @@ static void write_chunk(encoding_t *encoding, int chunk, int rank, int step)
     add_clause(encoding, count, arrivals);
 }
 
-/* Adds a literal to those that a counter counts. If more than j of them are true, then counter[j] is, for every j below
- * `most`. The entries are replaced by new variables; *length is how many there are. `most` must not exceed
- * MOST_COUNTED, the room of a counter. */
+/*
+ * Adds a literal to the literals that a counter counts. For every j below `most`, if more than j of them are true,
+ * counter[j] is true. The entries of the counter are replaced by new variables, and *length becomes their number.
+ * `most` must not exceed MOST_COUNTED, the room of a counter.
+ */
 static void extend_counter(encoding_t *encoding, int literal, int *counter, int *length, int most)
 {
     int longer[MOST_COUNTED], longer_length = *length < most ? *length + 1 : most;
@@ -302,15 +313,18 @@ static void extend_counter(encoding_t *encoding, int literal, int *counter, int 
     *length = longer_length;
 }
 
-/* Adds the limit of a link or group in a step: whenever it carries more than fits into some number of rounds, the step
- * has more rounds than that. `links` has the one link, or those of the group. Returns false if the instance is too
- * large. */
+/*
+ * Adds the limit of a link or group in a step: if the step carries more than fits into some number of rounds, the step
+ * has more rounds than that. `links` contains the one link, or the links of the group. Returns false if the instance is
+ * too large.
+ */
 static bool write_capacity(encoding_t *encoding, const int *links, int count, int capacity, int step)
 {
     int extras = encoding->rounds - encoding->steps, most_counted = capacity * (extras + 1) + 1, length = 0;
     int counter[MOST_COUNTED];
 
-    if (most_counted > MOST_COUNTED) { /* no clauses if all chunks fit into one round; else it is too large */
+    if (most_counted > MOST_COUNTED) { /* no clauses are needed if all chunks fit into one round; otherwise the instance
+                                          is too large */
         return capacity >= encoding->demand->count;
     }
     for (int chunk = 0; chunk < encoding->demand->count; ++chunk) {
@@ -323,7 +337,7 @@ static bool write_capacity(encoding_t *encoding, const int *links, int count, in
         }
     }
     for (int j = 0; j <= extras; ++j) {
-        int too_many = capacity * (j + 1); /* if this counter is true, the step needs more than j + 1 rounds */
+        int too_many = capacity * (j + 1); /* if this entry is true, the step needs more than j + 1 rounds */
 
         if (too_many < length && j < extras) {
             add_clause(encoding, 2, (int[]){-counter[too_many], encoding->extra[step * (encoding->rounds + 1) + j]});
@@ -334,8 +348,10 @@ static bool write_capacity(encoding_t *encoding, const int *links, int count, in
     return true;
 }
 
-/* Adds the limits of all links and groups in all steps. Of the links that symmetries map onto one another, only the
- * first gets clauses: their sends are the same variables. Returns false if the instance is too large. */
+/*
+ * Adds the limits of all links and groups in all steps. Among the links that symmetries map onto one another, only the
+ * first gets clauses, because their sends are the same variables. Returns false if the instance is too large.
+ */
 static bool write_capacities(encoding_t *encoding)
 {
     const synth_topology_t *topology = encoding->topology;
@@ -359,9 +375,11 @@ static bool write_capacities(encoding_t *encoding)
     return ok;
 }
 
-/* Limits the rounds of all steps together. Each step has one anyway, so only the extra ones are counted. Also says of
- * each step that with more than j + 1 rounds it has more than j. encode has checked that a counter has room for the
- * extra rounds. */
+/*
+ * Limits the total number of rounds. Each step has at least one round, so only the extra rounds are counted. Also adds
+ * the clauses that a step with more than j + 1 rounds has more than j rounds. encode has checked that a counter has
+ * room for the extra rounds.
+ */
 static void write_rounds(encoding_t *encoding)
 {
     int extras = encoding->rounds - encoding->steps, length = 0, counter[MOST_COUNTED];
@@ -382,9 +400,9 @@ static void write_rounds(encoding_t *encoding)
 }
 
 /*
- * Writes the whole instance, of at least as many rounds as steps. Classes come first, then windows, which say which
- * entries become variables, then clauses, which name them. Returns false if the instance is too large, the time is up,
- * a stop is asked for, or memory runs out; the caller frees what was allocated.
+ * Writes the whole instance, which has at least as many rounds as steps. Classes come first, then windows, which
+ * determine the entries that become variables, then the clauses. Returns false if the instance is too large, the time
+ * is over, the caller has asked to stop, or memory runs out; the caller frees the arrays in either case.
  */
 static bool encode(encoding_t *encoding)
 {
@@ -422,8 +440,10 @@ static bool encode(encoding_t *encoding)
     return write_capacities(encoding);
 }
 
-/* Returns the schedule that the solver found, without sends that no rank needs; NULL if memory runs out. All chunks
- * have their sends, not only the first of each class: chunks of one class share variables. */
+/*
+ * Returns the schedule that the solver found, without sends that no rank needs. Returns NULL if memory runs out. Sends
+ * are read for all chunks, not only for the first one of each class: the chunks of one class share variables.
+ */
 static synth_schedule_t *decode(encoding_t *encoding)
 {
     const synth_demand_t *demand = encoding->demand;

@@ -1,4 +1,4 @@
-/* Schedules, and how one is made from another. */
+/* Schedules, and functions that make one schedule from another. */
 #include "tools/synth/lib/schedule.h"
 
 #include <stdlib.h>
@@ -98,8 +98,8 @@ synth_rational_t synth_schedule_ratio(const synth_schedule_t *schedule)
 }
 
 /*
- * Returns the fewest rounds, at least 1, in which the links and groups can carry the sends of a step. A negative `step`
- * means the sends of all steps at once. Each send must have a link.
+ * Returns the least number of rounds, at least 1, in which the links and groups can carry the sends of a step. A
+ * negative `step` means the sends of all steps at once. Each send must have a link.
  */
 static int rounds_of(const synth_topology_t *topology, const synth_schedule_t *schedule, int step)
 {
@@ -149,8 +149,10 @@ bool synth_schedule_prune(synth_schedule_t *schedule)
     bool ok = demand != NULL && needed != NULL && has != NULL && keep != NULL;
 
     synth_schedule_sort(schedule);
-    /* Of the sends that bring a chunk to a rank, keep the first. Then drop those that serve nobody, from the end: a
-     * rank's sends of a chunk are looked at before the send that brought it, so `needed` says whether that is needed.
+    /*
+     * Keep the first of the sends that bring a chunk to a rank. Then go through the sends from the last to the first
+     * and drop the sends that are not needed. The sends of a chunk by a rank come before the send that brought the
+     * chunk to this rank, so `needed` already says whether the rank needs it.
      */
     for (int i = 0; ok && i < schedule->send_count; ++i) {
         const synth_send_t *send = &schedule->sends[i];
@@ -183,6 +185,7 @@ bool synth_schedule_prune(synth_schedule_t *schedule)
     return ok;
 }
 
+/* Reverses the order of the steps and the direction of each send. */
 synth_schedule_t *synth_schedule_invert(const synth_schedule_t *dual, synth_collective_t collective)
 {
     synth_schedule_t *inverted = synth_schedule_new(collective, dual->ranks, dual->root, dual->chunks);
@@ -205,8 +208,10 @@ synth_schedule_t *synth_schedule_invert(const synth_schedule_t *dual, synth_coll
     return inverted;
 }
 
-/* Appends the steps of `part` to `joined`. Each chunk is cut into `times` chunks, so each round becomes `times` rounds.
- * Returns false if memory runs out or there are too many sends. */
+/*
+ * Appends the steps of `part` to `joined`. Each chunk is divided into `times` chunks, so each round becomes `times`
+ * rounds. Returns false if memory runs out or there are too many sends.
+ */
 static bool append(synth_schedule_t *joined, const synth_schedule_t *part, int times, bool adds)
 {
     for (int i = 0; i < part->send_count; ++i) {
@@ -227,7 +232,7 @@ static bool append(synth_schedule_t *joined, const synth_schedule_t *part, int t
 
 synth_schedule_t *synth_schedule_join(const synth_schedule_t *first, const synth_schedule_t *second)
 {
-    /* Of each block, after chunks are cut: the least common multiple. */
+    /* The number of chunks of each block after chunks are divided: the least common multiple. */
     int common_chunks = first->chunks / (int)synth_gcd(first->chunks, second->chunks) * second->chunks;
     int blocks = first->collective == SYNTH_REDUCE ? 1 : first->ranks;
     synth_schedule_t *allreduce;

@@ -1,10 +1,12 @@
-/* Finds out which machines are regular enough for formulas. */
+/* Determines which machines are regular enough for formulas. */
 #include <string.h>
 
 #include "tools/synth/lib/closed.h"
 
-/* Whether a group holds exactly the links that lead out of one rank (or into it, unless `out`); if so, *rank_p is that
- * rank. With `only_far`, only links between nodes count. */
+/*
+ * Returns true if a group contains exactly the links that lead out of one rank (or into it, if `out` is false); *rank_p
+ * is then that rank. If `only_far` is true, only links between nodes count.
+ */
 static bool is_port(const synth_topology_t *topology, const synth_group_t *group, bool only_far, bool out, int *rank_p)
 {
     int count = 0;
@@ -27,9 +29,12 @@ static bool is_port(const synth_topology_t *topology, const synth_group_t *group
     return count == group->count;
 }
 
-/* Returns the common capacity of the ports if every rank has one port out and one in, of one capacity, and there are no
- * other groups. Returns 0 if there are no groups at all, and -1 for anything else. With `only_far`, a port holds the
- * links to other nodes alone. A group that could be both a port out and one in counts as the one still missing. */
+/*
+ * Returns the common capacity of the ports if every rank has one outgoing and one incoming port, all of the same
+ * capacity, and there are no other groups. Returns 0 if there are no groups at all, and -1 in all other cases. If
+ * `only_far` is true, a port contains only the links to other nodes. A group that could be either an outgoing or an
+ * incoming port counts as the one that is still missing.
+ */
 static int port_capacity(const synth_topology_t *topology, bool only_far)
 {
     uint64_t ranks_seen[2] = {0, 0}, all_ranks = UINT64_MAX >> (64 - topology->ranks);
@@ -53,9 +58,10 @@ static int port_capacity(const synth_topology_t *topology, bool only_far)
 }
 
 /*
- * Returns the capacity that all links of one kind have: links between ranks of one node if `inside`, else those between
- * ranks of one position on different nodes. Returns 0 if they differ or some are missing, or if there are links of
- * neither kind, and -1 if there are no two ranks between which such a link could be.
+ * Returns the common capacity of all links of one kind: links between ranks of one node if `inside` is true, and
+ * otherwise links between ranks of one position on different nodes. Returns 0 if the capacities differ, if some links
+ * are missing, or if there are links of neither kind. Returns -1 if there are no two ranks between which such a link
+ * could be.
  */
 static int common_capacity(const synth_topology_t *topology, const synth_shape_t *shape, bool inside)
 {
@@ -79,18 +85,21 @@ static int common_capacity(const synth_topology_t *topology, const synth_shape_t
     return capacity;
 }
 
-/* Returns what a rank can send in one round: the capacity of its port, or of its links if there is no port or they
- * carry less. */
+/*
+ * Returns how much a rank can send in one round: the capacity of its port, or of its links if there is no port or they
+ * carry less.
+ */
 static int port_limit(int port, int links_capacity)
 {
     return port > 0 && port < links_capacity ? port : links_capacity;
 }
 
 /*
- * Sets `nodes`, `gpus` and `rank_of`. Ranks of node 0 get their positions in the order of their numbers. Each other
- * rank gets the position of the rank of node 0 that it has a link to. Returns false if nodes differ in size, or if some
- * rank has no such link or two get one position. If a rank has several such links, the last one counts; the others then
- * join two positions, for which common_capacity refuses the machine.
+ * Sets `nodes`, `gpus` and `rank_of`. The ranks of node 0 get positions in the order of their numbers. Each other rank
+ * gets the position of the rank of node 0 to which it has a link. Returns false if nodes differ in size, if a rank has
+ * no such link, or if two ranks of a node get the same position. If a rank has several such links, the last one
+ * determines the position. The other links then connect different positions, and for such links common_capacity later
+ * refuses the machine.
  */
 static bool place_ranks(const synth_topology_t *topology, synth_shape_t *shape)
 {
@@ -130,7 +139,7 @@ static bool place_ranks(const synth_topology_t *topology, synth_shape_t *shape)
             shape->rank_of[topology->node_of[rank] * shape->gpus + position] = rank;
         }
     }
-    for (int i = 0; i < topology->ranks; ++i) { /* two at one place leave another one empty */
+    for (int i = 0; i < topology->ranks; ++i) { /* if two ranks have one place, another place is empty */
         if (shape->rank_of[i] < 0) {
             return false;
         }
@@ -138,12 +147,13 @@ static bool place_ranks(const synth_topology_t *topology, synth_shape_t *shape)
     return true;
 }
 
+/* Tries the kinds SYNTH_COMPLETE and then SYNTH_NODES. */
 void synth_shape(const synth_topology_t *topology, synth_shape_t *shape)
 {
     int port = port_capacity(topology, false), rail_capacity;
 
     memset(shape, 0, sizeof(*shape));
-    /* A mesh or a switch: like one node that has all ranks, whatever the topology says of nodes. */
+    /* A mesh or a switch is treated as one node with all ranks, whatever nodes the topology has. */
     shape->nodes = 1;
     shape->gpus = topology->ranks;
     for (int rank = 0; rank < topology->ranks; ++rank) {
@@ -155,8 +165,10 @@ void synth_shape(const synth_topology_t *topology, synth_shape_t *shape)
         shape->port = port_limit(port, shape->inside * (topology->ranks - 1));
         return;
     }
-    /* Nodes: only links between them may have ports. The formulas count how many times as fast as a port the links
-     * within nodes are, and need a whole number. */
+    /*
+     * Nodes: only links between nodes may have ports. The formulas use the ratio of the speed of a link within a node
+     * to the speed of a port, which has to be a whole number.
+     */
     port = port_capacity(topology, true);
     if (topology->node_count < 2 || port < 0 || !place_ranks(topology, shape) || shape->gpus < 2) {
         return;

@@ -1,6 +1,7 @@
 /*
- * The simplex method with a tableau. Many right sides are 0, so pivots would often change nothing and could go in
- * circles. Therefore the right sides are perturbed, each by another amount; the true ones are carried along.
+ * The simplex method with a tableau. Many right sides are 0, so pivots would often change nothing, and the method could
+ * repeat the same bases for ever. Therefore the right sides are perturbed, each by a different amount; the true right
+ * sides are updated, too.
  */
 #include "tools/synth/lib/simplex.h"
 
@@ -13,12 +14,12 @@
 #define PERTURBATION 1e-6 /* of right sides: from this to twice as much */
 
 struct synth_simplex {
-    int rows, columns;         /* columns: one slack for each row, then those that were added */
-    int room;                  /* columns that the memory has place for */
+    int rows, columns;         /* columns: one slack for each row, then the columns that were added */
+    int room;                  /* number of columns for which memory is allocated */
     double **column;           /* each has an entry for each row, then the reduced cost */
     double *perturbed, *right; /* right sides, perturbed and true; each followed by the objective, negated */
-    int *basis;                /* of each row: its basic column */
-    int pivots;                /* made so far */
+    int *basis;                /* [row]: its basic column */
+    int pivots;                /* number of pivots so far */
 };
 
 synth_simplex_t *synth_simplex_new(int rows, const double *right_sides)
@@ -40,7 +41,7 @@ synth_simplex_t *synth_simplex_new(int rows, const double *right_sides)
         return NULL;
     }
     for (int i = 0; i < rows; ++i) {
-        /* A step of xorshift. Its upper 24 bits become a fraction below 1. */
+        /* This is a step of xorshift. Its upper 24 bits become a fraction below 1. */
         random ^= random << 13;
         random ^= random >> 7;
         random ^= random << 17;
@@ -91,7 +92,10 @@ int synth_simplex_column(synth_simplex_t *simplex, double gain, int count, const
     if (column == NULL) {
         return -1;
     }
-    /* The columns of the slacks hold the inverse of the basis. Multiplied by it, the new column fits the tableau. */
+    /*
+     * The columns of the slacks contain the inverse of the basis. The new column is multiplied by it to fit the
+     * tableau.
+     */
     for (int j = 0; j < count; ++j) {
         const double *slack = simplex->column[rows[j]];
 
@@ -104,8 +108,10 @@ int synth_simplex_column(synth_simplex_t *simplex, double gain, int count, const
     return simplex->columns++ - simplex->rows;
 }
 
-/* Does to one column what a pivot in `row` does: subtracts a multiple of the entering column. The entry in `row`
- * becomes that multiple. */
+/*
+ * Applies a pivot in `row` to one column: subtracts a multiple of the entering column. The entry in `row` becomes the
+ * factor of this multiple.
+ */
 static void eliminate(double *column, const double *entering, int row, int rows)
 {
     double factor = column[row] / entering[row];
@@ -119,8 +125,10 @@ static void eliminate(double *column, const double *entering, int row, int rows)
     column[row] = factor;
 }
 
-/* Makes the column `entering` the basic one of a row, and updates the tableau. Its entry in the row must not be 0. All
- * other columns change before it does, since they are computed from it. */
+/*
+ * Makes the column `entering` the basic column of a row, and updates the tableau. The entry of the column in this row
+ * must not be 0. All other columns are updated before this column, since they are computed from it.
+ */
 static void pivot(synth_simplex_t *simplex, int entering, int row)
 {
     double *column = simplex->column[entering];
@@ -165,7 +173,7 @@ bool synth_simplex_run(synth_simplex_t *simplex, int most_pivots)
                 leaving_row = i;
             }
         }
-        if (leaving_row < 0) { /* no row limits it */
+        if (leaving_row < 0) { /* no row limits the entering column */
             return false;
         }
         pivot(simplex, entering, leaving_row);

@@ -1,7 +1,5 @@
-/*
- * The linear program of slp.h, solved by its dual. Rows stand for pairs of a source and a link in one step; columns are
- * cuts, and prices of links and groups. Cuts are added until the solution lets every source reach its receivers.
- */
+/* The linear program of slp.h, solved by its dual. A row represents a pair of a source and a link in one step; columns
+ * are cuts, and prices of links and groups. Cuts are added until the solution lets every source reach its receivers. */
 #include "tools/synth/lib/slp.h"
 
 #include <math.h>
@@ -15,15 +13,15 @@
 
 enum { MOST_ROWS = 2600, MOST_CUTS = 20000 };          /* larger programs take too long */
 enum { SCALE = 1 << 30, TOLERANCE = SCALE / 1000000 }; /* flows count in units of 1/SCALE */
-enum { PIVOTS_AT_ONCE = 100, MOST_PIVOTS = 200000 };   /* at once: between two looks at the clock */
-#define PRECISION 1e-7      /* a bound that is so close to the floating-point value is not improved any more */
+enum { PIVOTS_AT_ONCE = 100, MOST_PIVOTS = 200000 };   /* at once: between two checks of the time */
+#define PRECISION 1e-7      /* a bound that is this close to the floating-point value is not improved any more */
 enum { MOST_PARTS = 1000 }; /* weights of an optimal solution are tried in multiples of 1/1, 1/2, ... */
 
 /* A cut of the graph over steps: the arcs across it carry at least `needed` chunks of a source. */
 typedef struct {
     int source;
     int needed;      /* chunks of the source that have to cross it */
-    int column;      /* of the simplex: the variable that says how often the cut counts */
+    int column;      /* column of the simplex: the variable that says how often the cut counts */
     int count, *arc; /* the arcs across it: layer * links + link */
 } cut_t;
 
@@ -32,7 +30,7 @@ typedef struct {
     int steps;                        /* 0: any number */
     int layers;                       /* of rows: one for each step, or 1 if the number of steps is free */
     uint64_t wanted[SYNTH_MAX_RANKS]; /* of each rank: the set of ranks that want its chunks */
-    bool splits; /* scatter, all-to-all: each receiver wants data of its own, so that one copy does not serve all */
+    bool splits; /* scatter, all-to-all: each receiver wants different data, so one copy does not serve all */
     synth_symmetry_t symmetry;
     int *orbit;                     /* [source * links + link]: the number of the pair's orbit; -1: no chunks */
     int *orbit_size, *orbit_link;   /* of each orbit: how many pairs are in it, and the link of one of them */
@@ -77,8 +75,9 @@ static int link_image(const program_t *program, int symmetry, int link)
     return program->topology->link_between[map[ends->from]][map[ends->to]];
 }
 
-/* Whether a symmetry maps one group onto another: their capacities are equal, and the images of the one's links are the
- * other's links. Symmetry 0 is the identity, for which this says whether two groups have the same links. */
+/* Returns true if a symmetry maps one group onto another: their capacities are equal, and the links of the other group
+ * are the images of the links of this group. Symmetry 0 is the identity, with which the function tells whether two
+ * groups have the same links. */
 static bool is_image(const program_t *program, int symmetry, int group, int other)
 {
     const synth_group_t *mapped = &program->topology->groups[group], *candidate = &program->topology->groups[other];
@@ -97,10 +96,8 @@ static bool is_image(const program_t *program, int symmetry, int group, int othe
     return common_links == mapped->count;
 }
 
-/*
- * Returns the group that a symmetry maps the given group onto. If several groups have the same links, the first of them
- * is mapped onto the first of the images, the second onto the second, and so on.
- */
+/* Returns the image of a group under a symmetry. If several groups have the same links, the first of them is mapped
+ * onto the first of the images, the second onto the second, and so on. */
 static int group_image(const program_t *program, int symmetry, int group)
 {
     int twins_before = 0;
@@ -116,11 +113,9 @@ static int group_image(const program_t *program, int symmetry, int group)
     return group; /* not reached: symmetries keep groups */
 }
 
-/*
- * Finds what the symmetries map onto one another, and numbers it: pairs of source and link (`orbit`), and links and
- * groups (`price_class`). Also sets `is_first`. Pairs whose source has no chunks get no number. One pass over the
- * symmetries finds a whole class, as they form a group. Returns false if memory runs out; the caller frees the rest.
- */
+/* Numbers the classes of items that the symmetries map onto one another: pairs of a source and a link (`orbit`), and
+ * links and groups (`price_class`). Also sets `is_first`. Pairs whose source has no chunks get no number. The
+ * symmetries form a group, so one pass finds a whole class. Returns false if memory runs out. */
 static bool classify(program_t *program)
 {
     const synth_topology_t *topology = program->topology;
@@ -186,10 +181,8 @@ static int row_of(const program_t *program, int layer, int orbit)
     return layer * program->orbits + orbit;
 }
 
-/*
- * Adds a column for the price of each class of links or groups in each layer. The price of a link or group limits how
- * much the chunks of all sources use of it together, and its cost is the capacity. Returns false if memory runs out.
- */
+/* Adds a column for the price of each class of links or groups in each layer. The price of a link or group limits how
+ * much the chunks of all sources use of it together, and its cost is the capacity. Returns false if memory runs out. */
 static bool add_prices(program_t *program)
 {
     const synth_topology_t *topology = program->topology;
@@ -236,16 +229,14 @@ static bool add_prices(program_t *program)
     return ok;
 }
 
-/* Returns the vertex of a rank after so many steps. If the number of steps is free, each rank has only one vertex. */
+/* Returns the vertex of a rank after `step` steps. If the number of steps is free, each rank has only one vertex. */
 static int vertex_of(const program_t *program, int rank, int step)
 {
     return program->steps == 0 ? rank : step * program->topology->ranks + rank;
 }
 
-/*
- * Makes the graph over steps. Its arcs are, in this order: links (layer * links + link), one from each rank to the
- * sink, and one for each rank and step, by which chunks stay where they are. Returns false if memory runs out.
- */
+/* Makes the graph over steps. Its arcs are, in this order: links (layer * links + link), one from each rank to the
+ * sink, and one for each rank and step, by which chunks stay where they are. Returns false if memory runs out. */
 static bool build_graph(program_t *program)
 {
     const synth_topology_t *topology = program->topology;
@@ -275,8 +266,9 @@ static bool build_graph(program_t *program)
 }
 
 /*
- * Sets the capacities of the graph for a source, which must have chunks, and some of its receivers: links get what the
- * current solution allows these chunks. Returns the flow that has to reach the receivers together, in units of 1/SCALE.
+ * Sets the capacities of the graph for a source, which must have chunks, and some of its receivers. Each link gets the
+ * capacity that the current solution allows for the chunks of this source. Returns the total flow that has to reach the
+ * receivers, in units of 1/SCALE.
  */
 static int64_t set_capacities(program_t *program, int source, uint64_t receivers)
 {
@@ -302,8 +294,8 @@ static int64_t set_capacities(program_t *program, int source, uint64_t receivers
 }
 
 /*
- * Adds the minimum cut that the last flow found: one chunk of the source has to cross it for each of these receivers
- * that lies beyond it. Returns false if memory runs out; then the program cannot be solved further.
+ * Adds the minimum cut that the last flow found: one chunk of the source has to cross the cut for each of the receivers
+ * on its far side. Returns false if memory runs out; the program cannot then be solved further.
  */
 static bool add_cut(program_t *program, int source, uint64_t receivers)
 {
@@ -347,9 +339,9 @@ static bool add_cut(program_t *program, int source, uint64_t receivers)
 }
 
 /*
- * Looks for violated cuts and adds them. One source of each class is checked: for all its receivers at once where each
- * wants data of its own, else for one receiver after the other. Returns how many cuts were added, or -1 if memory or
- * the room for cuts runs out.
+ * Searches for violated cuts and adds them. One source of each class is checked. If each receiver wants different data,
+ * all its receivers are checked at once; otherwise they are checked one after another. Returns the number of cuts that
+ * were added, or -1 if memory runs out or there are too many cuts.
  */
 static int add_violated_cuts(program_t *program)
 {
@@ -376,10 +368,11 @@ static int add_violated_cuts(program_t *program)
 }
 
 /*
- * Returns the bound that the solution gives, computed in whole numbers: what the cuts gain, divided by what the prices
- * of the dearest layer cost. The weights of cuts are rounded to multiples of 1/parts, and the prices of links are made
- * as high as these cuts then need. The result is a valid bound whatever rounding loses; it is 0/1 if memory runs out or
- * nothing costs anything. Everything is multiplied by the number of symmetries, which each orbit's size divides.
+ * Returns the bound that follows from the solution, computed in whole numbers: the gain of the cuts, divided by the
+ * cost of the prices of the most expensive layer. The weights of cuts are rounded to multiples of 1/parts, and the
+ * price of each link becomes as high as these cuts then require. The result is a valid bound however much is lost by
+ * rounding. It is 0/1 if memory runs out or all prices are 0. Everything is multiplied by the number of symmetries,
+ * which is divisible by the size of each orbit.
  */
 static synth_rational_t evaluate(const program_t *program, const double *weight, int64_t parts)
 {
@@ -442,8 +435,8 @@ static synth_rational_t evaluate(const program_t *program, const double *weight,
 
 /*
  * Sets the exact bound. The weights of cuts are rounded to multiples of 1, 1/2, 1/3 and so on, then of the reciprocals
- * of `fine_parts`, until the bound meets the floating-point value. If the solution is not optimal, only the latter are
- * tried. If memory runs out, the bound is 0/1.
+ * of `fine_parts`, until the bound meets the floating-point value. If the solution is not optimal, only the fine parts
+ * are tried. If memory runs out, the bound is 0/1.
  */
 static void prove(const program_t *program, bool is_optimal, synth_slp_t *slp)
 {
@@ -469,7 +462,7 @@ static void prove(const program_t *program, bool is_optimal, synth_slp_t *slp)
     free(weight);
 }
 
-/* Writes the loads that synth_slp_loads returns: members of an orbit have equal parts of the orbit's sum. */
+/* Writes the loads that synth_slp_loads returns: the members of an orbit share its sum equally. */
 static void write_loads(const program_t *program, double *load)
 {
     int links = program->topology->link_count;
@@ -487,9 +480,10 @@ static void write_loads(const program_t *program, double *load)
 
 /*
  * Solves the program: alternates between the simplex method and the search for violated cuts. After the deadline, the
- * cuts known so far still give a bound. With `load`, writes the loads instead of a bound; then a missed deadline is
- * MSCCLPP_ERR_TIMEOUT. Too many rows are MSCCLPP_ERR_NOT_SUPPORTED, too many cuts MSCCLPP_ERR_NO_MEMORY, as if memory
- * had run out. The caller frees what the program holds.
+ * cuts that are known so far still give a bound. If `load` is not NULL, writes the loads instead of a bound, and
+ * returns MSCCLPP_ERR_TIMEOUT after the deadline. Returns MSCCLPP_ERR_NOT_SUPPORTED if there are too many rows, and
+ * MSCCLPP_ERR_NO_MEMORY if memory runs out or there are too many cuts. The caller frees the arrays of the program in
+ * either case.
  */
 static mscclpp_status_t solve(program_t *program, double *load, synth_slp_t *slp)
 {
@@ -537,7 +531,10 @@ static mscclpp_status_t solve(program_t *program, double *load, synth_slp_t *slp
     return MSCCLPP_OK;
 }
 
-/* Sets up, solves and frees the program. With `load`, writes what synth_slp_loads returns, and computes no bound. */
+/*
+ * Sets up, solves and frees the program. If `load` is not NULL, writes the result of synth_slp_loads, and computes no
+ * bound. Returns MSCCLPP_ERR_NOT_SUPPORTED for too many ranks, and otherwise the status of solve.
+ */
 static mscclpp_status_t set_up_and_solve(const synth_topology_t *topology, synth_collective_t collective, int root,
                                          int steps, double seconds, double *load, synth_slp_t *slp)
 {
@@ -545,7 +542,7 @@ static mscclpp_status_t set_up_and_solve(const synth_topology_t *topology, synth
     bool has_root = collective != SYNTH_ALLGATHER && collective != SYNTH_ALLTOALL;
     mscclpp_status_t status;
 
-    if (collective == SYNTH_GATHER) { /* backwards it is a scatter, whose one source makes the program small */
+    if (collective == SYNTH_GATHER) { /* reversed, it is a scatter, whose single source makes the program small */
         synth_topology_t *reversed = synth_topology_transposed(topology);
 
         free(program);
@@ -565,7 +562,9 @@ static mscclpp_status_t set_up_and_solve(const synth_topology_t *topology, synth
     synth_symmetry_find(topology, has_root ? root : -1, &program->symmetry);
     status = solve(program, load, slp);
     if (status == MSCCLPP_OK && collective == SYNTH_ALLTOALL) {
-        /* The program has one chunk for each receiver; callers count all chunks that a rank sends, its own included. */
+        /*
+         * The program has one chunk for each receiver; callers count all chunks that a rank sends, including its own.
+         */
         slp->bound = synth_fraction(slp->bound.num, slp->bound.den * topology->ranks);
         slp->value /= topology->ranks;
     }

@@ -1,8 +1,8 @@
 /*
- * A linear program that says how few rounds for each chunk a schedule of so many steps may have, whatever its number of
- * chunks. It describes flows in a graph that has every rank once for each step. Its value in floating point is no
- * proof. Therefore the solution of its dual is rounded to whole numbers and evaluated exactly, which gives a valid
- * bound however it was rounded.
+ * A linear program for the least number of rounds for each chunk that a schedule of a given number of steps may have,
+ * for any number of chunks. It describes flows in a graph that has every rank once for each step. Its value in floating
+ * point is no proof. Therefore the solution of its dual is rounded to whole numbers and evaluated exactly. The result
+ * is a valid bound, whatever the rounding changed.
  */
 #ifndef TOOLS_SYNTH_LIB_SLP_H
 #define TOOLS_SYNTH_LIB_SLP_H
@@ -20,18 +20,19 @@ typedef struct {
 } synth_slp_t;
 
 /*
- * Computes the bound of a collective that does not combine, for so many steps; 0 stands for any number. After `seconds`
- * it stops with the cuts it has: the bound is valid, but may be lower. Returns MSCCLPP_ERR_NOT_SUPPORTED if the program
- * is too large.
+ * Computes the bound of a collective that does not combine, for `steps` steps; 0 means any number of steps. After
+ * `seconds` it stops with the cuts that it has found: the bound is valid, but may be lower. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED if the program is too large, and MSCCLPP_ERR_NO_MEMORY if memory runs out or there are too
+ * many cuts; *slp is then not valid.
  */
 mscclpp_status_t synth_slp_solve(const synth_topology_t *topology, synth_collective_t collective, int root, int steps,
                                  double seconds, synth_slp_t *slp);
 
 /*
- * Divides the links among the ranks for an all-gather or broadcast of any number of steps: load[rank * links + link] is
- * how much of the link the one chunk of the rank uses. No link and no group carries more than it can in the best number
- * of rounds, and the trees of each rank can be packed into its loads alone. Returns false if the program is too large,
- * takes longer than `seconds`, or if memory runs out.
+ * Divides the links among the ranks for an all-gather or broadcast with any number of steps: load[rank * links + link]
+ * is how much of the link is used by one chunk of the rank. In the least number of rounds, no link and no group carries
+ * more than its capacity. The trees of each rank can be packed into its own loads. Returns false if the program is too
+ * large, if it takes longer than `seconds`, or if memory runs out.
  */
 bool synth_slp_loads(const synth_topology_t *topology, synth_collective_t collective, int root, double seconds,
                      double *load);

@@ -1,17 +1,17 @@
-/* Finds automorphisms by backtracking: chooses an image for one rank after the other. */
+/* Finds automorphisms by backtracking: chooses an image for one rank after another. */
 #include "tools/synth/lib/symmetry.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_TRIES = 500000 }; /* of images, before the search is cut short */
+enum { MOST_TRIES = 500000 }; /* most images that are tried before the search is cut short */
 
 typedef struct {
     const synth_topology_t *topology;
     synth_symmetry_t *symmetry;
-    int fixed;                  /* the rank that stays where it is; negative: none */
-    int image[SYNTH_MAX_RANKS]; /* of each rank, as far as images are chosen */
-    uint64_t used;              /* the set of images that are taken */
+    int fixed;                  /* the rank that has to be mapped onto itself; negative: none */
+    int image[SYNTH_MAX_RANKS]; /* [rank]: its image, for the ranks whose images are already chosen */
+    uint64_t used;              /* the set of ranks that are already images */
     long tries;
     bool is_cut_short;      /* too many symmetries or too many tries */
     signed char *is_member; /* [group * links + link]: whether the link belongs to the group */
@@ -33,8 +33,10 @@ static int link_image(const search_t *search, int link)
     return search->topology->link_between[search->image[ends->from]][search->image[ends->to]];
 }
 
-/* Whether the chosen images map each group onto a group of the same capacity. All ranks have to have an image, and all
- * links, since the images of links are indices here. */
+/*
+ * Returns true if the chosen images map each group onto a group of the same capacity. All ranks must have images, and
+ * all links must be mapped onto links, because the images of links are used as indices.
+ */
 static bool keeps_groups(const search_t *search)
 {
     const synth_topology_t *topology = search->topology;
@@ -58,10 +60,12 @@ static bool keeps_groups(const search_t *search)
     return true;
 }
 
-/* Tries all images of `rank`, and for each of them all images of the ranks after it. Links between ranks that have
- * images are checked at once, groups only when all ranks have one. Stores each renumbering that leaves the topology as
- * it is; the identity comes first, since images are tried upwards. Ends early, with `is_cut_short`, if there are too
- * many, or too many images were tried. */
+/*
+ * Tries all images of `rank`, and for each of them all images of the ranks after it. Links between ranks that already
+ * have images are checked at once; groups are checked when all ranks have images. Stores each renumbering that does not
+ * change the topology. The identity comes first, since images are tried in ascending order. Stops and sets
+ * `is_cut_short` if there are too many symmetries, or if too many images were tried.
+ */
 static void extend(search_t *search, int rank)
 {
     const synth_topology_t *topology = search->topology;
@@ -99,6 +103,7 @@ static void extend(search_t *search, int rank)
     }
 }
 
+/* The result always has at least the identity, even if memory runs out. */
 void synth_symmetry_find(const synth_topology_t *topology, int fixed, synth_symmetry_t *symmetry)
 {
     search_t search = {topology, symmetry, fixed, {0}, 0, 0, false, NULL};
@@ -113,9 +118,11 @@ void synth_symmetry_find(const synth_topology_t *topology, int fixed, synth_symm
     if (search.is_member != NULL) {
         extend(&search, 0);
     }
-    /* Cut short: only renumberings that turn the ranks round are tried. The first of them is the identity. It is the
-     * only one with a fixed rank, which the others would move, and if memory ran out, without which groups cannot be
-     * checked. */
+    /*
+     * If the search was cut short, only rotations are tried, which add the same number to all ranks. The first rotation
+     * is the identity. It is the only one that is tried with a fixed rank, which the others would move, and after
+     * memory ran out, because groups cannot then be checked.
+     */
     if (search.is_cut_short || symmetry->count == 0) {
         symmetry->count = 0;
         for (int turn = 0; turn < (fixed < 0 && search.is_member != NULL ? topology->ranks : 1); ++turn) {

@@ -1,4 +1,4 @@
-/* Renumberings of the ranks that leave a topology as it is. */
+/* Renumberings of the ranks that do not change a topology. */
 #ifndef TOOLS_SYNTH_LIB_SYMMETRY_H
 #define TOOLS_SYNTH_LIB_SYMMETRY_H
 
@@ -12,9 +12,9 @@ typedef struct {
 } synth_symmetry_t;
 
 /*
- * Finds all symmetries, or, if `fixed` is not negative, those that keep this rank where it is. If there are more than
- * SYNTH_MAX_SYMMETRIES, or if the search takes too long, finds only those that turn the ranks round by some number;
- * with a fixed rank, that is the identity alone.
+ * Finds all symmetries or, if `fixed` is not negative, all symmetries that map this rank onto itself. If there are more
+ * than SYNTH_MAX_SYMMETRIES, or if the search takes too long, finds only rotations, which add the same number to all
+ * ranks; with a fixed rank, the identity is the only one.
  */
 void synth_symmetry_find(const synth_topology_t *topology, int fixed, synth_symmetry_t *symmetry);
 

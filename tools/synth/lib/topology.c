@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A name that is too long is cut. */
 synth_topology_t *synth_topology_new(const char *name, int ranks)
 {
     synth_topology_t *topology = calloc(1, sizeof(*topology));
@@ -84,7 +85,10 @@ synth_topology_t *synth_topology_transposed(const synth_topology_t *topology)
     if (transposed == NULL) {
         return NULL;
     }
-    /* Each pair of ranks has one link at most, so links keep their positions, and groups hold as they are. */
+    /*
+     * Each pair of ranks has at most one link in each direction, so links keep their positions, and groups can be
+     * copied unchanged.
+     */
     for (int i = 0; i < topology->link_count; ++i) {
         const synth_link_t *link = &topology->links[i];
 
@@ -115,7 +119,7 @@ void synth_topology_distances(const synth_topology_t *topology, int distance[][S
             distance[from][to] = from == to ? 0 : topology->link_between[from][to] >= 0 ? 1 : FAR;
         }
     }
-    for (int via = 0; via < ranks; ++via) { /* Floyd's algorithm: paths by way of ever more ranks */
+    for (int via = 0; via < ranks; ++via) { /* Floyd's algorithm: paths through more and more ranks */
         for (int from = 0; from < ranks; ++from) {
             for (int to = 0; to < ranks; ++to) {
                 if (distance[from][via] + distance[via][to] < distance[from][to]) {
@@ -139,6 +143,10 @@ int synth_topology_diameter(const synth_topology_t *topology)
     return longest;
 }
 
+/*
+ * If a rank is not reached in one direction only, the message says so, because a link was probably written the wrong
+ * way round.
+ */
 bool synth_topology_connected(const synth_topology_t *topology, char *why, size_t why_size)
 {
     int distance[SYNTH_MAX_RANKS][SYNTH_MAX_RANKS];

@@ -17,10 +17,10 @@ enum {
     SYNTH_MAX_LINKS = SYNTH_MAX_RANKS * (SYNTH_MAX_RANKS - 1),
     SYNTH_MAX_GROUPS = 1024,
     SYNTH_MAX_CAPACITY = 100000,
-    SYNTH_MAX_BYTES = 4 << 20, /* of a file */
+    SYNTH_MAX_BYTES = 4 << 20, /* largest size of a file */
     SYNTH_NAME = 64,           /* bytes of a name, with the zero byte */
-    SYNTH_GPU = 24,            /* bytes of a GPU's address, likewise */
-    SYNTH_WHY = 256            /* bytes of a message about a fault, likewise */
+    SYNTH_GPU = 24,            /* bytes of a GPU's address, with the zero byte */
+    SYNTH_WHY = 256            /* bytes of a message about a fault, with the zero byte */
 };
 
 typedef struct {
@@ -31,7 +31,7 @@ typedef struct {
 typedef struct {
     char name[SYNTH_NAME];
     int capacity; /* chunks that all its links together carry in one round */
-    int *links;   /* positions in the topology's list of links */
+    int *links;   /* indices in the topology's list of links */
     int count;    /* of links */
 } synth_group_t;
 
@@ -40,44 +40,51 @@ typedef struct {
     int ranks;
     synth_link_t *links;
     int link_count;
-    int (*link_between)[SYNTH_MAX_RANKS]; /* [from][to]: the link's position, or -1 if there is none */
+    int (*link_between)[SYNTH_MAX_RANKS]; /* [from][to]: the index of the link, or -1 if there is none */
     synth_group_t *groups;
     int group_count;
-    int node_of[SYNTH_MAX_RANKS]; /* the node of each rank, from 0 on; all 0 if nothing is known of nodes */
+    int node_of[SYNTH_MAX_RANKS]; /* the node of each rank, from 0 on; all 0 if nodes are not known */
     int node_count;
-    char gpu[SYNTH_MAX_RANKS][SYNTH_GPU]; /* PCI addresses of the ranks' GPUs; empty where unknown */
+    char gpu[SYNTH_MAX_RANKS][SYNTH_GPU]; /* PCI addresses of the ranks' GPUs; empty if unknown */
     double unit_gbps;                     /* GB/s of one unit of capacity; 0: unknown */
     double alpha_us;                      /* microseconds that one step takes at least; 0: unknown */
 } synth_topology_t;
 
-/* Makes a topology without links, on one node. NULL if memory runs out. */
+/*
+ * Makes a topology without links, on one node. The caller frees it with synth_topology_free. Returns NULL if memory
+ * runs out.
+ */
 synth_topology_t *synth_topology_new(const char *name, int ranks);
 void synth_topology_free(synth_topology_t *topology);
 
-/* Adds a link between two different ranks. If it exists already, adds to its capacity. */
+/* Adds a link between two different ranks. If there already is one, adds to its capacity. */
 void synth_topology_link(synth_topology_t *topology, int from, int to, int capacity);
 
-/* Adds a group of at least one link; whoever asks for a group's rank looks at the first one. Callers see to it that
- * there are no more than SYNTH_MAX_GROUPS. Returns false if memory runs out. */
+/*
+ * Adds a group of at least one link; functions that need the rank of a group look at its first link. Callers make sure
+ * that there are no more than SYNTH_MAX_GROUPS groups. Returns false if memory runs out.
+ */
 bool synth_topology_group(synth_topology_t *topology, const char *name, int capacity, const int *links, int count);
 
-/* Makes the topology with every link reversed, for collectives that combine. NULL if memory runs out. */
+/* Makes the topology with every link reversed, for collectives that combine. Returns NULL if memory runs out. */
 synth_topology_t *synth_topology_transposed(const synth_topology_t *topology);
 
 /*
- * Makes the topology of some of the ranks: its rank i is ranks[i]. Ranks that are left out cannot relay, since their
- * processes take no part in the call. NULL if memory runs out.
+ * Makes the topology of some of the ranks: its rank i is ranks[i]. Ranks that are left out cannot relay data, since
+ * their processes take no part in the call. Returns NULL if memory runs out.
  */
 synth_topology_t *synth_topology_part(const synth_topology_t *topology, const int *ranks, int count);
 
-/* Whether every rank can reach every other; if not, `why` names two that cannot. */
+/* Returns true if every rank can reach every other one; otherwise `why` names two ranks that are not connected. */
 bool synth_topology_connected(const synth_topology_t *topology, char *why, size_t why_size);
 
-/* Whether the address of every GPU is known. */
+/* Returns true if the address of every GPU is known. */
 bool synth_topology_has_gpus(const synth_topology_t *topology);
 
-/* Computes the length of the shortest path from each rank to each, in links. If there is none, it is larger than any
- * path. */
+/*
+ * Computes the length of the shortest path from each rank to each rank, in links. If there is no path, the length is
+ * larger than that of any path.
+ */
 void synth_topology_distances(const synth_topology_t *topology, int distance[][SYNTH_MAX_RANKS]);
 
 /* Returns the length of the longest of these paths. */
@@ -87,22 +94,23 @@ int synth_topology_diameter(const synth_topology_t *topology);
 int synth_topology_asymmetry(const synth_topology_t *topology);
 
 /*
- * Makes the machine that a name such as "ring:8" stands for. Returns MSCCLPP_ERR_NOT_SUPPORTED if the text does not
- * begin like one of these names, and MSCCLPP_ERR_INVALID and why if its numbers are not allowed.
+ * Makes the machine with a name such as "ring:8". Returns MSCCLPP_ERR_NOT_SUPPORTED if the text does not begin with one
+ * of these names, MSCCLPP_ERR_INVALID, with the reason in `why`, if its numbers are not allowed, and
+ * MSCCLPP_ERR_NO_MEMORY.
  */
 mscclpp_status_t synth_topology_named(const char *text, char *why, size_t why_size, synth_topology_t **topology_p);
 
-/* All names that synth_topology_named takes, for messages. */
+/* All names that synth_topology_named accepts, for messages. */
 extern const char synth_topology_names[];
 
 /*
  * Reads a file: JSON in the format of docs/synthesis.md or of msccl-tools, NCCL's dump, or the output of nvidia-smi
- * topo -m. On failure, `why` says what is wrong; if memory runs out (MSCCLPP_ERR_NO_MEMORY), it stays as it was, or
- * says "no memory".
+ * topo -m. Returns MSCCLPP_ERR_SYSTEM if the file cannot be read and MSCCLPP_ERR_INVALID if it is wrong or too large,
+ * each with the reason in `why`. If memory runs out (MSCCLPP_ERR_NO_MEMORY), `why` is unchanged or "no memory".
  */
 mscclpp_status_t synth_topology_read(const char *path, char *why, size_t why_size, synth_topology_t **topology_p);
 
-/* The same for text in memory: JSON (_parse), the table of nvidia-smi (_matrix) or NCCL's dump (_nccl). */
+/* The same for a text in memory: JSON (_parse), the table of nvidia-smi (_matrix) or NCCL's dump (_nccl). */
 mscclpp_status_t synth_topology_parse(const char *text, size_t size, char *why, size_t why_size,
                                       synth_topology_t **topology_p);
 mscclpp_status_t synth_topology_matrix(const char *text, size_t size, char *why, size_t why_size,

@@ -1,6 +1,6 @@
 /*
- * Packs trees into the links, link by link: a tree takes a link only if the trees that are still to be made fit into
- * what is left. Schedules send along these trees.
+ * Packs trees into the links, link by link: a tree takes a link only if the remaining trees still fit into the
+ * remaining capacity. Schedules send along these trees.
  */
 #include "tools/synth/lib/trees.h"
 
@@ -13,9 +13,9 @@
 #include "tools/synth/lib/slp.h"
 
 enum {
-    MOST_TREES = 512, /* of one packing */
+    MOST_TREES = 512, /* most trees of one packing */
     MOST_PARTS = 48,  /* chunks of a rank, or parts of a vector, up to which packings of shares are tried */
-    MOST_PACKED = 24  /* ranks; with more, packing takes too long */
+    MOST_PACKED = 24  /* most ranks; with more ranks, packing takes too long */
 };
 
 #define ROUNDING 1e-4 /* by how much results of linear programs may be off */
@@ -23,7 +23,7 @@ enum {
 /* A tree that spans all ranks. */
 typedef struct {
     int root, height;                    /* height: the largest depth */
-    signed char parent[SYNTH_MAX_RANKS]; /* of each rank but the root */
+    signed char parent[SYNTH_MAX_RANKS]; /* [rank]: its parent, for all ranks but the root */
     signed char depth[SYNTH_MAX_RANKS];  /* 0: the root; -1: the rank is not in the tree yet */
 } tree_t;
 
@@ -33,12 +33,12 @@ typedef struct {
     int count;
 } forest_t;
 
-/* A packing in progress: the free capacity of each link, and the trees still to be made. */
+/* A packing in progress: the free capacity of each link, and the trees that are not made yet. */
 typedef struct {
     const synth_topology_t *topology;
     bool backwards;                  /* trees lead to their root, not away from it */
-    int *capacity;                   /* of each link: what no tree uses yet */
-    int trees_left[SYNTH_MAX_RANKS]; /* of each root: trees still to be made */
+    int *capacity;                   /* [link]: the capacity that no tree uses yet */
+    int trees_left[SYNTH_MAX_RANKS]; /* [root]: the number of its trees that are not made yet */
 } packing_t;
 
 /* Returns the end of a link that is nearer to the root. */
@@ -57,9 +57,11 @@ static int far_end(const packing_t *packing, int link)
     return packing->backwards ? ends->from : ends->to;
 }
 
-/* Whether all trees that are still to be made can reach a rank together, each by a path of its own (Edmonds'
- * condition). The flow begins at one more vertex, `ranks`, which has an arc to each root, as wide as the root has
- * trees. If it holds for every rank, the packing can be completed. Also returns false if memory runs out. */
+/*
+ * Returns true if all trees that are not made yet can reach a rank together, each by its own path (Edmonds' condition).
+ * If this holds for every rank, the packing can be completed. The flow begins at an additional vertex, `ranks`, which
+ * has an arc to each root with the root's number of trees as its capacity. Also returns false if memory runs out.
+ */
 static bool can_reach(const packing_t *packing, int rank)
 {
     const synth_topology_t *topology = packing->topology;
@@ -82,8 +84,10 @@ static bool can_reach(const packing_t *packing, int rank)
     return fits;
 }
 
-/* Returns the link by which a tree grows next: one that starts as near to the root as possible, and of these the one
- * with the most capacity left. Returns -1 if there is none. */
+/*
+ * Returns the link by which a tree grows next: the link that starts nearest to the root and, if there are several, the
+ * one with the largest free capacity. Returns -1 if there is none.
+ */
 static int next_link(packing_t *packing, const tree_t *tree, const bool *refused)
 {
     int best = -1;
@@ -102,8 +106,10 @@ static int next_link(packing_t *packing, const tree_t *tree, const bool *refused
     return best;
 }
 
-/* Grows one tree, whose root is set, to all ranks, by links that the trees still to be made can do without. Returns
- * false if it cannot be completed, or if memory runs out; then the whole packing has failed. */
+/*
+ * Extends one tree, whose root is set, to all ranks. It uses only links that the trees that are not made yet do not
+ * need. Returns false if the tree cannot be completed, or if memory runs out; the whole packing has then failed.
+ */
 static bool grow_tree(packing_t *packing, tree_t *tree)
 {
     bool refused[SYNTH_MAX_LINKS] = {false};
@@ -123,7 +129,7 @@ static bool grow_tree(packing_t *packing, tree_t *tree)
         --packing->capacity[link];
         if (!can_reach(packing, rank)) {
             ++packing->capacity[link];
-            refused[link] = true; /* other trees need this link, and they will go on to need it */
+            refused[link] = true; /* other trees need this link, and will still need it when this tree is larger */
             continue;
         }
         tree->parent[rank] = (signed char)near_end(packing, link);
@@ -134,8 +140,10 @@ static bool grow_tree(packing_t *packing, tree_t *tree)
     return true;
 }
 
-/* Packs all trees and adds them to the forest. Returns false if that cannot be done, if it gets too many trees, or if
- * memory runs out; then the forest is of no use. */
+/*
+ * Packs all trees and adds them to the forest. Returns false if they do not fit, if there are more than MOST_TREES, or
+ * if memory runs out; the forest must not then be used.
+ */
 static bool pack_trees(packing_t *packing, forest_t *forest)
 {
     for (int rank = 0; rank < packing->topology->ranks; ++rank) {
@@ -143,7 +151,7 @@ static bool pack_trees(packing_t *packing, forest_t *forest)
             return false;
         }
     }
-    for (bool has_more = true; has_more;) { /* the roots take turns, so that each gets good links */
+    for (bool has_more = true; has_more;) { /* the roots take turns, so that each of them gets good links */
         has_more = false;
         for (int rank = 0; rank < packing->topology->ranks; ++rank) {
             if (packing->trees_left[rank] == 0) {
@@ -173,8 +181,10 @@ static int greatest_height(const forest_t *forest)
     return height;
 }
 
-/* Adds the sends of one chunk along one tree, from `first_step` on: away from the root, or, with `adds`, to the root,
- * where all have arrived after `height` steps. Returns false if memory runs out. */
+/*
+ * Adds the sends of one chunk along one tree, from `first_step` on. The sends lead away from the root or, if `adds` is
+ * true, towards the root, where all of them have arrived after `height` steps. Returns false if memory runs out.
+ */
 static bool send_along(synth_schedule_t *schedule, const tree_t *tree, int chunk, int first_step, int height, bool adds)
 {
     for (int rank = 0; rank < schedule->ranks; ++rank) {
@@ -190,7 +200,7 @@ static bool send_along(synth_schedule_t *schedule, const tree_t *tree, int chunk
 
 struct synth_trees {
     synth_collective_t collective;
-    int root, chunks; /* chunks: how many trees, of one chunk each, a rank that has chunks is the root of */
+    int root, chunks; /* chunks: the number of trees, of one chunk each, of each rank that has chunks */
     forest_t forest;
 };
 
@@ -204,14 +214,16 @@ void synth_trees_free(synth_trees_t *trees)
     free(trees);
 }
 
-/* Whether a rank has chunks, and so is the root of trees. */
+/* Returns true if a rank has chunks, and so is the root of trees. */
 static bool has_chunks(const synth_trees_t *trees, int rank)
 {
     return trees->collective == SYNTH_ALLGATHER || rank == trees->root;
 }
 
-/* Packs the trees of all ranks together into `rounds` times the capacity of all links. `capacity` has room for all
- * links. Returns false if that cannot be done. */
+/*
+ * Packs the trees of all ranks together into `rounds` times the capacity of all links. `capacity` has room for all
+ * links. Returns false if they do not fit or memory runs out.
+ */
 static bool pack_links(const synth_topology_t *topology, int rounds, int *capacity, synth_trees_t *trees)
 {
     packing_t packing = {.topology = topology, .capacity = capacity};
@@ -226,9 +238,11 @@ static bool pack_links(const synth_topology_t *topology, int rounds, int *capaci
     return pack_trees(&packing, &trees->forest);
 }
 
-/* Packs the trees of one rank after the other, each into its own share of the links (see synth_slp_loads). Shares are
- * rounded down to whole trees, so that this may fail for some numbers of chunks and not for others. `capacity` has room
- * for all links. */
+/*
+ * Packs the trees of one rank after another, each into its own share of the links (see synth_slp_loads). Shares are
+ * rounded down to whole trees, so this may fail for some numbers of chunks and succeed for others. `capacity` has room
+ * for all links. Returns false if the trees do not fit or memory runs out.
+ */
 static bool pack_loads(const synth_topology_t *topology, const double *load, int *capacity, synth_trees_t *trees)
 {
     bool ok = true;
@@ -246,6 +260,9 @@ static bool pack_loads(const synth_topology_t *topology, const double *load, int
     return ok;
 }
 
+/*
+ * Without groups, all trees share the links. With groups, the linear program first divides the links among the ranks.
+ */
 synth_trees_t *synth_trees_new(const synth_topology_t *topology, synth_collective_t collective, int root, int rounds,
                                int chunks, double seconds)
 {
@@ -265,7 +282,7 @@ synth_trees_t *synth_trees_new(const synth_topology_t *topology, synth_collectiv
             is_packed = pack_links(topology, rounds, capacity, trees);
         } else if (synth_slp_loads(topology, collective, root, seconds, load)) {
             is_packed = pack_loads(topology, load, capacity, trees);
-            /* More chunks may do better: less is lost when shares are rounded down. */
+            /* With more chunks, less is lost when shares are rounded down. */
             while (!is_packed && trees->chunks + chunks <= MOST_PARTS &&
                    (trees->chunks + chunks) * roots <= MOST_TREES) {
                 trees->chunks += chunks;
@@ -294,7 +311,7 @@ synth_schedule_t *synth_trees_schedule(const synth_topology_t *topology, const s
         int first_chunk =
             trees_before[tree->root]++ + (trees->collective == SYNTH_ALLGATHER ? tree->root * chunks * units : 0);
 
-        for (int unit = 0; ok && unit < units; ++unit) { /* each unit begins one step after the one before */
+        for (int unit = 0; ok && unit < units; ++unit) { /* each unit begins one step after the previous unit */
             ok = send_along(schedule, tree, first_chunk + unit * chunks, unit, height, false);
         }
     }
@@ -302,7 +319,7 @@ synth_schedule_t *synth_trees_schedule(const synth_topology_t *topology, const s
 }
 
 struct synth_shares {
-    forest_t in, out; /* trees to the roots and away from them; tree i of both has the same root */
+    forest_t in, out; /* trees to the roots and away from the roots; tree i of both forests has the same root */
 };
 
 int synth_shares_chunks(const synth_shares_t *shares)
@@ -315,9 +332,11 @@ void synth_shares_free(synth_shares_t *shares)
     free(shares);
 }
 
-/* Packs the trees of an all-reduce of so many parts, with the shares of roots and links of the linear program. Both
- * forests get their trees root by root, so that tree i has the same root in both. Returns false if a root's share is no
- * whole number of parts, if the trees do not fit, or if memory runs out. */
+/*
+ * Packs the trees of an all-reduce of `parts` parts, with the shares of roots and links from the linear program. Both
+ * forests get their trees root by root, so that tree i has the same root in both. Returns false if a root's share is
+ * not a whole number of parts, if the trees do not fit, or if memory runs out.
+ */
 static bool pack_shares(const synth_topology_t *topology, const synth_free_roots_t *solution, int parts,
                         synth_shares_t *shares)
 {
@@ -346,6 +365,7 @@ static bool pack_shares(const synth_topology_t *topology, const synth_free_roots
     return ok && all_trees == parts && shares->in.count == parts && shares->out.count == parts;
 }
 
+/* Tries more and more parts, until the share of each root is a whole number of parts and the trees fit. */
 synth_shares_t *synth_shares_new(const synth_topology_t *topology, double seconds)
 {
     size_t loads = (size_t)(2 * topology->ranks * topology->link_count);
@@ -371,8 +391,10 @@ synth_schedule_t *synth_tree_allreduce(const synth_topology_t *topology, const s
     synth_schedule_t *schedule = synth_schedule_new(SYNTH_ALLREDUCE, topology->ranks, 0, parts * units);
     bool ok = schedule != NULL;
 
-    /* Each unit begins one step after the one before. Its chunk i goes along trees i: first to their root, and away
-     * from it once all chunks of the unit have arrived at theirs. */
+    /*
+     * Each unit begins one step after the previous one. Chunk i of a unit is sent along trees i: first towards their
+     * root, and away from the root when all chunks of the unit have arrived at their roots.
+     */
     for (int unit = 0; ok && unit < units; ++unit) {
         for (int i = 0; ok && i < parts; ++i) {
             ok = send_along(schedule, &shares->in.tree[i], unit * parts + i, unit, height_in, true) &&

@@ -1,5 +1,7 @@
-/* Schedules that send along packed trees, one unit after another. With more units, and so more steps, they come ever
- * closer to the bound. */
+/*
+ * Schedules that send along packed trees, one unit after another. With more units, and so more steps, they come closer
+ * and closer to the bound.
+ */
 #ifndef TOOLS_SYNTH_LIB_TREES_H
 #define TOOLS_SYNTH_LIB_TREES_H
 
@@ -8,36 +10,38 @@
 typedef struct synth_trees synth_trees_t;
 
 /*
- * Makes trees for an all-gather or a broadcast with `rounds` rounds for `chunks` chunks. There are trees if that ratio
- * is not below the bound (Edmonds, "Edge-disjoint branchings", 1973). If groups limit links, the program of slp.h first
- * says how much of each link the trees may use, within `seconds`. Returns NULL if no such trees of few chunks are
- * found, or if memory runs out.
+ * Makes trees for an all-gather or a broadcast with `rounds` rounds for `chunks` chunks. If no groups limit the links,
+ * there are such trees if this ratio is not below the bound (Edmonds, "Edge-disjoint branchings", 1973). If groups
+ * limit links, the linear program of slp.h first determines how much of each link the trees may use, within `seconds`.
+ * Returns NULL if no such trees with few chunks are found, or if memory runs out.
  */
 synth_trees_t *synth_trees_new(const synth_topology_t *topology, synth_collective_t collective, int root, int rounds,
                                int chunks, double seconds);
 void synth_trees_free(synth_trees_t *trees); /* NULL is allowed */
 
-/* Returns the chunks of one unit: the number that was given to synth_trees_new, or a multiple of it. */
+/* Returns the number of chunks of one unit: the number that was passed to synth_trees_new, or a multiple of it. */
 int synth_trees_chunks(const synth_trees_t *trees);
 
-/* Makes a schedule of so many units. NULL if memory runs out or it has too many steps. */
+/* Makes a schedule of `units` units. Returns NULL if memory runs out, or if it has too many steps or sends. */
 synth_schedule_t *synth_trees_schedule(const synth_topology_t *topology, const synth_trees_t *trees, int units);
 
 /*
  * Trees for an all-reduce: each piece of the vector is reduced along one tree to its root and sent from there along
- * another. The linear program of free_roots.h says which part of the vector each rank is the root of.
+ * another tree. The linear program of free_roots.h determines for which part of the vector each rank is the root.
  */
 typedef struct synth_shares synth_shares_t;
 
-/* Makes these trees; the linear program takes up to `seconds`. NULL if it takes longer or is too large, if no such
- * trees of few chunks are found, or if memory runs out. */
+/*
+ * Makes these trees. The linear program takes up to `seconds`. Returns NULL if it takes longer or is too large, if no
+ * such trees with few chunks are found, or if memory runs out.
+ */
 synth_shares_t *synth_shares_new(const synth_topology_t *topology, double seconds);
 void synth_shares_free(synth_shares_t *shares);
 
-/* Makes an all-reduce of so many units. NULL if memory runs out or it has too many steps. */
+/* Makes an all-reduce of `units` units. Returns NULL if memory runs out, or if it has too many steps or sends. */
 synth_schedule_t *synth_tree_allreduce(const synth_topology_t *topology, const synth_shares_t *shares, int units);
 
-/* Returns the chunks of one unit of such an all-reduce. */
+/* Returns the number of chunks of one unit of such an all-reduce. */
 int synth_shares_chunks(const synth_shares_t *shares);
 
 #endif

@@ -1,4 +1,7 @@
-/* Replays schedules. To be independent, it shares only the statement of the problem (demand.c) with what finds them. */
+/*
+ * Replays schedules. So that the replay is independent, it shares only the definition of the problem (demand.c) with
+ * the functions that find schedules.
+ */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +14,9 @@ typedef struct {
     const synth_topology_t *topology;
     const synth_schedule_t *schedule;
     synth_fault_t *fault;
-    uint8_t *parts;  /* [(chunk * ranks + rank) * ranks + contributor]: how often the contribution is in it */
-    uint8_t *before; /* [send of the step][contributor]: what its sender had at the start of the step */
+    uint8_t *parts; /* [(chunk * ranks + rank) * ranks + contributor]: how often the contribution is in the chunk at the
+                       rank */
+    uint8_t *before; /* [send of the step][contributor]: the value that its sender had at the start of the step */
     int *load;       /* chunks on each link in a step */
 } replay_t;
 
@@ -39,8 +43,10 @@ static uint8_t *contributors(replay_t *replay, int chunk, int rank)
     return replay->parts + ((size_t)chunk * ranks + (size_t)rank) * ranks;
 }
 
-/* Checks that all numbers of the schedule are in range, its sends are sorted by step, and every send has a link. What
- * follows uses these numbers as indices. */
+/*
+ * Checks that all numbers of the schedule are in range, that its sends are sorted by step, and that every send has a
+ * link. The later checks use these numbers as indices.
+ */
 static bool in_range(replay_t *replay)
 {
     const synth_schedule_t *schedule = replay->schedule;
@@ -74,8 +80,10 @@ static bool in_range(replay_t *replay)
     return true;
 }
 
-/* Checks that no link and no group carries more in a step than the step's rounds allow. The step's sends are those from
- * `first` up to, but not including, `end`; in_range has checked that each has a link. */
+/*
+ * Checks that no link and no group carries more in a step than the rounds of the step allow. The sends of the step are
+ * those from `first` to `end` - 1; in_range has checked that each has a link.
+ */
 static bool fits(replay_t *replay, int step, int first, int end)
 {
     const synth_topology_t *topology = replay->topology;
@@ -109,9 +117,11 @@ static bool fits(replay_t *replay, int step, int first, int end)
     return true;
 }
 
-/* Carries out the sends of a step, from `first` up to, but not including, `end`. All of them read what their senders
- * had at the step's beginning. Returns false at a send of what the sender does not have or the receiver has already,
- * and at one that adds a contribution twice. */
+/*
+ * Carries out the sends of a step, from `first` to `end` - 1. All sends read the values that their senders had at the
+ * start of the step. Fails if the sender does not have the chunk, if the receiver already has it, or if a contribution
+ * is added twice.
+ */
 static bool run_step(replay_t *replay, int first, int end)
 {
     int ranks = replay->schedule->ranks;
@@ -152,8 +162,10 @@ static bool run_step(replay_t *replay, int first, int end)
     return true;
 }
 
-/* Checks that each rank of the set `wanted` has a chunk with the contributions of the ranks in `asked`, once each, and
- * of no others. */
+/*
+ * Checks that each rank of the set `wanted` has the chunk with exactly one contribution of each rank in `asked`, and
+ * none of other ranks.
+ */
 static bool is_complete(replay_t *replay, int chunk, uint64_t wanted, uint64_t asked)
 {
     for (int rank = 0; rank < replay->schedule->ranks; ++rank) {
@@ -173,8 +185,10 @@ static bool is_complete(replay_t *replay, int chunk, uint64_t wanted, uint64_t a
     return true;
 }
 
-/* Gives each rank what it has at first, replays all steps and checks the result. If partial sums travel, every rank has
- * a contribution to each chunk; if not, a demand says which rank has the chunk, and which ones want it. */
+/*
+ * Gives each rank its initial contributions, replays all steps and checks the result. If partial sums are sent, every
+ * rank has a contribution to each chunk. Otherwise a demand tells which rank has the chunk, and which ranks want it.
+ */
 static bool replay_all(replay_t *replay)
 {
     const synth_schedule_t *schedule = replay->schedule;
@@ -217,6 +231,7 @@ static bool replay_all(replay_t *replay)
     return ok;
 }
 
+/* Allocates the state of the replay after the range of all numbers was checked. */
 bool synth_schedule_verify(const synth_topology_t *topology, const synth_schedule_t *schedule, synth_fault_t *fault)
 {
     replay_t replay = {topology, schedule, fault, NULL, NULL, NULL};

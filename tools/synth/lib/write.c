@@ -1,4 +1,4 @@
-/* A topology as a file that synth_topology_read reads, and parts of one. */
+/* Writes topologies as files that synth_topology_read reads, and makes parts of topologies. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +17,7 @@ static void write_string(FILE *out, const char *text)
     fputc('"', out);
 }
 
+/* Values that are not known, such as addresses of GPUs, are left out. */
 void synth_topology_write(const synth_topology_t *topology, FILE *out)
 {
     fprintf(out, "{\n  \"version\": 1,\n  \"name\": ");
@@ -71,7 +72,7 @@ void synth_topology_write(const synth_topology_t *topology, FILE *out)
     fprintf(out, "]\n}\n");
 }
 
-/* Gives the nodes that still have ranks the numbers 0, 1, ..., in the order of their first ranks. */
+/* Renumbers the nodes that still have ranks as 0, 1, ..., in the order of their first ranks. */
 static void renumber_nodes(synth_topology_t *topology)
 {
     int new_number[SYNTH_MAX_RANKS];
@@ -103,7 +104,7 @@ synth_topology_t *synth_topology_part(const synth_topology_t *topology, const in
             }
         }
     }
-    /* Each group keeps the links that are left; one without any is left out. */
+    /* Each group keeps the links between the remaining ranks; a group without such links is left out. */
     for (int i = 0; ok && i < topology->group_count; ++i) {
         const synth_group_t *group = &topology->groups[i];
         int links_left = 0;

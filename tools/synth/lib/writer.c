@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_IN_OP = 8 }; /* peers, or buffers that are written, of one operation: every executor has room for so many */
-enum { KINDS = 3 };      /* kinds of buffers: input, output, scratch */
+/* Most peers, or buffers that are written, of one operation; every executor has room for this many. */
+enum { MOST_IN_OP = 8 };
+enum { KINDS = 3 }; /* kinds of buffers: input, output, scratch */
 
 /* A list of numbers that grows. */
 typedef struct {
@@ -20,16 +21,16 @@ typedef struct {
     int channel; /* its number within the block */
 } link_t;
 
-/* In arrays of two, [0] is for memory channels and [1] for port channels. */
+/* A block. In arrays of two, [0] is for memory channels and [1] for port channels. */
 typedef struct {
-    int instance; /* the part of every chunk that it works on */
+    int instance; /* the part of every chunk on which the block works */
     char *text;   /* its operations, as JSON */
     size_t size;
     FILE *out;         /* writes to `text`; NULL until the block is selected */
-    bool has_op;       /* the current list of operations is not empty, so that the next one needs a comma */
-    list_t channel[2]; /* the channels of the rank that it uses */
-    list_t remote[2];  /* the remote buffers of the rank that it uses, as positions in the rank's list */
-    link_t *links;     /* all its channels */
+    bool has_op;       /* the current list of operations is not empty, so the next operation needs a comma */
+    list_t channel[2]; /* the channels of the rank that the block uses */
+    list_t remote[2];  /* the remote buffers of the rank that the block uses, as indices in the rank's list */
+    link_t *links;     /* all channels of the block */
     int link_count;
 } block_t;
 
@@ -43,9 +44,9 @@ typedef struct {
 struct synth_writer {
     const synth_topology_t *topology;
     const synth_layout_t *layout;
-    int instances;  /* parts that each chunk is cut into */
+    int instances;  /* number of parts into which each chunk is divided */
     int rank;       /* of the selected block */
-    block_t *block; /* the selected one, which operations are added to */
+    block_t *block; /* the selected block, to which operations are added */
     bool failed;    /* memory ran out: nothing more is written, and the plan fails */
     rank_t ranks[SYNTH_MAX_RANKS];
 };
@@ -54,7 +55,7 @@ static const char *const channel_types[2] = {"memory", "port"};
 
 static const char buffers[KINDS] = {'i', 'o', 's'};
 
-/* Appends a number and returns its position. If memory runs out, the writer has failed, and 0 is returned. */
+/* Appends a number to a list and returns its index. If memory runs out, sets `failed` and returns 0. */
 static int append(synth_writer_t *writer, list_t *list, int value)
 {
     int *values = realloc(list->value, sizeof(int) * (size_t)(list->count + 1));
@@ -123,6 +124,7 @@ void synth_writer_free(synth_writer_t *writer)
     free(writer);
 }
 
+/* `number` is the number of the rank. */
 int synth_writer_block(synth_writer_t *writer, int number, int instance)
 {
     rank_t *rank = &writer->ranks[number];
@@ -139,7 +141,7 @@ int synth_writer_block(synth_writer_t *writer, int number, int instance)
     return rank->block_count++;
 }
 
-/* Gives a block one of its rank's channels. If memory runs out, the writer has failed. */
+/* Gives a block one of its rank's channels. If memory runs out, sets `failed`. */
 static void add_link(synth_writer_t *writer, int rank, int block_number, int peer, int tag, int channel, int far)
 {
     block_t *block = &writer->ranks[rank].blocks[block_number];
@@ -227,9 +229,11 @@ void synth_writer_sync(synth_writer_t *writer, const char *name, int tag, uint64
     }
 }
 
-/* Returns the position of a chunk in the plan's buffer, for the instance of the selected block. Each instance has its
- * own part of every block of the input and output, and of the scratch. Sums behind packets lie behind the packets of
- * all instances. */
+/*
+ * Returns the index of a chunk in the plan's buffer, for the instance of the selected block. Each instance has its own
+ * part of every block of the input and output, and of the scratch. Sums behind packets are stored behind the packets of
+ * all instances.
+ */
 static int index_of(const synth_writer_t *writer, int rank, synth_place_t place)
 {
     const synth_layout_t *layout = writer->layout;
@@ -254,7 +258,10 @@ static int remote_number(synth_writer_t *writer, int peer, char buffer)
                           find_or_append(writer, &rank->remote, KINDS * peer + kind));
 }
 
-/* Writes end i of a move: a buffer of the rank or of a peer, position and size. `is_first`: no comma before it. */
+/*
+ * Writes end i of a move: the buffer, which belongs to the rank or to a peer, the index and the size. If `is_first` is
+ * true, no comma is written before it.
+ */
 static void write_end(synth_writer_t *writer, const synth_move_t *move, int i, bool is_first)
 {
     FILE *out = writer->block->out;
@@ -270,6 +277,7 @@ static void write_end(synth_writer_t *writer, const synth_move_t *move, int i, b
     fprintf(out, ", \"index\": %d, \"size\": %d}", index_of(writer, rank, place), move->size);
 }
 
+/* An operation writes at most MOST_IN_OP ends, so a move may become several operations. */
 void synth_writer_data(synth_writer_t *writer, const char *name, const synth_moves_t *moves, int sources)
 {
     writer->failed = writer->failed || moves->failed;
@@ -278,11 +286,11 @@ void synth_writer_data(synth_writer_t *writer, const char *name, const synth_mov
         int reads = sources > 0 ? sources : move->count - 1;
 
         for (int first_target = reads; first_target < move->count; first_target += MOST_IN_OP) {
-            begin_op(writer, name); /* more targets than fit into one operation: the next one reads the same sources */
+            begin_op(writer, name); /* if one operation cannot write all targets, the next one reads the same sources */
             if (reads > 1) {
                 fprintf(writer->block->out, ", \"reduce_op\": \"sum\"");
             }
-            /* The targets are all on the rank itself or, for packets that are passed on, all on peers of its node. */
+            /* All targets are on the rank itself or, if packets are forwarded, on peers of its node. */
             if (move->end[move->count - 1].rank != writer->rank) {
                 fprintf(writer->block->out, ", \"channel_type\": \"memory\"");
             }
@@ -302,7 +310,7 @@ void synth_writer_data(synth_writer_t *writer, const char *name, const synth_mov
 void synth_writer_put(synth_writer_t *writer, const char *name, int tag, const synth_moves_t *moves)
 {
     writer->failed = writer->failed || moves->failed;
-    for (int far = 0; far < 2; ++far) { /* an operation is over channels of one type */
+    for (int far = 0; far < 2; ++far) { /* all channels of an operation have the same type */
         int next = 0;
 
         while (next < moves->count && !writer->failed) {
@@ -352,8 +360,10 @@ void synth_writer_end_turns(synth_writer_t *writer)
     }
 }
 
-/* Computes how many chunks a rank's input and output have, over all instances; 0 if the collective gives the rank no
- * such buffer. */
+/*
+ * Computes the numbers of chunks of a rank's input and output, over all instances. A number is 0 if the rank has no
+ * such buffer in the collective.
+ */
 static void count_chunks(const synth_writer_t *writer, int rank, int *inputs, int *outputs)
 {
     const synth_schedule_t *schedule = writer->layout->schedule;
@@ -380,15 +390,17 @@ static void count_chunks(const synth_writer_t *writer, int rank, int *inputs, in
     case SYNTH_REDUCESCATTER:
         *inputs = all_chunks;
         break;
-    default: /* an all-to-all or all-reduce: both have as many */
+    default: /* an all-to-all or all-reduce: both have the same number */
         break;
     }
     *inputs *= writer->instances;
     *outputs *= writer->instances;
 }
 
-/* Writes an object for each of the two lists that is not empty: the type of channel under the key `kind`, the numbers
- * under the key `ids`. */
+/*
+ * Writes an object for each of the two lists that is not empty: the type of the channels under the key `kind`, and the
+ * numbers under the key `ids`.
+ */
 static void write_lists(FILE *out, const char *kind, const char *ids, const list_t *list)
 {
     bool has_list = false;
@@ -405,8 +417,11 @@ static void write_lists(FILE *out, const char *kind, const char *ids, const list
     }
 }
 
-/* Writes one rank of the plan: its blocks with their operations, its channels and remote buffers. The text of a block
- * is complete only once its stream is flushed. With sums, packets count twice in the scratch, as in index_of. */
+/*
+ * Writes one rank of the plan: its blocks with their operations, its channels and its remote buffers. The text of a
+ * block is complete only after its stream was flushed. If there are sums, packets count twice in the scratch, as in
+ * index_of.
+ */
 static void write_rank(synth_writer_t *writer, int number, FILE *out)
 {
     rank_t *rank = &writer->ranks[number];
@@ -452,12 +467,15 @@ void synth_writer_fail(synth_writer_t *writer)
     writer->failed = true;
 }
 
+/* Writes the head of the plan and then all ranks. */
 char *synth_writer_finish(synth_writer_t *writer, const char *name, const synth_range_t *range, size_t *size_p)
 {
     const synth_layout_t *layout = writer->layout;
     bool has_packets = layout->manner == SYNTH_PACKETS;
-    /* Pipelines of one node go around a scratch of fixed size, which all calls can share. Where a proxy takes part, it
-     * also reads other buffers, and needs those of each call. */
+    /*
+     * Pipelines on one node use a scratch of fixed size as a ring, and all calls can share it. If a proxy takes part,
+     * it also reads other buffers, which belong to one call.
+     */
     bool is_ring = layout->manner == SYNTH_PIPELINE && writer->topology->node_count < 2;
     char *text = NULL;
     FILE *out = writer->failed ? NULL : open_memstream(&text, size_p);

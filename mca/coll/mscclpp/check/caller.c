@@ -1,4 +1,4 @@
-/* Tells the application's calls from those that Open MPI makes by itself, by the address that a call returns to. */
+/* Distinguishes the application's calls from Open MPI's own calls, by the address that a call returns to. */
 #include <dlfcn.h>
 #include <string.h>
 
@@ -6,14 +6,14 @@
 
 /*
  * A cache of callers in Open MPI's library, since dladdr takes microseconds. An entry holds the caller's address,
- * shifted left by 1, and in its lowest bit whether the caller is one of MPI's functions. The library stays where it is,
- * so entries stay valid.
+ * shifted left by 1, and in its lowest bit whether the caller is one of MPI's functions. Open MPI's library is never
+ * unloaded while this component is used, so entries stay valid.
  */
 #define CACHE_SIZE 64
 
 static uint64_t known_callers[CACHE_SIZE];
 
-/* True if the cache has the caller; *is_mpi_p then tells whether the caller is MPI itself. */
+/* Returns true if the cache has the caller; *is_mpi_p then tells whether the caller is MPI itself. */
 static bool find_known(uintptr_t caller, bool *is_mpi_p)
 {
     const uint64_t known = __atomic_load_n(&known_callers[caller / 16 % CACHE_SIZE], __ATOMIC_RELAXED);
@@ -31,7 +31,10 @@ bool mca_coll_mscclpp_check_wanted(const mca_coll_mscclpp_module_t *module, cons
     if (find_known(address, &is_mpi)) {
         return is_mpi;
     }
-    /* If the caller cannot be found out, a call that comes while a compared one is served counts as part of it. */
+    /*
+     * If dladdr cannot name the caller: a call that arrives while a compared call is served counts as a part of that
+     * call.
+     */
     if (0 == dladdr(caller, &symbol) || 0 == dladdr((void *)(uintptr_t)MPI_Init, &mpi)) {
         return !module->comparing;
     }

@@ -22,7 +22,7 @@
 /* Bytes that a comma, a rank and a terminating zero need in a message. */
 #define RANK_LENGTH 16
 
-/* Before this rank ends the job, peers have this time to print what they have found. */
+/* How long this rank waits before it ends the job, so that its peers can print what they have found. */
 #define GRACE_SECONDS 1.0
 
 /* One call whose comparison is under way. */
@@ -30,14 +30,14 @@ typedef struct check {
     struct check *next;
     mca_coll_mscclpp_module_t *module;
     mca_coll_mscclpp_oob_t *oob;
-    uint64_t number; /* number of the call among the compared ones of its communicator */
+    uint64_t number; /* the call's number among the communicator's compared calls */
     int peers;       /* number of ranks in the communicator or, on an inter-communicator, in the remote group */
     int rank;        /* this rank's index among the peers; -1 on an inter-communicator */
     int missing;     /* peers whose arguments have not arrived */
     double started;  /* time by mscclpp_now */
     bool warned;     /* a warning has named the missing ranks */
     bool posted;     /* this rank's arguments have been sent */
-    mca_coll_mscclpp_oob_message_t *messages; /* those that have brought the peers' signatures, linked by `next` */
+    mca_coll_mscclpp_oob_message_t *messages; /* the messages that hold the peers' signatures, linked by `next` */
     mca_coll_mscclpp_signature_t *own_signature;
     mca_coll_mscclpp_signature_t *signatures[]; /* by peer; NULL: not received yet */
 } check_t;
@@ -81,8 +81,8 @@ static void free_check(check_t *check)
 }
 
 /*
- * Makes the check of one call, with this rank's arguments, and sends nothing yet. NULL if there is no memory. This
- * rank's entry of `signatures`, if it has one, is `own_signature` itself.
+ * Makes the check of one call, with this rank's arguments. Sends nothing yet. Returns NULL, without a log, if there is
+ * no memory. On an intra-communicator, this rank's entry of `signatures` is `own_signature` itself.
  */
 static check_t *create_check(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_oob_t *oob,
                              const mca_coll_mscclpp_check_call_t *call)
@@ -114,9 +114,9 @@ static check_t *create_check(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp
 }
 
 /*
- * Starts to send this rank's arguments to all peers. On an intra-communicator, a rank without memory sends none: a peer
- * that had the arguments of all ranks would begin the call. A failure is logged. Called, like the next two functions,
- * with the oob's lock held.
+ * Starts to send this rank's arguments to all peers. On an intra-communicator, a rank without memory sends to none: a
+ * peer that had the arguments of all ranks would begin the call. A failure is logged. Called, like the next two
+ * functions, with the oob's lock held.
  */
 static mscclpp_status_t send_arguments(check_t *check)
 {
@@ -137,9 +137,9 @@ static mscclpp_status_t send_arguments(check_t *check)
 }
 
 /*
- * Takes over a message with the signature of a rank. MSCCLPP_ERR_PEER, which is logged, if it is damaged or is a second
- * one. The sender's rank is below `peers`: the message came over the communicator. Needs no memory, because the peers
- * may already have the arguments of all ranks and have begun the call.
+ * Keeps a message with the signature of one rank. If the message is damaged or the rank's second one, logs this, frees
+ * it and returns MSCCLPP_ERR_PEER. message->peer is a valid index, since the message came over the communicator. Needs
+ * no memory, because the peers may already have the arguments of all ranks and have begun the call.
  */
 static mscclpp_status_t accept_signature(check_t *check, mca_coll_mscclpp_oob_message_t *message)
 {
@@ -183,9 +183,10 @@ static bool is_skipped(const check_t *check, const mca_coll_mscclpp_oob_message_
 }
 
 /*
- * Sends this rank's arguments, once, and receives those of other ranks. Returns MSCCLPP_OK if those of all ranks have
- * come, and MSCCLPP_IN_PROGRESS before that. All else ends the comparison: MSCCLPP_ERR_PEER, which is logged, if a rank
- * has given up, MSCCLPP_ERR_NOT_SUPPORTED if one goes on without it, and errors of the messages.
+ * Sends this rank's arguments, once, and receives those of other ranks. Returns MSCCLPP_OK when the arguments of all
+ * ranks have arrived, and MSCCLPP_IN_PROGRESS before that. Anything else ends the comparison, and has been logged:
+ * MSCCLPP_ERR_NOT_SUPPORTED if a rank continues without a comparison, so that this rank may, too; MSCCLPP_ERR_PEER if a
+ * rank has given up; or an error of the messages.
  */
 static mscclpp_status_t advance_check(check_t *check)
 {
@@ -219,7 +220,7 @@ static mscclpp_status_t advance_check(check_t *check)
     return MSCCLPP_OK == status && check->missing > 0 ? MSCCLPP_IN_PROGRESS : status;
 }
 
-/* Compares the calls. If they do not match, returns false, with the difference in `text`. */
+/* Compares the calls of all ranks. If they do not match, returns false, and `text` names the difference. */
 static bool matches(const check_t *check, char *text, size_t size)
 {
     if (check->rank >= 0) {
@@ -234,7 +235,7 @@ static bool matches(const check_t *check, char *text, size_t size)
     return true;
 }
 
-/* Writes the list of the first ranks whose signatures have not come into `text`. */
+/* Writes the lowest RANKS_SHOWN ranks whose signatures have not arrived into `text`. */
 static void list_missing(const check_t *check, char *text, size_t size)
 {
     size_t used = 0;
@@ -250,8 +251,8 @@ static void list_missing(const check_t *check, char *text, size_t size)
 }
 
 /*
- * Names the missing ranks: first in a warning, and at the deadline in the error that ends the wait
- * (MSCCLPP_ERR_TIMEOUT). MSCCLPP_OK if the wait goes on.
+ * Logs the missing ranks: once as a warning, and at the deadline as the error that ends the wait (MSCCLPP_ERR_TIMEOUT).
+ * Returns MSCCLPP_OK if the wait continues.
  */
 static mscclpp_status_t check_clock(check_t *check)
 {
@@ -305,8 +306,8 @@ static void end_job(const check_t *check)
 }
 
 /*
- * For a blocking call: waits until the arguments of all ranks have come (MSCCLPP_OK), or until an error, the deadline
- * or a revocation ends the comparison.
+ * For a blocking call: waits until the arguments of all ranks have arrived (MSCCLPP_OK). Returns MSCCLPP_ERR_REVOKED if
+ * the communicator is revoked; any other error, of this function or of advance_check, has been logged.
  */
 static mscclpp_status_t wait_for(check_t *check)
 {
@@ -324,7 +325,7 @@ static mscclpp_status_t wait_for(check_t *check)
             return MSCCLPP_ERR_REVOKED;
         }
         if (check->module->check_failed) {
-            return MSCCLPP_ERR_PEER; /* a rank has given up an earlier, nonblocking call, and does not come to this */
+            return MSCCLPP_ERR_PEER; /* a rank has given up an earlier, nonblocking call */
         }
         status = check_clock(check);
         if (MSCCLPP_OK != status) {
@@ -353,17 +354,15 @@ static void move_arrived(void)
 }
 
 /*
- * Advances the pending comparisons until one has ended. Removes that from the list, and returns it for the caller to
- * free, with its status in *status_p. NULL: none has ended. Skips those whose messages are locked, perhaps by this
- * thread further down its stack; the next call tries them again.
+ * Advances the pending comparisons until one has ended. Removes this comparison from the list and returns it, for the
+ * caller to free, with its status in *status_p. Returns NULL if none has ended. Skips a comparison whose oob is locked,
+ * perhaps by this thread further down its stack; the next call tries again.
  */
 static check_t *take_ended(mscclpp_status_t *status_p)
 {
     check_t **link, *check = NULL;
 
-    /*
-     * Never waits for the lock: this callback may hold it further down the stack, or another thread is doing the work.
-     */
+    /* Does not wait: this thread may hold the lock further down its stack, or another thread is doing the work. */
     if (0 != pthread_mutex_trylock(&pending_lock)) {
         return NULL;
     }
@@ -388,7 +387,7 @@ static check_t *take_ended(mscclpp_status_t *status_p)
 
 /*
  * Advances comparisons of nonblocking calls: a callback of opal_progress. Returns how many have ended. A mismatch ends
- * the job.
+ * the job. If a peer has given up, later compared calls of the communicator fail.
  */
 static int progress(void)
 {
@@ -415,7 +414,7 @@ static int progress(void)
     return ended;
 }
 
-/* True if comparisons of this module are pending; of any module if it is NULL. */
+/* True if comparisons of this module are pending. `module` NULL: of any module. */
 static bool has_pending(const mca_coll_mscclpp_module_t *module)
 {
     bool is_found = false;
@@ -429,7 +428,7 @@ static bool has_pending(const mca_coll_mscclpp_module_t *module)
     return is_found;
 }
 
-/* First takes in the comparisons that have arrived, so that none of the module is left behind. */
+/* First moves `arrived` to `pending`, so that no comparison of the module is missed. `module` NULL: all modules. */
 void mca_coll_mscclpp_check_forget(const mca_coll_mscclpp_module_t *module)
 {
     check_t **link = &pending;
@@ -474,9 +473,9 @@ void mca_coll_mscclpp_check_fini(void)
 }
 
 /*
- * Ends the comparisons of a communicator after an error. Tells the other ranks that this rank has given up. So a rank
- * that comes late to the call does not wait for ranks that have left it. Tells nobody after MSCCLPP_ERR_PEER, for which
- * another rank is to blame, or on an inter-communicator.
+ * Ends the comparisons of a communicator after an error: its later compared calls fail. Tells the other ranks that this
+ * rank has given up, so that a rank that comes late to the call does not wait for ranks that have left it. Tells nobody
+ * after MSCCLPP_ERR_PEER, for which another rank is to blame, or on an inter-communicator.
  */
 static void abandon_check(check_t *check, mscclpp_status_t status)
 {
@@ -496,7 +495,7 @@ static void abandon_check(check_t *check, mscclpp_status_t status)
     mca_coll_mscclpp_oob_break_off(check->module);
 }
 
-/* Waits for the arguments of a blocking call, and compares them. MSCCLPP_ERR_INVALID, which is logged: no match. */
+/* Waits for a blocking call's arguments and compares them. MSCCLPP_ERR_INVALID, which is logged: no match. */
 static mscclpp_status_t compare_now(check_t *check)
 {
     mscclpp_status_t status = wait_for(check);
@@ -529,8 +528,8 @@ static void send_without_waiting(check_t *check)
 }
 
 /*
- * On a rank that has no memory to compare a call that is counted. A blocking call fails, and the other ranks are made
- * to fail it, too. Another one goes on. Returns the MPI error code.
+ * For a rank without memory to compare a call, which has its number. A blocking call fails on all ranks: logs this and
+ * returns MPI_ERR_NO_MEM. Any other call continues without a comparison: returns OMPI_SUCCESS.
  */
 static int give_up_without_memory(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_check_function_t function)
 {
@@ -558,6 +557,7 @@ int mca_coll_mscclpp_check_without_memory(mca_coll_mscclpp_module_t *module, mca
     return give_up_without_memory(module, function);
 }
 
+/* After a failed comparison, which was logged, each call fails at once. */
 int mca_coll_mscclpp_check_call(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_check_call_t *call)
 {
     mca_coll_mscclpp_oob_t *oob;
@@ -572,7 +572,7 @@ int mca_coll_mscclpp_check_call(mca_coll_mscclpp_module_t *module, const mca_col
     }
     ++module->checked;
     if (1 == module->checked) {
-        /* Lets comparisons that are under way be settled when the communicator ends. */
+        /* Makes MPI_Comm_free settle the comparisons that are in progress then. */
         (void)mca_coll_mscclpp_state.bind(module);
     }
     oob = mca_coll_mscclpp_oob_ensure(module);
@@ -591,7 +591,7 @@ int mca_coll_mscclpp_check_call(mca_coll_mscclpp_module_t *module, const mca_col
         return OMPI_SUCCESS; /* the call itself reports the error */
     }
     status = compare_now(check);
-    /* After a mismatch, all ranks compare this call and fail it, so the next one can be compared again. */
+    /* After a mismatch, all ranks have compared this call and fail it, so the next one can be compared again. */
     if (MSCCLPP_OK != status && MSCCLPP_ERR_INVALID != status) {
         abandon_check(check, status);
     }

@@ -41,22 +41,24 @@ typedef struct {
 } mca_coll_mscclpp_check_call_t;
 
 /*
- * True if the application made the call. Open MPI's own calls are not compared: it makes several when it creates a
- * communicator, some within opal_progress, and their order differs between ranks. `caller`: the address that the
- * function returns to.
+ * Returns true if the application made the call. Open MPI's own calls are not compared: it makes several when it
+ * creates a communicator, some within opal_progress, and their order differs between ranks. `caller`: the address that
+ * the function returns to.
  */
 bool mca_coll_mscclpp_check_wanted(const mca_coll_mscclpp_module_t *module, const void *caller);
 
 /*
- * Compares a call with those of the other ranks, before it is served. Returns OMPI_SUCCESS if the calls match, or if
- * the call is not a blocking one, whose comparison goes on; else an MPI error code. If the comparison itself failed, no
+ * Compares a call with the calls of the other ranks, before the call is served. Returns OMPI_SUCCESS if the calls
+ * match. Also returns OMPI_SUCCESS if the call is nonblocking or persistent; its comparison then continues in
+ * opal_progress. Otherwise returns an MPI error code, whose cause has been logged. If the comparison itself failed, no
  * further call of the communicator is compared, and each fails.
  */
 int mca_coll_mscclpp_check_call(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_check_call_t *call);
 
 /*
- * Called in place of mca_coll_mscclpp_check_call by a rank that has no memory to describe the call. Makes the other
- * ranks fail a blocking call, too; another one goes on without a comparison. Logs this, and returns the MPI error code.
+ * Called in place of mca_coll_mscclpp_check_call by a rank that has no memory to describe the call. Logs this. For a
+ * blocking call, makes the other ranks fail the call, too, and returns MPI_ERR_NO_MEM. A nonblocking or persistent call
+ * continues without a comparison, and the result is OMPI_SUCCESS.
  */
 int mca_coll_mscclpp_check_without_memory(mca_coll_mscclpp_module_t *module,
                                           mca_coll_mscclpp_check_function_t function);
@@ -68,9 +70,9 @@ static inline int mca_coll_mscclpp_check_peers(struct ompi_communicator_t *comm)
 }
 
 /*
- * Comparisons of nonblocking calls go on in opal_progress, where `init` registers a callback. `settle` waits for a
- * module's comparisons, at most until the deadline, and then drops those that are left. `forget` drops them at once. If
- * the module is NULL, they act on the comparisons of all modules.
+ * Comparisons of nonblocking calls advance in opal_progress, where `init` registers a callback. `settle` waits for a
+ * module's comparisons until the deadline at most, and then drops those that are left. `forget` drops them at once. If
+ * the module is NULL, both act on the comparisons of all modules.
  */
 int mca_coll_mscclpp_check_init(void);
 void mca_coll_mscclpp_check_fini(void);

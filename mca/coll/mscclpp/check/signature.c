@@ -30,7 +30,10 @@ void mca_coll_mscclpp_signature_name(uint32_t function, char *name, size_t size)
     }
 }
 
-/* The sizes for each pair of ranks, if the call has any, follow the structure. */
+/*
+ * The sizes for each pair of ranks, if the call has any, are stored after the structure. Returns NULL, without a log,
+ * if there is no memory.
+ */
 mca_coll_mscclpp_signature_t *mca_coll_mscclpp_signature_new(const mca_coll_mscclpp_check_call_t *call, int peers)
 {
     const size_t pairs = call->pairs != NULL ? (size_t)peers : 0;
@@ -139,11 +142,17 @@ static const aspect_t aspects[] = {
 };
 #define ASPECTS (sizeof(aspects) / sizeof(aspects[0]))
 
-/* Bytes of a text that are left for one more rank and " and more", and for the words around a value and its ranks. */
+/*
+ * LIST_RESERVE: bytes that a text must have left for one more rank and " and more". PHRASE_RESERVE: bytes for the words
+ * around a value and the list of its ranks.
+ */
 #define LIST_RESERVE 24
 #define PHRASE_RESERVE 16
 
-/* Lists the ranks, from `first` on, that passed the same value as rank `first`. */
+/*
+ * Writes the list of the ranks, from `first` on, that passed the same value as rank `first`. If the text has no room
+ * for all of them, it ends with " and more".
+ */
 static void list_ranks(const aspect_t *aspect, mca_coll_mscclpp_signature_t *const *signatures, int ranks, int first,
                        char *text, size_t size)
 {
@@ -162,7 +171,10 @@ static void list_ranks(const aspect_t *aspect, mca_coll_mscclpp_signature_t *con
     }
 }
 
-/* Writes which ranks passed which value: "is 10 on rank 0, 1 and 12 on rank 2". */
+/*
+ * Writes which ranks passed which value, such as "is 10 on rank 0, 1 and 12 on rank 2". Each value is written once, at
+ * the first rank that passed it. Stops when the text is full.
+ */
 static void describe_values(const aspect_t *aspect, mca_coll_mscclpp_signature_t *const *signatures, int ranks,
                             char *text, size_t size)
 {
@@ -183,7 +195,7 @@ static void describe_values(const aspect_t *aspect, mca_coll_mscclpp_signature_t
     }
 }
 
-/* True if all ranks passed the same value. */
+/* Returns true if all ranks passed the same value. */
 static bool is_equal(const aspect_t *aspect, mca_coll_mscclpp_signature_t *const *signatures, int ranks)
 {
     for (int rank = 1; rank < ranks; ++rank) {
@@ -195,8 +207,8 @@ static bool is_equal(const aspect_t *aspect, mca_coll_mscclpp_signature_t *const
 }
 
 /*
- * True if `sender`, of rank `from`, sends as many bytes to rank `to` as `receiver` expects. Else `text` says what
- * differs.
+ * Returns true if `sender`, the signature of rank `from`, sends as many bytes to rank `to` as `receiver`, the signature
+ * of rank `to`, expects. Otherwise `text` names the difference. A signature without sizes sends and expects nothing.
  */
 static bool pair_matches(const mca_coll_mscclpp_signature_t *sender, int from,
                          const mca_coll_mscclpp_signature_t *receiver, int to, char *text, size_t size)
@@ -213,8 +225,8 @@ static bool pair_matches(const mca_coll_mscclpp_signature_t *sender, int from,
 }
 
 /*
- * First compares what has to be equal on all ranks, the function among it. Only then can the sizes for each pair of
- * ranks be compared.
+ * First compares the values that have to be equal on all ranks, such as the function and the root. Only if these are
+ * equal can the sizes for each pair of ranks be compared. Stops at the first difference.
  */
 bool mca_coll_mscclpp_signatures_match(mca_coll_mscclpp_signature_t *const *signatures, int ranks, char *text,
                                        size_t size)
@@ -245,6 +257,9 @@ bool mca_coll_mscclpp_signatures_match(mca_coll_mscclpp_signature_t *const *sign
     return true;
 }
 
+/*
+ * Compares the functions, the operations and, if each rank passes its own sizes, the bytes that the two ranks exchange.
+ */
 bool mca_coll_mscclpp_signatures_match_inter(const mca_coll_mscclpp_signature_t *mine, int rank,
                                              const mca_coll_mscclpp_signature_t *theirs, int peer, char *text,
                                              size_t size)

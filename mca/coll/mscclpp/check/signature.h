@@ -23,22 +23,22 @@ typedef struct {
 } mca_coll_mscclpp_signature_t;
 
 /*
- * Makes the signature of a call. The caller frees it by free(). NULL if there is no memory. `size` returns the number
- * of bytes of a signature.
+ * Makes the signature of a call. The caller frees it by free(). Returns NULL if memory runs out. `size` returns the
+ * number of bytes of a signature.
  */
 mca_coll_mscclpp_signature_t *mca_coll_mscclpp_signature_new(const mca_coll_mscclpp_check_call_t *call, int peers);
 size_t mca_coll_mscclpp_signature_size(const mca_coll_mscclpp_signature_t *signature);
 
 /*
- * True if the calls of all ranks match. Otherwise `text` says what differs, and on which ranks. All ranks get the same
- * result.
+ * Returns true if the calls of all ranks match. Otherwise `text` says what differs, and on which ranks. All ranks get
+ * the same result.
  */
 bool mca_coll_mscclpp_signatures_match(mca_coll_mscclpp_signature_t *const *signatures, int ranks, char *text,
                                        size_t size);
 
 /*
- * True if two calls match: that of this rank, and that of one rank of an inter-communicator's remote group. Otherwise
- * `text` says what differs.
+ * Returns true if two calls match: that of this rank, and that of one rank of an inter-communicator's remote group.
+ * Otherwise `text` says what differs.
  */
 bool mca_coll_mscclpp_signatures_match_inter(const mca_coll_mscclpp_signature_t *mine, int rank,
                                              const mca_coll_mscclpp_signature_t *theirs, int peer, char *text,

@@ -25,7 +25,10 @@ static int stage_call(mca_coll_mscclpp_module_t *module, const void *sendbuf, vo
     return mca_coll_mscclpp_stage_allreduce(sendbuf, recvbuf, count, datatype, op, module->comm, &module->super);
 }
 
-/* Serves a call on host memory by the component before this one. Other ranks see meanwhile that it is such a call. */
+/*
+ * Serves a call on host memory by the component before this one. While this component works, the other ranks can see
+ * that this rank has passed host memory. Returns the MPI error code of the other component.
+ */
 static int call_on_host(mca_coll_mscclpp_module_t *module, const void *sendbuf, void *recvbuf,
                         mca_coll_mscclpp_count_t count, struct ompi_datatype_t *datatype, struct ompi_op_t *op)
 {
@@ -35,8 +38,8 @@ static int call_on_host(mca_coll_mscclpp_module_t *module, const void *sendbuf, 
         mscclpp_team_announce(module->team, module->current_call, MSCCLPP_CALL_HOST);
     }
     /*
-     * The call's number was written before this flag, so whoever sees the flag in native/mixture.c sees the number,
-     * too.
+     * The call's number was written before this flag, so a thread that sees the flag in native/mixture.c sees the
+     * number, too.
      */
     __atomic_store_n(&module->in_host_call, 1, __ATOMIC_RELEASE);
     mca_coll_mscclpp_count_passed(module, MCA_COLL_MSCCLPP_COUNTED_allreduce);
@@ -55,12 +58,13 @@ int mca_coll_mscclpp_agree_on_kind(mca_coll_mscclpp_module_t *module, bool *on_d
     return rc;
 }
 
+/* `collective` is the name of the call in the log. The failure is logged once for each communicator. */
 int mca_coll_mscclpp_refuse_broken(mca_coll_mscclpp_module_t *module, const char *collective)
 {
     if (!module->told_broken) {
-        module->told_broken = true; /* reported once, because an application that goes on under MPI_ERRORS_RETURN may
-                                       call often */
-        /* There may be thousands of ranks; the one that has named the failure says this, too. */
+        /* This is reported once, because an application that continues under MPI_ERRORS_RETURN may make many calls. */
+        module->told_broken = true;
+        /* There may be thousands of ranks. If a peer has named the failure, that peer logs this as an error, too. */
         mscclpp_log(mscclpp_team_peer_reports(module->team) ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_ERROR,
                     "%s: %s call %llu: an earlier call failed, which broke the communicator for device buffers; this "
                     "and further calls on them return an error",
@@ -125,7 +129,8 @@ static bool serve_on_device(mca_coll_mscclpp_module_t *module, const void *sendb
 
 /*
  * Serves MPI_Allreduce by kernels, by staging, or by the component before this one. All ranks have to pass the same
- * kind of memory, unless mixed_buffers is set: then they agree first.
+ * kind of memory, unless mixed_buffers is set: then they agree first, with an all-reduce of the component before this
+ * one, whose error ends the call.
  */
 int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscclpp_count_t count,
                                struct ompi_datatype_t *datatype, struct ompi_op_t *op, struct ompi_communicator_t *comm,
@@ -141,7 +146,10 @@ int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscc
     }
     mca_coll_mscclpp_request_await(module);
     if (OPAL_UNLIKELY(!ompi_datatype_is_predefined(datatype))) {
-        /* The data may lie elsewhere than the pointers. Staging examines the data, and passes host memory on. */
+        /*
+         * The data of a derived type may lie elsewhere than the pointers. Staging examines where they lie, and passes
+         * calls on host memory to the previous component.
+         */
         module->unserved = mca_coll_mscclpp_unknown(mca_coll_mscclpp_dtype(datatype), mca_coll_mscclpp_op(op));
         return stage_call(module, sendbuf, recvbuf, count, datatype, op);
     }
@@ -192,7 +200,7 @@ static int serve_later(mca_coll_mscclpp_request_t *request)
 }
 
 /*
- * True if the application made the call. Open MPI itself calls this function while it makes communicators, with
+ * Returns true if the application made the call. Open MPI itself calls this function while it makes communicators, with
  * integers in host memory, and not at the same point on all ranks. Such calls must not be counted. On GPUs, calls on
  * host memory are never counted. On the twin all memory is device memory, so the caller's address decides.
  */
@@ -219,9 +227,10 @@ static int pass_later(mca_coll_mscclpp_request_t *request)
 }
 
 /*
- * MPI_Iallreduce. A call goes to kernels if the application made it with data of a predefined type in device memory.
- * With mixed_buffers none does, because ranks would have to agree on the kind of memory first. All other calls go to
- * another component: at once if no call is under way, else in their turn.
+ * MPI_Iallreduce. Kernels serve a call if the application made it with data of a predefined type in device memory. With
+ * mixed_buffers, kernels serve no nonblocking call, because the ranks would first have to agree on the kind of memory.
+ * All other calls are passed to another component: at once if no call of the communicator is in progress, else after
+ * the calls that were started before. Returns an MPI error code; MPI_ERR_NO_MEM if there is no memory for the request.
  */
 static int start_nonblocking(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *type,
                              struct ompi_op_t *op, struct ompi_communicator_t *comm, ompi_request_t **request_p,
@@ -280,8 +289,9 @@ static int serve_again(mca_coll_mscclpp_request_t *request)
 }
 
 /*
- * Makes the lane of a persistent request, which waits for all ranks. *lane_p is NULL, on all ranks, if kernels do not
- * serve the request. Returns an MPI error code.
+ * Makes the lane of a persistent request, which waits for all ranks. If kernels do not serve the request, *lane_p is
+ * NULL on all ranks, and the result is OMPI_SUCCESS. Otherwise returns the MPI error code of
+ * mca_coll_mscclpp_lane_make.
  */
 static int make_lane(mca_coll_mscclpp_module_t *module, const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count,
                      struct ompi_datatype_t *type, struct ompi_op_t *op, mca_coll_mscclpp_lane_t **lane_p)
@@ -291,7 +301,10 @@ static int make_lane(mca_coll_mscclpp_module_t *module, const void *sbuf, void *
     uint64_t largest_block = 0; /* not needed here */
 
     *lane_p = NULL;
-    /* These values, and the next ones, are equal on all ranks. So no rank waits for an agreement that others skip. */
+    /*
+     * The count, the number of ranks, the type and the operation are equal on all ranks. So either all ranks return
+     * here, or all take part in the agreement.
+     */
     if (0 == count || ompi_comm_size(module->comm) > MSCCLPP_DEV_MAX_RANKS) {
         return OMPI_SUCCESS;
     }
@@ -306,8 +319,9 @@ static int make_lane(mca_coll_mscclpp_module_t *module, const void *sbuf, void *
 }
 
 /*
- * MPI_Allreduce_init. Collective, and waits, which MPI allows. If kernels do not serve the request, another component
- * makes it.
+ * MPI_Allreduce_init. Collective, and waits for all ranks, which MPI allows. If kernels do not serve the request,
+ * staging or the previous component makes it. Returns an MPI error code. If there is no memory for the request, its
+ * lane is freed with it, and this rank alone returns MPI_ERR_NO_MEM.
  */
 static int make_persistent(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *type,
                            struct ompi_op_t *op, struct ompi_communicator_t *comm, struct ompi_info_t *info,

@@ -1,10 +1,10 @@
 /*
  * The table of functions that the component offers to libmpix_mscclpp (mpix/). The library finds the table by its name
- * in the loaded component. It needs nothing else of the component, so only types of mpi.h, of C and of device/types are
- * used.
+ * in the loaded component. It uses nothing else of the component, so the table only uses types of mpi.h, of C and of
+ * device/types.
  *
- * The table and the structure of a call may grow at their ends; `size` tells how long they are. A change of anything
- * else takes a new version.
+ * The table and the structure of a call may grow at their ends; `size` is their length. Any other change requires a new
+ * version.
  */
 #ifndef MCA_COLL_MSCCLPP_NATIVE_API_H
 #define MCA_COLL_MSCCLPP_NATIVE_API_H
@@ -45,8 +45,8 @@ typedef enum {
 } mca_coll_mscclpp_queue_coll_t;
 
 /*
- * One queued call: MPI's arguments, as far as the collective has them. A broadcast's buffer is recvbuf, and a
- * collective with one count and one type has them in recvcount and recvtype.
+ * One queued call: the arguments of MPI's call that the collective has. A broadcast's buffer is stored in recvbuf. If a
+ * collective has only one count and one type, they are stored in recvcount and recvtype.
  */
 typedef struct {
     size_t size; /* bytes of this structure */
@@ -68,36 +68,39 @@ typedef struct {
     MPI_Comm comm;
     void *stream; /* a cudaStream_t, or a queue of the twin */
     /*
-     * Whether `largest_block` is that of all ranks, in bytes. In other calls of gatherv, scatterv, alltoallv, alltoallw
-     * and of neighbourhood collectives each rank knows the sizes of its own blocks alone, and the kernels find the
-     * largest.
+     * 1 if `largest_block` is the largest block of all ranks, in bytes. In other calls of gatherv, scatterv, alltoallv,
+     * alltoallw and of neighbourhood collectives, each rank only knows the sizes of its own blocks, and the kernels
+     * determine the largest block.
      */
     int agreed;
     uint64_t largest_block;
     const MPI_Aint *soffsets; /* displacements of neighbor_alltoallw, which has no sdispls and rdispls */
     const MPI_Aint *roffsets;
-    void *mapped; /* what `map` has made for this call; NULL: nothing */
+    void *mapped; /* the mapping that `map` has made for this call; NULL: none */
 } mca_coll_mscclpp_queue_call_t;
 
 typedef enum {
     MCA_COLL_MSCCLPP_QUEUED,
-    MCA_COLL_MSCCLPP_NOT_QUEUED,    /* nothing has happened on any rank; the caller serves the call in another way */
+    MCA_COLL_MSCCLPP_NOT_QUEUED,    /* nothing was done on any rank; the caller serves the call in another way */
     MCA_COLL_MSCCLPP_QUEUE_TIMEOUT, /* a kernel has given up waiting for a rank */
     MCA_COLL_MSCCLPP_QUEUE_PEER,    /* another rank failed */
     MCA_COLL_MSCCLPP_QUEUE_BUSY,    /* two operations of one communicator ran at once */
-    MCA_COLL_MSCCLPP_QUEUE_ERROR    /* see the MPI error code */
+    MCA_COLL_MSCCLPP_QUEUE_ERROR    /* another error: the MPI error code tells which */
 } mca_coll_mscclpp_queue_end_t;
 
 typedef struct {
     uint32_t version;
     uint32_t size; /* bytes of this structure */
     /*
-     * Queues a call in its stream. The first one of a communicator waits for all ranks. *code_p is an MPI error code
-     * for MCA_COLL_MSCCLPP_QUEUE_ERROR.
+     * Queues a call in its stream. The first queued call of a communicator waits for all ranks. *code_p is an MPI error
+     * code if the result is MCA_COLL_MSCCLPP_QUEUE_ERROR.
      */
     mca_coll_mscclpp_queue_end_t (*enqueue)(const mca_coll_mscclpp_queue_call_t *call, int *code_p);
 
-    /* Tells whether the communicator's queued operations have failed, and in `text`, if known, how. Never waits. */
+    /*
+     * Returns how the communicator's queued operations have failed, or QUEUED if none has, and writes a description to
+     * `text`, if there is one. Never waits.
+     */
     mca_coll_mscclpp_queue_end_t (*find_failure)(MPI_Comm comm, char *text, size_t size);
 
     /* Returns the number of the communicator's calls that were queued. */
@@ -105,10 +108,10 @@ typedef struct {
 
     /* Waits for all work in the stream. Returns an MPI error code. */
     int (*wait)(void *stream);
-    int (*is_capturing)(void *stream); /* whether the stream is being captured */
+    int (*is_capturing)(void *stream); /* returns 1 if the stream is being captured */
 
     /*
-     * Streams of the twin. If the component runs on GPUs, streams are NULL, or functions fail with
+     * Streams of the twin. If the component runs on GPUs, these functions set streams to NULL, or return
      * MPI_ERR_UNSUPPORTED_OPERATION.
      */
     int (*host_stream_create)(void **stream_p);
@@ -126,25 +129,27 @@ typedef struct {
     const mca_coll_mscclpp_channel_api_t *channels;
 
     /*
-     * Makes what this call needs to be queued often. Collective, and waits. *can_queue_p: whether it can be queued, as
-     * far as this rank knows. *largest_block_p: the largest block that this rank knows of, in bytes.
+     * Makes the objects that are necessary to queue this call repeatedly. Collective, and waits. *can_queue_p becomes 1
+     * if the call can be queued, as far as this rank knows. *largest_block_p becomes the largest block that this rank
+     * knows, in bytes. Returns an MPI error code.
      */
     int (*prepare)(const mca_coll_mscclpp_queue_call_t *call, int *can_queue_p, uint64_t *largest_block_p);
-    int (*is_twin)(void); /* whether the component runs on the host twin */
+    int (*is_twin)(void); /* returns 1 if the component runs on the host twin */
 
     /*
-     * Runs the execution plan of this name. Collective, and waits. `in` NULL: in place. An MPI error code;
-     * MPI_ERR_UNSUPPORTED_OPERATION, on all ranks, if the ranks have no such plan, or cannot run it.
+     * Runs the execution plan of this name. Collective, and waits. `in` is NULL for a call in place. Returns an MPI
+     * error code, which is MPI_ERR_UNSUPPORTED_OPERATION on all ranks if the ranks have no such plan, or cannot run it.
      */
     int (*run_plan)(const char *name, const void *in, void *out, size_t count, MPI_Datatype type, MPI_Op op,
                     MPI_Comm comm);
 
     /*
      * Makes a call that `prepare` has prepared on all ranks faster: kernels of all ranks get access to its buffers, if
-     * they would use it. Collective; waits for no rank longer than some seconds. *mapped_p is NULL on all ranks if
-     * nothing was made. It serves calls on parts of these buffers, too, each as long as this call and at equal places
-     * on all ranks. The buffers must stay allocated until `unmap`, which comes when no call with it is under way; calls
-     * in graphs may use it as long as the graphs. An MPI error code.
+     * they would use it. Collective; does not wait for any rank longer than some seconds. *mapped_p becomes NULL on all
+     * ranks if there is no mapping. The mapping can also be used for calls on parts of these buffers, if each part is
+     * as long as this call and at the same place on all ranks. The buffers must not be freed before `unmap`, which is
+     * called when no call with the mapping is running; calls in graphs use the mapping as long as the graphs exist.
+     * Returns an MPI error code.
      */
     int (*map)(const mca_coll_mscclpp_queue_call_t *call, void **mapped_p);
     void (*unmap)(void *mapped); /* NULL is allowed */

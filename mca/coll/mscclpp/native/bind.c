@@ -26,6 +26,10 @@
 /* How long MPI_Finalize waits for peers that still map this process's memory. */
 #define FINALIZE_SECONDS 5.0
 
+/*
+ * The team is taken from the module first, so that no other thread begins to use it, and is freed after the threads
+ * that use it have finished.
+ */
 void mca_coll_mscclpp_module_release_team(mca_coll_mscclpp_module_t *module)
 {
     mscclpp_team_t *team;
@@ -39,7 +43,10 @@ void mca_coll_mscclpp_module_release_team(mca_coll_mscclpp_module_t *module)
     pthread_mutex_unlock(&mca_coll_mscclpp_state.lock);
     mca_coll_mscclpp_wait_for_watchers(module);
 
-    /* READY means that there is a team. REFUSED and BROKEN stay, so later calls are staged or fail as before. */
+    /*
+     * READY means that there is a team, so the state becomes NONE. REFUSED and BROKEN stay: later calls are staged, or
+     * fail, as before.
+     */
     if (MCA_COLL_MSCCLPP_TEAM_READY == module->team_state) {
         module->team_state = MCA_COLL_MSCCLPP_TEAM_NONE;
     }
@@ -54,7 +61,7 @@ void mca_coll_mscclpp_module_release_team(mca_coll_mscclpp_module_t *module)
     mca_coll_mscclpp_oob_destroy(module); /* after the team, because the team's table is part of it */
 }
 
-/* Open MPI is about to free a communicator: ends what is under way on it, and releases its team. */
+/* Open MPI is about to free a communicator: ends all calls that are in progress on it, and releases its team. */
 static int comm_deleted(MPI_Comm comm, int key, void *value, void *context)
 {
     (void)comm;
@@ -66,21 +73,21 @@ static int comm_deleted(MPI_Comm comm, int key, void *value, void *context)
     return MPI_SUCCESS;
 }
 
-/* Whether a module has a team, its own or that of a lane. */
+/* Returns true if a module has a team, its own or that of a lane. */
 static bool has_team(const mca_coll_mscclpp_module_t *module)
 {
     return module->team != NULL || module->lanes != NULL;
 }
 
-/* Whether a module keeps its communicator alive (oob/message.h). */
+/* Returns true if a module keeps its communicator alive (oob/message.h). */
 static bool keeps_comm(const mca_coll_mscclpp_module_t *module)
 {
     return module->keeps_comm;
 }
 
 /*
- * Finds a module for which `is_wanted` is true; NULL: there is none. The lock is released before the caller uses the
- * module, because such use may take the lock.
+ * Returns a module for which `is_wanted` is true, or NULL if there is none. Releases the lock before it returns,
+ * because what the caller does with the module may take the lock.
  */
 static mca_coll_mscclpp_module_t *find_module(bool (*is_wanted)(const mca_coll_mscclpp_module_t *))
 {
@@ -95,8 +102,8 @@ static mca_coll_mscclpp_module_t *find_module(bool (*is_wanted)(const mca_coll_m
 }
 
 /*
- * MPI_Finalize has begun: releases all teams, and lets no new ones be made. Each turn of the two loops makes their
- * condition false for the module that was found, so they end.
+ * MPI_Finalize has begun: releases all teams, and prevents new ones. In each of the two loops the condition becomes
+ * false for the module that was found, so the loops end.
  */
 static void free_all(void)
 {
@@ -110,7 +117,7 @@ static void free_all(void)
     while ((module = find_module(has_team)) != NULL) {
         mca_coll_mscclpp_module_release_team(module);
     }
-    /* Open MPI does not expect any communicators to be left when it disconnects from other jobs. */
+    /* Open MPI requires that no communicator is left when it disconnects from other jobs. */
     while ((module = find_module(keeps_comm)) != NULL) {
         mca_coll_mscclpp_oob_let_go(module);
     }
@@ -133,7 +140,11 @@ int mca_coll_mscclpp_bind(mca_coll_mscclpp_module_t *module)
     return rc;
 }
 
-/* Makes the communicator's own team, in its first call on device memory that is not of a persistent request. */
+/*
+ * Makes the communicator's own team, in the first call on device memory that is not of a persistent request. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if kernels cannot serve the communicator, or another error of the team. The
+ * module then has no team.
+ */
 static mscclpp_status_t create_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf)
 {
     mscclpp_team_t *team;
@@ -194,8 +205,8 @@ static void report_native(const mca_coll_mscclpp_module_t *module)
 }
 
 /*
- * A communicator that is refused stays so, and its calls are served in another way. After any other error team_state
- * stays NONE, and the caller decides what becomes of the communicator.
+ * If kernels cannot serve the communicator, it stays REFUSED, *status_p is MSCCLPP_OK, and its calls are staged. After
+ * any other error team_state stays NONE; the caller decides whether the communicator is broken.
  */
 bool mca_coll_mscclpp_ensure_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf,
                                   mscclpp_status_t *status_p)

@@ -1,10 +1,10 @@
 /*
- * The functions fill_<name>, which describe the arguments of each collective for kernels (define.h). Each returns false
- * if there is nothing to do.
+ * The functions fill_<name>, which describe the arguments of each collective for kernels (define.h). Each function
+ * returns false if there is nothing to do.
  *
- * All ranks decide the same way whether a call goes to the gate. This depends only on what MPI requires to be equal:
- * the amount of data of a block, the type, the operation, the root. If a type has holes on one rank only, that rank
- * alone handles them.
+ * All ranks decide in the same way whether a call passes the gate. The decision depends only on values that MPI
+ * requires to be equal: the amount of data of a block, the type, the operation, the root. If a type has holes on one
+ * rank only, this rank alone handles them.
  */
 #include "mca/coll/mscclpp/native/define.h"
 #include "mca/coll/mscclpp/native/gate.h"
@@ -19,14 +19,16 @@ static char *element_address(const void *buffer, ptrdiff_t index, type_t *type)
 }
 
 /*
- * Describes the input of a call in place: `count` elements in this rank's receive buffer, after `skip` others. Called
- * after the output has been described. If the output is packed, the input is packed separately, and kernels see a call
- * that is not in place.
+ * Describes the input of a call in place: `count` elements in this rank's receive buffer, after `skip` other elements.
+ * Call it after the output was described. If the output is packed, the input is packed separately, and for kernels the
+ * call is not in place.
  */
 static void send_in_place(call_t *call, void *rbuf, size_t skip, size_t count, type_t *type)
 {
     call->args.in_place = true;
-    call->args.said_in_place = true; /* stays, so that all ranks choose alike if only this one has a type with holes */
+    /* This is not reset below, so that all ranks choose the same algorithm even if only this one has a type with holes.
+     */
+    call->args.said_in_place = true;
     if (call->args.out_pack_count > 0) {
         call->args.in_place = false;
         mca_coll_mscclpp_native_send(call, element_address(rbuf, (ptrdiff_t)skip, type), count, type);
@@ -34,7 +36,7 @@ static void send_in_place(call_t *call, void *rbuf, size_t skip, size_t count, t
     call->buffers[0] = NULL;
 }
 
-/* Describes MPI_Allgather: each rank sends one block to all. */
+/* Describes MPI_Allgather: each rank sends one block to all ranks. */
 static bool fill_allgather(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
                            count_t rcount, type_t *rtype)
 {
@@ -48,7 +50,7 @@ static bool fill_allgather(call_t *call, int rank, const void *sbuf, count_t sco
     return 0 != call->args.count;
 }
 
-/* Describes MPI_Alltoall: each rank sends a block to each. */
+/* Describes MPI_Alltoall: each rank sends a block to each rank. */
 static bool fill_alltoall(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
                           count_t rcount, type_t *rtype)
 {
@@ -78,7 +80,7 @@ static bool fill_bcast(call_t *call, int rank, void *buf, count_t count, type_t 
     return 0 != call->args.count;
 }
 
-/* Describes MPI_Gather: each rank sends a block, and the root receives all. */
+/* Describes MPI_Gather: each rank sends a block, and the root receives all blocks. */
 static bool fill_gather(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
                         count_t rcount, type_t *rtype, int root)
 {
@@ -129,7 +131,7 @@ static void send_block(call_t *call, const mca_coll_mscclpp_blocks_t *blocks, in
     call->buffers[0] = NULL;
 }
 
-/* Describes MPI_Allgatherv. All ranks know the counts of all ranks. */
+/* Describes MPI_Allgatherv. All ranks know the counts of all ranks, so the largest block is known, too. */
 static bool fill_allgatherv(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
                             counts_t rcounts, displs_t displs, type_t *rtype)
 {
@@ -154,8 +156,8 @@ static bool fill_allgatherv(call_t *call, int rank, const void *sbuf, count_t sc
 }
 
 /*
- * Describes an exchange in which only the sender and the receiver of a block know its size. In place, what a rank
- * receives takes the place of what it sends.
+ * Describes an exchange in which only the sender and the receiver of a block know its size. In place, the blocks that a
+ * rank receives replace the blocks that it sends. Always returns true.
  */
 static bool fill_exchange(call_t *call, const mca_coll_mscclpp_blocks_t *send, const mca_coll_mscclpp_blocks_t *recv)
 {
@@ -167,7 +169,7 @@ static bool fill_exchange(call_t *call, const mca_coll_mscclpp_blocks_t *send, c
         mca_coll_mscclpp_native_send_blocks(call, send);
     } else if (call->args.out_pack_count > 0) {
         mca_coll_mscclpp_native_send_blocks(call, recv);
-        call->args.send_runs = NULL; /* what this rank sends must be read before it is overwritten */
+        call->args.send_runs = NULL; /* the data that this rank sends must be read before they are overwritten */
         call->buffers[0] = NULL;
     } else {
         call->args.in_place = true;
@@ -202,7 +204,10 @@ static bool fill_alltoallw(call_t *call, int rank, const void *sbuf, counts_t sc
     return fill_exchange(call, &send, &recv);
 }
 
-/* Describes MPI_Gatherv: blocks of different sizes from all ranks to the root. */
+/*
+ * Describes MPI_Gatherv: blocks of different sizes from all ranks to the root. Always returns true, because only the
+ * root knows all sizes.
+ */
 static bool fill_gatherv(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
                          counts_t rcounts, displs_t displs, type_t *rtype, int root)
 {
@@ -225,7 +230,10 @@ static bool fill_gatherv(call_t *call, int rank, const void *sbuf, count_t scoun
     return true;
 }
 
-/* Describes MPI_Scatterv: blocks of different sizes from the root to all ranks. */
+/*
+ * Describes MPI_Scatterv: blocks of different sizes from the root to all ranks. Always returns true, because only the
+ * root knows all sizes.
+ */
 static bool fill_scatterv(call_t *call, int rank, const void *sbuf, counts_t scounts, displs_t displs, type_t *stype,
                           void *rbuf, count_t rcount, type_t *rtype, int root)
 {
@@ -247,8 +255,8 @@ static bool fill_scatterv(call_t *call, int rank, const void *sbuf, counts_t sco
 }
 
 /*
- * Describes the type, operation and buffers of a reduction. `rbuf` NULL: this rank has no receive buffer. Marks the
- * call as staged if kernels do not know the type or the operation.
+ * Describes the type, operation and buffers of a reduction. `rbuf` is NULL if this rank has no receive buffer. If
+ * kernels do not know the type or the operation, sets call->unserved, and the call is staged.
  */
 static void fill_reduction(call_t *call, const void *sbuf, void *rbuf, type_t *type, struct ompi_op_t *op)
 {
@@ -275,9 +283,9 @@ static bool fill_reduce(call_t *call, int rank, const void *sbuf, void *rbuf, co
 }
 
 /*
- * Describes a reduction whose result is divided into blocks without gaps: for each rank a block of
- * count_of(counts, rank) elements. A block ends with the data of its last element, without the padding behind it. False
- * if all blocks are empty. The call must not be staged, since only types that kernels know have an extent here.
+ * Describes a reduction whose result is divided into adjacent blocks: for each rank a block of count_of(counts, rank)
+ * elements. A block ends with the data of its last element, without the padding after it. Returns false if all blocks
+ * are empty. The call must not be staged, since only types that kernels know have an extent here.
  */
 static bool fill_reduced_blocks(call_t *call, int rank, uint64_t (*count_of)(const void *counts, int peer),
                                 const void *counts)
@@ -320,8 +328,8 @@ static uint64_t count_at(const void *counts, int peer)
 }
 
 /*
- * Describes MPI_Reduce_scatter_block: all blocks have one size. If elements end with padding, blocks lie further apart
- * than that size.
+ * Describes MPI_Reduce_scatter_block: all blocks have the same size. If elements end with padding, the distance of two
+ * blocks is larger than this size.
  */
 static bool fill_reduce_scatter_block(call_t *call, int rank, const void *sbuf, void *rbuf, count_t rcount,
                                       type_t *type, struct ompi_op_t *op)

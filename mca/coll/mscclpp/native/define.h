@@ -1,6 +1,6 @@
 /*
- * Generates the functions of a collective that kernels serve: blocking, nonblocking and persistent. They differ only in
- * their parameters, so they are written once, here.
+ * Generates the functions of a collective that kernels serve: blocking, nonblocking and persistent. The functions of
+ * different collectives differ only in their parameters, so they are written once, in this file.
  */
 #ifndef MCA_COLL_MSCCLPP_NATIVE_DEFINE_H
 #define MCA_COLL_MSCCLPP_NATIVE_DEFINE_H
@@ -21,16 +21,17 @@ typedef struct ompi_datatype_t type_t;
  * in parentheses.
  *
  * The function fill_<name> has to exist. It describes a call's arguments in `call`, and returns false if there is
- * nothing to do. What kernels do not serve is staged, or left to Open MPI where that takes device buffers itself.
+ * nothing to do. Calls that kernels do not serve are staged, or passed to Open MPI's other components if these accept
+ * device buffers.
  *
- * Where the communicator is known to have at most MSCCLPP_DEV_MAX_RANKS ranks, the result of
- * mca_coll_mscclpp_native_begin is ignored, because it allocates nothing then and cannot fail.
+ * If the communicator is known to have at most MSCCLPP_DEV_MAX_RANKS ranks, the result of mca_coll_mscclpp_native_begin
+ * is ignored, because it allocates no memory then and cannot fail.
  *
- * The functions of MPI are call_<name>, start_<name> (nonblocking) and make_<name> (persistent). The others:
+ * The functions for MPI are call_<name>, start_<name> (nonblocking) and make_<name> (persistent). The other functions:
  *     other_<name>, other_i<name>: serve a call without kernels
  *     describe_<name>: describes a queued call
- *     later_<name>: serves a nonblocking call when it has its turn
- *     hand_over_<name>: leaves such a call to another component
+ *     later_<name>: serves a nonblocking call when it is its turn
+ *     hand_over_<name>: passes such a call to another component
  *     again_<name>: serves a start of a persistent request
  */
 #define LIST(...) __VA_ARGS__

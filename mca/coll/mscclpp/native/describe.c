@@ -36,7 +36,10 @@ static const struct {
 #undef COLLECTIVE
 };
 
-/* Puts the arguments under the names that the description of each collective uses. */
+/*
+ * Copies the arguments of a queued call to the fields that the functions fill_<name> of the collectives read. Fields
+ * that a collective does not have stay 0.
+ */
 static void keep_arguments(const call_t *call, mca_coll_mscclpp_passed_t *passed)
 {
     memset(passed, 0, sizeof(*passed));
@@ -79,6 +82,7 @@ bool mca_coll_mscclpp_queued_is_known(const call_t *call)
     return (size_t)call->coll < sizeof(collectives) / sizeof(collectives[0]);
 }
 
+/* An error, such as a lack of memory, is in native->rc, and the result is then true. */
 bool mca_coll_mscclpp_queued_describe(mca_coll_mscclpp_module_t *module, const call_t *call,
                                       mca_coll_mscclpp_native_t *native)
 {
@@ -92,7 +96,7 @@ bool mca_coll_mscclpp_queued_describe(mca_coll_mscclpp_module_t *module, const c
     }
     if (MSCCLPP_COLL_REDUCE_SCATTER == native->args.coll && !native->args.in_place &&
         0 == native->recv[ompi_comm_rank(module->comm)].bytes) {
-        native->args.out = NULL; /* it may be any pointer */
+        native->args.out = NULL; /* this rank receives nothing, so MPI allows any pointer here */
     }
     if (mca_coll_mscclpp_has_unknown_sizes(native)) {
         mca_coll_mscclpp_native_drop_empty(native);

@@ -5,17 +5,17 @@
 #include "mca/coll/mscclpp/native/api.h"
 #include "mca/coll/mscclpp/native/native.h"
 
-/* Tells whether this component knows the collective; the library of the MPIX functions may be newer. */
+/* Returns true if this component knows the collective; the library of the MPIX functions may be newer. */
 bool mca_coll_mscclpp_queued_is_known(const mca_coll_mscclpp_queue_call_t *call);
 
 /*
- * Describes a queued call other than all-reduce and barrier, for the caller to end. False, on all ranks, if
- * there is nothing to do.
+ * Describes a queued call other than all-reduce and barrier. Returns false, on all ranks, if there is nothing to do.
+ * The caller ends the description in either case.
  */
 bool mca_coll_mscclpp_queued_describe(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_queue_call_t *call,
                                       mca_coll_mscclpp_native_t *native);
 
-/* Tells whether only the sender and the receiver of a block know its size. */
+/* Returns true if only the sender and the receiver of a block know its size. */
 static inline bool mca_coll_mscclpp_has_unknown_sizes(const mca_coll_mscclpp_native_t *native)
 {
     return native->args.varied && !native->args.is_size_known;

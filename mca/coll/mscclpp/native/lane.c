@@ -45,7 +45,10 @@ static int find_maxima(mca_coll_mscclpp_module_t *module, uint64_t values[AGREED
                                       module->previous.allreduce_module);
 }
 
-/* A request that gets no lane is no error: *lane_p is NULL then, and module->unserved says why. */
+/*
+ * If the request gets no lane, module->unserved is the reason. Errors are those of the agreement, of making the team
+ * and of `prepare`; *lane_p is NULL then, too.
+ */
 int mca_coll_mscclpp_lane_make(mca_coll_mscclpp_module_t *module, const void *const buffers[2], bool on_device,
                                uint64_t *largest_p, mscclpp_status_t (*prepare)(mscclpp_team_t *team, void *context),
                                void *context, mca_coll_mscclpp_lane_t **lane_p)
@@ -60,7 +63,10 @@ int mca_coll_mscclpp_lane_make(mca_coll_mscclpp_module_t *module, const void *co
         module->unserved = MCA_COLL_MSCCLPP_REASON_COMMUNICATOR;
         return OMPI_SUCCESS;
     }
-    /* A rank without memory takes part in the agreement, too, so that no rank makes a lane. */
+    /*
+     * A rank without memory, or with MAX_LANES lanes, takes part in the agreement, too. Its HAS_NO_LANE makes all ranks
+     * return.
+     */
     if (count_lanes(module) < MAX_LANES) {
         lane = calloc(1, sizeof(*lane));
         agreed[HAS_NO_LANE] = lane == NULL;
@@ -71,7 +77,7 @@ int mca_coll_mscclpp_lane_make(mca_coll_mscclpp_module_t *module, const void *co
         free(lane);
         return rc;
     }
-    /* From here on, all ranks do the same, so lanes have the same numbers on all of them. */
+    /* From here on all ranks do the same, so a lane has the same number on all of them. */
     *largest_p = agreed[LARGEST_BLOCK];
     lane->module = module;
     lane->port.number = ++module->lanes_made;
@@ -96,8 +102,8 @@ int mca_coll_mscclpp_lane_make(mca_coll_mscclpp_module_t *module, const void *co
 }
 
 /*
- * Frees a lane whose request is inactive, with its team, and takes it off the module's list. If the communicator has
- * been freed before, the lane has no team any more, and is not in the list. Not collective.
+ * Frees a lane and its team, and removes the lane from the module's list. Its request must be inactive. If the
+ * communicator has been freed before, the lane has no team any more and is not in the list. Not collective.
  */
 static void lane_free(mca_coll_mscclpp_lane_t *lane)
 {
@@ -115,7 +121,7 @@ static void lane_free(mca_coll_mscclpp_lane_t *lane)
     free(lane);
 }
 
-/* The starts of the request follow one another in the lane's own queue. */
+/* The request gets the lane's own queue, so that its starts run one after another, and wait for no other call. */
 mca_coll_mscclpp_request_t *mca_coll_mscclpp_lane_request(mca_coll_mscclpp_lane_t *lane,
                                                           int (*serve)(mca_coll_mscclpp_request_t *request))
 {
@@ -130,7 +136,10 @@ mca_coll_mscclpp_request_t *mca_coll_mscclpp_lane_request(mca_coll_mscclpp_lane_
     return request;
 }
 
-/* Each turn takes one lane off the list, and ends its team. The last turn finds none, and `team` stays NULL. */
+/*
+ * Each turn removes one lane from the list and ends the lane's team. The last turn finds no lane; mscclpp_team_destroy
+ * then gets NULL, which it allows.
+ */
 void mca_coll_mscclpp_lane_end_all(mca_coll_mscclpp_module_t *module)
 {
     mca_coll_mscclpp_lane_t *lane;
@@ -154,7 +163,10 @@ void mca_coll_mscclpp_lane_end_all(mca_coll_mscclpp_module_t *module)
     } while (lane != NULL);
 }
 
-/* A start that fails here is not counted, and all later starts of the lane fail here, too. */
+/*
+ * A start that fails here is not counted, and all later starts of the lane fail here, too. Each is logged if the
+ * communicator has been freed; after a failed start, only the first one is.
+ */
 uint64_t mca_coll_mscclpp_lane_begin(mca_coll_mscclpp_lane_t *lane, const char *collective, int *rc_p)
 {
     if (lane->team == NULL) {

@@ -37,7 +37,7 @@ int mca_coll_mscclpp_native_begin(mca_coll_mscclpp_native_t *call, mca_coll_mscc
                                   mscclpp_coll_t coll)
 {
     memset(&call->args, 0, sizeof(call->args));
-    /* The lists are not cleared here: the functions below fill in those that they pass to `args`. */
+    /* The lists are not cleared here: the functions below fill in each list that they pass to `args`. */
     call->args.coll = coll;
     call->args.is_size_known = true;
     call->args.dtype = MSCCLPP_DTYPE_UINT8;
@@ -67,7 +67,7 @@ void mca_coll_mscclpp_native_end(mca_coll_mscclpp_native_t *call)
     free(call->more_packs[1]);
 }
 
-/* Elements of one type that lie one behind the other. Sizes and extents are in bytes. */
+/* Adjacent elements of one type. Sizes and extents are in bytes. */
 typedef struct {
     char *first;   /* the lowest byte of the first element's data */
     char *address; /* the first element, from which the offsets of its type count */
@@ -79,7 +79,10 @@ typedef struct {
     const struct ompi_datatype_t *type;
 } elements_t;
 
-/* Describes `count` elements of a datatype that begin `offset` bytes after `buffer`. */
+/*
+ * Describes `count` elements of a datatype, the first of which is `offset` bytes after `buffer`. If the type has no
+ * data, the count becomes 0. The addresses are computed as integers, since `buffer` may be MPI_BOTTOM.
+ */
 static elements_t elements_at(const void *buffer, ptrdiff_t offset, size_t count, const struct ompi_datatype_t *type)
 {
     ptrdiff_t lb, true_lb;
@@ -99,8 +102,8 @@ static elements_t elements_at(const void *buffer, ptrdiff_t offset, size_t count
 }
 
 /*
- * Fills in an entry of the list of elements to pack: their data is to begin `offset` bytes into the packed buffer. A
- * failure becomes the call's error, and the entry then has no elements.
+ * Fills in an entry of the list of elements to pack. The packed data of the elements begins `offset` bytes into the
+ * packed buffer. A failure, which is logged, becomes the call's error, and the entry then has no elements.
  */
 static void add_pack(mca_coll_mscclpp_native_t *call, mscclpp_coll_pack_t *pack, const elements_t *elements,
                      uint64_t offset)
@@ -119,13 +122,16 @@ static void add_pack(mca_coll_mscclpp_native_t *call, mscclpp_coll_pack_t *pack,
     }
 }
 
-/* The addresses low .. high - 1, between which all data of a buffer lies. */
+/* The addresses low .. high - 1, which contain all data of a buffer. */
 typedef struct {
     uintptr_t low;
     uintptr_t high;
 } bounds_t;
 
-/* Widens bounds so that they include elements, of which there must be some. The extent may be negative. */
+/*
+ * Widens the bounds so that they include the elements. There must be at least one element. The extent may be negative;
+ * then the last element has the lowest address.
+ */
 static void include_elements(bounds_t *bounds, const elements_t *elements)
 {
     const ptrdiff_t to_last = elements->extent * (ptrdiff_t)(elements->count - 1);
@@ -141,9 +147,9 @@ static void include_elements(bounds_t *bounds, const elements_t *elements)
 }
 
 /*
- * True if data within the bounds may lie in several allocations, some of them perhaps in host memory. MPI allows this
- * for blocks with displacements in bytes, and for elements with holes. False if the bounds are within one allocation,
- * or if nothing is known of the one that contains the lowest byte.
+ * Returns true if the data within the bounds may lie in several allocations, some of them perhaps in host memory. MPI
+ * allows this for blocks with displacements in bytes, and for elements with holes. False if the bounds are within one
+ * allocation, or if the GPU library does not know the allocation that contains the lowest byte.
  */
 static bool is_scattered(const bounds_t *bounds)
 {
@@ -155,9 +161,9 @@ static bool is_scattered(const bounds_t *bounds)
 }
 
 /*
- * Describes a buffer of elements that lie one behind the other. If they have holes, they become the only entry of
- * `packs`, and *scattered_p says whether they may lie in several allocations. Returns the address that the call is to
- * use for them, or NULL if they have no data.
+ * Describes a buffer of consecutive elements. If they have holes, they become the only entry of `packs`, and
+ * *scattered_p tells whether they may lie in several allocations; otherwise *pack_count is 0 and *scattered_p is
+ * unchanged. Returns the address that the call passes to kernels, or NULL if the elements have no data.
  */
 static char *describe_elements(mca_coll_mscclpp_native_t *call, const void *buffer, size_t count,
                                const struct ompi_datatype_t *type, mscclpp_coll_pack_t *packs, size_t *pack_count,
@@ -198,7 +204,10 @@ void mca_coll_mscclpp_native_recv(mca_coll_mscclpp_native_t *call, void *buffer,
     call->buffers[1] = call->args.out != NULL ? call->args.out : buffer;
 }
 
-/* The elements of block `index`. They have count 0 if the block has no data, or stays where it is. */
+/*
+ * Returns the elements of block `index`. The count is 0 if the block has no data, or stays in its place. Displacements
+ * are in extents of the blocks' common type, or in bytes if each block has its own type.
+ */
 static elements_t elements_of_block(const mca_coll_mscclpp_blocks_t *blocks, int index)
 {
     const size_t count = index == blocks->stays ? 0
@@ -207,7 +216,7 @@ static elements_t elements_of_block(const mca_coll_mscclpp_blocks_t *blocks, int
     const struct ompi_datatype_t *type = blocks->types == NULL ? blocks->type : blocks->types[index];
     ptrdiff_t lb, offset, extent = 1;
 
-    /* MPI lets type and displacement of an empty block be anything. */
+    /* An empty block may have any type and any displacement, so neither is read. */
     if (0 == count) {
         return (elements_t){.dense = true};
     }
@@ -234,8 +243,8 @@ static int get_block(const mca_coll_mscclpp_blocks_t *blocks, int position, elem
 }
 
 /*
- * Returns a list of packs with room for `blocks` blocks: `built_in`, or else a new one in *more_p, which the call
- * frees. Returns NULL without memory, which becomes the call's error.
+ * Returns a list of packs with room for `blocks` blocks: `built_in` if it is large enough, else a new list, which is
+ * stored in *more_p and freed with the call. Without memory, logs this, sets the call's error and returns NULL.
  */
 static mscclpp_coll_pack_t *ensure_packs(mca_coll_mscclpp_native_t *call, mscclpp_coll_pack_t *built_in,
                                          mscclpp_coll_pack_t **more_p, int blocks)
@@ -251,21 +260,22 @@ static mscclpp_coll_pack_t *ensure_packs(mca_coll_mscclpp_native_t *call, mscclp
     return *more_p;
 }
 
-/* What the description of one buffer's blocks yields, and where it is stored. */
+/* The description of one buffer's blocks, and the memory that it is stored in. */
 typedef struct {
     mscclpp_dev_block_t *list; /* by rank: place and size of its data */
     mscclpp_dev_runs_t *runs;  /* by rank: the runs that its block consists of; used if `strided` */
-    bool strided;              /* each rank has at most one block, and each block is runs of one length and distance */
+    bool strided; /* each rank has at most one block, and each block consists of runs of one length and distance */
     mscclpp_coll_pack_t *built_in_packs;
-    mscclpp_coll_pack_t **more_packs; /* where a longer list is kept, which the call frees */
+    mscclpp_coll_pack_t **more_packs; /* for a longer list, which is freed with the call */
     mscclpp_coll_pack_t *packs;       /* built_in_packs, or *more_packs if there are too many blocks for these */
     size_t pack_count;                /* number of entries of `packs` in use */
     bool scattered;                   /* the blocks may lie in several allocations */
 } described_t;
 
 /*
- * Describes a block as runs of one length and distance, with offsets from address `lowest`. Returns false if it does
- * not consist of such runs, or if a failure has become the call's error.
+ * Describes a block as runs of one length and one distance. Their offsets count from address `lowest`. Returns false if
+ * the block does not consist of such runs, or if a failure, which is logged, has become the call's error. The block
+ * must not be empty.
  */
 static bool find_runs(mca_coll_mscclpp_native_t *call, const elements_t *block, uintptr_t lowest,
                       mscclpp_dev_runs_t *runs)
@@ -281,7 +291,7 @@ static bool find_runs(mca_coll_mscclpp_native_t *call, const elements_t *block, 
     }
     rc = mca_coll_mscclpp_pieces_get(block->type, &piece, &pieces);
     if (OMPI_SUCCESS != rc) {
-        call->rc = rc; /* success must not hide an earlier error of the call */
+        call->rc = rc; /* only set on failure, so that an earlier error of the call is kept */
     }
     if (OMPI_SUCCESS != rc || 1 != block->count || 1 != pieces) {
         return false;
@@ -293,7 +303,7 @@ static bool find_runs(mca_coll_mscclpp_native_t *call, const elements_t *block, 
     return true;
 }
 
-/* Where the blocks of one buffer lie, and whether they can stay there. */
+/* The addresses of the blocks of one buffer, and whether kernels can use the blocks in their place. */
 typedef struct {
     bounds_t bounds;  /* bounds of all blocks, holes included */
     uintptr_t lowest; /* the lowest first byte of a block; UINTPTR_MAX: all blocks are empty */
@@ -301,8 +311,9 @@ typedef struct {
 } placement_t;
 
 /*
- * Adds up the bytes for each peer in described->list, and the largest sum in the call. Returns where the blocks lie.
- * described->strided becomes false if a peer has several blocks.
+ * Adds up the bytes for each peer in described->list, and raises call->args.largest_block to the largest sum. Returns
+ * the placement of the blocks. If a peer has several blocks, described->strided becomes false, because one run
+ * description per peer cannot hold them.
  */
 static placement_t measure_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_mscclpp_blocks_t *blocks, int count,
                                   described_t *described)
@@ -332,10 +343,12 @@ static placement_t measure_blocks(mca_coll_mscclpp_native_t *call, const mca_col
 }
 
 /*
- * Describes the blocks of one buffer. Blocks without holes are used where they lie. If any block has holes, if a rank
- * has several blocks, or if they may lie in several allocations, all blocks are described as packed without gaps. Where
- * possible they are described as runs, too, so that nothing is packed if the blocks of all ranks are runs. Returns the
- * address from which offsets count, or NULL if all blocks are empty.
+ * Describes the blocks of one buffer. Blocks without holes are used in their place. All blocks are described as packed
+ * without gaps if any block has holes, if a rank has several blocks, or if the blocks may lie in several allocations.
+ * Where possible they are described as runs, too, so that nothing has to be packed if the blocks of all ranks are runs.
+ *
+ * Returns the address from which offsets count, or NULL if all blocks are empty. A failure, which is logged, becomes
+ * the call's error; the description is then incomplete and must not be used.
  */
 static char *describe_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_mscclpp_blocks_t *blocks,
                              described_t *described)
@@ -369,7 +382,8 @@ static char *describe_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_msc
             continue;
         }
         add_pack(call, &described->packs[described->pack_count++], &block, packed_bytes);
-        if (peer != last_peer) { /* the blocks of one peer follow one another */
+        /* The blocks of one peer follow one another in `blocks`, so this is the peer's first one. */
+        if (peer != last_peer) {
             described->list[peer].offset = packed_bytes;
         }
         packed_bytes += block.count * block.size;
@@ -379,8 +393,8 @@ static char *describe_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_msc
 }
 
 /*
- * If all blocks are empty, args.in is NULL, and buffers[0] is the buffer as the application passed it. Without memory
- * for the packs there are none, and call->rc is the error.
+ * If all blocks are empty, args.in is NULL, and buffers[0] is the buffer that the application passed. If there is no
+ * memory for the list of packs, the list is NULL and empty, and call->rc is the error.
  */
 void mca_coll_mscclpp_native_send_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_mscclpp_blocks_t *blocks)
 {
@@ -398,7 +412,7 @@ void mca_coll_mscclpp_native_send_blocks(mca_coll_mscclpp_native_t *call, const 
     call->buffers[0] = call->args.in != NULL ? call->args.in : blocks->address;
 }
 
-/* Does with the receive buffer what mca_coll_mscclpp_native_send_blocks does with the send buffer. */
+/* Describes the receive buffer in the same way as mca_coll_mscclpp_native_send_blocks describes the send buffer. */
 void mca_coll_mscclpp_native_recv_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_mscclpp_blocks_t *blocks)
 {
     described_t described = {.list = call->recv,
@@ -446,7 +460,7 @@ void mca_coll_mscclpp_native_recv_one(mca_coll_mscclpp_native_t *call, void *buf
     call->args.largest_block = bytes > call->args.largest_block ? bytes : call->args.largest_block;
 }
 
-/* Tells whether any block has data. */
+/* Returns true if any block has data. */
 static bool has_data(const mscclpp_dev_block_t *blocks, int ranks)
 {
     bool any_has_data = false;

@@ -1,7 +1,4 @@
-/*
- * Prepares the making of a team: finds out which ranks of the communicator are on this node, and which device this rank
- * uses.
- */
+/* Makes teams: finds out which ranks of the communicator are on this node, and which device this rank uses. */
 #include "mca/coll/mscclpp/native/gate.h"
 
 #include "mca/coll/mscclpp/oob/oob.h"
@@ -9,9 +6,9 @@
 #include "mca/common/setup/setup.h"
 
 /*
- * Sets params->leader, the first rank on this node among processes of this rank's job, and params->job. What Open MPI
- * knows of its own job is the same on all ranks. What two processes of different jobs know of each other may differ, so
- * for ranks of other jobs the team itself compares machines.
+ * Sets params->job, and params->leader: the lowest rank of the communicator that is on this node and belongs to this
+ * rank's job. Open MPI knows the same about its own job on all ranks. Two processes of different jobs may know
+ * different things about each other, so for ranks of other jobs the team itself compares machines.
  */
 static void find_locality(struct ompi_communicator_t *comm, mscclpp_team_params_t *params)
 {
@@ -28,7 +25,10 @@ static void find_locality(struct ompi_communicator_t *comm, mscclpp_team_params_
     }
 }
 
-/* Yields the device that holds the buffers, or else the one that the application has chosen. */
+/*
+ * Yields the device that holds the receive buffer, or else the one that holds the send buffer, or else the device that
+ * the application has selected. Returns an error of the GPU library if none can be found.
+ */
 static mscclpp_status_t choose_device(const void *sendbuf, const void *recvbuf, int *device_p)
 {
     const mscclpp_gpu_ops_t *gpu = mca_coll_mscclpp_state.gpu;
@@ -49,8 +49,9 @@ static mscclpp_status_t choose_device(const void *sendbuf, const void *recvbuf, 
 }
 
 /*
- * Until the team's first exchange, every decision has to be the same on all ranks. A rank that cannot take part in that
- * exchange therefore abstains from it, which tells the others.
+ * Until the team's first exchange, every decision has to be the same on all ranks. A rank that cannot take part in this
+ * exchange therefore abstains, which tells the other ranks, and all ranks return MSCCLPP_ERR_NOT_SUPPORTED. Later
+ * errors are those of mscclpp_team_create; *team_p is NULL then.
  */
 mscclpp_status_t mca_coll_mscclpp_make_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf,
                                             mca_coll_mscclpp_oob_port_t *port, mscclpp_team_t **team_p)
@@ -72,7 +73,7 @@ mscclpp_status_t mca_coll_mscclpp_make_team(mca_coll_mscclpp_module_t *module, c
     *team_p = NULL;
     find_locality(comm, &params);
     if (MSCCLPP_OK != choose_device(sendbuf, recvbuf, &params.device)) {
-        /* No device can be used. The peers will enter the team's exchange, which tells them. */
+        /* This rank can use no device. It takes part in the team's exchange, and -1 tells its peers. */
         params.device = -1;
     }
     if (OMPI_SUCCESS != mca_coll_mscclpp_state.bind(module) ||

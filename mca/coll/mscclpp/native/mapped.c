@@ -20,7 +20,10 @@ static mscclpp_status_t map_allreduce(mscclpp_team_t *team, const mca_coll_msccl
     return mscclpp_allreduce_map(team, &args, mapped_p);
 }
 
-/* The same for the other collectives. If a rank has no memory to describe the call, the others wait for it in vain. */
+/*
+ * Maps the buffers of a collective other than all-reduce. If a rank has no memory to describe the call, it maps nothing
+ * and returns MSCCLPP_OK; the other ranks wait for it until their deadline.
+ */
 static mscclpp_status_t map_other(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_queue_call_t *call,
                                   mscclpp_mapped_t **mapped_p)
 {
@@ -34,6 +37,10 @@ static mscclpp_status_t map_other(mca_coll_mscclpp_module_t *module, const mca_c
     return status;
 }
 
+/*
+ * Does nothing if the communicator has no queue, if an earlier call has broken the queue, or for a barrier, which has
+ * no buffers.
+ */
 int mca_coll_mscclpp_map(const mca_coll_mscclpp_queue_call_t *call, void **mapped_p)
 {
     mca_coll_mscclpp_module_t *module = mca_coll_mscclpp_module_of(call->comm);

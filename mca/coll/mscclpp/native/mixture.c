@@ -17,13 +17,16 @@
 /* The least time between two searches through the modules, of which there may be thousands. */
 #define PERIOD_SECONDS 0.01
 
-/* Time before a call is suspected, in seconds. Ordinary calls are shorter, so they cost nothing more. */
+/*
+ * How long a host call may last before it is suspected, in seconds. Ordinary calls are shorter, so they cause no search
+ * for peers.
+ */
 #define PATIENCE_SECONDS 0.05
 
-/* Before this rank ends the job, peers have this time to print what they know. */
+/* How long this rank waits before it ends the job, so that its peers can print what they know. */
 #define GRACE_SECONDS 1.0
 
-/* True if the component before this one is serving call `call` on host buffers. */
+/* Returns true if the component before this one is serving call `call` on host buffers. */
 static bool in_host_call(const mca_coll_mscclpp_module_t *module, uint64_t call)
 {
     return 0 != __atomic_load_n(&module->in_host_call, __ATOMIC_ACQUIRE) &&
@@ -31,8 +34,8 @@ static bool in_host_call(const mca_coll_mscclpp_module_t *module, uint64_t call)
 }
 
 /*
- * Finds a module that has been in one host call (*call_p) for longer than PATIENCE_SECONDS; NULL if there is none.
- * Raises its `watchers`, which keep it alive, and which the caller lowers again.
+ * Returns a module that has been in the same host call, *call_p, for longer than PATIENCE_SECONDS, or NULL if there is
+ * none. Raises the module's `watchers`, which keeps the module alive; the caller lowers it again.
  */
 static mca_coll_mscclpp_module_t *find_suspect(double now, uint64_t *call_p)
 {
@@ -40,8 +43,8 @@ static mca_coll_mscclpp_module_t *find_suspect(double now, uint64_t *call_p)
     mca_coll_mscclpp_module_t *module;
 
     /*
-     * Never waits for the lock: another thread can search instead, or this thread holds the lock further down its
-     * stack.
+     * Never waits for the lock: another thread may hold it and can search instead, or this thread holds it further down
+     * its stack.
      */
     if (0 != pthread_mutex_trylock(&state->lock)) {
         return NULL;
@@ -55,7 +58,8 @@ static mca_coll_mscclpp_module_t *find_suspect(double now, uint64_t *call_p)
             module->suspect_call = call;
             module->suspect_since = now;
         } else if (now - module->suspect_since > PATIENCE_SECONDS) {
-            module->suspect_since = now; /* so that other modules get their turn */
+            /* This restarts this module's time, so that the next search may return another module. */
+            module->suspect_since = now;
             (void)__atomic_add_fetch(&module->watchers, 1, __ATOMIC_ACQ_REL);
             *call_p = call;
             break;
@@ -74,8 +78,8 @@ static int find_device_rank(mca_coll_mscclpp_module_t *module, uint64_t call)
 }
 
 /*
- * Reports the mixture and ends the job, after a moment in which other ranks can write their reports, too. The progress
- * in here may call find_mixture again, which does nothing, as this thread is searching.
+ * Reports the mixture, waits GRACE_SECONDS so that other ranks can write their reports, too, and ends the job. The
+ * progress in this function may call find_mixture again, which does nothing, because `searching` is set.
  */
 static void end_job(mca_coll_mscclpp_module_t *module, uint64_t call, int peer)
 {
@@ -91,8 +95,9 @@ static void end_job(mca_coll_mscclpp_module_t *module, uint64_t call, int peer)
 }
 
 /*
- * The callback of opal_progress: looks now and then whether this rank waits in a host call for a rank that passed
- * device memory. Does not return if so. Counts as no progress.
+ * The callback of opal_progress: from time to time, checks whether this rank waits in a host call for a rank that
+ * passed device memory. If so, ends the job and does not return. Otherwise returns 0, which means that no progress was
+ * made.
  */
 static int find_mixture(void)
 {
@@ -105,7 +110,7 @@ static int find_mixture(void)
     int not_searching = 0;
     int peer;
 
-    /* Threads may lose a count now and then. An exact count would cost more and is not needed. */
+    /* Two threads may count the same call. An exact count would cost more and is not needed. */
     unsigned count = __atomic_load_n(&calls, __ATOMIC_RELAXED) + 1;
     __atomic_store_n(&calls, count, __ATOMIC_RELAXED);
     if (0 != count % CALL_INTERVAL ||
@@ -120,7 +125,7 @@ static int find_mixture(void)
     }
     if (module != NULL) {
         peer = find_device_rank(module, call);
-        /* This rank is stuck only if it is still in that call. If it has gone on, the message came early. */
+        /* This rank is stuck only if it is still in that call, which it may have left since find_suspect looked. */
         if (peer >= 0 && in_host_call(module, call)) {
             end_job(module, call, peer);
         }

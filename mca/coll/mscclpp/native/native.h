@@ -1,7 +1,8 @@
 /*
- * Collectives other than all-reduce that kernels serve. Each describes its call, and passes the description through the
- * gate (serve.c), which all of them share and which decides who serves the call. Device buffers that the gate does not
- * serve are staged (mca/coll/mscclpp/stage/stage.h). Host buffers go to the previous component.
+ * Collectives other than all-reduce that kernels serve. Each collective describes its call, and passes the description
+ * to the gate (serve.c), which all collectives share and which decides who serves the call. If the gate does not serve
+ * a call on device buffers, the call is staged (mca/coll/mscclpp/stage/stage.h). Calls on host buffers are passed to
+ * the previous component.
  */
 #ifndef MCA_COLL_MSCCLPP_NATIVE_NATIVE_H
 #define MCA_COLL_MSCCLPP_NATIVE_NATIVE_H
@@ -20,62 +21,61 @@ typedef struct {
 } mca_coll_mscclpp_lists_t;
 
 /*
- * One call. It lies on the caller's stack and is not cleared as a whole, because the lists are long. Each call that has
- * been begun must be ended.
+ * One call. It is a variable on the caller's stack, and is not set to 0 as a whole, because the lists are long. Every
+ * call for which mca_coll_mscclpp_native_begin succeeded has to be ended.
  */
 typedef struct {
     mscclpp_coll_args_t args;
     mca_coll_mscclpp_module_t *module;
-    const void *buffers[2]; /* the send and the receive buffer that this rank passes; NULL: none, or MPI_IN_PLACE */
-    int ranks;              /* number of ranks in the communicator */
-    bool touches;           /* this rank sends or receives something */
-    mca_coll_mscclpp_reason_t unserved; /* why no kernel serves the call; equal on all ranks. NONE: nothing is known */
+    const void *buffers[2];             /* the send and the receive buffer of this rank; NULL: none, or MPI_IN_PLACE */
+    int ranks;                          /* number of ranks in the communicator */
+    bool touches;                       /* this rank sends or receives data */
+    mca_coll_mscclpp_reason_t unserved; /* why no kernel serves the call; equal on all ranks. NONE: not known */
     int rc;                             /* OMPI_SUCCESS, or the error for a call that cannot be described */
-    mscclpp_dev_block_t *send;          /* this list and the next three are in `built_in` or in `allocated` */
+    mscclpp_dev_block_t *send;          /* this list and the next three lists are in `built_in` or in `allocated` */
     mscclpp_dev_block_t *recv;
     mscclpp_dev_runs_t *send_runs;
     mscclpp_dev_runs_t *recv_runs;
-    mca_coll_mscclpp_lists_t built_in;                    /* lists for small communicators */
-    void *allocated;                                      /* memory of longer lists; NULL: `built_in` is large enough */
-    mscclpp_coll_pack_t in_packs[MSCCLPP_DEV_MAX_RANKS];  /* data with holes in the send buffer */
+    mca_coll_mscclpp_lists_t built_in;                   /* lists for small communicators */
+    void *allocated;                                     /* memory for longer lists; NULL: `built_in` is large enough */
+    mscclpp_coll_pack_t in_packs[MSCCLPP_DEV_MAX_RANKS]; /* data with holes in the send buffer */
     mscclpp_coll_pack_t out_packs[MSCCLPP_DEV_MAX_RANKS]; /* data with holes in the receive buffer */
-    mscclpp_coll_pack_t *more_packs[2]; /* used in place of the packs in the lists if there are more blocks than
-                                           these have room for; else NULL */
+    mscclpp_coll_pack_t *more_packs[2]; /* replaces the arrays above if they have too little room; otherwise NULL */
 } mca_coll_mscclpp_native_t;
 
 /*
- * The blocks of one buffer: one for each rank, or one for each edge of a topology. All blocks have one type, or each
- * has its own.
+ * The blocks of one buffer: one for each rank, or one for each edge of a topology. Either all blocks have the same
+ * type, or each block has its own.
  */
 typedef struct {
-    const void *address; /* of the buffer, from which places count */
-    bool regular;        /* all blocks have `count` elements and lie `distance` extents of `type` apart */
+    const void *address; /* address of the buffer; the places of blocks are relative to it */
+    bool regular;        /* all blocks have `count` elements and are `distance` extents of `type` apart */
     size_t count;
     ptrdiff_t distance;
-    mca_coll_mscclpp_counts_t counts;      /* by block, if not `regular` */
-    mca_coll_mscclpp_displs_t displs;      /* in extents of `type`, or in bytes with `types`; not used with `offsets` */
-    const MPI_Aint *offsets;               /* in bytes; NULL: not used */
-    const mca_coll_mscclpp_edges_t *edges; /* NULL: block n is for rank n, or from it */
+    mca_coll_mscclpp_counts_t counts; /* [block]: elements, if not `regular` */
+    mca_coll_mscclpp_displs_t displs; /* [block]: in extents of `type`, or bytes with `types`; not with `offsets` */
+    const MPI_Aint *offsets;          /* [block]: in bytes; NULL: not used */
+    const mca_coll_mscclpp_edges_t *edges; /* NULL: block n is sent to rank n, or received from rank n */
     struct ompi_datatype_t *type;
     struct ompi_datatype_t *const *types; /* NULL: all blocks have `type` */
-    int stays;                            /* index of the block of this rank that stays where it is; -1: no block
-                                             does */
+    int stays;                            /* index of the block of this rank that is not moved; -1: none */
 } mca_coll_mscclpp_blocks_t;
 
 /*
- * Begins the description of a call of `coll`. Takes memory only if the communicator has more ranks than a node may
- * have. If there is none, logs this and returns MPI_ERR_NO_MEM, and there is nothing to end.
+ * Begins the description of a call of `coll`. Allocates memory only if the communicator has more ranks than a node may
+ * have. If memory runs out, logs this and returns MPI_ERR_NO_MEM, and there is nothing to end. Otherwise returns
+ * OMPI_SUCCESS.
  */
 int mca_coll_mscclpp_native_begin(mca_coll_mscclpp_native_t *call, mca_coll_mscclpp_module_t *module,
                                   mscclpp_coll_t coll);
 void mca_coll_mscclpp_native_end(mca_coll_mscclpp_native_t *call);
 
 /*
- * layout.c: the functions below describe what this rank sends or receives, before the call is served. Data with holes
- * are listed for packing. A failure, such as a lack of memory, becomes the call's `rc`.
+ * layout.c: the functions below describe the data that this rank sends or receives, before the call is served. Data
+ * with holes are listed for packing. A failure, such as a lack of memory, is logged and becomes the call's `rc`.
  */
 
-/* This rank sends or receives `count` elements of one type, one behind the other. */
+/* This rank sends or receives `count` adjacent elements of one type. */
 void mca_coll_mscclpp_native_send(mca_coll_mscclpp_native_t *call, const void *buffer, size_t count,
                                   struct ompi_datatype_t *type);
 void mca_coll_mscclpp_native_recv(mca_coll_mscclpp_native_t *call, void *buffer, size_t count,
@@ -91,36 +91,43 @@ void mca_coll_mscclpp_native_send_one(mca_coll_mscclpp_native_t *call, const voi
 void mca_coll_mscclpp_native_recv_one(mca_coll_mscclpp_native_t *call, void *buffer, size_t count,
                                       struct ompi_datatype_t *type, int peer);
 
-/* For calls whose blocks differ in size: drops a buffer whose blocks are all empty, as it may be any pointer. */
+/*
+ * For calls whose blocks differ in size: removes a buffer whose blocks are all empty from the description, because its
+ * address may be any pointer.
+ */
 void mca_coll_mscclpp_native_drop_empty(mca_coll_mscclpp_native_t *call);
 
-/* Bytes of data in `count` elements. */
+/* Returns the number of bytes of data in `count` elements. */
 size_t mca_coll_mscclpp_native_bytes(size_t count, const struct ompi_datatype_t *type);
 
 /*
- * serve.c: serves a blocking call, unless its buffers are host memory or it has to be staged. True if the call is over,
- * with its result, an MPI error code, in *rc_p. Otherwise the caller stages the call or passes it to the previous
- * component, and then calls `leave`.
+ * serve.c: serves a blocking call, unless its buffers are host memory or it has to be staged. Returns true if the call
+ * is over, with its result, an MPI error code, in *rc_p. Otherwise the caller stages the call or passes it to the
+ * previous component, and then calls mca_coll_mscclpp_native_leave.
  */
 bool mca_coll_mscclpp_native_serve(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, int *rc_p);
 void mca_coll_mscclpp_native_leave(mca_coll_mscclpp_module_t *module);
 
-/* Does the same for a nonblocking call, which has its number already. Runs in a fiber. There is no `leave`. */
+/*
+ * Does the same for a nonblocking call, which already has its number. Runs in a fiber. The caller does not call
+ * mca_coll_mscclpp_native_leave.
+ */
 bool mca_coll_mscclpp_native_serve_later(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, int *rc_p);
 
-/* True if the communicator's nonblocking calls never go through the gate. Equal on all ranks. */
+/* Returns true if the communicator's nonblocking calls never pass the gate. Equal on all ranks. */
 bool mca_coll_mscclpp_native_excludes_nonblocking(const mca_coll_mscclpp_module_t *module);
 
 /*
- * For a nonblocking call that would go through the gate, while no other call of the communicator is in progress. If it
- * can go to another component at once, numbers it and returns true: this rank passes host memory, and there is no team
- * whose ranks could have decided otherwise.
+ * For a nonblocking call that would pass the gate, while no other call of the communicator is in progress. If the call
+ * can be passed to another component at once, numbers it and returns true. This is so if this rank passes host memory,
+ * and there is no team whose ranks could have decided otherwise.
  */
 bool mca_coll_mscclpp_native_pass_at_once(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_native_t *call);
 
 /*
- * For persistent requests. The first function makes the request's lane, or yields NULL on all ranks if kernels do not
- * serve the request. The second one serves a start of the request, in a fiber. Both return MPI error codes.
+ * For persistent requests. The first function makes the request's lane, and sets *lane_p to NULL on all ranks if
+ * kernels do not serve the request. The second function serves a start of the request, in a fiber. Both return MPI
+ * error codes.
  */
 int mca_coll_mscclpp_native_make_lane(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call,
                                       mca_coll_mscclpp_lane_t **lane_p);
@@ -162,14 +169,17 @@ MCA_COLL_MSCCLPP_LATER_DECLARE(allreduce)
 #undef MCA_COLL_MSCCLPP_LATER_DECLARE
 
 /*
- * allreduce.c: MPI_Allreduce. Kernels serve calls on device memory, or these are staged; calls on host memory go to the
- * previous component. Returns an MPI error code.
+ * allreduce.c: MPI_Allreduce. Calls on device memory are served by kernels or staged; calls on host memory are passed
+ * to the previous component. Returns an MPI error code.
  */
 int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscclpp_count_t count,
                                struct ompi_datatype_t *datatype, struct ompi_op_t *op, struct ompi_communicator_t *comm,
                                mca_coll_base_module_t *module);
 
-/* native/mixture.c: finds calls in which this rank passed host memory and waits for peers that passed device memory. */
+/*
+ * native/mixture.c: detects calls in which this rank passed host memory and waits for peers that passed device memory.
+ * Returns an Open MPI error code.
+ */
 int mca_coll_mscclpp_mixture_init(void);
 void mca_coll_mscclpp_mixture_fini(void);
 

@@ -1,9 +1,9 @@
 /*
  * The edges of a communicator's topology. A neighbourhood collective is an exchange of blocks like MPI_Alltoallv, with
- * one block for each edge in place of one for each rank. Two ranks may share several edges, in a periodic grid of two
- * processes for example. Their blocks then travel as one, in an order that both ranks know. In a grid, what a rank
- * sends in the negative direction is received from the positive one. In a graph, the n-th edge to a rank is that rank's
- * n-th edge from this one.
+ * one block for each edge in place of one for each rank. Two ranks may share several edges, for example in a periodic
+ * grid of two processes. The blocks of such edges are sent as one block, in an order that both ranks know. In a grid, a
+ * block that is sent in the negative direction is received from the positive direction. In a graph, the n-th edge from
+ * rank a to rank b corresponds to the n-th edge from a that enters b.
  */
 #include "mca/coll/mscclpp/native/define.h"
 
@@ -14,14 +14,14 @@
 #include "ompi/mca/topo/topo.h"
 
 /*
- * The rank at the other end of an edge of a grid; MPI_PROC_NULL: none. A rank has two edges in each dimension, first
- * that to the lower neighbour and then that to the upper one.
+ * Returns the rank at the other end of an edge of a grid, or MPI_PROC_NULL if there is none. A rank has two edges in
+ * each dimension: first the edge to the lower neighbour and then the edge to the upper one.
  */
 static int cart_neighbor(const mca_topo_base_comm_cart_t *cart, int rank, int edge)
 {
     const int dim = edge / 2, size = cart->dims[dim];
     int coordinate = cart->coords[dim] + (0 == edge % 2 ? -1 : 1);
-    int step = 1; /* from a rank to the next one in the dimension */
+    int step = 1; /* the difference between a rank and the next one in the dimension */
 
     if (0 == cart->periods[dim] && (coordinate < 0 || coordinate >= size)) {
         return MPI_PROC_NULL;
@@ -34,8 +34,8 @@ static int cart_neighbor(const mca_topo_base_comm_cart_t *cart, int rank, int ed
 }
 
 /*
- * The number of edges out of a rank (`out`) or into it. In a distributed graph, `rank` must be this rank: only its own
- * edges are known. The same holds for neighbor_of.
+ * Returns the number of edges out of a rank (if `out` is true) or into it. In a distributed graph, `rank` must be this
+ * rank, because only its own edges are known. The same holds for neighbor_of.
  */
 static int degree_of(struct ompi_communicator_t *comm, int rank, bool out)
 {
@@ -54,8 +54,8 @@ static int degree_of(struct ompi_communicator_t *comm, int rank, bool out)
 }
 
 /*
- * The rank at the other end of an edge out of a rank (`out`) or into it, where `edge` is below degree_of.
- * MPI_PROC_NULL: the edge leads nowhere.
+ * Returns the rank at the other end of an edge out of a rank (if `out` is true) or into it. `edge` is less than the
+ * result of degree_of. Returns MPI_PROC_NULL if the edge leads nowhere.
  */
 static int neighbor_of(struct ompi_communicator_t *comm, int rank, bool out, int edge)
 {
@@ -80,8 +80,8 @@ static int compare_edges(const void *left, const void *right)
 }
 
 /*
- * Finds the edges out of this rank (`out`) or into it, without those that lead nowhere. NULL without memory, which is
- * logged.
+ * Returns a new list of the edges out of this rank (if `out` is true) or into it, without edges that lead nowhere. If
+ * memory runs out, logs this and returns NULL.
  */
 static mca_coll_mscclpp_edges_t *find_edges(struct ompi_communicator_t *comm, bool out)
 {
@@ -97,7 +97,10 @@ static mca_coll_mscclpp_edges_t *find_edges(struct ompi_communicator_t *comm, bo
     for (int i = 0; i < degree; ++i) {
         const int peer = neighbor_of(comm, rank, out, i);
 
-        /* In a grid, the peer numbers edges as this rank does, but sees the opposite direction: edge i is its i ^ 1. */
+        /*
+         * In a grid, the peer numbers its edges in the same way, but sees the opposite direction: edge i is the peer's
+         * edge i ^ 1.
+         */
         if (MPI_PROC_NULL != peer) {
             edges->edge[edges->count++] =
                 (mca_coll_mscclpp_edge_t){.peer = peer, .block = i, .turn = out && OMPI_COMM_IS_CART(comm) ? i ^ 1 : i};
@@ -111,8 +114,8 @@ static mca_coll_mscclpp_edges_t *find_edges(struct ompi_communicator_t *comm, bo
 }
 
 /*
- * Returns the edges out of this rank (`out`) or into it. They are found once, since a topology never changes. Without
- * memory, which is logged, this becomes the call's error, and there are no edges.
+ * Returns the edges out of this rank (if `out` is true) or into it. They are determined only once, since a topology
+ * never changes. If memory runs out, which find_edges logs, sets the call's `rc` and returns an empty list.
  */
 static const mca_coll_mscclpp_edges_t *ensure_edges(call_t *call, bool out)
 {
@@ -130,7 +133,7 @@ static const mca_coll_mscclpp_edges_t *ensure_edges(call_t *call, bool out)
 }
 
 /*
- * Describes one block that goes to all destinations: once, or, if some destination gets it several times, once for each
+ * Describes one block that is sent to all destinations: once or, if a destination gets it several times, once for each
  * edge.
  */
 static void send_same(call_t *call, const mca_coll_mscclpp_blocks_t *blocks)
@@ -152,7 +155,10 @@ static void send_same(call_t *call, const mca_coll_mscclpp_blocks_t *blocks)
     }
 }
 
-/* Describes a call by the blocks of its two buffers, whose edges this function sets. Always returns true. */
+/*
+ * Describes a call by the blocks of its two buffers, after setting their edges. Always returns true, because even a
+ * rank without edges takes part.
+ */
 static bool fill_edges(call_t *call, mca_coll_mscclpp_blocks_t *send, mca_coll_mscclpp_blocks_t *recv)
 {
     const bool is_one_block = send->regular && 0 == send->distance;
@@ -228,7 +234,7 @@ static bool fill_neighbor_alltoallv(call_t *call, int rank, const void *sbuf, co
 }
 
 /*
- * Describes MPI_Neighbor_alltoallw: as MPI_Neighbor_alltoallv, with a type for each block and displacements in
+ * Describes MPI_Neighbor_alltoallw: like MPI_Neighbor_alltoallv, but with a type for each block and displacements in
  * bytes.
  */
 static bool fill_neighbor_alltoallw(call_t *call, int rank, const void *sbuf, counts_t scounts,

@@ -5,15 +5,15 @@
 #include "mca/coll/mscclpp/stage/stage.h"
 #include "mca/common/base/log.h"
 
-/* The pieces of one element of a type, as an attribute of the type. */
+/* The pieces of one element of a type. The list is stored as an attribute of the type. */
 typedef struct {
     size_t count;
     mscclpp_coll_piece_t piece[];
 } list_t;
 
 /*
- * The key of the attribute that holds a type's list of pieces. The lock guards it, and keeps two threads from attaching
- * a list each.
+ * The key of the attribute that contains a type's list of pieces. The lock protects the key, and prevents two threads
+ * from attaching a list each to the same type.
  */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int key = MPI_KEYVAL_INVALID;
@@ -28,7 +28,7 @@ static int free_list(MPI_Datatype type, int keyval, void *value, void *context)
     return MPI_SUCCESS;
 }
 
-/* Makes the key, if there is none. Call with the lock held. Returns an Open MPI error code. */
+/* Makes the key, if there is none. The caller holds the lock. Returns an Open MPI error code. */
 static int ensure_key(void)
 {
     ompi_attribute_fn_ptr_union_t copy;
@@ -37,12 +37,15 @@ static int ensure_key(void)
     if (MPI_KEYVAL_INVALID != key) {
         return OMPI_SUCCESS;
     }
-    mca_coll_mscclpp_attr_type_copy_none(&copy); /* a duplicate of the type makes its own list */
+    mca_coll_mscclpp_attr_type_copy_none(&copy); /* a duplicate of the type gets its own list */
     mca_coll_mscclpp_attr_type_delete(&delete, free_list);
     return ompi_attr_create_keyval(TYPE_ATTR, copy, delete, &key, NULL, 0, NULL);
 }
 
-/* Makes a type's list of pieces, which the caller attaches to it. Returns an MPI error code, which is logged. */
+/*
+ * Makes a type's list of pieces, which the caller attaches to the type. Returns an MPI error code; a lack of memory is
+ * logged.
+ */
 static int make_list(struct ompi_datatype_t *type, list_t **list_p)
 {
     mca_coll_mscclpp_stage_pieces_t element;
@@ -70,16 +73,19 @@ static int make_list(struct ompi_datatype_t *type, list_t **list_p)
     return rc;
 }
 
+/*
+ * The type keeps the list until it is freed, so the caller does not free it. An error leaves the type without a list.
+ */
 int mca_coll_mscclpp_pieces_get(const struct ompi_datatype_t *type, const mscclpp_coll_piece_t **pieces_p,
                                 size_t *count_p)
 {
-    struct ompi_datatype_t *owner = (struct ompi_datatype_t *)type; /* only its attributes change */
+    struct ompi_datatype_t *owner = (struct ompi_datatype_t *)type; /* only the attributes of the type change */
     void *value = NULL;
     int has_list = 0;
     list_t *list;
     int rc;
 
-    mscclpp_fiber_close(); /* attributes are Open MPI's */
+    mscclpp_fiber_close(); /* only usual threads may call Open MPI, which manages attributes */
     pthread_mutex_lock(&lock);
     rc = ensure_key();
     if (OMPI_SUCCESS == rc) {

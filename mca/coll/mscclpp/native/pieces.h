@@ -1,4 +1,4 @@
-/* Where the data of one element of a type lies. This is determined once for each type. */
+/* The places of the data of one element of a type, which are determined once for each type. */
 #ifndef MCA_COLL_MSCCLPP_NATIVE_PIECES_H
 #define MCA_COLL_MSCCLPP_NATIVE_PIECES_H
 

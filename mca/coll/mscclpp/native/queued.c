@@ -28,8 +28,9 @@ static mscclpp_status_t open_queue(mscclpp_team_t *team, void *context)
 }
 
 /*
- * Makes module->queued unless there is a queue, and waits for all ranks. `on_device`: this rank passes device memory.
- * The queue stays NULL on all ranks if none does, or, for good, if calls cannot be queued. Returns an MPI error code.
+ * Makes module->queued unless there is a queue, and waits for all ranks. `on_device` is true if this rank passes device
+ * memory. The queue remains NULL on all ranks if no rank passes device memory, or, permanently, if calls cannot be
+ * queued. Returns an MPI error code.
  */
 static int ensure_queue(mca_coll_mscclpp_module_t *module, const void *const buffers[2], bool on_device)
 {
@@ -46,7 +47,7 @@ static int ensure_queue(mca_coll_mscclpp_module_t *module, const void *const buf
     return rc;
 }
 
-/* Turns a status into how a queued call ended. *code_p is the MPI error code for MCA_COLL_MSCCLPP_QUEUE_ERROR. */
+/* Converts a status to the end of a queued call. *code_p is the MPI error code for MCA_COLL_MSCCLPP_QUEUE_ERROR. */
 static outcome_t outcome_from_status(mscclpp_status_t status, int *code_p)
 {
     *code_p = OMPI_SUCCESS;
@@ -76,7 +77,10 @@ static mscclpp_status_t find_cause(mscclpp_team_t *team)
     return MSCCLPP_OK == status ? MSCCLPP_ERR_PEER : status;
 }
 
-/* Counts a call, and yields our stream for the application's. If an earlier call failed, returns its error instead. */
+/*
+ * Counts a call, and sets *stream_p to this component's stream for the application's stream. If an earlier call failed,
+ * returns the error of that call instead, and logs it once.
+ */
 static mscclpp_status_t begin_call(mca_coll_mscclpp_lane_t *lane, void *app_stream, mscclpp_gpu_stream_t **stream_p)
 {
     mscclpp_status_t status;
@@ -102,7 +106,10 @@ static bool is_none_or_device(const void *buffer)
     return buffer == NULL || MPI_IN_PLACE == buffer || mca_coll_mscclpp_is_device(buffer);
 }
 
-/* Calls `use` with our stream for the application's, unless that is the twin's default stream, which is always idle. */
+/*
+ * Calls `use` with this component's stream for the application's stream. Does nothing for the twin's default stream,
+ * which is always idle. Returns an Open MPI error code.
+ */
 static int with_stream(void *app_stream, mscclpp_status_t (*use)(mscclpp_gpu_stream_t *stream, int *answer_p),
                        int *answer_p)
 {
@@ -131,7 +138,7 @@ static mscclpp_status_t ask_capturing(mscclpp_gpu_stream_t *stream, int *answer_
     return MSCCLPP_OK;
 }
 
-/* Whether the application's stream is being captured; 0 also if this cannot be found out. */
+/* Returns 1 if the application's stream is being captured, and 0 if it is not, or if this cannot be determined. */
 static int is_capturing(void *stream)
 {
     int answer = 0;
@@ -141,8 +148,8 @@ static int is_capturing(void *stream)
 }
 
 /*
- * Returns that a call cannot be queued. If its stream is captured, the application gets an error, so this logs
- * `reason`, which continues "cannot be captured in a graph: ".
+ * Returns MCA_COLL_MSCCLPP_NOT_QUEUED. If the call's stream is being captured, the application gets an error, so the
+ * function logs `reason`, which continues "cannot be captured in a graph: ".
  */
 static outcome_t refuse(const mca_coll_mscclpp_module_t *module, const call_t *call, const char *collective,
                         const char *reason)
@@ -154,7 +161,7 @@ static outcome_t refuse(const mca_coll_mscclpp_module_t *module, const call_t *c
     return MCA_COLL_MSCCLPP_NOT_QUEUED;
 }
 
-/* The reasons for which calls of all collectives are refused. */
+/* The reasons for refusing calls that all collectives share. */
 static const char unknown_to_kernels[] = "no kernel knows its type or its operation";
 static const char no_queue[] = "no call of this communicator can be queued";
 static const char host_memory[] = "some of its data are in host memory";
@@ -166,7 +173,10 @@ static bool is_captured_first(const mca_coll_mscclpp_module_t *module, const cal
     return module->queued == NULL && !module->never_queued && is_capturing(call->stream);
 }
 
-/* Enqueues an all-reduce. MCA_COLL_MSCCLPP_NOT_QUEUED for types, operations and memory that kernels do not know. */
+/*
+ * Enqueues an all-reduce. Returns MCA_COLL_MSCCLPP_NOT_QUEUED for types, operations and memory that kernels do not
+ * know.
+ */
 static outcome_t enqueue_allreduce(mca_coll_mscclpp_module_t *module, const call_t *call, int *code_p)
 {
     const void *const buffers[2] = {call->sendbuf, call->recvbuf};
@@ -182,7 +192,9 @@ static outcome_t enqueue_allreduce(mca_coll_mscclpp_module_t *module, const call
     mscclpp_gpu_stream_t *stream;
     mscclpp_status_t status;
 
-    /* The count, the type and the operation are equal on all ranks, so either all go on to the queue or none does. */
+    /*
+     * The count, the type and the operation are equal on all ranks, so either all ranks reach the queue or none does.
+     */
     if (0 == call->recvcount) {
         return MCA_COLL_MSCCLPP_QUEUED;
     }
@@ -217,13 +229,13 @@ static outcome_t enqueue_allreduce(mca_coll_mscclpp_module_t *module, const call
     return outcome_from_status(status, code_p);
 }
 
-/* Enqueues a barrier. MCA_COLL_MSCCLPP_NOT_QUEUED if the communicator has no queue yet. */
+/* Enqueues a barrier. Returns MCA_COLL_MSCCLPP_NOT_QUEUED if the communicator has no queue yet. */
 static outcome_t enqueue_barrier(mca_coll_mscclpp_module_t *module, const call_t *call, int *code_p)
 {
     mscclpp_gpu_stream_t *stream;
     mscclpp_status_t status;
 
-    /* A barrier has no buffers that could say whether the application uses devices, so it makes no queue. */
+    /* A barrier has no buffers that could show whether the application uses devices, so it makes no queue. */
     if (module->queued == NULL) {
         return refuse(module, call, "barrier", "no other call of the communicator was queued before");
     }
@@ -234,7 +246,7 @@ static outcome_t enqueue_barrier(mca_coll_mscclpp_module_t *module, const call_t
     return outcome_from_status(status, code_p);
 }
 
-/* Tells whether a count fits the type that the Open MPI in use counts in. */
+/* Returns true if a count fits into the type that this version of Open MPI uses for counts. */
 static bool fits_count(size_t count)
 {
     return (size_t)(mca_coll_mscclpp_count_t)count == count && (mca_coll_mscclpp_count_t)count >= 0;
@@ -253,7 +265,10 @@ static bool all_on_device(const mca_coll_mscclpp_native_t *native, const call_t 
                : is_none_or_device(in) && is_none_or_device(out) && (in != NULL || out != NULL);
 }
 
-/* Enqueues a call that has been described. */
+/*
+ * Enqueues a call that has been described. If the description failed on this rank only, the other ranks queue the call,
+ * so this rank reports the failure to them.
+ */
 static outcome_t enqueue_described(mca_coll_mscclpp_module_t *module, const call_t *call,
                                    mca_coll_mscclpp_native_t *native, int *code_p)
 {
@@ -269,8 +284,8 @@ static outcome_t enqueue_described(mca_coll_mscclpp_module_t *module, const call
         return refuse(module, call, name, is_first);
     }
     /*
-     * All ranks come here, also one whose call could not be described, because the queue is made together. A rank that
-     * alone knows that it has no data does not vote for a queue.
+     * All ranks call ensure_queue, even a rank whose call could not be described, because the ranks make the queue
+     * together. A rank does not vote for a queue if it has no data and only this rank knows that.
      */
     *code_p = ensure_queue(module, native->buffers,
                            on_device && (native->touches || !mca_coll_mscclpp_has_unknown_sizes(native)));
@@ -278,7 +293,7 @@ static outcome_t enqueue_described(mca_coll_mscclpp_module_t *module, const call
         return MCA_COLL_MSCCLPP_QUEUE_ERROR;
     }
     if (OMPI_SUCCESS != native->rc) {
-        /* The other ranks queue the call, and would wait for this one. They are told that it failed. */
+        /* The other ranks queue the call, and would wait for this rank. They are told that the call failed. */
         if (module->queued != NULL) {
             (void)mscclpp_team_fail_call(module->queued->team, module->queued->calls + 1, name, MSCCLPP_ERR_NO_MEMORY);
         }
@@ -310,7 +325,7 @@ static outcome_t enqueue_described(mca_coll_mscclpp_module_t *module, const call
 static outcome_t enqueue_other(mca_coll_mscclpp_module_t *module, const call_t *call, int *code_p)
 {
     mca_coll_mscclpp_native_t native;
-    outcome_t outcome = MCA_COLL_MSCCLPP_QUEUED; /* there is nothing to do */
+    outcome_t outcome = MCA_COLL_MSCCLPP_QUEUED; /* the result if there is nothing to do */
 
     if (!fits_count(call->sendcount) || !fits_count(call->recvcount)) {
         *code_p = MPI_ERR_COUNT;
@@ -326,7 +341,7 @@ static outcome_t enqueue_other(mca_coll_mscclpp_module_t *module, const call_t *
     return outcome;
 }
 
-/* Enqueues a call of any collective: the entry for the MPIX functions (api.h). */
+/* Enqueues a call of any collective, for the MPIX functions (api.h). */
 static outcome_t enqueue(const call_t *call, int *code_p)
 {
     mca_coll_mscclpp_module_t *module = mca_coll_mscclpp_module_of(call->comm);
@@ -351,7 +366,7 @@ static outcome_t enqueue(const call_t *call, int *code_p)
     return outcome;
 }
 
-/* Tells whether kernels know the type and the operation of an all-reduce. There must be a queue. */
+/* Returns true if kernels know the type and the operation of an all-reduce. There must be a queue. */
 static bool knows_allreduce(const mca_coll_mscclpp_module_t *module, const call_t *call)
 {
     const mscclpp_dtype_t dtype = mca_coll_mscclpp_dtype(call->recvtype);
@@ -361,7 +376,7 @@ static bool knows_allreduce(const mca_coll_mscclpp_module_t *module, const call_
            mscclpp_dev_supports(dtype, op, module->queued->team->group.on_twin);
 }
 
-/* Prepares a barrier or an all-reduce, as `prepare` does. They need no description. */
+/* Prepares a barrier or an all-reduce for `prepare`. These calls need no description. Returns an MPI error code. */
 static int prepare_simple(mca_coll_mscclpp_module_t *module, const call_t *call, int *can_queue_p)
 {
     const bool is_barrier = MCA_COLL_MSCCLPP_QUEUE_BARRIER == call->coll;
@@ -375,7 +390,7 @@ static int prepare_simple(mca_coll_mscclpp_module_t *module, const call_t *call,
     return rc;
 }
 
-/* Prepares a call other than all-reduce and barrier, as `prepare` does. */
+/* Prepares a call other than an all-reduce or a barrier for `prepare`. Returns an MPI error code. */
 static int prepare_other(mca_coll_mscclpp_module_t *module, const call_t *call, int *can_queue_p, uint64_t *largest_p)
 {
     mca_coll_mscclpp_native_t native;
@@ -384,7 +399,7 @@ static int prepare_other(mca_coll_mscclpp_module_t *module, const call_t *call, 
     if (!mca_coll_mscclpp_queued_describe(module, call, &native)) {
         *can_queue_p = true;
     } else {
-        /* A rank without data does not stand against a queue, nor does it vote for one. */
+        /* A rank without data votes neither against a queue nor for one. */
         const bool on_device = !native.touches || all_on_device(&native, call);
 
         rc = ensure_queue(module, native.buffers, native.touches && on_device);
@@ -398,7 +413,10 @@ static int prepare_other(mca_coll_mscclpp_module_t *module, const call_t *call, 
     return rc;
 }
 
-/* Makes what a call needs to be queued often, and tells whether it can be (api.h). Returns an MPI error code. */
+/*
+ * Makes the objects that are necessary to queue a call repeatedly, and tells whether the call can be queued (api.h).
+ * Returns an MPI error code.
+ */
 static int prepare(const call_t *call, int *can_queue_p, uint64_t *largest_p)
 {
     mca_coll_mscclpp_module_t *module = mca_coll_mscclpp_module_of(call->comm);
@@ -415,7 +433,10 @@ static int prepare(const call_t *call, int *can_queue_p, uint64_t *largest_p)
                : prepare_other(module, call, can_queue_p, largest_p);
 }
 
-/* Tells whether a queued call or the application's channels have failed, and how; QUEUED: nothing has. Never waits. */
+/*
+ * Returns how a queued call or the application's channels have failed, with a description in `text`, or QUEUED if none
+ * has. Never waits.
+ */
 static outcome_t find_failure(MPI_Comm comm, char *text, size_t size)
 {
     mca_coll_mscclpp_module_t *module = mca_coll_mscclpp_module_of(comm);
@@ -429,7 +450,9 @@ static outcome_t find_failure(MPI_Comm comm, char *text, size_t size)
     if (module != NULL && MCA_COLL_MSCCLPP_QUEUED == outcome) {
         const mscclpp_status_t status = mca_coll_mscclpp_channels_find_failure(module, text, size);
 
-        /* Here MSCCLPP_ERR_INVALID is a misuse of a channel, and not two operations at once as in a queue. */
+        /*
+         * Here MSCCLPP_ERR_INVALID means a misuse of a channel, and not two operations at the same time as in a queue.
+         */
         outcome = MSCCLPP_ERR_INVALID == status ? MCA_COLL_MSCCLPP_QUEUE_ERROR : outcome_from_status(status, &code);
     }
     return outcome;

@@ -7,25 +7,26 @@
 #include "mca/common/base/log.h"
 
 /*
- * The free list of requests. Their memory is never given back: Open MPI reads a request after the request's free
- * function has run.
+ * The free list of requests. Their memory is never given back to the system, because Open MPI reads a request even
+ * after the request's free function has run.
  */
 static opal_free_list_t requests;
 static bool is_ready; /* mca_coll_mscclpp_request_init has succeeded */
 
 /*
- * Guards all queues and their list, which grows at its head. The holder of the turn reads the first call of a queue in
- * the list, and the queue after it, without the lock: only that holder takes calls, and so queues, away.
+ * Guards all queues and their list. New queues are put at the head of the list. The holder of the turn reads a queue's
+ * first call, and the queue's `next`, without the lock: only the holder of the turn removes calls, and with the last
+ * call the queue.
  */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static mca_coll_mscclpp_queue_t *active_queues; /* the queues that hold calls; atomic */
 
-/* Which thread has the turn to run calls. The turn guards the next three variables. */
+/* Which thread has the turn to run calls. The holder of the turn alone uses the next three variables. */
 enum { NOBODY, THREAD_OF_MPI, STARTER };
 static atomic_int turn = NOBODY;
 static mca_coll_mscclpp_request_t *handed_over; /* requests that other components complete */
 static mca_coll_mscclpp_request_t *ended;       /* those that a thread of MPI has to complete, in any order */
-static bool has_relaxed;                        /* some call may be for the starter once there is another one */
+static bool has_relaxed; /* a call is in progress that the starter may continue, but only once there is another call */
 
 static atomic_int under_way; /* number of requests that are not complete */
 
@@ -51,9 +52,9 @@ static void append_request(mca_coll_mscclpp_request_t *request)
 }
 
 /*
- * Removes the oldest call of a queue, which is over, and returns the next one. If there is none, removes the queue from
- * the list and returns NULL; its owner may then free it. Only the holder of the turn removes calls, so the oldest is
- * still the one that the caller has run.
+ * Removes the oldest call of a queue, which is over, and returns the next call. If there is none, removes the queue
+ * from the list and returns NULL; the queue's owner may then free the queue. Called by the holder of the turn, which
+ * alone removes calls: so the oldest call is still the one that the caller has run.
  */
 static mca_coll_mscclpp_request_t *remove_first(mca_coll_mscclpp_queue_t *queue)
 {
@@ -140,8 +141,8 @@ static mca_coll_mscclpp_queue_t *first_queue(void)
 }
 
 /*
- * True if the starter is to continue a call that has begun. What follows a kernel is left to MPI unless another call
- * may wait for it: the next one of the queue, or one of any queue that needs the slot for its kernel.
+ * Returns true if the starter is to continue a call that has begun. What follows a kernel is left to MPI unless another
+ * call may wait for it: the next one of the queue, or one of any queue that needs the slot for its kernel.
  */
 static bool is_for_starter(const mca_coll_mscclpp_request_t *request)
 {
@@ -150,8 +151,10 @@ static bool is_for_starter(const mca_coll_mscclpp_request_t *request)
 }
 
 /*
- * Runs the calls of a queue, oldest first, in the starter, until one has to wait, or may only be run by a thread of
- * MPI. Such a thread also completes those that end here.
+ * In the starter: runs the calls of a queue, oldest first, until a call has to wait or may only be run by a thread of
+ * MPI. Calls that end here go to the list `ended`, since only a thread of MPI may complete their requests. Returns BUSY
+ * if a call has advanced, WAITING if the first call still waits, or IDLE if no call is for the starter. If there is no
+ * memory for a fiber, the call is left to a thread of MPI.
  */
 static mca_coll_mscclpp_starter_look_t run_apart(mca_coll_mscclpp_queue_t *queue)
 {
@@ -186,7 +189,10 @@ static mca_coll_mscclpp_starter_look_t run_apart(mca_coll_mscclpp_queue_t *queue
     return found;
 }
 
-/* Runs the calls that may go on although no thread is in MPI: the starter's look (starter.h). */
+/*
+ * Runs the calls that may continue while no thread is in MPI. This is the function that the starter calls repeatedly
+ * (starter.h). Returns the most active result of all queues.
+ */
 static mca_coll_mscclpp_starter_look_t look_for_open_calls(void)
 {
     mca_coll_mscclpp_starter_look_t found = MCA_COLL_MSCCLPP_STARTER_IDLE;
@@ -210,8 +216,9 @@ static mca_coll_mscclpp_starter_look_t look_for_open_calls(void)
 }
 
 /*
- * Runs a call until it waits or ends. True if it waits. False if it is over, with its result set; without memory for a
- * fiber, that is MPI_ERR_NO_MEM.
+ * Runs a call until it waits or ends. Returns true if it waits. Returns false if it is over, with its MPI error code in
+ * `result`. If there is no memory for a fiber, which mscclpp_fiber_create logs, this is MPI_ERR_NO_MEM. If the starter
+ * may continue the call, wakes the starter once.
  */
 static bool resume_call(mca_coll_mscclpp_request_t *request)
 {
@@ -235,9 +242,9 @@ static bool resume_call(mca_coll_mscclpp_request_t *request)
 }
 
 /*
- * Runs the calls of a queue, oldest first, until one has to wait. Calls that another component completes leave the
- * queue, too. Returns the number of requests that were completed. Called, like the next function, by the holder of the
- * turn.
+ * Runs the calls of a queue, oldest first, until a call has to wait. A call that another component completes leaves the
+ * queue, too, and its request is kept in `handed_over`. Returns the number of requests that were completed. Called,
+ * like the next function, by the holder of the turn.
  */
 static int advance_queue(mca_coll_mscclpp_queue_t *queue)
 {
@@ -257,7 +264,10 @@ static int advance_queue(mca_coll_mscclpp_queue_t *queue)
     return completed;
 }
 
-/* Completes requests whose inner requests, of other components, have ended. Returns how many. */
+/*
+ * Completes the requests whose inner requests, which belong to other components, are complete. The result of the inner
+ * request becomes the result of the call. Returns the number of requests that were completed.
+ */
 static int advance_handed_over(void)
 {
     mca_coll_mscclpp_request_t **link = &handed_over, *request;
@@ -278,7 +288,10 @@ static int advance_handed_over(void)
     return completed;
 }
 
-/* Completes the requests of calls that the starter has ended. Returns how many. */
+/*
+ * Completes the requests of the calls that the starter has ended. Called by a thread of MPI that holds the turn.
+ * Returns the number of requests.
+ */
 static int complete_ended(void)
 {
     mca_coll_mscclpp_request_t *request;
@@ -292,7 +305,10 @@ static int complete_ended(void)
     return completed;
 }
 
-/* Advances all queues: the callback of opal_progress. Returns how many requests were completed. */
+/*
+ * Advances all queues: the callback of opal_progress. Returns the number of requests that were completed; 0 if another
+ * thread has the turn.
+ */
 static int progress(void)
 {
     mca_coll_mscclpp_queue_t *queue, *next;
@@ -320,8 +336,8 @@ void mca_coll_mscclpp_request_await_queue(const mca_coll_mscclpp_queue_t *queue)
 }
 
 /*
- * Queues a request, and runs it at once if no other is before it and this thread can take the turn. Wakes the starter
- * if an earlier call now keeps this one waiting.
+ * Queues a request. If this thread can take the turn, runs the oldest call of the queue, which is this one unless
+ * others wait before it. If this call now waits behind a call that the starter may continue, wakes the starter.
  */
 static void begin_request(mca_coll_mscclpp_request_t *request)
 {
@@ -341,7 +357,10 @@ static void begin_request(mca_coll_mscclpp_request_t *request)
     }
 }
 
-/* Frees a request (req_free), unless it is under way: its buffers are in use then, and MPI forbids it. */
+/*
+ * Frees a request (req_free). Returns MPI_ERR_REQUEST if the request is active: MPI forbids this, because its buffers
+ * are in use.
+ */
 static int free_request(ompi_request_t **outer)
 {
     mca_coll_mscclpp_request_t *request = (mca_coll_mscclpp_request_t *)*outer;
@@ -360,8 +379,9 @@ static int free_request(ompi_request_t **outer)
 }
 
 /*
- * Starts persistent requests (req_start). MPI_Startall passes runs of requests that share this function, so all of them
- * are this component's.
+ * Starts persistent requests (req_start). MPI_Startall passes groups of requests that have this function, so all of
+ * them are this component's; MPI_ERR_REQUEST otherwise. The requests before the invalid one have then been started. A
+ * start itself cannot fail here: an error becomes the result of the request.
  */
 static int start_requests(size_t count, ompi_request_t **outers)
 {
@@ -380,8 +400,8 @@ static int start_requests(size_t count, ompi_request_t **outers)
 }
 
 /*
- * Makes a request for a call that `serve` carries out. Without memory it logs this and returns NULL. Does not set
- * `fiber` and `inner`, which begin_request sets at each start.
+ * Makes a request for a call that `serve` carries out. Returns NULL if there is no memory, which is logged. Does not
+ * set `fiber` and `inner`: begin_request sets them at each start.
  */
 static mca_coll_mscclpp_request_t *make_request(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_queue_t *queue,
                                                 int (*serve)(mca_coll_mscclpp_request_t *request), bool persistent)
@@ -409,7 +429,7 @@ static mca_coll_mscclpp_request_t *make_request(mca_coll_mscclpp_module_t *modul
 }
 
 /*
- * The collective calls of a communicator come one at a time, so `calls` has one writer. Its store is atomic because
+ * A communicator's collective calls are made one at a time, so `calls` has one writer. Its store is atomic because
  * threads that look for mixtures read it (native/mixture.c).
  */
 mca_coll_mscclpp_request_t *mca_coll_mscclpp_request_new(mca_coll_mscclpp_module_t *module,
@@ -464,7 +484,7 @@ int mca_coll_mscclpp_request_init(void)
     int rc;
 
     OBJ_CONSTRUCT(&requests, opal_free_list_t);
-    /* Without payload buffers; empty at first, grows by 8 requests at a time, and has no limit. */
+    /* No payload buffers. The list is empty at first, grows by 8 requests at a time, and has no limit. */
     rc = opal_free_list_init(&requests, sizeof(mca_coll_mscclpp_request_t), opal_cache_line_size,
                              OBJ_CLASS(mca_coll_mscclpp_request_t), 0, 0, 0, -1, 8, NULL, 0, NULL, NULL, NULL);
     if (OPAL_SUCCESS == rc) {

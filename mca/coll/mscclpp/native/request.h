@@ -35,10 +35,10 @@ typedef struct {
 
 struct mca_coll_mscclpp_request_t {
     ompi_coll_base_nbc_request_t super;
-    mca_coll_mscclpp_request_t *next; /* in the queue, or among those that other components complete */
+    mca_coll_mscclpp_request_t *next; /* the next request in the queue, in `handed_over` or in `ended` */
     mca_coll_mscclpp_module_t *module;
-    mca_coll_mscclpp_queue_t *queue;                  /* the request's queue, also while it is not in it */
-    mca_coll_mscclpp_lane_t *lane;                    /* of a persistent request; else NULL */
+    mca_coll_mscclpp_queue_t *queue; /* the queue that the request's starts are put into */
+    mca_coll_mscclpp_lane_t *lane;   /* the lane of a persistent request; NULL for a nonblocking call */
     void (*free_lane)(mca_coll_mscclpp_lane_t *lane); /* called with the lane when the request is freed */
     /*
      * Carries out the call, in a fiber, and returns an MPI error code. If another component has to complete the call,
@@ -97,8 +97,8 @@ mca_coll_mscclpp_request_t *mca_coll_mscclpp_request_new_persistent(mca_coll_msc
 int mca_coll_mscclpp_request_submit(mca_coll_mscclpp_request_t *request, ompi_request_t **request_p);
 
 /*
- * True if no call of the communicator is in progress. A call for another component may then go there at once. Otherwise
- * it has to take its turn, since all ranks have to hand over calls in the same order.
+ * Returns true if no call of the communicator is in progress. A call for another component may then go there at once.
+ * Otherwise it has to take its turn, since all ranks have to hand over calls in the same order.
  */
 static inline bool mca_coll_mscclpp_request_is_idle(const mca_coll_mscclpp_module_t *module)
 {

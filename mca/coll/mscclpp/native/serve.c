@@ -8,13 +8,13 @@
 #include "mca/common/team/parts.h"
 
 /*
- * For calls in which some ranks may pass no data, before there is a team: ranks agree in the first AGREE_ALWAYS of
- * them, and later in one of AGREE_EVERY.
+ * For calls in which some ranks may pass no data, while there is no team: the ranks agree in each of the first
+ * AGREE_ALWAYS calls, and later in every AGREE_EVERY-th call.
  */
 #define AGREE_ALWAYS 16
 #define AGREE_EVERY 64
 
-/* True if there is a team that works. Its ranks on one node agree through its board on who serves a call. */
+/* Returns true if there is a team that works. Its ranks on one node agree through its board on who serves a call. */
 static bool has_board(const mca_coll_mscclpp_module_t *module)
 {
     return module->team != NULL && MCA_COLL_MSCCLPP_TEAM_READY == module->team_state;
@@ -22,8 +22,8 @@ static bool has_board(const mca_coll_mscclpp_module_t *module)
 
 /*
  * For a rank that sends and receives nothing: waits until its peers have decided whether the call is on device memory,
- * and returns their decision. The rank must do what they do, because they may wait for it. If all ranks of the node
- * pass nothing, none of them decides, and the call is served as one on host buffers.
+ * and returns their decision. This rank must follow the decision, because the peers may wait for it. If no rank of the
+ * node passes data, no rank decides, and the result is false: the call is served as one on host buffers.
  */
 static bool follow_peers(mca_coll_mscclpp_module_t *module)
 {
@@ -35,15 +35,18 @@ static bool follow_peers(mca_coll_mscclpp_module_t *module)
            mscclpp_team_awaits_announcements(team, module->current_call)) {
         mca_coll_mscclpp_progress();
     }
-    /* Asked once more, because a peer may have decided after the first question. */
+    /* Asks again, because a peer may have decided between the two questions of the loop. */
     (void)mscclpp_team_is_decided(team, module->current_call, &on_device);
     return on_device;
 }
 
 /*
- * Lets all ranks agree on whether any of them passes device memory (*on_device_p: first whether this rank does), and on
- * the size of the largest block, in the call. Waits for all ranks. If one comes too late while some rank passes device
- * memory, this breaks the communicator. Returns an MPI error code.
+ * Lets all ranks agree on whether any of them passes device memory, and on the size of the largest block. *on_device_p
+ * is first whether this rank passes device memory, and then whether any rank does. Waits for all ranks. Returns an MPI
+ * error code, whose cause has been logged or is a revocation.
+ *
+ * If the agreement itself fails on this rank, for lack of memory or because a rank is late, this breaks the
+ * communicator, and the other ranks fail, too.
  */
 static int agree_on_exchange(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, bool *on_device_p)
 {
@@ -87,7 +90,7 @@ static bool passes_device(const mca_coll_mscclpp_native_t *call)
     return find_whether_device(call, &allocation);
 }
 
-/* True if every rank passes data in each of its buffers, and so sees their kind. Equal on all ranks. */
+/* Returns true if every rank passes data in each of its buffers, and so sees their kind. Equal on all ranks. */
 static bool all_pass_data(const mca_coll_mscclpp_native_t *call)
 {
     const mscclpp_dev_block_t *blocks = MSCCLPP_COLL_ALLGATHERV == call->args.coll ? call->recv : call->send;
@@ -101,14 +104,14 @@ static bool all_pass_data(const mca_coll_mscclpp_native_t *call)
 
 /*
  * Decides whether the ranks have to agree on the kind of memory before they serve the call, and returns true if so. May
- * mark the call as staged. All ranks decide the same.
+ * mark the call as staged instead. All ranks decide the same.
  *
- * A rank that passes no data, or none in one of its buffers, cannot tell whether its peers pass device memory. On one
- * node, it reads the team's board. Ranks of other nodes do not see that board, and making a team takes all ranks, so in
- * these cases the ranks must agree.
+ * A rank that passes no data, or none in one of its buffers, cannot tell whether its peers pass device memory. If all
+ * ranks are on one node, it reads the team's board. Ranks on other nodes cannot see this board, and without a team
+ * there is no board, so in these cases the ranks must agree.
  *
  * A program that passes only host memory never has a team, and would pay for an agreement in every call. So after the
- * first few calls, the ranks agree only in some calls, and in the others they stage device memory.
+ * first few calls without a team, the ranks agree only in some calls. In the other calls they stage device memory.
  */
 static bool decide_to_agree(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call)
 {
@@ -144,8 +147,8 @@ static void begin_host_call(mca_coll_mscclpp_module_t *module)
 {
     announce_host(module);
     /*
-     * The call's number was written before this flag, so whoever sees the flag in native/mixture.c sees the number,
-     * too.
+     * The call's number was written before this flag, so a thread that sees the flag in native/mixture.c sees the
+     * number, too.
      */
     __atomic_store_n(&module->in_host_call, 1, __ATOMIC_RELEASE);
 }
@@ -165,10 +168,13 @@ static int fail_undescribed(mscclpp_team_t *team, const mca_coll_mscclpp_native_
 }
 
 /*
- * Serves a call on the device, with the team, which the first such call makes. True if the call is over, with its
- * result in *rc_p. False if all ranks stage the call: it is marked so, the ranks have agreed to do without a team or
- * MPI_Finalize has begun, or the team does not support the call. An error breaks the communicator. A call that could
- * not be described fails only once there is a team, by which the other ranks, which wait for this one, are told.
+ * Serves a call on the device, with the team. The first such call makes the team. Returns true if the call is over,
+ * with its result, an MPI error code, in *rc_p. Returns false if all ranks stage the call: the call is marked so,
+ * kernels cannot serve the communicator, MPI_Finalize has begun, or the team has no algorithm for the call.
+ * module->unserved is then the reason. An error breaks the communicator for device buffers.
+ *
+ * A call that this rank could not describe fails only after the team has been made, because the team is needed to tell
+ * the other ranks, which wait for this one.
  */
 static bool serve_on_device(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, int *rc_p)
 {
@@ -224,9 +230,10 @@ static bool decide_on_device(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp
 }
 
 /*
- * Serves a call that no kernel knows, which all ranks see alike: each stages it if it passes device memory, whatever
- * the others pass. There is nothing to decide together, because staging is local. True if the communicator is broken,
- * and so the call is over, with its error in *rc_p.
+ * For a call whose type or operation no kernel knows, which is so on all ranks: each rank stages the call if it passes
+ * device memory, whatever the other ranks pass. The ranks need no agreement, because staging is local. Returns false,
+ * with the reason in module->unserved. Returns true if the communicator is broken for device buffers: the call then
+ * ends with the error in *rc_p.
  */
 static bool leave_to_staging(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_native_t *call, int *rc_p)
 {
@@ -238,7 +245,7 @@ static bool leave_to_staging(mca_coll_mscclpp_module_t *module, const mca_coll_m
     return false;
 }
 
-/* Numbers the call first, whoever serves it in the end, so that it has the same number on all ranks. */
+/* Numbers the call first, even if no kernel serves it, so that it has the same number on all ranks. */
 bool mca_coll_mscclpp_native_serve(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, int *rc_p)
 {
     bool on_device;
@@ -326,7 +333,7 @@ static mscclpp_status_t prepare_team(mscclpp_team_t *team, void *context)
 
 /*
  * mca_coll_mscclpp_lane_make replaces this rank's largest block by the largest of all ranks, so the size counts as
- * known. If kernels do not serve the call, there is neither a lane nor an error.
+ * known. If kernels do not serve the call, *lane_p is NULL and the result is OMPI_SUCCESS.
  */
 int mca_coll_mscclpp_native_make_lane(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call,
                                       mca_coll_mscclpp_lane_t **lane_p)
@@ -342,12 +349,13 @@ int mca_coll_mscclpp_native_make_lane(mca_coll_mscclpp_module_t *module, mca_col
                                       prepare_team, call, lane_p);
 }
 
+/* Serves the start as a new call of the lane's team, whose ranks all know the size of the largest block. */
 int mca_coll_mscclpp_native_serve_again(mca_coll_mscclpp_request_t *request, mca_coll_mscclpp_native_t *call)
 {
     mca_coll_mscclpp_lane_t *lane = request->lane;
     int rc = call->rc;
 
-    /* A start that cannot be described is counted first, so that later starts have the same numbers on all ranks. */
+    /* A start that cannot be described is counted, too, so that later starts have the same numbers on all ranks. */
     call->args.call = mca_coll_mscclpp_lane_begin(lane, mscclpp_coll_name(call->args.coll), &rc);
     if (0 == call->args.call) {
         return rc;

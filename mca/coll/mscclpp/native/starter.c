@@ -11,9 +11,9 @@
 #include "mca/common/base/thread.h"
 
 /*
- * The thread spins for SPIN_SECONDS after it has been woken or has continued a call. Then it naps each time for 1 /
- * NAP_PART of the time since then, at most NAP_MAX seconds. So a kernel starts late only by a small part of the time
- * that its rank has waited for the others.
+ * The thread spins for SPIN_SECONDS after it has been woken or has continued a call. After that it naps between its
+ * looks. A nap lasts 1 / NAP_PART of the time since then, and at most NAP_MAX seconds. So the delay of a kernel is
+ * small compared to the time that its rank has waited for the others.
  */
 #define SPIN_SECONDS 200e-6
 #define NAP_PART 16
@@ -26,9 +26,9 @@ static pthread_cond_t changed; /* with the monotonic clock */
 static pthread_t thread;
 static bool has_thread;
 static bool closing;
-static atomic_bool was_made;  /* the thread has been made, or cannot be: nobody tries again */
+static atomic_bool was_made;  /* the thread has been made, or could not be made and is not tried again */
 static atomic_bool is_asleep; /* the thread waits to be woken */
-static atomic_uint wakings;   /* how often it was to be woken */
+static atomic_uint wakings;   /* number of calls of mca_coll_mscclpp_starter_wake */
 static mca_coll_mscclpp_starter_look_t (*look_for_calls)(void);
 
 /* Naps after `idle_seconds` without a call to continue. Call with the lock held. */
@@ -45,9 +45,10 @@ static void nap(double idle_seconds)
 }
 
 /*
- * Sleeps until the thread is woken. `seen`: the number of wakings before the last look. Whoever wakes the thread counts
- * that first and asks then whether it sleeps, and here it is the other way around. So no waking is lost. Call with the
- * lock held.
+ * Sleeps until the thread is woken. `seen`: the number of wakings before the last look. Called with the lock held.
+ *
+ * The waker first counts the waking and then reads is_asleep. This function first sets is_asleep and then reads the
+ * count. So at least one of the two sees the other, and no waking is lost.
  */
 static void sleep_since(unsigned seen)
 {
@@ -59,9 +60,9 @@ static void sleep_since(unsigned seen)
 }
 
 /*
- * The thread's function. Looks for calls without the lock, and spins for a while. Then it naps while there are calls,
- * and sleeps if there are none. A waking that has come since the look before counts like a call that was continued:
- * the thread spins again.
+ * The thread's function. Looks for calls, without the lock. Spins for a while; then naps as long as there are calls,
+ * and sleeps if there are none. If the thread has been woken since the previous look, it spins again, as it does after
+ * it has continued a call.
  */
 static void *run(void *unused)
 {
@@ -98,7 +99,10 @@ static void *run(void *unused)
     return NULL;
 }
 
-/* Makes the thread. Call with the lock held. */
+/*
+ * Makes the thread. If the system cannot make it, logs this, and MPI's progress alone starts kernels. Called with the
+ * lock held.
+ */
 static void make_thread(void)
 {
     pthread_condattr_t attributes;
@@ -120,7 +124,7 @@ static void make_thread(void)
 
 void mca_coll_mscclpp_starter_wake(mca_coll_mscclpp_starter_look_t (*look)(void))
 {
-    /* Counted before the thread is asked whether it sleeps (sleep_since). If no thread could be made, it never does. */
+    /* Counted before is_asleep is read (see sleep_since). If no thread could be made, is_asleep is never set. */
     atomic_fetch_add(&wakings, 1);
     if (atomic_load(&was_made) && !atomic_load(&is_asleep)) {
         return;
@@ -136,7 +140,10 @@ void mca_coll_mscclpp_starter_wake(mca_coll_mscclpp_starter_look_t (*look)(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* Afterwards a waking makes a new thread, unless none could be made before: then nobody tries again. */
+/*
+ * Afterwards mca_coll_mscclpp_starter_wake makes a new thread. If no thread could be made before, nothing changes: it
+ * is not tried again.
+ */
 void mca_coll_mscclpp_starter_fini(void)
 {
     pthread_mutex_lock(&lock);

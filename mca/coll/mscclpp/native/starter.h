@@ -10,13 +10,13 @@
 typedef enum {
     MCA_COLL_MSCCLPP_STARTER_IDLE,    /* no call is for the starter */
     MCA_COLL_MSCCLPP_STARTER_WAITING, /* there are such calls, and they wait: for ranks, kernels or the network */
-    MCA_COLL_MSCCLPP_STARTER_BUSY     /* a call has gone on */
+    MCA_COLL_MSCCLPP_STARTER_BUSY     /* a call has advanced */
 } mca_coll_mscclpp_starter_look_t;
 
 /*
- * Makes the starter look for calls by calling `look`, until it finds none; makes the thread first if there is none.
- * Costs little while the thread is awake. `look` never changes. Call this after a fiber has been left open. If no
- * thread can be made, that is logged, and MPI's progress starts the kernels.
+ * Wakes the starter, which then calls `look` until it finds no call. The first call makes the thread. `look` must be
+ * the same function in all calls. Costs little while the thread is awake. Call this after a fiber has been left open.
+ * If no thread can be made, this is logged, and MPI's progress starts the kernels.
  */
 void mca_coll_mscclpp_starter_wake(mca_coll_mscclpp_starter_look_t (*look)(void));
 

@@ -7,7 +7,10 @@
 static bool attribute_self_set;
 static void (*attribute_ended)(void);
 
-/* Open MPI deletes the attributes of MPI_COMM_SELF at the start of MPI_Finalize: calls attribute_ended. */
+/*
+ * Open MPI deletes the attributes of MPI_COMM_SELF at the start of MPI_Finalize. Calls attribute_ended, without the
+ * lock, which it may take.
+ */
 static int self_deleted(MPI_Comm comm, int key, void *value, void *context)
 {
     (void)comm;
@@ -22,8 +25,8 @@ static int self_deleted(MPI_Comm comm, int key, void *value, void *context)
 }
 
 /*
- * Each attribute has a key of its own, which is freed together with it. If attributes shared a key, there would be no
- * moment to free it.
+ * Each attribute has its own key, which is freed together with the attribute. With a common key, it would never be
+ * known when the key can be freed.
  */
 int mca_coll_mscclpp_attribute_attach(struct ompi_communicator_t *comm, mca_coll_mscclpp_deleted_fn_t deleted,
                                       void *value)
@@ -33,7 +36,7 @@ int mca_coll_mscclpp_attribute_attach(struct ompi_communicator_t *comm, mca_coll
     int key = MPI_KEYVAL_INVALID;
     int rc;
 
-    mca_coll_mscclpp_attr_copy_none(&copy); /* a duplicate has a module of its own */
+    mca_coll_mscclpp_attr_copy_none(&copy); /* a duplicate has its own module */
     mca_coll_mscclpp_attr_delete(&delete, deleted);
     rc = ompi_attr_create_keyval(COMM_ATTR, copy, delete, &key, NULL, 0, NULL);
     if (OMPI_SUCCESS == rc) {
@@ -47,7 +50,10 @@ int mca_coll_mscclpp_attribute_attach(struct ompi_communicator_t *comm, mca_coll
     return rc;
 }
 
-/* Does nothing if this has been done before, or if MPI_COMM_SELF does not exist yet. */
+/*
+ * Does nothing if MPI_COMM_SELF has the attribute already or does not exist yet. After a failure, which is logged, the
+ * next call tries again.
+ */
 int mca_coll_mscclpp_attribute_attach_self(void (*ended)(void))
 {
     struct ompi_communicator_t *self = &ompi_mpi_comm_self.comm;

@@ -89,11 +89,15 @@ static int look_up(const unsigned char *rows, size_t count, long index, int none
 
 #define LOOK_UP(rows_, index_, none_) look_up((rows_), sizeof(rows_) / sizeof((rows_)[0]), (long)(index_), (none_))
 
+/* Looks up MPI's number of the type first, and then the number of its representation. */
 mscclpp_dtype_t mca_coll_mscclpp_dtype(const struct ompi_datatype_t *datatype)
 {
     int dtype;
 
-    /* A duplicate keeps the numbers of its original type, but MPI's predefined operations refuse it. */
+    /*
+     * A duplicate of a predefined type keeps the numbers of the original, but MPI's predefined operations do not accept
+     * it.
+     */
     if (!ompi_datatype_is_predefined((struct ompi_datatype_t *)datatype)) {
         return MSCCLPP_DTYPE_LAST;
     }
@@ -119,9 +123,10 @@ mscclpp_op_t mca_coll_mscclpp_op(const struct ompi_op_t *op)
     return (mscclpp_op_t)LOOK_UP(op_rows, op->op_type, MSCCLPP_OP_LAST);
 }
 
+/* MSCCLPP_IN_PROGRESS and MSCCLPP_ERR_NOT_SUPPORTED are never results of a call; they become MPI_ERR_UNKNOWN. */
 int mca_coll_mscclpp_status_to_ompi(mscclpp_status_t status)
 {
-    /* Values above 0 are MPI's error classes, which Open MPI returns to the application as they are. */
+    /* Open MPI returns values above 0 to the application as they are; they must be MPI's error classes. */
     switch (status) {
     case MSCCLPP_OK:
         return OMPI_SUCCESS;

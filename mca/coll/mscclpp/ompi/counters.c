@@ -45,7 +45,7 @@ static const struct {
 #undef REASON
 };
 
-/* The counter of each collective of the host library. MSCCLPP_COLL_LAST stands for all-reduce. */
+/* The counter of each collective of the host library. MSCCLPP_COLL_LAST means all-reduce. */
 static const mca_coll_mscclpp_counted_t counted_as[MSCCLPP_COLL_LAST + 1] = {
 #define AS(id_, name_, pattern_) [MSCCLPP_COLL_##id_] = MCA_COLL_MSCCLPP_COUNTED_##name_,
     MSCCLPP_COLLS(AS)
@@ -124,8 +124,9 @@ static void forget_plan(void)
 }
 
 /*
- * Makes a counter for each reason of staging, and for each collective one for each way in which a call is served. Open
- * MPI copies the names and descriptions, so both buffers are used again.
+ * Makes the sums over all collectives, a counter for each reason of staging, and for each collective a counter for each
+ * way in which a call is served. Open MPI copies the names and descriptions, so both buffers can be reused. A counter
+ * that cannot be made is left out.
  */
 void mca_coll_mscclpp_register_counters(void)
 {
@@ -193,8 +194,8 @@ void mca_coll_mscclpp_count_named(const mscclpp_team_t *team)
 }
 
 /*
- * A call counts as served by kernels or by engines. Besides, it counts as rung if a lingering kernel served it, and as
- * planned if its algorithm was a plan.
+ * Each call counts as served either by kernels or by engines. It also counts as rung if a lingering kernel served it,
+ * and as planned if its algorithm was a plan.
  */
 void mca_coll_mscclpp_count_served_by(mca_coll_mscclpp_module_t *module, mscclpp_coll_t coll,
                                       const mscclpp_team_t *team, uint64_t *rung)
@@ -241,7 +242,10 @@ mca_coll_mscclpp_reason_t mca_coll_mscclpp_take_reason(mca_coll_mscclpp_module_t
     return MCA_COLL_MSCCLPP_REASON_NONE == reason ? usual_reason(module) : reason;
 }
 
-/* MCA_COLL_MSCCLPP_COUNTED_LAST means MPI_Reduce_local here, which is counted in the sums only. */
+/*
+ * `counted` is MCA_COLL_MSCCLPP_COUNTED_LAST for MPI_Reduce_local, which is counted in the sums only. The counters are
+ * atomic, because MPI_Reduce_local may run in several threads.
+ */
 void mca_coll_mscclpp_count_staged(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_counted_t counted,
                                    mca_coll_mscclpp_reason_t reason)
 {
@@ -257,7 +261,7 @@ void mca_coll_mscclpp_count_staged(mca_coll_mscclpp_module_t *module, mca_coll_m
 }
 
 /*
- * The text begins with ": " unless it is empty. If it is too long it is cut: `used` then reaches `size`, which ends the
+ * A text that is not empty begins with ": ". A text that is too long is cut: `used` then reaches `size`, which ends the
  * loop.
  */
 void mca_coll_mscclpp_describe_staged(const mca_coll_mscclpp_module_t *module, char *text, size_t size)

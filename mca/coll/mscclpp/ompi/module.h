@@ -185,7 +185,7 @@ typedef struct mca_coll_mscclpp_module_t {
     struct mca_coll_mscclpp_module_t *next;  /* in the list of enabled modules; guarded by the component's lock */
     struct mca_coll_mscclpp_module_t **link; /* what points to this module in that list; NULL: it is not in the list */
     struct ompi_communicator_t *comm;
-    mca_coll_mscclpp_previous_t previous; /* what serves calls that this module does not serve */
+    mca_coll_mscclpp_previous_t previous; /* the functions that serve the calls that this module does not serve */
     mca_coll_mscclpp_own_t own_functions; /* with check_calls, called by the functions that compare calls */
     uint64_t checked;                     /* number of calls that were compared */
     bool check_failed;                    /* a call could not be compared: no further one is, and each call fails */
@@ -223,7 +223,7 @@ typedef struct mca_coll_mscclpp_module_t {
     uint64_t rung;         /* number of the team's calls without a launch that have been counted */
     uint64_t staged;       /* calls of any collective staged through host memory */
     uint64_t staged_for[MCA_COLL_MSCCLPP_REASON_LAST]; /* the same calls, by reason */
-    mca_coll_mscclpp_reason_t unserved; /* why the call at hand is not served; NONE: not known, or no such call */
+    mca_coll_mscclpp_reason_t unserved; /* why kernels do not serve this call; NONE: not known, or they serve it */
 } mca_coll_mscclpp_module_t;
 
 OBJ_CLASS_DECLARATION(mca_coll_mscclpp_module_t);
@@ -327,7 +327,7 @@ void mca_coll_mscclpp_count_anew(mca_coll_mscclpp_module_t *module); /* restarts
                                                                         served another module before */
 /*
  * Counts a call that kernels or copy engines served: with the module's team, or with another one. *rung is the number
- * of that team's calls without a launch that have been counted. MSCCLPP_COLL_LAST stands for all-reduce.
+ * of that team's calls without a launch that have been counted. MSCCLPP_COLL_LAST means all-reduce.
  */
 void mca_coll_mscclpp_count_served(mca_coll_mscclpp_module_t *module, mscclpp_coll_t coll);
 void mca_coll_mscclpp_count_served_by(mca_coll_mscclpp_module_t *module, mscclpp_coll_t coll,
@@ -339,8 +339,8 @@ void mca_coll_mscclpp_count_named(const mscclpp_team_t *team);
 uint64_t mca_coll_mscclpp_served_calls(void); /* number of calls that kernels have served in this process */
 
 /*
- * Who finds that kernels do not serve a call notes why in module->unserved. Each such call is then either passed on, or
- * staged: `take_reason` yields the reason and forgets it, and `count_staged` counts the call.
+ * The function that finds out that kernels do not serve a call stores the reason in module->unserved. The call is then
+ * either passed on or staged: `take_reason` returns the reason and clears it, and `count_staged` counts the call.
  */
 mca_coll_mscclpp_reason_t mca_coll_mscclpp_take_reason(mca_coll_mscclpp_module_t *module);
 void mca_coll_mscclpp_count_staged(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_counted_t counted,

@@ -5,7 +5,10 @@
 
 mca_coll_mscclpp_state_t mca_coll_mscclpp_state = {.output = -1, .lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Puts the module first. `link` is the pointer that points to it, so that it can be removed without a search. */
+/*
+ * Puts the module at the head of the list. `link` is the address of the pointer to this module, so that it can be
+ * removed without a search.
+ */
 void mca_coll_mscclpp_list_insert(mca_coll_mscclpp_module_t *module)
 {
     mca_coll_mscclpp_state_t *component = &mca_coll_mscclpp_state;
@@ -21,8 +24,8 @@ void mca_coll_mscclpp_list_insert(mca_coll_mscclpp_module_t *module)
 }
 
 /*
- * Afterwards no thread finds the module, but those that found it before may still read it
- * (mca_coll_mscclpp_wait_for_watchers).
+ * Afterwards no thread can find the module in the list. Threads that found it before may still read it: see
+ * mca_coll_mscclpp_wait_for_watchers.
  */
 void mca_coll_mscclpp_list_remove(mca_coll_mscclpp_module_t *module)
 {

@@ -20,20 +20,21 @@
 /* The most ranks that a message names. */
 #define RANKS_SHOWN 8
 
-/* Seconds between two looks for messages. A wait that is shorter never looks. */
+/* Seconds between two looks for messages. A shorter wait never looks for any. */
 #define LOOK_EVERY 0.1
 
-/* The most seconds that other ranks get to answer before those that have not are named. */
+/* The most seconds that other ranks have to answer. Ranks that have not answered by then are named. */
 #define ANSWER_TIME 1.0
 
 /* Memory of Open MPI's all-reduce, which cannot be cancelled. After a failure this memory is therefore never freed. */
 typedef struct {
-    uint64_t own[MCA_COLL_MSCCLPP_AGREED + 1]; /* the last one: this rank has told others that it waits */
+    /* The last element is 1 if this rank has sent messages in an earlier agreement, else 0. */
+    uint64_t own[MCA_COLL_MSCCLPP_AGREED + 1];
     uint64_t maxima[MCA_COLL_MSCCLPP_AGREED + 1];
     ompi_request_t *request; /* of the all-reduce */
 } numbers_t;
 
-/* One wait. Times are by mscclpp_now, in seconds. */
+/* The wait for one all-reduce. Times are by mscclpp_now, in seconds. */
 typedef struct {
     mca_coll_mscclpp_module_t *module;
     const char *collective; /* its name, for messages */
@@ -42,7 +43,8 @@ typedef struct {
     double looked; /* when this rank last looked for messages */
     double asked;  /* when this rank told the others that it waits; 0: not yet */
     bool warned;   /* a warning has named late ranks */
-    bool *present; /* by rank: it has told that it waits, too; NULL: not needed yet, or there is no memory for it */
+    bool *present; /* by rank: the rank has told this one that it waits, too; NULL: not needed yet, or there is no
+                      memory */
 } wait_t;
 
 /*
@@ -57,7 +59,10 @@ static double seconds_until_asking(void)
     return config->warn_after > 0 && (half <= 0 || config->warn_after < half) ? config->warn_after : half;
 }
 
-/* Writes into `text` the first ranks that have not told that they wait, and how many more there are. */
+/*
+ * Writes into `text` the first RANKS_SHOWN ranks that have not told this rank that they wait, and the number of the
+ * others. "unknown" if there is no memory for `present`; "none" if all ranks wait.
+ */
 static void list_late(const wait_t *wait, char *text, size_t size)
 {
     const int ranks = ompi_comm_size(wait->module->comm);
@@ -90,8 +95,9 @@ static void tell_all(const wait_t *wait, mca_coll_mscclpp_oob_t *oob, mca_coll_m
 }
 
 /*
- * Takes the messages of this agreement that have come. The first one by which another rank tells that it waits makes
- * this rank tell all others that it waits, too. MSCCLPP_ERR_PEER, which is logged, if a rank has given up.
+ * Takes the messages of this agreement that have arrived. When the first rank tells this one that it waits, this rank
+ * tells all others that it waits, too. Returns MSCCLPP_ERR_PEER, which is logged, if a rank has given up, or an error
+ * of the messages. Called, like the next function, with the oob's lock held.
  */
 static mscclpp_status_t take_messages(wait_t *wait, mca_coll_mscclpp_oob_t *oob)
 {
@@ -123,14 +129,19 @@ static mscclpp_status_t take_messages(wait_t *wait, mca_coll_mscclpp_oob_t *oob)
 }
 
 /*
- * On a hurried rank: asks who else waits, then warns about those who do not, and at the deadline gives up with
- * MSCCLPP_ERR_TIMEOUT.
+ * On a hurried rank, in this order: after a time, asks which ranks wait, by telling them that this rank does; warns
+ * about the ranks that have not answered; and at the deadline logs the error, tells all ranks and returns
+ * MSCCLPP_ERR_TIMEOUT. On other ranks it does nothing and returns MSCCLPP_OK, since a call on host memory has no
+ * deadline.
  */
 static mscclpp_status_t check_clock(wait_t *wait, mca_coll_mscclpp_oob_t *oob, double now)
 {
     const mscclpp_config_t *config = &mca_coll_mscclpp_state.config;
     const double waited = now - wait->started, ask_after = seconds_until_asking();
-    /* If ask_after is short, half of it: the deadline may be at 2 * ask_after, and the warning should come before. */
+    /*
+     * The warning should come before the deadline, which may be at 2 * ask_after. So if ask_after is short, the time to
+     * answer is half of it.
+     */
     const double answer_time = ask_after < ANSWER_TIME ? ask_after / 2 : ANSWER_TIME;
     const bool is_over = config->timeout > 0 && waited > config->timeout;
     const bool warns = config->warn_after > 0 && waited > config->warn_after && 0 != wait->asked &&
@@ -162,8 +173,9 @@ static mscclpp_status_t check_clock(wait_t *wait, mca_coll_mscclpp_oob_t *oob, d
 }
 
 /*
- * Called in every turn of the wait: every LOOK_EVERY seconds, takes messages and looks at the clock. Returns MSCCLPP_OK
- * if the wait goes on, or the error that ends it.
+ * Called in each turn of the wait. Every LOOK_EVERY seconds, takes messages and checks the clock. Returns MSCCLPP_OK if
+ * the wait continues, or the error that ends it: MSCCLPP_ERR_TIMEOUT, MSCCLPP_ERR_PEER, a revocation, or an error of
+ * the messages, all of which have been logged.
  */
 static mscclpp_status_t check_wait(wait_t *wait)
 {
@@ -177,7 +189,7 @@ static mscclpp_status_t check_wait(wait_t *wait)
     wait->looked = now;
     oob = mca_coll_mscclpp_oob_ensure(wait->module);
     if (oob == NULL) {
-        return MSCCLPP_OK; /* the all-reduce needs no messages and may still end, on the other ranks, too */
+        return MSCCLPP_OK; /* no memory for messages: the all-reduce does not need them, and may still end */
     }
     if (wait->present == NULL) {
         wait->present = calloc((size_t)ompi_comm_size(wait->module->comm), sizeof(*wait->present));
@@ -199,8 +211,8 @@ static mscclpp_status_t check_wait(wait_t *wait)
 }
 
 /*
- * Throws away messages of earlier agreements, which came when this rank no longer needed them. Those that cannot be
- * received now stay, and do no harm: they have the numbers of earlier calls.
+ * Frees messages of earlier agreements, which arrived when this rank no longer needed them. Messages that cannot be
+ * received now stay in Open MPI's queues. They are harmless, because they have the numbers of earlier calls.
  */
 static void drop_messages(mca_coll_mscclpp_module_t *module)
 {
@@ -216,8 +228,8 @@ static void drop_messages(mca_coll_mscclpp_module_t *module)
 }
 
 /*
- * Waits for the all-reduce. Returns an error if this rank or another gives up, or if the communicator is revoked. The
- * all-reduce is then still under way.
+ * Waits for the all-reduce. Returns MSCCLPP_OK when it is complete. Returns an error of check_wait if this rank or
+ * another one gives up, or if the communicator is revoked; the all-reduce is then still in progress.
  */
 static mscclpp_status_t await(wait_t *wait, const numbers_t *numbers)
 {
@@ -242,7 +254,10 @@ static void abstain(mca_coll_mscclpp_module_t *module)
     mca_coll_mscclpp_oob_break_off(module);
 }
 
-/* The numbers are not on the stack: after a wait that is given up, Open MPI may still write to them. */
+/*
+ * The numbers are on the heap, because Open MPI may still write to them after this rank has given up. An error of the
+ * all-reduce itself is returned with *late_p MSCCLPP_OK; it breaks nothing.
+ */
 int mca_coll_mscclpp_agree(mca_coll_mscclpp_module_t *module, const char *collective, bool hurried, const uint64_t *own,
                            uint64_t *maxima, mscclpp_status_t *late_p)
 {

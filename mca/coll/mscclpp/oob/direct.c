@@ -15,7 +15,7 @@ typedef struct {
     bool arrived[MCA_COLL_MSCCLPP_GATHER_DIRECT]; /* by index: the rank's part has come */
 } direct_t;
 
-/* Writes the list of the ranks whose parts have not come into `text`, cut off at `size` bytes. */
+/* Writes the ranks whose parts have not arrived into `text`, cut off at `size` bytes. */
 static void list_missing(const direct_t *direct, char *text, size_t size)
 {
     size_t used = 0;
@@ -35,8 +35,8 @@ static void list_missing(const direct_t *direct, char *text, size_t size)
 }
 
 /*
- * Names the missing ranks (mca_coll_mscclpp_gather_watch_fn_t): first in a warning, and at the deadline in the error
- * that ends the wait.
+ * Logs the missing ranks: once as a warning, and at the deadline as the error that ends the wait, MSCCLPP_ERR_TIMEOUT.
+ * Returns MSCCLPP_OK if the wait continues (mca_coll_mscclpp_gather_watch_fn_t).
  */
 static mscclpp_status_t direct_watch(void *state)
 {
@@ -58,8 +58,8 @@ static mscclpp_status_t direct_watch(void *state)
 }
 
 /*
- * Puts one rank's part into its place. MSCCLPP_ERR_PEER, which is logged, if the part has the wrong length, comes from
- * a rank outside of the all-gather, or is the rank's second one.
+ * Copies one rank's part to its place in the result. Returns MSCCLPP_ERR_PEER, which is logged, if the part has the
+ * wrong length, comes from a rank outside of the all-gather, or is the rank's second one. The caller frees the message.
  */
 static mscclpp_status_t accept_part(direct_t *direct, const mca_coll_mscclpp_oob_message_t *message)
 {
@@ -80,8 +80,9 @@ static mscclpp_status_t accept_part(direct_t *direct, const mca_coll_mscclpp_oob
 }
 
 /*
- * Receives the parts that have come (mca_coll_mscclpp_gather_step_fn_t). Goes on until this rank's part has been sent,
- * too.
+ * Receives the parts that have arrived (mca_coll_mscclpp_gather_step_fn_t). The result is MSCCLPP_OK when all parts
+ * have arrived and this rank's own part has been sent to all ranks. Errors are those of the messages and of
+ * mca_coll_mscclpp_gather_ended; all have been logged.
  */
 static mscclpp_status_t direct_step(void *state)
 {
@@ -106,8 +107,8 @@ static mscclpp_status_t direct_step(void *state)
 }
 
 /*
- * For at most MCA_COLL_MSCCLPP_GATHER_DIRECT ranks, as `arrived` has no more entries. Each rank sends its part to all
- * others.
+ * For at most MCA_COLL_MSCCLPP_GATHER_DIRECT ranks, because `arrived` has no more entries. Each rank sends its part to
+ * all others. Returns MSCCLPP_ERR_NO_MEMORY, with nothing sent, if there is no memory for the messages.
  */
 mscclpp_status_t mca_coll_mscclpp_gather_direct(mca_coll_mscclpp_gather_t *gather)
 {

@@ -9,8 +9,9 @@
 #include "mca/common/base/log.h"
 
 /*
- * Steps of a wait for each turn of Open MPI's progress besides. Most point-to-point layers take such a turn in a probe
- * that finds no message, so a second one would only yield the processor once more. A few take none.
+ * After so many steps of a wait, opal_progress is called once. Most point-to-point layers advance Open MPI's progress
+ * in a probe that finds no message, so a call after each step would only yield the processor once more. A few layers do
+ * not.
  */
 #define PROGRESS_TURNS 4u
 
@@ -35,7 +36,7 @@ int mca_coll_mscclpp_gather_find(const mca_coll_mscclpp_gather_t *gather, int ra
     return rank == mca_coll_mscclpp_gather_rank(gather, low) ? low : -1;
 }
 
-/* The set-up is part of the module's current call, by whose number the messages name it. */
+/* The set-up is part of the module's current call, so the messages give the number of this call. */
 void mca_coll_mscclpp_gather_report(const mca_coll_mscclpp_gather_t *gather, bool is_over, const char *ranks)
 {
     const mscclpp_config_t *config = &mca_coll_mscclpp_state.config;
@@ -61,8 +62,8 @@ void mca_coll_mscclpp_report_mixed(const mca_coll_mscclpp_module_t *module, uint
 }
 
 /*
- * A rank refuses in a call, and abstains from one all-gather. So the two kinds of message are found by different
- * numbers.
+ * A refusal belongs to a call, and an abstention to one all-gather. So the two kinds of message are looked up by
+ * different numbers.
  */
 mscclpp_status_t mca_coll_mscclpp_gather_ended(mca_coll_mscclpp_gather_t *gather, int *culprit_p)
 {
@@ -87,7 +88,7 @@ mscclpp_status_t mca_coll_mscclpp_gather_ended(mca_coll_mscclpp_gather_t *gather
     return MSCCLPP_OK;
 }
 
-/* `revoked` keeps the message from being repeated: the waits ask again and again. */
+/* Waits call this function repeatedly. `revoked` lets it log the revocation only once. */
 mscclpp_status_t mca_coll_mscclpp_oob_check(mca_coll_mscclpp_oob_t *oob)
 {
     if (!mca_coll_mscclpp_comm_revoked(oob->comm)) {
@@ -101,7 +102,7 @@ mscclpp_status_t mca_coll_mscclpp_oob_check(mca_coll_mscclpp_oob_t *oob)
     return MSCCLPP_ERR_REVOKED;
 }
 
-/* Only the step holds the lock. Progress runs without it, because it may resume calls that take the lock. */
+/* The lock is held only during a step. Progress runs without the lock, because it may resume calls that take it. */
 mscclpp_status_t mca_coll_mscclpp_gather_run(mca_coll_mscclpp_gather_t *gather, void *state,
                                              mca_coll_mscclpp_gather_step_fn_t *step,
                                              mca_coll_mscclpp_gather_watch_fn_t *watch)
@@ -117,7 +118,7 @@ mscclpp_status_t mca_coll_mscclpp_gather_run(mca_coll_mscclpp_gather_t *gather, 
         if (MSCCLPP_IN_PROGRESS != status) {
             return status;
         }
-        /* In a fiber, the code that resumes it runs within Open MPI's progress already. */
+        /* A fiber yields instead: the code that resumes it runs within Open MPI's progress already. */
         if (!mscclpp_fiber_yield() && 0 == ++turns % PROGRESS_TURNS) {
             opal_progress();
         }

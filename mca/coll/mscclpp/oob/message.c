@@ -34,7 +34,10 @@ static mca_coll_mscclpp_oob_message_t *queue_unlink(mca_coll_mscclpp_oob_queue_t
     return message;
 }
 
-/* Allocates a message of `size` bytes, header included, to or from rank `peer`. NULL if there is no memory. */
+/*
+ * Allocates a message of `size` bytes, including the header, to or from rank `peer`. Returns NULL, without a log, if
+ * there is no memory.
+ */
 static mca_coll_mscclpp_oob_message_t *message_create(int peer, size_t size)
 {
     mca_coll_mscclpp_oob_message_t *message = malloc(sizeof(*message) - sizeof(message->header) + size);
@@ -51,8 +54,8 @@ static mca_coll_mscclpp_oob_message_t *message_create(int peer, size_t size)
 }
 
 /*
- * Frees the messages of a queue. A sent message cannot be cancelled: if a dead peer never receives it, its memory is
- * not freed, because the transport may still read it.
+ * Empties a queue and frees its messages. A message that is still being sent or received cannot be cancelled: its
+ * memory is not freed, because the transport may still use it.
  */
 static void queue_free(mca_coll_mscclpp_oob_queue_t *queue)
 {
@@ -87,7 +90,10 @@ static mca_coll_mscclpp_oob_message_t *create_sent(const mca_coll_mscclpp_oob_t 
     return message;
 }
 
-/* Begins to send a message, which the list of sends then owns. If that fails, logs it and frees the message. */
+/*
+ * Begins to send a message. The list of sends then owns the message. If Open MPI cannot begin, logs this, frees the
+ * message and returns MSCCLPP_ERR_PEER.
+ */
 static mscclpp_status_t send_message(mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_message_t *message)
 {
     int rc;
@@ -120,6 +126,9 @@ mscclpp_status_t mca_coll_mscclpp_oob_post(mca_coll_mscclpp_oob_t *oob, int peer
     return message == NULL ? MSCCLPP_ERR_NO_MEMORY : send_message(oob, message);
 }
 
+/*
+ * If Open MPI cannot send, the remaining messages are not sent. Messages that have been sent stay in the list of sends.
+ */
 mscclpp_status_t mca_coll_mscclpp_oob_post_among(mca_coll_mscclpp_oob_t *oob, const int *members, int count,
                                                  mca_coll_mscclpp_oob_kind_t kind, uint64_t number, uint64_t call,
                                                  const void *data, size_t length)
@@ -129,9 +138,9 @@ mscclpp_status_t mca_coll_mscclpp_oob_post_among(mca_coll_mscclpp_oob_t *oob, co
     mca_coll_mscclpp_oob_queue_t unsent;
     mscclpp_status_t status = MSCCLPP_OK;
 
-    /* All messages are made before the first one is sent, so that a lack of memory is met while none has been sent. */
+    /* All messages are made before the first one is sent, so that after MSCCLPP_ERR_NO_MEMORY none has been sent. */
     queue_init(&unsent);
-    /* Each rank begins behind its own place, so that not all of them send to the same peer at once. */
+    /* Each rank begins with the peer after itself, so that the ranks do not all send to the same peer at once. */
     for (int i = 1; i <= count && MSCCLPP_OK == status; ++i) {
         const int index = (rank + i) % count, peer = members != NULL ? members[index] : index;
         mca_coll_mscclpp_oob_message_t *message;
@@ -170,6 +179,10 @@ void mca_coll_mscclpp_oob_let_go(mca_coll_mscclpp_module_t *module)
     }
 }
 
+/*
+ * Allocates nothing, so it also works when there is no memory. A failure to send is ignored: the peer then waits until
+ * its deadline.
+ */
 void mca_coll_mscclpp_oob_send_empty(mca_coll_mscclpp_module_t *module, const int *members, int count,
                                      mca_coll_mscclpp_oob_kind_t kind, uint64_t number)
 {
@@ -210,7 +223,10 @@ static bool end_if_complete(mca_coll_mscclpp_oob_message_t *message, int *rc_p)
     return true;
 }
 
-/* Frees messages whose sends have ended. MSCCLPP_ERR_PEER if one of them failed, which is logged. */
+/*
+ * Frees the messages whose sends have ended. Returns MSCCLPP_ERR_PEER, which is logged, if any of these sends failed;
+ * the others are freed nevertheless.
+ */
 static mscclpp_status_t advance_sends(mca_coll_mscclpp_oob_t *oob)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -232,9 +248,10 @@ static mscclpp_status_t advance_sends(mca_coll_mscclpp_oob_t *oob)
 }
 
 /*
- * Begins to receive up to `limit` messages that have arrived. There is a limit because a probe that finds no message
- * costs a turn of Open MPI's progress, which yields the processor if ranks outnumber processors. Returns
- * MSCCLPP_ERR_PEER, which is logged, if Open MPI cannot receive; a lack of memory is no error.
+ * Begins to receive up to `limit` messages that have arrived. The limit saves time: a probe that finds no message takes
+ * a turn of Open MPI's progress, which yields the processor if there are more ranks than processors. Returns
+ * MSCCLPP_ERR_PEER, which is logged, if Open MPI cannot probe or receive. A lack of memory is logged once and is no
+ * error: the message stays in Open MPI's queue.
  */
 static mscclpp_status_t begin_receives(mca_coll_mscclpp_oob_t *oob, int limit)
 {
@@ -253,7 +270,10 @@ static mscclpp_status_t begin_receives(mca_coll_mscclpp_oob_t *oob, int limit)
         }
         message = message_create(status.MPI_SOURCE, status._ucount);
         if (message == NULL) {
-            /* The message stays where it is until there is memory: its sender cannot be asked to send it again. */
+            /*
+             * The message stays in Open MPI's queue until there is memory, because its sender cannot be asked to repeat
+             * it.
+             */
             if (!oob->starved) {
                 mscclpp_error("%s: no memory to receive %zu bytes", oob->label, (size_t)status._ucount);
             }
@@ -276,7 +296,7 @@ static mscclpp_status_t begin_receives(mca_coll_mscclpp_oob_t *oob, int limit)
     return MSCCLPP_OK;
 }
 
-/* True if a message is one of this component: its header is whole, and gives the length that has come. */
+/* Returns true if a message is one of this component: its header is whole, and gives the length that has come. */
 static bool is_sound(const mca_coll_mscclpp_oob_message_t *message)
 {
     return message->size >= sizeof(mca_coll_mscclpp_oob_header_t) &&
@@ -285,8 +305,9 @@ static bool is_sound(const mca_coll_mscclpp_oob_message_t *message)
 }
 
 /*
- * Moves messages that are complete into the inbox. A message waits for earlier ones of the same peer, so that those of
- * each peer are in the order of sending. MSCCLPP_ERR_PEER, which is logged, if a message failed or makes no sense.
+ * Moves complete messages into the inbox. A message waits for earlier messages of the same peer, so that each peer's
+ * messages stay in the order of sending. Returns MSCCLPP_ERR_PEER, which is logged, if receiving a message failed or
+ * its header is invalid; such a message is freed.
  */
 static mscclpp_status_t end_receives(mca_coll_mscclpp_oob_t *oob)
 {
@@ -317,7 +338,7 @@ static mscclpp_status_t end_receives(mca_coll_mscclpp_oob_t *oob)
     return status;
 }
 
-/* Stops at the first error. What is left undone stays in its queue. */
+/* Stops at the first error. Messages that have not been handled stay in their queues. */
 mscclpp_status_t mca_coll_mscclpp_oob_advance(mca_coll_mscclpp_oob_t *oob, int limit)
 {
     mscclpp_status_t status;
@@ -346,7 +367,7 @@ mca_coll_mscclpp_oob_message_t *mca_coll_mscclpp_oob_take(mca_coll_mscclpp_oob_t
     return NULL;
 }
 
-/* True if messages of this kind belong to one all-gather. */
+/* Returns true if messages of this kind belong to one all-gather. */
 static bool is_of_gather(uint32_t kind)
 {
     return MCA_COLL_MSCCLPP_OOB_GATHER == kind || MCA_COLL_MSCCLPP_OOB_WHOLE == kind ||

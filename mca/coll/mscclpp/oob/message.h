@@ -10,7 +10,7 @@
 
 #include "mca/coll/mscclpp/oob/oob.h"
 
-/* What a message says. `number` and `call` are those of its header. */
+/* The kinds of messages. `number` and `call` are the fields of the message's header. */
 typedef enum {
     MCA_COLL_MSCCLPP_OOB_GATHER = 1,  /* parts of all-gather `number`: the sender's, in a tree also its subtree's */
     MCA_COLL_MSCCLPP_OOB_CONTROL = 2, /* a control message of the host library; `number` is the number of its team's
@@ -27,7 +27,7 @@ typedef enum {
     MCA_COLL_MSCCLPP_OOB_WAITS = 11,        /* the sender waits in the agreement of call `number` */
     MCA_COLL_MSCCLPP_OOB_GIVES_UP = 12,     /* the sender has given up that agreement */
     MCA_COLL_MSCCLPP_OOB_PAIR = 13,         /* the sender's message in exchange `number` */
-    MCA_COLL_MSCCLPP_OOB_CHECK_SKIPPED = 14 /* the sender goes on with call `number` without comparing it */
+    MCA_COLL_MSCCLPP_OOB_CHECK_SKIPPED = 14 /* the sender continues call `number` without comparing it */
 } mca_coll_mscclpp_oob_kind_t;
 
 /* Tells the messages of this component from others. */
@@ -71,8 +71,8 @@ struct mca_coll_mscclpp_oob {
     mca_coll_mscclpp_oob_queue_t receives; /* being received */
     mca_coll_mscclpp_oob_queue_t inbox;    /* received, and nobody has asked for them yet */
     uint64_t gathers;                      /* number of all-gathers of all ranks that this rank has begun */
-    uint64_t exchanges;                    /* number of exchanges with some ranks that it has begun */
-    uint64_t gathers_among;                /* number of all-gathers of its node's ranks that it has begun */
+    uint64_t exchanges;                    /* number of exchanges with some ranks that this rank has begun */
+    uint64_t gathers_among;                /* number of all-gathers among its node's ranks that this rank has begun */
     mca_coll_mscclpp_oob_port_t port;      /* port of the communicator's own team */
     bool revoked;                          /* a message has reported that the communicator was revoked */
     bool starved;                          /* a message has reported that there is no memory to receive into */
@@ -80,8 +80,8 @@ struct mca_coll_mscclpp_oob {
 };
 
 /*
- * Returns the messages of the module's communicator. Makes the object if it does not exist. Any thread may call this.
- * Without memory it logs this and returns NULL.
+ * Returns the object that holds the messages of the module's communicator. Makes the object if it does not exist. Any
+ * thread may call this function. Returns NULL if there is no memory, which is logged.
  */
 mca_coll_mscclpp_oob_t *mca_coll_mscclpp_oob_ensure(mca_coll_mscclpp_module_t *module);
 
@@ -103,9 +103,9 @@ void mca_coll_mscclpp_oob_break_off(mca_coll_mscclpp_module_t *module);
 void mca_coll_mscclpp_oob_let_go(mca_coll_mscclpp_module_t *module);
 
 /*
- * Takes the lock, and makes progress while it waits for it. A caller that only blocked might never get the lock: the
- * holder looks for messages, which runs Open MPI's progress, which resumes nonblocking calls. So the holder may be
- * below the caller on the stack of the same thread.
+ * Takes the lock, and makes progress while it waits for the lock. If the caller only blocked, it might never get the
+ * lock: the holder looks for messages, which runs Open MPI's progress, which resumes nonblocking calls. So the holder
+ * may be below the caller on the stack of the same thread.
  */
 void mca_coll_mscclpp_oob_lock(mca_coll_mscclpp_oob_t *oob);
 
@@ -134,13 +134,17 @@ mscclpp_status_t mca_coll_mscclpp_oob_post_among(mca_coll_mscclpp_oob_t *oob, co
 mscclpp_status_t mca_coll_mscclpp_oob_advance(mca_coll_mscclpp_oob_t *oob, int limit);
 
 /*
- * Takes out of the inbox the first message of `kind` whose number (for OOB_REFUSE: whose call) is `identifier`. NULL
- * if there is none. The caller frees it by free().
+ * Removes from the inbox the first message of `kind` whose number is `identifier`; for OOB_REFUSE, the call in the
+ * header is compared instead of the number. Returns the message, which the caller frees by free(), or NULL if there is
+ * none.
  */
 mca_coll_mscclpp_oob_message_t *mca_coll_mscclpp_oob_take(mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_kind_t kind,
                                                           uint64_t identifier);
 
-/* Frees messages in the inbox that belong to all-gathers before `number`, of all ranks or of a node as `number` is. */
+/*
+ * Frees the messages in the inbox that belong to earlier all-gathers than `number`. If `number` is an all-gather of a
+ * node's ranks, only messages of such all-gathers are freed; otherwise only those of all-gathers of all ranks.
+ */
 void mca_coll_mscclpp_oob_drop_old(mca_coll_mscclpp_oob_t *oob, uint64_t number);
 
 /*

@@ -21,8 +21,9 @@ static mscclpp_status_t oob_check(void *context)
 }
 
 /*
- * Carries out an all-gather. All of its ranks return the same status. A rank without memory makes all of them return
- * MSCCLPP_ERR_NOT_SUPPORTED.
+ * Carries out an all-gather. All of its ranks return the same status. If one rank has no memory, all return
+ * MSCCLPP_ERR_NOT_SUPPORTED. Other errors have been logged; they end the set-up, so the communicator is kept alive for
+ * late messages.
  */
 static mscclpp_status_t run_gather(mca_coll_mscclpp_gather_t *gather)
 {
@@ -32,7 +33,7 @@ static mscclpp_status_t run_gather(mca_coll_mscclpp_gather_t *gather)
     mscclpp_fiber_close();
     gather->started = mscclpp_now();
     if (gather->recvbuf != NULL) {
-        if (gather->length > 0) { /* the caller's part may lie within its own recvbuf */
+        if (gather->length > 0) { /* memmove, because the caller's part may be within its recvbuf */
             memmove(gather->recvbuf + (size_t)gather->self * gather->length, gather->sendbuf, gather->length);
             gather->sendbuf = gather->recvbuf + (size_t)gather->self * gather->length;
         }
@@ -43,7 +44,9 @@ static mscclpp_status_t run_gather(mca_coll_mscclpp_gather_t *gather)
                                                                  : mca_coll_mscclpp_gather_tree(gather);
     }
     if (MSCCLPP_ERR_NO_MEMORY == status) {
-        /* No rank has received this rank's part, so no rank completes this all-gather. All ranks return this status. */
+        /*
+         * No rank has received this rank's part, so no rank can complete this all-gather, and all return this status.
+         */
         mca_coll_mscclpp_oob_abstain_among(oob->module, gather->members, gather->count, gather->number);
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
@@ -53,7 +56,10 @@ static mscclpp_status_t run_gather(mca_coll_mscclpp_gather_t *gather)
     return status;
 }
 
-/* The table's all-gather, among all ranks of the communicator. They begin these in one order, so the numbers agree. */
+/*
+ * The table's all-gather among all ranks of the communicator. All ranks begin these all-gathers in the same order, so
+ * the numbers are the same on all ranks.
+ */
 static mscclpp_status_t oob_allgather(void *context, const void *sendbuf, void *recvbuf, size_t length)
 {
     mca_coll_mscclpp_oob_t *oob = ((const mca_coll_mscclpp_oob_port_t *)context)->oob;
@@ -160,7 +166,7 @@ mca_coll_mscclpp_oob_t *mca_coll_mscclpp_oob_ensure(mca_coll_mscclpp_module_t *m
 {
     mca_coll_mscclpp_oob_t *oob;
 
-    /* Made under the lock, as native/mixture.c may make it in another thread at the same time. */
+    /* Made under the lock, because native/mixture.c may make it in another thread at the same time. */
     pthread_mutex_lock(&mca_coll_mscclpp_state.lock);
     oob = module->oob;
     if (oob == NULL) {
@@ -189,7 +195,10 @@ int mca_coll_mscclpp_oob_create(mca_coll_mscclpp_module_t *module, mca_coll_mscc
     if (oob == NULL) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    /* The port is the context of the functions: it leads them to the messages, and tells the team's from others. */
+    /*
+     * The port is the context of the functions: through it they find the messages, and its number distinguishes this
+     * team's messages from those of other teams.
+     */
     port = port != NULL ? port : &oob->port;
     port->oob = oob;
     *oob_p = (mscclpp_oob_t){
@@ -208,6 +217,7 @@ int mca_coll_mscclpp_oob_create(mca_coll_mscclpp_module_t *module, mca_coll_mscc
     return OMPI_SUCCESS;
 }
 
+/* First makes the object unreachable, then waits for threads that have found it, and then frees it. */
 void mca_coll_mscclpp_oob_destroy(mca_coll_mscclpp_module_t *module)
 {
     mca_coll_mscclpp_oob_t *oob;
@@ -228,6 +238,7 @@ void mca_coll_mscclpp_oob_destroy(mca_coll_mscclpp_module_t *module)
     free(oob);
 }
 
+/* Errors are ignored: the caller asks again later. */
 int mca_coll_mscclpp_oob_refuse(mca_coll_mscclpp_module_t *module, uint64_t call)
 {
     mca_coll_mscclpp_oob_t *oob;
@@ -237,7 +248,9 @@ int mca_coll_mscclpp_oob_refuse(mca_coll_mscclpp_module_t *module, uint64_t call
     oob = module->oob;
     pthread_mutex_unlock(&mca_coll_mscclpp_state.lock);
     if (oob == NULL) {
-        /* Asks first whether there is a message, so that a program without device buffers allocates nothing. */
+        /*
+         * Only makes the object if a message has arrived, so that a program without device buffers allocates nothing.
+         */
         ompi_status_public_t status;
         int arrived = 0;
         int rc = MCA_PML_CALL(iprobe(MPI_ANY_SOURCE, MCA_COLL_MSCCLPP_TAG, module->comm, &arrived, &status));
@@ -252,7 +265,10 @@ int mca_coll_mscclpp_oob_refuse(mca_coll_mscclpp_module_t *module, uint64_t call
     }
     if (MSCCLPP_OK == mca_coll_mscclpp_oob_advance(oob, MCA_COLL_MSCCLPP_OOB_ANY)) {
         for (mca_coll_mscclpp_oob_message_t *message = oob->inbox.first; message != NULL; message = message->next) {
-            /* Only ranks in a set-up send these. Each message is refused once. */
+            /*
+             * Only ranks that set up a team send these messages. Each message is answered once; if that fails, the next
+             * call tries again.
+             */
             const bool is_waiting =
                 MCA_COLL_MSCCLPP_OOB_GATHER == message->header.kind || MCA_COLL_MSCCLPP_OOB_ASK == message->header.kind;
             if (!is_waiting || call != message->header.call) {

@@ -13,7 +13,7 @@
 
 /* An exchange in progress. Messages and their state are in the order of `peers`. */
 typedef struct {
-    mca_coll_mscclpp_gather_t gather; /* has no ranks; it holds what gather.c needs to wait and to report */
+    mca_coll_mscclpp_gather_t gather; /* has no ranks; gather.c uses it to wait and to report */
     const int *peers;
     int count;      /* number of peers */
     int missing;    /* peers whose messages have not come */
@@ -23,8 +23,9 @@ typedef struct {
 } pairs_t;
 
 /*
- * Puts a peer's message into place. MSCCLPP_ERR_PEER, which is logged, if it is too long or nobody waits for it. An
- * empty message, from a peer without memory, leaves the zeros that the caller has put there.
+ * Copies a peer's message to its place. Returns MSCCLPP_ERR_PEER, which is logged, if the message is too long, comes
+ * from a rank that is not a peer, or is the peer's second one. An empty message, from a peer without memory, leaves the
+ * place as the caller has initialized it. The caller frees the message.
  */
 static mscclpp_status_t accept_message(pairs_t *pairs, const mca_coll_mscclpp_oob_message_t *message)
 {
@@ -46,8 +47,8 @@ static mscclpp_status_t accept_message(pairs_t *pairs, const mca_coll_mscclpp_oo
 }
 
 /*
- * Receives the messages that have come (mca_coll_mscclpp_gather_step_fn_t). Goes on until this rank's own have been
- * sent, too.
+ * Receives the messages that have arrived (mca_coll_mscclpp_gather_step_fn_t). Returns MSCCLPP_OK when the messages of
+ * all peers have arrived and this rank's own messages have been sent.
  */
 static mscclpp_status_t pairs_step(void *state)
 {
@@ -67,7 +68,7 @@ static mscclpp_status_t pairs_step(void *state)
     return 0 == pairs->missing && oob->sends.first == NULL ? MSCCLPP_OK : MSCCLPP_IN_PROGRESS;
 }
 
-/* Lists the first peers whose messages have not come. */
+/* Writes the first PAIRS_SHOWN peers whose messages have not arrived into `text`. */
 static void list_missing(const pairs_t *pairs, char *text, size_t size)
 {
     size_t used = 0;
@@ -83,7 +84,10 @@ static void list_missing(const pairs_t *pairs, char *text, size_t size)
     }
 }
 
-/* Names the missing peers at the deadline, and ends the wait (mca_coll_mscclpp_gather_watch_fn_t). */
+/*
+ * At the deadline, logs the missing peers and ends the wait with MSCCLPP_ERR_TIMEOUT
+ * (mca_coll_mscclpp_gather_watch_fn_t). There is no warning before it. Without a deadline it never ends the wait.
+ */
 static mscclpp_status_t pairs_watch(void *state)
 {
     const double timeout = mca_coll_mscclpp_state.config.timeout;
@@ -98,6 +102,7 @@ static mscclpp_status_t pairs_watch(void *state)
     return MSCCLPP_ERR_TIMEOUT;
 }
 
+/* After an error, the communicator is kept alive for late messages, and `received` may be incomplete. */
 mscclpp_status_t mca_coll_mscclpp_oob_pairs(mca_coll_mscclpp_oob_t *oob, const int *peers, int count, const void *sent,
                                             const size_t *lengths, void *received, size_t pitch)
 {
@@ -123,7 +128,9 @@ mscclpp_status_t mca_coll_mscclpp_oob_pairs(mca_coll_mscclpp_oob_t *oob, const i
     }
     pthread_mutex_unlock(&oob->lock);
     if (MSCCLPP_OK != status || lengths == NULL) {
-        /* The peers would wait for ever. A message without data tells them, and needs no memory. */
+        /*
+         * The peers would wait for messages that do not come. An empty message, which needs no memory, ends their wait.
+         */
         mca_coll_mscclpp_oob_send_empty(oob->module, peers + posted, count - posted, MCA_COLL_MSCCLPP_OOB_PAIR,
                                         pairs.gather.number);
     } else {

@@ -66,8 +66,8 @@ typedef struct {
 } tree_t;
 
 /*
- * The number of ranks in the subtree of an index, itself included, if the all-gather had ranks without end: a power of
- * TREE_BASE.
+ * The number of ranks in the subtree of an index, including the index itself, if the all-gather had an unlimited number
+ * of ranks. This is a power of TREE_BASE.
  */
 static int64_t full_size_of(const mca_coll_mscclpp_gather_t *gather, int index)
 {
@@ -94,8 +94,9 @@ static int rank_of(const tree_t *tree, const neighbour_t *neighbour)
 }
 
 /*
- * Finds this rank's neighbours in the tree, its children in the order of their subtrees' sizes. There are at most
- * TREE_CHILDREN_MAX of them.
+ * Finds this rank's neighbours in the tree: the rank above it, and its children in ascending order of their indices,
+ * and so of their subtrees' sizes. The index has at most 11 digits in base TREE_BASE, so `below` has room for all
+ * children.
  */
 static void find_neighbours(tree_t *tree)
 {
@@ -121,7 +122,7 @@ static mscclpp_status_t post(tree_t *tree, const neighbour_t *to, mca_coll_msccl
                                      data, length);
 }
 
-/* The neighbour that has this rank in the communicator, or NULL. */
+/* The neighbour whose rank in the communicator is `rank`, or NULL if no neighbour has this rank. */
 static neighbour_t *find_neighbour(tree_t *tree, int rank)
 {
     if (tree->gather->self != 0 && rank == rank_of(tree, &tree->above)) {
@@ -136,8 +137,9 @@ static neighbour_t *find_neighbour(tree_t *tree, int rank)
 }
 
 /*
- * Tells all neighbours but rank `source` that the all-gather has ended. `source` has told this rank; -1: this rank ends
- * it. A neighbour that cannot be told, for lack of memory, goes on until its own deadline.
+ * Tells all neighbours except rank `source` that the all-gather has ended. `source` is the rank that has told this one,
+ * or -1 if this rank ends the all-gather. If a neighbour cannot be told for lack of memory, this is ignored, and the
+ * neighbour waits until its own deadline.
  */
 static void tell_end(tree_t *tree, mscclpp_status_t status, int culprit, int source)
 {
@@ -155,8 +157,9 @@ static void tell_end(tree_t *tree, mscclpp_status_t status, int culprit, int sou
 }
 
 /*
- * Puts the parts of the ranks first .. end - 1 of the all-gather, which `from` sent, into place. MSCCLPP_ERR_PEER, with
- * the reason logged, if the sender is unexpected (NULL), has sent its data before, or has sent another number of bytes.
+ * Copies the parts of the ranks first .. end - 1 of the all-gather, which `from` has sent, to their places. Returns
+ * MSCCLPP_ERR_PEER, which is logged, if the sender is unexpected (`from` is NULL), if it has sent its data before, or
+ * if the number of bytes is wrong.
  */
 static mscclpp_status_t accept_data(tree_t *tree, const mca_coll_mscclpp_oob_message_t *message, neighbour_t *from,
                                     int first, int end)
@@ -177,8 +180,8 @@ static mscclpp_status_t accept_data(tree_t *tree, const mca_coll_mscclpp_oob_mes
 }
 
 /*
- * Puts data that have come where they belong: parts from the children and, once this rank has sent its own up, the
- * whole. MSCCLPP_ERR_PEER, which is logged, if they are not as expected.
+ * Handles data that have arrived: parts from the children and, after this rank has sent its own parts up, the whole
+ * from the rank above. Returns MSCCLPP_ERR_PEER, which is logged, if data are not as expected.
  */
 static mscclpp_status_t receive(tree_t *tree)
 {
@@ -203,8 +206,9 @@ static mscclpp_status_t receive(tree_t *tree)
 }
 
 /*
- * Starts to send the whole to all children, those with the largest subtrees first. A failure is logged. All sends read
- * the same memory, so it must stay until settle_sends returns true, even after a failure.
+ * Starts to send the whole to all children, beginning with the largest subtrees. Returns MSCCLPP_ERR_PEER, which is
+ * logged, at the first send that fails. All sends read the same memory, so this memory must stay until settle_sends
+ * returns true, even after a failure.
  */
 static mscclpp_status_t send_down(tree_t *tree)
 {
@@ -236,7 +240,7 @@ static mscclpp_status_t send_up(tree_t *tree)
     return post(tree, &tree->above, MCA_COLL_MSCCLPP_OOB_GATHER, tree->whole->data + offset, length);
 }
 
-/* Frees the requests of those sends of the whole that have ended. Returns true if none is left. */
+/* Frees the requests of the sends of the whole that are complete. Returns true if none is left. */
 static bool settle_sends(tree_t *tree)
 {
     bool have_ended = true;
@@ -296,7 +300,8 @@ static mscclpp_status_t handle_questions(tree_t *tree)
 
 /*
  * Looks for a message by which another rank has ended the all-gather. If there is one, tells the neighbours, and
- * returns the status of the end; else returns MSCCLPP_OK.
+ * returns the status in the message, which is an error; otherwise returns MSCCLPP_OK. The rank that has ended the
+ * all-gather has logged the cause.
  */
 static mscclpp_status_t look_for_end(tree_t *tree)
 {
@@ -325,15 +330,15 @@ static mscclpp_status_t look_for_end(tree_t *tree)
 }
 
 /*
- * Receives, sends, answers and looks for the end, as far as that is possible at once
- * (mca_coll_mscclpp_gather_step_fn_t). Once the whole has come, no other rank can end the all-gather here any more:
- * only the sends to the children have to end.
+ * Makes all progress that is possible without waiting: receives, sends, answers questions and looks for the end
+ * (mca_coll_mscclpp_gather_step_fn_t). After the whole has arrived, this rank no longer looks for an end: only the
+ * sends to its children have to complete.
  */
 static mscclpp_status_t tree_step(void *state)
 {
     tree_t *tree = state;
     mca_coll_mscclpp_oob_t *oob = tree->gather->oob;
-    /* Data from each neighbour, and one message that asks, answers or ends. */
+    /* Up to one message with data from each neighbour, and one that asks, answers or ends. */
     mscclpp_status_t status = mca_coll_mscclpp_oob_advance(oob, tree->children + 2);
 
     if (MSCCLPP_OK == status) {
@@ -359,8 +364,8 @@ static mscclpp_status_t tree_step(void *state)
 }
 
 /*
- * Asks a neighbour that this rank waits for, once. True if it has not answered and its time to answer is over. That
- * becomes true as well if the question could not be sent.
+ * Asks a neighbour that this rank waits for, the first time that this is called. Returns true if the neighbour has had
+ * ANSWER_SECONDS to answer and has not answered. This includes a question that could not be sent.
  */
 static bool ask_if_late(tree_t *tree, neighbour_t *neighbour, double now)
 {
@@ -376,7 +381,10 @@ static bool ask_if_late(tree_t *tree, neighbour_t *neighbour, double now)
     return now - neighbour->asked > ANSWER_SECONDS;
 }
 
-/* Lists the late ranks that this rank has to name, after it has asked its neighbours. *first_p: the first, or -1. */
+/*
+ * Writes the late ranks that this rank has to name into `text`, after it has asked its neighbours. *first_p is the
+ * first of them, or -1 if there is none.
+ */
 static void list_late(tree_t *tree, double now, char *text, size_t size, int *first_p)
 {
     size_t used = 0;
@@ -391,7 +399,10 @@ static void list_late(tree_t *tree, double now, char *text, size_t size, int *fi
             *first_p = *first_p < 0 ? rank : *first_p;
         }
     }
-    /* Every rank asks the rank above it, but only rank 0, which has none above it, is named from below: by rank 1. */
+    /*
+     * Every rank asks the rank above it. But the rank above is named by its own parent; only rank 0, which has no
+     * parent, is named by a child: rank 1.
+     */
     if (0 == tree->missing && 0 != tree->gather->self && ask_if_late(tree, &tree->above, now) &&
         1 == tree->gather->self) {
         *first_p = rank_of(tree, &tree->above);
@@ -400,8 +411,9 @@ static void list_late(tree_t *tree, double now, char *text, size_t size, int *fi
 }
 
 /*
- * Names late ranks (mca_coll_mscclpp_gather_watch_fn_t): first in a warning, and at the deadline in the error that ends
- * the all-gather for all ranks.
+ * Logs late ranks (mca_coll_mscclpp_gather_watch_fn_t): once as a warning, and at the deadline as an error. After the
+ * error, tells the neighbours, so that the all-gather ends on all ranks, and returns MSCCLPP_ERR_TIMEOUT. A rank that
+ * has no late rank to name waits up to TOLD_SECONDS longer for another rank to end the all-gather.
  */
 static mscclpp_status_t tree_watch(void *state)
 {
@@ -417,7 +429,7 @@ static mscclpp_status_t tree_watch(void *state)
         return MSCCLPP_OK;
     }
     list_late(tree, now, ranks, sizeof(ranks), &first_late);
-    /* The rank that names the late one should have ended the all-gather by now. */
+    /* The rank that names the late rank should have ended the all-gather before this time. */
     if (is_over && first_late < 0 && waited > config->timeout + TOLD_SECONDS) {
         first_late = rank_of(tree, &tree->above);
         (void)snprintf(ranks, sizeof(ranks), "none that this rank knows of");
@@ -435,7 +447,10 @@ static mscclpp_status_t tree_watch(void *state)
     return is_over ? MSCCLPP_ERR_TIMEOUT : MSCCLPP_OK;
 }
 
-/* The parts come together in `whole`, which with its header is also the message that goes down the tree. */
+/*
+ * The parts are collected in `whole`, which together with its header is also the message to the children. Returns
+ * MSCCLPP_ERR_NO_MEMORY, with no data sent, if there is no memory for `whole`; the caller then tells the other ranks.
+ */
 mscclpp_status_t mca_coll_mscclpp_gather_tree(mca_coll_mscclpp_gather_t *gather)
 {
     const size_t length = (size_t)gather->count * gather->length;
@@ -452,7 +467,10 @@ mscclpp_status_t mca_coll_mscclpp_gather_tree(mca_coll_mscclpp_gather_t *gather)
     }
     find_neighbours(&tree);
     status = mca_coll_mscclpp_gather_run(gather, &tree, tree_step, tree_watch);
-    /* The others would wait until their deadline. The caller tells them if there is no memory. */
+    /*
+     * Without a message, the other ranks would wait until their deadline. After a lack of memory the caller tells them,
+     * and a revoked communicator carries no messages.
+     */
     if (MSCCLPP_OK != status && MSCCLPP_ERR_NO_MEMORY != status && MSCCLPP_ERR_REVOKED != status && !tree.told_end) {
         mca_coll_mscclpp_oob_lock(gather->oob);
         tell_end(&tree, status, mca_coll_mscclpp_gather_rank(gather, gather->self), -1);

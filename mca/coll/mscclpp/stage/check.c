@@ -49,7 +49,7 @@ static uint64_t all_bytes(const layout_t *layout)
     return bytes;
 }
 
-/* True if this rank is the root. */
+/* Returns true if this rank is the root. */
 static bool has_root_role(const mca_coll_mscclpp_stage_view_t *view, struct ompi_communicator_t *comm)
 {
     return OMPI_COMM_IS_INTER(comm) ? MPI_ROOT == view->root : ompi_comm_rank(comm) == view->root;
@@ -62,9 +62,9 @@ static const layout_t *contribution(const mca_coll_mscclpp_stage_call_t *call)
 }
 
 /*
- * Fills in what a call whose data go to the root sends and expects. `self` is this rank's number; -1 on an
- * inter-communicator, where the root exchanges data only with the other group. A rank that takes no part, whose root is
- * MPI_PROC_NULL, sends and expects nothing.
+ * For a call whose data go to the root: fills in the bytes that this rank sends to each peer and expects from it.
+ * `self` is this rank; -1 on an inter-communicator, where the root exchanges data only with the other group. A rank
+ * whose root is MPI_PROC_NULL takes no part, and sends and expects nothing.
  */
 static void fill_to_root(const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view,
                          bool is_root, int self, int peers, pair_t *pairs)
@@ -85,8 +85,8 @@ static void fill_to_root(const mca_coll_mscclpp_stage_call_t *call, const mca_co
 }
 
 /*
- * Fills in what a call whose data come from the root sends to each peer and expects from it. `self` as for
- * fill_to_root.
+ * For a call whose data come from the root: fills in the bytes that this rank sends to each peer and expects from it.
+ * `self` as for fill_to_root. If the root works in place, it counts as receiving what it sends to itself.
  */
 static void fill_from_root(const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view,
                            bool is_root, int self, int peers, pair_t *pairs)
@@ -109,8 +109,8 @@ static void fill_from_root(const mca_coll_mscclpp_stage_call_t *call, const mca_
 }
 
 /*
- * The rank at the other end of edge `index`, where edges are in the order of the blocks; negative if there is none.
- * `in`: an edge to this rank.
+ * The rank at the other end of edge `index`; negative if there is none. Edges are numbered like the blocks. `in`: an
+ * edge into this rank, otherwise one out of it.
  */
 static int neighbour(struct ompi_communicator_t *comm, int index, bool in)
 {
@@ -130,8 +130,8 @@ static int neighbour(struct ompi_communicator_t *comm, int index, bool in)
 }
 
 /*
- * Fills in what a call on a topology sends along its edges and expects from them. Edges to one peer add up. Edges that
- * lead nowhere have a negative peer, and exchange nothing.
+ * For a call on a topology: fills in the bytes that this rank sends to each neighbour and expects from it. The bytes of
+ * several edges to one neighbour are added up. Edges that lead nowhere have a negative peer, and exchange nothing.
  */
 static void fill_neighbours(const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view,
                             struct ompi_communicator_t *comm, int peers, pair_t *pairs)
@@ -157,8 +157,8 @@ static void fill_neighbours(const mca_coll_mscclpp_stage_call_t *call, const mca
 }
 
 /*
- * Describes a call in the form in which ranks compare calls: the sizes in `check`, and what goes to each peer and comes
- * from it in check->pairs. These must be zeroed; a REDUCTION has none.
+ * Describes a call in the form in which ranks compare calls. A REDUCTION is described by check->count and check->size,
+ * and has no pairs. All other calls are described in check->pairs, which must be zeroed.
  */
 static void describe_call(const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view,
                           struct ompi_communicator_t *comm, mca_coll_mscclpp_check_call_t *check)
@@ -209,7 +209,7 @@ static void describe_call(const mca_coll_mscclpp_stage_call_t *call, const mca_c
     }
 }
 
-/* True if an argument has data in device memory. */
+/* Returns true if an argument has data in device memory. */
 static bool has_device_data(const mca_coll_mscclpp_stage_argument_t *argument)
 {
     const char *address;

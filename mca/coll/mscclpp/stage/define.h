@@ -1,15 +1,15 @@
 /*
- * STAGE_COLLECTIVE generates the functions of a collective from one description: those that stage a call, and those
- * that compare the calls of all ranks before they are served (check_calls). There are blocking, nonblocking and
- * persistent ones. The functions of all collectives differ only in their names, their arguments and the request, so
- * they are written once, here. What a collective means is in ordinary functions.
+ * STAGE_COLLECTIVE generates the functions of a collective from one description: functions that stage a call, and
+ * functions that compare the calls of all ranks before they are served (check_calls), each in a blocking, a nonblocking
+ * and a persistent variant. The functions of different collectives differ only in their names, their arguments and the
+ * request, so they are written once, in this file. The meaning of a collective is defined by ordinary functions.
  *
  * `params_` are the parameters that the three variants share, and `args_` their names, both in parentheses. The buffers
  * are named sbuf and rbuf. `use_` is one of STAGE_USE_..., and `is_` one of STAGE_IS_....
  *
  * The description is a function
  *     static void describe_<name>(mca_coll_mscclpp_stage_call_t *call, <params_>, struct ompi_communicator_t *comm)
- * which fills in a *call that is zeroed.
+ * which fills in *call, whose fields are 0 before.
  */
 #ifndef MCA_COLL_MSCCLPP_STAGE_DEFINE_H
 #define MCA_COLL_MSCCLPP_STAGE_DEFINE_H
@@ -32,7 +32,10 @@
 /* Calls the function that served a slot before this module. */
 #define STAGE_PREVIOUS(slot_, ...) (module->previous.slot_(__VA_ARGS__, module->previous.slot_##_module))
 
-/* What a comparison of calls has to know of a collective. The macros use the names of the functions' parameters. */
+/*
+ * The properties of a collective that a comparison of calls requires. The macros use the names of the functions'
+ * parameters.
+ */
 #define STAGE_IS(view_, pattern_) (view_).pattern = MCA_COLL_MSCCLPP_STAGE_##pattern_
 #define STAGE_IS_ALLGATHER(view_) STAGE_IS(view_, TO_ALL)
 #define STAGE_IS_ALLTOALL(view_) STAGE_IS(view_, TO_EACH)

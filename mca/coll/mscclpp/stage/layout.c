@@ -29,7 +29,9 @@ typedef struct {
     ptrdiff_t true_ub;
 } block_t;
 
-/* Where the data of one element lies. It is kept from block to block, because most blocks have the same type. */
+/*
+ * The places of the data of one element. The list is kept from block to block, because most blocks have the same type.
+ */
 typedef struct {
     const struct ompi_datatype_t *type; /* NULL: no type yet */
     mca_coll_mscclpp_stage_pieces_t list;
@@ -43,10 +45,8 @@ typedef struct {
     element_t element;
 } builder_t;
 
-/*
- * Describes block `index` of a layout in *block. False if it holds no data. Of such a block MPI lets the displacement
- * be anything, and with a count of 0 also the type, so neither is looked at.
- */
+/* Describes block `index` of a layout in *block. Returns false if it holds no data. MPI allows any displacement for
+ * such a block and, with a count of 0, any type, so neither is read then. */
 static bool get_block(const mca_coll_mscclpp_stage_layout_t *layout, int index, block_t *block)
 {
     const struct ompi_datatype_t *type;
@@ -104,7 +104,7 @@ static mca_coll_mscclpp_stage_piece_t block_span(const block_t *block)
     return span;
 }
 
-/* True if the block has no holes. */
+/* Returns true if the block has no holes. */
 static bool is_contiguous(const block_t *block)
 {
     return block->true_ub - block->true_lb == (ptrdiff_t)block->size &&
@@ -128,7 +128,7 @@ static void pieces_release(mca_coll_mscclpp_stage_pieces_t *list)
     pieces_init(list);
 }
 
-/* True if a piece is one contiguous range. */
+/* Returns true if a piece is one contiguous range. */
 static bool is_single(const mca_coll_mscclpp_stage_piece_t *piece)
 {
     return 1 == piece->count && 1 == piece->repeats;
@@ -185,7 +185,7 @@ static size_t bytes_to_end(builder_t *builder, ptrdiff_t offset)
     return address - builder->base < builder->length ? builder->length - (address - builder->base) : 0;
 }
 
-/* Merges `piece` into `last` if it lies in it, or follows it and does not begin a new allocation. True if merged. */
+/* Merges `piece` into `last` if it is inside `last`, or follows it without a new allocation. True if merged. */
 static bool merge_piece(builder_t *builder, mca_coll_mscclpp_stage_piece_t *last,
                         const mca_coll_mscclpp_stage_piece_t *piece)
 {
@@ -202,11 +202,9 @@ static bool merge_piece(builder_t *builder, mca_coll_mscclpp_stage_piece_t *last
     return piece->offset >= last->offset && piece->offset + (ptrdiff_t)piece->length <= end;
 }
 
-/*
- * Appends a piece, or merges it with the last one. A contiguous piece that reaches from one allocation into the next
+/* Appends a piece, or merges it with the last one. A contiguous piece that reaches from one allocation into the next
  * becomes several pieces, because the GPU's runtime refuses to copy it at once. In a type of absolute addresses,
- * neighbouring bytes may belong to two allocations. Returns an MPI error code, which is logged.
- */
+ * neighbouring bytes may belong to two allocations. Returns an MPI error code, which is logged. */
 static int pieces_add(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder,
                       const mca_coll_mscclpp_stage_piece_t *piece)
 {
@@ -296,7 +294,9 @@ static int element_add_segments(element_t *element, const struct iovec *segments
     return rc;
 }
 
-/* Finds out where one element's `size` bytes of data lie. Returns an MPI error code, which is logged. */
+/*
+ * Determines the places of one element's `size` bytes of data. Returns MPI_ERR_NO_MEM or MPI_ERR_TYPE, which is logged.
+ */
 static int element_read(element_t *element, const struct ompi_datatype_t *type, size_t size)
 {
     struct iovec *segments = NULL;
@@ -307,7 +307,7 @@ static int element_read(element_t *element, const struct ompi_datatype_t *type, 
 
     element->type = NULL;
     pieces_release(&element->list);
-    /* Asks for more and more segments: until it has all, or for as many as there are bytes, or as can be counted. */
+    /* Ends when it has all segments, or has asked for as many as there are bytes of data, or for UINT32_MAX. */
     for (size_t capacity = SEGMENTS_FIRST, asked = 0; !have_all && asked < size; capacity *= SEGMENTS_GROWTH) {
         asked = capacity < UINT32_MAX ? capacity : UINT32_MAX;
         mca_coll_mscclpp_stage_spare_put(segments);
@@ -361,10 +361,8 @@ void mca_coll_mscclpp_stage_element_release(mca_coll_mscclpp_stage_pieces_t *lis
     pieces_release(list);
 }
 
-/*
- * Turns a piece of one element into that of `count` elements: into wider runs if the elements' runs adjoin, else into
- * more runs if they lie at one stride, else into repeats.
- */
+/* Turns a piece of one element into a piece of `count` elements: into wider runs if the elements' runs adjoin, else
+ * into more runs if all runs have one stride, else into repeats. */
 static void repeat_piece(mca_coll_mscclpp_stage_piece_t *piece, size_t count, ptrdiff_t extent)
 {
     ptrdiff_t width = (ptrdiff_t)(piece->length * count);
@@ -383,7 +381,10 @@ static void repeat_piece(mca_coll_mscclpp_stage_piece_t *piece, size_t count, pt
     }
 }
 
-/* True if a block of the type in builder->element is to be read with its holes, as these have few bytes on average. */
+/*
+ * Returns true if a block is to be read with its holes, which then have few bytes on average. builder->element has its
+ * type.
+ */
 static bool is_read_whole(builder_t *builder, const block_t *block, const mca_coll_mscclpp_stage_piece_t *span)
 {
     const size_t bytes = block->size * block->count;
@@ -412,7 +413,7 @@ static int add_elements(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builde
     return rc;
 }
 
-/* Adds the data of each block. If `may_add_holes`, also adds the bytes within a block's holes where that is better. */
+/* Adds the data of each block; if `may_add_holes`, also holes that are cheaper to copy than to leave out. */
 static int add_blocks(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder,
                       const mca_coll_mscclpp_stage_layout_t *layout, bool may_add_holes)
 {
@@ -441,10 +442,8 @@ static int add_blocks(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder,
     return rc;
 }
 
-/*
- * Looks for a byte of a block for which `matches` is true. Asks about one byte of each run of each element, because the
- * elements of MPI_BOTTOM may lie anywhere. Finds none in a type that cannot be described, which is logged.
- */
+/* Looks for a byte of a block for which `matches` is true. Asks about one byte of each run of each element, because the
+ * elements of MPI_BOTTOM may be anywhere. If the type cannot be described, which is logged, returns false. */
 static bool elements_find(const block_t *block, element_t *element, uintptr_t address, bool (*matches)(const void *),
                           const char **address_p)
 {
@@ -470,8 +469,8 @@ static bool elements_find(const block_t *block, element_t *element, uintptr_t ad
 }
 
 /*
- * True if the argument may reach into several allocations. MPI allows this only for MPI_BOTTOM, but applications do the
- * same with blocks whose displacements are in bytes.
+ * Returns true if the argument may reach into several allocations. MPI allows this only for MPI_BOTTOM, but
+ * applications do the same with blocks whose displacements are in bytes.
  */
 static bool reaches_far(const mca_coll_mscclpp_stage_argument_t *argument,
                         const mca_coll_mscclpp_stage_layout_t *layout)
@@ -480,10 +479,8 @@ static bool reaches_far(const mca_coll_mscclpp_stage_argument_t *argument,
            MCA_COLL_MSCCLPP_STAGE_OFFSETS == layout->kind;
 }
 
-/*
- * Looks for a byte of a layout for which `matches` is true. *is_settled_p is set if no other byte of the argument needs
- * to be asked about, because all of them are in one allocation.
- */
+/* Looks for a byte of a layout for which `matches` is true. *is_settled_p is set if no other byte of the argument needs
+ * to be asked about, because all of them are in one allocation. */
 static bool layout_find(const mca_coll_mscclpp_stage_argument_t *argument,
                         const mca_coll_mscclpp_stage_layout_t *layout, element_t *element,
                         bool (*matches)(const void *), const char **address_p, bool *is_settled_p)
@@ -547,7 +544,7 @@ static size_t pieces_bytes(const mca_coll_mscclpp_stage_pieces_t *list)
     return bytes;
 }
 
-/* Widens the plan's bounds, if it `has_bounds`, so that they include a layout. Returns whether it has bounds now. */
+/* Widens the plan's bounds, if it `has_bounds`, to include a layout. Returns true if it has bounds afterwards. */
 static bool widen(mca_coll_mscclpp_stage_plan_t *plan, const mca_coll_mscclpp_stage_layout_t *layout, bool has_bounds)
 {
     block_t block;
@@ -580,7 +577,7 @@ int mca_coll_mscclpp_stage_plan_make(mca_coll_mscclpp_stage_plan_t *plan,
     pieces_init(&builder.element.list);
     widen(plan, &argument->write, widen(plan, &argument->read, false));
 
-    /* Holes may be read with the data, but only what the collective writes may be copied back. */
+    /* Holes may be read with the data, but only bytes that the collective writes may be copied back. */
     rc = add_blocks(&plan->in, &builder, &argument->read, true);
     if (OMPI_SUCCESS == rc) {
         rc = add_blocks(&plan->out, &builder, &argument->write, false);

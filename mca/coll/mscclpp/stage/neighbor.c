@@ -67,8 +67,8 @@ static degrees_t set_buffers(call_t *call, const void *sbuf, void *rbuf, struct 
 }
 
 /*
- * Makes the call read what it writes, if some neighbours do not exist. All blocks are copied back to the device, so the
- * copy must hold the old data of the blocks that no neighbour sends.
+ * Makes the call read the bytes that it writes, if some neighbours do not exist. All blocks are copied back to the
+ * device, so the copy must hold the old data of the blocks that no neighbour sends.
  */
 static void keep_absent_blocks(call_t *call, degrees_t degrees)
 {

@@ -1,6 +1,6 @@
 /*
- * The pool of pinned memory. Block sizes are powers of two, and each size has a list of unused blocks. A list's links
- * lie in the unused blocks themselves.
+ * The pool of pinned memory. Block sizes are powers of two, and there is a list of unused blocks for each size. The
+ * links of a list are stored in the unused blocks themselves.
  */
 #include "mca/coll/mscclpp/stage/pool.h"
 
@@ -37,9 +37,11 @@ static int class_of(size_t size)
 }
 
 /*
- * Frees the blocks that were given back and that the pool does not keep. Called at the end of a blocking call, and by
- * the next call that takes a block. To free pinned memory may wait for every running kernel. A staged operation may end
- * within a progress loop that itself waits for one of this component's kernels, so memory must not be freed there.
+ * Frees the blocks that were given back and that the pool does not keep. Called at the end of a blocking call, and
+ * before a block is taken.
+ *
+ * Freeing pinned memory may wait for every running kernel. A staged operation may end within a progress loop that
+ * itself waits for one of this component's kernels, so memory must not be freed there.
  */
 void mca_coll_mscclpp_stage_pool_trim(void)
 {
@@ -61,6 +63,10 @@ void mca_coll_mscclpp_stage_pool_trim(void)
     }
 }
 
+/*
+ * Takes an unused block of the size class, if there is one. Otherwise allocates pinned memory; errors are those of the
+ * GPU library.
+ */
 mscclpp_status_t mca_coll_mscclpp_stage_pool_get(size_t size, void **block_p)
 {
     void *device_address;
@@ -83,11 +89,14 @@ mscclpp_status_t mca_coll_mscclpp_stage_pool_get(size_t size, void **block_p)
             return MSCCLPP_OK;
         }
     }
-    /* `size` is that of the class by now, unless the block is larger than any class. */
+    /* `size` has been rounded up to the size of its class, unless the block is larger than any class. */
     return mca_coll_mscclpp_state.gpu->host_alloc(size, block_p, &device_address);
 }
 
-/* The first bytes of an unused block link it to the next one in its list. */
+/*
+ * Puts the block into the list of its size class, or, if the pool keeps enough bytes already, into the list of blocks
+ * that are freed later.
+ */
 void mca_coll_mscclpp_stage_pool_put(void *block, size_t size)
 {
     if (block == NULL) {
@@ -117,6 +126,7 @@ void mca_coll_mscclpp_stage_pool_put(void *block, size_t size)
     }
 }
 
+/* No call may use the pool any more. */
 void mca_coll_mscclpp_stage_pool_drain(void)
 {
     mca_coll_mscclpp_stage_pool_trim();
@@ -130,7 +140,7 @@ void mca_coll_mscclpp_stage_pool_drain(void)
             pool_kept -= MCA_COLL_MSCCLPP_STAGE_POOL_BLOCK_MIN << index;
         }
         pthread_mutex_unlock(&pool_lock);
-        /* Without the lock, because to free pinned memory may wait for kernels. */
+        /* Without the lock, because freeing pinned memory may wait for kernels. */
         while (block != NULL) {
             unused_block_t *next = block->next;
 

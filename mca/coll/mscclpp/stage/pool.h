@@ -23,12 +23,12 @@ mscclpp_status_t mca_coll_mscclpp_stage_pool_get(size_t size, void **block_p);
 void mca_coll_mscclpp_stage_pool_put(void *block, size_t size);
 
 /*
- * Frees what was given back and is not kept. This may wait for kernels, so a progress loop must not call it: kernels
- * may wait for that loop.
+ * Frees the memory that was given back and is not kept. This may wait for kernels, so a progress loop must not call it:
+ * kernels may wait for that loop.
  */
 void mca_coll_mscclpp_stage_pool_trim(void);
 
-/* Frees what the pool keeps. */
+/* Frees all memory that the pool keeps. */
 void mca_coll_mscclpp_stage_pool_drain(void);
 
 #endif

@@ -7,8 +7,8 @@
 #include "mca/common/base/log.h"
 
 /*
- * After this many polls, waits for the copy back instead. All calls share a device's staging stream, so copies of other
- * threads could keep polls from ever finding it idle.
+ * After this many polls, advance() waits for the copy back. All calls share a device's staging stream, so copies of
+ * other threads could prevent polls from ever finding the stream idle.
  */
 #define POLLS_MAX 1000
 
@@ -41,7 +41,7 @@ static void submit(mca_coll_mscclpp_stage_request_t *request)
     }
 }
 
-/* Ends a complete inner request: makes it inactive if it is persistent, else frees it. Returns its MPI error code. */
+/* Ends a complete inner request: makes a persistent one inactive, and frees any other. Returns its MPI error code. */
 static int finish_inner(mca_coll_mscclpp_stage_request_t *request)
 {
     int error = request->inner->req_status.MPI_ERROR;
@@ -56,8 +56,9 @@ static int finish_inner(mca_coll_mscclpp_stage_request_t *request)
 }
 
 /*
- * Makes progress on one request: once the inner request has ended, starts the copy back, and then asks for its end.
- * True once the operation has ended, with its result in *error_p.
+ * Makes progress on one request. When the inner request has ended, starts the copy back, and in later calls checks
+ * whether the copy has ended. Returns true when the operation has ended, with its result, an MPI error code, in
+ * *error_p. No copy is in progress then, even after an error.
  */
 static bool advance(mca_coll_mscclpp_stage_request_t *request, int *error_p)
 {
@@ -97,8 +98,8 @@ static void complete(mca_coll_mscclpp_stage_request_t *request, int error)
 }
 
 /*
- * Makes progress on all requests: the callback of opal_progress. Returns the number of operations that ended. A call
- * from within this function, or by a second thread, does nothing.
+ * Makes progress on all requests: the callback of opal_progress. Returns the number of operations that have ended. Does
+ * nothing if it is called from within itself or by a second thread.
  */
 static int progress(void)
 {
@@ -136,7 +137,8 @@ static int progress(void)
 
 /*
  * Starts persistent requests, for MPI_Start and MPI_Startall. MPI_Startall passes only requests that have this start
- * function.
+ * function; for any other, returns MPI_ERR_REQUEST. A start that fails completes its request with the error, and the
+ * following requests are started nevertheless. Returns the last error.
  */
 static int start_requests(size_t count, ompi_request_t **outers)
 {
@@ -163,7 +165,7 @@ static int start_requests(size_t count, ompi_request_t **outers)
         if (OMPI_SUCCESS == rc) {
             submit(request);
         } else {
-            /* The error is kept in the request, too, because MPI_Startall drops this function's result. */
+            /* The request has the error, too, because MPI_Startall ignores this function's result. */
             complete(request, rc);
             result = rc;
         }
@@ -195,7 +197,10 @@ static void drop_communicator(struct ompi_communicator_t *comm)
     OBJ_RELEASE(comm);
 }
 
-/* Frees a request (req_free). One that is under way is not freed: its buffers are in use, and MPI does not allow it. */
+/*
+ * Frees a request (req_free). Returns MPI_ERR_REQUEST if the operation is in progress: its buffers are in use, and MPI
+ * forbids this. Otherwise returns the result of freeing the inner request.
+ */
 static int free_request(ompi_request_t **outer)
 {
     mca_coll_mscclpp_stage_request_t *request = (mca_coll_mscclpp_stage_request_t *)*outer;
@@ -216,6 +221,7 @@ static int free_request(ompi_request_t **outer)
     return rc;
 }
 
+/* A nonblocking call copies its data here. A persistent one copies at each start. */
 int mca_coll_mscclpp_stage_request_new(const mca_coll_mscclpp_stage_call_t *call, mca_coll_mscclpp_module_t *module,
                                        struct ompi_communicator_t *comm, bool persistent,
                                        mca_coll_mscclpp_stage_request_t **request_p)
@@ -254,7 +260,7 @@ int mca_coll_mscclpp_stage_request_new(const mca_coll_mscclpp_stage_call_t *call
         }
         mca_coll_mscclpp_count_staged(module, call->counted, call->reason);
     }
-    hold_communicator(request); /* last, so that no failure in here has to drop the reference */
+    hold_communicator(request); /* last, so that no failure in this function has to drop the reference */
     *request_p = request;
     return OMPI_SUCCESS;
 
@@ -267,8 +273,8 @@ err_request:
 }
 
 /*
- * After an error of the previous component there is no inner request. So only what mca_coll_mscclpp_stage_request_new
- * has taken is given back.
+ * If `result` is an error, the previous component has made no inner request, so only what
+ * mca_coll_mscclpp_stage_request_new has taken is given back.
  */
 int mca_coll_mscclpp_stage_request_post(mca_coll_mscclpp_stage_request_t *request, int result,
                                         ompi_request_t **request_p)

@@ -1,4 +1,4 @@
-/* Room for copies of an argument whose parts lie far apart. */
+/* Room for copies of an argument whose parts are far apart. */
 #include "mca/coll/mscclpp/stage/stage.h"
 
 #include <stdint.h>
@@ -15,7 +15,7 @@
          address. */
 #endif
 
-/* Parts that lie at most this many bytes apart share a window. */
+/* Parts that are at most this many bytes apart share a window. */
 #define NEAR ((ptrdiff_t)1 << 30)
 
 /* The addresses at which windows are tried: above those of programs, and below the end of the address space. */
@@ -28,7 +28,9 @@
 /* Above this many bytes windows are tried first, to leave enough address space for the call's other argument. */
 #define WINDOWS_FROM ((size_t)1 << 36)
 
-/* The ranges that the parts occupy, in ascending order, in bytes from the buffer's address. */
+/*
+ * The ranges that the parts of an argument occupy, in ascending order. Bounds are in bytes from the buffer's address.
+ */
 typedef struct {
     int count;
     struct {
@@ -37,8 +39,9 @@ typedef struct {
 } spans_t;
 
 /*
- * Adds the span low .. high - 1, and merges it with the spans near it. False if there are too many spans. The spans
- * ascend, and no two of them are near each other, before and after.
+ * Adds the span low .. high - 1, and merges it with all spans that are at most NEAR bytes away. Before and after, the
+ * spans ascend, and no two of them are near each other. Returns false if there would be more than
+ * MCA_COLL_MSCCLPP_STAGE_WINDOWS spans.
  */
 static bool add_span(spans_t *spans, ptrdiff_t low, ptrdiff_t high)
 {
@@ -63,8 +66,9 @@ static bool add_span(spans_t *spans, ptrdiff_t low, ptrdiff_t high)
 }
 
 /*
- * Adds the spans of a piece: one for each run, or one for runs that lie close together. The same holds for repeats.
- * False if there are too many. Runs or repeats that are more than the windows are not even tried.
+ * Adds the spans of a piece. Runs that are near each other have one span; otherwise each run has its own. The same
+ * holds for repeats. Returns false if there are too many spans. A piece with more distant runs or repeats than there
+ * are windows is refused at once.
  */
 static bool add_piece(spans_t *spans, mca_coll_mscclpp_stage_piece_t piece)
 {
@@ -99,7 +103,7 @@ static bool add_pieces(spans_t *spans, const mca_coll_mscclpp_stage_pieces_t *li
     return added;
 }
 
-/* Maps memory at `address`, or anywhere if `address` is NULL. Returns NULL on failure. */
+/* Maps memory at `address`, or anywhere if `address` is NULL. Returns NULL, without a log, if that fails. */
 static char *map_memory(char *address, size_t size)
 {
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (address != NULL ? MAP_FIXED_NOREPLACE : 0);
@@ -141,9 +145,8 @@ static bool map_window(mca_coll_mscclpp_stage_reservation_t *reservation, char *
 }
 
 /*
- * Maps a window for each span. The copy of plan->low is to lie `in_page` bytes behind `range_start`, and all other
- * copies as far from it as the data are from plan->low. If a window cannot be mapped, returns false with nothing
- * mapped.
+ * Maps a window for each span. The copy of plan->low is `in_page` bytes after `range_start`, and all other copies are
+ * as far from it as the data are from plan->low. If a window cannot be mapped, unmaps the others and returns false.
  */
 static bool map_windows(const mca_coll_mscclpp_stage_plan_t *plan, const spans_t *spans, char *range_start,
                         size_t in_page, size_t slack, mca_coll_mscclpp_stage_reservation_t *reservation)
@@ -162,7 +165,10 @@ static bool map_windows(const mca_coll_mscclpp_stage_plan_t *plan, const spans_t
     return true;
 }
 
-/* A random address, at a page boundary, with room for `size` bytes within the range above. NULL if there is none. */
+/*
+ * A random address, at a page boundary, with room for `size` bytes within the range above. Returns NULL if there is
+ * none.
+ */
 static char *guess_address(size_t size)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -175,8 +181,9 @@ static char *guess_address(size_t size)
 }
 
 /*
- * Chooses a random range of addresses, maps windows in it, and returns the start of the range. NULL, with nothing
- * mapped, if that fails, if there are too many parts, or if one window holds all.
+ * Chooses a random range of addresses, maps windows in it, and returns the start of the range. Makes up to TRIES
+ * attempts. Returns NULL, with nothing mapped, if they all fail, if there are too many parts, or if one window would
+ * hold all parts.
  */
 static char *find_windows(const mca_coll_mscclpp_stage_plan_t *plan, size_t in_page, size_t slack, size_t size,
                           mca_coll_mscclpp_stage_reservation_t *reservation)
@@ -195,7 +202,7 @@ static char *find_windows(const mca_coll_mscclpp_stage_plan_t *plan, size_t in_p
     return NULL;
 }
 
-/* If find_windows fails, it leaves nothing mapped. Then the whole range becomes the one window, with the number 0. */
+/* If find_windows fails, nothing is mapped, and the whole range becomes the only window, number 0. */
 mscclpp_status_t mca_coll_mscclpp_stage_reserve(const mca_coll_mscclpp_stage_plan_t *plan, size_t in_page, size_t slack,
                                                 mca_coll_mscclpp_stage_reservation_t *reservation, void **memory_p)
 {

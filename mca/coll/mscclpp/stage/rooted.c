@@ -6,7 +6,7 @@
 
 typedef mca_coll_mscclpp_stage_call_t call_t;
 
-/* What a rank is to a collective with a root. */
+/* The role of a rank in a collective with a root. */
 typedef enum {
     ROOT,   /* the rank that all data come from or go to */
     PEER,   /* a rank that exchanges data with the root; on an intercommunicator, a rank of the other group */
@@ -29,8 +29,8 @@ static int count_peers(struct ompi_communicator_t *comm)
 }
 
 /*
- * What a rank does towards the root. On an intercommunicator the root itself contributes nothing; elsewhere it may work
- * in place, with its contribution in the receive buffer.
+ * What a rank does in a collective whose data go to the root. On an inter-communicator the root itself contributes
+ * nothing. On an intra-communicator it may work in place, with its contribution in the receive buffer.
  */
 typedef struct {
     bool sends;
@@ -51,7 +51,10 @@ static to_root_t to_root(call_t *call, const void *sbuf, void *rbuf, int root, s
                        .in_place = contributes && MPI_IN_PLACE == sbuf};
 }
 
-/* What a rank does with data from the root. A root that works in place sends, but does not receive its own block. */
+/*
+ * What a rank does in a collective whose data come from the root. A root that works in place sends, but does not
+ * receive its own block.
+ */
 typedef struct {
     bool sends;
     bool receives;
@@ -200,7 +203,10 @@ STAGE_COLLECTIVE(scatterv,
                   struct ompi_datatype_t *rdtype, int root),
                  (sbuf, scounts, displs, sdtype, rbuf, rcount, rdtype, root), STAGE_USE_BOTH, STAGE_IS_SCATTER);
 
-/* MPI_Reduce_local, which involves no other rank. The receive buffer is an operand, too, so it is read and written. */
+/*
+ * MPI_Reduce_local, which involves no other rank. The receive buffer is an operand, too, so it is read and written.
+ * Returns an MPI error code.
+ */
 static int reduce_local(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *dtype,
                         struct ompi_op_t *op, mca_coll_base_module_t *base)
 {

@@ -4,13 +4,16 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-/* The header in front of memory that is handed out. Its alignment is the one that malloc promises. */
+/* The header before each piece of memory that is returned. It has the alignment that malloc guarantees. */
 typedef union {
     size_t mapped; /* bytes mapped, this header included; 0: the memory is from malloc */
     max_align_t align;
 } head_t;
 
-/* Puts a header in front of the memory. It tells mca_coll_mscclpp_stage_spare_put how the memory was got. */
+/*
+ * Stores a header before the memory, which tells mca_coll_mscclpp_stage_spare_put whether the memory is from malloc or
+ * was mapped.
+ */
 void *mca_coll_mscclpp_stage_spare_get(size_t size)
 {
     head_t *head;
@@ -33,7 +36,7 @@ void *mca_coll_mscclpp_stage_spare_get(size_t size)
     return head + 1;
 }
 
-/* Steps back to the header, and frees the memory as that says. */
+/* Reads the header before the memory, and frees both together. */
 void mca_coll_mscclpp_stage_spare_put(void *memory)
 {
     head_t *head = memory;

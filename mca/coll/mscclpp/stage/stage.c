@@ -8,12 +8,15 @@
 #include "mca/coll/mscclpp/stage/pool.h"
 #include "mca/common/base/log.h"
 
-/* Copies keep a buffer's place within a cache line, so that data aligned in the buffer is aligned in its copy. */
+/*
+ * A copy has the same offset within a cache line as its buffer, so that data that is aligned in the buffer is aligned
+ * in the copy.
+ */
 #define ALIGNMENT 64
 
 /*
- * The number of places that a copy can have in its memory, ALIGNMENT bytes apart. Up to two of them may give pointers
- * that are not allowed: see choose_place.
+ * The number of places that a copy can have in its memory, ALIGNMENT bytes apart. Up to two of the places may give
+ * pointers that are not allowed, so one is always left: see choose_place.
  */
 #define PLACES 3
 
@@ -33,7 +36,11 @@ static int to_mpi(mscclpp_status_t status)
     return MSCCLPP_ERR_NO_MEMORY == status ? MPI_ERR_NO_MEM : mca_coll_mscclpp_status_to_ompi(status);
 }
 
-/* Yields the staging stream of a device, or of the current one if `device` is negative. Makes it when first used. */
+/*
+ * Yields the staging stream of a device, or of the current device if `device` is negative. Makes the stream at the
+ * first use. Returns MSCCLPP_ERR_INVALID, which is logged, for a device number that is too large, or an error of the
+ * GPU library; then the next call tries again.
+ */
 static mscclpp_status_t ensure_stream(int device, mscclpp_gpu_stream_t **stream_p)
 {
     const mscclpp_gpu_ops_t *gpu = mca_coll_mscclpp_state.gpu;
@@ -53,7 +60,7 @@ static mscclpp_status_t ensure_stream(int device, mscclpp_gpu_stream_t **stream_
     stream = atomic_load_explicit(&streams[device], memory_order_acquire);
     if (stream == NULL) {
         pthread_mutex_lock(&streams_lock);
-        /* Looked up once more, because another thread may have made it in the meantime. */
+        /* Read again, because another thread may have made the stream before this one got the lock. */
         stream = atomic_load_explicit(&streams[device], memory_order_relaxed);
         if (stream == NULL) {
             status = gpu->stream_create(device, &stream);
@@ -76,7 +83,7 @@ void mca_coll_mscclpp_stage_open(int device)
     (void)ensure_stream(device, &stream);
 }
 
-/* True if some touched byte of an argument is in device memory. *address_p is the address of such a byte. */
+/* Returns true if some touched byte of an argument is in device memory. *address_p is the address of such a byte. */
 static bool argument_on_device(const mca_coll_mscclpp_stage_argument_t *argument, const char **address_p)
 {
     return mca_coll_mscclpp_stage_find(argument, mca_coll_mscclpp_is_device, address_p);
@@ -91,7 +98,8 @@ bool mca_coll_mscclpp_stage_needed(const mca_coll_mscclpp_stage_call_t *call)
 
 /*
  * If a buffer is in device memory, finds out what has to be copied, and gets host memory for it: pinned memory, or, for
- * few bytes that lie far apart, unpinned memory. Returns an MPI error code; on failure there is nothing to release.
+ * few bytes that are far apart, unpinned memory. Any other buffer is used in its place, with `memory` NULL. Returns an
+ * MPI error code; after an error there is nothing to release.
  */
 static int buffer_prepare(mca_coll_mscclpp_stage_buffer_t *buffer, const mca_coll_mscclpp_stage_argument_t *argument)
 {
@@ -122,8 +130,8 @@ static int buffer_prepare(mca_coll_mscclpp_stage_buffer_t *buffer, const mca_col
     lowest_address = (uintptr_t)buffer->user + (uintptr_t)buffer->plan.low;
     status = buffer->reserved ? MSCCLPP_OK : mca_coll_mscclpp_stage_pool_get(buffer->memory_size, &buffer->memory);
     /*
-     * Without pinned memory, the call goes on with unpinned memory. That is slow, but an error would be worse, because
-     * the peers will be in the call.
+     * If there is no pinned memory, the call uses unpinned memory. This is slow, but an error would be worse, because
+     * the peers will wait in the call.
      */
     buffer->reserved = buffer->reserved || MSCCLPP_OK != status;
     if (buffer->reserved) {
@@ -138,7 +146,7 @@ static int buffer_prepare(mca_coll_mscclpp_stage_buffer_t *buffer, const mca_col
     return OMPI_SUCCESS;
 }
 
-/* Gives a buffer's host memory back. */
+/* Frees a buffer's plan and gives its host memory back. Does nothing for a buffer that is used in its place. */
 static void buffer_release(mca_coll_mscclpp_stage_buffer_t *buffer)
 {
     if (buffer->memory != NULL) {
@@ -153,10 +161,10 @@ static void buffer_release(mca_coll_mscclpp_stage_buffer_t *buffer)
 }
 
 /*
- * Chooses the place of the copy in its memory. The pointer for the previous component lies as far before the copy as
- * the user's pointer lies before the data, so it can have any value. It must not equal one of MPI's constants, or the
- * other buffer's pointer: to libnbc, two equal pointers mean MPI_IN_PLACE. At most one of the constants is among the
- * possible places.
+ * Chooses the place of the copy in its memory. The pointer that the previous component gets is as far before the copy
+ * as the user's pointer is before the data, so it can have any value. It must not equal one of MPI's constants, or the
+ * pointer of the other buffer: to libnbc, two equal pointers mean MPI_IN_PLACE. At most one of the constants is among
+ * the possible places, so the loop ends within PLACES.
  */
 static void choose_place(mca_coll_mscclpp_stage_buffer_t *buffer, const void *other_host)
 {
@@ -166,6 +174,7 @@ static void choose_place(mca_coll_mscclpp_stage_buffer_t *buffer, const void *ot
     }
 }
 
+/* Prepares both buffers or, after an error, none. */
 int mca_coll_mscclpp_stage_prepare(mca_coll_mscclpp_stage_t *stage, const mca_coll_mscclpp_stage_call_t *call)
 {
     int rc = buffer_prepare(&stage->send, &call->send);
@@ -178,7 +187,10 @@ int mca_coll_mscclpp_stage_prepare(mca_coll_mscclpp_stage_t *stage, const mca_co
         buffer_release(&stage->send);
         return rc;
     }
-    /* The receive buffer's place is compared with the final one of the send buffer, so that the two always differ. */
+    /*
+     * The receive buffer's place is chosen second, and compared with the final pointer of the send buffer. So the two
+     * always differ.
+     */
     choose_place(&stage->send, stage->recv.host);
     choose_place(&stage->recv, stage->send.host);
     return OMPI_SUCCESS;
@@ -190,7 +202,7 @@ void mca_coll_mscclpp_stage_release(mca_coll_mscclpp_stage_t *stage)
     buffer_release(&stage->recv);
 }
 
-/* Adds an offset to an address. The result may lie outside of the object that the address points to. */
+/* Adds an offset to an address. The result may be outside of the object to which the address points. */
 static char *add_offset(void *address, ptrdiff_t offset)
 {
     return (char *)((uintptr_t)address + (uintptr_t)offset);
@@ -203,9 +215,9 @@ static const mca_coll_mscclpp_stage_pieces_t *pieces_of(const mca_coll_mscclpp_s
 }
 
 /*
- * Starts to copy `count` runs of the piece's length, the first at `offset` from the buffer's address and `step` bytes
- * apart, to or from the device (`to_device`). Uses one copy for all runs where they lie in one allocation and do not
- * overlap. After an error, some copies may be in progress.
+ * Starts to copy `count` runs of the piece's length. The first run is `offset` bytes from the buffer's address, and the
+ * runs are `step` bytes apart. `to_device` is the direction. If the runs are in one allocation and do not overlap, one
+ * copy is enough for all. After an error of the GPU library, some copies may be in progress.
  */
 static mscclpp_status_t copy_runs(mca_coll_mscclpp_stage_buffer_t *buffer, const mca_coll_mscclpp_stage_piece_t *piece,
                                   ptrdiff_t offset, size_t count, ptrdiff_t step, bool to_device)
@@ -214,7 +226,7 @@ static mscclpp_status_t copy_runs(mca_coll_mscclpp_stage_buffer_t *buffer, const
     mscclpp_status_t status = MSCCLPP_OK;
     char *user, *host;
 
-    if (step < 0) { /* the same runs, from the lowest on: the rows of a copy lie at a positive distance */
+    if (step < 0) { /* the same runs in ascending order, because copy_rows needs a positive distance */
         offset += (ptrdiff_t)(count - 1) * step;
         step = -step;
     }
@@ -233,8 +245,9 @@ static mscclpp_status_t copy_runs(mca_coll_mscclpp_stage_buffer_t *buffer, const
 }
 
 /*
- * Starts to copy a piece, with one copy_runs for each line of its longer dimension, as that takes the fewest copies.
- * Repeats are no such dimension if they overlap, because copy_runs would copy them one by one.
+ * Starts to copy a piece. The runs of a piece form a grid, of `count` by `repeats`. Calls copy_runs once for each line
+ * along the longer dimension, which takes the fewest copies. Repeats that overlap are not used as lines, because
+ * copy_runs would copy them one by one. After an error, some copies may be in progress.
  */
 static mscclpp_status_t copy_piece(mca_coll_mscclpp_stage_buffer_t *buffer, const mca_coll_mscclpp_stage_piece_t *piece,
                                    bool to_device)
@@ -254,8 +267,8 @@ static mscclpp_status_t copy_piece(mca_coll_mscclpp_stage_buffer_t *buffer, cons
 }
 
 /*
- * Orders the copies of a piece after the application's synchronous copies (mscclpp_gpu_ops_t.settle). This takes one
- * call for each part that may be a separate allocation.
+ * Makes the copies of a piece wait for the application's earlier synchronous copies (mscclpp_gpu_ops_t.settle). This
+ * takes one call for each part that may be a separate allocation.
  */
 static mscclpp_status_t settle_piece(const mca_coll_mscclpp_stage_buffer_t *buffer,
                                      const mca_coll_mscclpp_stage_piece_t *piece)
@@ -273,7 +286,9 @@ static mscclpp_status_t settle_piece(const mca_coll_mscclpp_stage_buffer_t *buff
     return status;
 }
 
-/* Orders both copies of a buffer, in and out, after the synchronous copies that the application made before. */
+/*
+ * Makes both copies of a buffer, in and out, wait for the synchronous copies that the application made before the call.
+ */
 static mscclpp_status_t settle_buffer(const mca_coll_mscclpp_stage_buffer_t *buffer)
 {
     const mca_coll_mscclpp_stage_pieces_t *lists[] = {&buffer->plan.in, &buffer->plan.out};
@@ -287,7 +302,10 @@ static mscclpp_status_t settle_buffer(const mca_coll_mscclpp_stage_buffer_t *buf
     return status;
 }
 
-/* Starts the copies between a device buffer and its host memory: to or from the device (`to_device`). */
+/*
+ * Starts the copies between a device buffer and its host memory, to or from the device (`to_device`). Does nothing for
+ * a buffer that is not staged. After an error, some copies may be in progress.
+ */
 static mscclpp_status_t start_copies(mca_coll_mscclpp_stage_buffer_t *buffer, bool to_device)
 {
     const mca_coll_mscclpp_stage_pieces_t *list = pieces_of(buffer, to_device);
@@ -314,8 +332,8 @@ static mscclpp_status_t end_copies(mca_coll_mscclpp_stage_buffer_t *buffer, bool
 }
 
 /*
- * Waits for the copies of both buffers or, without `wait`, asks whether they have ended (*done_p). Returns an MPI error
- * code. After an error *done_p is not set, and no copy is in progress, as the caller frees the memory.
+ * Waits for the copies of both buffers or, without `wait`, checks whether they have ended (*done_p). Returns an MPI
+ * error code. After an error *done_p is not set, and no copy is in progress, because the caller frees the memory.
  */
 static int end_both(mca_coll_mscclpp_stage_t *stage, bool to_device, bool wait, bool *done_p)
 {
@@ -332,7 +350,10 @@ static int end_both(mca_coll_mscclpp_stage_t *stage, bool to_device, bool wait, 
     return OMPI_SUCCESS;
 }
 
-/* Starts the copies of both buffers. After a failure no copy is in progress, so the memory can be freed. */
+/*
+ * Starts the copies of both buffers. Returns an MPI error code. After an error no copy is in progress, so the memory
+ * can be freed.
+ */
 static int start_both(mca_coll_mscclpp_stage_t *stage, bool to_device)
 {
     mscclpp_status_t status = start_copies(&stage->send, to_device);
@@ -348,7 +369,7 @@ static int start_both(mca_coll_mscclpp_stage_t *stage, bool to_device)
     return OMPI_SUCCESS;
 }
 
-/* Settles both buffers first, for the copies out as well. `done` is not needed, because end_both waits here. */
+/* Settles both buffers first, which also orders the copies out. `done` is not needed, because end_both waits here. */
 int mca_coll_mscclpp_stage_copy_in(mca_coll_mscclpp_stage_t *stage)
 {
     mscclpp_status_t status = settle_buffer(&stage->send);
@@ -375,7 +396,7 @@ int mca_coll_mscclpp_stage_end_copy_out(mca_coll_mscclpp_stage_t *stage, bool wa
     return end_both(stage, true, wait, done_p);
 }
 
-/* Counts the call last, so that one which fails here is not counted. Preparing leaves nothing behind when it fails. */
+/* Counts the call last, so that a call that fails here is not counted. After an error no memory is kept. */
 int mca_coll_mscclpp_stage_begin(mca_coll_mscclpp_stage_t *stage, const mca_coll_mscclpp_stage_call_t *call,
                                  mca_coll_mscclpp_module_t *module)
 {
@@ -393,7 +414,10 @@ int mca_coll_mscclpp_stage_begin(mca_coll_mscclpp_stage_t *stage, const mca_coll
     return OMPI_SUCCESS;
 }
 
-/* Gives the memory back after an error, too: no copy is in progress then (start_both, end_both). */
+/*
+ * Gives the memory back even after an error, which is safe because no copy is in progress then (see start_both and
+ * end_both).
+ */
 int mca_coll_mscclpp_stage_end(mca_coll_mscclpp_stage_t *stage, int result)
 {
     if (OMPI_SUCCESS == result) {

@@ -1,8 +1,8 @@
 /*
- * Staging: the previous component serves a collective on device buffers, on copies in pinned host memory. Each
+ * Staging: the previous component serves a collective on copies of device buffers in pinned host memory. Each
  * collective describes which bytes of its two buffers it reads and writes on this rank. Everything else is common to
- * all collectives. Staging is local: nothing on the wire changes, so a rank may stage a call that its peers do not
- * stage.
+ * all collectives. Staging is local: the messages between ranks do not change, so a rank may stage a call that its
+ * peers do not stage.
  */
 #ifndef MCA_COLL_MSCCLPP_STAGE_STAGE_H
 #define MCA_COLL_MSCCLPP_STAGE_STAGE_H
@@ -23,11 +23,11 @@ typedef enum {
 } mca_coll_mscclpp_stage_kind_t;
 
 /*
- * Bytes that a collective touches, in terms of its arguments: blocks first .. first + blocks - 1. The layout points
- * into the arguments. They are no longer needed once a plan has been made.
+ * The bytes that a collective reads or writes, in terms of its arguments: blocks first .. first + blocks - 1. The
+ * layout points into the arguments, which are no longer needed after a plan was made.
  */
 typedef struct {
-    mca_coll_mscclpp_stage_kind_t kind; /* says which of the fields below are used */
+    mca_coll_mscclpp_stage_kind_t kind; /* determines which of the fields below are used */
     int first;                          /* index of the first block; `counts` and the other arrays begin at block 0 */
     int blocks;
     size_t count;                     /* elements of each block */
@@ -45,11 +45,11 @@ typedef struct {
 /* One buffer of a call. Both layouts are empty if the buffer is MPI_IN_PLACE or not significant on this rank. */
 typedef struct {
     const void *address;
-    mca_coll_mscclpp_stage_layout_t read;  /* what the collective reads */
-    mca_coll_mscclpp_stage_layout_t write; /* what it writes */
+    mca_coll_mscclpp_stage_layout_t read;  /* the bytes that the collective reads */
+    mca_coll_mscclpp_stage_layout_t write; /* the bytes that the collective writes */
 } mca_coll_mscclpp_stage_argument_t;
 
-/* What one call does on this rank. */
+/* The description of one call on this rank. */
 typedef struct {
     mca_coll_mscclpp_stage_argument_t send;
     mca_coll_mscclpp_stage_argument_t recv;
@@ -58,9 +58,9 @@ typedef struct {
 } mca_coll_mscclpp_stage_call_t;
 
 /*
- * `count` runs of `length` bytes. The first run is at `offset` from the buffer's address, and each next one `stride`
- * bytes further. All of this repeats `repeats` times, `extent` bytes apart. Distances may be negative. The description
- * has the same size for any number of elements.
+ * `count` runs of `length` bytes. The first run is at `offset` from the buffer's address, and each next run is `stride`
+ * bytes further. This pattern is repeated `repeats` times, at distances of `extent` bytes. Distances may be negative.
+ * The description has the same size for any number of elements.
  */
 typedef struct {
     ptrdiff_t offset;
@@ -69,10 +69,10 @@ typedef struct {
     ptrdiff_t stride;
     size_t repeats;
     ptrdiff_t extent;
-    bool in_one_allocation; /* all bytes of the piece are known to lie in one allocation */
+    bool in_one_allocation; /* all bytes of the piece are known to be in one allocation */
 } mca_coll_mscclpp_stage_piece_t;
 
-/* A list of pieces. It may point into itself and so must stay where it was made. */
+/* A list of pieces. It may contain a pointer to itself, so it must not be moved. */
 typedef struct {
     mca_coll_mscclpp_stage_piece_t *pieces;
     size_t used;                                /* number of pieces */
@@ -81,10 +81,10 @@ typedef struct {
 } mca_coll_mscclpp_stage_pieces_t;
 
 /*
- * What is copied for one argument. All touched bytes lie in low .. high - 1, counted from the buffer's address. The
- * copy back writes exactly the bytes that the collective writes, however fine the layout is. The application may use
- * the bytes between them while the operation is in progress: they may be the interior of a grid whose halo is
- * exchanged, or blocks of another operation. The copy in may include the holes.
+ * The copies for one argument. All bytes that the collective reads or writes are in low .. high - 1, relative to the
+ * buffer's address. The copy back writes exactly the bytes that the collective writes, however fine the layout is. The
+ * application may use the bytes between them while the operation is in progress: they may be the interior of a grid
+ * whose halo is exchanged, or blocks of another operation. The copy in may include the holes.
  */
 typedef struct {
     ptrdiff_t low;
@@ -94,12 +94,12 @@ typedef struct {
     size_t bytes;                        /* bytes of both lists together */
 } mca_coll_mscclpp_stage_plan_t;
 
-/* The most windows of address space for an argument whose parts lie far apart. */
+/* The most windows of address space for an argument whose parts are far apart. */
 #define MCA_COLL_MSCCLPP_STAGE_WINDOWS 16
 
-/* The mappings that hold the copies of one argument (reserve.c). */
+/* The mappings that contain the copies of one argument (reserve.c). */
 typedef struct {
-    int count; /* of windows in use */
+    int count; /* number of windows in use */
     struct {
         char *address;
         size_t size; /* bytes */
@@ -113,7 +113,7 @@ typedef struct {
 typedef struct {
     char *user;         /* the address that the application passed */
     void *host;         /* the address that the previous component gets in its place */
-    void *memory;       /* host memory that holds the copies */
+    void *memory;       /* host memory that contains the copies */
     size_t memory_size; /* bytes */
     bool reserved;      /* `memory` is the start of `reservation`, which may be mapped in parts only */
     mca_coll_mscclpp_stage_reservation_t reservation;
@@ -130,41 +130,43 @@ typedef struct {
 /* ---- layout.c ---- */
 
 /*
- * Looks for a touched byte for which `matches` is true, and yields its address in *address_p. It asks about one byte
- * where all bytes are in one allocation, and about several where MPI allows many allocations. It asks no more than
- * that, because calls on host buffers come here, too.
+ * Searches for a byte that the collective reads or writes and for which `matches` is true, and stores its address in
+ * *address_p. The function tests one byte if all bytes are in one allocation, and several bytes if MPI allows several
+ * allocations. It tests no more bytes than that, because it is also called for calls on host buffers.
  */
 bool mca_coll_mscclpp_stage_find(const mca_coll_mscclpp_stage_argument_t *argument, bool (*matches)(const void *),
                                  const char **address_p);
 
 /*
- * Finds out what has to be copied for an argument, which must have at least one touched byte. Returns an MPI error
- * code, which is logged; on success *plan has to be released.
+ * Determines which bytes have to be copied for an argument. The collective must read or write at least one byte of the
+ * argument. Returns an MPI error code, which is logged; on success *plan has to be released.
  */
 int mca_coll_mscclpp_stage_plan_make(mca_coll_mscclpp_stage_plan_t *plan,
                                      const mca_coll_mscclpp_stage_argument_t *argument);
 void mca_coll_mscclpp_stage_plan_release(mca_coll_mscclpp_stage_plan_t *plan);
 
 /*
- * The pieces of one element of a type in the order of its type map, with offsets from the element. Returns an MPI error
- * code; on success the list has to be released. It must not be moved.
+ * Makes a list of the pieces of one element of a type in the order of its type map, with offsets from the element.
+ * Returns an MPI error code; on success the list has to be released. It must not be moved.
  */
 int mca_coll_mscclpp_stage_element_pieces(mca_coll_mscclpp_stage_pieces_t *list, const struct ompi_datatype_t *type);
 void mca_coll_mscclpp_stage_element_release(mca_coll_mscclpp_stage_pieces_t *list);
 
-/* The bytes from the first to the last that a piece touches, holes included: *low_p .. *high_p - 1. */
+/* Sets *low_p .. *high_p - 1 to the bytes from the first to the last byte of a piece, including holes. */
 void mca_coll_mscclpp_stage_piece_bounds(const mca_coll_mscclpp_stage_piece_t *piece, ptrdiff_t *low_p,
                                          ptrdiff_t *high_p);
 
 /* ---- reserve.c ---- */
 
 /*
- * Reserves memory for copies that lie as far apart as the parts of the argument. Maps all the address space from low to
- * high. If that is large and the parts are few, maps only windows for the parts. The memory is pageable, so only
- * touched pages take memory.
+ * Reserves memory for copies that are as far apart as the parts of the argument. Maps all the address space from low to
+ * high. If that is large and there are few parts, maps only windows for the parts. The memory is pageable, so only
+ * pages that are used take memory.
  *
- * *memory_p is aligned to a page, and the copy of plan->low lies `in_page` bytes behind it. Up to `slack` bytes behind
- * each part may be used, too. Thread-safe. The caller gives it back by stage_unreserve after the call.
+ * *memory_p is aligned to a page, and the copy of plan->low begins `in_page` bytes after it. Up to `slack` bytes after
+ * each part may be used, too. The function is thread-safe. The caller frees the memory with
+ * mca_coll_mscclpp_stage_unreserve after the call. If the memory cannot be mapped, logs this and returns
+ * MSCCLPP_ERR_NO_MEMORY, and there is nothing to free.
  */
 mscclpp_status_t mca_coll_mscclpp_stage_reserve(const mca_coll_mscclpp_stage_plan_t *plan, size_t in_page, size_t slack,
                                                 mca_coll_mscclpp_stage_reservation_t *reservation, void **memory_p);
@@ -178,37 +180,38 @@ void mca_coll_mscclpp_stage_op_init(void);
 
 /* ---- stage.c ---- */
 
-/* True if the call touches device memory and so has to be staged. */
+/* Returns true if the call reads or writes device memory and so has to be staged. */
 bool mca_coll_mscclpp_stage_needed(const mca_coll_mscclpp_stage_call_t *call);
 
 /*
- * Finds out what the call copies, and takes host memory for it, pinned if there is any. Returns an MPI error code; on
- * success stage_release gives the memory back.
+ * Determines the bytes that the call copies, and allocates host memory for them, pinned if possible. Returns an MPI
+ * error code; on success the caller frees the memory with mca_coll_mscclpp_stage_release.
  */
 int mca_coll_mscclpp_stage_prepare(mca_coll_mscclpp_stage_t *stage, const mca_coll_mscclpp_stage_call_t *call);
 void mca_coll_mscclpp_stage_release(mca_coll_mscclpp_stage_t *stage);
 
 /*
- * Copies to the host what the collective reads, and waits for the copy. Both this copy and the copy out come after the
- * work that the application's synchronous calls of the GPU runtime have left in progress. Returns an MPI error code.
+ * Copies the bytes that the collective reads to the host, and waits for the copy. This copy and the copy out begin
+ * after all work that the application's synchronous calls of the GPU runtime have left in progress. Returns an MPI
+ * error code.
  */
 int mca_coll_mscclpp_stage_copy_in(mca_coll_mscclpp_stage_t *stage);
 
 /*
- * Starts to copy to the device what the collective wrote, and returns an MPI error code. stage_end_copy_out tells when
- * the copies have ended.
+ * Starts to copy the bytes that the collective wrote to the device. mca_coll_mscclpp_stage_end_copy_out tells when the
+ * copies have ended. Returns an MPI error code.
  */
 int mca_coll_mscclpp_stage_copy_out(mca_coll_mscclpp_stage_t *stage);
 
 /*
- * Tells in *done_p whether all copies have ended; if `wait` is true, waits until they have. Returns an MPI error code.
+ * Sets *done_p to true if all copies have ended. If `wait` is true, waits until they have. Returns an MPI error code.
  */
 int mca_coll_mscclpp_stage_end_copy_out(mca_coll_mscclpp_stage_t *stage, bool wait, bool *done_p);
 
 /*
- * For a blocking call. `begin` prepares, copies in and counts the call. `end` copies out, unless the previous
- * component's `result` is an error, and gives the memory back. Both return an MPI error code; after a failure of
- * `begin` there is nothing to end.
+ * For a blocking call. mca_coll_mscclpp_stage_begin prepares the stage, copies in and counts the call.
+ * mca_coll_mscclpp_stage_end copies out, unless the previous component's `result` is an error, and frees the memory.
+ * Both return an MPI error code; after a failure of the first function there is nothing to end.
  */
 int mca_coll_mscclpp_stage_begin(mca_coll_mscclpp_stage_t *stage, const mca_coll_mscclpp_stage_call_t *call,
                                  mca_coll_mscclpp_module_t *module);
@@ -223,26 +226,26 @@ void mca_coll_mscclpp_stage_close(void);
 /* ---- request.c ---- */
 
 /*
- * The request that the application holds for a staged nonblocking or persistent operation. `inner` is the previous
- * component's request, which works on the copies.
+ * The application's request for a staged nonblocking or persistent operation. `inner` is the previous component's
+ * request, which works on the copies.
  */
 typedef struct mca_coll_mscclpp_stage_request_t {
     ompi_coll_base_nbc_request_t super;
     mca_coll_mscclpp_stage_t stage;
     ompi_request_t *inner;
-    mca_coll_mscclpp_module_t *module;  /* retained if the operation is persistent; else NULL */
-    mca_coll_mscclpp_counted_t counted; /* what the starts of a persistent operation are counted as */
-    mca_coll_mscclpp_reason_t reason;   /* why they are staged */
+    mca_coll_mscclpp_module_t *module;  /* retained if the operation is persistent; otherwise NULL */
+    mca_coll_mscclpp_counted_t counted; /* the counter of the starts of a persistent operation */
+    mca_coll_mscclpp_reason_t reason;   /* why these starts are staged */
     struct mca_coll_mscclpp_stage_request_t *next;
-    bool copying; /* the inner request has ended and the copy back is under way */
-    int polls;    /* how often the copy back has been asked for its end */
+    bool copying; /* the inner request has ended, and the copy back is in progress */
+    int polls;    /* how often the end of the copy back was tested */
 } mca_coll_mscclpp_stage_request_t;
 
 OBJ_CLASS_DECLARATION(mca_coll_mscclpp_stage_request_t);
 
 /*
- * Makes a request with its stage prepared and, unless it is persistent, copied in. Returns an MPI error code; after an
- * error nothing is left to free.
+ * Makes a request and prepares its stage. Copies in, unless the operation is persistent. Returns an MPI error code;
+ * after an error nothing is left to free.
  */
 int mca_coll_mscclpp_stage_request_new(const mca_coll_mscclpp_stage_call_t *call, mca_coll_mscclpp_module_t *module,
                                        struct ompi_communicator_t *comm, bool persistent,
@@ -270,7 +273,7 @@ typedef enum {
     MCA_COLL_MSCCLPP_STAGE_NEIGHBOR_TO_EACH
 } mca_coll_mscclpp_stage_pattern_t;
 
-/* What a comparison of calls needs besides the description of what the call reads and writes. */
+/* The properties of a call that a comparison needs besides the bytes that the call reads and writes. */
 typedef struct {
     mca_coll_mscclpp_stage_pattern_t pattern;
     struct ompi_op_t *op; /* NULL: the collective has no operation */

@@ -2,13 +2,17 @@
 
 #include <stdio.h>
 
+/*
+ * Takes the built-in figures of the team's transport, or those of verbs if the transport has none. Figures that the
+ * rules file gives for the transport replace them.
+ */
 mscclpp_cost_figures_t mscclpp_between_figures(const mscclpp_select_input_t *input)
 {
     const int transport_index = input->transport != NULL ? mscclpp_cost_transport(input->transport) : -1;
     mscclpp_cost_figures_t figures = *mscclpp_cost_builtin(transport_index >= 0 ? input->transport : "verbs");
     const mscclpp_rule_figures_t *measured = transport_index >= 0 ? &input->protocol->figures[transport_index] : NULL;
 
-    /* A rules file has no other figures, so the others stay those built in. */
+    /* A rules file can give only these four figures. The other figures keep their built-in values. */
     if (measured != NULL && measured->is_given != 0) {
         figures.latency = measured->latency;
         figures.overhead = measured->overhead;
@@ -23,6 +27,10 @@ bool mscclpp_between_keeps_fanout(const mscclpp_select_input_t *input, uint32_t 
     return input->protocol->nodes_fanout == 0 || peer_nodes <= input->protocol->nodes_fanout;
 }
 
+/*
+ * Uses the number of shards as the number of ranks of each node, because only the ranks that own a shard send to other
+ * nodes.
+ */
 double mscclpp_between_cost(const mscclpp_select_input_t *input, mscclpp_dev_nodes_pattern_t pattern)
 {
     static const mscclpp_schedule_kind_t kinds[] = {[MSCCLPP_DEV_NODES_DIRECT] = MSCCLPP_SCHEDULE_DIRECT,
@@ -33,7 +41,7 @@ double mscclpp_between_cost(const mscclpp_select_input_t *input, mscclpp_dev_nod
     const mscclpp_cost_figures_t figures = mscclpp_between_figures(input);
     mscclpp_schedule_t schedule;
 
-    /* All these kinds support all-reduces, so this fails only for too many nodes. */
+    /* All these kinds support all-reduces, so this call fails only if there are too many nodes. */
     if (!mscclpp_schedule_init(&schedule, kinds[pattern], MSCCLPP_SCHEDULE_ALLREDUCE, input->nodes, 0, 0, 0)) {
         return 0;
     }
@@ -48,6 +56,10 @@ void mscclpp_between_print_figures(const mscclpp_select_input_t *input, const ms
              figures->gap * 1e6, mscclpp_cost_rate(figures, input->shards) * 1e-9, input->shards);
 }
 
+/*
+ * Writes the estimates of all five patterns, and then the figures that they were computed with. If `size` is too small,
+ * the text is truncated and the figures are left out.
+ */
 void mscclpp_between_explain(const mscclpp_select_input_t *input, const char *chosen, char *text, size_t size)
 {
     const mscclpp_cost_figures_t figures = mscclpp_between_figures(input);

@@ -1,4 +1,4 @@
-/* The cost model's part in the choice between nodes. Pure functions. */
+/* The part of the choice between nodes that uses the cost model. The functions have no side effects. */
 #ifndef MCA_COMMON_ALGO_ALLREDUCE_BETWEEN_H
 #define MCA_COMMON_ALGO_ALLREDUCE_BETWEEN_H
 
@@ -9,12 +9,15 @@
 #include "mca/common/algo/schedule/cost.h"
 
 /*
- * Returns what the cost model assumes about the call's transport: the measured figures of the rules file if it has
- * some, else the built-in ones. If the transport is not known, or has no built-in figures, returns those of verbs.
+ * Returns the figures of the call's transport for the cost model: the measured figures of the rules file if it has
+ * some, and otherwise the built-in figures. If the transport is unknown, or has no built-in figures, returns the
+ * figures of verbs.
  */
 mscclpp_cost_figures_t mscclpp_between_figures(const mscclpp_select_input_t *input);
 
-/* True if a rank may send to `peer_nodes` other nodes at a time. The parameter nodes_fanout limits their number. */
+/*
+ * Returns true if a rank may send to `peer_nodes` other nodes at a time. The parameter nodes_fanout limits this number.
+ */
 bool mscclpp_between_keeps_fanout(const mscclpp_select_input_t *input, uint32_t peer_nodes);
 
 /*
@@ -25,8 +28,9 @@ void mscclpp_between_print_figures(const mscclpp_select_input_t *input, const ms
                                    char *text, size_t size);
 
 /*
- * Returns the seconds that the model expects of an all-reduce between the call's nodes with this pattern. With more
- * nodes than schedules have, returns 0, for all patterns alike, so that none of them seems better than DIRECT.
+ * Returns the time in seconds that the model predicts for an all-reduce between the call's nodes with this pattern. If
+ * there are more nodes than a schedule can have, returns 0 for all patterns alike, so that none of them seems better
+ * than DIRECT.
  */
 double mscclpp_between_cost(const mscclpp_select_input_t *input, mscclpp_dev_nodes_pattern_t pattern);
 

@@ -10,9 +10,10 @@
 #define BLOCK_MIN ((uint64_t)32 << 10)
 
 /*
- * Fills in the grid. On GPUs there is one block, or as many as have at least BLOCK_MIN bytes of a shard each. Returns
- * false if the call is not between nodes, if no rank has a shard, if a slot holds no unit, or if a tile in the bulk
- * area has fewer units than the smallest block has threads: a warp on the GPU, one thread on the twin.
+ * Fills in the choice for tiles between nodes. On GPUs, the grid has as many blocks as can have at least BLOCK_MIN
+ * bytes of a shard each, and at least one. Returns false if the call is not between nodes, if no rank has a shard, if a
+ * slot cannot hold one unit, or if a tile in the bulk area has fewer units than the smallest block has threads: a warp
+ * on the GPU, one thread on the twin.
  */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
@@ -27,7 +28,10 @@ static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
     tile_units = MSCCLPP_DEV_NODES_ROWS(input->layout->bulk_size, 1, input->shards);
     choice->epochs = 0;
     choice->kernel = MSCCLPP_KERNEL_ALLREDUCE_NODES;
-    /* The blocks share the bulk area. All threads together may be no more than the units of its tile for one block. */
+    /*
+     * All blocks share the bulk area. The grid may have no more threads in total than the tile of a single block has
+     * units.
+     */
     if (tile_units == 0 || !mscclpp_algo_grid(input, shard_units, limit, tile_units, false, choice)) {
         return false;
     }

@@ -12,8 +12,8 @@
 
 /*
  * Fills in the choice for packet slots of `slot_units` units each. A shard that is larger than a slot takes several
- * epochs. False if the call is not between nodes, if no rank has a shard, or if a slot or the packet area holds fewer
- * units than the smallest block has threads: a warp on the GPU, one thread on the twin.
+ * epochs. Returns false if the call is not between nodes, if no rank has a shard, or if a slot or the packet area holds
+ * fewer units than the smallest block has threads: a warp on the GPU, one thread on the twin.
  */
 static bool shape_slots(const mscclpp_select_input_t *input, uint64_t slot_units, mscclpp_choice_t *choice)
 {
@@ -58,9 +58,10 @@ const mscclpp_algo_t mscclpp_algo_allreduce_nodes_packets = {
 };
 
 /*
- * Fills in the choice for doubling; false also for 16-bit floats. Each round of doubling rounds what is combined to the
- * type of the elements. For 16-bit floats that would be one rounding per round, whereas nodes_packets rounds only the
- * partial result of each node and the final result.
+ * Fills in the choice for doubling. Returns false for 16-bit floats, and wherever shape_slots does.
+ *
+ * Each round of doubling rounds its partial results to the type of the elements. 16-bit floats would be rounded once
+ * per round, whereas nodes_packets rounds only the partial result of each node and the final result.
  */
 static bool shape_doubling(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {

@@ -93,8 +93,9 @@ const mscclpp_thresholds_t *mscclpp_thresholds_find(const mscclpp_select_input_t
 }
 
 /*
- * True if LL128 is possible and chosen. It is possible only where links deliver whole lines, even if the user asks for
- * it. The parameters `packet` and `lines_min` choose it or, if they are not set, the table of thresholds.
+ * Returns true if LL128 is possible and chosen for this call. LL128 is possible only if the links deliver lines of 128
+ * bytes as a whole; the user cannot force it on other links. The parameters `packet` and `lines_min` choose LL128. If
+ * neither is set, the table of thresholds does.
  */
 bool mscclpp_select_ll128(const mscclpp_select_input_t *input)
 {
@@ -111,8 +112,9 @@ bool mscclpp_select_ll128(const mscclpp_select_input_t *input)
 }
 
 /*
- * True if a queued call whose buffers are mapped is faster by them than by LL128 or puts, which move up to twice as
- * many bytes through the few multiprocessors of a queued kernel. If the user sets a size of these, that counts.
+ * Returns true if a queued call whose buffers are mapped is faster by them than by LL128 or puts, which move up to
+ * twice as many bytes through the few multiprocessors of a queued kernel. If the user sets a size of these, that
+ * counts.
  */
 bool mscclpp_worth_mapping(const mscclpp_select_input_t *input)
 {
@@ -129,7 +131,7 @@ bool mscclpp_worth_packets(const mscclpp_select_input_t *input)
     return input->bytes <= (user_limit != 0 ? user_limit : NODES_PACKETS_MAX * input->shards);
 }
 
-/* True if log2 n exchanges with one partner each are faster than one with all n - 1 other nodes at once. */
+/* Returns true if log2 n exchanges with one partner each are faster than one with all n - 1 other nodes at once. */
 bool mscclpp_worth_doubling(const mscclpp_select_input_t *input)
 {
     return !mscclpp_between_keeps_fanout(input, input->nodes - 1) ||
@@ -149,16 +151,19 @@ bool mscclpp_worth_splitting(const mscclpp_select_input_t *input)
     return mscclpp_between_cost(input, MSCCLPP_DEV_NODES_SPLIT) < mscclpp_between_cost(input, MSCCLPP_DEV_NODES_DIRECT);
 }
 
-/* True if the built-in choice may be a ring, which is worth nothing with few nodes, or between nodes on one host. */
+/*
+ * Returns true if the built-in choice may be a ring, which is worth nothing with few nodes, or between nodes on one
+ * host.
+ */
 static bool may_ring(const mscclpp_select_input_t *input)
 {
     return !input->is_one_host && input->nodes >= NODES_RING_NODES;
 }
 
 /*
- * True if the cost model prefers halving to all other patterns. If the number of nodes is a power of two, halving sends
- * as few bytes as splitting and rings do, in a few large messages. A user who sets the sizes for splitting or for rings
- * wants these patterns, so halving does not serve then.
+ * Returns true if the cost model prefers halving to all other patterns. If the number of nodes is a power of two,
+ * halving sends as few bytes as splitting and rings do, in a few large messages. A user who sets the sizes for
+ * splitting or for rings wants these patterns, so halving does not serve then.
  */
 bool mscclpp_worth_halving(const mscclpp_select_input_t *input)
 {

@@ -9,11 +9,11 @@
 
 /*
  * One row of a table; sizes are in bytes. oneshot_max, twophase_max and put_max are the largest messages for the two
- * packet algorithms and for one-shot puts; engine_min is the smallest for copy engines. Where links deliver lines of
- * 128 bytes whole, two-phase packets are LL128 from lines_min on, and lines_max takes the place of twophase_max.
+ * packet algorithms and for one-shot puts; engine_min is the smallest message for copy engines. If links deliver lines
+ * of 128 bytes whole, two-phase packets are LL128 from lines_min on, and lines_max replaces twophase_max.
  */
 typedef struct {
-    uint32_t ranks; /* the row is for at most this many ranks */
+    uint32_t ranks; /* the row is for at most this number of ranks */
     uint64_t oneshot_max;
     uint64_t twophase_max;
     uint64_t put_max;
@@ -24,35 +24,38 @@ typedef struct {
 } mscclpp_thresholds_t;
 
 /*
- * Returns the row for the call's number of ranks and kind of links: the first one whose `ranks` is not smaller than
- * that number.
+ * Returns the row for the number of ranks of the call and its kind of links: the first row whose `ranks` is not smaller
+ * than that number.
  */
 const mscclpp_thresholds_t *mscclpp_thresholds_find(const mscclpp_select_input_t *input);
 
-/* True if the two-phase packets of this call are in the format LL128. */
+/* Returns true if the two-phase packets of this call are in the format LL128. */
 bool mscclpp_select_ll128(const mscclpp_select_input_t *input);
 
-/* True if the kernel of a queued call should use the buffers of all ranks, which are mapped. */
+/* Returns true if the kernel of a queued call should use the buffers of all ranks, which are mapped. */
 bool mscclpp_worth_mapping(const mscclpp_select_input_t *input);
 
-/* Questions about an all-reduce between nodes. Where a parameter answers one, that answer counts. */
+/*
+ * The following functions answer questions about an all-reduce between nodes. If a parameter answers a question, that
+ * answer is returned.
+ */
 
-/* True if the message is small enough for packets. */
+/* Returns true if the message is small enough for packets. */
 bool mscclpp_worth_packets(const mscclpp_select_input_t *input);
 
 /*
- * True if packets to one partner after another are faster than packets to all other nodes at once, or if nodes_fanout
- * forbids sending to all at once.
+ * Returns true if packets to one partner after another are faster than packets to all other nodes at once, or if
+ * nodes_fanout forbids sending to all at once.
  */
 bool mscclpp_worth_doubling(const mscclpp_select_input_t *input);
 
-/* True if the cost model prefers halving to every other pattern without packets. */
+/* Returns true if the cost model prefers halving to every other pattern without packets. */
 bool mscclpp_worth_halving(const mscclpp_select_input_t *input);
 
-/* True if the message is large enough for a ring. */
+/* Returns true if the message is large enough for a ring. */
 bool mscclpp_worth_ring(const mscclpp_select_input_t *input);
 
-/* True if the message is large enough that each node should combine only a part of it. */
+/* Returns true if the message is large enough that each node should combine only a part of it. */
 bool mscclpp_worth_splitting(const mscclpp_select_input_t *input);
 
 #endif

@@ -61,6 +61,10 @@ double mscclpp_cost_rate(const mscclpp_cost_figures_t *figures, uint32_t ranks)
     return figures->bandwidth / ranks_per_rail;
 }
 
+/*
+ * An all-reduce, a reduce and a broadcast cut the message into shards, one for each rank of a node, so their `block` is
+ * one shard. The other patterns start from the block of one rank. Fields that a pattern does not set are 0.
+ */
 mscclpp_cost_load_t mscclpp_cost_load(int pattern, uint32_t nodes, uint32_t ranks, uint64_t bytes, bool at_root)
 {
     const double size = (double)bytes, other_ranks = ranks - 1, other_nodes = nodes - 1;
@@ -110,8 +114,8 @@ typedef struct {
 } critical_path_t;
 
 /*
- * Returns the critical path of a schedule for a load's block of `block` bytes, which an all-reduce cuts into the
- * schedule's blocks.
+ * Returns the critical path of a schedule. `block` is the size of the load's block in bytes. An all-reduce divides it
+ * into the schedule's blocks; all other patterns exchange whole blocks.
  */
 static critical_path_t find_critical_path(const mscclpp_schedule_t *schedule, double block)
 {
@@ -168,6 +172,11 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
+/*
+ * Adds up the latencies of the critical path (`hops`), the transfer as a pipeline of tiles, and two latencies within
+ * the node. Transfers and the posting of messages overlap, so the longer of the two counts. With one node, there is no
+ * exchange between nodes.
+ */
 double mscclpp_cost_estimate(const mscclpp_cost_figures_t *figures, const mscclpp_schedule_t *schedule, uint32_t ranks,
                              uint64_t bytes)
 {
@@ -181,9 +190,12 @@ double mscclpp_cost_estimate(const mscclpp_cost_figures_t *figures, const mscclp
     const double tiles = load.block > tile ? load.block / tile : 1;
     const double rate = mscclpp_cost_rate(figures, ranks), node_rate = figures->node_bandwidth;
     const double hops = path.hops * (figures->latency + figures->overhead);
-    /* The time in which a processor posts the messages that need not wait for one another. Transfers hide it. */
+    /*
+     * The time that a processor needs to post the messages that do not wait for one another. A transfer that takes
+     * longer hides it.
+     */
     const double posting = (path.messages - path.hops) * post_time * tiles;
-    /* By halving, tiles that are in different rounds come from different nodes. */
+    /* Halving counts as well: its tiles are in different rounds at the same time, so they come from different nodes. */
     const bool crosses = schedule->nodes >= CROSSING_NODES &&
                          (schedule->kind == MSCCLPP_SCHEDULE_DIRECT || schedule->kind == MSCCLPP_SCHEDULE_SPLIT ||
                           (schedule->kind == MSCCLPP_SCHEDULE_HALVING && pattern != MSCCLPP_SCHEDULE_ALLREDUCE));
@@ -197,7 +209,10 @@ double mscclpp_cost_estimate(const mscclpp_cost_figures_t *figures, const mscclp
      */
     const double longest_stage = larger(larger(carried, handing_on), within);
     const double other_stages = serial + larger(carried, handing_on) + within - longest_stage;
-    /* A lane takes the next tile once the last one has gone its whole way; over trees, once it has passed it on. */
+    /*
+     * A lane starts its next tile when the previous tile has reached its destination. Over trees, a lane can start when
+     * the previous tile has been passed on.
+     */
     const double lane_time = over_trees ? 0 : (hops + path.serial / rate / tiles) * (tiles / figures->lanes - 1);
 
     if (schedule->nodes < 2) {
@@ -206,7 +221,10 @@ double mscclpp_cost_estimate(const mscclpp_cost_figures_t *figures, const mscclp
     return hops + larger(longest_stage + other_stages / tiles, lane_time) + (ranks > 1 ? 2 * figures->node_latency : 0);
 }
 
-/* An all-reduce has to spread n - 1 of n parts of the data twice: once to combine them, once to gather results. */
+/*
+ * An all-reduce has to move n - 1 of n parts of the data twice: once to combine them, and once to gather the results.
+ * Both bounds are 0 for a single node, because the bounds are about traffic between nodes.
+ */
 mscclpp_cost_bound_t mscclpp_cost_bound(const mscclpp_cost_figures_t *figures, int pattern, uint32_t nodes,
                                         uint32_t ranks, uint64_t bytes)
 {

@@ -1,6 +1,7 @@
 /*
- * What a schedule costs: a model of a network with a few figures, after LogGP (A. Alexandrov et al., LogGP:
- * Incorporating Long Messages into the LogP Model, SPAA 1995). Pure functions, callable from any thread.
+ * The cost of a schedule: a model of a network with a few figures, after LogGP (A. Alexandrov et al., LogGP:
+ * Incorporating Long Messages into the LogP Model, SPAA 1995). The functions have no side effects, and any thread may
+ * call them.
  */
 #ifndef MCA_COMMON_ALGO_SCHEDULE_COST_H
 #define MCA_COMMON_ALGO_SCHEDULE_COST_H
@@ -11,18 +12,21 @@
 typedef struct {
     double latency;        /* time from the start of a message to the arrival of its first byte */
     double overhead;       /* time that a rank's processor spends on a message that it sends */
-    double gap;            /* the least time that a message occupies a rail */
+    double gap;            /* the minimum time that a message occupies a rail */
     double bandwidth;      /* rate of a rail, in each direction */
     double node_latency;   /* latency of an exchange within a node */
     double node_bandwidth; /* rate at which a rank sends to all other ranks of its node together */
     double combining;      /* rate at which a rank combines two operands */
-    double tile;           /* bytes of a block that travel at once; larger blocks are pipelined */
-    double lanes;          /* number of tiles under way at a time */
+    double tile;           /* number of bytes of a block that are sent at once; larger blocks are pipelined */
+    double lanes;          /* number of tiles in progress at a time */
     double crossing;       /* share of its rate that a rail loses if several nodes send to one */
-    uint32_t rails;        /* rails of a node; 0: as many as ranks */
+    uint32_t rails;        /* number of rails of a node; 0: the number of its ranks */
 } mscclpp_cost_figures_t;
 
-/* Over trees, tiles have at most so many bytes: each level of a tree passes a tile on once it has come as a whole. */
+/*
+ * The maximum number of bytes of a tile over trees, where each level of a tree passes a tile on only after the whole
+ * tile has come.
+ */
 #define MSCCLPP_COST_TREES_TILE (256.0 * 1024)
 
 #define MSCCLPP_COST_TRANSPORTS 4
@@ -39,9 +43,9 @@ const mscclpp_cost_figures_t *mscclpp_cost_builtin(const char *transport);
 /* Returns one rank's share of the rate of its node's rails, in bytes per second. A node has `ranks` ranks. */
 double mscclpp_cost_rate(const mscclpp_cost_figures_t *figures, uint32_t ranks);
 
-/* What a collective call demands of one owner of a shard. */
+/* The load that a collective call puts on one owner of a shard. */
 typedef struct {
-    double block;         /* bytes of a block of the schedule; in an all-reduce, of the shard */
+    double block;         /* size in bytes of a block of the schedule; in an all-reduce, of the shard */
     double sent_before;   /* bytes that a rank sends to other ranks of its node before the exchange between nodes */
     double sent_per_byte; /* bytes that a rank sends to them for each byte received during the exchange */
     double sent_after;    /* bytes that a rank sends to them after the exchange */
@@ -57,14 +61,15 @@ mscclpp_cost_load_t mscclpp_cost_load(int pattern, uint32_t nodes, uint32_t rank
 double mscclpp_cost_estimate(const mscclpp_cost_figures_t *figures, const mscclpp_schedule_t *schedule, uint32_t ranks,
                              uint64_t bytes);
 
-/* Lower bounds that a call is compared with, in seconds. */
+/* Lower bounds of the time of a call, in seconds. */
 typedef struct {
     /*
-     * The latencies that follow one another in every schedule in which a node has one message under way at a time: as
-     * many as log2 of the number of nodes. In an all-to-all and a scatter, whose blocks need not be passed on, one.
+     * The latency times the number of messages that follow one another in every schedule in which a node has one
+     * message in progress at a time: log2 of the number of nodes. In an all-to-all and a scatter one message is enough,
+     * because blocks need not be passed on.
      */
     double steps;
-    double rails; /* the time that one rail needs at least for what it has to carry, whatever the schedule */
+    double rails; /* the minimum time that one rail needs for its data, in any schedule */
 } mscclpp_cost_bound_t;
 
 /* Returns the lower bounds of a call. The parameters are those of mscclpp_cost_load. */

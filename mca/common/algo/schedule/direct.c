@@ -34,8 +34,9 @@ static bool find_exchange_step(const mscclpp_schedule_t *schedule, uint64_t inde
 }
 
 /*
- * Finds a step of patterns in which each node sends to all others: a block of its own to each of them, or the same
- * block to all. If blocks are combined, the last step merges what the node has received.
+ * Finds a step of a pattern in which each node sends to all other nodes. A node sends either a block of its own to each
+ * of them, or the same block to all. If blocks are combined, the last step merges the blocks that the node has
+ * received. Returns false if the list has no such step.
  */
 static bool find_step_with_all(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index,
                                mscclpp_step_t *step_p)
@@ -63,9 +64,9 @@ static bool find_step_with_all(const mscclpp_schedule_t *schedule, uint32_t node
 }
 
 /*
- * Finds a step of a scan. Each node first sends its block to all later nodes. Then it receives the blocks of the
- * earlier ones, and at the end merges them with its own. Both go by distance, the next node first. Node 0 has nothing
- * to merge.
+ * Finds a step of a scan. Each node first sends its block to all later nodes. Then it receives the blocks of all
+ * earlier nodes, and finally merges them with its own. Sends and receptions are in the order of distance, the nearest
+ * node first. Node 0 receives nothing, so it has no merge. Returns false if the list has no such step.
  */
 static bool find_scan_step(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
@@ -84,7 +85,8 @@ static bool find_scan_step(const mscclpp_schedule_t *schedule, uint32_t node, ui
 }
 
 /*
- * Finds a step of a broadcast or a scatter, in which the root sends to all other nodes and these receive one message.
+ * Finds a step of a broadcast or a scatter. The root sends to all other nodes, the next node first. Each of these nodes
+ * receives one message. Returns false if the list has no such step.
  */
 static bool find_step_from_root(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index,
                                 mscclpp_step_t *step_p)
@@ -100,8 +102,8 @@ static bool find_step_from_root(const mscclpp_schedule_t *schedule, uint32_t nod
 }
 
 /*
- * Finds a step of a gather or a reduce, in which all other nodes send one message to the root. In a reduce, the root
- * merges the blocks at the end.
+ * Finds a step of a gather or a reduce. All other nodes send one message to the root. In a reduce, the root merges the
+ * blocks in its last step. Returns false if the list has no such step.
  */
 static bool find_step_to_root(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
@@ -121,7 +123,8 @@ static bool find_step_to_root(const mscclpp_schedule_t *schedule, uint32_t node,
 }
 
 /*
- * Finds a step of the direct schedule: from or to the root, to later nodes, or with all nodes, as the pattern demands.
+ * Finds a step of the direct schedule. The pattern decides who sends: the root, all nodes but the root, each node to
+ * later nodes, or each node to all nodes.
  */
 bool mscclpp_schedule_direct(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
@@ -141,8 +144,8 @@ bool mscclpp_schedule_direct(const mscclpp_schedule_t *schedule, uint32_t node, 
 }
 
 /*
- * Finds a step of the all-reduce by splitting. First each node receives its part from all others and merges it. Then it
- * sends the result to all others.
+ * Finds a step of the all-reduce by splitting. In round 0, each node receives its own part from all others and merges
+ * it. In round 1, each node sends its result to all others. Returns false if the list has no such step.
  */
 bool mscclpp_schedule_split(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
@@ -169,9 +172,12 @@ bool mscclpp_schedule_split(const mscclpp_schedule_t *schedule, uint32_t node, u
 }
 
 /*
- * Finds a step of a ring. In an all-reduce, part p starts at node p, is combined on the way to node p - 1, and goes
- * around once more (device/kern/allreduce/allreduce_nodes_ring.h). An all-gather has only that second round, and a
- * reduce-scatter only the first: block d starts at node d + 1 and is combined on the way to node d.
+ * Finds a step of a ring. Steps alternate between sending to the next node and receiving from the previous one. Returns
+ * false if the list has no such step.
+ *
+ * In an all-reduce, part p starts at node p, is combined on the way to node p - 1, and then goes around once more
+ * (device/kern/allreduce/allreduce_nodes_ring.h). An all-gather has only the second trip. A reduce-scatter has only the
+ * first trip: block d starts at node d + 1 and is combined on the way to node d.
  */
 bool mscclpp_schedule_ring(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {

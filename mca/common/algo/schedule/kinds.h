@@ -1,6 +1,6 @@
 /*
- * The kinds of schedules. Each kind has one function, which does what mscclpp_schedule_step describes; and helpers for
- * these functions.
+ * The kinds of schedules. Each kind has one function, which does what mscclpp_schedule_step describes. The header also
+ * has helpers for these functions.
  */
 #ifndef MCA_COMMON_ALGO_SCHEDULE_KINDS_H
 #define MCA_COMMON_ALGO_SCHEDULE_KINDS_H
@@ -19,7 +19,10 @@ mscclpp_schedule_step_t mscclpp_schedule_tree;
 mscclpp_schedule_step_t mscclpp_schedule_rounds;
 mscclpp_schedule_step_t mscclpp_schedule_trees;
 
-/* Fills in a step of round 0 whose message takes slot 0. Always returns true, as its callers do when a step exists. */
+/*
+ * Fills in a step of round 0 whose message takes slot 0. Always returns true, because its callers return true if a step
+ * exists.
+ */
 static inline bool mscclpp_step_set(mscclpp_step_t *step_p, mscclpp_step_kind_t kind, uint32_t peer, uint32_t first,
                                     uint32_t count)
 {
@@ -43,13 +46,13 @@ static inline uint32_t mscclpp_power_of_two(uint32_t number)
     return 1u << (31 - __builtin_clz(number));
 }
 
-/* Returns the logarithm to base 2 of that power of two. */
+/* Returns the base-2 logarithm of the largest power of two that is not larger than `number`, which is not 0. */
 static inline uint32_t mscclpp_log2(uint32_t number)
 {
     return 31 - (uint32_t)__builtin_clz(number);
 }
 
-/* Returns how many digits, in base `radix`, the numbers below `nodes` have. */
+/* Returns the number of digits, in base `radix`, that the numbers below `nodes` have. */
 static inline uint32_t mscclpp_digits(uint32_t nodes, uint32_t radix)
 {
     uint32_t digits = 0;

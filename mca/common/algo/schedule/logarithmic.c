@@ -37,9 +37,11 @@ static uint32_t node_of(const role_t *role, uint32_t number)
 }
 
 /*
- * Finds the step of a pair, before or after the `exchange_steps` steps of the exchange. Returns true if step `index` is
- * not one of the exchange; then *exists_p tells whether the list has such a step. Otherwise returns false, and
- * *exchange_index_p is the index of the step within the exchange.
+ * Finds the steps within a pair of nodes. They come before and after the `exchange_steps` steps of the exchange: first,
+ * one node of the pair gives its data to the other, and at the end it receives the result.
+ *
+ * Returns true if step `index` is not a step of the exchange; then *exists_p tells whether the list has such a step.
+ * Otherwise returns false, and sets *exchange_index_p to the index of the step within the exchange.
  */
 static bool find_pair_step(const mscclpp_schedule_t *schedule, uint32_t node, const role_t *role, uint64_t index,
                            uint64_t exchange_steps, uint64_t *exchange_index_p, mscclpp_step_t *step_p, bool *exists_p)
@@ -70,8 +72,9 @@ static bool find_pair_step(const mscclpp_schedule_t *schedule, uint32_t node, co
 }
 
 /*
- * Finds a step of doubling. In round i, two participants at the distance 2^i exchange all that they have and combine
- * it, the operand of the lower one first. One of a pair sends its operand before the first round.
+ * Finds a step of doubling. In round i, two participants at the distance 2^i exchange all data that they have and
+ * combine it, with the operand of the lower participant first. A node that is not a participant sends its operand to
+ * its partner before the first round. Returns false if the list has no such step.
  */
 bool mscclpp_schedule_doubling(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index,
                                mscclpp_step_t *step_p)
@@ -111,12 +114,12 @@ static uint32_t first_kept_block(const role_t *role, uint32_t number, uint32_t s
 
 /*
  * Finds a step of halving of an all-reduce (R. Rabenseifner, Optimization of Collective Reduction Operations, ICCS
- * 2004). In step i, participants at the distance 2^i exchange and combine half of what they still have. Then they
- * return the results, with the distances in reverse order. So neighbours exchange most, and blocks are combined along
- * the same tree as by doubling.
+ * 2004). In step i, two participants at the distance 2^i exchange and combine half of the blocks that they still have.
+ * Then they return the results, with the distances in reverse order. So neighbours exchange the most data, and blocks
+ * are combined along the same tree as in doubling. Returns false if the list has no such step.
  *
- * What is to be combined arrives behind the node's own blocks, larger messages first. What the other node of a pair
- * gives arrives behind all of these. Results arrive in place.
+ * Operands arrive behind the node's own blocks, larger messages first. The operand of a node that is not a participant
+ * arrives behind all of these. Results arrive in their final place.
  */
 static bool find_step_of_allreduce(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index,
                                    mscclpp_step_t *step_p)
@@ -167,7 +170,11 @@ typedef struct {
     uint32_t slot; /* index of this number among the children that its parent may have */
 } tree_position_t;
 
-/* Returns the position of a number in the tree. */
+/*
+ * Returns the position of a number in the k-nomial tree. The children of a number differ from it in one digit among its
+ * trailing zeros (in base `radix`), and the parent has the lowest digit that is not 0 replaced by 0. Number 0 is the
+ * root, and its own parent.
+ */
 static tree_position_t tree_position_of(uint32_t nodes, uint32_t radix, uint32_t number)
 {
     tree_position_t position = {.place_value = 1};
@@ -183,7 +190,10 @@ static tree_position_t tree_position_of(uint32_t nodes, uint32_t radix, uint32_t
     return position;
 }
 
-/* Finds child `index` of a number. Children with the largest subtrees come first. False if there is no such child. */
+/*
+ * Finds child number `index` of a number in the tree. Children with the largest subtrees come first. Returns false if
+ * the number has no such child.
+ */
 static bool find_child(uint32_t nodes, uint32_t radix, uint32_t number, uint64_t index, uint32_t *child_p)
 {
     uint64_t place_value = tree_position_of(nodes, radix, number).place_value;
@@ -216,8 +226,9 @@ static uint32_t count_children(uint32_t nodes, uint32_t radix, uint32_t number)
 }
 
 /*
- * Finds a step of the way from the root down to the leaves, in rounds 2 and 3. The one message that a node receives
- * takes the last slot.
+ * Finds a step on the way from the root down to the leaves, in rounds 2 and 3. A node first receives from its parent,
+ * unless it is the root, and then sends to its children. The message that a node receives uses the last slot. Returns
+ * false if there is no such step.
  */
 static bool find_step_down(const mscclpp_schedule_t *schedule, uint32_t number, uint64_t index, mscclpp_step_t *step_p)
 {
@@ -235,8 +246,9 @@ static bool find_step_down(const mscclpp_schedule_t *schedule, uint32_t number, 
 }
 
 /*
- * Finds a step of the way from the leaves up to the root, in rounds 0 and 1. Messages of small subtrees are received
- * first, because these are complete first. This node has `children` children.
+ * Finds a step on the way from the leaves up to the root, in rounds 0 and 1. This node has `children` children. It
+ * receives their messages, merges them with its own block, and sends the result to its parent, unless it is the root.
+ * Small subtrees come first, because their messages are complete first. Returns false if there is no such step.
  */
 static bool find_step_up(const mscclpp_schedule_t *schedule, uint32_t number, uint64_t index, uint32_t children,
                          mscclpp_step_t *step_p)
@@ -258,7 +270,7 @@ static bool find_step_up(const mscclpp_schedule_t *schedule, uint32_t number, ui
            mscclpp_step_set_slot(step_p, children > 0, position.slot, true);
 }
 
-/* Finds a step in a tree. An all-reduce goes up the tree and down again; all other patterns go in rounds. */
+/* Finds a step in a tree. An all-reduce goes up the tree and down again. All other patterns use the steps of rounds. */
 bool mscclpp_schedule_tree(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
     const uint32_t nodes = schedule->nodes, number = (node + nodes - schedule->root) % nodes;

@@ -1,4 +1,4 @@
-/* Schedules in rounds (device/lib/nodes_rounds.h), which kernels carry out as they are. */
+/* Schedules in rounds (device/lib/nodes_rounds.h), which kernels execute without changes. */
 #include "device/lib/nodes_rounds.h"
 #include "mca/common/algo/schedule/kinds.h"
 
@@ -14,9 +14,9 @@ static mscclpp_dev_rounds_t rounds_of(const mscclpp_schedule_t *schedule, uint32
 }
 
 /*
- * Returns the number of the first block of a message. The blocks of an all-to-all do not follow one another, so they
- * are not named, and this returns 0. In a gather or an all-gather, the last block is the sender's own, and the others
- * are those of the nodes before it.
+ * Returns the number of the first block of a message. In a gather or an all-gather, a message ends with the sender's
+ * own block; the blocks before it come from the nodes before the sender. The blocks of an all-to-all message are not
+ * consecutive, so they have no number, and the result is 0.
  */
 static uint32_t first_block(const mscclpp_schedule_t *schedule, uint32_t sender, mscclpp_dev_rounds_message_t message)
 {
@@ -45,7 +45,7 @@ static uint32_t count_distances(const mscclpp_dev_rounds_t *rounds, uint32_t rou
 
 /*
  * Finds a step of a schedule in rounds. In each round, a node sends one message for each distance, and then receives
- * one for each.
+ * one message for each distance. Returns false if the list has no such step.
  */
 bool mscclpp_schedule_rounds(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {

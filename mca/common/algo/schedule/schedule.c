@@ -34,7 +34,7 @@ mscclpp_schedule_kind_t mscclpp_schedule_find(const char *name)
     return (mscclpp_schedule_kind_t)kind;
 }
 
-/* True if there are schedules of this kind for the pattern. */
+/* Returns true if there are schedules of this kind for the pattern. */
 static bool supports(mscclpp_schedule_kind_t kind, int pattern)
 {
     switch (kind) {
@@ -56,7 +56,7 @@ static bool supports(mscclpp_schedule_kind_t kind, int pattern)
     }
 }
 
-/* Returns how many blocks the steps of such a schedule refer to. */
+/* Returns the number of blocks that the steps of a schedule of this kind refer to. */
 static uint32_t count_blocks(mscclpp_schedule_kind_t kind, int pattern, uint32_t nodes)
 {
     if (pattern == MSCCLPP_SCHEDULE_ALLREDUCE) {
@@ -70,7 +70,10 @@ static uint32_t count_blocks(mscclpp_schedule_kind_t kind, int pattern, uint32_t
                : nodes;
 }
 
-/* Fills in the numbers of rounds and slots of a schedule, and of places if its kind has some. */
+/*
+ * Fills in the numbers of rounds and slots of a schedule. Fills in `places` for the only kind that needs them, an
+ * all-reduce by halving.
+ */
 static void count_rounds(mscclpp_schedule_t *schedule)
 {
     const uint32_t nodes = schedule->nodes, digits = mscclpp_digits(nodes, schedule->radix), log2 = mscclpp_log2(nodes);
@@ -110,7 +113,10 @@ static void count_rounds(mscclpp_schedule_t *schedule)
     }
 }
 
-/* Halving has radix 2, whatever is asked for: outside of all-reduces it goes in rounds, which need one. */
+/*
+ * Halving always has radix 2, whatever radix is asked for. Outside of all-reduces, halving consists of rounds, which
+ * need a radix.
+ */
 bool mscclpp_schedule_init(mscclpp_schedule_t *schedule, mscclpp_schedule_kind_t kind, int pattern, uint32_t nodes,
                            uint32_t root, uint32_t fanout, uint32_t radix)
 {
@@ -134,12 +140,15 @@ bool mscclpp_schedule_step(const mscclpp_schedule_t *schedule, uint32_t node, ui
     return schedule->nodes > 1 && kinds[schedule->kind].step(schedule, node, index, step_p);
 }
 
+/*
+ * Searches for the end of the list, first by doubling and then by halving. This is possible because a list has no gaps:
+ * if step i exists, all steps before it exist.
+ */
 uint64_t mscclpp_schedule_steps(const mscclpp_schedule_t *schedule, uint32_t node)
 {
     uint64_t low = 0, high = 1;
     mscclpp_step_t step;
 
-    /* A list has no gaps, so its end can be searched for: first by doubling, then by halving. */
     while (mscclpp_schedule_step(schedule, node, high - 1, &step)) {
         low = high;
         high *= 2;

@@ -1,21 +1,22 @@
 /*
- * Schedules: what nodes send one another in a collective call, and in which order.
+ * Schedules: the messages that nodes send one another in a collective call, and their order.
  *
- * A schedule is for one shard. The ranks that own the shard, one on each node, carry it out. Schedules of several
- * shards are independent. What the ranks of one node do among themselves is not part of a schedule.
+ * A schedule is for one shard. The ranks that own the shard, one on each node, execute it. Schedules of several shards
+ * are independent. Exchanges between the ranks of one node are not part of a schedule.
  *
- * A schedule is a list of steps for each node. Every function here is pure, needs no memory and may be called from any
- * thread. Kernels and hosts take the partners and the parts from here and from device/types/nodes.h. mscclpp_sim runs
- * the lists on a model of a network.
+ * A schedule is a list of steps for each node. All functions here have no side effects, need no memory, and may be
+ * called from any thread. Kernels and hosts take the partners and the parts from here and from device/types/nodes.h.
+ * mscclpp_sim runs the lists on a model of a network.
  *
  * Steps refer to blocks by number:
- * - In an all-reduce, a block is a part of the shard. In all other collectives, it is what one node has for another
- *   node, or for all.
- * - A broadcast, a reduce and a scan have block 0 alone.
- * - In an all-gather and a gather, a block has the number of the node that it comes from; in a scatter and a
- *   reduce-scatter, that of the node that it goes to.
- * - In an all-to-all, a block has the number of the peer, on both sides. Messages of BRUCK contain blocks of several
- *   nodes, which the steps do not name.
+ *
+ * - In an all-reduce, a block is a part of the shard. In all other collectives, it is the data of one node for another
+ * node, or for all nodes.
+ * - A broadcast, a reduce and a scan have only block 0.
+ * - In an all-gather and a gather, the number of a block is the number of the node from which it comes; in a scatter
+ * and a reduce-scatter, the number of the node to which it is sent.
+ * - In an all-to-all, the number of a block is the number of the peer, on both sides. Messages of BRUCK contain blocks
+ * of several nodes, which the steps do not name.
  */
 #ifndef MCA_COMMON_ALGO_SCHEDULE_SCHEDULE_H
 #define MCA_COMMON_ALGO_SCHEDULE_SCHEDULE_H
@@ -28,7 +29,7 @@
 /* The pattern of an all-reduce, which has no entry in mscclpp_dev_pattern_t. */
 #define MSCCLPP_SCHEDULE_ALLREDUCE (-1)
 
-/* The most nodes of a schedule, and the largest radix. */
+/* The maximum number of nodes of a schedule, and the largest radix. */
 #define MSCCLPP_SCHEDULE_MAX_NODES 16384u
 #define MSCCLPP_SCHEDULE_MAX_RADIX 64u
 
@@ -56,14 +57,14 @@ typedef enum {
     MSCCLPP_STEP_MERGE   /* combines this node's blocks with all kept ones, in the order of the nodes; has no peer */
 } mscclpp_step_kind_t;
 
-/* Messages from one node to another are received in the order in which they were sent. */
+/* A step of a node. Messages from one node to another are received in the order in which they were sent. */
 typedef struct {
     mscclpp_step_kind_t kind;
-    uint32_t peer;  /* node */
-    uint32_t first; /* number of the first block; after the last block follows block 0 */
+    uint32_t peer;  /* number of the other node */
+    uint32_t first; /* number of the first block; block 0 follows the last block */
     uint32_t count; /* number of blocks */
-    uint32_t slot;  /* slot of the receiver in which the message arrives; each message to a node has its own */
-    uint32_t place; /* HALVING: where the message arrives, counted in blocks; the blocks themselves come first */
+    uint32_t slot;  /* slot of the receiver in which the message arrives; each message to a node has a separate slot */
+    uint32_t place; /* HALVING: place where the message arrives, counted in blocks; the blocks themselves come first */
     uint32_t round; /* number of the round in the node's list; a round has its sends, then its receptions, then at
                        most one merge */
 } mscclpp_step_t;
@@ -73,18 +74,18 @@ typedef struct {
     int pattern; /* mscclpp_dev_pattern_t, or MSCCLPP_SCHEDULE_ALLREDUCE */
     uint32_t nodes;
     uint32_t root;   /* node of the root */
-    uint32_t fanout; /* DIRECT, SPLIT: sends that a node may be ahead of its receptions; 0: any number */
+    uint32_t fanout; /* DIRECT, SPLIT: maximum number of sends ahead of the receptions of a node; 0: any number */
     uint32_t radix;  /* TREE, BRUCK: base of the numbers of nodes */
     uint32_t tree;   /* TREES: 0 or 1; mscclpp_schedule_init sets it to 0, and its caller may change it */
-    uint32_t blocks; /* number of blocks that steps refer to */
+    uint32_t blocks; /* number of blocks to which steps refer */
     uint32_t slots;  /* number of slots that is enough for any node */
-    uint32_t places; /* HALVING, all-reduce: blocks that a node needs room for, those of messages included; else 0 */
+    uint32_t places; /* HALVING, all-reduce: number of blocks that a node has room for, including messages; else 0 */
     uint32_t rounds; /* the largest number of rounds of any node */
 } mscclpp_schedule_t;
 
 /*
- * Returns how many bytes blocks `first` to `first + count` - 1 have, without wrapping around, if `bytes` bytes are cut
- * into `blocks` blocks. Blocks are whole units; the last ones may be shorter or empty.
+ * Returns the size in bytes of the blocks `first` to `first + count` - 1, without wrapping around, if `bytes` bytes are
+ * divided into `blocks` blocks. Blocks are whole units; the last blocks may be shorter or empty.
  */
 static inline uint64_t mscclpp_schedule_part(uint64_t bytes, uint32_t blocks, uint32_t first, uint32_t count)
 {
@@ -103,14 +104,15 @@ const char *mscclpp_schedule_name(mscclpp_schedule_kind_t kind);
 mscclpp_schedule_kind_t mscclpp_schedule_find(const char *name);
 
 /*
- * Fills in a schedule. `fanout` and `radix` are for the kinds that have one; a radix of 0 stands for 2. False if this
- * kind does not support this pattern, or if a number is out of range.
+ * Fills in a schedule. `fanout` and `radix` are for the kinds that have one; a radix of 0 means 2. Returns false if
+ * this kind does not support this pattern, or if a number is out of range.
  */
 bool mscclpp_schedule_init(mscclpp_schedule_t *schedule, mscclpp_schedule_kind_t kind, int pattern, uint32_t nodes,
                            uint32_t root, uint32_t fanout, uint32_t radix);
 
 /*
- * Finds step `index` of a node's list, counted from 0. False if the list has no such step; *step_p is undefined then.
+ * Finds step `index` of a node's list, counted from 0. Returns false if the list has no such step; *step_p is then
+ * undefined.
  */
 bool mscclpp_schedule_step(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p);
 
@@ -118,7 +120,8 @@ bool mscclpp_schedule_step(const mscclpp_schedule_t *schedule, uint32_t node, ui
 uint64_t mscclpp_schedule_steps(const mscclpp_schedule_t *schedule, uint32_t node);
 
 /*
- * Returns the bytes of a step's message. `bytes` is the size of the shard in an all-reduce, otherwise that of a block.
+ * Returns the size in bytes of a step's message. `bytes` is the size of the shard in an all-reduce, and the size of a
+ * block otherwise.
  */
 uint64_t mscclpp_schedule_bytes(const mscclpp_schedule_t *schedule, const mscclpp_step_t *step, uint64_t bytes);
 

@@ -3,8 +3,9 @@
 #include "mca/common/algo/schedule/kinds.h"
 
 /*
- * Finds a step of a reduce. A node combines what comes from its children, and sends that to its parent. Goes through
- * the steps that the node has, and counts `index` down at each, so the step wanted is that at which it is 0.
+ * Finds a step of a reduce. A node combines the blocks of its children with its own, and sends the result to its
+ * parent. The function goes through the node's steps and counts `index` down at each of them. The step at which `index`
+ * is 0 is the one that was asked for. Returns false if there is no such step.
  */
 static bool find_step_of_reduce(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index,
                                 mscclpp_step_t *step_p)
@@ -32,7 +33,10 @@ static bool find_step_of_reduce(const mscclpp_schedule_t *schedule, uint32_t nod
            mscclpp_step_set_slot(step_p, i, mscclpp_dev_trees_child(&place, 0) == node ? 0 : 1, true);
 }
 
-/* Finds a step of a broadcast: what comes from the parent goes to the children. Counts `index` down as above. */
+/*
+ * Finds a step of a broadcast, in which a node passes the message of its parent on to its children. Counts `index` down
+ * as find_step_of_reduce does. Returns false if there is no such step.
+ */
 bool mscclpp_schedule_trees(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
     const mscclpp_dev_trees_t place = {

@@ -5,9 +5,9 @@
 #define MIB ((uint64_t)1024 * 1024)
 
 /*
- * How many chunks a shard is cut into, and the least size of a chunk in bytes. Each copy costs the engine a pause, so
- * there are only two chunks: the result of the first returns while the second is reduced. There are more if two do not
- * fit into the slots, and fewer if they would be too small.
+ * The number of chunks into which a shard is divided, and the minimum size of a chunk in bytes. Each copy costs the
+ * engine a pause, so there are only two chunks: the result of the first returns while the second is reduced. There are
+ * more if two do not fit into the slots, and fewer if they would be too small.
  */
 #define CHUNKS_WANTED 2u
 #define CHUNK_MIN MIB
@@ -29,7 +29,11 @@ uint64_t mscclpp_engine_chunk_max(uint32_t nranks, const mscclpp_protocol_t *pro
     return wanted != 0 && wanted < slot_bytes ? wanted : slot_bytes;
 }
 
-/* A size of chunks that the user has set is used as it is, up to that of a slot. Otherwise the shard is cut evenly. */
+/*
+ * Fills in the sizes of shards and chunks. A chunk size that the user has set is used as it is, up to the size of a
+ * slot. Otherwise the shard is cut into about CHUNKS_WANTED equal chunks, which are not smaller than CHUNK_MIN if a
+ * slot can hold that many bytes. Returns false if the message is empty or a slot cannot hold any chunk.
+ */
 bool mscclpp_engine_plan(uint64_t bytes, uint32_t nranks, const mscclpp_protocol_t *protocol,
                          mscclpp_engine_plan_t *plan_p)
 {

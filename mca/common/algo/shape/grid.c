@@ -1,4 +1,7 @@
-/* How many blocks and threads a kernel gets: from its work, the parameters, and what the GPU can run at once. */
+/*
+ * Computes the numbers of blocks and threads of a kernel from its work, the parameters, and the number of blocks that
+ * the GPU can run at once.
+ */
 #include "mca/common/algo/algo.h"
 
 /* Threads of a warp. */
@@ -21,6 +24,11 @@ static uint64_t smaller_of(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+/*
+ * First finds the number of threads of a block, then the number of blocks, so that each thread has at least one unit.
+ * On the twin, the parameters twin_threads and twin_blocks replace the built-in numbers. Without any units, the grid
+ * has one block. Returns false only if `capacity` is less than the smallest block.
+ */
 bool mscclpp_algo_grid(const mscclpp_select_input_t *input, uint64_t units, uint32_t wanted_blocks, uint64_t capacity,
                        bool small_blocks, mscclpp_choice_t *choice)
 {

@@ -50,8 +50,8 @@ void mscclpp_cuda_check_release(const char *call, cudaError_t error)
 }
 
 /*
- * Finds a function of the driver, with the signature that it has in the given version of CUDA, such as 11040. The error
- * is cudaErrorSymbolNotFound if the driver has no such function. The caller clears the thread's last error.
+ * Finds a function of the driver, with the signature that it has in the given version of CUDA, such as 11040. Returns
+ * cudaErrorSymbolNotFound if the driver has no such function. The caller clears the thread's last error.
  */
 static cudaError_t find_driver_function(const char *name, unsigned version, void **function_p)
 {
@@ -75,9 +75,9 @@ static cudaError_t find_driver_function(const char *name, unsigned version, void
 }
 
 /*
- * Fills in cuda_table and publishes it. Runs once. If there is no device, or if the driver lacks a function that is
- * needed, mscclpp_cuda_driver_loaded stays NULL, and the reason is logged at the debug level only, since both are
- * ordinary. Lack of memory is an error. The table is published last, so whoever sees it sees all of it.
+ * Fills in cuda_table and publishes it. Runs once. If there is no device, or if the driver lacks a required function,
+ * mscclpp_cuda_driver_loaded stays NULL. The reason is logged only at the debug level, because both cases are normal.
+ * Lack of memory is logged as an error. The table is published last, so that a thread that sees it sees it completely.
  */
 static void cuda_load(void)
 {
@@ -118,7 +118,10 @@ static void cuda_load(void)
     atomic_store_explicit(&mscclpp_cuda_driver_loaded, table, memory_order_release);
 }
 
-/* Loads the driver's functions at the first call of any thread, while others wait. The result of that call is final. */
+/*
+ * The first call of any thread loads the driver's functions, while other threads wait. The result of that call is
+ * final: MSCCLPP_OK, or MSCCLPP_ERR_NOT_SUPPORTED.
+ */
 mscclpp_status_t mscclpp_cuda_probe(int *device_count_p)
 {
     const mscclpp_cuda_driver_t *driver;
@@ -133,9 +136,10 @@ mscclpp_status_t mscclpp_cuda_probe(int *device_count_p)
 }
 
 /*
- * True if the operating system's driver runs a GPU that this process may see. Looks for the driver's files instead of
- * asking CUDA: initialising CUDA takes up to 0.2 s, too much for a program that may never use it. Some systems create
- * these files only when CUDA is first initialised, or have other files; there only probing can tell.
+ * Returns true if the operating system's driver runs a GPU that this process may see. Checks for the driver's files and
+ * does not ask CUDA, because initialising CUDA takes up to 0.2 s, which is too long for a program that may never use
+ * it. Some systems create these files only when CUDA is first initialised, or have other files; there only probing can
+ * tell.
  */
 bool mscclpp_cuda_is_likely(void)
 {
@@ -181,8 +185,9 @@ static void probe_in_use(void)
 }
 
 /*
- * Returns the driver, if the application uses it; NULL also if there is no driver, or no device that can be used.
- * cuCtxGetCurrent does not initialise the driver, and its error tells that nobody else has.
+ * Returns the driver if the application uses it. Returns NULL if the application does not, if there is no driver, or if
+ * no device can be used. cuCtxGetCurrent does not initialise the driver, and its error shows that the driver has not
+ * been initialised.
  */
 mscclpp_cuda_driver_t *mscclpp_cuda_driver_in_use(void)
 {
@@ -213,8 +218,9 @@ mscclpp_status_t mscclpp_cuda_check_device(int device)
 }
 
 /*
- * Gives the primary context of a device. Retains the context once, under the device's lock. Later calls only read it.
- * `has_pools` is set before the context is published, so whoever has the context may read it without the lock.
+ * Returns the primary context of a device. Retains the context once, under the device's lock; later calls only read it.
+ * `has_pools` is set before the context is published, so a thread that has the context may read it without the lock.
+ * Returns MSCCLPP_ERR_NO_MEMORY or MSCCLPP_ERR_DEVICE, both logged.
  */
 mscclpp_status_t mscclpp_cuda_primary_context(int device, CUcontext *context_p)
 {
@@ -257,8 +263,8 @@ void mscclpp_cuda_leave(const mscclpp_cuda_scope_t *scope)
 }
 
 /*
- * Makes a device current. Leaves the current context alone if it is the device's primary one. The capture mode is
- * exchanged last, so a failure leaves nothing to undo.
+ * Makes a device current. If the current context is the device's primary one, it is not changed. The capture mode is
+ * exchanged last, so there is nothing to undo after a failure, which has been logged.
  */
 mscclpp_status_t mscclpp_cuda_enter(int device, mscclpp_cuda_scope_t *scope)
 {
@@ -285,8 +291,9 @@ mscclpp_status_t mscclpp_cuda_enter(int device, mscclpp_cuda_scope_t *scope)
 }
 
 /*
- * Finds the device of the thread's current context or, without a context, the one that the thread has chosen by
- * cudaSetDevice. Creates no context. MSCCLPP_ERR_NOT_SUPPORTED if there is no device that can be used.
+ * Finds the device of the thread's current context or, if it has none, the device that the thread has chosen by
+ * cudaSetDevice. Creates no context. Returns MSCCLPP_ERR_NOT_SUPPORTED if no device can be used, or MSCCLPP_ERR_DEVICE,
+ * which is logged.
  */
 mscclpp_status_t mscclpp_cuda_current_device(int *device_p)
 {
@@ -312,7 +319,10 @@ mscclpp_status_t mscclpp_cuda_current_device(int *device_p)
     return MSCCLPP_OK;
 }
 
-/* A thread without a context enters a device that has one already, because a new one takes time and memory. */
+/*
+ * Enters the current device of the thread. A thread without a context prefers a device that already has a context,
+ * because a new context takes time and memory. Returns MSCCLPP_ERR_NOT_SUPPORTED if there is no driver.
+ */
 mscclpp_status_t mscclpp_cuda_enter_any(mscclpp_cuda_scope_t *scope)
 {
     mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();

@@ -2,8 +2,8 @@
  * Private to the files of this folder: the driver's functions, entering and leaving a device, and reporting errors.
  *
  * A device is entered by calls of the driver: they make the device's primary context current, and later put back the
- * thread's former context, or none. So no context is created that nobody asked for, and the device that the application
- * has chosen in its own copy of the runtime does not change. cudaSetDevice would do both.
+ * thread's former context, or none. So no unwanted context is created, and the device that the application has chosen
+ * in its own copy of the runtime does not change. cudaSetDevice would do both.
  */
 #ifndef MCA_COMMON_GPU_CUDA_DRIVER_H
 #define MCA_COMMON_GPU_CUDA_DRIVER_H
@@ -37,7 +37,7 @@
     X(mem_get_address_range, cuMemGetAddressRange, 3020)                                                               \
     X(device_get_pci_bus_id, cuDeviceGetPCIBusId, 4010)
 
-/* Functions of newer drivers; NULL where the driver lacks them. */
+/* Functions of newer drivers. The pointers are NULL if the driver lacks them. */
 #define CUDA_DRIVER_OPTIONAL_ENTRIES(X)                                                                                \
     X(mem_get_handle_for_address_range, cuMemGetHandleForAddressRange, 11070)                                          \
     X(stream_get_capture_info, cuStreamGetCaptureInfo, 11030)                                                          \
@@ -47,13 +47,13 @@
     X(ctx_get_flags, cuCtxGetFlags, 7000)                                                                              \
     X(ctx_set_flags, cuCtxSetFlags, 12010)
 
-/* What this library keeps of a device. */
+/* The state of a device. */
 typedef struct {
-    pthread_mutex_t lock;       /* held while `context`, `has_pools` and `preloaded` are first set */
-    _Atomic(CUcontext) context; /* the primary context, retained as long as the process lives; NULL until needed */
+    pthread_mutex_t lock;       /* held while `context`, `has_pools` and `preloaded` are set for the first time */
+    _Atomic(CUcontext) context; /* the primary context, which is kept until the process ends; NULL until needed */
     bool has_pools;             /* the device can allocate in the order of a stream; valid once there is a context */
     bool preloaded;             /* all kernels are loaded */
-    atomic_ullong peers;        /* bit p: kernels of this device reach device p; only for p < 64 */
+    atomic_ullong peers;        /* bit p: kernels of this device can access device p; only for p < 64 */
 } mscclpp_cuda_device_t;
 
 /* The functions of the driver, and its devices. */
@@ -66,11 +66,11 @@ typedef struct {
     mscclpp_cuda_device_t *devices; /* by device number */
 } mscclpp_cuda_driver_t;
 
-/* What mscclpp_cuda_enter changed in the calling thread. */
+/* The state of the calling thread that mscclpp_cuda_enter has changed. */
 typedef struct {
     CUcontext context;        /* the context that was current before; NULL: none */
     bool switched;            /* another context was made current */
-    CUstreamCaptureMode mode; /* the capture mode before */
+    CUstreamCaptureMode mode; /* the previous capture mode */
 } mscclpp_cuda_scope_t;
 
 extern _Atomic(mscclpp_cuda_driver_t *) mscclpp_cuda_driver_loaded;
@@ -82,12 +82,12 @@ static inline mscclpp_cuda_driver_t *mscclpp_cuda_driver(void)
 }
 
 /*
- * Like mscclpp_cuda_driver, but probes first if nobody has. Does so only once the application has initialised the
- * driver. Until then it returns NULL, and the process owns no device memory.
+ * Like mscclpp_cuda_driver, but probes first if no thread has probed. Does so only once the application has initialised
+ * the driver. Until then it returns NULL, and the process owns no device memory.
  */
 mscclpp_cuda_driver_t *mscclpp_cuda_driver_in_use(void);
 
-/* Entries of mscclpp_gpu_ops_t, which says what they do. */
+/* Functions of mscclpp_gpu_ops_t, where they are described. */
 mscclpp_status_t mscclpp_cuda_probe(int *device_count_p);
 bool mscclpp_cuda_is_likely(void);
 mscclpp_status_t mscclpp_cuda_current_device(int *device_p);
@@ -124,27 +124,29 @@ mscclpp_status_t mscclpp_cuda_launch_prepare(int device, const mscclpp_dev_launc
 mscclpp_status_t mscclpp_cuda_launch_prepared(mscclpp_gpu_stream_t *stream, mscclpp_gpu_prepared_t *prepared);
 void mscclpp_cuda_prepared_destroy(mscclpp_gpu_prepared_t *prepared);
 
-/* cuda/stream.c: returns the CUDA stream behind one of our streams. */
+/* cuda/stream.c: returns the CUDA stream of a stream of this library. */
 cudaStream_t mscclpp_cuda_native_stream(const mscclpp_gpu_stream_t *stream);
 
-/* Returns the driver's number of the allocation behind an address; 0 for memory that the driver does not know. */
+/*
+ * Returns the driver's number of the allocation that contains an address; 0 for memory that the driver does not know.
+ */
 unsigned long long mscclpp_cuda_buffer_id(const void *address);
 
-/* cuda/order.c: true if an allocation has been settled, so that `settle` has nothing to do for it. */
+/* cuda/order.c: returns true if an allocation has been settled, so that `settle` has nothing to do for it. */
 bool mscclpp_cuda_is_settled(unsigned long long buffer_id);
 
-/* cuda/order.c: what `settle` does for an allocation that has not been settled. */
+/* cuda/order.c: does the work of `settle` for an allocation that has not been settled. */
 mscclpp_status_t mscclpp_cuda_settle_buffer(const void *address, unsigned long long buffer_id);
 
-/* MSCCLPP_ERR_INVALID, logged, for the number of a device that does not exist. */
+/* Returns MSCCLPP_ERR_INVALID, which is logged, for the number of a device that does not exist. */
 mscclpp_status_t mscclpp_cuda_check_device(int device);
 
-/* MSCCLPP_ERR_INVALID, logged, for an allocation of 0 bytes. */
+/* Returns MSCCLPP_ERR_INVALID, which is logged, for an allocation of 0 bytes. */
 mscclpp_status_t mscclpp_cuda_check_size(size_t size);
 
 /*
- * Gives the primary context of a device whose number was checked. Creates it if needed, and keeps it as long as the
- * process lives. A failure is logged as an error.
+ * Stores the primary context of a device, whose number was checked, in *context_p. Creates the context if needed, and
+ * keeps it until the process ends. A failure is logged as an error.
  */
 mscclpp_status_t mscclpp_cuda_primary_context(int device, CUcontext *context_p);
 
@@ -157,22 +159,23 @@ mscclpp_status_t mscclpp_cuda_primary_context(int device, CUcontext *context_p);
  */
 mscclpp_status_t mscclpp_cuda_enter(int device, mscclpp_cuda_scope_t *scope_p);
 
-/* Puts back the context and the capture mode that the thread had before mscclpp_cuda_enter. */
+/* Restores the context and the capture mode that the thread had before mscclpp_cuda_enter. */
 void mscclpp_cuda_leave(const mscclpp_cuda_scope_t *scope);
 
 /*
- * Enters the thread's own device or, if it has none, one that has a context already. For calls that need any context.
+ * Enters the thread's own device or, if it has none, a device that has a context already. For calls that need any
+ * context.
  */
 mscclpp_status_t mscclpp_cuda_enter_any(mscclpp_cuda_scope_t *scope_p);
 
 /*
- * If a call of the runtime has failed, logs that at the level that the caller chose, and clears the thread's last
- * error. Returns `error`.
+ * If a call of the runtime has failed, logs the failure at the level that the caller has chosen, and clears the
+ * thread's last error. Returns `error`.
  */
 cudaError_t mscclpp_cuda_check(mscclpp_log_level_t level, const char *call, cudaError_t error);
 #define CUDA_CALL(level_, call_) mscclpp_cuda_check((level_), #call_, (call_))
 
-/* Like mscclpp_cuda_check, for calls that release something: the caller goes on in any case. */
+/* Like mscclpp_cuda_check, for calls that release a resource: the caller continues in any case. */
 void mscclpp_cuda_check_release(const char *call, cudaError_t error);
 #define CUDA_RELEASE(call_) mscclpp_cuda_check_release(#call_, (call_))
 

@@ -1,4 +1,4 @@
-/* What the driver knows about an address; and export and import of memory between processes. */
+/* Queries about addresses, and export and import of memory between processes. */
 #include "mca/common/gpu/cuda/driver.h"
 
 #include <stdint.h>
@@ -17,8 +17,8 @@ typedef struct {
 _Static_assert(sizeof(cuda_opaque_t) <= MSCCLPP_GPU_HANDLE_SIZE, "the CUDA handle fits its bytes");
 
 /*
- * What a thread has recently learnt about addresses, so that it asks the driver fewer questions. An entry is valid as
- * long as the address belongs to the same allocation. So each use of an entry asks for the number of the allocation,
+ * A cache of the recent queries of a thread about addresses, so that it calls the driver less often. An entry is valid
+ * as long as the address belongs to the same allocation. So each use of an entry asks for the number of the allocation,
  * which takes a third of the time of the other questions. Only plain allocations are kept, once they are settled;
  * mapped and pool memory can change behind one number.
  */
@@ -55,7 +55,7 @@ static void remember_address(const void *address, unsigned long long buffer_id, 
     ++recent_next;
 }
 
-/* True if this thread has seen plain device memory at the address. That memory may be gone. */
+/* Returns true if this thread has seen plain device memory at the address. That memory may be gone. */
 static bool was_seen_as_device(const void *address)
 {
     for (unsigned i = 0; i < RECENT_MAX; ++i) {
@@ -68,9 +68,9 @@ static bool was_seen_as_device(const void *address)
 
 /*
  * See `is_device` in gpu.h. Usually asks the driver only one question: the allocation's number if the address was
- * device memory before, else the kind of memory. The driver is slowest for addresses that it does not know, so it is
- * not asked about those that are certainly host memory. Answers for other host memory are not kept: it can be unmapped,
- * and CUDA may then use its addresses.
+ * device memory before, otherwise the kind of memory. The driver is slowest for addresses that it does not know, so it
+ * is not asked about addresses that are certainly host memory. Answers for other host memory are not remembered,
+ * because that memory can be unmapped, and CUDA may then use its addresses.
  */
 bool mscclpp_cuda_is_device(const void *address, uint64_t *allocation_p)
 {
@@ -105,7 +105,10 @@ bool mscclpp_cuda_is_device(const void *address, uint64_t *allocation_p)
            (CU_MEMORYTYPE_DEVICE == type || 0 != managed);
 }
 
-/* True if kernels of `device`, which registered this pinned memory, see it at its host address. */
+/*
+ * Returns true if kernels of `device`, for which this pinned memory was registered, access it at its host address.
+ * Returns false if the device cannot be entered.
+ */
 static bool is_mapped_in_place(const void *address, int device)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
@@ -137,9 +140,9 @@ static mscclpp_reach_t reach_by_query(int device, const void *address)
 }
 
 /*
- * Finds out how kernels of `device` reach an address, by as few questions as possible. Most calls pass plain memory of
- * the device's primary context, or pool memory, which has no context; for all other memory this asks `query`. Remembers
- * plain memory that is settled.
+ * Finds out how kernels of `device` reach an address, with as few questions to the driver as possible. Most calls pass
+ * plain memory of the device's primary context, or pool memory, which has no context. For all other memory, calls
+ * reach_by_query. Remembers plain memory that is settled.
  */
 static mscclpp_reach_t find_reach(int device, const void *address, unsigned long long buffer_id)
 {
@@ -176,7 +179,8 @@ static mscclpp_reach_t find_reach(int device, const void *address, unsigned long
 }
 
 /*
- * See `reach` in gpu.h. Also settles the allocation, if that was not done yet. *reach_p is set even if settling fails.
+ * See `reach` in gpu.h. Also settles the allocation, if this has not been done. *reach_p is set even if settling fails;
+ * then the error of mscclpp_cuda_settle_buffer is returned.
  */
 mscclpp_status_t mscclpp_cuda_reach(int device, const void *address, uint64_t allocation, mscclpp_reach_t *reach_p)
 {
@@ -199,7 +203,10 @@ mscclpp_status_t mscclpp_cuda_reach(int device, const void *address, uint64_t al
     return status;
 }
 
-/* See `query` in gpu.h. Asks the driver for all attributes at once. */
+/*
+ * See `query` in gpu.h. Asks the driver for all attributes in one call. Errors are not logged, because an unknown
+ * address is simply host memory.
+ */
 void mscclpp_cuda_query(const void *address, mscclpp_mem_info_t *info_p)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
@@ -256,7 +263,10 @@ void mscclpp_cuda_query(const void *address, mscclpp_mem_info_t *info_p)
     }
 }
 
-/* See `export_memory` in gpu.h. Makes an IPC handle of the whole allocation. After a failure *handle_p is unchanged. */
+/*
+ * See `export_memory` in gpu.h. Makes an IPC handle of the whole allocation. Returns MSCCLPP_ERR_NOT_SUPPORTED, logged
+ * at the debug level at most, for memory without such a handle. After a failure, *handle_p is unchanged.
+ */
 mscclpp_status_t mscclpp_cuda_export_memory(const void *address, mscclpp_gpu_handle_t *handle_p)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
@@ -309,7 +319,10 @@ mscclpp_status_t mscclpp_cuda_export_memory(const void *address, mscclpp_gpu_han
     return status;
 }
 
-/* True for errors that mean that two devices, or two processes, cannot reach each other. Any other error is a fault. */
+/*
+ * Returns true for errors which mean that two devices or two processes cannot reach each other. Any other error is a
+ * fault.
+ */
 static bool is_unreachable(cudaError_t error)
 {
     switch (error) {
@@ -326,12 +339,15 @@ static bool is_unreachable(cudaError_t error)
     }
 }
 
-/* Logs why an import failed, at the level that the cause deserves, and returns the status for the error. */
+/*
+ * Logs why an import failed, at a level that depends on the cause, and returns the status for the error. Clears the
+ * thread's last error.
+ */
 static mscclpp_status_t import_error(const char *call, cudaError_t error, const mscclpp_gpu_handle_t *handle,
                                      int device)
 {
     bool is_unreachable_memory = is_unreachable(error);
-    /* If memory is short, the caller may be able to free some, or to do without. */
+    /* If memory is short, the caller may be able to free some, or to manage without the import. */
     bool is_out_of_memory = cudaErrorMemoryAllocation == error;
 
     mscclpp_log(is_unreachable_memory ? MSCCLPP_LOG_DEBUG
@@ -345,9 +361,9 @@ static mscclpp_status_t import_error(const char *call, cudaError_t error, const 
 }
 
 /*
- * Lets kernels of `device`, which is entered, reach another device of this process. Does so only once for each pair of
- * devices, as CUDA treats a second time as an error. The bit is set after the access is there, so whoever sees it has
- * the access.
+ * Lets kernels of `device`, which has been entered, access another device of this process. Does this only once for each
+ * pair of devices, because CUDA treats a second call as an error. The bit is set after the access has been enabled, so
+ * a thread that sees the bit has the access. The caller logs the error.
  */
 static cudaError_t enable_peer_access(int device, int peer)
 {
@@ -374,9 +390,9 @@ static cudaError_t enable_peer_access(int device, int peer)
 }
 
 /*
- * Imports memory of this process itself. All its devices share addresses, so only access between them may be missing.
- * MSCCLPP_ERR_NOT_SUPPORTED if the memory has been freed, or if the devices cannot reach each other. Call with `device`
- * entered.
+ * Imports memory of this process itself. All devices share one address space, so only the access between devices may be
+ * missing. Returns MSCCLPP_ERR_NOT_SUPPORTED if the memory has been freed, or if the devices cannot reach each other.
+ * `device` must have been entered.
  */
 static mscclpp_status_t import_own(int device, const mscclpp_gpu_handle_t *handle, const cuda_opaque_t *opaque,
                                    void **base_p)
@@ -401,8 +417,8 @@ static mscclpp_status_t import_own(int device, const mscclpp_gpu_handle_t *handl
 }
 
 /*
- * See `import_memory` in gpu.h. Memory of this process needs no mapping. What cannot be reached is logged at the debug
- * level, lack of memory as a warning, and anything else as an error (import_error).
+ * See `import_memory` in gpu.h. Memory of this process needs no mapping. Memory that cannot be reached is logged at the
+ * debug level, lack of memory as a warning, and any other failure as an error (import_error).
  */
 mscclpp_status_t mscclpp_cuda_import_memory(int device, const mscclpp_gpu_handle_t *handle, void **base_p)
 {
@@ -442,8 +458,8 @@ void mscclpp_cuda_close_memory(int device, const mscclpp_gpu_handle_t *handle, v
 }
 
 /*
- * Exports whole pages as a dma-buf; the driver exports nothing smaller. The caller closes *fd_p.
- * MSCCLPP_ERR_NOT_SUPPORTED if the driver refuses. Call with the owner's device entered.
+ * Exports whole pages as a dma-buf, because the driver exports nothing smaller. The caller closes *fd_p. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED if the driver refuses. The owner's device must have been entered.
  */
 static mscclpp_status_t export_pages(uintptr_t begin, uintptr_t end, int *fd_p)
 {
@@ -473,8 +489,8 @@ static mscclpp_status_t export_pages(uintptr_t begin, uintptr_t end, int *fd_p)
 }
 
 /*
- * See `export_dmabuf` in gpu.h. Exports whole pages; *offset_p is where the memory starts in them.
- * MSCCLPP_ERR_NOT_SUPPORTED also for 0 bytes, and for memory that is not the device's.
+ * See `export_dmabuf` in gpu.h. Exports whole pages; *offset_p is the offset of the memory in them. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED also for 0 bytes, and for memory that is not device memory.
  */
 mscclpp_status_t mscclpp_cuda_export_dmabuf(const void *address, size_t length, int *fd_p, uint64_t *offset_p)
 {

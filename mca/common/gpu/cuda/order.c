@@ -36,9 +36,10 @@ bool mscclpp_cuda_is_settled(unsigned long long buffer_id)
 }
 
 /*
- * Waits for the work in one of the current context's default streams. Returns true if that work has ended well. Returns
- * false without waiting while the stream cannot be queried: if any thread captures a stream that the default one waits
- * for, a query would end the capture. If the work has failed, returns false and stores the error in *result_p.
+ * Waits for the work in one of the current context's default streams. Returns true if the work has ended without an
+ * error. Returns false, without waiting, while the stream must not be queried: if any thread captures a stream for
+ * which the default stream waits, a query would end the capture. If the work has failed, returns false and stores the
+ * error, which is logged, in *result_p.
  */
 static bool await_default_stream(CUstream stream, CUresult *result_p)
 {
@@ -68,8 +69,9 @@ static bool await_default_streams(CUresult *result_p)
 }
 
 /*
- * Makes synchronous calls in the current context wait from now on, and waits for earlier ones. True if it has done so;
- * an error of earlier work is stored in *result_p. If it cannot wait for earlier ones, the next call tries again.
+ * Makes synchronous calls in the current context wait for their work from now on, and waits for the work of earlier
+ * calls. Returns true if both have succeeded. An error of earlier work is stored in *result_p. If it is not possible to
+ * wait for earlier work now, returns false, and the next call tries again.
  */
 static bool make_calls_wait(CUresult *result_p)
 {
@@ -85,16 +87,17 @@ static bool make_calls_wait(CUresult *result_p)
     }
     has_waited = await_default_streams(result_p);
     if (!has_waited && is_flag_new) {
-        /* Takes the flag back, which would say that earlier calls have ended. */
+        /* Resets the flag, because it would mean that the work of earlier calls has ended. */
         (void)DRIVER_CALL(MSCCLPP_LOG_WARN, driver->ctx_set_flags(flags));
     }
     return has_waited;
 }
 
 /*
- * Calls `visit` in the thread's own context, in which it made its latest calls, and in `context`, that of the memory's
- * owner. NULL means no context. True if both calls succeeded. Switches back to the thread's own context. Meanwhile, the
- * thread's capture mode is relaxed, so that these calls end no capture of the application.
+ * Calls `visit` in the thread's own context, in which the thread made its latest calls, and in `context`, which is the
+ * context of the memory's owner. NULL means that there is no such context. Returns true if all calls succeeded.
+ * Afterwards, the thread's own context is current again. Meanwhile, the thread's capture mode is relaxed, so that these
+ * calls do not end a capture of the application.
  */
 static bool call_in_contexts(CUcontext context, bool (*visit)(CUresult *), CUresult *result_p)
 {
@@ -121,10 +124,12 @@ static bool call_in_contexts(CUcontext context, bool (*visit)(CUresult *), CUres
 }
 
 /*
- * Waits until work that synchronous calls have left on an allocation has ended, and makes later calls on it wait by
- * themselves. Notes the allocation as settled if the driver keeps that for this allocation; otherwise the flag of the
- * contexts counts, and is looked at each time. If a capture forbids waiting, returns MSCCLPP_OK and does not note it,
- * so that the next call tries again. Returns MSCCLPP_ERR_DEVICE if the work has failed.
+ * Waits until the work that synchronous calls have left on an allocation has ended, and makes later synchronous calls
+ * on it wait for their own work. Marks the allocation as settled if the driver stores this for the allocation.
+ * Otherwise the flag of the contexts counts, which is checked each time.
+ *
+ * If a capture forbids waiting, returns MSCCLPP_OK without marking the allocation, so that the next call tries again.
+ * Returns MSCCLPP_ERR_DEVICE, which is logged, if the work has failed.
  */
 mscclpp_status_t mscclpp_cuda_settle_buffer(const void *address, unsigned long long buffer_id)
 {
@@ -140,7 +145,7 @@ mscclpp_status_t mscclpp_cuda_settle_buffer(const void *address, unsigned long l
     CUresult result = CUDA_SUCCESS;
     unsigned yes = 1;
 
-    /* Synchronous calls on pinned memory wait by themselves. */
+    /* Synchronous calls on pinned host memory always wait for their work. */
     if (CUDA_SUCCESS !=
             driver->pointer_get_attributes(sizeof(attributes) / sizeof(attributes[0]), attributes, values, at) ||
         (CU_MEMORYTYPE_DEVICE != type && 0 == managed)) {

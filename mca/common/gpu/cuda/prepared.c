@@ -12,8 +12,8 @@ struct mscclpp_gpu_prepared {
 };
 
 /*
- * Captures a launch in a graph, which the caller destroys. Ends the capture even if the launch fails, since the stream
- * would stay in it. Makes no graph if it fails. Call with the device entered.
+ * Captures a launch in a graph, which the caller destroys. Ends the capture even if the launch fails, because otherwise
+ * the stream would stay in the capture. After a failure, there is no graph. The device must have been entered.
  */
 static cudaError_t capture_launch(int device, cudaStream_t stream, const mscclpp_dev_launch_t *launch,
                                   cudaGraph_t *graph_p)
@@ -34,9 +34,9 @@ static cudaError_t capture_launch(int device, cudaStream_t stream, const mscclpp
 
 /*
  * Makes a graph of one launch, ready to start. Captures it in a stream of the highest priority, because the kernel gets
- * the priority of the stream that it is captured from. Uploads the graph and waits for that, so that the first start
- * has no more to do than later ones. Failures are logged at the debug level, as the caller can launch the kernel
- * without a graph. Call with the device entered.
+ * the priority of that stream. Uploads the graph and waits for the upload, so that the first start is as fast as later
+ * ones. Failures are logged at the debug level, because the caller can launch the kernel without a graph. The device
+ * must have been entered.
  */
 static cudaError_t make_graph(int device, const mscclpp_dev_launch_t *launch, cudaGraphExec_t *exec_p)
 {
@@ -69,7 +69,10 @@ static cudaError_t make_graph(int device, const mscclpp_dev_launch_t *launch, cu
     return error;
 }
 
-/* See `launch_prepare` in gpu.h. Failures are not logged above the debug level, as the caller can launch without it. */
+/*
+ * See `launch_prepare` in gpu.h. Failures are logged at most at the debug level, because the caller can launch without
+ * a graph.
+ */
 mscclpp_status_t mscclpp_cuda_launch_prepare(int device, const mscclpp_dev_launch_t *launch,
                                              mscclpp_gpu_prepared_t **prepared_p)
 {
@@ -94,7 +97,10 @@ mscclpp_status_t mscclpp_cuda_launch_prepare(int device, const mscclpp_dev_launc
     return MSCCLPP_OK;
 }
 
-/* See `launch_prepared` in gpu.h. The stream must be of the device that the launch was prepared for. */
+/*
+ * See `launch_prepared` in gpu.h. The stream must belong to the device for which the launch was prepared. A failure is
+ * logged.
+ */
 mscclpp_status_t mscclpp_cuda_launch_prepared(mscclpp_gpu_stream_t *stream, mscclpp_gpu_prepared_t *prepared)
 {
     mscclpp_cuda_scope_t scope;
@@ -108,7 +114,7 @@ mscclpp_status_t mscclpp_cuda_launch_prepared(mscclpp_gpu_stream_t *stream, mscc
     return status;
 }
 
-/* Frees the prepared launch in any case. If the device cannot be entered, its graph stays. */
+/* Frees the prepared launch in any case. If the device cannot be entered, its graph is leaked. NULL is allowed. */
 void mscclpp_cuda_prepared_destroy(mscclpp_gpu_prepared_t *prepared)
 {
     mscclpp_cuda_scope_t scope;

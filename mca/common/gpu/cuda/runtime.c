@@ -16,8 +16,8 @@
 #define HASH_FACTOR UINT64_C(0x9e3779b97f4a7c15)
 
 /*
- * Returns a number for the MPS server that this process uses; 0 without one. Processes with the same server run kernels
- * at the same time. Those without MPS, or with different servers, take turns on a GPU.
+ * Returns a number for the MPS server that this process uses, or 0 if it uses none. Processes with the same server run
+ * kernels at the same time. Processes without MPS, or with different servers, take turns on a GPU.
  *
  * An MPS daemon is identified by its folder, and has one server for each user. If the folder cannot be read, this
  * process counts as one without MPS.
@@ -37,7 +37,10 @@ static uint64_t find_server(int device)
     return 0 == server ? 1 : server;
 }
 
-/* Describes a device: name, UUID, multiprocessors, PCI bus, MPS server. After a failure *info_p is unchanged. */
+/*
+ * Describes a device: name, UUID, multiprocessors, PCI bus address, and MPS server. Returns MSCCLPP_ERR_DEVICE, which
+ * is logged, if the driver fails. After a failure, *info_p is unchanged.
+ */
 static mscclpp_status_t cuda_device_info(int device, mscclpp_gpu_info_t *info_p)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
@@ -75,8 +78,9 @@ static mscclpp_status_t cuda_device_info(int device, mscclpp_gpu_info_t *info_p)
 }
 
 /*
- * See `keeps_lines` in gpu.h. CUDA does not report whether lines arrive whole. Native atomics between the devices are
- * taken as the sign: NVLink has them, and PCIe does not. Devices before compute capability 7.0 count as unable.
+ * See `keeps_lines` in gpu.h. CUDA does not report whether lines arrive as a whole. Native atomics between the devices
+ * are taken as the sign, because NVLink has them and PCIe does not. Devices before compute capability 7.0 count as
+ * unable.
  */
 static bool cuda_keeps_lines(int device, const unsigned char *peer_uuid)
 {
@@ -106,8 +110,9 @@ static bool cuda_keeps_lines(int device, const unsigned char *peer_uuid)
 }
 
 /*
- * Loads all kernels on a device, once, so that no later launch has to. After a failure, the next call tries again.
- * Entering the device comes first, since it may take the same lock to make the context.
+ * Loads all kernels on a device, once, so that no later launch has to load one. After a failure, which is logged, the
+ * next call tries again. The device is entered before the lock is taken, because entering may take the same lock to
+ * create the context.
  */
 static mscclpp_status_t cuda_preload(int device)
 {
@@ -132,8 +137,8 @@ static mscclpp_status_t cuda_preload(int device)
 }
 
 /*
- * Zeroes memory and waits until that is done. Uses a stream of its own: the default stream would wait for the
- * application's work, and must not be used during a capture.
+ * Zeroes memory, and waits until this is complete. Uses a new stream, because the default stream would wait for the
+ * application's work, and must not be used during a capture. Failures are logged.
  */
 static cudaError_t zero_memory(void *address, size_t size)
 {
@@ -158,7 +163,10 @@ static cudaError_t zero_memory(void *address, size_t size)
  */
 #define LARGE_PAGE ((size_t)2 << 20)
 
-/* Allocates zeroed device memory. A shortage of memory is logged as a warning, any other failure as an error. */
+/*
+ * Allocates zeroed device memory. A shortage of memory is logged as a warning, any other failure as an error. After a
+ * failure, nothing is left.
+ */
 static mscclpp_status_t cuda_device_alloc(int device, size_t size, void **address_p)
 {
     mscclpp_cuda_scope_t scope;
@@ -177,7 +185,7 @@ static mscclpp_status_t cuda_device_alloc(int device, size_t size, void **addres
     }
     error = cudaMalloc(&address, size);
     if (cudaSuccess != error) {
-        /* Callers do with less memory if there is a shortage, and report it. */
+        /* A shortage is only a warning, because callers can manage with less memory and report it themselves. */
         mscclpp_log(cudaErrorMemoryAllocation == error ? MSCCLPP_LOG_WARN : MSCCLPP_LOG_ERROR,
                     "cannot allocate %zu bytes on CUDA device %d: %s (%s)", size, device, cudaGetErrorName(error),
                     cudaGetErrorString(error));
@@ -205,7 +213,10 @@ static void cuda_device_free(int device, void *address)
     }
 }
 
-/* Allocates zeroed pinned memory that the CPU and kernels of all devices reach. After a failure nothing is left. */
+/*
+ * Allocates zeroed pinned memory that the CPU and the kernels of all devices can access. After a failure, which is
+ * logged, nothing is left.
+ */
 static mscclpp_status_t cuda_host_alloc(size_t size, void **host_address_p, void **device_address_p)
 {
     mscclpp_cuda_scope_t scope;
@@ -248,8 +259,8 @@ static void cuda_host_free(void *host_address)
 }
 
 /*
- * Pins memory of the process, so that kernels of all devices reach it. Failures of CUDA's calls are logged at the info
- * level. After a failure nothing is pinned.
+ * Pins memory of the process, so that kernels of all devices can access it. Failures of CUDA's calls are logged at the
+ * info level, because callers can manage without pinned memory. After a failure, nothing is pinned.
  */
 static mscclpp_status_t cuda_host_register(void *host_address, size_t size, void **device_address_p)
 {

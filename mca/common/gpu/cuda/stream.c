@@ -20,7 +20,10 @@ cudaStream_t mscclpp_cuda_native_stream(const mscclpp_gpu_stream_t *stream)
     return stream->stream;
 }
 
-/* See `temp_alloc` in gpu.h. Devices without pools use cudaMalloc, whose memory can be used at once. */
+/*
+ * See `temp_alloc` in gpu.h. On devices without pools, uses cudaMalloc, whose memory can be used at once. A failure is
+ * logged, and *address_p is then unchanged.
+ */
 mscclpp_status_t mscclpp_cuda_temp_alloc(mscclpp_gpu_stream_t *stream, size_t size, void **address_p)
 {
     mscclpp_cuda_scope_t scope;
@@ -47,8 +50,8 @@ mscclpp_status_t mscclpp_cuda_temp_alloc(mscclpp_gpu_stream_t *stream, size_t si
 }
 
 /*
- * Frees temporary memory once the work that is in the stream now has ended. If the device cannot be entered, the memory
- * is lost.
+ * Frees temporary memory when the work that is in the stream now has ended. If the device cannot be entered, the memory
+ * is leaked. NULL is allowed.
  */
 void mscclpp_cuda_temp_free(mscclpp_gpu_stream_t *stream, void *address)
 {
@@ -65,7 +68,10 @@ void mscclpp_cuda_temp_free(mscclpp_gpu_stream_t *stream, void *address)
     mscclpp_cuda_leave(&scope);
 }
 
-/* Makes our stream for a CUDA stream. `owned`: destroying it destroys the CUDA stream. Destroys nothing if it fails. */
+/*
+ * Makes our stream for a CUDA stream. With `owned`, destroying our stream also destroys the CUDA stream. After a
+ * failure, which is logged, the CUDA stream still exists.
+ */
 static mscclpp_status_t make_stream(int device, cudaStream_t native, bool owned, mscclpp_gpu_stream_t **stream_p)
 {
     mscclpp_gpu_stream_t *stream = malloc(sizeof(*stream));
@@ -82,8 +88,8 @@ static mscclpp_status_t make_stream(int device, cudaStream_t native, bool owned,
 }
 
 /*
- * Makes a stream of the highest priority. Otherwise, blocks of the application's kernels that wait for a multiprocessor
- * would delay our kernels, and thereby a peer.
+ * Makes a stream of the highest priority. With a lower priority, blocks of the application's kernels that wait for a
+ * multiprocessor would delay our kernels, and thereby a peer. After a failure, which is logged, nothing is left.
  */
 mscclpp_status_t mscclpp_cuda_stream_create(int device, mscclpp_gpu_stream_t **stream_p)
 {
@@ -112,7 +118,7 @@ mscclpp_status_t mscclpp_cuda_stream_create(int device, mscclpp_gpu_stream_t **s
     return status;
 }
 
-/* Destroys a stream that was created here, or the wrapper of one of the application's. */
+/* Destroys a stream that was created here, or only the wrapper of a stream of the application. NULL is allowed. */
 void mscclpp_cuda_stream_destroy(mscclpp_gpu_stream_t *stream)
 {
     mscclpp_cuda_scope_t scope;
@@ -135,8 +141,8 @@ mscclpp_status_t mscclpp_cuda_stream_wrap(int device, void *native, mscclpp_gpu_
 }
 
 /*
- * True if work put into the stream goes into a graph that is being captured, or if nothing may be put into it. False if
- * the device cannot be entered; then the work fails, too.
+ * Returns true if work that is put into the stream becomes part of a graph that is being captured, or if no work may be
+ * put into the stream. Returns false if the device cannot be entered; then later work fails as well.
  */
 bool mscclpp_cuda_is_capturing(mscclpp_gpu_stream_t *stream)
 {
@@ -157,9 +163,9 @@ bool mscclpp_cuda_is_capturing(mscclpp_gpu_stream_t *stream)
 }
 
 /*
- * Makes the graph that the stream is captured in call `release` once it is gone. Fails, and never calls it, if the
- * stream is not being captured. Call with the device entered. If the graph does not take the user object, that is left
- * behind, since destroying it would call `release`.
+ * Makes the graph that is being captured in the stream call `release` when the graph is destroyed. If the stream is not
+ * being captured, returns an error and never calls `release`. The device must have been entered. If the graph does not
+ * accept the user object, that object is leaked, because destroying it would call `release`.
  */
 static CUresult retain_in_graph(const mscclpp_cuda_driver_t *driver, CUstream stream, CUhostFn release, void *object)
 {
@@ -178,7 +184,10 @@ static CUresult retain_in_graph(const mscclpp_cuda_driver_t *driver, CUstream st
     return driver->graph_retain_user_object(graph, reference, 1, CU_GRAPH_USER_OBJECT_MOVE);
 }
 
-/* See `retain` in gpu.h. MSCCLPP_ERR_NOT_SUPPORTED for any failure; `release` is then never called. */
+/*
+ * See `retain` in gpu.h. Returns MSCCLPP_ERR_NOT_SUPPORTED, without a log line, for any failure; `release` is then
+ * never called.
+ */
 mscclpp_status_t mscclpp_cuda_retain(mscclpp_gpu_stream_t *stream, void (*release)(void *object), void *object)
 {
     const mscclpp_cuda_driver_t *driver = mscclpp_cuda_driver();
@@ -195,8 +204,8 @@ mscclpp_status_t mscclpp_cuda_retain(mscclpp_gpu_stream_t *stream, void (*releas
 }
 
 /*
- * Returns MSCCLPP_OK if all work in the stream has ended, MSCCLPP_IN_PROGRESS if not, or the error of that work, which
- * is logged.
+ * Returns MSCCLPP_OK if all work in the stream has ended, MSCCLPP_IN_PROGRESS if it has not, or the error of the work,
+ * which is logged.
  */
 mscclpp_status_t mscclpp_cuda_stream_query(mscclpp_gpu_stream_t *stream)
 {
@@ -230,7 +239,10 @@ mscclpp_status_t mscclpp_cuda_stream_sync(mscclpp_gpu_stream_t *stream)
     return status;
 }
 
-/* Puts a copy into the stream, between any kinds of memory. */
+/*
+ * Queues a copy in the stream, between any kinds of memory. Returns the error of queueing, which is logged; an error of
+ * the copy itself appears later.
+ */
 mscclpp_status_t mscclpp_cuda_copy(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size)
 {
     mscclpp_cuda_scope_t scope;
@@ -267,9 +279,9 @@ static mscclpp_status_t copy_one_by_one(mscclpp_gpu_stream_t *stream, const mscc
 static atomic_bool has_batches = true;
 
 /*
- * See `copy_batch` in gpu.h. A single copy, more than BATCH_MAX copies, and all copies after a batch has failed are
- * made one by one. Copies of 0 bytes and of memory onto itself are left out. `attributes` hold from the copy with index
- * `first` on, so for all of them.
+ * See `copy_batch` in gpu.h. Copies are made one by one if there is only one, if there are more than BATCH_MAX, or if
+ * any batch of this process has failed before. Copies of 0 bytes, and of memory onto itself, are left out. `attributes`
+ * apply from the copy with index `first` on, which means to all of them.
  */
 mscclpp_status_t mscclpp_cuda_copy_batch(mscclpp_gpu_stream_t *stream, const mscclpp_gpu_copy_t *copies, size_t count)
 {
@@ -318,7 +330,10 @@ mscclpp_status_t mscclpp_cuda_copy_batch(mscclpp_gpu_stream_t *stream, const msc
 /* The largest pitch, in bytes, that the runtime takes. */
 #define PITCH_MAX ((size_t)INT_MAX)
 
-/* Copies rows of `width` bytes that lie `pitch` bytes apart: one by one if the pitch is too large for the runtime. */
+/*
+ * Copies rows of `width` bytes; rows are `pitch` bytes apart. If the pitch is too large for the runtime, copies the
+ * rows one by one. Returns the first error, which is logged.
+ */
 mscclpp_status_t mscclpp_cuda_copy_rows(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t pitch,
                                         size_t width, size_t rows)
 {
@@ -344,7 +359,9 @@ mscclpp_status_t mscclpp_cuda_copy_rows(mscclpp_gpu_stream_t *stream, void *to, 
     return status;
 }
 
-/* Creates an event without timing, since only its order counts. */
+/*
+ * Creates an event without timing, because only its order is needed. After a failure, which is logged, nothing is left.
+ */
 mscclpp_status_t mscclpp_cuda_event_create(int device, mscclpp_gpu_event_t **event_p)
 {
     mscclpp_gpu_event_t *event;
@@ -374,7 +391,9 @@ leave:
     return status;
 }
 
-/* Frees the event in any case. If the device cannot be entered, the CUDA event behind it stays. */
+/*
+ * Frees the event in any case. If the device cannot be entered, the underlying CUDA event is leaked. NULL is allowed.
+ */
 void mscclpp_cuda_event_destroy(mscclpp_gpu_event_t *event)
 {
     mscclpp_cuda_scope_t scope;
@@ -402,7 +421,10 @@ mscclpp_status_t mscclpp_cuda_event_record(mscclpp_gpu_event_t *event, mscclpp_g
     return status;
 }
 
-/* Returns MSCCLPP_OK if the work before the event has ended, MSCCLPP_IN_PROGRESS if not, or the error of that work. */
+/*
+ * Returns MSCCLPP_OK if the work before the event has ended, MSCCLPP_IN_PROGRESS if it has not, or the error of that
+ * work, which is logged.
+ */
 mscclpp_status_t mscclpp_cuda_event_query(mscclpp_gpu_event_t *event)
 {
     mscclpp_cuda_scope_t scope;
@@ -423,8 +445,8 @@ mscclpp_status_t mscclpp_cuda_event_query(mscclpp_gpu_event_t *event)
 }
 
 /*
- * Puts a kernel into the stream. Logs a failure with the kernel's grid, and clears the thread's last error, which the
- * application could take for its own.
+ * Queues a kernel in the stream. A failure is logged with the kernel's grid. Clears the thread's last error in that
+ * case, because the application could mistake it for its own.
  */
 mscclpp_status_t mscclpp_cuda_launch(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch)
 {

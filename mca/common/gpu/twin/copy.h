@@ -1,4 +1,4 @@
-/* How the twin copies memory of its devices. */
+/* Functions by which the twin copies memory of its devices. */
 #ifndef MCA_COMMON_GPU_TWIN_COPY_H
 #define MCA_COMMON_GPU_TWIN_COPY_H
 
@@ -7,17 +7,17 @@
 #include <string.h>
 
 /*
- * Areas up to this size, in bytes, are copied word by word: they may hold words that others read while they are
- * written.
+ * Areas up to this size, in bytes, are copied word by word, because they may contain words that other threads read
+ * while they are written.
  */
 #define MSCCLPP_HOST_COPY_WORDS 65536
 
 typedef uint64_t __attribute__((may_alias)) mscclpp_twin_word_t;
 
 /*
- * Copies `size` bytes between areas that do not overlap. Meanwhile, other threads may store words at multiples of 8
- * atomically, such as counters of signals. Each such word arrives with a value that it had at some time, as it does
- * when a GPU copies.
+ * Copies `size` bytes between areas that do not overlap. In the meantime, other threads may atomically store words at
+ * multiples of 8, such as counters of signals. Each such word arrives with a value that it had at some time, as in a
+ * copy by a GPU.
  */
 static inline void mscclpp_twin_copy(void *to, const void *from, size_t size)
 {

@@ -1,4 +1,4 @@
-/* What the files of the host twin's runtime share. */
+/* Declarations that the files of the host twin's runtime share. */
 #ifndef MCA_COMMON_GPU_TWIN_INTERNAL_H
 #define MCA_COMMON_GPU_TWIN_INTERNAL_H
 
@@ -6,13 +6,16 @@
 
 #define HOST_DEVICE 0 /* the twin's only device */
 
-/* twin/memory.c: MSCCLPP_ERR_INVALID, logged, for any device but the twin's only one. */
+/* twin/memory.c: returns MSCCLPP_ERR_INVALID, which is logged, for any device other than the twin's only one. */
 mscclpp_status_t mscclpp_twin_check_device(int device);
 
-/* Allocates zeroed memory of the process, to be freed with free(). MSCCLPP_ERR_INVALID, logged, for 0 bytes. */
+/*
+ * Allocates zeroed memory of the process, which the caller frees with free(). Returns MSCCLPP_ERR_INVALID, which is
+ * logged, for 0 bytes.
+ */
 mscclpp_status_t mscclpp_twin_alloc_zeroed(size_t size, void **address_p);
 
-/* twin/stream.c: entries of mscclpp_gpu_ops_t, which says what they do. */
+/* twin/stream.c: functions of mscclpp_gpu_ops_t, where they are described. */
 mscclpp_status_t mscclpp_twin_stream_create(int device, mscclpp_gpu_stream_t **stream_p);
 mscclpp_status_t mscclpp_twin_stream_wrap(int device, void *native, mscclpp_gpu_stream_t **stream_p);
 bool mscclpp_twin_is_capturing(mscclpp_gpu_stream_t *stream);

@@ -11,7 +11,7 @@
 #include "mca/common/gpu/twin/copy.h"
 #include "mca/common/base/log.h"
 
-/* How often stream_sync yields before it sleeps, and how long it sleeps at a time. */
+/* The number of times that stream_sync yields before it sleeps, and the time of each sleep. */
 #define YIELDS_MAX 1000
 #define SLEEP_NANOSECONDS 50000
 
@@ -47,7 +47,10 @@ static mscclpp_status_t status_of_errno(int error)
     }
 }
 
-/* Makes a stream for a queue. `owned`: the stream destroys the queue. Destroys nothing if it fails. */
+/*
+ * Makes a stream for a queue. With `owned`, destroying the stream also destroys the queue. After a failure, which is
+ * logged, the queue still exists.
+ */
 static mscclpp_status_t make_stream(mscclpp_dev_twin_queue_t *queue, bool owned, mscclpp_gpu_stream_t **stream_p)
 {
     mscclpp_gpu_stream_t *stream = calloc(1, sizeof(*stream));
@@ -63,7 +66,7 @@ static mscclpp_status_t make_stream(mscclpp_dev_twin_queue_t *queue, bool owned,
     return MSCCLPP_OK;
 }
 
-/* Creates a queue and a stream for it. After a failure nothing is left. */
+/* Creates a queue, and a stream for it. After a failure, which is logged, nothing is left. */
 mscclpp_status_t mscclpp_twin_stream_create(int device, mscclpp_gpu_stream_t **stream_p)
 {
     mscclpp_status_t status = mscclpp_twin_check_device(device);
@@ -98,7 +101,7 @@ mscclpp_status_t mscclpp_twin_stream_wrap(int device, void *native, mscclpp_gpu_
     return MSCCLPP_OK == status ? make_stream(native, false, stream_p) : status;
 }
 
-/* Frees the memory that waited for the stream's kernels. Call it once these have ended. */
+/* Frees the memory that waited for the stream's kernels. These must have ended. */
 static void free_pending(mscclpp_gpu_stream_t *stream)
 {
     host_pending_t *pending;
@@ -133,10 +136,15 @@ mscclpp_status_t mscclpp_twin_stream_query(mscclpp_gpu_stream_t *stream)
     return MSCCLPP_OK;
 }
 
-/* Waits until all work in the stream has ended, and frees memory that waited for it. */
+/*
+ * Waits until all work in the stream has ended, and then frees the memory that waited for this work. Always succeeds.
+ */
 mscclpp_status_t mscclpp_twin_stream_sync(mscclpp_gpu_stream_t *stream)
 {
-    /* Yields first, because the kernels need the CPU. Sleeps if it takes longer, as the peers' kernels need it, too. */
+    /*
+     * Yields at first, because the kernels need the CPU. Sleeps if the work takes longer, because the peers' kernels
+     * need it, too.
+     */
     for (unsigned turn = 0; !mscclpp_dev_twin_queue_idle(stream->queue); ++turn) {
         if (turn < YIELDS_MAX) {
             sched_yield();
@@ -148,7 +156,10 @@ mscclpp_status_t mscclpp_twin_stream_sync(mscclpp_gpu_stream_t *stream)
     return MSCCLPP_OK;
 }
 
-/* Destroying a queue waits for its work, so nothing uses the pending memory any more. */
+/*
+ * Destroying a queue waits for its work, so nothing uses the pending memory afterwards. A queue of the application is
+ * not destroyed, so its work is waited for if memory is pending.
+ */
 void mscclpp_twin_stream_destroy(mscclpp_gpu_stream_t *stream)
 {
     if (stream == NULL) {
@@ -171,8 +182,8 @@ mscclpp_status_t mscclpp_twin_temp_alloc(mscclpp_gpu_stream_t *stream, size_t si
 }
 
 /*
- * Frees memory once queued kernels, which may still use it, have ended. Does not wait for them, as that could deadlock.
- * If there is no memory to remember it by, it is lost, which is logged.
+ * Frees memory after the queued kernels, which may still use it, have ended. Does not wait for them, because that could
+ * deadlock. If there is no memory to remember the address, it is leaked, which is logged.
  */
 void mscclpp_twin_temp_free(mscclpp_gpu_stream_t *stream, void *address)
 {
@@ -187,8 +198,8 @@ void mscclpp_twin_temp_free(mscclpp_gpu_stream_t *stream, void *address)
         return;
     }
     /*
-     * Work in the application's own queue may go on after the next call of this file, and the application may destroy
-     * the queue. So the queue frees the memory.
+     * Work in the application's queue may continue after the next call of this file, and the application may destroy
+     * the queue. So the queue itself frees the memory.
      */
     if (!stream->owned && mscclpp_dev_twin_call(stream->queue, free, address) == 0) {
         return;
@@ -206,7 +217,7 @@ void mscclpp_twin_temp_free(mscclpp_gpu_stream_t *stream, void *address)
 }
 
 /*
- * Waits for the work in the stream, and then copies rows of `width` bytes that lie `pitch` bytes apart, all in this
+ * Waits for the work in the stream, and then copies rows of `width` bytes that are `pitch` bytes apart, all in this
  * call. So a later job of the stream finds them.
  */
 mscclpp_status_t mscclpp_twin_copy_rows(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t pitch,
@@ -235,7 +246,7 @@ mscclpp_status_t mscclpp_twin_copy_batch(mscclpp_gpu_stream_t *stream, const msc
     return status;
 }
 
-/* Puts a copy into the stream's queue. The call does not wait for it. */
+/* Queues a copy in the stream's queue, without waiting for it. A failure is logged. */
 mscclpp_status_t mscclpp_twin_put(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size)
 {
     const mscclpp_dev_twin_copy_t copy = {to, from, size};
@@ -286,8 +297,8 @@ mscclpp_status_t mscclpp_twin_event_query(mscclpp_gpu_event_t *event)
 }
 
 /*
- * Puts a kernel into the stream's queue. A kernel of one thread may run in this call. The launch and its arguments are
- * copied.
+ * Queues a kernel in the stream's queue. A kernel of a single thread may run in this call. The launch and its arguments
+ * are copied. A failure is logged.
  */
 mscclpp_status_t mscclpp_twin_launch(mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch)
 {
@@ -308,8 +319,8 @@ struct mscclpp_gpu_prepared {
 };
 
 /*
- * Copies the launch and its arguments, so the caller may free both. A lack of memory is not logged, as the caller can
- * launch without this.
+ * Copies the launch and its arguments, so the caller may free both. Lack of memory is not logged, because the caller
+ * can launch without this.
  */
 mscclpp_status_t mscclpp_twin_launch_prepare(int device, const mscclpp_dev_launch_t *launch,
                                              mscclpp_gpu_prepared_t **prepared_p)

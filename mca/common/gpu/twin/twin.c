@@ -1,4 +1,4 @@
-/* The host twin's table of functions; and its one device and its device memory, which lies in shared segments. */
+/* The host twin's table of functions, its only device, and its device memory, which is in shared segments. */
 #include "mca/common/gpu/twin/internal.h"
 
 #include <pthread.h>
@@ -75,7 +75,8 @@ static void host_uuid(unsigned char *uuid)
 }
 
 /*
- * Describes the twin's one device. It has a server other than 0, because kernels of all processes run at the same time.
+ * Describes the twin's only device. Its server is not 0, which means that kernels of all processes run at the same
+ * time.
  */
 static mscclpp_status_t host_device_info(int device, mscclpp_gpu_info_t *info_p)
 {
@@ -97,7 +98,7 @@ static mscclpp_status_t host_preload(int device)
     return mscclpp_twin_check_device(device);
 }
 
-/* True if an address lies in a piece of memory. An address below it wraps round to a number that is too large. */
+/* Returns true if an address is in a piece of memory. An address below it wraps round to a number that is too large. */
 static bool holds(const host_memory_t *memory, const void *address)
 {
     uintptr_t base = (uintptr_t)mscclpp_shmseg_base(memory->segment);
@@ -106,8 +107,8 @@ static bool holds(const host_memory_t *memory, const void *address)
 }
 
 /*
- * Returns the link to the memory that an address lies in, among imported or allocated memory; a link to NULL if there
- * is none. Call with host_lock held.
+ * Returns the link to the memory that contains an address, among imported or allocated memory; a link to NULL if there
+ * is none. The caller holds host_lock.
  */
 static host_memory_t **find_memory(const void *address, bool imported)
 {
@@ -120,8 +121,8 @@ static host_memory_t **find_memory(const void *address, bool imported)
 }
 
 /*
- * Adds memory to the list. `handle` is NULL for memory that was allocated here. If it fails, which is logged, the
- * caller keeps the segment.
+ * Adds memory to the list. `handle` is NULL for memory that was allocated here. After a failure, which is logged, the
+ * caller still owns the segment.
  */
 static mscclpp_status_t add_memory(mscclpp_shmseg_t *segment, const mscclpp_gpu_handle_t *handle)
 {
@@ -147,8 +148,8 @@ static mscclpp_status_t add_memory(mscclpp_shmseg_t *segment, const mscclpp_gpu_
 }
 
 /*
- * Removes memory from the list and detaches its segment. `base` must be its first byte, or NULL; anything else is
- * reported and stays.
+ * Removes memory from the list, and detaches its segment. `base` must be the first byte of the memory, or NULL. Any
+ * other address is logged and ignored.
  */
 static void remove_memory(void *base, bool imported)
 {
@@ -176,7 +177,7 @@ static void remove_memory(void *base, bool imported)
     free(memory);
 }
 
-/* True if a test wants an address to count as host memory. */
+/* Returns true if a test wants an address to count as host memory. */
 static bool is_hidden(const void *address)
 {
     host_filter_fn_t is_host = atomic_load_explicit(&host_filter, memory_order_acquire);
@@ -185,8 +186,8 @@ static bool is_hidden(const void *address)
 }
 
 /*
- * True for all memory but NULL, unless a test's filter hides it. The filter applies only to the application's memory;
- * memory allocated here is always device memory.
+ * Returns true for all memory except NULL, unless a test's filter hides it. The filter applies only to memory of the
+ * application; memory that was allocated here is always device memory.
  */
 static bool is_device(const void *address)
 {
@@ -228,8 +229,8 @@ static mscclpp_status_t host_settle(const void *address)
 }
 
 /*
- * See `query` in gpu.h. Memory that was not allocated here has no known bounds, except in tests. `bounds` of a test is
- * called with host_lock held.
+ * See `query` in gpu.h. Memory that was not allocated here has no known bounds, except in tests. The test's function
+ * `bounds` is called with host_lock held.
  */
 static void host_query(const void *address, mscclpp_mem_info_t *info_p)
 {
@@ -256,7 +257,10 @@ static void host_query(const void *address, mscclpp_mem_info_t *info_p)
     pthread_mutex_unlock(&host_lock);
 }
 
-/* Allocates device memory of the twin: a shared segment, which is zeroed. */
+/*
+ * Allocates device memory of the twin, which is a shared segment and zeroed. After a failure, which is logged, nothing
+ * is left.
+ */
 static mscclpp_status_t host_device_alloc(int device, size_t size, void **address_p)
 {
     mscclpp_status_t status = mscclpp_twin_check_device(device);
@@ -315,9 +319,9 @@ static void host_host_unregister(void *host_address)
 }
 
 /*
- * Makes a handle for memory in a segment of this library. In tests that set bounds, also for a segment of another copy
- * of the library in this process. MSCCLPP_ERR_NOT_SUPPORTED for all other memory. After a failure *handle_p is
- * unchanged.
+ * Makes a handle for memory in a segment of this library. In tests that set bounds, also accepts a segment of another
+ * copy of the library in this process. Returns MSCCLPP_ERR_NOT_SUPPORTED for all other memory. After a failure,
+ * *handle_p is unchanged.
  */
 static mscclpp_status_t host_export_memory(const void *address, mscclpp_gpu_handle_t *handle_p)
 {
@@ -350,8 +354,8 @@ static mscclpp_status_t host_export_memory(const void *address, mscclpp_gpu_hand
 }
 
 /*
- * True if this process still maps memory that its owner has freed and that lay where the handle's memory is now. CUDA
- * refuses to map the new memory in that case, and so does the twin.
+ * Returns true if this process still maps memory that its owner has freed, at an address where the handle's memory is
+ * now. CUDA refuses to map the new memory in that case, and so does the twin.
  */
 static bool is_blocked_by_freed_memory(const mscclpp_gpu_handle_t *handle)
 {
@@ -375,9 +379,9 @@ static bool is_blocked_by_freed_memory(const mscclpp_gpu_handle_t *handle)
 }
 
 /*
- * Maps the segment of a handle. In the exporting process itself this returns the exporter's address, as a process maps
- * each segment at one address only. MSCCLPP_ERR_NOT_SUPPORTED if freed memory is in the way, or if the segment cannot
- * be reached.
+ * Maps the segment of a handle. In the exporting process itself, returns the exporter's address, because a process maps
+ * each segment at only one address. Returns MSCCLPP_ERR_NOT_SUPPORTED if freed memory is in the way or the segment
+ * cannot be reached; otherwise the error of add_memory. After a failure, nothing is left.
  */
 static mscclpp_status_t host_import_memory(int device, const mscclpp_gpu_handle_t *handle, void **base_p)
 {

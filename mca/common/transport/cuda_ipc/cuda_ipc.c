@@ -1,10 +1,9 @@
 /*
- * The transport between GPUs of one node. It maps peers' memory, and copy engines move the bytes.
- *
- * Each connection has its own stream, so that copies and flushes of one connection never wait for another's. Everything
- * that a connection does is a copy in its stream, and a copy begins when the one before it has ended and its bytes are
- * in place. So a token is written after the bytes that it announces, for whoever reads the token with acquire at system
- * scope. (A kernel could add to the token, but it would need a multiprocessor, and waiting kernels may hold them all.)
+ * The transport between GPUs of one node. It maps peers' memory, and copy engines move the bytes. Each connection has
+ * its own stream, so that copies and flushes of one connection never wait for those of another. Everything that a
+ * connection does is a copy in its stream, and a copy begins only when the copy before it has ended and its data is
+ * visible. So a token is written after the data that it announces, for any reader that loads the token with acquire at
+ * system scope. (A kernel could add to the token, but waiting kernels may occupy all multiprocessors.)
  *
  * Puts are collected into batches, which one call starts and which run in parallel. A batch starts when a signal or a
  * flush follows, when MAX_BATCH puts have been collected, or when progress is made; until then no order is required.
@@ -24,7 +23,7 @@
 static const mscclpp_window_kind_t address_kind = {UINT64_C(0x6d73636363696361), "cuda_ipc", "an address"};
 static const mscclpp_window_kind_t key_kind = {UINT64_C(0x6d7363636369636b), "cuda_ipc", "a key"};
 
-/* At most this many signals of a connection are under way, and fewer markers. A power of two. */
+/* The maximum number of signals of a connection in progress; there are fewer markers. A power of two. */
 #define SLOTS 1024u
 
 /* After this many signals a marker follows, so that their slots become free without a flush. */
@@ -33,7 +32,7 @@ static const mscclpp_window_kind_t key_kind = {UINT64_C(0x6d7363636369636b), "cu
 /* The most puts that are collected before they are started. */
 #define MAX_BATCH 32
 
-/* How often each token of a peer has been signalled. Kept until the instance ends, for later connections. */
+/* The number of signals to each token of a peer. Kept until the instance ends, for later connections. */
 typedef struct ipc_counts {
     struct ipc_counts *next;
     int peer;
@@ -53,7 +52,7 @@ struct mscclpp_transport {
 typedef struct {
     uint64_t last_marker;   /* number of the last marker that the stream has passed, modulo SLOTS */
     uint64_t pad[15];       /* keeps the values on other cache lines */
-    uint64_t values[SLOTS]; /* the values that signals under way copy to tokens */
+    uint64_t values[SLOTS]; /* the values that signals in progress copy to tokens */
 } ipc_board_t;
 
 /* One half of a connection. Signals and markers are counted from 0; those below `passed...` have ended. */
@@ -70,7 +69,7 @@ struct mscclpp_conn {
     uint64_t passed_signals;        /* ended */
     uint64_t markers;               /* begun */
     uint64_t passed_markers;        /* ended */
-    uint64_t signals_before[SLOTS]; /* for each marker under way: the number of signals that were begun before it */
+    uint64_t signals_before[SLOTS]; /* for each marker in progress: the number of signals that began before it */
     bool unmarked;                  /* puts or signals were begun, or collected in the batch, after the last marker */
     mscclpp_gpu_copy_t batch[MAX_BATCH];
     unsigned batched; /* number of puts collected in the batch, which are not started yet */
@@ -96,7 +95,7 @@ static mscclpp_status_t log_no_memory(const mscclpp_transport_params_t *params, 
     return MSCCLPP_ERR_NO_MEMORY;
 }
 
-/* Makes the device memory that markers copy from. Waits for the copy that fills it. After a failure nothing is left. */
+/* Makes the device memory that markers copy from, and waits until it is filled. After a failure, nothing is left. */
 static mscclpp_status_t make_marker_numbers(mscclpp_transport_t *transport)
 {
     const mscclpp_transport_params_t *params = &transport->params;
@@ -165,6 +164,7 @@ static mscclpp_status_t ipc_create(const mscclpp_transport_params_t *params, uin
     return MSCCLPP_OK;
 }
 
+/* Frees the instance and all counts of signals. Its connections and regions must be gone. NULL is allowed. */
 static void ipc_destroy(mscclpp_transport_t *transport)
 {
     ipc_counts_t *counts;
@@ -191,7 +191,7 @@ static mscclpp_status_t fail(mscclpp_conn_t *conn, mscclpp_status_t status)
     return conn->status;
 }
 
-/* Updates passed_markers and passed_signals from the board. Modulo SLOTS is enough: fewer markers are under way. */
+/* Updates passed_markers and passed_signals from the board. Modulo SLOTS is enough: fewer markers are in progress. */
 static void update_passed(mscclpp_conn_t *conn)
 {
     const uint64_t last_marker = __atomic_load_n(&conn->board->last_marker, __ATOMIC_ACQUIRE);
@@ -236,7 +236,7 @@ static mscclpp_status_t enqueue(mscclpp_conn_t *conn, void *to, const void *from
     return status == MSCCLPP_OK ? status : fail(conn, status);
 }
 
-/* Appends a marker: a copy that shows when everything before it has ended. MSCCLPP_IN_PROGRESS: no marker is free. */
+/* Appends a marker: a copy that shows when all work before it has ended. MSCCLPP_IN_PROGRESS: no marker is free. */
 static mscclpp_status_t append_marker(mscclpp_conn_t *conn)
 {
     const uint64_t marker = conn->markers + 1;
@@ -258,7 +258,7 @@ static mscclpp_status_t append_marker(mscclpp_conn_t *conn)
     return status;
 }
 
-/* Starts collected puts, and asks streams with markers under way whether they have failed. Returns a failure once. */
+/* Starts collected puts, and asks streams with unfinished markers whether they have failed. Returns a failure once. */
 static mscclpp_status_t ipc_progress(mscclpp_transport_t *transport)
 {
     mscclpp_conn_t *conn;
@@ -284,7 +284,7 @@ static mscclpp_status_t ipc_progress(mscclpp_transport_t *transport)
     return MSCCLPP_OK;
 }
 
-/* Gives the connection a stream and a board of its own. After a failure nothing is left. */
+/* Gives the connection its own stream and board. After a failure, which is logged, nothing is left. */
 static mscclpp_status_t ipc_conn_create(mscclpp_transport_t *transport, int peer, mscclpp_conn_t **conn_p)
 {
     const mscclpp_transport_params_t *params = &transport->params;
@@ -327,7 +327,7 @@ static mscclpp_status_t ipc_conn_address(const mscclpp_conn_t *conn, void *addre
     return MSCCLPP_OK;
 }
 
-/* Finds the counts of signals to a peer with so many tokens, or makes them. The instance frees them at its end. */
+/* Finds or makes the counts of signals to a peer with this number of tokens. ipc_destroy frees them. */
 static mscclpp_status_t find_counts(mscclpp_transport_t *transport, int peer, uint64_t token_count,
                                     ipc_counts_t **counts_p)
 {
@@ -373,7 +373,7 @@ static mscclpp_status_t ipc_conn_connect(mscclpp_conn_t *conn, const void *addre
     return MSCCLPP_OK;
 }
 
-/* Waits for the copies under way before their memory goes away. They cannot be cancelled, but wait for engines only. */
+/* Waits for the copies in progress before their memory is freed. They cannot be cancelled, but end without a peer. */
 static void ipc_conn_destroy(mscclpp_conn_t *conn)
 {
     mscclpp_conn_t **link;
@@ -398,7 +398,7 @@ static mscclpp_status_t ipc_conn_status(const mscclpp_conn_t *conn)
     return conn->status;
 }
 
-/* Makes a region of any memory. If it cannot be exported, it has no key, so peers cannot put into it. */
+/* Creates a region of any memory. Memory that cannot be exported gets no key, so peers cannot put into it. */
 static mscclpp_status_t ipc_region_create(mscclpp_transport_t *transport, void *address, size_t length,
                                           mscclpp_region_t **region_p)
 {
@@ -420,7 +420,7 @@ static mscclpp_status_t ipc_region_create(mscclpp_transport_t *transport, void *
     return MSCCLPP_OK;
 }
 
-/* MSCCLPP_ERR_NOT_SUPPORTED for memory that cannot be exported. It can only be a source of puts. */
+/* Returns MSCCLPP_ERR_NOT_SUPPORTED for memory that cannot be exported, which can only be a source of puts. */
 static mscclpp_status_t ipc_region_key(const mscclpp_region_t *region, void *key, size_t *length_p)
 {
     mscclpp_window_card_t card;
@@ -493,7 +493,7 @@ static mscclpp_status_t ipc_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, 
             conn->batch[conn->batched++] =
                 (mscclpp_gpu_copy_t){remote->window.base + to, region->address + from, length};
             conn->unmarked = true;
-            /* Lent memory was found to exist just now but may be freed later, so the put is not held back. */
+            /* Lent memory exists now but may be freed later, so a put into it is started at once. */
             if (conn->batched == MAX_BATCH || remote->window.lent_id != 0) {
                 status = begin_batch(conn);
             }
@@ -551,7 +551,7 @@ static mscclpp_status_t ipc_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, 
     return MSCCLPP_ERR_NOT_SUPPORTED;
 }
 
-/* Gives a ticket: the number of a marker that follows everything begun so far. MSCCLPP_IN_PROGRESS: none is free. */
+/* Returns a ticket: the number of a marker after all work begun so far. MSCCLPP_IN_PROGRESS: no marker is free. */
 static mscclpp_status_t ipc_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
 {
     mscclpp_status_t status = conn->status;

@@ -11,42 +11,42 @@
 #include "mca/common/gpu/mapping.h"
 #include "mca/common/transport/transport.h"
 
-/* What a card describes: a rank's tokens, or a region. Opening a card of another kind fails. */
+/* A kind of cards: cards of tokens, or cards of regions. A card of another kind cannot be opened. */
 typedef struct {
-    uint64_t magic;        /* stands in every card of this kind */
+    uint64_t magic;        /* first field of every card of this kind */
     const char *transport; /* name of the transport, for messages */
     const char *what;      /* "an address" or "a key", for messages */
 } mscclpp_window_kind_t;
 
-/* The description that is sent. Plain bytes. */
+/* A card: the description of memory, which is sent as plain bytes. */
 typedef struct {
-    uint64_t magic;              /* that of the kind */
+    uint64_t magic;              /* the `magic` of the kind */
     int64_t rank;                /* rank of the sender */
-    uint64_t length;             /* bytes from the address that the handle was made for */
+    uint64_t length;             /* number of bytes from the address for which the handle was made */
     mscclpp_gpu_handle_t handle; /* zeroed if the length is 0 */
 } mscclpp_window_card_t;
 
 _Static_assert(sizeof(mscclpp_window_card_t) <= MSCCLPP_TRANSPORT_ADDRESS_MAX, "an address holds a card");
 _Static_assert(sizeof(mscclpp_window_card_t) <= MSCCLPP_TRANSPORT_KEY_MAX, "a key holds a card");
 
-/* A peer's memory, mapped. */
+/* A window: mapped memory of a peer. */
 typedef struct {
     mscclpp_mapping_t *mapping;
     char *base;
     uint64_t length;  /* bytes */
-    uint64_t lent_id; /* id of the buffer, if it is memory of this process that is used at its own address; else 0 */
+    uint64_t lent_id; /* id of the buffer if it is memory of this process, used at its original address; otherwise 0 */
 } mscclpp_window_t;
 
 /*
- * Fills in the card of this rank's memory. MSCCLPP_ERR_NOT_SUPPORTED if it cannot be exported, MSCCLPP_ERR_INVALID if
- * it reaches past the end of its allocation.
+ * Fills in the card of this rank's memory. Returns MSCCLPP_ERR_NOT_SUPPORTED if the memory cannot be exported, or
+ * MSCCLPP_ERR_INVALID if it extends beyond its allocation.
  */
 mscclpp_status_t mscclpp_window_describe(const mscclpp_transport_params_t *params, const mscclpp_window_kind_t *kind,
                                          const void *address, uint64_t length, mscclpp_window_card_t *card_p);
 
 /*
- * Maps the memory that `peer` described. MSCCLPP_ERR_INVALID if the bytes are no card of this kind from that peer. A
- * card of length 0 gives an empty window. After a failure *window_p is unchanged.
+ * Maps the memory that `peer` described. Returns MSCCLPP_ERR_INVALID if the bytes are not a card of this kind from that
+ * peer. A card of length 0 gives an empty window. After a failure *window_p is unchanged.
  */
 mscclpp_status_t mscclpp_window_open(const mscclpp_transport_params_t *params, const mscclpp_window_kind_t *kind,
                                      int peer, const void *bytes, size_t length, mscclpp_window_t *window_p);
@@ -55,9 +55,9 @@ mscclpp_status_t mscclpp_window_open(const mscclpp_transport_params_t *params, c
 bool mscclpp_window_query_lent(const mscclpp_gpu_ops_t *gpu, const mscclpp_window_t *window);
 
 /*
- * True unless the memory is lent and its owner has freed it. A copy to freed memory may kill the process, because the
- * runtime may take an address that it no longer knows for a host address. Costs one comparison if the peer is another
- * process.
+ * Returns false if the memory is lent and its owner has freed it, and true otherwise. A copy to freed memory may kill
+ * the process, because the runtime may treat an address that it no longer knows as a host address. The call is cheap if
+ * the peer is another process.
  */
 static inline bool mscclpp_window_is_there(const mscclpp_gpu_ops_t *gpu, const mscclpp_window_t *window)
 {

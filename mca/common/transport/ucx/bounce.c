@@ -30,8 +30,8 @@ bool mscclpp_transport_ucx_copy(mscclpp_conn_t *conn, mscclpp_copier_t *copier, 
 }
 
 /*
- * Allocates bounce memory unless that is done. If the allocation fails, breaks the connection and returns false. Copies
- * and UCX use the memory at the host's address.
+ * Allocates bounce memory unless it already exists. If the allocation fails, breaks the connection and returns false.
+ * Only the host's address is used, by copies and by UCX.
  */
 static bool ensure_bounce_memory(mscclpp_conn_t *conn, char **memory_p, size_t size)
 {
@@ -68,15 +68,15 @@ static bool ensure_copier(mscclpp_conn_t *conn, mscclpp_copier_t *copier)
 }
 
 /*
- * Makes the memory and copiers that a connection needs. A side with regions in device memory needs bounce memory for
- * both directions. A side without them needs landing memory if the peer sends it messages with bytes. A failure breaks
- * the connection, whose status is then returned.
+ * Makes the memory and the copiers that a connection needs. A side with regions in device memory needs bounce memory
+ * for both directions. A side without such regions needs landing memory if the peer sends it messages with data. A
+ * failure breaks the connection, and its status is returned.
  */
 mscclpp_status_t mscclpp_transport_ucx_equip(mscclpp_conn_t *conn)
 {
     mscclpp_transport_t *transport = conn->transport;
     const bool bounces = transport->device_regions > 0;
-    /* Bytes travel in messages unless they go between host memory that both sides have registered with UCX. */
+    /* Data is sent in messages, unless both sides have registered their host memory with UCX. */
     const bool lands = bounces || conn->peer_address.device_regions > 0 || !transport->registers_host ||
                        conn->peer_address.registers_host == 0;
 
@@ -89,8 +89,9 @@ mscclpp_status_t mscclpp_transport_ucx_equip(mscclpp_conn_t *conn)
 }
 
 /*
- * True if the copier's batch has ended, or if it has none. False while the batch runs, and once if it has failed. A
- * batch holds copies of all connections and does not tell whose has failed, so a failure breaks all connections.
+ * Returns true if the copier's batch has ended, or if there is none. Returns false while the batch runs, and once if it
+ * has failed. A batch contains copies of all connections and does not tell which one has failed, so a failure breaks
+ * all connections.
  */
 bool mscclpp_transport_ucx_test_batch(mscclpp_transport_t *transport, mscclpp_copier_t *copier)
 {
@@ -137,8 +138,8 @@ static ucx_message_t *next_message(mscclpp_conn_t *conn)
 }
 
 /*
- * Zeroes a message and fills in what all messages of an operation have in common. A put must have taken its place in
- * the bounce memory before, since `ring_end` counts that place.
+ * Zeroes a message, and fills in the fields that all messages of an operation have in common. A put must already have
+ * taken its piece of the bounce memory, because `ring_end` must include that piece.
  */
 static void start_message(mscclpp_conn_t *conn, ucx_message_t *message, const ucx_op_t *op)
 {
@@ -168,8 +169,8 @@ static void add_message(mscclpp_conn_t *conn, bool is_copying)
 }
 
 /*
- * Returns how many bytes of a put the next message can take: at most a chunk, in one piece of the bounce memory. 0 if
- * the bounce memory has no room for them now.
+ * Returns how many bytes of a put the next message can take: at most a chunk, in one piece of the bounce memory.
+ * Returns 0 if the bounce memory has no room at present.
  */
 static size_t next_length(const mscclpp_conn_t *conn, const ucx_op_t *op, bool is_device)
 {
@@ -185,7 +186,7 @@ static size_t next_length(const mscclpp_conn_t *conn, const ucx_op_t *op, bool i
     if (conn->ring_end + size - conn->ring_begin > conn->ring_size) {
         return 0;
     }
-    /* At most half of the bounce memory is copied to at a time, so that the rest can be sent meanwhile. */
+    /* Copies fill at most half of the bounce memory at a time, so that the other half can be sent meanwhile. */
     if (is_device && conn->ring_end + size - conn->ring_ready > conn->ring_size / 2) {
         return 0;
     }
@@ -193,10 +194,11 @@ static size_t next_length(const mscclpp_conn_t *conn, const ucx_op_t *op, bool i
 }
 
 /*
- * Turns a put into messages, each for a piece of the bounce memory. Bytes of device memory are copied there; UCX sends
- * others from where they are, but the peer's bounce memory has to have room for them all the same. A piece is rounded
- * up to UCX_RING_ALIGN, of which the memory's size is a multiple, so it never goes past the end. False if some bytes
- * are left: there is no room now, or the connection broke.
+ * Turns a put into messages, each for a piece of the bounce memory. Data in device memory is copied to that piece. UCX
+ * sends other data directly from its place, but the peer's bounce memory must still have room for it.
+ *
+ * A piece is rounded up to UCX_RING_ALIGN. The size of the memory is a multiple of that, so a piece never extends past
+ * its end. Returns false if some bytes are left, because there is no room now or because the connection broke.
  */
 static bool pack_put(mscclpp_conn_t *conn, ucx_op_t *op)
 {
@@ -232,8 +234,8 @@ static bool pack_put(mscclpp_conn_t *conn, ucx_op_t *op)
 }
 
 /*
- * Turns an operation into messages: a put into as many as it takes, any other into one without bytes. False if it has
- * to be called again, or if the connection broke.
+ * Turns an operation into messages: a put into as many as it needs, any other operation into one without data. Returns
+ * false if the function must be called again later, or if the connection broke.
  */
 bool mscclpp_transport_ucx_pack(mscclpp_conn_t *conn, ucx_op_t *op)
 {
@@ -252,7 +254,7 @@ bool mscclpp_transport_ucx_pack(mscclpp_conn_t *conn, ucx_op_t *op)
     return true;
 }
 
-/* Called when UCX no longer needs a message's header and data. A failure means that the peer is lost. */
+/* Called by UCX when it no longer needs a message's header and data. If sending has failed, the peer is lost. */
 static void on_sent(void *request, ucs_status_t status, void *user_data)
 {
     ucx_message_t *message = user_data;
@@ -267,7 +269,10 @@ static void on_sent(void *request, ucs_status_t status, void *user_data)
     conn->transport->ucx.ucp_request_free(request);
 }
 
-/* Called when UCX no longer needs a note, so that the next one of its kind can be sent. */
+/*
+ * Called by UCX when it no longer needs a note, so that the next note of its kind can be sent. If sending has failed,
+ * the peer is lost.
+ */
 static void on_note_sent(void *request, ucs_status_t status, void *user_data)
 {
     ucx_note_t *note = user_data;
@@ -282,9 +287,9 @@ static void on_note_sent(void *request, ucs_status_t status, void *user_data)
 }
 
 /*
- * Gives a message to UCX. Returns true if UCX needs header and data until it calls the callback. Returns false if
- * sending has ended at once, with success or not; then the callback is not called. A failure means that the peer is
- * lost. A message without bytes is sent at once, and never only announced.
+ * Gives a message to UCX. Returns true if UCX needs the header and the data until it calls the callback. Returns false
+ * if sending ended immediately, with or without success; then the callback is not called. If sending failed, the peer
+ * is lost. A message without data is sent immediately, and is never only announced.
  */
 static bool send_by_ucx(mscclpp_conn_t *conn, const ucx_header_t *header, const void *data, size_t length,
                         ucp_send_nbx_callback_t callback, void *user_data)
@@ -311,8 +316,8 @@ static bool send_by_ucx(mscclpp_conn_t *conn, const ucx_header_t *header, const 
 }
 
 /*
- * Finds out whether copies that messages wait for have ended, and sends the ready messages in their order. Stops if the
- * peer is lost.
+ * Checks whether the copies that messages wait for have ended, and sends the ready messages in order. Stops if the peer
+ * is lost.
  */
 void mscclpp_transport_ucx_send(mscclpp_conn_t *conn)
 {
@@ -334,9 +339,9 @@ void mscclpp_transport_ucx_send(mscclpp_conn_t *conn)
 }
 
 /*
- * Sends a note, which also tells how many of the peer's messages have been carried out. True even if UCX fails to send
- * it, since the peer is lost then. False, with nothing sent, while the last note of this kind is still being sent, or
- * if the peer is not connected or is lost.
+ * Sends a note, which also tells the peer how many of its messages have been executed. Returns true even if UCX fails
+ * to send it, because the peer is then lost. Returns false, with nothing sent, while the last note of this kind is
+ * still being sent, or if the peer is not connected or is lost.
  */
 bool mscclpp_transport_ucx_send_note(mscclpp_conn_t *conn, ucx_kind_t kind)
 {

@@ -13,8 +13,8 @@
 #define UCX_CLOSE_SECONDS 1.0 /* time for UCX to release what is given up */
 
 /*
- * Frees a connection that UCX no longer refers to and that is in no list. Gives up its operations first, since they
- * hold remotes of this connection.
+ * Frees a connection that UCX no longer refers to and that is not in any list. Gives up its operations first, because
+ * they refer to remotes of this connection.
  */
 static void free_conn(mscclpp_conn_t *conn)
 {
@@ -31,10 +31,11 @@ static void free_conn(mscclpp_conn_t *conn)
 }
 
 /*
- * Makes a connection, which gets its memory for messages and its endpoint later, by conn_connect. The size of its
- * landing memory is the parameter bounce_size, rounded down so that it divides into UCX_CHUNKS aligned chunks.
- * MSCCLPP_ERR_SYSTEM if the instance is stranded, MSCCLPP_ERR_NO_MEMORY if memory runs out; both are logged, and
- * *conn_p is not set.
+ * Makes a connection. conn_connect later gives it memory for messages and an endpoint. The size of its landing memory
+ * is the parameter bounce_size, rounded down to a multiple of UCX_CHUNKS aligned chunks.
+ *
+ * Returns MSCCLPP_ERR_SYSTEM if the instance is stranded, or MSCCLPP_ERR_NO_MEMORY if memory runs out. Both are logged,
+ * and *conn_p is not set.
  */
 mscclpp_status_t mscclpp_transport_ucx_conn_create(mscclpp_transport_t *transport, int peer, mscclpp_conn_t **conn_p)
 {
@@ -66,7 +67,7 @@ mscclpp_status_t mscclpp_transport_ucx_conn_create(mscclpp_transport_t *transpor
     return MSCCLPP_OK;
 }
 
-/* True if some connection to this peer is in use. Then the peer must not reuse an endpoint for a new one. */
+/* Returns true if some connection to this peer is in use. Then the peer must not reuse an endpoint for a new one. */
 static bool is_busy(const mscclpp_transport_t *transport, int peer)
 {
     const mscclpp_conn_t *conn = transport->conns;
@@ -78,7 +79,8 @@ static bool is_busy(const mscclpp_transport_t *transport, int peer)
 }
 
 /*
- * Writes what the peer has to know of this half, followed by the worker's address. Both fit, as ucx_create has checked.
+ * Writes the facts about this half of the connection that the peer needs, followed by the worker's address. Both fit
+ * into the room for an address, as ucx_create has checked. Always succeeds.
  */
 mscclpp_status_t mscclpp_transport_ucx_conn_address(const mscclpp_conn_t *conn, void *address, size_t *length_p)
 {
@@ -104,8 +106,9 @@ mscclpp_status_t mscclpp_transport_ucx_conn_address(const mscclpp_conn_t *conn, 
 }
 
 /*
- * Checks the peer's address, whose head was copied to conn->peer_address; `length` is that of the whole address. False,
- * with a message, if it cannot be one. The length comes first: of a shorter address, only a part was copied.
+ * Checks the peer's address, whose head has been copied to conn->peer_address. `length` is the length of the whole
+ * address. Returns false, which is logged, if it cannot be an address. The length is checked first, because the head is
+ * incomplete if the address is too short.
  */
 static bool is_sound(const mscclpp_conn_t *conn, size_t length)
 {
@@ -129,9 +132,11 @@ static bool is_sound(const mscclpp_conn_t *conn, size_t length)
 
 /*
  * Checks the peer's address, makes the memory for messages, and gets an endpoint. Both sides use the smaller of their
- * two sizes of bounce memory. Returns the status of a connection that is broken already. MSCCLPP_ERR_INVALID, logged,
- * for a wrong address or a second call; else fails as memory or the endpoint does. After a failure of the first call,
- * the connection can only be destroyed.
+ * two sizes of bounce memory.
+ *
+ * If the connection is already broken, returns its status. Returns MSCCLPP_ERR_INVALID, which is logged, for an invalid
+ * address or a second call; otherwise fails as the memory or the endpoint does. After a failure of the first call, the
+ * connection can only be destroyed.
  */
 mscclpp_status_t mscclpp_transport_ucx_conn_connect(mscclpp_conn_t *conn, const void *address, size_t length)
 {
@@ -170,8 +175,9 @@ mscclpp_status_t mscclpp_transport_ucx_conn_status(const mscclpp_conn_t *conn)
 }
 
 /*
- * Decides what the loss of the peer means. If it has said good-bye and nothing was under way, it has just left.
- * Otherwise the connection breaks: at once if something was under way, and without a good-bye after UCX_GRACE_SECONDS.
+ * Decides what the loss of the peer means. If the peer has said good-bye and no operation was in progress, it has
+ * simply left. Otherwise the connection breaks: immediately if an operation was in progress, and after
+ * UCX_GRACE_SECONDS if only the good-bye is missing.
  */
 static void judge_loss(mscclpp_conn_t *conn)
 {
@@ -192,9 +198,10 @@ static void judge_loss(mscclpp_conn_t *conn)
 }
 
 /*
- * Cleans up the endpoints first, which may find peers that have died. Then frees destroyed connections, and breaks
- * those that have lost the peer (judge_loss), or whose peer has left with messages of this side under way. Also tells
- * peers of connections that broke here. That may have to wait until the last such note has left.
+ * Cleans up the endpoints first, which may find peers that have died. Then frees destroyed connections. Breaks
+ * connections that have lost the peer (judge_loss), and those whose peer has left before it acknowledged all messages.
+ * Also tells the peers of connections that broke on this side; such a note may have to wait until the previous one has
+ * been sent.
  */
 void mscclpp_transport_ucx_clean_up_conns(mscclpp_transport_t *transport)
 {
@@ -221,7 +228,7 @@ void mscclpp_transport_ucx_clean_up_conns(mscclpp_transport_t *transport)
     }
 }
 
-/* True if UCX holds an operation or a message of the connection that reads or writes the region. */
+/* Returns true if UCX still holds an operation or a message of the connection that reads or writes the region. */
 static bool conn_uses(const mscclpp_conn_t *conn, const mscclpp_region_t *region)
 {
     for (int i = 0; i < UCX_MESSAGES_MAX; ++i) {
@@ -237,7 +244,7 @@ static bool conn_uses(const mscclpp_conn_t *conn, const mscclpp_region_t *region
     return false;
 }
 
-/* True if UCX may still read or write the region, on behalf of any connection, even a destroyed one. */
+/* Returns true if UCX may still read or write the region, on behalf of any connection, even a destroyed one. */
 static bool is_used(const mscclpp_region_t *region)
 {
     const mscclpp_conn_t *conn = region->transport->conns;
@@ -249,8 +256,8 @@ static bool is_used(const mscclpp_region_t *region)
 }
 
 /*
- * Makes progress until UCX no longer uses the region, for at most UCX_CLOSE_SECONDS. False if it still uses it. The
- * caller has taken the region's number away, so messages that arrive meanwhile find no such region.
+ * Makes progress until UCX no longer uses the region, for at most UCX_CLOSE_SECONDS. Returns false if UCX still uses
+ * it. The caller has removed the region's number, so messages that arrive meanwhile do not find the region.
  */
 static bool await_unused(const mscclpp_region_t *region)
 {
@@ -266,8 +273,8 @@ static bool await_unused(const mscclpp_region_t *region)
 }
 
 /*
- * Breaks a connection, tells the peer if possible, and then makes UCX give up what is under way, after which nothing
- * can be sent.
+ * Breaks a connection, tells the peer if possible, and then makes UCX give up the operations in progress, after which
+ * nothing can be sent.
  */
 static void break_by_force(mscclpp_conn_t *conn)
 {
@@ -280,7 +287,7 @@ static void break_by_force(mscclpp_conn_t *conn)
 }
 
 /*
- * The last resort if UCX does not let go of memory: stops the worker's progress for ever, so that UCX accesses nothing
+ * The last resort if UCX does not let go of memory: stops the worker's progress forever, so that UCX accesses nothing
  * more, and breaks all connections.
  */
 static void strand(mscclpp_transport_t *transport)
@@ -293,9 +300,9 @@ static void strand(mscclpp_transport_t *transport)
 }
 
 /*
- * Makes sure that UCX no longer uses the region. First waits for what is under way to end by itself. Then breaks the
- * connections that use the region, and waits again. A destroyed connection has given back its endpoint already, so it
- * can only be waited for.
+ * Makes sure that UCX no longer uses the region. First waits until the operations in progress end normally. Then breaks
+ * the connections that use the region, and waits again. A destroyed connection has already released its endpoint, so it
+ * can only be waited for. If UCX still uses the region, strands the instance and returns false.
  */
 bool mscclpp_transport_ucx_vacate(const mscclpp_region_t *region)
 {
@@ -316,8 +323,8 @@ bool mscclpp_transport_ucx_vacate(const mscclpp_region_t *region)
 }
 
 /*
- * Ends the copies, which use the connection's memory. Then says good-bye, for which it must still be connected, and
- * gives up the operations. Clean-up frees this half once UCX has released it.
+ * Ends the copies, which use the connection's memory. Then says good-bye, which is possible only while the connection
+ * is connected, and gives up its operations. Clean-up frees this half of the connection once UCX has released it.
  */
 void mscclpp_transport_ucx_conn_destroy(mscclpp_conn_t *conn)
 {
@@ -343,9 +350,9 @@ void mscclpp_transport_ucx_conn_destroy(mscclpp_conn_t *conn)
     }
     conn->connected = false;
     /*
-     * If UCX may still access regions, closes by force and waits, so that their owners can reuse them. An endpoint on
-     * which UCX gives up nothing may need longer, if its peer is slow. Destroying a region waits again, so this is
-     * safe.
+     * If UCX may still access regions, closes by force and waits, so that the owners can reuse their memory. If UCX
+     * does not cancel operations on the endpoint, this may take longer than the wait. That is safe, because destroying
+     * a region waits again.
      */
     by_force = conn->lost_at != 0 || conn->op_begin != conn->op_end || conn->placing != 0;
     mscclpp_transport_ucx_endpoint_release(conn, by_force);

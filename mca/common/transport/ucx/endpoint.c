@@ -75,9 +75,9 @@ static ucx_endpoint_t *find_reusable(const mscclpp_conn_t *conn, const void *add
 }
 
 /*
- * Takes an endpoint that an earlier connection has left, or opens one. Watches the peer's process if UCX does not
- * report its loss. MSCCLPP_ERR_NO_MEMORY, or MSCCLPP_ERR_PEER if UCX cannot open an endpoint; both are logged, and then
- * the process is not watched.
+ * Takes an endpoint that an earlier connection has left, or opens a new one. Watches the peer's process if UCX does not
+ * report its loss. Returns MSCCLPP_ERR_NO_MEMORY, or MSCCLPP_ERR_PEER if UCX cannot open an endpoint. Both are logged,
+ * and then the process is not watched.
  */
 mscclpp_status_t mscclpp_transport_ucx_endpoint_get(mscclpp_conn_t *conn, const void *address, size_t length)
 {
@@ -102,7 +102,7 @@ mscclpp_status_t mscclpp_transport_ucx_endpoint_get(mscclpp_conn_t *conn, const 
         endpoint->unwatched = is_near;
         status = open_endpoint(transport, endpoint);
         if (status != UCS_OK) {
-            /* UCX may be able to open it the other way only. */
+            /* UCX may be able to open it only in the other way. */
             endpoint->unwatched = !is_near;
             status = open_endpoint(transport, endpoint);
         }
@@ -130,8 +130,9 @@ mscclpp_status_t mscclpp_transport_ucx_endpoint_get(mscclpp_conn_t *conn, const 
 }
 
 /*
- * Begins to close an endpoint, unless that has begun or the instance is stranded. `by_force`: UCX is to cancel what is
- * under way. Clean-up frees the endpoint once UCX has closed it. If UCX refuses to close it, it counts as closed.
+ * Begins to close an endpoint, unless this has begun or the instance is stranded. With `by_force`, UCX cancels the
+ * operations in progress. Clean-up frees the endpoint once UCX has closed it. If UCX refuses to close it, it counts as
+ * closed.
  */
 static void close_endpoint(mscclpp_transport_t *transport, ucx_endpoint_t *endpoint, bool by_force)
 {
@@ -154,8 +155,8 @@ static void close_endpoint(mscclpp_transport_t *transport, ucx_endpoint_t *endpo
 }
 
 /*
- * Ends the connection's use of its endpoint. An endpoint that is neither lost nor given up by force stays open for the
- * next connection to its worker.
+ * Ends the connection's use of its endpoint. An endpoint that is neither lost nor closed by force stays open for the
+ * next connection to the same worker.
  */
 void mscclpp_transport_ucx_endpoint_release(mscclpp_conn_t *conn, bool by_force)
 {
@@ -172,8 +173,8 @@ void mscclpp_transport_ucx_endpoint_release(mscclpp_conn_t *conn, bool by_force)
 }
 
 /*
- * Once in UCX_WATCH_SECONDS, checks whether watched processes have ended. Their connections have lost the peer then. A
- * connection with a `pidfd` has an endpoint: it gives up both together.
+ * Checks once in UCX_WATCH_SECONDS whether watched processes have ended. Connections to such a process have lost the
+ * peer. A connection with a `pidfd` always has an endpoint, because it gives up both together.
  */
 static void check_processes(mscclpp_transport_t *transport)
 {
@@ -193,8 +194,8 @@ static void check_processes(mscclpp_transport_t *transport)
 }
 
 /*
- * Looks for processes that have ended. Then closes lost endpoints that no connection has, and frees those that UCX has
- * closed.
+ * Checks for processes that have ended. Then closes lost endpoints that no connection uses, and frees the endpoints
+ * that UCX has closed.
  */
 void mscclpp_transport_ucx_clean_up_endpoints(mscclpp_transport_t *transport)
 {
@@ -230,8 +231,8 @@ static bool progress_until(mscclpp_transport_t *transport, double deadline)
 }
 
 /*
- * Makes progress so that good-byes can leave, for at most UCX_DRAIN_SECONDS. Waits for no answers, because peers may be
- * gone already. UCX allows a request to be freed before it has ended.
+ * Makes progress so that good-byes can be sent, for at most UCX_DRAIN_SECONDS in total. Waits for no answers, because
+ * peers may already be gone. A request may be freed before it has ended, which UCX allows.
  */
 static void drain(mscclpp_transport_t *transport)
 {

@@ -8,8 +8,9 @@
 #define SIZE_AT_FIRST 16 /* entries of a table */
 
 /*
- * Enters an object in the table and returns its number, or 0 if there is no memory. The lower half of a number is the
- * index in the table. The upper half counts the numbers that were given, from 1 on, so that none is given twice.
+ * Enters an object in the table, and returns its number, or 0 if there is no memory. The lower half of a number is the
+ * index in the table. The upper half counts the numbers that have been assigned, starting from 1, so that no number is
+ * assigned twice.
  */
 uint64_t mscclpp_transport_ucx_enter(ucx_table_t *table, void *object)
 {

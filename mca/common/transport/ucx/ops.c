@@ -1,4 +1,6 @@
-/* The operations of the transport ucx: their queue, and those that UCX carries out directly in the peer's memory. */
+/*
+ * The operations of the transport ucx: their queue, and the operations that UCX executes directly in the peer's memory.
+ */
 #include "mca/common/transport/ucx/internal.h"
 
 #include "mca/common/base/log.h"
@@ -10,8 +12,8 @@ static ucx_op_t *op_at(mscclpp_conn_t *conn, uint64_t number)
 }
 
 /*
- * What the callbacks of puts and flushes share: counts the request as ended and frees it. If it failed, the peer is
- * lost.
+ * The common part of the callbacks of puts and flushes: counts the request as ended and frees it. If it failed, the
+ * peer is lost.
  */
 static void end_request(void *request, ucs_status_t status, void *user_data)
 {
@@ -60,7 +62,10 @@ static void handle_result(mscclpp_conn_t *conn, ucs_status_ptr_t request)
     }
 }
 
-/* Begins a direct put: UCX writes to the peer's memory. Its source is in use while `op->sending`. */
+/*
+ * Begins a direct put, for which UCX writes to the peer's memory. Its source is in use while `op->sending` is set. If
+ * UCX fails, handle_result notes that the peer is lost.
+ */
 static void put_directly(mscclpp_conn_t *conn, ucx_op_t *op)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
@@ -85,8 +90,9 @@ static void put_directly(mscclpp_conn_t *conn, ucx_op_t *op)
 }
 
 /*
- * Begins a flush of everything begun so far. It has ended when `flushing_end` is 0, perhaps already on return. Then
- * `flushed_end` tells what it covered, or the peer is lost.
+ * Begins a flush of all operations that have begun so far. The flush has ended when `flushing_end` is 0, which may be
+ * the case when the function returns. Then either `flushed_end` says which operations the flush included, or the peer
+ * is lost.
  */
 static void begin_flush(mscclpp_conn_t *conn)
 {
@@ -108,9 +114,9 @@ static void begin_flush(mscclpp_conn_t *conn)
 }
 
 /*
- * True if a direct put must wait for an earlier message to be acknowledged, because that message writes some of the
- * same bytes and would overwrite the put's. (If no signal was between the two, their order would not matter.) Only puts
- * and adds write, and both have a remote.
+ * Returns true if a direct put must wait until an earlier message is acknowledged. This is so if the message writes
+ * some of the same bytes, because it would later overwrite the data of the put. (If there was no signal between the
+ * two, their order would not matter.) Only puts and adds write, and both have a remote.
  */
 static bool must_wait_for_messages(const mscclpp_conn_t *conn, const ucx_op_t *op)
 {
@@ -131,9 +137,9 @@ static bool must_wait_for_messages(const mscclpp_conn_t *conn, const ucx_op_t *o
 }
 
 /*
- * Begins the operation `op_next`. False if it, or part of it, has to wait, or if the connection broke. Signals, adds
- * and puts with a signal wait until a flush has shown that earlier direct puts are in the peer's memory; *needs_flush_p
- * becomes true then.
+ * Begins the operation number `op_next`. Returns false if the operation or a part of it has to wait, or if the
+ * connection broke. Signals, adds and puts with a signal wait until a flush has shown that earlier direct puts are in
+ * the peer's memory; then *needs_flush_p becomes true.
  */
 static bool begin_next(mscclpp_conn_t *conn, bool *needs_flush_p)
 {
@@ -192,8 +198,8 @@ void mscclpp_transport_ucx_drop_ops(mscclpp_conn_t *conn)
 }
 
 /*
- * Begins and ends operations as far as possible. Repeats the work only if a flush ends within its call, because
- * operations that waited for it can begin then.
+ * Begins and ends as many operations as possible. Repeats this only if a flush ends at once, because then operations
+ * that waited for the flush can begin.
  */
 void mscclpp_transport_ucx_advance(mscclpp_conn_t *conn)
 {
@@ -209,8 +215,9 @@ void mscclpp_transport_ucx_advance(mscclpp_conn_t *conn)
         may_begin_more = false;
         if (conn->flushing_end == 0 && conn->flushed_end < conn->direct_end &&
             /*
-             * An operation waits for a flush, or direct puts fill half of the queue, or a caller waits for one. A flush
-             * covers only what has begun, so the caller's is begun once all operations that it is to cover have.
+             * A flush is needed if an operation waits for it, if direct puts fill half of the queue, or if a caller
+             * waits for a flush. A flush covers only operations that have begun, so a caller's flush is begun only
+             * after all operations that it must cover.
              */
             (needs_flush || (conn->flushed_end < conn->wanted_end && conn->wanted_end <= conn->op_next) ||
              conn->op_next - conn->op_begin >= UCX_OPS_MAX / 2)) {
@@ -222,8 +229,9 @@ void mscclpp_transport_ucx_advance(mscclpp_conn_t *conn)
 }
 
 /*
- * Returns MSCCLPP_OK if one more operation can be taken, MSCCLPP_IN_PROGRESS if too many are under way, or else why the
- * connection takes none. Using a connection that the peer has closed breaks it.
+ * Returns MSCCLPP_OK if one more operation can be taken, MSCCLPP_IN_PROGRESS if too many are in progress, or the reason
+ * why the connection takes none. Using a connection before it is connected returns MSCCLPP_ERR_INVALID, which is
+ * logged. Using a connection that the peer has closed breaks it.
  */
 static mscclpp_status_t check_can_take(mscclpp_conn_t *conn)
 {
@@ -243,7 +251,7 @@ static mscclpp_status_t check_can_take(mscclpp_conn_t *conn)
 }
 
 /*
- * Checks that a range lies within a region of `region_length` bytes, which belongs to rank `owner`. If not, logs it and
+ * Checks that a range is within a region of `region_length` bytes, which belongs to rank `owner`. If not, logs it and
  * returns MSCCLPP_ERR_INVALID. `action` begins the message.
  */
 static mscclpp_status_t check_range(const mscclpp_conn_t *conn, const char *action, uint64_t offset, uint64_t length,
@@ -270,15 +278,16 @@ static void enqueue(mscclpp_conn_t *conn, const ucx_op_t *op)
     mscclpp_transport_ucx_advance(conn);
 }
 
-/* True if a put must go by messages, because UCX cannot access its source or its target. */
+/* Returns true if a put must go by messages, because UCX cannot access its source or its target. */
 static bool goes_by_message(const mscclpp_remote_t *remote, const mscclpp_region_t *region)
 {
     return remote->rkey == NULL || region->memory == NULL;
 }
 
 /*
- * Checks a put and adds it to the queue; one of 0 bytes is only checked. If `signal` is not 0, a signal of token
- * `signal - 1` follows the bytes. Returns what transport.h says of a put.
+ * Checks a put and adds it to the queue; a put of 0 bytes is only checked. If `signal` is not 0, a signal of token
+ * `signal - 1` follows the data. Returns MSCCLPP_ERR_INVALID, which is logged, for bytes outside a region; otherwise
+ * returns what check_can_take does.
  */
 static mscclpp_status_t put_and_signal(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
                                        mscclpp_region_t *region, uint64_t from, uint64_t length, uint64_t signal)
@@ -323,8 +332,9 @@ static mscclpp_status_t check_token(const mscclpp_conn_t *conn, uint32_t token)
 }
 
 /*
- * Does a put and a signal at once, if the put has bytes and goes by messages: the last message carries the signal. For
- * any other put returns MSCCLPP_ERR_NOT_SUPPORTED, and the caller asks for the two one by one.
+ * Performs a put and a signal together if the put has data and uses messages: the last message also carries the signal.
+ * For any other put, returns MSCCLPP_ERR_NOT_SUPPORTED, and the caller makes a put and a signal. Other errors are those
+ * of check_token and put_and_signal.
  */
 mscclpp_status_t mscclpp_transport_ucx_put_signal(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
                                                   mscclpp_region_t *region, uint64_t from, uint64_t length,
@@ -339,7 +349,7 @@ mscclpp_status_t mscclpp_transport_ucx_put_signal(mscclpp_conn_t *conn, mscclpp_
     return status == MSCCLPP_OK ? put_and_signal(conn, remote, to, region, from, length, 1 + (uint64_t)token) : status;
 }
 
-/* Queues a signal, which always travels as a message. */
+/* Queues a signal, which is always sent as a message. Returns the errors of check_can_take and check_token. */
 mscclpp_status_t mscclpp_transport_ucx_signal(mscclpp_conn_t *conn, uint32_t token)
 {
     const ucx_op_t op = {.kind = UCX_SIGNAL, .by_message = true, .to = token, .value = 1};
@@ -355,8 +365,8 @@ mscclpp_status_t mscclpp_transport_ucx_signal(mscclpp_conn_t *conn, uint32_t tok
 }
 
 /*
- * Queues an add, which always travels as a message. A wrong address is refused here, with MSCCLPP_ERR_INVALID, because
- * at the peer it would break the connection. Otherwise returns as check_can_take does.
+ * Queues an add, which is always sent as a message. An invalid address is refused here, with MSCCLPP_ERR_INVALID,
+ * because at the peer it would break the connection. Otherwise returns what check_can_take does.
  */
 mscclpp_status_t mscclpp_transport_ucx_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, uint64_t value)
 {
@@ -398,9 +408,10 @@ mscclpp_status_t mscclpp_transport_ucx_test(mscclpp_conn_t *conn, uint64_t ticke
 }
 
 /*
- * True if everything has left this side. It is not enough that UCX has released all messages, because it may still keep
- * the end of one that the socket did not take. So a flush is begun, which shows that they have left. It shows nothing
- * about messages whose bytes the peer fetches; `sending` tells whether UCX still holds some of those.
+ * Returns true if all data has left this side. It is not enough that UCX has released all messages, because UCX may
+ * still keep the end of a message that the socket did not accept. So a flush is begun, which shows that the messages
+ * have left. A flush shows nothing about messages whose data the peer fetches; `sending` tells whether UCX still holds
+ * such messages.
  */
 bool mscclpp_transport_ucx_has_left(mscclpp_conn_t *conn)
 {

@@ -1,7 +1,7 @@
 /*
- * The receiving half of messages that this rank's CPU carries out. Messages may arrive in any order, as UCX sends short
- * and long ones in different ways. They are carried out in the order of their numbers. The bytes of a put go directly
- * to their target if that is host memory and no earlier message can overwrite them; otherwise they go to the landing
+ * The receiving half of messages that this rank's CPU executes. Messages may arrive in any order, as UCX sends short
+ * and long ones in different ways. They are executed in the order of their numbers. The bytes of a put go directly to
+ * their target if that is host memory and no earlier message can overwrite them; otherwise they go to the landing
  * memory first.
  */
 #include <string.h>
@@ -24,7 +24,10 @@ static void reject(mscclpp_conn_t *conn, const char *reason)
     mscclpp_transport_ucx_fail(conn, MSCCLPP_ERR_INVALID, reason);
 }
 
-/* Called when the announced data of a message have arrived, or when that has failed: then the peer is lost. */
+/*
+ * Called by UCX when the announced data of a message has arrived, or when this has failed; then the peer is lost. Data
+ * of another length than announced breaks the connection.
+ */
 static void on_received(void *request, ucs_status_t status, size_t length, void *user_data)
 {
     ucx_arrival_t *arrival = user_data;
@@ -44,8 +47,9 @@ static void on_received(void *request, ucs_status_t status, size_t length, void 
 }
 
 /*
- * Returns the address that a put or an add writes to. If the message names no region, or bytes outside it, breaks the
- * connection and returns NULL. *on_device_p: only copies of the GPU's runtime can access the address.
+ * Returns the address that a put or an add writes to. If the message names no region, or bytes outside the region,
+ * breaks the connection and returns NULL. *on_device_p is true if only copies of the GPU runtime can access the
+ * address.
  */
 static char *find_target(mscclpp_conn_t *conn, const ucx_header_t *header, uint64_t length, bool *on_device_p)
 {
@@ -63,7 +67,7 @@ static char *find_target(mscclpp_conn_t *conn, const ucx_header_t *header, uint6
     return region->address + header->to;
 }
 
-/* True if the two messages write to the same bytes. */
+/* Returns true if the two messages write to the same bytes. */
 static bool do_overlap(const ucx_header_t *one, const ucx_header_t *other)
 {
     const uint64_t one_size = one->kind == UCX_PUT ? one->value : one->kind == UCX_ADD ? sizeof(uint64_t) : 0;
@@ -73,11 +77,13 @@ static bool do_overlap(const ucx_header_t *one, const ucx_header_t *other)
 }
 
 /*
- * Returns the address where the bytes of a put can be written before its turn; NULL if they must go to the landing
- * memory first, or if the message names no such memory, which breaks the connection. Nobody sees that they are early,
- * because no signal after the put is given before its turn. But no earlier message may write there later, so all
- * earlier ones must have arrived and write elsewhere. Of messages from `executed` to `issued`, whose copies may be
- * under way, the headers are still in place.
+ * Returns the address at which the data of a put can be written before the put's turn. Returns NULL if the data must
+ * first go to the landing memory, or if the message is invalid, which breaks the connection.
+ *
+ * The peer's kernels cannot notice that the data is early, because no signal after the put is given before the put's
+ * turn. But no earlier message may write to the same place later, so all earlier messages must have arrived and must
+ * write elsewhere. The headers of the messages from `executed` to `issued`, whose copies may be in progress, are still
+ * stored.
  */
 static char *find_early_place(mscclpp_conn_t *conn, const ucx_header_t *header)
 {
@@ -100,9 +106,9 @@ static char *find_early_place(mscclpp_conn_t *conn, const ucx_header_t *header)
 }
 
 /*
- * Asks UCX for the bytes of a message that has only announced them. UCX calls on_received later, unless the bytes come
- * at once or UCX fails; then the peer is lost. Until the bytes have come, the arrival names the region that they go
- * into, so that the region is not freed (mscclpp_transport_ucx_vacate).
+ * Asks UCX for the data of a message that has only announced it. UCX calls on_received later, unless the data arrives
+ * at once or UCX fails; in the latter case, the peer is lost. Until the data has arrived, the arrival names the region
+ * that the data goes into, so that the region is not freed (mscclpp_transport_ucx_vacate).
  */
 static void fetch_data(mscclpp_conn_t *conn, ucx_arrival_t *arrival, void *descriptor, size_t length, char *to)
 {
@@ -133,10 +139,11 @@ static void fetch_data(mscclpp_conn_t *conn, ucx_arrival_t *arrival, void *descr
 }
 
 /*
- * Accepts a message with an operation: keeps its header, and puts its data at their target or in the landing memory. A
- * message that does not fit the state breaks the connection: also one below `executed`, for which the unsigned
- * difference is huge. A broken connection accepts nothing. `is_announced`: UCX has yet to fetch the data, and `data` is
- * what it fetches them by.
+ * Accepts a message with an operation: stores its header, and puts its data at its target or in the landing memory.
+ * With `is_announced`, UCX still has to fetch the data, and `data` is UCX's descriptor for that.
+ *
+ * A message that does not fit the state breaks the connection. This includes a sequence number below `executed`, for
+ * which the unsigned difference is huge. A broken connection ignores all messages.
  */
 static void accept_message(mscclpp_conn_t *conn, const ucx_header_t *header, void *data, size_t length,
                            bool is_announced)
@@ -156,7 +163,10 @@ static void accept_message(mscclpp_conn_t *conn, const ucx_header_t *header, voi
         reject(conn, "a message does not fit the bounce memory");
         return;
     }
-    /* UCX writes fetched bytes in any units, so they go directly only if their words need not appear whole. */
+    /*
+     * UCX writes fetched data in units of any size. So the data goes directly to its target only if its words may
+     * appear in parts.
+     */
     if (length > 0 && (!is_announced || header->may_tear != 0)) {
         place = find_early_place(conn, header);
     }
@@ -182,7 +192,7 @@ static void accept_message(mscclpp_conn_t *conn, const ucx_header_t *header, voi
 }
 
 /*
- * Handles an acknowledgement: the peer has carried out all messages before `number`, so their room is free again. The
+ * Handles an acknowledgement: the peer has executed all messages before `number`, so their room is free again. The
  * entry of the last of them has not been used again yet, and tells how far the bounce memory is free.
  */
 static void on_acknowledgement(mscclpp_conn_t *conn, uint64_t number)
@@ -196,9 +206,9 @@ static void on_acknowledgement(mscclpp_conn_t *conn, uint64_t number)
 }
 
 /*
- * Called by UCX for each message that arrives. Messages for connections that are gone are dropped: peers may still send
- * some when this side destroys its half. The result, always UCS_OK, lets UCX release the data unless their fetch has
- * begun.
+ * Called by UCX for each message that arrives. Messages for connections that no longer exist are dropped, because peers
+ * may still send some while this side destroys its half. The result is always UCS_OK, by which UCX releases the data
+ * unless a fetch of it has begun.
  */
 ucs_status_t mscclpp_transport_ucx_on_message(void *arg, const void *header, size_t header_length, void *data,
                                               size_t length, const ucp_am_recv_param_t *param)
@@ -241,7 +251,7 @@ ucs_status_t mscclpp_transport_ucx_on_message(void *arg, const void *header, siz
     return UCS_OK;
 }
 
-/* Frees the entry of message `issued`, whose turn is over, and goes on to the next. */
+/* Frees the entry of message `issued`, whose turn is over, and continues with the next one. */
 static void end_turn(mscclpp_conn_t *conn)
 {
     arrival_at(conn, conn->issued)->has_header = false;
@@ -250,8 +260,9 @@ static void end_turn(mscclpp_conn_t *conn)
 }
 
 /*
- * Copies a put's data to their target, or starts the copy if that is device memory. False if it must wait or failed. A
- * copy to device memory also waits while an add to device memory is under way (step_device_add).
+ * Copies a put's data to its target, or starts the copy if the target is device memory. Returns false if the copy must
+ * wait or has failed. A copy to device memory also waits while an add to device memory is in progress
+ * (step_device_add).
  */
 static bool execute_put(mscclpp_conn_t *conn, ucx_arrival_t *arrival)
 {
@@ -294,10 +305,12 @@ static void reduce_to_signal(ucx_header_t *header)
 }
 
 /*
- * Takes the next step of an add to device memory, and returns true once the add is done. The CPU cannot access the
- * word, so it is copied out, added to and copied back. No other operation of this instance changes it in the meantime.
- * Call it again in each round until it returns true. If a copy cannot be started, or there is no memory for the word,
- * the connection breaks, which also gives up the add.
+ * Takes the next step of an add to device memory, and returns true when the add is complete. The CPU cannot access the
+ * word, so it is copied to the host, changed, and copied back. No other operation of this instance changes the word in
+ * the meantime.
+ *
+ * The caller calls this function again in each round until it returns true. If a copy cannot be started, or if there is
+ * no memory for the word, the connection breaks, which also gives up the add.
  */
 static bool step_device_add(mscclpp_conn_t *conn, char *target, uint64_t value)
 {
@@ -311,7 +324,7 @@ static bool step_device_add(mscclpp_conn_t *conn, char *target, uint64_t value)
     if (transport->adding_conn != NULL && transport->adding_conn != conn) {
         return false;
     }
-    /* Set before the batch under way has ended, so that no more copies join it. */
+    /* Set before the current batch has ended, so that no more copies join the batch. */
     transport->adding_conn = conn;
     if (transport->in.busy) {
         return false;
@@ -334,8 +347,8 @@ static bool step_device_add(mscclpp_conn_t *conn, char *target, uint64_t value)
 }
 
 /*
- * Carries out an add. One to device memory takes several calls (step_device_add). False if it waits for copies of
- * device memory, or if the message broke the connection.
+ * Executes an add. An add to device memory takes several calls (step_device_add). Returns false if the add waits for
+ * copies of device memory, or if the message broke the connection.
  */
 static bool execute_add(mscclpp_conn_t *conn, const ucx_header_t *header)
 {
@@ -356,7 +369,9 @@ static bool execute_add(mscclpp_conn_t *conn, const ucx_header_t *header)
     return true;
 }
 
-/* Carries out a signal. Everything before it must have been carried out. False if the message broke the connection. */
+/*
+ * Executes a signal. Everything before it must have been executed. Returns false if the message broke the connection.
+ */
 static bool execute_signal(mscclpp_conn_t *conn, const ucx_header_t *header)
 {
     const mscclpp_transport_params_t *params = &conn->transport->params;
@@ -371,10 +386,12 @@ static bool execute_signal(mscclpp_conn_t *conn, const ucx_header_t *header)
 }
 
 /*
- * Carries out a connection's messages in the order of their numbers, as far as they have arrived. True if anything was
- * carried out. A put with a signal takes two turns of the loop: one for its bytes, and one as a signal alone. A put is
- * done once its bytes are in place or being copied, but `executed` counts it only at the end of the batch (end_copies).
- * So a signal after it has its turn in a later round.
+ * Executes a connection's messages that have arrived, in the order of their numbers. Returns true if anything was
+ * executed.
+ *
+ * A put with a signal takes two turns of the loop: one for its data, and one for the signal alone. A put is done when
+ * its data is in place or is being copied, but `executed` counts it only at the end of the batch (end_copies). So a
+ * signal after it is executed in a later round.
  */
 static bool execute_conn(mscclpp_conn_t *conn)
 {
@@ -394,7 +411,7 @@ static bool execute_conn(mscclpp_conn_t *conn)
                 continue;
             }
         } else if (conn->issued != conn->executed || arrival->copying) {
-            is_done = false; /* earlier bytes are still being copied, and whoever sees the sum must see them */
+            is_done = false; /* earlier data is still being copied, and must be visible before the sum */
         } else {
             is_done = header->kind == UCX_ADD ? execute_add(conn, header) : execute_signal(conn, header);
             if (is_done) {
@@ -414,9 +431,9 @@ static bool execute_conn(mscclpp_conn_t *conn)
 }
 
 /*
- * If the batch of copies to device memory has ended, counts the messages that they belong to as carried out. True if
- * there were any, or if the batch was a copy of an add. Without a batch, the messages before `issued` needed no copy,
- * and count at once.
+ * If the batch of copies to device memory has ended, counts the messages that the copies belong to as executed. Returns
+ * true if there were any, or if the batch was a copy of an add. If there is no batch, the messages before `issued`
+ * needed no copy and count at once.
  */
 static bool end_copies(mscclpp_transport_t *transport)
 {
@@ -435,9 +452,9 @@ static bool end_copies(mscclpp_transport_t *transport)
 }
 
 /*
- * Carries out messages that have arrived. Goes over all connections several times, because the end of a batch of copies
- * lets more messages have their turn. At the end, tells each peer how many of its messages have been carried out, if
- * that has changed. While the last such note to a peer is still being sent, the next one waits for a later call.
+ * Executes messages that have arrived. Visits all connections several times, because more messages can be executed when
+ * a batch of copies has ended. At the end, tells each peer how many of its messages have been executed, if the number
+ * has changed. While the last such note to a peer is still being sent, the next one waits for a later call.
  */
 void mscclpp_transport_ucx_execute(mscclpp_transport_t *transport)
 {

@@ -6,7 +6,7 @@
 #include "mca/common/base/log.h"
 #include "mca/common/transport/ucx/internal.h"
 
-/* Registers host memory with UCX. False, with the reason at the info level, if that fails. */
+/* Registers host memory with UCX. Returns false, with the reason logged at the info level, if that fails. */
 static bool map_memory(mscclpp_transport_t *transport, void *address, size_t length, ucp_mem_h *memory_p)
 {
     const ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS |
@@ -22,8 +22,10 @@ static bool map_memory(mscclpp_transport_t *transport, void *address, size_t len
 
 /*
  * Gives the region a number and, if host memory is put directly, registers it with UCX. Device memory is never
- * registered: its bytes go through messages. An empty region is not registered either. MSCCLPP_ERR_SYSTEM if UCX
- * refuses to register it, MSCCLPP_ERR_NO_MEMORY if memory runs out, both logged; else fails as `settle` does.
+ * registered, because its data is sent in messages. An empty region is not registered either.
+ *
+ * Returns MSCCLPP_ERR_SYSTEM if UCX refuses to register the memory, or MSCCLPP_ERR_NO_MEMORY; both are logged.
+ * Otherwise fails as `settle` does. After a failure, nothing is left.
  */
 mscclpp_status_t mscclpp_transport_ucx_region_create(mscclpp_transport_t *transport, void *address, size_t length,
                                                      mscclpp_region_t **region_p)
@@ -61,8 +63,8 @@ mscclpp_status_t mscclpp_transport_ucx_region_create(mscclpp_transport_t *transp
 }
 
 /*
- * Writes what peers have to know of the region, followed by UCX's remote key if UCX can access it. MSCCLPP_ERR_SYSTEM,
- * logged, if UCX gives no key or one that is too long.
+ * Writes the facts about the region that peers need, followed by UCX's remote key if UCX can access the region. Returns
+ * MSCCLPP_ERR_SYSTEM, which is logged, if UCX yields no key or one that is too long.
  */
 mscclpp_status_t mscclpp_transport_ucx_region_key(const mscclpp_region_t *region, void *key, size_t *length_p)
 {
@@ -94,9 +96,9 @@ mscclpp_status_t mscclpp_transport_ucx_region_key(const mscclpp_region_t *region
 }
 
 /*
- * Takes the region's number away first, so that no message is carried out on it any more. Then waits for the copies,
- * and unregisters the region once UCX no longer uses it. If UCX does not let go of it, the region is never freed. A
- * forked child must not use UCX, so there the rest is left out.
+ * Removes the region's number first, so that no further message is executed on the region. Then waits for the copies,
+ * and unregisters the region once UCX no longer uses it. If UCX does not release the region, it is never freed. A
+ * forked child must not use UCX, so it only frees the structure.
  */
 void mscclpp_transport_ucx_region_destroy(mscclpp_region_t *region)
 {

@@ -7,9 +7,9 @@
 #include "mca/common/transport/ucx/internal.h"
 
 /*
- * Makes a peer's region known by its key. The connection must be connected, since UCX unpacks the key of a registered
- * region for one endpoint; otherwise, or if the bytes are no key at all, MSCCLPP_ERR_INVALID. MSCCLPP_ERR_PEER if UCX
- * refuses the key, MSCCLPP_ERR_NO_MEMORY if memory runs out. All are logged.
+ * Makes a peer's region known by its key. The connection must be connected, because UCX unpacks the key of a registered
+ * region for one endpoint. If it is not, or if the bytes are not a key, returns MSCCLPP_ERR_INVALID. Returns
+ * MSCCLPP_ERR_PEER if UCX refuses the key, or MSCCLPP_ERR_NO_MEMORY. All of them are logged.
  */
 mscclpp_status_t mscclpp_transport_ucx_remote_create(mscclpp_conn_t *conn, const void *key, size_t length,
                                                      mscclpp_remote_t **remote_p)

@@ -1,8 +1,8 @@
 /*
  * The transport over UCX, on all that UCX supports: RDMA devices, shared memory, TCP.
  *
- * How bytes travel. Host memory goes directly into the peer's memory (ucp_put_nbx) if an RDMA device does that.
- * Everything else goes as numbered active messages, which the receiver's CPU carries out in the order of the numbers
+ * How bytes are sent. Host memory is written directly into the peer's memory (ucp_put_nbx) if an RDMA device does that.
+ * Everything else goes as numbered active messages, which the receiver's CPU executes in the order of the numbers
  * (bounce.c, receive.c): it copies the bytes of a put to their target, unless they could go there directly; before a
  * signal it waits for these copies to end; then it adds to the token. A put's message may carry the signal that follows
  * it.
@@ -46,9 +46,11 @@ static void set_default(const mscclpp_ucx_functions_t *ucx, ucp_config_t *config
 }
 
 /*
- * Makes the instance's own context; false on failure, logged at the info level. It cannot share that of the control
- * messages, which avoids RDMA devices and the user's settings for UCX, while this one wants both. Nor can instances
- * share one: different threads may use them, and that would need a thread-safe build of UCX.
+ * Makes the instance's own context. Returns false, with the reason logged at the info level, if that fails.
+ *
+ * The context cannot be shared with the control messages: those avoid RDMA devices and the user's settings for UCX,
+ * whereas this one needs both. Instances cannot share one either, because different threads may use them, for which UCX
+ * would have to be built thread-safe.
  */
 static bool init_context(mscclpp_transport_t *transport)
 {
@@ -88,8 +90,8 @@ static bool init_context(mscclpp_transport_t *transport)
 }
 
 /*
- * Makes the instance's worker, its address and its handler of messages. False on failure, logged at the info level;
- * ucx_destroy frees what was made.
+ * Makes the instance's worker, its address and its handler of messages. Returns false, with the reason logged at the
+ * info level, if that fails; ucx_destroy frees what was made.
  */
 static bool start_worker(mscclpp_transport_t *transport)
 {
@@ -117,10 +119,12 @@ static bool start_worker(mscclpp_transport_t *transport)
 }
 
 /*
- * Gives good-byes a moment to leave. Then closes all endpoints and frees all connections, for at most
- * UCX_CLOSE_SECONDS. The caller has destroyed all connections; those that are left were not free yet, because UCX held
- * requests of theirs. False if UCX is still closing an endpoint or has not ended all requests. Then its worker and
- * context must stay: UCX would not survive their end.
+ * Gives good-byes some time to leave. Then closes all endpoints and frees all connections, for at most
+ * UCX_CLOSE_SECONDS. The caller has destroyed all connections; those that still exist could not be freed, because UCX
+ * held requests of theirs.
+ *
+ * Returns false if UCX is still closing an endpoint or has not ended all requests. Then its worker and context must be
+ * kept, because UCX cannot handle their end in this state.
  */
 static bool close_all(mscclpp_transport_t *transport)
 {
@@ -140,8 +144,8 @@ static bool close_all(mscclpp_transport_t *transport)
 }
 
 /*
- * Frees the instance, which may be incomplete. Ends the copies first, since they use the connections' bounce memory. If
- * UCX does not let go of something, its worker and the instance's memory stay, since UCX may still use them.
+ * Frees the instance, which may be incomplete. Ends the copies first, because they use the connections' bounce memory.
+ * If UCX does not release something, UCX's worker and the instance's memory are leaked, because UCX may still use them.
  */
 static void ucx_destroy(mscclpp_transport_t *transport)
 {
@@ -178,9 +182,11 @@ static void ucx_destroy(mscclpp_transport_t *transport)
 }
 
 /*
- * True if host memory is to be put directly by UCX: if the parameter ucx_bounce is "device", or if it is "auto" and
- * there is an RDMA device. Without a device UCX would carry out puts in the peer's worker. That saves no CPU work on
- * either side, costs a round trip before each signal, and, unlike a device, writes to memory where a region used to be.
+ * Returns true if UCX should put host memory directly: if the parameter ucx_bounce is "device", or if it is "auto" and
+ * there is an RDMA device.
+ *
+ * Without a device, UCX would execute puts in the peer's worker. That saves no CPU work on either side, and costs a
+ * round trip before each signal. Unlike a device, it could also write to memory that is no longer a region.
  */
 static bool wants_direct_puts(const mscclpp_transport_params_t *params)
 {
@@ -200,9 +206,10 @@ static bool wants_direct_puts(const mscclpp_transport_params_t *params)
 }
 
 /*
- * Loads UCX and makes a context and a worker. MSCCLPP_ERR_NOT_SUPPORTED, so that another transport may be tried, if UCX
- * is missing, refuses one of them, or has too long an address. If the system grants too little for UCX, returns the
- * status of mscclpp_ucx_check_limits. MSCCLPP_ERR_NO_MEMORY, logged, if memory runs out.
+ * Loads UCX, and makes a context and a worker. Returns MSCCLPP_ERR_NOT_SUPPORTED, so that another transport may be
+ * tried, if UCX is missing, refuses one of them, or has too long an address. If the system grants too few resources for
+ * UCX, returns the status of mscclpp_ucx_check_limits. Returns MSCCLPP_ERR_NO_MEMORY, which is logged, if memory runs
+ * out.
  */
 static mscclpp_status_t ucx_create(const mscclpp_transport_params_t *params, uint32_t *flags_p,
                                    mscclpp_transport_t **transport_p)
@@ -249,9 +256,9 @@ static mscclpp_status_t ucx_create(const mscclpp_transport_params_t *params, uin
 }
 
 /*
- * Receives first, then carries out what has arrived, then begins this side's operations and sends their messages.
- * Returns the failure of one connection at a time: further failures wait for the next call, and destroyed connections
- * report none.
+ * Receives messages first, then executes those that have arrived, then begins this side's operations and sends their
+ * messages. Returns the failure of one connection at a time; further failures wait for the next call. Failures of
+ * destroyed connections are not returned.
  */
 static mscclpp_status_t ucx_progress(mscclpp_transport_t *transport)
 {

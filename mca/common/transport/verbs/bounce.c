@@ -8,7 +8,7 @@
 #define SLOTS MSCCLPP_VERBS_BOUNCE_SLOTS
 
 /*
- * Tells the peer, which would otherwise wait for an acknowledgement for ever, and breaks the connection; in this order,
+ * Tells the peer, which would otherwise wait for an acknowledgement forever, and breaks the connection; in this order,
  * because a broken connection sends nothing. With a full queue the peer is not told.
  */
 static void fail_and_tell_peer(mscclpp_conn_t *conn, mscclpp_status_t status, const char *reason)
@@ -24,8 +24,8 @@ static void fail_and_tell_peer(mscclpp_conn_t *conn, mscclpp_status_t status, co
 }
 
 /*
- * Allocates and registers slots, unless that is done. Returns false, with nothing allocated, if it fails. `slots` is
- * set last, and tells whether there are any.
+ * Allocates and registers slots, unless they already exist. Returns false, with nothing allocated, if this fails. The
+ * caller logs the error. `slots` is set last, and tells whether there are any.
  */
 static bool ensure_slots(mscclpp_conn_t *conn, mscclpp_verbs_slots_t *slots, int access)
 {
@@ -69,9 +69,9 @@ static void free_slots(mscclpp_conn_t *conn, mscclpp_verbs_slots_t *slots)
 }
 
 /*
- * Makes the slots and, if this side has bounced memory, opens the copiers. Makes only what does not exist yet. Fails
- * with MSCCLPP_ERR_NO_MEMORY, logged, or as the copiers do. After a failure, mscclpp_verbs_bounce_destroy frees what
- * was made.
+ * Makes the slots and, if this side has bounced memory, opens the copiers. Makes only the parts that do not exist yet.
+ * Returns MSCCLPP_ERR_NO_MEMORY, which is logged, or the error of the copiers. After a failure,
+ * mscclpp_verbs_bounce_destroy frees what was made.
  */
 mscclpp_status_t mscclpp_verbs_bounce_create(mscclpp_conn_t *conn, bool lands)
 {
@@ -90,8 +90,8 @@ mscclpp_status_t mscclpp_verbs_bounce_create(mscclpp_conn_t *conn, bool lands)
 }
 
 /*
- * Frees a connection's bounce state. The HCA no longer uses the slots, because the queue pairs are gone. Copies may, so
- * they are waited for.
+ * Frees a connection's bounce state. The HCA no longer uses the slots, because the queue pairs have been destroyed.
+ * Copies may still use them, so the function waits for the copies.
  */
 void mscclpp_verbs_bounce_destroy(mscclpp_conn_t *conn)
 {
@@ -123,8 +123,9 @@ bool mscclpp_verbs_bounce_is_empty(const mscclpp_conn_t *conn)
 }
 
 /*
- * Takes free slots for the part of a put that waits for some. If the source is bounced, also starts to copy the bytes
- * into the slots. Otherwise the HCA will read the source, and the slots hold headers only.
+ * Takes free slots for the put that waits for some, as far as there are free slots. If the source is bounced, also
+ * starts to copy the data into the slots. Otherwise the HCA reads the source directly, and the slots contain only
+ * headers. A copy that cannot be started breaks the connection.
  */
 static void begin_slots(mscclpp_conn_t *conn)
 {
@@ -159,7 +160,10 @@ static void begin_slots(mscclpp_conn_t *conn)
             sent->from = (uintptr_t)slot->data;
             sent->lkey = bounce->out.mr->lkey;
         } else if (bounce->copied == bounce->begun) {
-            /* Nothing to copy: the slot is filled already. After slots that are being copied to, it waits for them. */
+            /*
+             * There is nothing to copy, so the slot counts as filled. If earlier slots are still being copied to, it
+             * waits for them.
+             */
             ++bounce->copied;
         }
         memset(&slot->header, 0, sizeof(slot->header));
@@ -174,8 +178,10 @@ static void begin_slots(mscclpp_conn_t *conn)
 
 /*
  * Lists the work requests for one slot: the data and, if the data goes to landing memory, the header with a message.
- * The queue must have room for two. Messages fill the peer's slots in turn. The next one is free: each message that is
- * not acknowledged keeps a slot of this side in use, and there are no more than SLOTS.
+ * The queue must have room for two requests.
+ *
+ * Messages fill the peer's slots in turn. The next slot is certainly free, because each message that is not
+ * acknowledged keeps a slot of this side in use, and there are only SLOTS of them.
  */
 static void post_slot(mscclpp_conn_t *conn, mscclpp_verbs_sent_t *sent, uint64_t index)
 {
@@ -207,8 +213,8 @@ static void post_slot(mscclpp_conn_t *conn, mscclpp_verbs_sent_t *sent, uint64_t
 }
 
 /*
- * Frees slots whose data has arrived, in their order, so one that has not holds up those behind it. Then takes slots
- * for what waits, and posts those that are filled.
+ * Frees slots whose data has arrived. Slots are freed in order, so a slot whose data has not arrived also delays those
+ * after it. Then takes slots for the waiting put, and posts the slots that are filled.
  */
 static void continue_sending(mscclpp_conn_t *conn)
 {
@@ -230,7 +236,7 @@ static void continue_sending(mscclpp_conn_t *conn)
     mscclpp_verbs_ring_doorbell(qp);
 }
 
-/* True if a bounced put or add may begin: no earlier put still waits for slots, for room or on another rail. */
+/* Returns true if a bounced put or add may begin: no earlier put still waits for slots, for room or on another rail. */
 static bool can_begin(mscclpp_conn_t *conn)
 {
     /* Earlier data that was not bounced is ahead on rail 0, unless it is a stripe. */
@@ -239,9 +245,11 @@ static bool can_begin(mscclpp_conn_t *conn)
 }
 
 /*
- * Begins a put through slots: takes slots now as far as some are free, and progress takes the others. Returns
+ * Begins a put through slots. Takes the slots that are free now; progress takes the others later. Returns
  * MSCCLPP_IN_PROGRESS, with nothing put, while an earlier put still waits for slots, for room in the queue or for
- * another rail. The connection has its bounce state: region_create or remote_create has found that memory is bounced.
+ * another rail. Otherwise returns the connection's status.
+ *
+ * conn->bounce exists, because region_create or remote_create has found that the memory is bounced.
  */
 mscclpp_status_t mscclpp_verbs_bounce_put(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
                                           const mscclpp_region_t *region, uint64_t from, uint64_t length)
@@ -263,9 +271,9 @@ mscclpp_status_t mscclpp_verbs_bounce_put(mscclpp_conn_t *conn, const mscclpp_re
 }
 
 /*
- * Sends an add as a message, which the peer carries out by copies. Returns MSCCLPP_IN_PROGRESS, with nothing sent,
- * while no slot is free, an earlier slot is being filled, or earlier data is not on its way yet. Slots are sent in
- * order, so all before this one must be filled.
+ * Sends an add as a message, which the peer executes by copies. Returns MSCCLPP_IN_PROGRESS, with nothing sent, while
+ * no slot is free, an earlier slot is being filled, or earlier data has not been posted. Slots are sent in order, so
+ * all slots before this one must be filled. Otherwise returns the connection's status.
  */
 mscclpp_status_t mscclpp_verbs_bounce_add(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
                                           uint64_t value)
@@ -288,8 +296,8 @@ mscclpp_status_t mscclpp_verbs_bounce_add(mscclpp_conn_t *conn, const mscclpp_re
 }
 
 /*
- * Counts an arrival or an acknowledgement. Any other message breaks the connection, and so does one that would count
- * more slots than there are: the counts limit what is read and sent.
+ * Counts an arrival or an acknowledgement. Any other message breaks the connection, and so does a message that would
+ * count more slots than there are, because the counts limit which slots are read and sent.
  */
 void mscclpp_verbs_bounce_on_message(mscclpp_conn_t *conn, uint32_t message)
 {
@@ -317,7 +325,7 @@ void mscclpp_verbs_bounce_on_message(mscclpp_conn_t *conn, uint32_t message)
     }
 }
 
-/* True if the bytes lie in a bounced region of this rank. Addresses from peers are not trusted. */
+/* Returns true if the bytes are in a bounced region of this rank. Addresses from peers are not trusted. */
 static bool is_in_a_region(const mscclpp_transport_t *transport, uint64_t begin, uint64_t length)
 {
     for (const mscclpp_region_t *region = transport->bounced_regions; region != NULL; region = region->next) {
@@ -343,10 +351,12 @@ static bool start_copy(mscclpp_conn_t *conn, void *to, const void *from, size_t 
 }
 
 /*
- * Takes the next step of an add to device memory, and returns true once the add is done. The CPU cannot access the
- * word, so it is copied to the slot, added to there and copied back. No other message of this instance is carried out
- * meanwhile. Call it again in each round until it returns true. If a copy cannot be started, the connection breaks,
- * which gives up the add.
+ * Takes the next step of an add to device memory, and returns true when the add is complete. The CPU cannot access the
+ * word, so it is copied to the slot, changed there, and copied back. No other message of this instance is executed
+ * meanwhile.
+ *
+ * The caller calls this function again in each round until it returns true. If a copy cannot be started, the connection
+ * breaks, which also gives up the add.
  */
 static bool step_add(mscclpp_conn_t *conn, mscclpp_verbs_slot_t *slot)
 {
@@ -385,9 +395,9 @@ static bool step_add(mscclpp_conn_t *conn, mscclpp_verbs_slot_t *slot)
 }
 
 /*
- * Carries out the messages that have arrived, in their order: starts the copies of puts, and carries on with an add. A
- * message that names memory outside the regions breaks the connection. The peer does not fill a slot again before its
- * message is acknowledged, so copies may read it until then.
+ * Executes the messages that have arrived, in order: starts the copies of puts, and continues an add. A message that
+ * names memory outside the regions breaks the connection. The peer does not refill a slot before its message is
+ * acknowledged, so copies may read the slot until then.
  */
 static void execute_arrived(mscclpp_conn_t *conn)
 {
@@ -417,8 +427,8 @@ static void execute_arrived(mscclpp_conn_t *conn)
 }
 
 /*
- * Tells the peer how many of its messages have been carried out, so that it may fill their slots again. If the queue is
- * full, a later round does it.
+ * Tells the peer how many of its messages have been executed, so that it may refill their slots. If the queue is full,
+ * a later round does this.
  */
 static void acknowledge(mscclpp_conn_t *conn)
 {
@@ -434,9 +444,9 @@ static void acknowledge(mscclpp_conn_t *conn)
 }
 
 /*
- * If a copier's batch has ended, counts its copies as done on all connections. `is_out`: the copies filled slots;
- * otherwise they carried out messages. A failed batch breaks every connection with bounced memory. Copies join a batch
- * until it ends, so it covers all that have begun.
+ * If a copier's batch has ended, counts its copies as complete on all connections. `is_out` says that the copies filled
+ * slots; otherwise they executed messages. A failed batch breaks every connection with bounced memory. Copies join a
+ * batch until it ends, so the batch covers all copies that have begun.
  */
 static void end_copies(mscclpp_transport_t *transport, mscclpp_copier_t *copier, bool is_out)
 {
@@ -461,8 +471,8 @@ static void end_copies(mscclpp_transport_t *transport, mscclpp_copier_t *copier,
 }
 
 /*
- * Carries on with all that is bounced. Counts the copies that have ended first, so that what they filled or carried out
- * is sent or acknowledged at once.
+ * Continues all bounced transfers. First counts the copies that have ended, so that the slots that they filled are
+ * sent, and the messages that they executed are acknowledged, in the same round.
  */
 void mscclpp_verbs_bounce_progress(mscclpp_transport_t *transport)
 {

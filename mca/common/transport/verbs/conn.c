@@ -27,8 +27,8 @@ _Static_assert(sizeof(conn_address_t) <= MSCCLPP_TRANSPORT_ADDRESS_MAX, "a conne
 
 /*
  * Makes a queue pair on each rail and, if device memory is bounced, the landing memory that the address names. After a
- * failure nothing is left. The connection joins the instance's list first, because mscclpp_verbs_conn_destroy takes it
- * out.
+ * failure, which is logged, nothing is left. The connection joins the instance's list first, because
+ * mscclpp_verbs_conn_destroy removes it from there.
  */
 mscclpp_status_t mscclpp_verbs_conn_create(mscclpp_transport_t *transport, int peer, mscclpp_conn_t **conn_p)
 {
@@ -64,10 +64,11 @@ mscclpp_status_t mscclpp_verbs_conn_create(mscclpp_transport_t *transport, int p
 }
 
 /*
- * Sends a good-bye and waits until the peer's HCA has taken it, or until the time is up. Once it is taken, the queue
- * pair may be destroyed: everything that the peer might request again has arrived. Dead peers do not answer, and all
- * waits for them together end with the instance's patience. But each good-bye may wait GOOD_BYE_SECONDS, so that live
- * peers are told even when dead ones have used the patience up.
+ * Sends a good-bye, and waits until the peer's HCA has received it or the time is up. After that, the queue pair may be
+ * destroyed, because everything that the peer might request again has arrived.
+ *
+ * Dead peers do not answer. All waits for them together end with the instance's patience. But each good-bye may wait at
+ * least GOOD_BYE_SECONDS, so that live peers are told even if dead ones have used up the patience.
  */
 static void say_good_bye(mscclpp_conn_t *conn)
 {
@@ -100,8 +101,8 @@ static void say_good_bye(mscclpp_conn_t *conn)
 }
 
 /*
- * Says good-bye to the peer, and frees this half of the connection. The queue pairs go before the bounce memory, which
- * the HCA may use until then. Rails without a queue pair have NULL.
+ * Says good-bye to the peer, and frees this half of the connection. The queue pairs are destroyed before the bounce
+ * memory is freed, because the HCA may use that memory until then. Rails without a queue pair have NULL.
  */
 void mscclpp_verbs_conn_destroy(mscclpp_conn_t *conn)
 {
@@ -126,8 +127,8 @@ void mscclpp_verbs_conn_destroy(mscclpp_conn_t *conn)
 }
 
 /*
- * Writes what the peer has to know to connect to this half. If device memory is bounced, conn_create has made the
- * landing memory.
+ * Writes the facts that the peer needs to connect to this half. If device memory is bounced, conn_create has made the
+ * landing memory. Always succeeds.
  */
 mscclpp_status_t mscclpp_verbs_conn_address(const mscclpp_conn_t *conn, void *address, size_t *length_p)
 {
@@ -154,8 +155,8 @@ mscclpp_status_t mscclpp_verbs_conn_address(const mscclpp_conn_t *conn, void *ad
 }
 
 /*
- * Sets the connection's mode: atomic if both sides want it. MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info
- * level, if another connection of this rank has the other mode, or if the CPU cannot add to the tokens.
+ * Sets the connection's mode, which is atomic if both sides want it. Returns MSCCLPP_ERR_NOT_SUPPORTED, with the reason
+ * at the info level, if another connection of this rank has the other mode, or if the CPU cannot add to the tokens.
  */
 static mscclpp_status_t agree_on_mode(mscclpp_conn_t *conn, bool peer_wants_atomic)
 {
@@ -181,9 +182,11 @@ static mscclpp_status_t agree_on_mode(mscclpp_conn_t *conn, bool peer_wants_atom
 
 /*
  * Checks the peer's address, agrees on the mode, makes slots if the peer bounces memory, and connects the queue pairs
- * of the rails that both sides have. MSCCLPP_ERR_INVALID if the address is wrong, or if the connection is connected
- * already; MSCCLPP_ERR_NOT_SUPPORTED if the modes or the ports do not fit; or the error of memory or of a queue pair.
- * All are logged. After a failure the connection can only be destroyed.
+ * of the rails that both sides have.
+ *
+ * Returns MSCCLPP_ERR_INVALID if the address is invalid or the connection is already connected,
+ * MSCCLPP_ERR_NOT_SUPPORTED if the modes or the ports do not match, or the error of memory or of a queue pair. All of
+ * them are logged. After a failure, the connection can only be destroyed.
  */
 mscclpp_status_t mscclpp_verbs_conn_connect(mscclpp_conn_t *conn, const void *address, size_t length)
 {
@@ -214,7 +217,7 @@ mscclpp_status_t mscclpp_verbs_conn_connect(mscclpp_conn_t *conn, const void *ad
         conn->bounce->peer_in = bytes.landing;
         conn->bounce->peer_rkey = bytes.landing_rkey;
     }
-    /* Rails of only one side are of no use. */
+    /* Rails that only this side has cannot be used. */
     while (conn->qp_count > (int)bytes.rail_count) {
         --conn->qp_count;
         mscclpp_verbs_qp_destroy(conn->qps[conn->qp_count]);

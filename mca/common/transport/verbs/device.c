@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define MAX_MESSAGE (1ull << 30) /* half of what the specification allows, for devices that do not report it */
-#define MAX_READS 16             /* the most reads and atomics under way in a queue pair, whatever the HCA allows */
+#define MAX_READS 16 /* the most reads and atomics of a queue pair in progress, even if the HCA allows more */
 #define PKEY_FULL_MEMBER 0x8000
 #define PKEY_PARTITION 0x7fff /* 0: the entry of the table is not in use */
 
@@ -20,7 +20,7 @@ typedef struct {
     int order;                 /* index in the library's list */
 } candidate_t;
 
-/* True if a comma-separated list contains a name. */
+/* Returns true if a comma-separated list contains a name as a whole entry. */
 static bool is_listed(const char *list, const char *name)
 {
     const size_t length = strlen(name);
@@ -36,9 +36,9 @@ static bool is_listed(const char *list, const char *name)
 }
 
 /*
- * Returns a port's rate in Gbit/s, from the codes that the specification gives widths and speeds. A speed that is not
- * in the table counts as the next lower one there; below all of them, a lane counts as 2 Gbit/s. A width that is not in
- * the table counts as one lane.
+ * Returns a port's rate in Gbit/s, computed from the codes of the specification for widths and speeds. A speed that is
+ * not in the table counts as the next lower one in the table; below all of them, a lane counts as 2 Gbit/s. A width
+ * that is not in the table counts as one lane.
  */
 static int rate_of(const struct ibv_port_attr *attr)
 {
@@ -60,7 +60,7 @@ static int rate_of(const struct ibv_port_attr *attr)
     return lanes * 2;
 }
 
-/* Returns the MTU that the parameter asks for, "auto" or a number of bytes, but at most the port's active one. */
+/* Returns the MTU that the parameter requests, "auto" or a number of bytes, but at most the port's active MTU. */
 static uint8_t mtu_of(const char *text, enum ibv_mtu active)
 {
     int mtu = IBV_MTU_256;
@@ -68,7 +68,7 @@ static uint8_t mtu_of(const char *text, enum ibv_mtu active)
     if (0 == strcmp(text, "auto")) {
         return (uint8_t)active;
     }
-    /* Each code stands for twice the bytes of the code before it. */
+    /* Each code means twice the bytes of the code before it. */
     for (long bytes = strtol(text, NULL, 10); bytes > 256 && mtu < IBV_MTU_4096; bytes /= 2) {
         ++mtu;
     }
@@ -85,7 +85,10 @@ static int query_port(mscclpp_transport_t *transport, struct ibv_context *contex
     return transport->ibv.query_port(context, (uint8_t)port, (struct _compat_ibv_port_attr *)attr);
 }
 
-/* Finds the port that the parameter names or, without one, the first active port. 0 if there is none, or not active. */
+/*
+ * Finds the port that the parameter names or, if it names none, the first active port. Returns 0 if there is no such
+ * port, or if it is not active.
+ */
 static int find_port(mscclpp_transport_t *transport, struct ibv_context *context, int port_count,
                      struct ibv_port_attr *attr)
 {
@@ -100,8 +103,8 @@ static int find_port(mscclpp_transport_t *transport, struct ibv_context *context
 }
 
 /*
- * Returns the index of the first partition in which the port is a full member, as limited members cannot talk to one
- * another; 0 if there is none or the library cannot tell.
+ * Returns the index of the first partition in which the port is a full member, because limited members cannot
+ * communicate with one another. Returns 0 if there is none, or if the library cannot tell.
  */
 static uint16_t find_pkey(mscclpp_transport_t *transport, struct ibv_context *context, int port, int table_length)
 {
@@ -123,9 +126,10 @@ static int clamp_to(int value, int limit)
 }
 
 /*
- * Opens a device and fills in the candidate for its port, except for distance and order. MSCCLPP_ERR_NOT_SUPPORTED,
- * with the reason at the info level, if it cannot be used. MSCCLPP_ERR_INVALID, logged as an error, if it lacks the GID
- * that verbs_gid_index names. After a failure the caller closes what was opened.
+ * Opens a device, and fills in the candidate for its port, except for distance and order. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if the device cannot be used. Returns
+ * MSCCLPP_ERR_INVALID, logged as an error, if it lacks the GID that verbs_gid_index names. After a failure, the caller
+ * closes what was opened.
  */
 static mscclpp_status_t open_port(mscclpp_transport_t *transport, struct ibv_device *device, candidate_t *candidate)
 {
@@ -186,8 +190,8 @@ static mscclpp_status_t open_port(mscclpp_transport_t *transport, struct ibv_dev
 }
 
 /*
- * Closes a rail's device and frees what belongs to it, each thing before what it was made from; the rail may be
- * incomplete. Zeroes it. If a step fails, warns and leaves the rest open, because it may still be in use.
+ * Closes a rail's device and frees what belongs to it, in the reverse order of creation. The rail may be incomplete.
+ * Afterwards it is zeroed. If a step fails, logs a warning and leaves the rest open, because it may still be in use.
  */
 static void close_rail(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail)
 {
@@ -211,8 +215,8 @@ void mscclpp_verbs_close_rails(mscclpp_transport_t *transport)
 }
 
 /*
- * Orders candidates for qsort: the nearest first, then the fastest, then InfiniBand before Ethernet. Ties keep the
- * library's order, so that the choice is the same each time.
+ * Compares candidates for qsort: the nearest first, then the fastest, then InfiniBand before Ethernet. Equal candidates
+ * keep the order of the library, so that the choice is the same each time.
  */
 static int compare_candidates(const void *first, const void *second)
 {
@@ -232,8 +236,8 @@ static int compare_candidates(const void *first, const void *second)
 }
 
 /*
- * Makes the best candidates the rails, as many as verbs_rails says, but at most MSCCLPP_VERBS_MAX_RAILS, and closes the
- * others. There must be a candidate.
+ * Makes the best candidates the rails, as many as verbs_rails says, but at most MSCCLPP_VERBS_MAX_RAILS. Closes the
+ * other candidates. There must be at least one candidate.
  */
 static void choose_rails(mscclpp_transport_t *transport, candidate_t *candidates, int candidate_count)
 {
@@ -273,9 +277,9 @@ static void find_gpu_path(const mscclpp_transport_t *transport, char *path, size
 }
 
 /*
- * Opens a port of each HCA that the parameter allows, then keeps the best ones. An HCA that cannot be used is passed
- * over. Any other failure ends the search and closes all of them. MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the
- * info level, if none is left.
+ * Opens a port of each HCA that the parameter allows, and then keeps the best ones. An HCA that cannot be used is
+ * skipped. Any other failure ends the search and closes all ports. Returns MSCCLPP_ERR_NOT_SUPPORTED, with the reason
+ * at the info level, if no port is left.
  */
 mscclpp_status_t mscclpp_verbs_open_rails(mscclpp_transport_t *transport)
 {

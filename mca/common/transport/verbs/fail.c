@@ -10,8 +10,8 @@
 void mscclpp_verbs_bounce_give_up(mscclpp_conn_t *conn)
 {
     /*
-     * The add's last copy may still be under way. That does no harm: a later add waits until the batch has ended before
-     * it reads the word.
+     * The last copy of the add may still be in progress. That does no harm: a later add waits until the batch has ended
+     * before it reads the word.
      */
     if (conn == conn->transport->adding_conn) {
         conn->bounce->add_stage = MSCCLPP_VERBS_ADD_NONE;
@@ -20,8 +20,8 @@ void mscclpp_verbs_bounce_give_up(mscclpp_conn_t *conn)
 }
 
 /*
- * Breaks the connection and logs why. Only the first failure counts. After the peer's good-bye, does nothing; after
- * this side's, breaks the connection without a report.
+ * Breaks the connection, and logs the reason. Only the first failure counts. After the peer's good-bye, does nothing.
+ * After this side's good-bye, breaks the connection without a log line.
  */
 void mscclpp_verbs_fail(mscclpp_conn_t *conn, mscclpp_status_t status, const char *format, ...)
 {

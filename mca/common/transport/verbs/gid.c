@@ -26,7 +26,10 @@ bool mscclpp_verbs_gids_match(const union ibv_gid *one, const union ibv_gid *oth
     return is_ipv4(one) == is_ipv4(other);
 }
 
-/* True if a GID is for RoCE v2, that is RoCE over UDP. Routers forward it, and today's networks are set up for it. */
+/*
+ * Returns true if a GID is for RoCE v2, which is RoCE over UDP. Version 2 is preferred, because routers forward it and
+ * networks are usually set up for it. Returns false if the version is unknown.
+ */
 static bool is_version_2(mscclpp_transport_t *transport, const mscclpp_verbs_rail_t *rail, int index)
 {
     char name[IBV_SYSFS_PATH_MAX + 64];
@@ -66,9 +69,11 @@ static int grade_gid(mscclpp_transport_t *transport, const mscclpp_verbs_rail_t 
 }
 
 /*
- * Chooses the GID of a rail: the entry that is wanted. If none is, InfiniBand uses entry 0 of the table, if it has one,
- * and RoCE the entry with the best grade. MSCCLPP_ERR_INVALID, logged as an error, if there is no such entry;
- * MSCCLPP_ERR_NOT_SUPPORTED if RoCE has none that is useful, as it cannot do without.
+ * Chooses the GID of a rail. If the user wants a certain entry, this is used. Otherwise InfiniBand uses entry 0 of the
+ * table, if there is one, and RoCE the entry with the best grade.
+ *
+ * Returns MSCCLPP_ERR_INVALID, logged as an error, if the entry that the user wants does not exist. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if RoCE has no useful entry, because RoCE needs one.
  */
 mscclpp_status_t mscclpp_verbs_choose_gid(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail, int table_length,
                                           int wanted_index)

@@ -5,7 +5,7 @@
  * one queue pair for each rail that both sides have, from rail i of one side to rail i of the other. Only the stripes
  * of large puts use other rails than rail 0.
  *
- * A signal never overtakes its data. The peer carries out the requests of a queue pair in the order in which they were
+ * A signal never overtakes its data. The peer executes the requests of a queue pair in the order in which they were
  * posted, so a FETCH_ADD on the token, or the completion of a WRITE_WITH_IMM, comes after the earlier writes on that
  * queue pair. The token memory is registered without relaxed ordering. So the update of a token is a strongly ordered
  * write, and overtakes no data between HCA and memory, whatever the data's own region allows. A stripe on another rail
@@ -17,7 +17,7 @@
  * tokens in device memory (mode atomic).
  *
  * A flush completes when the peer's HCA has acknowledged everything: the sources are free and nothing was lost. It does
- * not say that the data can be read; whoever reads the data waits for a signal.
+ * not say that the data can be read; a kernel that reads the data waits for a signal.
  *
  * Data regions may be registered with relaxed ordering (parameter verbs_relaxed_ordering): the specification keeps
  * completions and atomics behind the data even so. But two puts into the same bytes with no signal in between may then
@@ -32,7 +32,6 @@
  * - atomic: FETCH_ADD by the peer's HCA. It is atomic only among operations of one HCA, so rail 0 of a rank serves all
  * its tokens, and the CPU never writes them. For the same reason adds to a word are atomic only among the connections
  * of one instance; two instances of a process may use different HCAs.
- *
  * - no_atomic: a WRITE_WITH_IMM of 0 bytes that carries the token's number. The receiver's progress adds to the token.
  *
  * Two sides use atomic if both want it. One rank never mixes the two modes, because an HCA and the CPU would then both
@@ -40,12 +39,12 @@
  *
  * Both modes have control messages: a WRITE_WITH_IMM of 0 bytes whose number is not a token's. A good-bye keeps the end
  * of a connection from looking like a failure. A side that has received all it waited for may destroy its queue pair
- * while the other side still waits for acknowledgements; after all its retries the other side would be told that nobody
- * answers. So a side says good-bye before it destroys a connection, and waits until the peer's HCA, not the peer, has
- * taken it. A side that receives a good-bye treats everything it has sent as arrived or unwanted.
+ * while the other side still waits for acknowledgements; after all its retries the other side would report that the
+ * peer does not answer. So a side says good-bye before it destroys a connection, and waits until the peer's HCA, not
+ * the peer, has taken it. A side that receives a good-bye treats everything it has sent as arrived or unwanted.
  *
  * The receiver's progress refills the receive queues. If a sender outruns it, the HCA rejects the message and the
- * sender retries for ever (verbs_rnr_retry 7). Unlike credits this needs no message back and cannot deadlock two ranks
+ * sender retries forever (verbs_rnr_retry 7). Unlike credits this needs no message back and cannot deadlock two ranks
  * that both wait for room. A peer that is gone is still noticed, because no answer at all counts as a timeout.
  */
 #ifndef MCA_COMMON_TRANSPORT_VERBS_INTERNAL_H
@@ -60,18 +59,18 @@
 #include "mca/common/transport/verbs/load.h"
 
 #define MSCCLPP_VERBS_MAX_RAILS 8
-#define MSCCLPP_VERBS_LIST_MAX 16           /* work requests posted with one doorbell */
-#define MSCCLPP_VERBS_RECEIVES 256          /* receive requests of a queue pair in mode no_atomic */
-#define MSCCLPP_VERBS_CONTROL_RECEIVES 32   /* in mode atomic, for control messages only */
-#define MSCCLPP_VERBS_RECEIVE_CHAIN 32      /* receive requests that are posted at a time */
-#define MSCCLPP_VERBS_RECEIVE_ID UINT64_MAX /* of a receive request; work requests are numbered from 1 */
+#define MSCCLPP_VERBS_LIST_MAX 16           /* maximum number of work requests posted with one doorbell */
+#define MSCCLPP_VERBS_RECEIVES 256          /* number of receive requests of a queue pair in mode no_atomic */
+#define MSCCLPP_VERBS_CONTROL_RECEIVES 32   /* the same in mode atomic, for control messages only */
+#define MSCCLPP_VERBS_RECEIVE_CHAIN 32      /* number of receive requests that are posted at a time */
+#define MSCCLPP_VERBS_RECEIVE_ID UINT64_MAX /* id of all receive requests; work requests are numbered from 1 */
 
 /* Values of a WRITE_WITH_IMM: a token's number, below MSCCLPP_VERBS_TOKEN_LIMIT, or a control message. */
 #define MSCCLPP_VERBS_TOKEN_LIMIT 0x80000000u
 #define MSCCLPP_VERBS_GOOD_BYE 0x80000000u     /* the sender is about to destroy its half of the connection */
 #define MSCCLPP_VERBS_BOUNCED 0x81000000u      /* the next slot of the landing memory is filled */
-#define MSCCLPP_VERBS_TROUBLE 0x82000000u      /* the sender could not carry out a message that it received */
-#define MSCCLPP_VERBS_ACKNOWLEDGED 0x83000000u /* the low bits hold the number of slots that have been carried out */
+#define MSCCLPP_VERBS_TROUBLE 0x82000000u      /* the sender could not execute a message that it received */
+#define MSCCLPP_VERBS_ACKNOWLEDGED 0x83000000u /* the low bits are the number of slots that have been executed */
 #define MSCCLPP_VERBS_COUNT_MASK 0xffffffu
 
 /* An opened port. */
@@ -83,42 +82,45 @@ typedef struct {
     uint8_t link_layer; /* IBV_LINK_LAYER_... */
     uint8_t mtu;        /* enum ibv_mtu */
     uint16_t lid;
-    uint16_t pkey_index; /* index of the partition that queue pairs belong to */
+    uint16_t pkey_index; /* index of the partition of the queue pairs */
     bool grh_required;   /* packets need a global routing header within the subnet, too */
     int gid_index;       /* -1: no global routing */
     union ibv_gid gid;
-    bool atomics;              /* the HCA can carry out atomics */
-    int max_send;              /* the most work requests of a queue */
-    int max_cqe;               /* the most entries of a completion queue */
-    int max_read_out;          /* the most reads and atomics under way that a queue pair sends */
-    int max_read_in;           /* the same of those that it answers */
-    uint64_t max_message;      /* the most bytes of one work request */
-    struct ibv_mr *token_mr;   /* the tokens, for the peers' signals */
-    struct ibv_mr *scratch_mr; /* the target of results that nobody reads */
+    bool atomics;              /* the HCA can execute atomics */
+    int max_send;              /* maximum number of work requests of a queue */
+    int max_cqe;               /* maximum number of entries of a completion queue */
+    int max_read_out;          /* maximum number of reads and atomics in progress that a queue pair sends */
+    int max_read_in;           /* maximum number of reads and atomics in progress that a queue pair answers */
+    uint64_t max_message;      /* maximum number of bytes of one work request */
+    struct ibv_mr *token_mr;   /* registration of the tokens, for the peers' signals */
+    struct ibv_mr *scratch_mr; /* registration of `scratch` */
 } mscclpp_verbs_rail_t;
 
 struct mscclpp_transport {
     mscclpp_transport_params_t params;
     mscclpp_verbs_functions_t ibv;
-    bool atomic;        /* this side wants signals in mode atomic and can carry them out */
+    bool atomic;        /* this side wants signals in mode atomic and can execute them */
     bool cpu_reads_all; /* the runtime is the twin, whose device memory the CPU can read */
     bool bounces;       /* regions of device memory are bounced, not registered */
     int rail_count;
     mscclpp_verbs_rail_t rails[MSCCLPP_VERBS_MAX_RAILS];
-    uint64_t *scratch; /* 2 words, in a page of their own: results of atomics, and of reads, which nobody uses */
+    uint64_t *scratch; /* 2 words in a separate page: unused results of atomics, and of reads */
     mscclpp_conn_t *conns;
     mscclpp_region_t *bounced_regions; /* list of all bounced regions */
     mscclpp_copier_t out, in;          /* copy from and to bounced memory, for all connections */
     int bouncing_conns;                /* number of connections with bounced memory on either side */
-    mscclpp_conn_t *adding_conn;       /* the connection whose add to bounced memory is under way */
+    mscclpp_conn_t *adding_conn;       /* the connection whose add to bounced memory is in progress */
     int connected[2];                  /* number of connected connections in each mode: [0] no_atomic, [1] atomic */
     unsigned rounds;                   /* number of progress calls */
     double probed_at;                  /* time when the peers were last probed, by mscclpp_now */
-    double patience; /* seconds that all good-byes together may still wait, beyond each one's minimum */
+    double patience; /* seconds that all good-byes together may still wait, beyond the minimum of each */
     mscclpp_status_t unreported_failure; /* failure of a connection that progress has not returned yet */
 };
 
-/* The part of a put that is not posted yet, because the queue was full. Empty if length is 0 and read_back false. */
+/*
+ * The part of a put that has not been posted yet, because the queue was full. It is empty if `length` is 0 and
+ * `read_back` is false.
+ */
 typedef struct {
     uint64_t from; /* address of the source */
     uint64_t to;   /* address of the target */
@@ -129,31 +131,32 @@ typedef struct {
     bool read_back;    /* a read of the last byte must follow */
 } mscclpp_verbs_unposted_t;
 
-/* Addresses of the peer; empty if both are equal. */
+/* A range of addresses of the peer. It is empty if both fields are equal. */
 typedef struct {
     uint64_t begin;
     uint64_t end;
 } mscclpp_verbs_range_t;
 
 /*
- * Work requests are counted from 1, and carry their numbers. `completed` lags behind `posted` because few requests ask
- * for a completion; one completion stands for all requests before it.
+ * A queue pair. Work requests are counted from 1, and have their numbers as ids. `completed` is often less than
+ * `posted`, because only some requests ask for a completion. A completion of one request implies the completion of all
+ * earlier ones.
  */
 typedef struct {
     mscclpp_conn_t *conn;
     mscclpp_verbs_rail_t *rail;
-    struct ibv_cq *cq; /* used by this queue pair only, so that its destruction leaves nothing behind */
+    struct ibv_cq *cq; /* used by this queue pair only, so that no completions remain after its destruction */
     struct ibv_qp *qp;
     uint32_t psn;         /* the first packet sequence number that is sent */
-    uint32_t max_inline;  /* the most bytes that a work request can carry itself */
+    uint32_t max_inline;  /* maximum number of bytes that a work request can contain itself */
     uint32_t depth;       /* number of entries of the send queue */
-    uint64_t posted;      /* includes the listed requests */
+    uint64_t posted;      /* number of the last request that was posted or listed */
     uint64_t last_asking; /* the last request that asked for a completion */
     uint64_t completed;
-    uint64_t last_read; /* the read that ends the latest stripe, which has landed once the read is completed */
+    uint64_t last_read; /* the read after the last stripe; when it completes, the stripe is in memory */
     mscclpp_verbs_unposted_t unposted;
     int receives_wanted;  /* number of receive requests to keep posted */
-    int receives_missing; /* how many of them are used up and not posted again yet */
+    int receives_missing; /* number of receive requests that are used up and not posted again yet */
     int listed;
     struct ibv_send_wr list[MSCCLPP_VERBS_LIST_MAX]; /* requests without a doorbell yet; the first `listed` ones form
                                                         a chain */
@@ -165,7 +168,7 @@ struct mscclpp_conn {
     mscclpp_conn_t *next;
     mscclpp_conn_t **link;   /* the pointer to this connection in the instance's list */
     int peer;                /* rank of the peer */
-    mscclpp_status_t status; /* MSCCLPP_OK, or why the connection no longer works */
+    mscclpp_status_t status; /* MSCCLPP_OK, or the reason why the connection no longer works */
     bool connected;
     bool atomic;    /* signals are in mode atomic; valid once connected */
     bool peer_left; /* the peer has said good-bye: operations succeed without effect, and nothing is waited for */
@@ -178,8 +181,9 @@ struct mscclpp_conn {
     mscclpp_verbs_bounce_t *bounce; /* NULL: neither side has bounced memory */
 
     /*
-     * With several rails: the peer's bytes to which puts may still be in flight. `plain`: on rail 0; empty once request
-     * `plain_last` is completed. `striped`: on the other rails; emptied by mscclpp_verbs_settle_stripes.
+     * With several rails: the peer's bytes into which puts may still be in flight. `plain` is for rail 0, and is empty
+     * once request `plain_last` is completed. `striped` is for the other rails, and mscclpp_verbs_settle_stripes
+     * empties it.
      */
     mscclpp_verbs_range_t plain;
     uint64_t plain_last;
@@ -189,7 +193,7 @@ struct mscclpp_conn {
 struct mscclpp_region {
     mscclpp_transport_t *transport;
     uint64_t address;
-    uint64_t length;                             /* bytes */
+    uint64_t length;                             /* in bytes */
     bool cpu_readable;                           /* the CPU can read the memory, so short puts may be sent inline */
     bool bounced;                                /* the memory is bounced and not registered */
     mscclpp_region_t *next;                      /* the next bounced region */
@@ -198,15 +202,15 @@ struct mscclpp_region {
 
 struct mscclpp_remote {
     mscclpp_conn_t *conn;
-    uint64_t address;                        /* of the region, in the peer's process */
+    uint64_t address;                        /* address of the region, in the peer's process */
     uint64_t length;                         /* bytes of the region */
     bool bounced;                            /* the peer bounces the region */
     uint32_t rkeys[MSCCLPP_VERBS_MAX_RAILS]; /* the region's key on each rail of the peer */
 };
 
 /*
- * verbs/device.c: opens the rails of an instance. MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if
- * there are none.
+ * verbs/device.c: mscclpp_verbs_open_rails opens the rails of an instance. Returns MSCCLPP_ERR_NOT_SUPPORTED, with the
+ * reason at the info level, if there are none.
  */
 mscclpp_status_t mscclpp_verbs_open_rails(mscclpp_transport_t *transport);
 void mscclpp_verbs_close_rails(mscclpp_transport_t *transport);
@@ -215,7 +219,7 @@ void mscclpp_verbs_close_rails(mscclpp_transport_t *transport);
 mscclpp_status_t mscclpp_verbs_choose_gid(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail, int table_length,
                                           int wanted_index);
 
-/* True if packets can travel between the two addresses: both are IPv4 addresses, or neither is. */
+/* Returns true if packets can be sent between the two addresses: both are IPv4 addresses, or neither is. */
 bool mscclpp_verbs_gids_match(const union ibv_gid *one, const union ibv_gid *other);
 
 /*
@@ -224,7 +228,7 @@ bool mscclpp_verbs_gids_match(const union ibv_gid *one, const union ibv_gid *oth
  */
 int mscclpp_verbs_path_distance(const char *path_a, const char *path_b);
 
-/* Write the resolved sysfs path of an HCA's PCI device, or of a GPU by its bus id; "" if not known. */
+/* These functions write the resolved sysfs path of an HCA's PCI device, or of a GPU by its bus id; "" if unknown. */
 void mscclpp_verbs_path_of_hca(const struct ibv_device *device, char *path, size_t size);
 void mscclpp_verbs_path_of_gpu(const char *bus_id, char *path, size_t size);
 
@@ -238,27 +242,27 @@ mscclpp_status_t mscclpp_verbs_remote_create(mscclpp_conn_t *conn, const void *k
 void mscclpp_verbs_remote_destroy(mscclpp_remote_t *remote);
 
 /*
- * Returns the kind of memory, as far as a registration needs it. The twin treats all memory as a device's. Here only
- * memory that it allocated as device memory counts as such, so that its pinned memory differs when the parameter
- * verbs_registration is tried on it.
+ * Returns the kind of memory, for a registration. The twin treats all memory as device memory. Here only memory that
+ * the twin has allocated as device memory counts as such. So its pinned memory is different, which is needed to test
+ * the parameter verbs_registration on it.
  */
 mscclpp_mem_kind_t mscclpp_verbs_memory_kind(const mscclpp_transport_t *transport, const void *address);
 
 /*
- * Registers memory on one rail. `kind` selects the way for device memory or for host memory. On failure returns NULL,
- * with the reason at the info level.
+ * Registers memory on one rail. `kind` selects the method for device memory or for host memory. On failure returns
+ * NULL, with the reason at the info level.
  */
 struct ibv_mr *mscclpp_verbs_register(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail, void *address,
                                       size_t length, mscclpp_mem_kind_t kind, int access);
 
 /*
- * verbs/bounce.c: makes the buffers and streams of a connection with bounced memory on either side; `lands` if this
- * side has some. All of it is made now: later a kernel may be waiting, and the runtime may make an allocation wait for
- * that kernel.
+ * verbs/bounce.c: allocates the buffers and creates the streams of a connection with bounced memory on either side;
+ * `lands` says that this side has bounced memory. All of this is done now: later a kernel may be waiting, and the
+ * runtime may make an allocation wait for that kernel.
  */
 mscclpp_status_t mscclpp_verbs_bounce_create(mscclpp_conn_t *conn, bool lands);
 
-/* Waits for the copies under way, before memory that they read or write goes away. */
+/* Waits for the copies in progress. Called before memory that they read or write is freed. */
 static inline void mscclpp_verbs_bounce_wait(mscclpp_transport_t *transport)
 {
     mscclpp_copier_wait(&transport->out, transport->params.gpu);
@@ -274,22 +278,25 @@ mscclpp_status_t mscclpp_verbs_bounce_put(mscclpp_conn_t *conn, const mscclpp_re
 mscclpp_status_t mscclpp_verbs_bounce_add(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
                                           uint64_t value);
 
-/* True if a signal may follow: bounced data is in the peer's memory, or ahead of the signal on its way there. */
+/*
+ * Returns true if a signal may be sent now: all bounced data is in the peer's memory, or will arrive there before the
+ * signal.
+ */
 bool mscclpp_verbs_bounce_is_clear(const mscclpp_conn_t *conn);
 
-/* True if no slot is in use: all that was sent through slots is in the peer's memory. */
+/* Returns true if no slot is in use, so that all data sent through slots is in the peer's memory. */
 bool mscclpp_verbs_bounce_is_empty(const mscclpp_conn_t *conn);
 
 /*
- * Called when the connection has broken or its peer has left. Messages received on it are no longer carried out. An add
- * that is half done no longer delays those of other connections.
+ * Called when the connection has broken or its peer has left. Messages received on the connection are no longer
+ * executed. An unfinished add of this connection no longer delays adds of other connections.
  */
 void mscclpp_verbs_bounce_give_up(mscclpp_conn_t *conn);
 
-/* Handles a control message other than good-bye. One that does not fit the state breaks the connection. */
+/* Handles a control message other than good-bye. An unexpected message breaks the connection. */
 void mscclpp_verbs_bounce_on_message(mscclpp_conn_t *conn, uint32_t message);
 
-/* Carries on with everything that is bounced, on all connections. */
+/* Continues all bounced transfers, on all connections. */
 void mscclpp_verbs_bounce_progress(mscclpp_transport_t *transport);
 
 /* verbs/conn.c: entries of the operations. */
@@ -299,17 +306,17 @@ mscclpp_status_t mscclpp_verbs_conn_connect(mscclpp_conn_t *conn, const void *ad
 void mscclpp_verbs_conn_destroy(mscclpp_conn_t *conn);
 mscclpp_status_t mscclpp_verbs_conn_status(const mscclpp_conn_t *conn);
 
-/* verbs/qp.c: what a peer has to know of a queue pair. Plain bytes, as they travel. */
+/* verbs/qp.c: the address of a queue pair, which is sent to the peer as plain bytes. */
 typedef struct {
-    uint8_t gid[16]; /* of the sender's port */
+    uint8_t gid[16]; /* GID of the sender's port */
     uint32_t qp_number;
     uint32_t psn;         /* the first packet sequence number that the sender uses */
     uint32_t token_rkey;  /* key of the sender's tokens; 0 on other rails than rail 0 */
-    uint16_t lid;         /* of the sender's port */
+    uint16_t lid;         /* LID of the sender's port */
     uint8_t link_layer;   /* IBV_LINK_LAYER_... */
     uint8_t mtu;          /* enum ibv_mtu */
-    uint8_t global;       /* the GID is to be used */
-    uint8_t max_read_in;  /* the most reads and atomics under way that the sender answers */
+    uint8_t global;       /* not 0: the GID must be used */
+    uint8_t max_read_in;  /* maximum number of reads and atomics in progress that the sender answers */
     uint8_t grh_required; /* packets need a global routing header within the subnet, too */
     uint8_t reserved;
 } mscclpp_verbs_qp_address_t;
@@ -334,7 +341,7 @@ mscclpp_status_t mscclpp_verbs_test(mscclpp_conn_t *conn, uint64_t ticket);
 mscclpp_status_t mscclpp_verbs_put_data(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
                                         const mscclpp_region_t *region, uint64_t from, uint64_t length);
 
-/* Posts what is not posted yet of a put, as far as the queue has room. */
+/* Posts the rest of a put, as far as the queue has room. */
 void mscclpp_verbs_continue_put(mscclpp_verbs_qp_t *qp);
 
 /* Returns true if all stripes on other rails than rail 0 are in the peer's memory. Then also clears conn->striped. */
@@ -350,7 +357,7 @@ uint32_t mscclpp_verbs_free_slots(const mscclpp_verbs_qp_t *qp);
  */
 struct ibv_send_wr *mscclpp_verbs_next_request(mscclpp_verbs_qp_t *qp);
 
-/* Fills in the one element of a work request. */
+/* Fills in the only element of a work request. */
 static inline void mscclpp_verbs_set_sge(struct ibv_send_wr *wr, uint64_t address, uint64_t length, uint32_t lkey)
 {
     wr->sg_list->addr = address;
@@ -371,31 +378,31 @@ static inline uint32_t mscclpp_verbs_imm(uint32_t message)
 /* Lists a token's signal in mode no_atomic, or a control message. The queue must have room. */
 void mscclpp_verbs_send_control(mscclpp_verbs_qp_t *qp, uint32_t message);
 
-/* Lists a write of no bytes, which is carried out after everything before it. The queue must have room. */
+/* Lists a write of 0 bytes, which is executed after all earlier requests. The queue must have room. */
 void mscclpp_verbs_post_nothing(mscclpp_verbs_qp_t *qp);
 
 /*
- * Makes sure that the last work request asks for a completion. If that one is posted already, lists one more that asks.
- * False if the queue has no room for it, which cannot be right after a request was listed.
+ * Makes sure that the last work request asks for a completion. If that request has been posted already, lists one more
+ * that asks. Returns false if the queue has no room for it, which cannot happen directly after a request was listed.
  */
 bool mscclpp_verbs_ask_completion(mscclpp_verbs_qp_t *qp);
 
-/* Posts receive requests again for those that are used up. If that fails, the connection breaks. */
+/* Posts receive requests again to replace those that are used up. If that fails, the connection breaks. */
 void mscclpp_verbs_post_receives(mscclpp_verbs_qp_t *qp);
 
 /* verbs/progress.c: entry of the operations. */
 mscclpp_status_t mscclpp_verbs_progress(mscclpp_transport_t *transport);
 
 /*
- * Handles what the HCA has completed on one queue pair, messages from the peer among it, and posts receive requests
- * again. A failed completion breaks the connection.
+ * Handles the completions of one queue pair, including messages from the peer, and posts receive requests again. A
+ * failed completion breaks the connection.
  */
 void mscclpp_verbs_poll(mscclpp_verbs_qp_t *qp);
 
 /*
- * Breaks a connection for good, with one line that says why, or a note if the peer is lost (mscclpp_note_loss). Does
- * nothing if it is broken already, or if the peer has left. If this side is leaving the connection, the failure is
- * neither logged nor returned by the instance's progress.
+ * Breaks a connection permanently and logs one line with the reason. If the peer is lost, stores the reason instead of
+ * logging it (mscclpp_note_loss). Does nothing if the connection is broken already, or if the peer has left. If this
+ * side is leaving the connection, the failure is neither logged nor returned by the instance's progress.
  */
 void mscclpp_verbs_fail(mscclpp_conn_t *conn, mscclpp_status_t status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

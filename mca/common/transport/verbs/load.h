@@ -1,6 +1,6 @@
 /*
- * libibverbs, loaded when the first team wants it. Functions that the header defines inline (posting and polling) use
- * tables in the opened devices and need no symbol.
+ * libibverbs, which is loaded when the first team wants it. Functions that its header defines inline (posting and
+ * polling) use tables in the opened devices and need no symbol.
  */
 #ifndef MCA_COMMON_TRANSPORT_VERBS_LOAD_H
 #define MCA_COMMON_TRANSPORT_VERBS_LOAD_H
@@ -33,7 +33,7 @@
     X(event_type_str, ibv_event_type_str)                                                                              \
     X(wc_status_str, ibv_wc_status_str)
 
-/* Functions that not every library has; NULL where missing. */
+/* Functions that some versions of the library lack. The pointers are then NULL. */
 #define MSCCLPP_VERBS_OPTIONAL_FUNCTIONS(X)                                                                            \
     X(query_gid_ex, _ibv_query_gid_ex)                                                                                 \
     X(query_pkey, ibv_query_pkey)                                                                                      \
@@ -48,8 +48,8 @@ typedef struct {
 } mscclpp_verbs_functions_t;
 
 /*
- * Opens the library `file`, as dlopen finds it, and looks up its functions. MSCCLPP_ERR_NOT_SUPPORTED, with the reason
- * at the info level, if that fails. The library stays loaded until the process ends. Thread-safe.
+ * Opens the library `file`, as dlopen finds it, and looks up its functions. Returns MSCCLPP_ERR_NOT_SUPPORTED, with the
+ * reason at the info level, if that fails. The library stays loaded until the process ends. Thread-safe.
  */
 mscclpp_status_t mscclpp_verbs_load(const char *file, mscclpp_verbs_functions_t *functions_p);
 

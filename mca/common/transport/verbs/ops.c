@@ -4,7 +4,7 @@
  */
 #include "mca/common/transport/verbs/internal.h"
 
-/* Returns MSCCLPP_OK if the connection takes operations, else why not. */
+/* Returns MSCCLPP_OK if the connection accepts operations, or the reason why not. */
 static mscclpp_status_t check_conn(const mscclpp_conn_t *conn)
 {
     if (MSCCLPP_OK == conn->status && !conn->connected) {
@@ -14,17 +14,18 @@ static mscclpp_status_t check_conn(const mscclpp_conn_t *conn)
     return conn->status;
 }
 
-/* True if a range of bytes does not lie within a region of `size` bytes. */
+/* Returns true if a range of bytes is not within a region of `size` bytes. */
 static bool is_outside(uint64_t offset, uint64_t length, uint64_t size)
 {
     return offset > size || length > size - offset;
 }
 
 /*
- * Starts a put: through slots from or into bounced memory, else by work requests on the memory itself. If the peer has
- * left, it succeeds and puts nothing. Returns the status of a broken connection. MSCCLPP_ERR_INVALID, logged, before
- * connecting, or if the put leaves a region. MSCCLPP_IN_PROGRESS, with nothing put, while an earlier put must go first
- * or the queue is full.
+ * Starts a put: through slots from or into bounced memory, otherwise by work requests on the memory itself. If the peer
+ * has left, succeeds without putting anything. If the connection is broken, returns its status.
+ *
+ * Returns MSCCLPP_ERR_INVALID, which is logged, if the connection is not connected, or if the put exceeds a region.
+ * Returns MSCCLPP_IN_PROGRESS, with nothing put, while an earlier put must be sent first or the queue is full.
  */
 mscclpp_status_t mscclpp_verbs_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
                                    mscclpp_region_t *region, uint64_t from, uint64_t length)
@@ -54,7 +55,7 @@ mscclpp_status_t mscclpp_verbs_put(mscclpp_conn_t *conn, mscclpp_remote_t *remot
     return mscclpp_verbs_put_data(conn, remote, to, region, from, length);
 }
 
-/* True if a signal or an add may be posted now: the queue has room, and no earlier put can arrive after it. */
+/* Returns true if a signal or an add may be posted now: the queue has room, and no earlier put can arrive after it. */
 static bool can_follow_puts(mscclpp_conn_t *conn)
 {
     return 0 == conn->qps[0]->unposted.length && mscclpp_verbs_free_slots(conn->qps[0]) > 0 &&
@@ -62,8 +63,8 @@ static bool can_follow_puts(mscclpp_conn_t *conn)
 }
 
 /*
- * Lists a FETCH_ADD on a word of the peer, on rail 0. The word's old value goes to the scratch, where nobody reads it.
- * The queue must have room.
+ * Lists a FETCH_ADD on a word of the peer, on rail 0. The old value of the word goes to the scratch, where it is
+ * ignored. The queue must have room.
  */
 static void post_add(mscclpp_conn_t *conn, uint64_t address, uint32_t rkey, uint64_t value)
 {
@@ -79,9 +80,12 @@ static void post_add(mscclpp_conn_t *conn, uint64_t address, uint32_t rkey, uint
 }
 
 /*
- * Adds 1 to a token of the peer, after all puts before it. MSCCLPP_IN_PROGRESS, with nothing done, while one of these
- * could arrive later, or while the queue is full. If the peer has left, it succeeds without effect. Returns the status
- * of a broken connection. MSCCLPP_ERR_INVALID, logged, before connecting, or if the peer has no such token.
+ * Adds 1 to a token of the peer, after all earlier puts. If the peer has left, succeeds without effect. If the
+ * connection is broken, returns its status.
+ *
+ * Returns MSCCLPP_IN_PROGRESS, with nothing done, while an earlier put could arrive later than the signal, or while the
+ * queue is full. Returns MSCCLPP_ERR_INVALID, which is logged, if the connection is not connected, or if the peer has
+ * no such token.
  */
 mscclpp_status_t mscclpp_verbs_signal(mscclpp_conn_t *conn, uint32_t token)
 {
@@ -110,10 +114,12 @@ mscclpp_status_t mscclpp_verbs_signal(mscclpp_conn_t *conn, uint32_t token)
 }
 
 /*
- * Adds to a word of the peer's region, if both sides use mode atomic; else returns MSCCLPP_ERR_NOT_SUPPORTED. If the
- * peer has left, it succeeds and adds nothing. Returns the status of a broken connection. MSCCLPP_ERR_INVALID, logged,
- * before connecting, or if the word is outside the region or not aligned. MSCCLPP_IN_PROGRESS, with nothing added,
- * while an earlier put could arrive later or the queue is full.
+ * Adds to a word of the peer's region. If the connection does not use atomics, returns MSCCLPP_ERR_NOT_SUPPORTED. If
+ * the peer has left, succeeds without adding anything. If the connection is broken, returns its status.
+ *
+ * Returns MSCCLPP_ERR_INVALID, which is logged, if the connection is not connected, or if the word is outside the
+ * region or not aligned. Returns MSCCLPP_IN_PROGRESS, with nothing added, while an earlier put could arrive later or
+ * the queue is full.
  */
 mscclpp_status_t mscclpp_verbs_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, uint64_t value)
 {
@@ -146,10 +152,12 @@ mscclpp_status_t mscclpp_verbs_add(mscclpp_conn_t *conn, mscclpp_remote_t *remot
 }
 
 /*
- * Gives a ticket: the number of rail 0's last work request, whose completion is asked for. Data that does not go over
- * rail 0 alone, in stripes or slots, must have arrived first; until then MSCCLPP_IN_PROGRESS, as also while a put waits
- * to be posted or the queue has no room. Once the peer has left, all requests count as completed, and so does the
- * ticket. Errors are those of check_conn, and of requests that cannot be posted.
+ * Returns a ticket: the number of rail 0's last work request, whose completion is requested. Data that is not sent over
+ * rail 0 alone, but in stripes or slots, must have arrived first. Until then, returns MSCCLPP_IN_PROGRESS, as it does
+ * while a put waits to be posted or the queue has no room.
+ *
+ * Once the peer has left, all requests count as completed, and so does the ticket. Returns the error of check_conn, or
+ * of a request that cannot be posted; the connection has logged it.
  */
 mscclpp_status_t mscclpp_verbs_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
 {

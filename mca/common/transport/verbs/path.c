@@ -22,8 +22,8 @@ static int count_steps(const char *path)
 }
 
 /*
- * Returns the socket (NUMA node) of a device; -1 if not known, which is also what the file says on a machine without
- * NUMA.
+ * Returns the socket (NUMA node) of a device, or -1 if it is unknown. On a machine without NUMA, the file itself
+ * contains -1.
  */
 static int socket_of(const char *path)
 {
@@ -44,8 +44,8 @@ static int socket_of(const char *path)
 }
 
 /*
- * Returns how many steps two devices are apart: from both up to the deepest folder that their paths share, and
- * OTHER_SOCKET more if they are known to be at different sockets. INT_MAX if a path is not known.
+ * Returns the number of steps between two devices: from both devices up to the deepest folder that their paths share,
+ * plus OTHER_SOCKET if they are known to be on different sockets. Returns INT_MAX if a path is unknown.
  */
 int mscclpp_verbs_path_distance(const char *path_a, const char *path_b)
 {
@@ -94,7 +94,10 @@ void mscclpp_verbs_path_of_hca(const struct ibv_device *device, char *path, size
     resolve_links(name, path, size);
 }
 
-/* `bus_id` is "0000:1b:00.0" or the like; empty if it is not known. */
+/*
+ * `bus_id` has the form "0000:1b:00.0"; it is empty if the address is unknown. Then, and if there is no such device,
+ * the path is empty.
+ */
 void mscclpp_verbs_path_of_gpu(const char *bus_id, char *path, size_t size)
 {
     char name[128];

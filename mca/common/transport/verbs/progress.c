@@ -9,7 +9,10 @@
 #define EVENT_INTERVAL 1024u /* rounds of progress between two checks of events and of the clock */
 #define PROBE_INTERVAL 1.0   /* seconds between two probes of the peers */
 
-/* Returns the status for a failed work request: MSCCLPP_ERR_PEER if the peer caused it, else MSCCLPP_ERR_SYSTEM. */
+/*
+ * Returns the status for a failed work request: MSCCLPP_ERR_PEER if the peer caused the failure, otherwise
+ * MSCCLPP_ERR_SYSTEM.
+ */
 static mscclpp_status_t status_of(enum ibv_wc_status status)
 {
     switch (status) {
@@ -28,8 +31,8 @@ static mscclpp_status_t status_of(enum ibv_wc_status status)
 static void poll_events(mscclpp_transport_t *transport);
 
 /*
- * Handles a good-bye. What the peer sent before it has arrived. What this side sent counts as completed, because the
- * peer no longer wants it. What this side has not posted yet is dropped.
+ * Handles a good-bye. Everything that the peer sent before it has arrived. Requests of this side count as completed,
+ * because the peer no longer needs them. Requests that have not been posted are dropped.
  */
 static void note_good_bye(mscclpp_conn_t *conn)
 {
@@ -45,8 +48,9 @@ static void note_good_bye(mscclpp_conn_t *conn)
 }
 
 /*
- * Breaks the connection for a failed completion. Only the first one is logged, since later ones follow from it. If an
- * event explains the failure, handling the event breaks the connection, and logs that in place of the completion.
+ * Breaks the connection because of a failed completion. Only the first one is logged, because later ones follow from
+ * it. If an event explains the failure, handling the event breaks the connection and logs the event instead of the
+ * completion.
  */
 static void fail_by_completion(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
 {
@@ -67,8 +71,8 @@ static void fail_by_completion(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
 }
 
 /*
- * Handles a received message: a control message, or a signal in mode no_atomic. The data of puts before a signal is in
- * memory already: the HCA reports a message only after the data before it.
+ * Handles a received message, which is a control message or, in mode no_atomic, a signal. The data of puts before a
+ * signal is already in memory, because the HCA reports a message only after the data before it.
  */
 static void handle_message(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
 {
@@ -106,7 +110,10 @@ static void handle_completion(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
     }
 }
 
-/* Handles what one completion queue holds, up to POLL_ROUNDS batches, and posts receive requests again. */
+/*
+ * Handles the entries of one completion queue, up to POLL_ROUNDS batches, and posts new receive requests. A failure
+ * breaks the connection.
+ */
 void mscclpp_verbs_poll(mscclpp_verbs_qp_t *qp)
 {
     mscclpp_conn_t *conn = qp->conn;
@@ -125,15 +132,15 @@ void mscclpp_verbs_poll(mscclpp_verbs_qp_t *qp)
             break;
         }
     }
-    /* Posts receive requests by the chain, not one by one: once more than an eighth of them is missing. */
+    /* Posts receive requests in chains and not one by one: only when more than an eighth of them is missing. */
     if (!conn->peer_left && qp->receives_missing > qp->receives_wanted / 8) {
         mscclpp_verbs_post_receives(qp);
     }
 }
 
 /*
- * True if an asynchronous event of a rail's device tells that the connection has failed. An event of a queue names the
- * queue; the failure of a device concerns all connections over that rail.
+ * Returns true if an asynchronous event of a rail's device means that the connection has failed. An event of a queue
+ * names the queue. A failure of the device concerns all connections over that rail.
  */
 static bool concerns_conn(const mscclpp_conn_t *conn, const mscclpp_verbs_rail_t *rail,
                           const struct ibv_async_event *event)
@@ -166,8 +173,8 @@ static bool concerns_conn(const mscclpp_conn_t *conn, const mscclpp_verbs_rail_t
 }
 
 /*
- * Handles an event of the HCA: breaks the connections that it concerns. A side that sends nothing has no completions,
- * so an event may be the only sign that its connection has ended.
+ * Handles an event of the HCA by breaking the connections that it concerns. A side that sends nothing has no
+ * completions, so an event may be the only sign that its connection has ended.
  */
 static void handle_event(mscclpp_transport_t *transport, const mscclpp_verbs_rail_t *rail,
                          const struct ibv_async_event *event)
@@ -204,9 +211,10 @@ static void poll_events(mscclpp_transport_t *transport)
 }
 
 /*
- * Probes the peers once in PROBE_INTERVAL, each by a write of no bytes, unless a request that asks for its completion
- * is under way and does the same. The peer's HCA answers as long as the queue pair exists. A rank that only waits has
- * no requests under way otherwise, and so no failed completion would tell it that the peer's process is dead.
+ * Probes the peers once in PROBE_INTERVAL, each by a write of no bytes. This is not needed if a request that asks for
+ * its completion is already in progress. The peer's HCA answers as long as the queue pair exists. A rank that only
+ * waits has no other requests in progress, so without the probe no failed completion would tell it that the peer's
+ * process is dead.
  */
 static void probe_peers(mscclpp_transport_t *transport)
 {
@@ -228,9 +236,9 @@ static void probe_peers(mscclpp_transport_t *transport)
 }
 
 /*
- * True if the HCA may have something to report on a rail, so that its completion queue has to be polled. It reports a
- * failure even of requests that asked for no completion. Only rail 0 receives messages: signals in mode no_atomic,
- * those of the bounce protocol, and good-byes. With several rails, a good-bye explains why the others fail.
+ * Returns true if the HCA may have something to report on a rail, so that its completion queue has to be polled. It
+ * reports a failure even of requests that asked for no completion. Only rail 0 receives messages: signals in mode
+ * no_atomic, those of the bounce protocol, and good-byes. With several rails, a good-bye explains why the others fail.
  */
 static bool may_have_completions(const mscclpp_conn_t *conn, int rail)
 {
@@ -239,9 +247,9 @@ static bool may_have_completions(const mscclpp_conn_t *conn, int rail)
 }
 
 /*
- * Rings doorbells, handles completions and carries on with puts on all queue pairs. Looks at events, which takes system
- * calls, and probes the peers only once in EVENT_INTERVAL rounds. Returns the first failure since the last call;
- * conn_status tells the others.
+ * Rings doorbells, handles completions and continues puts on all queue pairs. Polls events, which needs system calls,
+ * and probes the peers only once in EVENT_INTERVAL rounds. Returns the first failure since the last call; conn_status
+ * returns the others.
  */
 mscclpp_status_t mscclpp_verbs_progress(mscclpp_transport_t *transport)
 {

@@ -46,15 +46,18 @@ static mscclpp_status_t log_failure(const mscclpp_conn_t *conn, const mscclpp_ve
 }
 
 /*
- * Creates a queue pair that sends up to INLINE_WANTED bytes inline, or fewer if the device refuses. NULL on failure,
- * with errno set.
+ * Creates a queue pair that sends up to INLINE_WANTED bytes inline, or fewer if the device refuses that. Returns NULL,
+ * with errno set, if the device refuses even 0 bytes.
  */
 static struct ibv_qp *create_qp_inline(mscclpp_transport_t *transport, mscclpp_verbs_qp_t *qp)
 {
     struct ibv_qp_init_attr attr;
     struct ibv_qp *created = NULL;
 
-    /* Halves the bytes until the device accepts; 0 is tried last, since everything works without inline data, too. */
+    /*
+     * Halves the number of bytes until the device accepts. 0 is tried last, because everything also works without
+     * inline data.
+     */
     for (uint32_t inline_bytes = INLINE_WANTED; created == NULL; inline_bytes /= 2) {
         memset(&attr, 0, sizeof(attr));
         attr.qp_type = IBV_QPT_RC;
@@ -75,8 +78,9 @@ static struct ibv_qp *create_qp_inline(mscclpp_transport_t *transport, mscclpp_v
 }
 
 /*
- * Creates a queue pair of qp->depth work requests, or halves that until the device accepts: a device may count its
- * limit in smaller units than work requests. A smaller depth also works, only slower. NULL on failure, with errno set.
+ * Creates a queue pair for qp->depth work requests. Halves the depth until the device accepts it, because a device may
+ * count its limit in smaller units than work requests. A smaller depth only makes transfers slower. Returns NULL, with
+ * errno set, on failure.
  */
 static struct ibv_qp *create_qp(mscclpp_transport_t *transport, mscclpp_verbs_qp_t *qp)
 {
@@ -94,7 +98,7 @@ static struct ibv_qp *create_qp(mscclpp_transport_t *transport, mscclpp_verbs_qp
     return created;
 }
 
-/* Brings the queue pair from RESET to INIT, and says what the peer may do to memory. Returns 0 or an errno. */
+/* Moves the queue pair from RESET to INIT, and sets what the peer may do to memory. Returns 0 or an errno. */
 static int move_to_init(mscclpp_verbs_qp_t *qp)
 {
     struct ibv_qp_attr attr;
@@ -111,7 +115,10 @@ static int move_to_init(mscclpp_verbs_qp_t *qp)
                                               IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
-/* Creates a queue pair with its own completion queue, ready to be connected. After a failure nothing is left. */
+/*
+ * Creates a queue pair with its own completion queue, ready to be connected. After a failure, which is logged, nothing
+ * is left.
+ */
 mscclpp_status_t mscclpp_verbs_qp_create(mscclpp_conn_t *conn, mscclpp_verbs_rail_t *rail, mscclpp_verbs_qp_t **qp_p)
 {
     mscclpp_transport_t *transport = conn->transport;
@@ -170,7 +177,7 @@ void mscclpp_verbs_qp_destroy(mscclpp_verbs_qp_t *qp)
     free(qp);
 }
 
-/* Fills in what the peer has to know of a queue pair. */
+/* Fills in the facts about a queue pair that the peer needs. */
 void mscclpp_verbs_qp_address(const mscclpp_verbs_qp_t *qp, mscclpp_verbs_qp_address_t *address_p)
 {
     const mscclpp_verbs_rail_t *rail = qp->rail;
@@ -189,9 +196,9 @@ void mscclpp_verbs_qp_address(const mscclpp_verbs_qp_t *qp, mscclpp_verbs_qp_add
 }
 
 /*
- * True if packets need a global routing header. RoCE always needs it, and InfiniBand needs it between subnets. Within a
- * subnet the LID is enough, unless the peer has none, one of the ports requires the header, or the user has chosen a
- * GID.
+ * Returns true if packets need a global routing header. RoCE always needs it, and InfiniBand needs it between subnets.
+ * Within a subnet the LID is enough, unless the peer has none, one of the ports requires the header, or the user has
+ * chosen a GID.
  */
 static bool needs_global(const mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
 {
@@ -206,7 +213,7 @@ static bool needs_global(const mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_ad
 }
 
 /*
- * Brings the queue pair from INIT to RTR, so that it can receive from the peer. Returns 0 or an errno. Both ports have
+ * Moves the queue pair from INIT to RTR, so that it can receive from the peer. Returns 0 or an errno. Both ports have
  * passed check_reachable, so they have GIDs if these are needed.
  */
 static int move_to_ready_to_receive(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
@@ -238,8 +245,8 @@ static int move_to_ready_to_receive(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_
 }
 
 /*
- * Brings the queue pair from RTR to RTS, so that it can send, too. Returns 0 or an errno. It may have no more reads and
- * atomics under way than the peer answers.
+ * Moves the queue pair from RTR to RTS, so that it can also send. Returns 0 or an errno. The number of reads and
+ * atomics in progress is limited to the number that the peer can answer.
  */
 static int move_to_ready_to_send(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
 {
@@ -259,9 +266,9 @@ static int move_to_ready_to_send(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_
 }
 
 /*
- * Checks that packets can travel between the two ports: their links are of one kind, the peer's MTU is valid, and both
- * have GIDs of one kind if packets need them. Packets between GIDs of different kinds would never be answered. Returns
- * MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if they cannot.
+ * Checks that packets can travel between the two ports: their links must be of the same kind, the peer's MTU must be
+ * valid, and both must have GIDs of the same kind if packets need them. Packets between GIDs of different kinds would
+ * never be answered. Otherwise returns MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level.
  */
 static mscclpp_status_t check_reachable(const mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
 {
@@ -289,11 +296,12 @@ static mscclpp_status_t check_reachable(const mscclpp_verbs_qp_t *qp, const mscc
 }
 
 /*
- * Connects a queue pair to the peer's and makes it ready to receive and to send. The connection's mode must be set.
- * MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if packets cannot travel between the two ports. Fails
- * with the connection's status if that is an error once the receive requests are posted. If the device refuses a step,
- * logs it and returns MSCCLPP_ERR_NO_MEMORY or MSCCLPP_ERR_SYSTEM. After a failure the queue pair can only be
- * destroyed.
+ * Connects a queue pair to the peer's, and makes it ready to receive and to send. The connection's mode must be set.
+ *
+ * Returns MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if packets cannot travel between the two ports.
+ * Returns the connection's status if posting the receive requests has broken the connection. If the device refuses a
+ * step, returns MSCCLPP_ERR_NO_MEMORY or MSCCLPP_ERR_SYSTEM, which is logged. After a failure, the queue pair can only
+ * be destroyed.
  */
 mscclpp_status_t mscclpp_verbs_qp_connect(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
 {
@@ -305,8 +313,8 @@ mscclpp_status_t mscclpp_verbs_qp_connect(mscclpp_verbs_qp_t *qp, const mscclpp_
         return status;
     }
     /*
-     * Only the first queue pair receives messages. Its receive requests are posted before all else, since the peer may
-     * send as soon as both sides are ready to receive.
+     * Only the first queue pair receives messages. Its receive requests are posted before anything else, because the
+     * peer may send as soon as both sides are ready to receive.
      */
     if (qp == conn->qps[0]) {
         qp->receives_wanted =

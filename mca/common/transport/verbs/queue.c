@@ -16,8 +16,8 @@ static void fail_to_post(mscclpp_verbs_qp_t *qp, const char *request, int error)
 }
 
 /*
- * Posts the listed requests, which form a chain that ends at the last one. If the connection is broken, they are
- * dropped.
+ * Posts the listed requests, which form a chain. If the connection is broken, drops them. A failure breaks the
+ * connection.
  */
 void mscclpp_verbs_ring_doorbell(mscclpp_verbs_qp_t *qp)
 {
@@ -33,8 +33,8 @@ void mscclpp_verbs_ring_doorbell(mscclpp_verbs_qp_t *qp)
 }
 
 /*
- * Appends a zeroed request to the list, which it posts first if it is full. So the caller must fill in a request before
- * it asks for the next one.
+ * Appends a zeroed request to the list. If the list is full, posts it first. So the caller must fill in a request
+ * before it asks for the next one.
  */
 struct ibv_send_wr *mscclpp_verbs_next_request(mscclpp_verbs_qp_t *qp)
 {
@@ -79,9 +79,9 @@ void mscclpp_verbs_post_nothing(mscclpp_verbs_qp_t *qp)
 }
 
 /*
- * Makes the last request ask for a completion. A request that is posted cannot be changed any more. In its place a
- * write of no bytes asks for the completion. Returns false if the queue has no room for it. A request that was listed
- * just now is not posted, so callers may ignore the result then.
+ * Makes the last request ask for a completion. A posted request can no longer be changed, so a write of no bytes asks
+ * for the completion in its place. Returns false if the queue has no room for that. A request that has just been listed
+ * is not posted yet, so in that case callers may ignore the result.
  */
 bool mscclpp_verbs_ask_completion(mscclpp_verbs_qp_t *qp)
 {
@@ -100,8 +100,8 @@ bool mscclpp_verbs_ask_completion(mscclpp_verbs_qp_t *qp)
 }
 
 /*
- * Posts the missing receive requests. They have no buffers: messages consist of their immediate data alone. A failure
- * breaks the connection, which ends the loop.
+ * Posts the missing receive requests. They have no buffers, because messages consist only of their immediate data. A
+ * failure breaks the connection, which ends the loop.
  */
 void mscclpp_verbs_post_receives(mscclpp_verbs_qp_t *qp)
 {

@@ -31,7 +31,7 @@ static struct ibv_mr *register_plain(mscclpp_transport_t *transport, mscclpp_ver
     return transport->ibv.reg_mr(rail->pd, address, length, access & ~IBV_ACCESS_OPTIONAL_RANGE);
 }
 
-/* Registers device memory as a dma-buf. NULL, with errno set, if that does not work here. */
+/* Registers device memory as a dma-buf. Returns NULL, with errno set, if this is not possible here. Logs nothing. */
 static struct ibv_mr *register_dmabuf(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail, void *address,
                                       size_t length, int access)
 {
@@ -62,7 +62,7 @@ mscclpp_mem_kind_t mscclpp_verbs_memory_kind(const mscclpp_transport_t *transpor
 }
 
 /*
- * Registers memory on one rail. Device memory is registered as a dma-buf or, if that fails, by its address; the
+ * Registers memory on one rail. Device memory is registered as a dma-buf or, if that fails, by its address. The
  * parameter verbs_registration may allow only one of the two. Host memory is always registered by its address, and
  * managed memory never. Returns NULL, with the reason at the info level, if the memory is not registered.
  */
@@ -102,8 +102,8 @@ struct ibv_mr *mscclpp_verbs_register(mscclpp_transport_t *transport, mscclpp_ve
 
 /*
  * Settles the memory, and registers it on every rail, unless it is device memory that is bounced. If a rail refuses it,
- * undoes the others and returns MSCCLPP_ERR_NOT_SUPPORTED. MSCCLPP_ERR_INVALID for 0 bytes and MSCCLPP_ERR_NO_MEMORY,
- * both logged; otherwise fails as `settle` does.
+ * undoes the other registrations and returns MSCCLPP_ERR_NOT_SUPPORTED. Returns MSCCLPP_ERR_INVALID for 0 bytes, or
+ * MSCCLPP_ERR_NO_MEMORY, both logged; otherwise fails as `settle` does.
  */
 mscclpp_status_t mscclpp_verbs_region_create(mscclpp_transport_t *transport, void *address, size_t length,
                                              mscclpp_region_t **region_p)
@@ -153,7 +153,8 @@ mscclpp_status_t mscclpp_verbs_region_create(mscclpp_transport_t *transport, voi
 }
 
 /*
- * Writes what peers have to know to put into the region: among it, unless the region is bounced, a key for each rail.
+ * Writes the facts that peers need to put into the region. Unless the region is bounced, they include a key for each
+ * rail. Always succeeds.
  */
 mscclpp_status_t mscclpp_verbs_region_key(const mscclpp_region_t *region, void *key, size_t *length_p)
 {
@@ -173,7 +174,9 @@ mscclpp_status_t mscclpp_verbs_region_key(const mscclpp_region_t *region, void *
     return MSCCLPP_OK;
 }
 
-/* Unregisters a region. Transfers that still use it break their connections; copies of a bounced one are waited for. */
+/*
+ * Unregisters a region. Transfers that still use it break their connections. Waits for the copies of a bounced region.
+ */
 void mscclpp_verbs_region_destroy(mscclpp_region_t *region)
 {
     if (region == NULL) {
@@ -197,10 +200,10 @@ void mscclpp_verbs_region_destroy(mscclpp_region_t *region)
 }
 
 /*
- * Checks the key of a peer's region and makes the region known. The connection must be connected. The key must have an
- * entry for each of its rails. A bounced region also needs the landing memory that the peer's address named, so its
- * puts find the bounce state. If one of these is not so, MSCCLPP_ERR_INVALID; MSCCLPP_ERR_NO_MEMORY if memory runs out.
- * Both are logged.
+ * Checks the key of a peer's region, and makes the region known. The connection must be connected, and the key must
+ * have an entry for each of its rails. A bounced region also needs the landing memory that the peer's address named, so
+ * that its puts find the bounce state. If one of these conditions is not met, returns MSCCLPP_ERR_INVALID; if memory
+ * runs out, MSCCLPP_ERR_NO_MEMORY. Both are logged.
  */
 mscclpp_status_t mscclpp_verbs_remote_create(mscclpp_conn_t *conn, const void *key, size_t length,
                                              mscclpp_remote_t **remote_p)

@@ -21,8 +21,8 @@ static void verbs_destroy(mscclpp_transport_t *transport)
 }
 
 /*
- * True if device memory can be registered on rail 0. Only a trial tells: neither the runtime nor the HCA says so
- * beforehand.
+ * Returns true if device memory can be registered on rail 0. Only a trial can tell, because neither the runtime nor the
+ * HCA reports it. Returns false as well if there is no memory for the trial.
  */
 static bool can_register_device_memory(mscclpp_transport_t *transport)
 {
@@ -46,8 +46,9 @@ static bool can_register_device_memory(mscclpp_transport_t *transport)
 }
 
 /*
- * Allocates the scratch words, in a page of their own: the library may protect registered memory from fork by hiding
- * its pages from children, so no other data may lie in them.
+ * Allocates the scratch words in a page of their own. The library may protect registered memory from fork by hiding its
+ * pages from children, so these pages must not contain other data. Returns MSCCLPP_ERR_NO_MEMORY, which is logged, if
+ * there is no memory.
  */
 static mscclpp_status_t make_scratch(mscclpp_transport_t *transport)
 {
@@ -64,9 +65,9 @@ static mscclpp_status_t make_scratch(mscclpp_transport_t *transport)
 }
 
 /*
- * Registers the scratch words on all rails, and the tokens on rail 0. MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the
- * info level, if that fails or if the CPU would have to add to tokens in device memory. After a failure, closing the
- * rails undoes the rest.
+ * Registers the scratch words on all rails, and the tokens on rail 0. Returns MSCCLPP_ERR_NOT_SUPPORTED, with the
+ * reason at the info level, if that fails, or if the CPU would have to add to tokens in device memory. After a failure,
+ * closing the rails undoes what was registered.
  */
 static mscclpp_status_t register_memory(mscclpp_transport_t *transport)
 {
@@ -101,8 +102,8 @@ static mscclpp_status_t register_memory(mscclpp_transport_t *transport)
 
 /*
  * Decides whether regions of device memory are registered, bounced or refused. They are bounced if the parameter says
- * so, or if it is "auto" and they cannot be registered. Returns the flags for that, which say whether regions and
- * tokens may lie in device memory. Tokens may only if the HCA or, on the twin, the CPU can add to them there.
+ * so, or if it is "auto" and they cannot be registered. Returns the flags that say whether regions and tokens may be in
+ * device memory. Tokens may be there only if the HCA or, on the twin, the CPU can add to them.
  */
 static uint32_t decide_on_device_memory(mscclpp_transport_t *transport, const char *registration)
 {
@@ -122,9 +123,10 @@ static uint32_t decide_on_device_memory(mscclpp_transport_t *transport, const ch
 }
 
 /*
- * Opens the rails, registers the tokens, and finds out whether device memory must be bounced.
- * MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if the library is missing or lacks a function, or if no
- * HCA can be used, or none in the way that the parameters ask for.
+ * Opens the rails, registers the tokens, and finds out whether device memory must be bounced. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if the library or one of its functions is missing, or
+ * if no HCA can be used in the way that the parameters ask for. Other errors are logged. After a failure, nothing is
+ * left.
  */
 static mscclpp_status_t verbs_create(const mscclpp_transport_params_t *params, uint32_t *flags_p,
                                      mscclpp_transport_t **transport_p)
