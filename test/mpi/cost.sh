@@ -3,6 +3,32 @@
 # run one, and sets what these read.
 # shellcheck disable=SC2154 # these
 
+# The twin beside the components without this one. Its kernels take processors of their own, so others have to leave it
+# some. Some jobs of either are several times as slow as others for all of their time, so one of three counts.
+case_pace() {
+    local status=1 job start=$SECONDS
+    if [ "$MSCCLPP_TEST_DEVICE" != host ] || [ "$long" != 1 ]; then
+        skip "cost:pace" "measures times of the twin; set MSCCLPP_TEST_LONG=1"
+        return
+    elif awk -v most="$(nproc)" '{ exit !($1 > most) }' /proc/loadavg; then
+        skip "cost:pace" "the processors are busy: a load of $(cut -d ' ' -f 1 /proc/loadavg)"
+        return
+    fi
+    run "cost:pace:before" 300 -n 2 --mca coll ^mscclpp "$bindir/test_pace" keep "$scratch/pace"
+    begin "cost:pace" || return 0
+    for job in 1 2 3; do
+        launch 300 -n 2 "${forced[@]}" "$bindir/test_pace" 3 "$scratch/pace"
+        status=$?
+        [ "$status" -ne 0 ] || break
+    done
+    if [ "$status" -eq 0 ]; then
+        passed=$((passed + 1))
+        echo "ok   cost:pace ($((SECONDS - start)) s, job $job)"
+    else
+        report_failure "cost:pace" "exit status $status of three jobs"
+    fi
+}
+
 # What communicators cost, of which the runs' own lines tell more. Times have limits that a busy machine keeps, too.
 cases_cost() {
     local n limit
@@ -29,6 +55,7 @@ cases_cost() {
     else
         skip "cost:memory, cost:large" "counts the memory of the twin"
     fi
+    case_pace
     # Over nodes, what travels between them is besides.
     run "cost:space:named algorithm" 60 -n 4 "${forced[@]}" --mca coll_mscclpp_algorithm oneshot \
         --mca coll_mscclpp_bcast_algorithm packets "$bindir/test_cost" space 4096
