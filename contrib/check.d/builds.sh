@@ -80,12 +80,12 @@ build_clang() {
 
 build_asan() {
     build_with_tests asan --without-cuda --without-ompi --enable-debug --enable-sanitizers=address,undefined \
-        CFLAGS="-g -O1"
+        CFLAGS="-g1 -O1"
 }
 
 build_tsan() {
     CC=$(tsan_compiler) build_with_tests tsan --without-cuda --without-ompi --enable-debug \
-        --enable-sanitizers=thread CFLAGS="-g -O1"
+        --enable-sanitizers=thread CFLAGS="-g1 -O1"
 }
 
 # build_with_tests NAME ARGUMENT...: returns 1 if the build failed.

@@ -83,6 +83,10 @@ layer_clang() {
         program=test/host/test_$program
         only_long "clang:$program" "gcc's compilations run it" || tests=${tests/$program /}
     done
+    if [ "$(tsan_compiler)" = clang ] && [ -n "$(chosen_of tsan)" ]; then
+        only_long "clang:test/host/test_allreduce" "clang's compilation runs it in tsan" ||
+            tests=${tests/test\/host\/test_allreduce /}
+    fi
     # Fewer of the random cases: they are the same as in main.
     MSCCLPP_TEST_SLOW=1 run_automake clang env MAKEFLAGS="-j$(jobs)"
     run_test "clang: check-symbols" "$top/contrib/check-symbols" "$top/build/clang/components/mca_coll_mscclpp.so"
@@ -146,10 +150,11 @@ layer_tsan() {
 layer_dist() {
     need_main || return
     # The mpi layer runs in main and, from a tarball, in ompi5. All programs of the host layer are built here, too.
-    # The tarball is built without CUDA, and so without the program that needs it.
+    # The tarball is built without CUDA, and so without the program that needs it, and not optimised, to save time.
     local programs=print-unit
     ! only_long "dist:host layer" "the same compiler runs it in main" || programs=print-units
-    run_test "make distcheck" env MSCCLPP_TEST_SLOW=1 make -j"$(jobs)" -C "$top/build/main" distcheck \
+    run_test "make distcheck" env MSCCLPP_TEST_SLOW=1 DISTCHECK_CONFIGURE_FLAGS=CFLAGS=-O0 \
+        make -j"$(jobs)" -C "$top/build/main" distcheck \
         TESTS="$(make -s --no-print-directory -C "$top/build/main" $programs | sed 's,test/unit/test_gpu_later,,')"
 }
 

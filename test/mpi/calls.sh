@@ -179,7 +179,10 @@ cases_stages() {
     # Where bounds are known, holes are read along; where not all memory is the device's, more bytes are looked at.
     [ "$MSCCLPP_TEST_DEVICE" = host ] || return 0
     run "neighbor:host" 60 -n 2 "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 "$bindir/test_neighbor" host
+    ! few || skip "native_shared, native_silent:shared and stage_shared:3" \
+        "they take long, and 2 ranks do the same; set MSCCLPP_TEST_LONG=1"
     for n in 2 3; do
+        among "$n" 2 || continue
         # The first rank of each call decides for all of them, whatever kinds of memory they pass; or each call agrees.
         run "native_shared:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 "$bindir/test_stage"
         run "native_shared:agreed:$n" 240 -n "$n" "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 \
@@ -190,11 +193,6 @@ cases_stages() {
         fi
         run "native_silent:shared:$n" 120 -n "$n" "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 \
             "$bindir/test_silent"
-        if [ "$n" -gt 2 ] && [ "$long" != 1 ]; then
-            skip "stage_shared:$n" "takes long, and 2 ranks do the same; set MSCCLPP_TEST_LONG=1"
-            skip "stage_shared:layout:$n" "takes long, and 2 ranks do the same; set MSCCLPP_TEST_LONG=1"
-            continue
-        fi
         run "stage_shared:$n" 240 -n "$n" "${staged[@]}" --mca coll_mscclpp_twin_shared_only 1 "$bindir/test_stage"
         run "stage_shared:layout:$n" 120 -n "$n" "${staged[@]}" --mca coll_mscclpp_twin_shared_only 1 \
             "$bindir/test_stage_layout"
@@ -304,8 +302,10 @@ cases_algorithms() {
 cases_ports() {
     local n proxy local=shm program=$bindir/../../mscclpp_bench
     [ "$MSCCLPP_TEST_DEVICE" = host ] || local=cuda_ipc
+    ! few || skip "port:progress:2 and port:thread:3" "the other number of ranks does; set MSCCLPP_TEST_LONG=1"
     for proxy in progress thread; do
         for n in 2 3; do
+            among "$proxy:$n" '@(progress:3|thread:2)' || continue
             run_saying "port:$proxy:$n" "^# transport $local\$" 120 -n "$n" "${forced[@]}" \
                 --mca coll_mscclpp_proxy "$proxy" "$program" --device "$MSCCLPP_TEST_DEVICE" --mode port \
                 --min 1 --max 3m --factor 37 --iterations 3 --rounds 1 --check 3

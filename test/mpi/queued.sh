@@ -31,7 +31,7 @@ cases_queued() {
     run "queued:nodes:2/1" 120 -n 2 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 \
         --mca coll_mscclpp_transport network "$bindir/test_queued"
     run "queued:nodes:3/2" 120 -n 3 "${nodes[@]}" "$bindir/test_queued"
-    run "queued:nodes:each" 120 -n 3 "${nodes[@]}" "$bindir/test_queued_each"
+    run "queued:nodes:each" 240 -n 3 "${nodes[@]}" "$bindir/test_queued_each"
     # In a ring and over trees, which the sizes here do not choose.
     run_saying "queued:nodes:passed on" '(allgather|bcast) call [0-9]+: nodes_(ring|trees), .*, queued' 120 -n 4 \
         "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_allgather_algorithm nodes_ring \
