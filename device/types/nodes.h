@@ -49,7 +49,7 @@ typedef enum {
     MSCCLPP_DEV_NODES_DOUBLING, /* packets: with one partner after another, as the list of steps says */
     MSCCLPP_DEV_NODES_HALVING,  /* tiles: with one partner after another, as another list of steps says; in other
                                    collectives, in rounds (device/kern/coll/nodes_halving.h) */
-    MSCCLPP_DEV_NODES_TREES     /* no all-reduce: from a root over two trees (device/lib/nodes_trees.h) */
+    MSCCLPP_DEV_NODES_TREES     /* over two trees (device/lib/nodes_trees.h): to a root, from it, or both */
 } mscclpp_dev_nodes_pattern_t;
 
 /*
@@ -112,14 +112,22 @@ typedef struct {
 
 /*
  * Bytes of a tile that a set can hold. This is one slot. For a ring, it is half of all the set's slots. With steps, it
- * is as much as lets `places_` parts fit the set, where a tile has `parts_` parts.
+ * is as much as lets `places_` parts fit the set, where a tile has `parts_` parts. Over trees, all slots of a block are
+ * divided anew (device/kern/allreduce/allreduce_nodes_trees.h).
  */
+#define MSCCLPP_DEV_NODES_TREES_WINDOW 8u /* sets, so at most this many tiles are under way */
+#define MSCCLPP_DEV_NODES_TREES_PLACES 3u /* of a set: the node's own, and one for each child */
 #define MSCCLPP_DEV_NODES_RING_ROOM(nnodes_, slot_size_)                                                               \
     (((uint64_t)(nnodes_) + 1) * (slot_size_) / (2 * (uint64_t)MSCCLPP_DEV_UNIT) * MSCCLPP_DEV_UNIT)
 #define MSCCLPP_DEV_NODES_STEPS_ROOM(nnodes_, slot_size_, parts_, places_)                                             \
     (((uint64_t)(nnodes_) + 1) * (slot_size_) / ((uint64_t)(places_)*MSCCLPP_DEV_UNIT) * (parts_)*MSCCLPP_DEV_UNIT)
+#define MSCCLPP_DEV_NODES_TREES_ROOM(nnodes_, slot_size_)                                                              \
+    ((uint64_t)MSCCLPP_DEV_NODES_SETS * ((uint64_t)(nnodes_) + 1) * (slot_size_) /                                     \
+     ((uint64_t)MSCCLPP_DEV_NODES_TREES_WINDOW * MSCCLPP_DEV_NODES_TREES_PLACES * MSCCLPP_DEV_UNIT) *                  \
+     MSCCLPP_DEV_UNIT)
 #define MSCCLPP_DEV_NODES_ROOM(pattern_, nnodes_, slot_size_, parts_, places_)                                         \
     ((pattern_) == MSCCLPP_DEV_NODES_RING      ? MSCCLPP_DEV_NODES_RING_ROOM(nnodes_, slot_size_)                      \
+     : (pattern_) == MSCCLPP_DEV_NODES_TREES   ? MSCCLPP_DEV_NODES_TREES_ROOM(nnodes_, slot_size_)                     \
      : (pattern_) == MSCCLPP_DEV_NODES_HALVING ? MSCCLPP_DEV_NODES_STEPS_ROOM(nnodes_, slot_size_, parts_, places_)    \
                                                : (slot_size_))
 

@@ -37,6 +37,8 @@ const matrix_algo_t matrix_algos[] = {
     {"ring3", "nodes_ring", "auto", 3, false},
     {"halving1", "nodes_halving", "auto", 1, false},
     {"halving2", "nodes_halving", "auto", 2, false},
+    {"trees1", "nodes_trees", "auto", 1, false},
+    {"trees2", "nodes_trees", "auto", 2, false},
 };
 const int matrix_algo_count = (int)(sizeof(matrix_algos) / sizeof(matrix_algos[0]));
 
@@ -90,7 +92,12 @@ static int orders_of(const matrix_group_t *group, mscclpp_dtype_t dtype)
 {
     const int each = group->algo->ranks_per_node;
 
-    return strcmp(group->algo->algorithm, "nodes_ring") != 0 || is_narrow(dtype) ? 1 : (group->ranks + each - 1) / each;
+    if (is_narrow(dtype) || each == 0 || group->ranks <= each) {
+        return 1;
+    }
+    return strcmp(group->algo->algorithm, "nodes_trees") == 0  ? 2
+           : strcmp(group->algo->algorithm, "nodes_ring") == 0 ? (group->ranks + each - 1) / each
+                                                               : 1;
 }
 
 /* Bytes of a message that ends at, just before or just behind what one epoch or one tile holds. */
@@ -323,7 +330,9 @@ static bool check_name(runner_t *runner, const case_t *c)
     if (strcmp(wanted, "engines") == 0 && element_of(c->dtype)->pair) {
         wanted = "zerocopy";
     }
-    if ((strcmp(wanted, "nodes_ring") == 0 || strcmp(wanted, "nodes_halving") == 0) && is_narrow(c->dtype)) {
+    if ((strcmp(wanted, "nodes_ring") == 0 || strcmp(wanted, "nodes_halving") == 0 ||
+         strcmp(wanted, "nodes_trees") == 0) &&
+        is_narrow(c->dtype)) {
         wanted = "nodes_split";
     }
     if (strcmp(wanted, "nodes_doubling") == 0 && is_narrow(c->dtype)) {
@@ -388,7 +397,7 @@ static bool call(runner_t *runner, const case_t *c, user_buffer_t *in, user_buff
 
 /*
  * Computes a part of the expected results. Each node combines its own operands, and then the nodes combine these
- * results: in node order, in a ring from each node on, or as reference_reduce_doubled says.
+ * results: in node order, in a ring from each node on, over one of two trees, or as reference_reduce_doubled says.
  */
 static void expect(group_state_t *state, const case_t *c, int ranks, uint64_t begin, uint64_t end)
 {
@@ -411,6 +420,14 @@ static void expect(group_state_t *state, const case_t *c, int ranks, uint64_t be
     if (!is_narrow(c->dtype) && (strcmp(state->group->algo->algorithm, "nodes_doubling") == 0 ||
                                  strcmp(state->group->algo->algorithm, "nodes_halving") == 0)) {
         reference_reduce_doubled(c->dtype, c->op, state->partial, nodes, begin, end, state->expected[0]);
+        return;
+    }
+    if (!is_narrow(c->dtype) && strcmp(state->group->algo->algorithm, "nodes_trees") == 0) {
+        for (order = 0; order < 2; ++order) {
+            const mscclpp_dev_trees_t root = {.nnodes = (uint32_t)nodes, .tree = (uint32_t)order};
+
+            reference_reduce_over_tree(c->dtype, c->op, root, state->partial, begin, end, state->expected[order]);
+        }
         return;
     }
     for (order = 0; order < orders_of(state->group, c->dtype); ++order) {

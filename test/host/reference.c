@@ -2,6 +2,8 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "test/host/elements.h"
@@ -343,6 +345,34 @@ void reference_reduce_doubled(mscclpp_dtype_t dtype, mscclpp_op_t op, unsigned c
     }
     pair[0] = have[0];
     reference_reduce(dtype, op, pair, 1, first, last, result);
+}
+
+void reference_reduce_over_tree(mscclpp_dtype_t dtype, mscclpp_op_t op, mscclpp_dev_trees_t place,
+                                unsigned char *const *operands, uint64_t first, uint64_t last, void *result)
+{
+    unsigned char *branch[MSCCLPP_DEV_TREES_CHILDREN] = {NULL};
+    const void *parts[MSCCLPP_DEV_TREES_CHILDREN + 1];
+    int used = 0;
+    uint32_t i;
+
+    for (i = 0; i < MSCCLPP_DEV_TREES_CHILDREN; ++i) {
+        mscclpp_dev_trees_t below = place;
+
+        below.node = mscclpp_dev_trees_child(&place, i);
+        if (below.node != MSCCLPP_DEV_TREES_NONE) {
+            branch[i] = malloc((last + 1) * element_of(dtype)->extent);
+            if (branch[i] == NULL) {
+                perror("malloc");
+                exit(1);
+            }
+            reference_reduce_over_tree(dtype, op, below, operands, first, last, branch[i]);
+            parts[used++] = branch[i];
+        }
+    }
+    parts[used++] = operands[place.node];
+    reference_reduce(dtype, op, parts, used, first, last, result);
+    free(branch[0]);
+    free(branch[1]);
 }
 
 bool reference_agrees(mscclpp_dtype_t dtype, mscclpp_op_t op, int nranks, const void *got, const void *want)

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "device/lib/nodes_trees.h"
 #include "device/types/dtype.h"
 
 /* 16-bit floating point by double arithmetic. Rounding is to the nearest, ties to even. A NaN yields a quiet NaN. */
@@ -26,6 +27,13 @@ void reference_reduce(mscclpp_dtype_t dtype, mscclpp_op_t op, const void *const 
  */
 void reference_reduce_doubled(mscclpp_dtype_t dtype, mscclpp_op_t op, unsigned char *const *operands, int nodes,
                               uint64_t first, uint64_t last, void *result);
+
+/*
+ * The same for the nodes below a place in a tree: the results of its children's branches, and then its own. Takes
+ * elements of up to `last` from the operands, which stay as they are. Exits if there is no memory.
+ */
+void reference_reduce_over_tree(mscclpp_dtype_t dtype, mscclpp_op_t op, mscclpp_dev_trees_t place,
+                                unsigned char *const *operands, uint64_t first, uint64_t last, void *result);
 
 /*
  * True if `got` is right for an element whose result should be `want`. The comparison is exact, except for products of

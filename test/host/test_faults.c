@@ -585,6 +585,7 @@ int main(void)
     test_faults_in_call("nodes_split", 3, false, USER_HOST);
     test_faults_in_call("nodes_ring", 3, false, USER_HOST);
     test_faults_in_call("nodes_halving", 3, false, USER_HOST);
+    test_faults_in_call("nodes_trees", 3, false, USER_HOST);
     process_state_read(&after);
     CHECK_EQ(after.descriptors, before.descriptors);
     CHECK_EQ(after.threads, before.threads);

@@ -224,7 +224,7 @@ static void sum_on(rank_t *rank)
 /* Nodes of different sizes, odd numbers of nodes, ranks dealt out in turn. */
 static void test_algorithms(int scale)
 {
-    static const char *const algorithms[] = {"nodes_halving", "nodes_doubling", "nodes_ring",
+    static const char *const algorithms[] = {"nodes_halving", "nodes_doubling", "nodes_ring",   "nodes_trees",
                                              "nodes_split",   "nodes",          "nodes_packets"};
     static const shape_t sanitized[] = {{64, 4, 0}}, shapes[] = {{33, -11, 0}, {24, 1, 0}};
     static const shape_t more[] = {{65, 1, 0}, {256, 16, 0}, {1024, 64, 0}};

@@ -172,8 +172,8 @@ static void test_renewal(int scale)
  */
 static void test_nodes(int scale)
 {
-    static const char *const algorithms[] = {"nodes_packets", "nodes_doubling", "nodes", "nodes_split",
-                                             "nodes_ring",    "nodes_halving",  NULL};
+    static const char *const algorithms[] = {"nodes_packets", "nodes_doubling", "nodes",       "nodes_split",
+                                             "nodes_ring",    "nodes_halving",  "nodes_trees", NULL};
     const size_t never = (size_t)1 << 31;
     size_t i;
 

@@ -92,7 +92,7 @@ cases_many() {
 # Every algorithm between nodes by name; without a name the sizes of test_counts cross all thresholds.
 cases_nodes_algorithms() {
     local algorithm n node_counts nodes=("${forced[@]}" --mca coll_mscclpp_ranks_per_node 2)
-    for algorithm in nodes nodes_split nodes_ring nodes_halving nodes_packets nodes_doubling; do
+    for algorithm in nodes nodes_split nodes_ring nodes_halving nodes_trees nodes_packets nodes_doubling; do
         # On the twin, test_allreduce tries all of them with all numbers of nodes.
         node_counts='2 3 4'
         if few; then
@@ -119,6 +119,9 @@ cases_nodes_algorithms() {
     run "nodes:nodes_halving:bitwise:7/1" 120 -n 7 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 \
         --mca coll_mscclpp_transport network \
         --mca coll_mscclpp_algorithm nodes_halving "$bindir/test_bitwise"
+    run "nodes:nodes_trees:bitwise:7/1" 120 -n 7 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 \
+        --mca coll_mscclpp_transport network \
+        --mca coll_mscclpp_algorithm nodes_trees "$bindir/test_bitwise"
     run "nodes:nodes_halving:types_ops" 240 -n 4 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 \
         --mca coll_mscclpp_algorithm nodes_halving "$bindir/test_types_ops"
     run "nodes:nodes_ring:min" 240 -n 4 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 \
@@ -282,6 +285,10 @@ cases_nodes_late() {
     # Step by step, whoever waits for another one that waits itself asks it.
     run_saying "nodes:late:warn:nodes_halving" 'rank [0-3] has waited .* ranks that have not arrived: 4$' 30 -n 5 \
         "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_algorithm nodes_halving \
+        --mca coll_mscclpp_warn_after 1 "$bindir/test_late" warn 5 later
+    # Over trees a node hears from its neighbours alone, and from those that it meets.
+    run_saying "nodes:late:warn:nodes_trees" 'rank [0-3] has waited .* ranks that have not arrived: 4$' 30 -n 5 \
+        "${forced[@]}" --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_algorithm nodes_trees \
         --mca coll_mscclpp_warn_after 1 "$bindir/test_late" warn 5 later
     for when in later first; do
         run_saying "nodes:late:warn:$when" 'ranks that have not (arrived|come): 2' 30 -n 3 "${nodes[@]}" \

@@ -364,7 +364,7 @@ static void test_nodes(void)
     refuse("ranks=131073 device=host bytes<=4k nodes=2 algorithm=nodes\n", 1, "\"131073\"", "to 131072");
     refuse("ranks=4 device=host bytes<=4k nodes=2 algorithm=oneshot\n", 1, "\"oneshot\"",
            "nodes|nodes_split|nodes_ring|");
-    refuse("ranks=4 device=host bytes<=4k nodes=2 algorithm=nodes_trees\n", 1, "\"nodes_trees\"", "plan:NAME");
+    refuse("ranks=4 device=host bytes<=4k nodes=2 algorithm=nodes_rounds\n", 1, "\"nodes_rounds\"", "plan:NAME");
     refuse("collective=bcast ranks=4 device=host bytes<=4k nodes=2 algorithm=nodes_halving\n", 1, "\"nodes_halving\"",
            "nodes|nodes_packets|nodes_rounds|nodes_trees|plan:NAME");
     refuse("collective=scan ranks=4 device=host bytes<=4k nodes=2 algorithm=packets\n", 1, "\"packets\"",

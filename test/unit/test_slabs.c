@@ -15,7 +15,7 @@ static uint64_t pinned, pinned_most;
 static mscclpp_status_t count_register(void *address, size_t size, void **device_p)
 {
     if (pinned + size > pinned_most) {
-        return MSCCLPP_ERR_DEVICE;
+        return MSCCLPP_ERR_NO_MEMORY;
     }
     pinned += size;
     *device_p = address;
@@ -154,7 +154,7 @@ static void a_shortage_leaves_nothing(void)
     reset();
     pinned_most = PIECE / 2;
     unit_expect_log();
-    CHECK_EQ(mscclpp_slab_take(&gpu_ops, "test", PIECE, &slab, &host, &device), MSCCLPP_ERR_DEVICE);
+    CHECK_EQ(mscclpp_slab_take(&gpu_ops, "test", PIECE, &slab, &host, &device), MSCCLPP_ERR_NO_MEMORY);
     CHECK_EQ(unit_logged(), 1);
     pinned_most = UINT64_MAX;
     CHECK_EQ(mscclpp_slab_take(&gpu_ops, "test", PIECE, &slab, &host, &device), MSCCLPP_OK);

@@ -151,6 +151,11 @@ static int add_row(const sim_arguments_t *arguments, mscclpp_schedule_kind_t kin
         block / MSCCLPP_COST_TREES_TILE < UINT16_MAX) {
         row->run.tile = (uint64_t)MSCCLPP_COST_TREES_TILE;
     }
+    /* In an all-reduce more of them are under way, one for each block of the kernel. */
+    if (kind == MSCCLPP_SCHEDULE_TREES && arguments->pattern == MSCCLPP_SCHEDULE_ALLREDUCE &&
+        row->run.lanes < (uint32_t)MSCCLPP_COST_TREES_LANES) {
+        row->run.lanes = (uint32_t)MSCCLPP_COST_TREES_LANES;
+    }
     /* The simulation counts the messages of a slot, one for each tile, in 16 bits. */
     if (block / (double)row->run.tile >= UINT16_MAX + 1) {
         fprintf(stderr, "mscclpp_sim: --tile is %llu; allowed for %llu bytes are at least %.0f\n",

@@ -10,6 +10,9 @@
  *          results of this part in node order, and sends the result to all others. In a ring, this step is what
  *          allreduce_nodes_ring.h calls a turn. With steps, it is all that allreduce_nodes_steps.h does.
  *
+ *          Over trees (allreduce_nodes_trees.h) there is no such step: `give` ends with the way up, and `take` begins
+ *          with the way down.
+ *
  *   take   The owner combines the partial results of all nodes in node order, unless others have combined them, and
  *          hands the result to the ranks of its node. Barrier of the node. Every rank copies the result out.
  *
@@ -42,6 +45,7 @@
 #include "device/kern/allreduce/allreduce_nodes_ring.h"
 #include "device/kern/allreduce/allreduce_nodes_steps.h"
 #include "device/kern/allreduce/allreduce_nodes_tile.h"
+#include "device/kern/allreduce/allreduce_nodes_trees.h"
 #include "device/lib/port_channel.h"
 
 /*
@@ -207,6 +211,8 @@ MSCCLPP_DEV void mscclpp_dev_nodes_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev_node
         mscclpp_dev_block_sync(ctx);
         if (mscclpp_dev_nodes_in_ring(block)) {
             mscclpp_dev_ring_set_out(ctx, block, tile);
+        } else if (mscclpp_dev_nodes_over_trees(block)) {
+            mscclpp_dev_trees_go_up(ctx, block, tile);
         } else if (!mscclpp_dev_nodes_in_steps(block)) {
             mscclpp_dev_nodes_send(ctx, block, tile, false);
         }
@@ -243,8 +249,8 @@ MSCCLPP_DEV void mscclpp_dev_nodes_join(mscclpp_dev_ctx_t *ctx, const mscclpp_de
 /*
  * Returns one unit of the tile's result. With the pattern `direct`, combines the unit from the partial results of all
  * nodes, which must have arrived. With the other patterns, the result itself must have arrived. If split, another
- * node's part is in the slot where that node has put it. This node's own part, and all parts in a ring or with steps,
- * are in the tile itself.
+ * node's part is in the slot where that node has put it. This node's own part, and all parts in a ring, with steps or
+ * over trees, are in the tile itself.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_result(const mscclpp_dev_ctx_t *ctx,
                                                        const mscclpp_dev_nodes_block_t *block,
@@ -259,7 +265,8 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_result(const mscclpp_dev_ctx_t *
     }
     /* 32 bits are enough for the units of a slot, and divide faster than 64 */
     part = (uint32_t)unit / (uint32_t)tile->part;
-    if (part == nodes->node || mscclpp_dev_nodes_in_ring(block) || mscclpp_dev_nodes_in_steps(block)) {
+    if (part == nodes->node || mscclpp_dev_nodes_in_ring(block) || mscclpp_dev_nodes_in_steps(block) ||
+        mscclpp_dev_nodes_over_trees(block)) {
         return mscclpp_dev_ld_vec(nodes->exchange + tile->set + unit * MSCCLPP_DEV_UNIT);
     }
     return mscclpp_dev_ld_vec(nodes->exchange + mscclpp_dev_nodes_joined(block, tile, part) +
@@ -343,6 +350,10 @@ MSCCLPP_DEV void mscclpp_dev_nodes_count_exchanges(const mscclpp_dev_ctx_t *ctx,
         mscclpp_dev_steps_count(ctx, block);
         return;
     }
+    if (mscclpp_dev_nodes_over_trees(block)) {
+        mscclpp_dev_trees_count(ctx, block);
+        return;
+    }
     for (node = 0; node < nodes->nnodes; ++node) {
         if (node != nodes->node) {
             *nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, node)].expected +=
@@ -362,14 +373,12 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_nodes(mscclpp_dev_ctx_t *ctx, const msccl
 {
     const mscclpp_dev_args_t *args = &nodes->common;
     const uint64_t units = mscclpp_dev_units(args->bytes);
-    const uint64_t lag =
-        nodes->pattern == MSCCLPP_DEV_NODES_DIRECT ? 1 : 2; /* number of turns between giving a tile and taking it */
     const uint64_t launches = mscclpp_dev_last_launch(ctx, args);
     const uint32_t epoch = mscclpp_dev_last_epoch(ctx, args);
     const uint64_t barriers_before = mscclpp_dev_last_barrier(ctx, args);
     mscclpp_dev_nodes_block_t block;
     mscclpp_dev_nodes_tile_t tile;
-    uint64_t turn, grid_tiles;
+    uint64_t turn, grid_tiles, lag; /* lag: number of turns between giving a tile and taking it */
 
     mscclpp_dev_enter(ctx, args);
     block.nodes = nodes;
@@ -386,11 +395,17 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_nodes(mscclpp_dev_ctx_t *ctx, const msccl
     block.hot = hot;
     block.dtype = dtype;
     block.op = op;
+    lag = nodes->pattern == MSCCLPP_DEV_NODES_DIRECT ? 1
+          : !mscclpp_dev_nodes_over_trees(&block)    ? 2
+                                                     : mscclpp_dev_trees_lag(ctx, nodes);
     /*
      * Each thread has read for itself whether an earlier operation failed. All threads of the block must come to the
      * same result before the first barrier.
      */
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
+    if (mscclpp_dev_nodes_over_trees(&block) && block.is_owner && block.tiles > 0 && !ctx->failed) {
+        mscclpp_dev_trees_meet_all(ctx, &block, false);
+    }
     for (turn = 0; turn < block.tiles + lag && block.tiles > 0 && !ctx->failed; ++turn) {
         if (turn < block.tiles) {
             tile = mscclpp_dev_nodes_tile(ctx, &block, turn);
@@ -413,8 +428,14 @@ MSCCLPP_DEV void mscclpp_dev_allreduce_nodes(mscclpp_dev_ctx_t *ctx, const msccl
         }
         if (turn >= lag && !ctx->failed) {
             tile = mscclpp_dev_nodes_tile(ctx, &block, turn - lag);
+            if (mscclpp_dev_nodes_over_trees(&block) && block.is_owner) {
+                mscclpp_dev_trees_go_down(ctx, &block, &tile);
+            }
             mscclpp_dev_nodes_take(ctx, &block, &tile);
         }
+    }
+    if (mscclpp_dev_nodes_over_trees(&block) && block.is_owner && block.tiles > 0 && !ctx->failed) {
+        mscclpp_dev_trees_meet_all(ctx, &block, true);
     }
     mscclpp_dev_block_sync(ctx);
     if (block.is_owner && ctx->tid == 0) {

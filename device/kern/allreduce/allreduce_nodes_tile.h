@@ -48,6 +48,11 @@ MSCCLPP_DEV mscclpp_dev_nodes_tile_t mscclpp_dev_nodes_tile(const mscclpp_dev_ct
     tile.size = block->shard - tile.base < block->tile ? block->shard - tile.base : block->tile;
     tile.part = (tile.size + parts - 1) / parts;
     tile.set = MSCCLPP_DEV_NODES_SLOT(nodes->nnodes, ctx->block, set) * nodes->slot_size;
+    if (nodes->pattern == MSCCLPP_DEV_NODES_TREES) {
+        tile.set =
+            MSCCLPP_DEV_NODES_SLOT(nodes->nnodes, ctx->block, 0) * nodes->slot_size +
+            index % MSCCLPP_DEV_NODES_TREES_WINDOW * MSCCLPP_DEV_NODES_TREES_PLACES * block->tile * MSCCLPP_DEV_UNIT;
+    }
     return tile;
 }
 

@@ -207,6 +207,7 @@ extern const mscclpp_algo_t mscclpp_algo_allreduce_nodes;
 extern const mscclpp_algo_t mscclpp_algo_allreduce_nodes_split;
 extern const mscclpp_algo_t mscclpp_algo_allreduce_nodes_ring;
 extern const mscclpp_algo_t mscclpp_algo_allreduce_nodes_halving;
+extern const mscclpp_algo_t mscclpp_algo_allreduce_nodes_trees;
 extern const mscclpp_algo_t mscclpp_algo_allreduce_nodes_packets;
 extern const mscclpp_algo_t mscclpp_algo_allreduce_nodes_doubling;
 

@@ -10,6 +10,7 @@ const mscclpp_algo_t *const mscclpp_algos[] = {
     &mscclpp_algo_allreduce_nodes,          &mscclpp_algo_allreduce_nodes_split,
     &mscclpp_algo_allreduce_nodes_ring,     &mscclpp_algo_allreduce_nodes_packets,
     &mscclpp_algo_allreduce_nodes_doubling, &mscclpp_algo_allreduce_nodes_halving,
+    &mscclpp_algo_allreduce_nodes_trees,
 };
 
 const int mscclpp_algo_count = (int)(sizeof(mscclpp_algos) / sizeof(mscclpp_algos[0]));

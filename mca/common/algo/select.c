@@ -94,6 +94,8 @@ static mscclpp_status_t select_spanning(const mscclpp_select_input_t *input, msc
     } else if (mscclpp_worth_packets(input)) {
         algo = mscclpp_worth_doubling(input) ? &mscclpp_algo_allreduce_nodes_doubling
                                              : &mscclpp_algo_allreduce_nodes_packets;
+    } else if (mscclpp_worth_trees(input)) {
+        algo = &mscclpp_algo_allreduce_nodes_trees;
     } else if (mscclpp_worth_halving(input)) {
         algo = &mscclpp_algo_allreduce_nodes_halving;
     } else if (mscclpp_worth_ring(input)) {

@@ -44,7 +44,7 @@ const mscclpp_param_t mscclpp_params[] = {
     CONFIG_STRING(
         algorithm, "auto", 4,
         "auto|oneshot|twophase|oneshot_put|zerocopy|engines|scratch|nodes|nodes_split|nodes_ring|nodes_halving|"
-        "nodes_packets|nodes_doubling|stage",
+        "nodes_trees|nodes_packets|nodes_doubling|stage",
         "Algorithm of every all-reduce: auto chooses by size and number of ranks; stage copies through host memory, "
         "and also stages every other collective whose own parameter is auto. The algorithms whose names begin with "
         "nodes serve only ranks on several nodes, which use no others."),

@@ -104,8 +104,9 @@ struct mscclpp_fabric {
     mscclpp_fabric_steps_t doubling, halving; /* the lists of steps of these two patterns */
     uint32_t pattern;                         /* pattern of the current call (mscclpp_dev_nodes_pattern_t) */
     mscclpp_dev_trees_t trees;                /* if the pattern is TREES: this node's place; `tree` is not set */
-    uint32_t coll_blocks; /* number of blocks of the grid of the current call, if the call is not an all-reduce */
-    uint64_t coll_tiles;  /* number of tiles of the current call; 0: an all-reduce, or a call with packets */
+    uint32_t coll_blocks; /* number of blocks of the grid of the current call, if coll_tiles is not 0 */
+    uint64_t
+        coll_tiles; /* number of tiles of the current call; 0: a call with packets, or an all-reduce not in TREES */
 
     mscclpp_dev_rounds_t rounds; /* rounds in which the current call sends its packets; radix 0: none */
     uint64_t pitch;              /* number of units of a place for packets in these rounds */

@@ -313,7 +313,9 @@ mscclpp_status_t mscclpp_fabric_link(mscclpp_fabric_t *fabric, mscclpp_fabric_li
 
 mscclpp_fabric_links_t mscclpp_fabric_links_of(const mscclpp_algo_t *algo)
 {
-    return algo->pattern == MSCCLPP_DEV_NODES_DOUBLING || algo->pattern == MSCCLPP_DEV_NODES_HALVING
+    /* Neighbours in the trees are powers of 2 apart, as are partners in rounds with radix 2. */
+    return algo->pattern == MSCCLPP_DEV_NODES_TREES ? 2
+           : algo->pattern == MSCCLPP_DEV_NODES_DOUBLING || algo->pattern == MSCCLPP_DEV_NODES_HALVING
                ? MSCCLPP_FABRIC_STEPS
                : MSCCLPP_FABRIC_ALL;
 }

@@ -262,6 +262,34 @@ static void fill_args(const mscclpp_fabric_t *fabric, const mscclpp_dev_args_t *
     memcpy(kernel_args->mapped, fabric->mapped, sizeof(kernel_args->mapped));
 }
 
+/* Returns the number of tiles of a shard, in all blocks, of an all-reduce without packets. */
+static uint64_t count_tiles(const mscclpp_fabric_t *fabric, const mscclpp_choice_t *choice,
+                            const mscclpp_dev_args_t *args)
+{
+    const uint32_t pattern = choice->algo->pattern, nodes = (uint32_t)fabric->nodes.count;
+    const uint64_t shards = (uint64_t)fabric->nodes.shards;
+    const uint64_t units = (args->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
+    const uint64_t shard = (units + shards - 1) / shards;
+    const uint64_t tile =
+        MSCCLPP_DEV_NODES_TILE(args->bulk_size, choice->nblocks, shards,
+                               MSCCLPP_DEV_NODES_ROOM(pattern, nodes, fabric->division.slot_size,
+                                                      fabric->halving.kernel.parts, fabric->halving.kernel.places));
+
+    return (shard + tile - 1) / tile;
+}
+
+/* Notes of an all-reduce over trees what tells how many signals come from each node, as of the other collectives. */
+static void note_trees(mscclpp_fabric_t *fabric, const mscclpp_choice_t *choice, const mscclpp_dev_args_t *args)
+{
+    if (choice->algo->pattern == MSCCLPP_DEV_NODES_TREES) {
+        fabric->pattern = MSCCLPP_DEV_NODES_TREES;
+        fabric->coll_tiles = count_tiles(fabric, choice, args);
+        fabric->coll_blocks = choice->nblocks;
+        fabric->trees =
+            (mscclpp_dev_trees_t){.nnodes = (uint32_t)fabric->nodes.count, .node = (uint32_t)fabric->nodes.node};
+    }
+}
+
 /*
  * Adds the signals that this all-reduce receives from each node to the signals of earlier calls. An all-reduce by
  * packets receives none. The numbers of tiles and signals must be those that the kernel has used: a later long wait
@@ -271,20 +299,14 @@ static void count_exchanges(mscclpp_fabric_t *fabric, const mscclpp_choice_t *ch
 {
     const uint32_t pattern = choice->algo->pattern, nodes = (uint32_t)fabric->nodes.count;
     const mscclpp_fabric_steps_t *steps = mscclpp_fabric_steps(fabric, pattern);
-    const uint64_t shards = (uint64_t)fabric->nodes.shards;
-    const uint64_t units = (args->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
-    const uint64_t shard = (units + shards - 1) / shards;
-    const uint64_t tile =
-        MSCCLPP_DEV_NODES_TILE(args->bulk_size, choice->nblocks, shards,
-                               MSCCLPP_DEV_NODES_ROOM(pattern, nodes, fabric->division.slot_size,
-                                                      fabric->halving.kernel.parts, fabric->halving.kernel.places));
-    const uint64_t tiles = (shard + tile - 1) / tile;
+    const uint64_t tiles = choice->epochs == 0 ? count_tiles(fabric, choice, args) : 0;
     uint32_t node;
 
     for (node = 0; node < nodes && choice->epochs == 0; ++node) {
         fabric->node[node].exchanges +=
-            steps != NULL ? tiles * mscclpp_fabric_count_messages(steps, node)
-                          : MSCCLPP_DEV_NODES_SIGNALS(pattern, nodes, (uint32_t)fabric->nodes.node, node, tiles, 1);
+            pattern == MSCCLPP_DEV_NODES_TREES ? mscclpp_fabric_count_signals(fabric, node)
+            : steps != NULL                    ? tiles * mscclpp_fabric_count_messages(steps, node)
+                            : MSCCLPP_DEV_NODES_SIGNALS(pattern, nodes, (uint32_t)fabric->nodes.node, node, tiles, 1);
     }
 }
 
@@ -364,9 +386,11 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_fabric_t *fabric, mscclpp_gpu_stream
     if (!fabric->is_owner || (stream != NULL && stores_packets)) {
         return mscclpp_runner_launch(fabric->runner, stream, &launch, choice->algo->name);
     }
+    note_trees(fabric, choice, args);
     if (stream != NULL) {
         status = enqueue(fabric, stream, &launch, choice->algo->name);
         count_exchanges(fabric, choice, args);
+        fabric->coll_tiles = 0;
         return status;
     }
     ++fabric->calls;
@@ -384,6 +408,7 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_fabric_t *fabric, mscclpp_gpu_stream
     /* No rank of another node is late any more. */
     mscclpp_board_store(&fabric->group->board[fabric->group->rank].absent, 0);
     count_exchanges(fabric, choice, args);
+    fabric->coll_tiles = 0; /* only now: the count above needs it */
     __atomic_store_n(&fabric->in_call, false, __ATOMIC_RELEASE);
     return status;
 }

@@ -17,6 +17,7 @@
 struct mscclpp_slab {
     mscclpp_slab_t *next;
     const mscclpp_gpu_ops_t *gpu;
+    pthread_t owner; /* the thread that gets pieces */
     mscclpp_shmseg_t *segment;
     char *device_base; /* the kernels' address of the segment */
     uint64_t size;     /* bytes of a piece */
@@ -31,8 +32,8 @@ static pthread_mutex_t slabs_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_slab_t *slabs;
 
 /*
- * Returns a slab with a free piece of this size; NULL if there is none. *pieces_p is then the number of pieces of such
- * slabs. Call with the lock held.
+ * Returns a slab of this thread with a free piece of this size; NULL if there is none. *pieces_p is then the number of
+ * pieces of such slabs. Call with the lock held.
  */
 static mscclpp_slab_t *find_with_room(const mscclpp_gpu_ops_t *gpu, uint64_t size, uint64_t *pieces_p)
 {
@@ -40,7 +41,7 @@ static mscclpp_slab_t *find_with_room(const mscclpp_gpu_ops_t *gpu, uint64_t siz
 
     *pieces_p = 0;
     for (slab = slabs; slab != NULL; slab = slab->next) {
-        if (slab->gpu == gpu && slab->size == size) {
+        if (slab->gpu == gpu && slab->size == size && pthread_equal(slab->owner, pthread_self())) {
             *pieces_p += slab->count;
             if (slab->taken < slab->count) {
                 return slab;
@@ -83,7 +84,7 @@ static mscclpp_status_t make_slab(const mscclpp_gpu_ops_t *gpu, const char *labe
     if (slab == NULL) {
         return MSCCLPP_ERR_NO_MEMORY;
     }
-    *slab = (mscclpp_slab_t){.gpu = gpu, .size = size, .count = count, .open = count};
+    *slab = (mscclpp_slab_t){.gpu = gpu, .owner = pthread_self(), .size = size, .count = count, .open = count};
     status = mscclpp_shmseg_create(count * size, &slab->segment);
     if (status != MSCCLPP_OK) {
         free(slab);
@@ -104,8 +105,8 @@ static mscclpp_status_t make_slab(const mscclpp_gpu_ops_t *gpu, const char *labe
 }
 
 /*
- * Where a slab of several pieces cannot be had, one of one piece is tried. Another thread may make a slab at the same
- * time; both are kept.
+ * Where there is no memory for a slab of several pieces, one of one piece is tried. Each thread has slabs of its own,
+ * so that a failure to pin memory is that of the communicator that asked for it.
  */
 mscclpp_status_t mscclpp_slab_take(const mscclpp_gpu_ops_t *gpu, const char *label, uint64_t size,
                                    mscclpp_slab_t **slab_p, void **host_p, void **device_p)
@@ -122,7 +123,7 @@ mscclpp_status_t mscclpp_slab_take(const mscclpp_gpu_ops_t *gpu, const char *lab
 
         pthread_mutex_unlock(&slabs_lock);
         status = make_slab(gpu, label, piece, count, &slab);
-        if (status != MSCCLPP_OK && count > 1) {
+        if (status == MSCCLPP_ERR_NO_MEMORY && count > 1) {
             status = make_slab(gpu, label, piece, 1, &slab);
         }
         if (status != MSCCLPP_OK) {

@@ -1,5 +1,5 @@
 /*
- * Shared memory of fabrics, in slabs: a slab is one pinned segment that several communicators of the process get pieces
+ * Shared memory of fabrics, in slabs: a slab is one pinned segment that several communicators of a thread get pieces
  * of. A peer on the host maps a slab once for all of them, so that a further communicator of the same ranks maps
  * nothing anew. Pieces are zeroed, since no piece is used twice; a slab is freed with its last piece. Thread-safe.
  */

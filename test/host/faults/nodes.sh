@@ -55,6 +55,15 @@ plant halving-partner halving mca/common/fabric/steps.c mca/common/fabric/steps.
     's/\.peer = step\.peer/.peer = step.peer ^ (schedule.nodes > 2)/'
 plant doubling-partner doubling mca/common/fabric/steps.c mca/common/fabric/steps.c \
     's/\.peer = step\.peer/.peer = step.peer ^ (schedule.nodes > 2)/'
+trees=device/kern/allreduce/allreduce_nodes_trees.h
+plant trees-first-tile-only trees "$trees" "$launcher" \
+    's/\? 1 : 0\) \+ tile->index \+ 1\)/? 1 : 0) + 1)/'
+plant trees-one-place trees "$trees" "$launcher" 's/== nodes->node \? 0 : 1\)/== nodes->node ? 0 : 0)/'
+plant trees-few-sets trees "$tile" "$launcher" 's/% MSCCLPP_DEV_NODES_TREES_WINDOW/% 2/'
+plant trees-early-push trees "$trees" "$launcher" \
+    '/void mscclpp_dev_trees_go_up\(/,/^}/s/^        mscclpp_dev_block_sync\(ctx\);$//'
+plant trees-uncounted trees "$trees" "$launcher" 's/expected \+= signals;/expected += 0 * signals;/'
+plant trees-two-roots trees "$trees" "$launcher" 's/place\.root = 0;/place.root = nodes->node == 2 ? 2 : 0;/'
 plant packets-no-clearing storms mca/common/fabric/run.c mca/common/fabric/run.c \
     '/mscclpp_fabric_renew\(/,/^}/s/status == MSCCLPP_OK && fabric->is_owner/false/'
 plant packets-no-meeting storms mca/common/fabric/run.c mca/common/fabric/run.c \

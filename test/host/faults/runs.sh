@@ -179,6 +179,11 @@ run_halving() {
         run test_allreduce --algo halving2 --ranks 11 --grid 1x2 --cases 40 --timeout "$deadline"
 }
 
+run_trees() {
+    run test_allreduce --algo trees1 --ranks 5 --grid 2x2 --cases 60 --timeout "$deadline" &&
+        run test_allreduce --algo trees2 --ranks 8 --grid 3x4 --cases 40 --timeout "$deadline"
+}
+
 run_doubling() {
     run test_allreduce --algo doubling1 --ranks 5 --grid 2x2 --cases 60 --timeout "$deadline" &&
         run test_allreduce --algo doubling2 --ranks 6 --grid 2x2 --cases 40 --timeout "$deadline" &&

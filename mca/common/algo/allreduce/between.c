@@ -37,9 +37,16 @@ double mscclpp_between_cost(const mscclpp_select_input_t *input, mscclpp_dev_nod
                                                     [MSCCLPP_DEV_NODES_SPLIT] = MSCCLPP_SCHEDULE_SPLIT,
                                                     [MSCCLPP_DEV_NODES_RING] = MSCCLPP_SCHEDULE_RING,
                                                     [MSCCLPP_DEV_NODES_DOUBLING] = MSCCLPP_SCHEDULE_DOUBLING,
-                                                    [MSCCLPP_DEV_NODES_HALVING] = MSCCLPP_SCHEDULE_HALVING};
-    const mscclpp_cost_figures_t figures = mscclpp_between_figures(input);
+                                                    [MSCCLPP_DEV_NODES_HALVING] = MSCCLPP_SCHEDULE_HALVING,
+                                                    [MSCCLPP_DEV_NODES_TREES] = MSCCLPP_SCHEDULE_TREES};
+    const double room = (double)MSCCLPP_DEV_NODES_TREES_ROOM(input->nodes, input->slot_size);
+    mscclpp_cost_figures_t figures = mscclpp_between_figures(input);
     mscclpp_schedule_t schedule;
+
+    /* Each tile takes several messages, so their size counts. Without room, mscclpp_select_shape refuses trees. */
+    if (pattern == MSCCLPP_DEV_NODES_TREES && room > 0 && room < figures.tile) {
+        figures.tile = room;
+    }
 
     /* All these kinds support all-reduces, so this call fails only if there are too many nodes. */
     if (!mscclpp_schedule_init(&schedule, kinds[pattern], MSCCLPP_SCHEDULE_ALLREDUCE, input->nodes, 0, 0, 0)) {
@@ -66,12 +73,13 @@ void mscclpp_between_explain(const mscclpp_select_input_t *input, const char *ch
     const int used =
         snprintf(text, size,
                  "all-reduce of %llu bytes over %u nodes: %s; by the cost model nodes %.1f us, nodes_split %.1f us, "
-                 "nodes_ring %.1f us, nodes_halving %.1f us, nodes_doubling %.1f us",
+                 "nodes_ring %.1f us, nodes_halving %.1f us, nodes_trees %.1f us, nodes_doubling %.1f us",
                  (unsigned long long)input->bytes, input->nodes, chosen,
                  mscclpp_between_cost(input, MSCCLPP_DEV_NODES_DIRECT) * 1e6,
                  mscclpp_between_cost(input, MSCCLPP_DEV_NODES_SPLIT) * 1e6,
                  mscclpp_between_cost(input, MSCCLPP_DEV_NODES_RING) * 1e6,
                  mscclpp_between_cost(input, MSCCLPP_DEV_NODES_HALVING) * 1e6,
+                 mscclpp_between_cost(input, MSCCLPP_DEV_NODES_TREES) * 1e6,
                  mscclpp_between_cost(input, MSCCLPP_DEV_NODES_DOUBLING) * 1e6);
 
     if (used >= 0 && (size_t)used < size) {

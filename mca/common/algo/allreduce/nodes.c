@@ -57,10 +57,10 @@ const mscclpp_algo_t mscclpp_algo_allreduce_nodes_split = {
 };
 
 /*
- * Fills in the grid of a ring or of halving; false for 16-bit floats. In these two patterns, each node rounds what it
- * passes on to the type of the elements. For 16-bit floats, which are combined in float32, that would be one rounding
- * for every node, or for every step. The other patterns round only the partial result of each node and the final
- * result.
+ * Fills in the grid of a ring, of halving or of trees; false for 16-bit floats. In these patterns, each node rounds
+ * what it passes on to the type of the elements. For 16-bit floats, which are combined in float32, that would be one
+ * rounding for every node, or for every step. The other patterns round only the partial result of each node and the
+ * final result.
  */
 static bool shape_unless_16_bit_float(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
@@ -81,6 +81,12 @@ static bool shape_halving(const mscclpp_select_input_t *input, mscclpp_choice_t 
            MSCCLPP_DEV_NODES_STEPS_ROOM(input->nodes, input->slot_size, schedule.blocks, schedule.places) > 0;
 }
 
+/* Fills in the grid over trees. False for 16-bit floats, and if a place in the sets holds no unit. */
+static bool shape_trees(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
+{
+    return shape_unless_16_bit_float(input, choice) && MSCCLPP_DEV_NODES_TREES_ROOM(input->nodes, input->slot_size) > 0;
+}
+
 const mscclpp_algo_t mscclpp_algo_allreduce_nodes_ring = {
     .name = "nodes_ring",
     .description = "the same, what nodes exchange going around from node to node; not for 16-bit floats",
@@ -98,4 +104,14 @@ const mscclpp_algo_t mscclpp_algo_allreduce_nodes_halving = {
     .fallback = &mscclpp_algo_allreduce_nodes_split,
     .pattern = MSCCLPP_DEV_NODES_HALVING,
     .shape = shape_halving,
+};
+
+const mscclpp_algo_t mscclpp_algo_allreduce_nodes_trees = {
+    .name = "nodes_trees",
+    .description =
+        "the same, combined over two trees of the nodes, and the results back over them; not for 16-bit floats",
+    .spans_nodes = true,
+    .fallback = &mscclpp_algo_allreduce_nodes_split,
+    .pattern = MSCCLPP_DEV_NODES_TREES,
+    .shape = shape_trees,
 };

@@ -161,17 +161,39 @@ static bool may_ring(const mscclpp_select_input_t *input)
 }
 
 /*
+ * Returns true if the pattern may be chosen by the cost model alone: not for 16-bit floats, which it would round at
+ * each node, and not if a user sets the sizes for splitting or for rings, who wants these patterns.
+ */
+static bool may_pass_on(const mscclpp_select_input_t *input)
+{
+    return input->protocol->nodes_split_min == 0 && input->protocol->nodes_ring_min == 0 &&
+           input->dtype != MSCCLPP_DTYPE_FLOAT16 && input->dtype != MSCCLPP_DTYPE_BFLOAT16;
+}
+
+/*
+ * Returns true if the cost model prefers trees to all other patterns: with many nodes, for messages that a ring is too
+ * long for, above all where the number of nodes is no power of two.
+ */
+bool mscclpp_worth_trees(const mscclpp_select_input_t *input)
+{
+    const double trees = mscclpp_between_cost(input, MSCCLPP_DEV_NODES_TREES);
+
+    return may_pass_on(input) && mscclpp_between_keeps_fanout(input, 2) && input->nodes > 2 &&
+           trees < mscclpp_between_cost(input, MSCCLPP_DEV_NODES_DIRECT) &&
+           trees < mscclpp_between_cost(input, MSCCLPP_DEV_NODES_SPLIT) &&
+           trees < mscclpp_between_cost(input, MSCCLPP_DEV_NODES_HALVING) &&
+           (!may_ring(input) || trees < mscclpp_between_cost(input, MSCCLPP_DEV_NODES_RING));
+}
+
+/*
  * Returns true if the cost model prefers halving to all other patterns. If the number of nodes is a power of two,
- * halving sends as few bytes as splitting and rings do, in a few large messages. A user who sets the sizes for
- * splitting or for rings wants these patterns, so halving does not serve then.
+ * halving sends as few bytes as splitting and rings do, in a few large messages.
  */
 bool mscclpp_worth_halving(const mscclpp_select_input_t *input)
 {
-    const mscclpp_protocol_t *protocol = input->protocol;
     const double halving = mscclpp_between_cost(input, MSCCLPP_DEV_NODES_HALVING);
 
-    return protocol->nodes_split_min == 0 && protocol->nodes_ring_min == 0 && input->dtype != MSCCLPP_DTYPE_FLOAT16 &&
-           input->dtype != MSCCLPP_DTYPE_BFLOAT16 && halving < mscclpp_between_cost(input, MSCCLPP_DEV_NODES_DIRECT) &&
+    return may_pass_on(input) && halving < mscclpp_between_cost(input, MSCCLPP_DEV_NODES_DIRECT) &&
            halving < mscclpp_between_cost(input, MSCCLPP_DEV_NODES_SPLIT) &&
            (!may_ring(input) || halving < mscclpp_between_cost(input, MSCCLPP_DEV_NODES_RING));
 }

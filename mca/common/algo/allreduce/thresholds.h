@@ -49,6 +49,9 @@ bool mscclpp_worth_packets(const mscclpp_select_input_t *input);
  */
 bool mscclpp_worth_doubling(const mscclpp_select_input_t *input);
 
+/* Returns true if the cost model prefers trees to every other pattern without packets. */
+bool mscclpp_worth_trees(const mscclpp_select_input_t *input);
+
 /* Returns true if the cost model prefers halving to every other pattern without packets. */
 bool mscclpp_worth_halving(const mscclpp_select_input_t *input);
 

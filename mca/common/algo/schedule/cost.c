@@ -152,6 +152,9 @@ static critical_path_t find_critical_path(const mscclpp_schedule_t *schedule, do
     case MSCCLPP_SCHEDULE_TREES:
         /* A node passes on every other tile to two others, of which the second one waits for the first. */
         depth = log2 + (schedule->nodes > 2 ? 1 : 0);
+        if (reduces) { /* up and down at the same time; each way takes a link in one direction, and half of it back */
+            return (critical_path_t){2 * depth, 2 * depth + 2, 2 * (2 * depth - 1) * block, 2 * block};
+        }
         return (critical_path_t){depth, depth + 1, (2 * depth - 1) * block, block};
     case MSCCLPP_SCHEDULE_TREE:
         if (schedule->blocks > 1) {
@@ -170,6 +173,14 @@ static critical_path_t find_critical_path(const mscclpp_schedule_t *schedule, do
 static double larger(double a, double b)
 {
     return a > b ? a : b;
+}
+
+/* Returns the time of two stages that share what they wait for: more than the longer one, and less than both. */
+static double together(double a, double b)
+{
+    const double longer = larger(a, b), shorter = a + b - longer;
+
+    return longer > 0 ? longer + shorter * shorter / (2 * longer) : 0;
 }
 
 /*
@@ -211,14 +222,21 @@ double mscclpp_cost_estimate(const mscclpp_cost_figures_t *figures, const mscclp
     const double other_stages = serial + larger(carried, handing_on) + within - longest_stage;
     /*
      * A lane starts its next tile when the previous tile has reached its destination. Over trees, a lane can start when
-     * the previous tile has been passed on.
+     * the previous tile has been passed on, except in an all-reduce, whose tiles come back.
      */
-    const double lane_time = over_trees ? 0 : (hops + path.serial / rate / tiles) * (tiles / figures->lanes - 1);
+    const bool returns = over_trees && pattern == MSCCLPP_SCHEDULE_ALLREDUCE;
+    const double lanes = returns ? MSCCLPP_COST_TREES_LANES : figures->lanes;
+    const double lane_time =
+        over_trees && !returns ? 0 : larger((hops + path.serial / rate / tiles) * (tiles / lanes - 1), 0);
 
     if (schedule->nodes < 2) {
         return ranks > 1 ? 2 * figures->node_latency + within : 0;
     }
-    return hops + larger(longest_stage + other_stages / tiles, lane_time) + (ranks > 1 ? 2 * figures->node_latency : 0);
+    /* Over trees and back, tiles of all lanes that are on their way delay one another. */
+    return hops +
+           (returns ? together(longest_stage, lane_time) + other_stages / tiles
+                    : larger(longest_stage + other_stages / tiles, lane_time)) +
+           (ranks > 1 ? 2 * figures->node_latency : 0);
 }
 
 /*

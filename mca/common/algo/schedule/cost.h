@@ -29,6 +29,9 @@ typedef struct {
  */
 #define MSCCLPP_COST_TREES_TILE (256.0 * 1024)
 
+/* Over trees and back, in an all-reduce, so many tiles are under way: a block of the kernel has one, or more. */
+#define MSCCLPP_COST_TREES_LANES 16.0
+
 #define MSCCLPP_COST_TRANSPORTS 4
 
 /* Returns the index of a transport's figures, from 0 on, or -1 if no transport with figures has this name. */

@@ -50,7 +50,7 @@ static bool supports(mscclpp_schedule_kind_t kind, int pattern)
         return pattern == MSCCLPP_DEV_ALLGATHER || pattern == MSCCLPP_DEV_ALLTOALL ||
                pattern == MSCCLPP_DEV_REDUCE_SCATTER;
     case MSCCLPP_SCHEDULE_TREES:
-        return pattern == MSCCLPP_DEV_BCAST || pattern == MSCCLPP_DEV_REDUCE;
+        return pattern == MSCCLPP_SCHEDULE_ALLREDUCE || pattern == MSCCLPP_DEV_BCAST || pattern == MSCCLPP_DEV_REDUCE;
     default: /* MSCCLPP_SCHEDULE_SPLIT and MSCCLPP_SCHEDULE_DOUBLING */
         return pattern == MSCCLPP_SCHEDULE_ALLREDUCE;
     }
@@ -96,8 +96,10 @@ static void count_rounds(mscclpp_schedule_t *schedule)
         schedule->places = reduces ? (pair_steps > 0 ? 3 : 2) * schedule->blocks : 0;
         return;
     case MSCCLPP_SCHEDULE_TREES:
-        schedule->rounds = 2;
-        schedule->slots = schedule->pattern == MSCCLPP_DEV_REDUCE ? 2 : 1; /* one for each child, or for the parent */
+        /* An all-reduce goes up in rounds 0 and 1, and down in rounds 2 and 3. Slots: for each child; for the parent.
+         */
+        schedule->rounds = reduces ? 4 : 2;
+        schedule->slots = reduces ? 3 : schedule->pattern == MSCCLPP_DEV_REDUCE ? 2 : 1;
         return;
     case MSCCLPP_SCHEDULE_TREE:
     case MSCCLPP_SCHEDULE_BRUCK:

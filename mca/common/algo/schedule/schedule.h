@@ -43,8 +43,8 @@ typedef enum {
                                   (device/kern/coll/nodes_halving.h) */
     MSCCLPP_SCHEDULE_TREE,     /* over a k-nomial tree; except for an all-reduce, with the empty messages of rounds */
     MSCCLPP_SCHEDULE_BRUCK,    /* all-gather and so on: in rounds (device/lib/nodes_rounds.h) */
-    MSCCLPP_SCHEDULE_TREES,    /* broadcast, reduce: over one of two trees, of which each carries every other tile
-                                  (device/lib/nodes_trees.h) */
+    MSCCLPP_SCHEDULE_TREES, /* broadcast, reduce, all-reduce: over one of two trees, of which each carries every other
+                               tile (device/lib/nodes_trees.h) */
     MSCCLPP_SCHEDULE_LAST
 } mscclpp_schedule_kind_t;
 

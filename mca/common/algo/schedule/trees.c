@@ -37,16 +37,14 @@ static bool find_step_of_reduce(const mscclpp_schedule_t *schedule, uint32_t nod
  * Finds a step of a broadcast, in which a node passes the message of its parent on to its children. Counts `index` down
  * as find_step_of_reduce does. Returns false if there is no such step.
  */
-bool mscclpp_schedule_trees(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
+static bool find_step_of_broadcast(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index,
+                                   mscclpp_step_t *step_p)
 {
     const mscclpp_dev_trees_t place = {
         .nnodes = schedule->nodes, .node = node, .root = schedule->root, .tree = schedule->tree};
     const uint32_t parent = mscclpp_dev_trees_parent(&place);
     uint32_t i;
 
-    if (schedule->pattern == MSCCLPP_DEV_REDUCE) {
-        return find_step_of_reduce(schedule, node, index, step_p);
-    }
     if (parent != MSCCLPP_DEV_TREES_NONE && index-- == 0) {
         return mscclpp_step_set(step_p, MSCCLPP_STEP_STORE, parent, 0, 1);
     }
@@ -59,4 +57,30 @@ bool mscclpp_schedule_trees(const mscclpp_schedule_t *schedule, uint32_t node, u
         }
     }
     return false;
+}
+
+/* Returns how many steps a node has in a reduce: one for each neighbour. */
+static uint64_t count_steps_of_reduce(const mscclpp_schedule_t *schedule, uint32_t node)
+{
+    const mscclpp_dev_trees_t place = {
+        .nnodes = schedule->nodes, .node = node, .root = schedule->root, .tree = schedule->tree};
+
+    return (uint64_t)(mscclpp_dev_trees_child(&place, 0) != MSCCLPP_DEV_TREES_NONE) +
+           (mscclpp_dev_trees_child(&place, 1) != MSCCLPP_DEV_TREES_NONE) + (node != schedule->root);
+}
+
+/* Finds a step in a tree. An all-reduce is a reduce, and then a broadcast in later rounds and a slot of its own. */
+bool mscclpp_schedule_trees(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
+{
+    const uint64_t steps_up =
+        schedule->pattern == MSCCLPP_SCHEDULE_ALLREDUCE ? count_steps_of_reduce(schedule, node) : 0;
+
+    if (schedule->pattern == MSCCLPP_DEV_REDUCE || index < steps_up) {
+        return find_step_of_reduce(schedule, node, index, step_p);
+    }
+    if (schedule->pattern != MSCCLPP_SCHEDULE_ALLREDUCE) {
+        return find_step_of_broadcast(schedule, node, index, step_p);
+    }
+    return find_step_of_broadcast(schedule, node, index - steps_up, step_p) &&
+           mscclpp_step_set_slot(step_p, step_p->round + 2, MSCCLPP_DEV_TREES_CHILDREN, true);
 }
