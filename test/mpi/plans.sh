@@ -394,6 +394,12 @@ cases_plans_run() {
     done
     run "plans:lingering:custom" 120 -n 3 "${forced[@]}" --mca coll_mscclpp_linger on --mca coll_mscclpp_plans \
         "$folder/3" "$bindir/test_plan_run" custom_halo_packets
+    # Only one rank has a type with holes, which the others do not know.
+    for name in allgather_crossing allgather_ring alltoall_direct; do
+        run "plans:queued:holes:$name" 60 -n 3 --mca mpi_yield_when_idle 1 "${forced[@]}" \
+            --mca coll_mscclpp_timeout 20 --mca coll_mscclpp_plans "$folder/3/$name.json" \
+            "$bindir/test_queued_holes" "$name"
+    done
     run "plans:run:mapped" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_twin_shared_only 1 --mca coll_mscclpp_plans \
         "$folder/3" "$bindir/test_plan_run" custom_halo
 }

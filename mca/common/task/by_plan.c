@@ -436,13 +436,17 @@ mscclpp_status_t mscclpp_by_plan(mscclpp_team_t *team, const mscclpp_by_plan_t *
     return status;
 }
 
-/* Returns true if a queued call can use its buffers directly: no peer uses them, and no memory for a copy is needed. */
+/*
+ * True if a queued call can use its buffers directly: no peer uses them, and no memory for a copy is needed. Where
+ * blocks are not whole chunks, this is equal on all ranks, as the two ways then send different numbers of packets.
+ */
 static bool is_queued_directly(const plan_run_t *run)
 {
     const mscclpp_plan_file_t *file = run->plan->file;
 
     return !file->shares && !is_always_apart(run) &&
-           (file->plan->in_place || (!is_in_place(run) && !file->writes_input) || works_in_place(run));
+           (file->plan->in_place || (!run->call->said_in_place && !file->writes_input) ||
+            (run->padded == run->call->stride && is_dense(run) && works_in_place(run)));
 }
 
 bool mscclpp_by_plan_can_enqueue(mscclpp_team_t *team, const mscclpp_by_plan_t *call)

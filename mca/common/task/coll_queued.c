@@ -94,24 +94,38 @@ static mscclpp_status_t enqueue(mscclpp_coll_task_t *task)
 }
 
 /*
- * Like mscclpp_coll_by_plan, for a queued call: the plan gets the user's buffers. In the result, `plan` is NULL if the
- * data has holes, because no plan can pack.
+ * Like mscclpp_coll_by_plan, with the user's buffers. Whether there is a plan must not depend on what only this rank
+ * knows, such as types with holes.
  */
 static mscclpp_by_plan_t describe_queued_by_plan(const mscclpp_coll_task_t *task)
 {
     const mscclpp_coll_args_t *args = task->args;
-    const bool packs = args->in_pack_count + args->out_pack_count > 0;
-    mscclpp_by_plan_t call = {.plan = NULL};
+    mscclpp_by_plan_t call = mscclpp_coll_by_plan(task);
 
-    if (!packs) {
-        call = mscclpp_coll_by_plan(task);
-        call.out = args->out;
-        call.in = args->in;
-        if (args->in_place && args->in == NULL) {
-            call.in = call.out + (task->pattern == MSCCLPP_DEV_ALLGATHER ? (uint64_t)task->rank * task->stride : 0);
-        }
+    call.out = args->out;
+    call.in = args->in;
+    if (args->in_place && args->in == NULL) {
+        call.in = call.out + (task->pattern == MSCCLPP_DEV_ALLGATHER ? (uint64_t)task->rank * task->stride : 0);
     }
     return call;
+}
+
+/* Queues the call by a plan. Data with holes are packed before, and unpacked after it. */
+static mscclpp_status_t enqueue_by_plan(mscclpp_coll_task_t *task, mscclpp_by_plan_t *call)
+{
+    mscclpp_status_t status;
+
+    if (!mscclpp_coll_packs(task)) {
+        return mscclpp_by_plan_enqueue(task->team, call, task->stream);
+    }
+    task->by_plan = true;
+    status = mscclpp_coll_prepare_buffers(task);
+    call->in = task->in;
+    call->out = task->out;
+    if (status == MSCCLPP_OK) {
+        status = mscclpp_by_plan_enqueue(task->team, call, task->stream);
+    }
+    return mscclpp_coll_restore_buffers(task, status);
 }
 
 bool mscclpp_collective_can_enqueue(mscclpp_team_t *team, const mscclpp_coll_args_t *args)
@@ -161,8 +175,7 @@ mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_
     mscclpp_team_announce(team, team->group.call, MSCCLPP_CALL_DEVICE);
     mscclpp_runner_release_mappings(&team->runner, false);
     by_plan = describe_queued_by_plan(&task);
-    status =
-        mscclpp_by_plan_can_enqueue(team, &by_plan) ? mscclpp_by_plan_enqueue(team, &by_plan, stream) : enqueue(&task);
+    status = mscclpp_by_plan_can_enqueue(team, &by_plan) ? enqueue_by_plan(&task, &by_plan) : enqueue(&task);
     if (task.mapped != args->mapped) {
         mscclpp_mapped_drop(task.mapped); /* the graph keeps it */
     }

@@ -227,6 +227,7 @@ mscclpp_by_plan_t mscclpp_coll_by_plan(const mscclpp_coll_task_t *task)
                                .stride = task->stride,
                                .dtype = args->dtype,
                                .op = args->op,
+                               .said_in_place = args->said_in_place,
                                .call = args->call,
                                .early = args->early};
 }

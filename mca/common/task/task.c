@@ -300,6 +300,7 @@ static mscclpp_by_plan_t describe_by_plan(const mscclpp_task_t *task)
                                .stride = args->count * mscclpp_dev_dtype_extent(args->dtype),
                                .dtype = args->dtype,
                                .op = args->op,
+                               .said_in_place = args->sendbuf == args->recvbuf,
                                .call = args->call,
                                .early = args->early};
 }
