@@ -39,6 +39,7 @@ typedef struct {
     uint32_t lane;                           /* this thread's index in its row */
     uint32_t rows;                           /* number of rows */
     uint32_t row;                            /* index of this thread's row; the number of ranks if it is in none */
+    bool own_by_slot;                        /* this rank's own block, too, goes through a slot: its own */
 } mscclpp_dev_coll_packets_t;
 
 /* Place where the receiver finds one unit of the sender's block. */
@@ -76,6 +77,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_packets_begin(mscclpp_dev_ctx_t *ctx, mscclpp_
 
     packets->coll = coll;
     packets->blocks = blocks;
+    /* Here the result may overlap any part of the input, so it is written only when all of the input has been sent. */
+    packets->own_by_slot = blocks != NULL && coll->in_place != 0 && coll->pattern == MSCCLPP_DEV_REDUCE_SCATTER;
     packets->flag = mscclpp_dev_last_epoch(ctx, args) + 1;
     packets->pair = (uint64_t)args->oneshot_capacity * MSCCLPP_DEV_PACKET_STEP;
     packets->half = MSCCLPP_DEV_PACKET_OFFSET + (packets->flag & 1) * args->packet_half;
@@ -91,7 +94,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_packets_send(const mscclpp_dev_ctx_t *ctx, con
     const mscclpp_dev_args_t *args = &packets->coll->common;
     uint32_t i, unit;
 
-    for (i = 1 + packets->row; i < args->nranks && !ctx->failed; i += packets->rows) {
+    for (i = (packets->own_by_slot ? 0 : 1) + packets->row; i < args->nranks && !ctx->failed; i += packets->rows) {
         const uint32_t peer = mscclpp_dev_coll_next(args, i);
         const mscclpp_dev_block_t block = mscclpp_dev_coll_send_block(packets->coll, packets->blocks, peer);
         const uint32_t units = (uint32_t)mscclpp_dev_units(block.bytes);
@@ -105,6 +108,19 @@ MSCCLPP_DEV void mscclpp_dev_coll_packets_send(const mscclpp_dev_ctx_t *ctx, con
                                  mscclpp_dev_ld_unit((const char *)args->in + block.offset, unit, block.bytes),
                                  packets->flag, MSCCLPP_DEV_LL16);
         }
+    }
+}
+
+/*
+ * Waits until all threads of the grid have sent their units. Called by all of them. All blocks of the grid must be on
+ * the device at once. If a thread gives up, ctx->failed is set in all threads of its block.
+ */
+MSCCLPP_DEV void mscclpp_dev_coll_packets_meet(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
+{
+    if (ctx->nblocks > 1) {
+        mscclpp_dev_gate(ctx, args);
+    } else {
+        mscclpp_dev_block_sync(ctx);
     }
 }
 
@@ -162,7 +178,7 @@ MSCCLPP_DEV bool mscclpp_dev_coll_packets_poll(const mscclpp_dev_coll_packets_t 
 {
     const mscclpp_dev_args_t *args = &packets->coll->common;
 
-    if (rank == args->rank) {
+    if (rank == args->rank && !packets->own_by_slot) {
         const mscclpp_dev_block_t own_block = mscclpp_dev_coll_send_block(packets->coll, packets->blocks, rank);
 
         *value = mscclpp_dev_ld_unit((const char *)args->in + own_block.offset, unit, bytes);
@@ -233,6 +249,9 @@ MSCCLPP_DEV void mscclpp_dev_coll_combine_packets(mscclpp_dev_ctx_t *ctx, const 
     mscclpp_dev_enter(ctx, args);
     mscclpp_dev_coll_packets_begin(ctx, &packets, coll, blocks);
     mscclpp_dev_coll_packets_send(ctx, &packets);
+    if (packets.own_by_slot) {
+        mscclpp_dev_coll_packets_meet(ctx, args);
+    }
     for (unit = thread; unit < units; unit += threads) {
         value = mscclpp_dev_coll_packets_combine(ctx, &packets, end, bytes, hot, dtype, op, batch, unit);
         if (!ctx->failed) {

@@ -103,10 +103,11 @@ bool mscclpp_coll_packs(const mscclpp_coll_task_t *task)
 
 /*
  * Returns true if the call's kernel may write its output over its input, so that no stand-in is needed. Kernels that go
- * through the scratch, as all of queued calls do, read each piece of the input before they write in its place. A
- * reduce-scatter of blocks that differ in size is the exception: a piece of the result may overlap input that has not
- * been read. In mapped buffers, an all-to-all swaps the blocks of each two ranks. A plan may use its buffers in any
- * order.
+ * through the scratch, as all of queued calls do, read each piece of the input before they write in its place. In a
+ * reduce-scatter of blocks that differ in size, a piece of the result may overlap input that has not been read. There
+ * only the kernel by packets reads all of the input first, and it is certain to serve only a call that is neither
+ * queued nor between nodes. In mapped buffers, an all-to-all swaps the blocks of each two ranks. A plan may use its
+ * buffers in any order.
  */
 static bool may_overwrite(const mscclpp_coll_task_t *task)
 {
@@ -116,7 +117,11 @@ static bool may_overwrite(const mscclpp_coll_task_t *task)
     if (task->pattern == MSCCLPP_DEV_ALLTOALL) {
         return (by_scratch || task->swaps) && !mscclpp_coll_packs(task);
     }
-    return by_scratch && !mscclpp_coll_packs(task) && !task->args->varied;
+    if (task->args->varied &&
+        (task->choice.algo != MSCCLPP_COLL_BY_PACKETS || task->queued || task->team->fabric != NULL)) {
+        return false;
+    }
+    return by_scratch && !mscclpp_coll_packs(task);
 }
 
 /*
