@@ -103,6 +103,25 @@ static void many_pieces_take_few_allocations(void)
     CHECK_EQ(held, 0);
 }
 
+/* Kernels read words and units from pieces of any size, so each piece is as aligned as an allocation of its own. */
+static void pieces_of_odd_sizes_are_aligned(void)
+{
+    static const uint64_t sizes[] = {1, 132, 513, 1000};
+    char *piece[2];
+
+    reset();
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); ++i) {
+        for (int k = 0; k < 2; ++k) {
+            REQUIRE(mscclpp_pool_alloc(&ops, 0, NULL, sizes[i], (void **)&piece[k]) == MSCCLPP_OK);
+        }
+        CHECK_EQ((piece[1] - piece[0]) % 512, 0);
+        for (int k = 0; k < 2; ++k) {
+            mscclpp_pool_free(&ops, 0, piece[k]);
+        }
+    }
+    CHECK_EQ(held, 0);
+}
+
 /* One communicator takes less than 1 MiB. */
 static void a_single_piece_is_cheap(void)
 {
@@ -243,6 +262,7 @@ int main(void)
 {
     unit_begin();
     many_pieces_take_few_allocations();
+    pieces_of_odd_sizes_are_aligned();
     a_single_piece_is_cheap();
     a_piece_that_is_used_again_is_zero();
     allocations_hold_pieces_of_one_kind();

@@ -18,6 +18,9 @@
 #define FIRST_BYTES ((uint64_t)1 << 20)
 #define NEXT_BYTES ((uint64_t)4 << 20)
 
+/* Pieces begin at multiples of this in their allocation, so they are as aligned as the runtime's own allocations. */
+#define PIECE_ALIGN ((uint64_t)512)
+
 /* The most pieces of an allocation; this limits allocations of small pieces. */
 #define PIECES_MAX 512
 
@@ -121,6 +124,7 @@ mscclpp_status_t mscclpp_pool_alloc(const mscclpp_gpu_ops_t *ops, int device, ms
     if (size > PIECE_MAX) {
         return ops->device_alloc(device, size, address_p);
     }
+    size = (size + PIECE_ALIGN - 1) / PIECE_ALIGN * PIECE_ALIGN;
     pthread_mutex_lock(&pool_lock);
     slab = find_slab_with_room(ops, device, size, &has_any);
     if (slab == NULL) {
