@@ -74,7 +74,8 @@ MSCCLPP_DEV uint32_t mscclpp_dev_trees_mirrored(uint32_t nnodes)
 
 /*
  * Returns the node that this node receives from, or NONE at the root. In the second tree, the parent is computed in the
- * first tree of the mirrored numbers, and mirrored back.
+ * first tree of the mirrored numbers, and mirrored back. If the number of nodes is even, that tree's root is the last
+ * node, which receives from the root.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_trees_parent(const mscclpp_dev_trees_t *place)
 {
@@ -88,8 +89,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_trees_parent(const mscclpp_dev_trees_t *place)
     if (place->tree == 0) {
         up = mscclpp_dev_trees_up(nnodes, number);
     } else if (number != mirrored_nodes) {
-        up = mscclpp_dev_trees_up(mirrored_nodes, mirrored_nodes - number);
-        up = up == 0 && nnodes % 2 == 1 ? 0 : mirrored_nodes - up;
+        up = (mirrored_nodes - mscclpp_dev_trees_up(mirrored_nodes, mirrored_nodes - number)) % nnodes;
     }
     return MSCCLPP_DEV_NODES_AHEAD(nnodes, place->root, up);
 }

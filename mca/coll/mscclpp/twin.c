@@ -1,6 +1,7 @@
 /* For tests on the host twin: which memory counts as device memory (twin_host_ranks, twin_shared_only). */
 #include "mca/coll/mscclpp/component.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -53,22 +54,27 @@ static void find_bounds(const void *address, void **base_p, size_t *length_p)
     }
 }
 
-/* Parses "RANK" or "RANK/CALLS"; without CALLS, *calls_p is 0. False if the text is neither. */
+/*
+ * Parses "RANK" or "RANK/CALLS", which are decimal digits without a sign; without CALLS, *calls_p is 0. Returns false
+ * if the text is neither, or a number is too large. The caller logs the error.
+ */
 static bool parse_rank(const char *text, long *rank_p, uint64_t *calls_p)
 {
     char *end;
 
     errno = 0;
-    *rank_p = strtol(text, &end, 10);
     *calls_p = 0;
-    if (end == text || *rank_p < 0) {
+    if (!isdigit((unsigned char)*text)) { /* strtol would take spaces and signs */
         return false;
     }
+    *rank_p = strtol(text, &end, 10);
     if ('/' == *end) {
-        text = end + 1;
-        *calls_p = strtoul(text, &end, 10);
+        if (!isdigit((unsigned char)end[1])) {
+            return false;
+        }
+        *calls_p = strtoul(end + 1, &end, 10);
     }
-    return end != text && '\0' == *end && 0 == errno;
+    return '\0' == *end && 0 == errno;
 }
 
 /*

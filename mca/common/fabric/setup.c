@@ -192,8 +192,13 @@ static mscclpp_fabric_links_t links_at_first(const mscclpp_fabric_t *fabric, boo
 static mscclpp_status_t open_own_ends(mscclpp_fabric_t *fabric, const mscclpp_transport_ops_t *ops,
                                       mscclpp_fabric_links_t links, mscclpp_fabric_partners_t *partners)
 {
-    mscclpp_status_t status = ops->calls_driver && fabric->group->threads ? MSCCLPP_ERR_NOT_SUPPORTED : MSCCLPP_OK;
+    mscclpp_status_t status = MSCCLPP_OK;
 
+    /* A call of such a transport may wait for kernels, and these for a call of another thread. */
+    if (ops->calls_driver && fabric->group->threads) {
+        mscclpp_info("%s: no transport %s: a rank runs with MPI_THREAD_MULTIPLE", fabric->label, ops->name);
+        status = MSCCLPP_ERR_NOT_SUPPORTED;
+    }
     if (status == MSCCLPP_OK && fabric->is_owner) {
         status = open_transport(fabric, ops);
     }

@@ -286,8 +286,8 @@ mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool
      * always vote on slots: even if all ranks of a node have what they need, the node does not know about the ranks of
      * other nodes.
      *
-     * A thread apart must not compete for slots, because it may not do all checks of a wait. So the fiber is closed
-     * first.
+     * A thread apart may compete for slots, too. Its turns skip the checks of a wait, which are made when the thread
+     * that the application calls MPI in continues the fiber.
      */
     if (status == MSCCLPP_OK && (group->spans ? all_nodes : !all_ready)) {
         status = take_slots(group, bytes, needs_slot);

@@ -20,7 +20,8 @@ typedef struct {
     char *peers[MSCCLPP_DEV_MAX_RANKS]; /* by rank of the communicator: start of the room of a rank on this node */
     mscclpp_gpu_handle_t handles[MSCCLPP_DEV_MAX_RANKS]; /* handles of `peers`, which close their mappings */
     mscclpp_fabric_join_t *join;       /* connections to the rooms of ranks on other nodes; NULL: there are none */
-    mscclpp_dev_port_channel_t *ports; /* by rank: this rank's port channel to that rank; zeroed on this node */
+    mscclpp_dev_port_channel_t *ports; /* this rank's port channels, as the plan numbers them; zeroed if the peer is on
+                                          this node */
     uint64_t chunk;                    /* the largest chunk for which the room has space, in bytes */
     bool areas;                        /* the room has areas for input and output */
     uint64_t scratch, in, out;         /* offsets in the room, in bytes */

@@ -174,8 +174,9 @@ static bool is_captured_first(const mca_coll_mscclpp_module_t *module, const cal
 }
 
 /*
- * Enqueues an all-reduce. Returns MCA_COLL_MSCCLPP_NOT_QUEUED for types, operations and memory that kernels do not
- * know.
+ * Enqueues an all-reduce. Returns MCA_COLL_MSCCLPP_NOT_QUEUED, and queues nothing, for types and operations that no
+ * kernel knows, for data in host memory, without a queue, and for a captured call that would have to make the queue.
+ * These are equal on all ranks: the caller promises that all pass device memory, or none (mpix_mscclpp.h).
  */
 static outcome_t enqueue_allreduce(mca_coll_mscclpp_module_t *module, const call_t *call, int *code_p)
 {

@@ -15,8 +15,9 @@ typedef enum {
 
 /*
  * Wakes the starter, which then calls `look` until it finds no call. The first call makes the thread. `look` must be
- * the same function in all calls. Costs little while the thread is awake. Call this after a fiber has been left open.
- * If no thread can be made, this is logged, and MPI's progress starts the kernels.
+ * the same function in all calls. Costs little while the thread is awake. A thread that naps is not woken: it looks at
+ * the end of its nap. Call this after a fiber has been left open. If no thread can be made, this is logged, and MPI's
+ * progress starts the kernels.
  */
 void mca_coll_mscclpp_starter_wake(mca_coll_mscclpp_starter_look_t (*look)(void));
 
