@@ -462,8 +462,10 @@ static void check_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_
         break;
     default:
         check_data(state, op, pipeline);
-        break;
+        return;
     }
+    /* An operation of these kinds has no data. Buffers that the file names all the same have not been looked up. */
+    op->src_count = op->dst_count = 0;
 }
 
 void mscclpp_plan_check_ops(mscclpp_plan_t *plan, mscclpp_plan_report_t *report)
