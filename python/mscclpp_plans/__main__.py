@@ -1,5 +1,6 @@
 """Writes the plans of classic algorithms or of a file with a program. `mscclpp_plan compile` runs this module."""
 import argparse
+import inspect
 import json
 import os
 import runpy
@@ -63,11 +64,15 @@ def parse_arguments():
 def run_program(path, arguments):
     """Runs a file, and returns its variable `plan`, or the result of its function `plan`: a Program or a finished plan.
 
-    arguments: the arguments of this function. Raises ValueError if the file has no such variable or function, or if
-    there are arguments but no function.
+    arguments: the arguments of this function. Raises ValueError if the file has no such variable or function, if there
+    are arguments but no function, or if the function does not take them.
     """
     result = runpy.run_path(path, run_name="__plan__").get("plan")
     if callable(result):
+        try:
+            inspect.signature(result).bind(**arguments)
+        except TypeError as error:
+            raise ValueError(f"{path}: --set: the function `plan` {error}") from error
         result = result(**arguments)
     elif arguments:
         raise ValueError(f"{path}: --set is for a function `plan`, which it lacks")

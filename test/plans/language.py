@@ -277,6 +277,7 @@ def test_compile(tool):
     for arguments, status, ranks, err in (
             (["allreduce_ring", "--ranks", "4"], 0, 4, ""), ([program], 0, 3, ""),
             ([program, "--set", "ranks=5"], 0, 5, ""), ([program, "--set", "wrong=1"], 1, 0, "wrong result"),
+            ([program, "--set", "rank=5"], 1, 0, "argument 'rank'"),
             ([program, "--set", "wrong=1", "--unproven"], 0, 3, ""), ([program, "--set", "ranks"], 2, 0, "NAME=VALUE"),
             ([*ring, "--no-packets", "--explain"], 0, 3, "would say what is known"),
             ([*ring, "--packets", "--explain"], 0, 3, "sends i[0] of rank 0 as packets"),
