@@ -6,7 +6,8 @@
 
 /*
  * An error that is found before the component is called is known to this rank only: other ranks may then wait for this
- * rank in the component. An older component, whose table ends before run_plan, does not have this function.
+ * rank in the component. The size of the table is always large enough here, because mpix_component refuses
+ * a shorter table.
  */
 int MPIX_Mscclpp_plan_run(const char *name, const void *input, void *output, MPI_Count count, MPI_Datatype datatype,
                           MPI_Op op, MPI_Comm comm)

@@ -188,7 +188,8 @@ enum {
 /*
  * Prepares one request. Collective over its communicator: if one rank cannot carry out the call, or only some ranks
  * have the component, all ranks return MPI_ERR_UNSUPPORTED_OPERATION, except for ranks that know a more specific code.
- * A rank that has failed still takes part in the last all-reduce, so that no rank waits for it for ever. Without the
+ * A rank that fails after the agreement on the component still takes part in the last all-reduce, so that no rank waits
+ * for it for ever. Without the
  * component a graph cannot release a request. Errors are not reported. After an error everything that was made is
  * freed, and the request can be prepared again.
  */

@@ -461,7 +461,8 @@ int MPIX_Mscclpp_wait(int n, MPIX_Mscclpp_request requests[])
 }
 
 /*
- * A request that has failed can be freed at any time, because the waits in its stream were ended when it was abandoned.
+ * Once a request that kernels release has failed, it can be freed at any time, because the waits in its stream were
+ * ended when it was abandoned.
  * Starts of a graph are not counted, so the application has to make sure that its graphs have ended.
  */
 int MPIX_Mscclpp_request_free(MPIX_Mscclpp_request *request)

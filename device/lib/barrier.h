@@ -67,9 +67,9 @@ MSCCLPP_DEV void mscclpp_dev_recall_failure(mscclpp_dev_ctx_t *ctx, const mscclp
 }
 
 /*
- * A barrier of all blocks of this rank, for queued operations. Afterwards each block sees all that every block wrote
- * before the barrier. If a thread gives up, sets ctx->failed in all threads of its block. All blocks of the grid must
- * be on the device at the same time.
+ * A barrier of all blocks of this rank. Afterwards each block sees all that every block wrote before the barrier. If a
+ * thread gives up, sets ctx->failed in all threads of its block. All blocks of the grid must be on the device at the
+ * same time.
  *
  * A block reads the number of turns before it counts itself, so that the turn cannot end in between. The last block to
  * arrive resets the count before it ends the turn, because other blocks may enter the next gate at once.
@@ -214,9 +214,10 @@ MSCCLPP_DEV void mscclpp_dev_advance_others(const mscclpp_dev_ctx_t *ctx, mscclp
 
 /*
  * Ends an operation: each block advances its part of the state and reports the end to the host. Called by all threads,
- * whether they have failed or not. If one of them has failed, sets ctx->failed in all of them, and all later operations
- * of the team give up at once (mscclpp_dev_recall_failure). The report is sent last, after the block's barrier, because
- * the host may start the next operation as soon as it sees the reports.
+ * whether they have failed or not. If one of them has failed, sets ctx->failed in all of them. Then, and if another
+ * queued operation ran at the same time, which is reported in the mailbox, all later operations of the team give up at
+ * once (mscclpp_dev_recall_failure). The report is sent last, after the block's barrier, because the host may start the
+ * next operation as soon as it sees the reports.
  *
  * `launches` is the number of operations in the state when this operation began; the caller has read it then, when this
  * took no extra time. `epoch` is the flag of the last packets, or the state's flag if there were none.

@@ -31,12 +31,13 @@
  * earlier epochs, none of which is the expected one. All formats share one count of epochs, and kernels with LL128 also
  * receive from every peer. So the rules above hold for the other formats whatever comes between.
  *
- * LL128 does not need two halves. Only the two phases of all-reduces use it, and both phases place bundle b of an epoch
- * in the same way. Operands: a rank sends operands b of the next epoch, or kernel, only after it has received results b
- * of this one from all peers, and each peer sent those after it had read all operands b. Results: a rank sends result b
- * of the next epoch only after it has received operands b of that epoch from all peers, and each peer sent those after
- * it had read all results b of this epoch. The latter holds because, within a kernel, the same warp handles b in each
- * epoch, and no lane of a warp stores anything before all lanes have the data that they voted on.
+ * LL128 does not need two halves. Apart from the probe (kern/probe/ll128.h), after which the hosts meet, only the two
+ * phases of all-reduces use it, and both phases place bundle b of an epoch in the same way. Operands: a rank sends
+ * operands b of the next epoch, or kernel, only after it has received results b of this one from all peers, and each
+ * peer sent those after it had read all operands b. Results: a rank sends result b of the next epoch only after it has
+ * received operands b of that epoch from all peers, and each peer sent those after it had read all results b of this
+ * epoch. The latter holds because, within a kernel, the same warp handles b in each epoch, and no lane of a warp stores
+ * anything before all lanes have the data that they voted on.
  */
 #ifndef MSCCLPP_DEVICE_LIB_PACKET_H
 #define MSCCLPP_DEVICE_LIB_PACKET_H

@@ -31,12 +31,13 @@ MSCCLPP_DEV uint32_t mscclpp_dev_wait_place(const mscclpp_dev_ctx_t *ctx)
 /* The progress of one wait. A wait begins with zeros. */
 typedef struct {
     uint32_t turns;    /* turns so far */
-    uint64_t since_ns; /* when the wait began; 0 until the first check */
+    uint64_t since_ns; /* time of the first check, from which the deadline counts; 0 until then */
 } mscclpp_dev_wait_t;
 
 /*
- * Checks the abort word, and whether the wait has lasted too long; `waited_ns` is its duration so far. Returns true if
- * the wait may continue. Otherwise reports `peer` in the mailbox as the rank that was waited for, and returns false.
+ * Checks the abort word, and whether the wait has lasted too long; `waited_ns` is the time since its first check.
+ * Returns true if the wait may continue. Otherwise reports `peer` in the mailbox as the rank that was waited for, and
+ * returns false.
  */
 MSCCLPP_DEV bool mscclpp_dev_wait_check(const mscclpp_dev_args_t *args, uint64_t waited_ns, uint32_t peer)
 {

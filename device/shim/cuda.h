@@ -33,7 +33,7 @@ typedef struct {
     uint32_t nthreads; /* number of threads in the block */
     uint32_t block;
     uint32_t nblocks;
-    bool failed;  /* this thread gave up a wait, and sends nothing more */
+    bool failed;  /* a wait or an earlier operation failed; this thread sends nothing more */
     bool lingers; /* a compile-time constant wherever it is read */
 } mscclpp_dev_ctx_t;
 

@@ -61,13 +61,13 @@ typedef struct {
     uint32_t nthreads; /* number of threads in the block */
     uint32_t block;
     uint32_t nblocks;
-    bool failed;                               /* this thread gave up a wait, and sends nothing more */
-    bool lingers;                              /* it executes an operation of a lingering kernel */
-    uint32_t turns;                            /* of waits, since the thread last yielded */
-    uint32_t patience;                         /* turns of a wait after which the thread yields its processor */
-    mscclpp_dev_twin_block_t *meeting;         /* barrier of the block's threads */
-    uint32_t cluster;                          /* blocks that form a cluster; 1: none do */
-    uint32_t block_size;                       /* bytes from a block's memory to the next one's */
+    bool failed;                       /* a wait or an earlier operation failed; this thread sends nothing more */
+    bool lingers;                      /* it executes an operation of a lingering kernel */
+    uint32_t turns;                    /* of waits, since the thread last yielded */
+    uint32_t patience;                 /* turns of a wait after which the thread yields its processor */
+    mscclpp_dev_twin_block_t *meeting; /* barrier of the block's threads */
+    uint32_t cluster;                  /* blocks that form a cluster; 1: none do */
+    uint32_t block_size;               /* bytes from a block's memory to the next one's */
     mscclpp_dev_twin_block_t *cluster_meeting; /* barrier of all threads of the cluster */
     void (*progress)(void *context);           /* NULL, or called in waits that run in an application's thread */
     void *progress_context;

@@ -50,16 +50,16 @@ typedef struct {
 typedef struct {
     mscclpp_dev_progress_t progress[MSCCLPP_DEV_MAX_BLOCKS]; /* equal in all blocks between two kernels */
     uint64_t barrier[MSCCLPP_DEV_MAX_BLOCKS];                /* barriers that each block has passed */
-    uint64_t failed; /* not 0: an operation has given up, and all later operations give up at once */
+    uint64_t failed; /* not 0: an operation has given up or overlapped another one; all later ones give up at once */
     uint64_t expected[MSCCLPP_DEV_CHANNEL_BLOCKS]
                      [MSCCLPP_DEV_MAX_RANKS]; /* signals that each block's memory channel to each rank expects */
     uint64_t relay[8];                        /* from the first block of a lingering kernel to the others
                                                  (types/linger.h); else 0 */
     uint32_t leavers;                         /* blocks of a lingering kernel that have left */
-    /* Only queued operations use the following fields. All except `gate_turns` are 0 between two operations. */
+    /* All of the following fields except `gate_turns` are 0 between two operations. */
     uint32_t gate_count;                      /* blocks that have reached the gate in this turn */
     uint64_t gate_turns;                      /* how often all blocks have met at the gate */
-    uint64_t running[MSCCLPP_DEV_MAX_BLOCKS]; /* operations that now run in each block; more than one is an error */
+    uint64_t running[MSCCLPP_DEV_MAX_BLOCKS]; /* queued operations that now run in each block; at most 1 is allowed */
 } mscclpp_dev_state_t;
 
 /*

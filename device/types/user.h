@@ -17,7 +17,10 @@
  */
 #define MSCCLPP_DEV_USER_REPORT_WORDS 8
 
-/* Kinds of misuse: bytes beyond a rank's memory, a block beyond those of a room, an all-reduce too large for a room. */
+/*
+ * Kinds of misuse: bytes beyond a rank's memory or a request's partitions; a block beyond those of a room; an
+ * all-reduce too large for a room, or of an unknown type or operation.
+ */
 enum { MSCCLPP_DEV_USER_MEMORY = 1, MSCCLPP_DEV_USER_BLOCK, MSCCLPP_DEV_USER_SIZE };
 
 /* What waits in kernels check, and where they report. Addresses are valid on the device. */
@@ -54,7 +57,7 @@ typedef struct {
 typedef struct {
     uint64_t barriers; /* that the block has passed */
     uint64_t epoch;    /* flag of its last packets */
-    uint64_t failed;   /* not 0: a wait of the block gave up */
+    uint64_t failed;   /* not 0: a call of the block has failed */
     uint64_t reserved[5];
 } mscclpp_dev_user_room_state_t;
 

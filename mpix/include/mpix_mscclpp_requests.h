@@ -195,7 +195,7 @@ MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_wait(int n, MPIX_Mscclpp_request requests[]
 
 /*
  * Frees a request and sets the handle to NULL. While an execution is running it returns MPI_ERR_REQUEST and frees
- * nothing.
+ * nothing, unless the request has failed.
  */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_request_free(MPIX_Mscclpp_request *request);
 

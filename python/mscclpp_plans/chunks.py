@@ -156,13 +156,14 @@ class Program:
         return span
 
     def plan(self):
-        """Returns the plan as a dictionary for json.dump, without a proof."""
+        """Returns the plan as a dictionary for json.dump, without a proof. Raises ValueError as Compiled does."""
         return Compiled(self).plan
 
     def compile(self, tool=None):
         """Returns the plan, proven with `mscclpp_plan check`. Raises Refused if the plan has a fault.
 
-        tool: the path of mscclpp_plan, if it is not in PATH. Raises FileNotFoundError if the program is not found.
+        tool: the path of mscclpp_plan, if it is not in PATH. Raises FileNotFoundError if the program is not found, and
+        ValueError as Compiled does.
         """
         plan = self.plan()
         prove(plan, tool)

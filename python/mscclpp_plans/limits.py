@@ -18,6 +18,7 @@ class Limits:
 def _too_many(plan):
     """Yields (rank, block or None, what, how many, limit) for everything that has a limit, exceeded or not.
 
+    The scratch is left out: writer.py checks it, also for programs that are not portable.
     Operations in pipelines are counted like other operations, and the pipeline itself is one operation, too.
     """
     for gpu in plan["gpus"]:

@@ -101,7 +101,7 @@ class Synchronisation:
         points, peers = {}, collections.defaultdict(set)
         looped = bool(self.choice.turn)
         # Before its first step of a level, an agent meets all ranks that its steps of that level touch. In a loop it
-        # meets all ranks at its begin.
+        # meets all ranks at its begin. With packets it meets none: see _end_with_packets.
         for step in steps:
             peers[step.agent, None if looped else step.level] |= step.peers()
         if looped:

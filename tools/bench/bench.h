@@ -319,7 +319,7 @@ typedef enum {
     BENCH_SERVES
 } bench_serves_t;
 
-/* One way to serve a collective: ours or a rival. On failure the functions print the cause and return false. */
+/* One way to serve a collective: ours or a rival. On failure the functions return false; not all print the cause. */
 typedef struct bench_contender {
     const char *name;
     bench_env_t *env;
@@ -425,7 +425,7 @@ void bench_staged_close(bench_contender_t *contender);
 
 /*
  * bench_plan.c: reads the plan of --plan, if it was given, and takes its collective and operation. Returns the same on
- * all ranks; on failure prints one line and returns false. Close it after the library.
+ * all ranks; on failure false, after one line if rank 0 itself cannot use the plan. Close it after the library.
  */
 bool bench_plan_open(bench_env_t *env, bench_options_t *options);
 void bench_plan_close(bench_env_t *env);
@@ -515,7 +515,7 @@ double bench_times_median(const bench_times_t *times);
 bench_times_t bench_between_added(const bench_between_t *between, const bench_times_t *with,
                                   const bench_times_t *without);
 
-/* The parts of a measurement. On failure those that return a bool print the cause and return false. */
+/* The parts of a measurement. On failure those that return a bool return false, and their callers print a line. */
 
 /* The length of a round is chosen so that it averages over many calls. It has at least BENCH_MIN_ITERATIONS calls. */
 #define BENCH_ROUND_SECONDS 0.02

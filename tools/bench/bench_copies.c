@@ -92,8 +92,8 @@ static bool copy_elements(const bench_env_t *env, char *to, const char *from, si
 /*
  * Queues the copy of this rank's block for `peer` to its place at the peer. In a gather, only the root receives blocks.
  * In place, a rank's own block stays where it is. Blocks for other ranks are taken from the send buffer even in place,
- * so that no copy overwrites data that another copy reads. If the collective gathers and the peers' buffers are mapped,
- * the block is the operand in the receive buffer, where no peer writes. Returns false on failure.
+ * so that no copy overwrites data that another copy reads. Only if the collective gathers in place and the peers'
+ * buffers are mapped, the block is the operand in the receive buffer, where no peer writes. Returns false on failure.
  */
 static bool push_block(const bench_env_t *env, const bench_operation_t *operation, int peer)
 {

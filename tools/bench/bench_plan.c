@@ -28,8 +28,8 @@ static const char *refusal_of(const mscclpp_plan_file_t *files, int count, int r
 /*
  * Reads the plan, and lets it serve all sizes. Sets the options' collective to the plan's and, if the plan has only one
  * operation, the options' operation, too. Must be called before the team is made, because the team takes the plans that
- * exist then. The name in env->plan belongs to the library, and stays as long as env->plans. After a failure, for which
- * rank 0 prints a line, bench_plan_close frees what was read.
+ * exist then. The name in env->plan belongs to the library, and stays as long as env->plans. After a failure
+ * bench_plan_close frees what was read. Rank 0 prints why it cannot use the plan; other ranks print nothing.
  */
 bool bench_plan_open(bench_env_t *env, bench_options_t *options)
 {

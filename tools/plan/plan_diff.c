@@ -154,8 +154,8 @@ static bool diff_block(uint32_t rank, uint32_t block, const lines_t *a, const li
 }
 
 /*
- * Compares the heads of both plans (ranks, chunks and sizes) and the initial values of their semaphores, and prints the
- * lines that describe them if the plans differ there. Returns true if the plans do not differ. The function first
+ * Compares what plan_tool_head says of both plans, of whose ranks it describes rank 0 only, and the initial values of
+ * all semaphores. If the plans differ there, prints these lines. Returns true if they do not differ. The function first
  * writes each plan's lines into a text in memory and then compares the two texts.
  */
 static bool diff_head(const mscclpp_plan_t *a, const mscclpp_plan_t *b)
@@ -196,8 +196,9 @@ static bool diff_head(const mscclpp_plan_t *a, const mscclpp_plan_t *b)
 }
 
 /*
- * Prints all differences of two plans. Returns true if there are none. If memory runs out for a block, the function
- * prints a message and counts the block as different.
+ * Prints the differences of the heads and of the operations of two plans. Returns true if there are none. The chunks
+ * and channels of ranks other than 0 are compared only as far as operations name them. If memory runs out for a block,
+ * the function prints a message and counts the block as different.
  */
 static bool diff(const mscclpp_plan_t *a, const mscclpp_plan_t *b)
 {

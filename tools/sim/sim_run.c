@@ -65,7 +65,7 @@ typedef struct {
     lane_t *lanes;       /* all lanes of the first rank of node 0, then those of its next rank, and so on */
     rank_t *ranks;       /* in the same order */
     uint16_t *arrived;   /* [lane][slot]: messages that have arrived; 16 bits are enough, as add_row has checked */
-    double *ended_at;    /* when its last lane ended, seconds; 0: it has not ended */
+    double *ended_at;    /* [node]: when its last lane ended, seconds; 0: it has not ended */
     uint32_t *running;   /* [node]: how many of its lanes have not ended */
     sim_links_t *links;
     sim_heap_t heap;

@@ -398,9 +398,9 @@ static void set_gpus_suffix(const synth_topology_t *topology, synth_plan_options
 
 /*
  * Searches, prints the front, and writes plans and pictures as the options ask for. Returns the exit status:
- * SYNTH_TOOL_USAGE if the topology does not allow the steps or chunks that the options ask for; SYNTH_TOOL_FAILED if
- * memory runs out, nothing was found or a file could not be written. If a file cannot be written, the other files are
- * still written.
+ * SYNTH_TOOL_USAGE if the topology does not allow the steps or chunks that the options ask for (for an all-reduce,
+ * nothing is found then); SYNTH_TOOL_FAILED if memory runs out, nothing was found or a file could not be written. If a
+ * file cannot be written, the other files are still written.
  */
 static int search_and_print(arguments_t *arguments, const synth_topology_t *topology)
 {

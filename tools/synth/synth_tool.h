@@ -43,7 +43,7 @@ bool synth_tool_save(const char *folder, const synth_topology_t *topology, synth
 
 /*
  * Composes the plan's name from characters that are allowed in every rules file: collective, ranks, chunks, steps,
- * rounds, manner.
+ * rounds, manner, "in_place" for plans in place, and the suffix for the GPUs.
  */
 void synth_tool_plan_name(const synth_candidate_t *candidate, const synth_plan_options_t *plan_options, char *name,
                           size_t size);

@@ -48,8 +48,8 @@ typedef struct {
 
 /*
  * Opens both files, and adds the times that earlier runs measured for the table's sizes and algorithms to the table. On
- * failure prints one line on standard error, leaves the contents of the files unchanged, and returns false; there is
- * then nothing to close.
+ * failure prints one line on standard error, leaves the contents of the files unchanged, unless the measurements
+ * cannot be written, and returns false; there is then nothing to close.
  */
 bool tune_files_open(tune_files_t *files, const tune_options_t *options, const bench_env_t *env, tune_table_t *table);
 
@@ -112,8 +112,8 @@ void tune_progress_show(tune_progress_t *progress, int sizes_done, int size_coun
 void tune_progress_hide(tune_progress_t *progress);
 
 /*
- * tune_catch_signals installs handlers that store the first SIGINT or SIGTERM. A second signal of the same kind ends
- * the program at once. tune_caught_signal returns the signal that this rank has caught, or 0 if there is none. The run
+ * tune_catch_signals installs handlers that store a SIGINT or SIGTERM. A second signal of the same kind ends the
+ * program at once. tune_caught_signal returns the signal that this rank has caught last, or 0 if there is none. The run
  * calls it before it prepares each algorithm and before each round of an algorithm.
  */
 void tune_catch_signals(void);

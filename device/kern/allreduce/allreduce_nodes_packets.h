@@ -438,7 +438,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_stepwise(mscclpp_dev_ctx_t *ctx, const mscclp
 
 /*
  * The owner's part of an epoch: combines its node's operands, exchanges this partial result with the other nodes, and
- * sends the result to all ranks of its node. After a failure it sends and stores nothing more.
+ * sends the result to all ranks of its node. A thread that has failed sends and stores nothing more.
  */
 MSCCLPP_DEV void mscclpp_dev_nodes_combine(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch, bool hot,
                                            int dtype, int op)
@@ -472,7 +472,8 @@ MSCCLPP_DEV void mscclpp_dev_nodes_combine(mscclpp_dev_ctx_t *ctx, const mscclpp
 /*
  * Runs one epoch of the block's part: sends this rank's operands to the owners, takes part in the owners' exchange if
  * this rank is an owner, and waits for the results of the other shards. The owners are the first ranks of a node, in
- * the order of shards; a rank after them sends all its operands. After a failure nothing more is sent or stored.
+ * the order of shards; a rank after them sends all its operands. A thread that has failed sends and stores nothing
+ * more.
  */
 MSCCLPP_DEV void mscclpp_dev_nodes_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch, bool hot,
                                          int dtype, int op)

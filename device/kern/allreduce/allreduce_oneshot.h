@@ -166,8 +166,8 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_begin(mscclpp_dev_oneshot_t *epoch, uint64_
 }
 
 /*
- * Returns true if mscclpp_dev_oneshot_brief can handle `units`: each thread has at most one unit, and all units fit in
- * a slot.
+ * Returns true if mscclpp_dev_oneshot_brief can handle `units`: each thread has at most one unit, all units fit in a
+ * slot, and there are 2, 4 or 8 ranks.
  */
 MSCCLPP_DEV bool mscclpp_dev_oneshot_is_brief(const mscclpp_dev_args_t *args, uint64_t units, uint32_t threads)
 {

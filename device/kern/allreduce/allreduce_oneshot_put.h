@@ -70,10 +70,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_put_whole(const mscclpp_dev_args_t *args, int d
                : 0;
 }
 
-/*
- * Loads a unit of the operand. `is_plain` is a constant: both buffers are aligned, and the kernel need not save
- * registers.
- */
+/* Loads a unit of the operand. `is_plain` is a constant: both buffers are aligned to whole units. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_put_ld(const mscclpp_dev_args_t *args, bool is_plain, uint64_t index)
 {
     const char *from = (const char *)args->in + index * MSCCLPP_DEV_UNIT;

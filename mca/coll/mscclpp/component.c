@@ -227,8 +227,8 @@ static void read_files(mca_coll_mscclpp_state_t *state)
 
 /*
  * Open MPI asks once, in MPI_Init, whether the component can be used. Starts the parts that the whole process needs,
- * and returns OMPI_SUCCESS. If a part fails to start, ends the parts that were started, and returns
- * OMPI_ERR_NOT_AVAILABLE: Open MPI then continues without this component.
+ * and returns OMPI_SUCCESS. If the settings turn the component off, if there is no device, or if a part fails to start,
+ * ends the parts that were started, and returns OMPI_ERR_NOT_AVAILABLE: Open MPI then continues without this component.
  */
 static int component_init_query(bool enable_progress_threads, bool enable_mpi_threads)
 {

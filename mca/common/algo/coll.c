@@ -75,7 +75,7 @@ static uint64_t units_of(uint64_t bytes)
 /*
  * Fills in the choice for an algorithm that sends blocks as packets through the scratch, in a single epoch. `combines`
  * says that the kernel combines the blocks that it receives. Returns false if a block is larger than a slot of the
- * packet area, or if no grid is possible.
+ * packet area.
  */
 static bool shape_packets(const mscclpp_select_input_t *input, bool combines, uint64_t block_bytes, bool varied,
                           mscclpp_coll_choice_t *choice)
@@ -98,8 +98,8 @@ static bool shape_packets(const mscclpp_select_input_t *input, bool combines, ui
 
 /*
  * Fills in the choice for kernels that work on mapped buffers. Such kernels need neither slots nor epochs. `combines`
- * says that the kernel combines the blocks that it receives. Returns false only if the limits on the grid leave no
- * thread.
+ * says that the kernel combines the blocks that it receives. Never fails, because mscclpp_algo_grid fails only with a
+ * capacity other than 0.
  */
 static bool shape_zerocopy(const mscclpp_select_input_t *input, bool combines, uint64_t block_bytes,
                            mscclpp_coll_choice_t *choice)
@@ -117,8 +117,8 @@ static bool shape_zerocopy(const mscclpp_select_input_t *input, bool combines, u
 }
 
 /*
- * Fills in the choice for tiles that pass through the scratch. Blocks may have any size. Returns false if the grid is
- * not possible, or if the bulk area has no room for even the smallest tile; *choice may be changed even then.
+ * Fills in the choice for tiles that pass through the scratch. Blocks may have any size. Returns false if the bulk area
+ * has no room for even the smallest tile; *choice is changed even then.
  */
 static bool shape_scratch(const mscclpp_select_input_t *input, uint64_t block_bytes, mscclpp_coll_choice_t *choice)
 {
@@ -175,8 +175,8 @@ static int find_by_rules(const mscclpp_select_input_t *input, mscclpp_coll_t col
 }
 
 /*
- * Takes the first of: the algorithm of the parameter, that of a matching rule, and that of the thresholds. Sets
- * *choice_p only on success. Returns MSCCLPP_ERR_NOT_SUPPORTED if the user wants the call staged, if an early call
+ * Takes the first of: the algorithm of the parameter, that of a matching rule, and that of the thresholds. *choice_p is
+ * valid only on success. Returns MSCCLPP_ERR_NOT_SUPPORTED if the user wants the call staged, if an early call
  * would need a meeting that the hosts of several nodes cannot hold, or if the scratch is too small for tiles where no
  * other algorithm can serve the call.
  */

@@ -404,9 +404,9 @@ static bool parse_file(source_t *source, FILE *file, mscclpp_rules_t *rules)
 }
 
 /*
- * Returns MSCCLPP_ERR_SYSTEM if the file cannot be opened or read, MSCCLPP_ERR_INVALID if a line has a fault, and
- * MSCCLPP_ERR_NO_MEMORY. All of them are logged. A read error looks like the end of the file to parse_file, so ferror
- * is called after it.
+ * Returns MSCCLPP_ERR_SYSTEM if the file cannot be opened or read, MSCCLPP_ERR_INVALID if a line has a fault or there
+ * is no memory for its rule, and MSCCLPP_ERR_NO_MEMORY if there is none for the rules. All of them are logged. A read
+ * error looks like the end of the file to parse_file, so ferror is called after it.
  */
 mscclpp_status_t mscclpp_rules_read(const char *path, mscclpp_rules_t **rules_p)
 {

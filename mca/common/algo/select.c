@@ -156,8 +156,8 @@ mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, m
         return mscclpp_select_shape(input, algo, choice_p);
     }
     /*
-     * Here and below, early calls use no algorithm that maps buffers, because the hosts would have to wait for one
-     * another.
+     * Here and below, an early call uses an algorithm that maps buffers only if `mapped` is set, because otherwise the
+     * hosts would have to wait for one another.
      */
     algo = find_by_rules(input);
     while (algo != NULL) {

@@ -13,7 +13,8 @@
 /*
  * Chooses the algorithm and grid of an all-reduce: a forced algorithm if there is one, or else the algorithm of the
  * rules file, or else that of the built-in thresholds. Returns MSCCLPP_ERR_NOT_SUPPORTED if the user wants all calls
- * staged, or if no algorithm fits the scratch.
+ * staged, if an early call would need a meeting that the hosts of several nodes cannot hold, or if no algorithm fits
+ * the scratch.
  */
 mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, mscclpp_choice_t *choice_p);
 

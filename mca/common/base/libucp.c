@@ -97,8 +97,8 @@ void mscclpp_ucx_allow(bool allowed)
 
 /*
  * Checks whether UCX may be loaded now. Returns MSCCLPP_OK, or the status for the reason, which is logged at the info
- * level. The first check of the limits counts for all later calls. Starts a thread as a trial, because UCX aborts if it
- * cannot start its own thread. The caller holds the lock.
+ * level. The first check of the limits counts for all later calls, which do not log its reason again. Starts a thread
+ * as a trial, because UCX aborts if it cannot start its own thread. The caller holds the lock.
  */
 static mscclpp_status_t prepare_load(void)
 {

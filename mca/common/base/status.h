@@ -13,7 +13,7 @@
  * MSCCLPP_ERR_NO_DESCRIPTORS is logged at the debug level where it is detected, because the call may succeed another
  * way; it is logged higher if a whole communicator has to do without.
  *
- * Functions write their output arguments only when they return MSCCLPP_OK.
+ * Functions write their output arguments only when they return MSCCLPP_OK, unless their comments say otherwise.
  */
 typedef enum {
     MSCCLPP_OK = 0,

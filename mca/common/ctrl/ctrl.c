@@ -156,8 +156,9 @@ static bool copy_parts(const mscclpp_ctrl_t *ctrl, int carrier, const char *addr
 
 /*
  * Chooses the first carrier that all ranks have, connects it, and destroys the others. Returns
- * MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if there is none. A lack of memory, which is logged, may make it fail on
- * this rank alone. After a failure, no message can be sent or received.
+ * MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if there is none, or MSCCLPP_ERR_INVALID, which is logged, if `stride` is
+ * too small. A lack of memory, which is logged, may make it fail on this rank alone. After a failure, no message can be
+ * sent or received.
  */
 mscclpp_status_t mscclpp_ctrl_connect(mscclpp_ctrl_t *ctrl, uint64_t team_id, const void *addresses, size_t stride)
 {

@@ -51,9 +51,9 @@ mscclpp_status_t mscclpp_ctrl_address(const mscclpp_ctrl_t *ctrl, void *address,
 mscclpp_status_t mscclpp_ctrl_connect(mscclpp_ctrl_t *ctrl, uint64_t team_id, const void *addresses, size_t stride);
 
 /*
- * Copies the connections of a team for mscclpp_ctrl_connect_like. The copy sends and receives no messages, and belongs
- * to the caller. `oob` is the exchange of the team. Returns MSCCLPP_ERR_NO_MEMORY or MSCCLPP_ERR_NOT_SUPPORTED if the
- * copy cannot be made.
+ * Copies the connections of a team, which is connected, for mscclpp_ctrl_connect_like. The copy sends and receives no
+ * messages, and belongs to the caller. `oob` is the exchange of the team. Returns MSCCLPP_ERR_NO_MEMORY or
+ * MSCCLPP_ERR_NOT_SUPPORTED if the copy cannot be made.
  */
 mscclpp_status_t mscclpp_ctrl_copy(const mscclpp_ctrl_t *ctrl, const mscclpp_oob_t *oob, mscclpp_ctrl_t **copy_p);
 
@@ -65,13 +65,14 @@ mscclpp_status_t mscclpp_ctrl_connect_like(mscclpp_ctrl_t *ctrl, uint64_t team_i
 
 /*
  * Sends a message: copies it and never blocks. Posted messages make progress when the team polls. Returns
- * MSCCLPP_ERR_PEER if the peer is known to be gone.
+ * MSCCLPP_ERR_PEER if the peer is known to be gone. After this or any other error, the message is lost.
  */
 mscclpp_status_t mscclpp_ctrl_post(mscclpp_ctrl_t *ctrl, int peer, const void *message, size_t length);
 
 /*
- * Receives one message: returns MSCCLPP_OK and the message, or MSCCLPP_IN_PROGRESS if none has arrived. `message` must
- * have room for MSCCLPP_CTRL_MESSAGE_MAX bytes. Makes progress on messages in both directions.
+ * Receives one message: returns MSCCLPP_OK and the message, MSCCLPP_IN_PROGRESS if none has arrived, or an error of the
+ * embedding runtime. `message` must have room for MSCCLPP_CTRL_MESSAGE_MAX bytes. Makes progress on messages in both
+ * directions.
  */
 mscclpp_status_t mscclpp_ctrl_poll(mscclpp_ctrl_t *ctrl, int *peer_p, void *message, size_t *length_p);
 

@@ -206,7 +206,7 @@ static void ucx_prepare(bool allowed)
     }
 }
 
-/* The first team makes the worker, which then serves all teams. MSCCLPP_ERR_NOT_SUPPORTED if there is no worker. */
+/* The first team makes the worker, which serves all. MSCCLPP_ERR_NOT_SUPPORTED without a worker or a spare message. */
 static mscclpp_status_t ucx_create(const mscclpp_oob_t *oob, mscclpp_ctrl_carrier_t **carrier_p)
 {
     mscclpp_ctrl_carrier_t *carrier;
@@ -416,7 +416,7 @@ static mscclpp_status_t open_endpoint(ucx_peer_t *peer)
     return MSCCLPP_OK;
 }
 
-/* Sends a copy of a frame. Opens an endpoint if needed. Returns MSCCLPP_ERR_PEER if the peer failed. Needs the lock. */
+/* Sends a copy of a frame. Errors: open_endpoint's, MSCCLPP_ERR_PEER, MSCCLPP_ERR_NO_MEMORY. Needs the lock. */
 static mscclpp_status_t send_frame(ucx_peer_t *peer, const mscclpp_ctrl_ucx_frame_t *frame)
 {
     ucp_request_param_t param = {.op_attr_mask =
@@ -511,7 +511,7 @@ static bool is_sending(const mscclpp_ctrl_carrier_t *carrier)
     return false;
 }
 
-/* Makes progress until the team's messages are sent, for at most `seconds`. Does nothing in a forked child. */
+/* Makes progress until all messages to the team's peers are sent, for at most `seconds`. Not in a forked child. */
 static void ucx_flush(mscclpp_ctrl_carrier_t *carrier, double seconds)
 {
     double deadline = mscclpp_now() + seconds;

@@ -191,7 +191,8 @@ static mscclpp_status_t free_resources(mscclpp_engine_t *engine)
  * on whether all ranks have written their words into all memories, and of votes on whether the words have arrived. A
  * rank that lacks something still takes part in every exchange, so that all ranks return the same result.
  *
- * It is not an error if engines cannot be used; this is logged. Errors are those of the exchanges, and break the team.
+ * It is not an error if engines cannot be used; this is logged. Errors are those of the exchanges, and
+ * MSCCLPP_ERR_DEVICE if a copy of the test does not end. They break the team.
  */
 static mscclpp_status_t set_up(mscclpp_engine_t *engine)
 {

@@ -166,7 +166,7 @@ static bool map_packets(mscclpp_fabric_t *fabric)
 
 /*
  * Chooses who moves packets: kernels by stores, or the proxy. Each rank chooses for itself, as receivers see no
- * difference. Without packets on some rank (has_packets), nothing is mapped. Logs the choice.
+ * difference. Without packets on some rank (has_packets), nothing is mapped and nothing is logged.
  */
 void mscclpp_fabric_choose_stores(mscclpp_fabric_t *fabric, bool is_info)
 {
@@ -216,7 +216,8 @@ static mscclpp_status_t list_partners(const mscclpp_fabric_t *fabric, larger_t *
 
 /*
  * Makes this rank's larger area, and the cards for its partners. Waits first until nothing that this rank has sent is
- * under way, as the peers' smaller areas are not used any more afterwards.
+ * under way, as the peers' smaller areas are not used any more afterwards. Returns MSCCLPP_ERR_TIMEOUT, unlogged, if
+ * something still is after a second.
  */
 static mscclpp_status_t prepare(mscclpp_fabric_t *fabric, larger_t *larger)
 {
@@ -269,8 +270,9 @@ static mscclpp_status_t attach(mscclpp_fabric_t *fabric, larger_t *larger)
 }
 
 /*
- * Frees what was made of an area that does not replace the old one. Peers that have attached it put nothing there, and
- * let it go after the vote; so it stays, too, until the transport is closed.
+ * Lets go of the peers' larger areas, if not all ranks have succeeded. This rank's own stays until the transport is
+ * closed, because peers that have attached it let it go only after the vote. They put nothing there. `retired` has room
+ * for it, since the team tries each size only once.
  */
 static void drop(mscclpp_fabric_t *fabric, larger_t *larger)
 {

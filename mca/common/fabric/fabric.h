@@ -59,9 +59,9 @@ typedef enum { MSCCLPP_FABRIC_SMALL, MSCCLPP_FABRIC_MIDDLE, MSCCLPP_FABRIC_FULL 
 
 /*
  * Makes the area grow to this size, or to the next one if this size is too small for the nodes. Collective over all
- * ranks, at the same point of a call, while no operation is in flight and no kernel lingers. If any rank fails, all
- * keep their areas, which serve all sizes, though slowly; that is logged. Returns only errors of the exchange. The
- * smaller area is freed with the fabric.
+ * ranks, at the same point of a call, while no operation is in flight and no kernel lingers. Does nothing if the area
+ * has this size already. If any rank fails, all keep their areas, which serve all sizes, though slowly; that is logged.
+ * Returns only errors of a vote. The smaller area is freed with the fabric.
  */
 mscclpp_status_t mscclpp_fabric_grow(mscclpp_fabric_t *fabric, mscclpp_fabric_size_t size);
 
@@ -202,8 +202,8 @@ void mscclpp_fabric_abandon(mscclpp_fabric_t *fabric);
 void mscclpp_fabric_retire(mscclpp_fabric_t *fabric);
 
 /*
- * Returns the ranks of other nodes that have sent nothing in the current call (mscclpp_board_add_absent), as far as
- * this rank's host can tell. Each of these ranks represents its node, since it may itself wait for other ranks of that
+ * Returns the ranks of other nodes whose data this rank still awaits in the current call (mscclpp_board_add_absent), as
+ * far as its host can tell. Each of these ranks represents its node, since it may itself wait for other ranks of that
  * node. Unless `may_ask` is set, the GPU runtime must not be called, and fewer ranks can be found.
  */
 uint64_t mscclpp_fabric_absent(mscclpp_fabric_t *fabric, bool may_ask);

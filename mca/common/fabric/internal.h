@@ -202,7 +202,7 @@ typedef struct {
  *
  * mscclpp_fabric_link_open finds the partners, and creates this rank's ends of the connections. The caller frees the
  * partners, also after an error. If all ranks have succeeded, mscclpp_fabric_link_join exchanges the cards, connects,
- * and votes. It is collective over all ranks. It returns an error only if the exchange itself fails; *vote_p tells
+ * and votes. It is collective over all ranks. It returns an error only if the vote itself fails; *vote_p tells
  * whether all ranks succeeded. All links are destroyed with the transport.
  */
 mscclpp_status_t mscclpp_fabric_link_open(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links,
@@ -234,7 +234,7 @@ mscclpp_fabric_links_t mscclpp_fabric_links_of(const mscclpp_algo_t *algo);
 /*
  * Called before a call: makes sure that the links that the call uses are connected, and connects nodes if they are not.
  * Collective. If a rank fails to connect, it logs an error and returns it; all other ranks return MSCCLPP_ERR_PEER and
- * log the failed rank as information. If the exchange itself fails, returns its error. Returns MSCCLPP_ERR_DEVICE, on
+ * log the failed rank as information. If a vote itself fails, returns its error. Returns MSCCLPP_ERR_DEVICE, on
  * this rank alone, if a lingering kernel does not end.
  */
 mscclpp_status_t mscclpp_fabric_link_for_call(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links);
@@ -264,7 +264,7 @@ void mscclpp_fabric_divide_area(mscclpp_fabric_t *fabric);
 
 /*
  * fabric/area.c: chooses who moves packets: kernels by stores, or the proxy. To be called whenever there are new
- * remotes. Logs the choice, for users to see if `is_info` is set.
+ * remotes. Logs the choice if there are packets, for users to see if `is_info` is set.
  */
 void mscclpp_fabric_choose_stores(mscclpp_fabric_t *fabric, bool is_info);
 

@@ -305,8 +305,8 @@ out:
     free(longest_of_rank);
     free(cards.all);
     /*
-     * mscclpp_agree has found that a rank lacks memory. This is not an error of the exchange, but this rank cannot
-     * join.
+     * mscclpp_agree or an all-gather has found that a rank lacks memory. This is not an error of the exchange, but no
+     * rank can join.
      */
     if (status == MSCCLPP_ERR_NOT_SUPPORTED) {
         own_status = own_status == MSCCLPP_OK ? MSCCLPP_ERR_NO_MEMORY : own_status;

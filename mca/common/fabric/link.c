@@ -219,8 +219,8 @@ static mscclpp_status_t create_channels(mscclpp_fabric_t *fabric, uint32_t node)
 /*
  * Connects this rank's ends with those of the peers, whose cards have arrived, and creates the channels. Cards come
  * from other processes, so their lengths are checked before use. Returns MSCCLPP_ERR_PEER if a length is invalid; the
- * card of a peer that has sent none is zeroed, which is invalid, too. Otherwise returns the first error, which has been
- * logged. Ends and channels that were made are destroyed with the transport.
+ * card of a peer that has sent none is zeroed, which is invalid, too. That is not logged here. Otherwise returns the
+ * first error of a step, which has logged it. Ends and channels that were made are destroyed with the transport.
  */
 static mscclpp_status_t connect_ends(mscclpp_fabric_t *fabric, const mscclpp_fabric_partners_t *partners)
 {
@@ -278,7 +278,7 @@ mscclpp_status_t mscclpp_fabric_link_join(mscclpp_fabric_t *fabric, mscclpp_fabr
     if (status == MSCCLPP_OK && vote_p->culprit < 0) {
         fabric->linked |= (uint64_t)1 << links;
         if (links == MSCCLPP_FABRIC_ALL) {
-            /* All ranks have attached the segments, so their names can be removed. */
+            /* All peers have attached this memory, so it needs no file descriptor any more. */
             mscclpp_fabric_hide_memory(&fabric->tokens);
             mscclpp_fabric_hide_memory(&fabric->area);
         }
@@ -332,8 +332,8 @@ mscclpp_status_t mscclpp_fabric_link_all(mscclpp_fabric_t *fabric)
 
 /*
  * Makes the links that a call needs, if they do not exist yet. `linked` is the same on all ranks, so either all of them
- * make the links or none does. Returns this rank's own error, MSCCLPP_ERR_PEER if another rank has failed, or the error
- * of the vote. All of them are logged, and break the team.
+ * make the links or none does. Returns this rank's own error, MSCCLPP_ERR_PEER if another rank has failed, the error of
+ * a vote, or MSCCLPP_ERR_DEVICE if a lingering kernel does not end. All of them are logged, and break the team.
  */
 mscclpp_status_t mscclpp_fabric_link_for_call(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links)
 {

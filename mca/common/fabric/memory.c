@@ -3,7 +3,7 @@
 
 /*
  * Device memory has the same address for the transport and for kernels. Host memory has a separate address for each.
- * After an error, which has been logged, *memory is unchanged.
+ * After an error *memory is unchanged. Errors are logged, except as mscclpp_slab_take says.
  */
 mscclpp_status_t mscclpp_fabric_allocate(mscclpp_fabric_t *fabric, mscclpp_transport_place_t place, uint64_t size,
                                          mscclpp_fabric_memory_t *memory)

@@ -111,7 +111,8 @@ static mscclpp_status_t open_transport(mscclpp_fabric_t *fabric, const mscclpp_t
 
 /*
  * After a vote: logs which rank cannot use a transport and why, and notes if that is this rank, which has run out of
- * descriptors. Logs nothing if no rank has failed, nor for MSCCLPP_ERR_NOT_SUPPORTED, whose reason is logged already.
+ * descriptors. Logs nothing if no rank has failed, nor for MSCCLPP_ERR_NOT_SUPPORTED, whose reason the failed rank has
+ * logged, unless its packets are not as a hint says.
  */
 static void report_failure(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob, const mscclpp_vote_t *vote,
                            const mscclpp_transport_ops_t *ops)
@@ -228,8 +229,8 @@ static void report_choice(const mscclpp_fabric_t *fabric)
  *
  * Collective: all ranks vote on each transport that the settings allow. The settings are equal on all ranks, including
  * those that own no shard. A rank whose `own_status` is an error gives up in the first vote. Returns
- * MSCCLPP_ERR_NOT_SUPPORTED on all ranks, with a log line, if there is no such transport, or the error of the exchange;
- * in the latter case, fabric->transport may still be open. The caller frees the partners.
+ * MSCCLPP_ERR_NOT_SUPPORTED on all ranks, with a log line, if there is no such transport or if a rank gives up, or the
+ * error of the exchange. In the last two cases, fabric->transport may still be open. The caller frees the partners.
  */
 static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, mscclpp_status_t own_status, int *next_p,
                                          mscclpp_fabric_partners_t *partners)
@@ -281,8 +282,8 @@ static mscclpp_status_t choose_transport(mscclpp_fabric_t *fabric, mscclpp_statu
 
 /*
  * Connects the nodes over the transport that was chosen: first those of the first links, and then all if there are no
- * packets. Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if a rank
- * fails; then another transport may be tried. Any other error is one of the exchange.
+ * packets. Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if a rank fails; then another transport may be tried. Any
+ * other error is one of a vote.
  */
 static mscclpp_status_t connect_nodes(mscclpp_fabric_t *fabric, const mscclpp_fabric_partners_t *partners)
 {
@@ -332,8 +333,8 @@ static mscclpp_status_t open_and_connect(mscclpp_fabric_t *fabric, const mscclpp
 
 /*
  * Connects the nodes with the transport of the hint, without a vote on it. A rank that cannot take part tells the ranks
- * that wait for it. Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks and logged, if a rank fails; then transports may be
- * tried as without a hint. Any other error is an error of the exchange.
+ * that wait for it. Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if a rank fails; then transports may be tried as
+ * without a hint. Any other error is an error of the vote; fabric->transport may then still be open.
  */
 static mscclpp_status_t connect_by_hint(mscclpp_fabric_t *fabric, const mscclpp_fabric_hint_t *hint,
                                         mscclpp_status_t own_status)

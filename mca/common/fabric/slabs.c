@@ -32,8 +32,8 @@ static pthread_mutex_t slabs_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_slab_t *slabs;
 
 /*
- * Returns a slab of this thread with a free piece of this size; NULL if there is none. *pieces_p is then the number of
- * pieces of such slabs. Call with the lock held.
+ * Returns a slab of this thread with a free piece of this size. NULL if there is none; *pieces_p is then the number of
+ * pieces in all of this thread's slabs of this size. Call with the lock held.
  */
 static mscclpp_slab_t *find_with_room(const mscclpp_gpu_ops_t *gpu, uint64_t size, uint64_t *pieces_p)
 {
@@ -54,7 +54,7 @@ static mscclpp_slab_t *find_with_room(const mscclpp_gpu_ops_t *gpu, uint64_t siz
 /*
  * Returns how many pieces a new slab gets, where others of its kind have `pieces` pieces. The first one has one piece,
  * since most processes have few communicators. The twin's bytes cost nothing until they are touched. Those of a GPU are
- * pinned, and so are there from the beginning: as many as are in use already.
+ * pinned, and so are there from the beginning: as many as those slabs have already.
  */
 static uint32_t pieces_of_next(const mscclpp_gpu_ops_t *gpu, uint64_t size, uint64_t pieces)
 {
@@ -73,7 +73,10 @@ static void free_slab(mscclpp_slab_t *slab)
     free(slab);
 }
 
-/* Makes a slab of `count` pieces. Unlogged without memory for its description; other failures are logged. */
+/*
+ * Makes a slab of `count` pieces. A lack of memory for its description is not logged. Other failures are, a lack of
+ * file descriptors at the debug level only.
+ */
 static mscclpp_status_t make_slab(const mscclpp_gpu_ops_t *gpu, const char *label, uint64_t size, uint32_t count,
                                   mscclpp_slab_t **slab_p)
 {
@@ -105,8 +108,8 @@ static mscclpp_status_t make_slab(const mscclpp_gpu_ops_t *gpu, const char *labe
 }
 
 /*
- * Where there is no memory for a slab of several pieces, one of one piece is tried. Each thread has slabs of its own,
- * so that a failure to pin memory is that of the communicator that asked for it.
+ * Where a slab of several pieces fails with MSCCLPP_ERR_NO_MEMORY, one of one piece is tried. Each thread has slabs of
+ * its own, so that a failure to pin memory is that of the communicator that asked for it.
  */
 mscclpp_status_t mscclpp_slab_take(const mscclpp_gpu_ops_t *gpu, const char *label, uint64_t size,
                                    mscclpp_slab_t **slab_p, void **host_p, void **device_p)

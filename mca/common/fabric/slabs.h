@@ -16,8 +16,9 @@ typedef struct mscclpp_slab mscclpp_slab_t;
 
 /*
  * Takes a piece of `size` bytes, which are above 0, aligned to pages. *host_p and *device_p are its addresses for hosts
- * and for kernels of all devices. Fails as mscclpp_shmseg_create or the pinning does; then nothing is left. `label`
- * names the communicator in a log line about that.
+ * and for kernels of all devices. Fails as mscclpp_shmseg_create or the pinning does, or with MSCCLPP_ERR_NO_MEMORY,
+ * unlogged, for the slab's description; then nothing is left. `label` names the communicator in a log line about the
+ * pinning.
  */
 mscclpp_status_t mscclpp_slab_take(const mscclpp_gpu_ops_t *gpu, const char *label, uint64_t size,
                                    mscclpp_slab_t **slab_p, void **host_p, void **device_p);

@@ -14,7 +14,8 @@
 /*
  * Allocates zeroed device memory that can be exported, as aligned as memory of `ops->device_alloc`, up to 512 bytes.
  * `size` is above 0. Pieces above 256 KiB are separate allocations. If a piece is reused, it is zeroed in `stream`, and
- * the function waits for that. May wait for kernels of the device, as `ops->device_alloc` does.
+ * the function waits for that. May wait for kernels of the device, as `ops->device_alloc` does. After an error,
+ * *address_p may have changed, and nothing is allocated.
  */
 mscclpp_status_t mscclpp_pool_alloc(const mscclpp_gpu_ops_t *ops, int device, mscclpp_gpu_stream_t *stream,
                                     uint64_t size, void **address_p);

@@ -12,7 +12,7 @@
 
 #include "mca/common/gpu/gpu.h"
 
-/* Lends a stream of the device in which no work is left. Thread-safe. */
+/* Lends a stream of the device. Work that is left in it ends without waiting for a peer. Thread-safe. */
 mscclpp_status_t mscclpp_stream_get(const mscclpp_gpu_ops_t *gpu, int device, mscclpp_gpu_stream_t **stream_p);
 
 /*

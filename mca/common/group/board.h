@@ -65,8 +65,8 @@ typedef struct {
  * One rank's line on the board.
  *
  * There are two sets of handles of user buffers, which consecutive exchanges use in turn. So a rank never writes a set
- * while a peer reads it: a rank publishes exchange k + 1 only after it has seen all votes on exchange k, and a peer
- * votes on exchange k only after it has read all of its handles.
+ * while a peer reads it: a rank fills in its set for exchange k + 2 only after all ranks have published exchange k + 1,
+ * and a peer publishes exchange k + 1 only after it has read all handles of exchange k.
  */
 typedef struct {
     uint64_t call; /* the current call, as mscclpp_group_call_word describes it */

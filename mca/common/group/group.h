@@ -60,7 +60,7 @@ typedef struct {
     mscclpp_oob_t oob;
     int rank;                           /* number of this rank within the node; all indices below are such numbers */
     int size;                           /* number of ranks of the node */
-    int members[MSCCLPP_DEV_MAX_RANKS]; /* the node's ranks in the communicator, for messages */
+    int members[MSCCLPP_DEV_MAX_RANKS]; /* the node's ranks, as numbered in the communicator */
     int *leaders; /* the first rank of each other node, in the communicator; allocated with the team */
     int leader_count;
     /*
@@ -72,7 +72,7 @@ typedef struct {
     bool traced;          /* a tool watches the kernels of this rank */
     double timeout;       /* of a wait, in seconds; may differ between ranks; 0: none */
     double warn_after;    /* seconds of a wait after which late ranks are named in a warning; 0: never */
-    bool probing;         /* a trial at set-up: a wait that times out is logged as information only */
+    bool probing;         /* a trial at set-up, or an exchange by a deadline: a timeout is information only */
     bool meet_first;      /* kernels are launched only once all ranks have come to the call; equal on all ranks */
     uint64_t id;          /* number of the team: equal on all its ranks, and unique among their teams */
     mscclpp_ctrl_t *ctrl; /* control messages to all ranks of the communicator; NULL: there are none */
@@ -83,7 +83,7 @@ typedef struct {
     bool broken;                    /* the team has failed, and serves no further call */
     bool peer_failed;               /* a peer caused the failure, and has told all other ranks */
     uint64_t calls_before;          /* the number that call 0 of the communicator has on the board; see board.c */
-    uint64_t call;                  /* the number of the current call, for messages */
+    uint64_t call;                  /* the number of the current call, for the board, notices and messages */
     const char *collective;         /* the name of its collective, for messages */
     mscclpp_board_asked_t asked;    /* the arguments of the current call */
     bool checks_calls;              /* the caller compares the arguments of all ranks before each call */
@@ -229,8 +229,8 @@ void mscclpp_group_tell_waiting(mscclpp_group_t *group);
 
 /*
  * Called by a rank that has been in call `call` on host buffers for a long time, to find out whether other ranks passed
- * device buffers. Returns a rank of any node that did, or -1 while none is known. If such a rank is found, this
- * function also tells the ranks of the other nodes that this rank passed host buffers. Thread-safe; never waits.
+ * device buffers. Returns a rank of any node that did, or -1 while none is known. If the rank is known from a notice,
+ * this function also tells all ranks, once for each call, that this rank passed host buffers. Thread-safe; never waits.
  */
 int mscclpp_group_find_device_rank(mscclpp_group_t *group, uint64_t call);
 

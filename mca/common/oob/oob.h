@@ -17,7 +17,7 @@ typedef struct {
     /*
      * Gathers `length` bytes from every rank into recvbuf (size * length bytes), in the order of ranks. Blocking and
      * collective. A rank that has no memory for the result passes NULL as recvbuf. Errors are equal on all ranks. If a
-     * rank lacks memory, all ranks get MSCCLPP_ERR_NOT_SUPPORTED, and the reason is logged. If a rank cannot take part,
+     * rank lacks memory, all ranks get MSCCLPP_ERR_NOT_SUPPORTED, and the others log that. If a rank cannot take part,
      * all ranks get MSCCLPP_ERR_TIMEOUT, MSCCLPP_ERR_MIXED or another error, which is logged already.
      */
     mscclpp_status_t (*allgather)(void *context, const void *sendbuf, void *recvbuf, size_t length);

@@ -15,7 +15,7 @@
  * on it.
  *
  * A rank that cannot continue passes NULL for `lengths`. It then sends messages without data to its peers, which tells
- * them, and receives none. It needs no memory for that.
+ * them, and receives none. It needs no memory for that if the runtime has an `exchange`.
  */
 mscclpp_status_t mscclpp_oob_exchange(const mscclpp_oob_t *oob, const int *peers, int count, const void *sent,
                                       const size_t *lengths, void *received, size_t pitch);

@@ -37,7 +37,8 @@ void mscclpp_nodes_fini(mscclpp_nodes_t *nodes);
  * Changes `leaders` so that ranks of different jobs on one host share a node. This is needed because each rank knows
  * only about its own job. `jobs` and `hosts` have the number of each rank's job and host; `hosts` are those of
  * mca/common/base/machine.h, with 0 for unknown. The leader of a job on a host is its first rank there. Its new leader
- * is the leader of the lowest rank of another job on that host. Contradictions in `leaders` remain.
+ * is the leader of the lowest rank of another job on that host, if that rank is lower. Contradictions in `leaders`
+ * remain.
  */
 void mscclpp_nodes_join_jobs(mscclpp_nodes_t *nodes, const uint64_t *jobs, const uint64_t *hosts, int size);
 

@@ -129,7 +129,7 @@ static void follow(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t 
 /*
  * Visits the plan repeatedly until the knowledge of the scratch no longer changes, because blocks run at the same time
  * and the order of their operations is not known. If the plan is too large, if there is no memory, or if MOST_VISITS is
- * not enough, returns true, which is always safe.
+ * not enough, returns true, which is always safe. Returns false for a plan that has neither input nor output.
  */
 bool mscclpp_plan_needs_whole_chunks(const mscclpp_plan_t *plan)
 {

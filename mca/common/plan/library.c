@@ -24,7 +24,7 @@
 struct mscclpp_plan_library {
     char *places;               /* files and folders, separated by commas or colons */
     bool loaded;                /* `files` holds what was read from `places` */
-    mscclpp_plan_file_t *files; /* FILES_MAX of them, once loaded */
+    mscclpp_plan_file_t *files; /* once loaded, FILES_MAX entries; NULL: no memory */
     int count;
 };
 
@@ -161,7 +161,7 @@ static void note_access(survey_t *survey, mscclpp_plan_place_t place, const mscc
 
 /*
  * Updates the survey and the file for one source of an operation or, with `writes`, for one target. file->chunks must
- * be known and must not be 0. Packets are not noted as accesses, because each packet carries its own flag.
+ * be known. Packets are not noted as accesses, because each packet carries its own flag.
  */
 static void survey_item(survey_t *survey, mscclpp_plan_place_t place, const mscclpp_plan_item_t *item, bool are_packets,
                         bool writes)
@@ -269,8 +269,8 @@ static void survey_plan(mscclpp_plan_file_t *file)
 }
 
 /*
- * Makes the file's label. Each character of the name that cannot be printed becomes '?'. Refuses the file if there is
- * no memory.
+ * Makes the file's label, which is cut to the size of `label`. Each blank and each byte that cannot be printed becomes
+ * '?'. Refuses the file if there is no memory.
  */
 static void make_label(mscclpp_plan_file_t *file)
 {
@@ -448,8 +448,8 @@ static bool has_rule(const mscclpp_plan_report_t *report, const char *rule)
 
 /*
  * Simulates a plan, and sets file->orders to whether its packets have to order other stores. The simulation fails if it
- * finds a fault, if the plan is too large for it, or if memory runs out. After a failure, file->orders keeps the value
- * of survey_plan: true if the packets may have to order other stores.
+ * finds a fault, if the plan is too large for it, or if memory runs out. After a failure, file->orders is unchanged: at
+ * first it is the value of survey_plan, true if the packets may have to order other stores.
  *
  * With `is_full`, simulates all launches, and refuses the plan if the simulation fails. Otherwise simulates one launch,
  * and ignores a failure. The caller holds the lock.
@@ -473,9 +473,9 @@ static void simulate(mscclpp_plan_file_t *file, bool is_full)
 
 /*
  * Simulates a plan, unless an earlier process has stored the result of the same simulation. Stores the result for later
- * processes. With `is_full`, the plan must pass the whole simulation. Otherwise the simulation only finds out whether
- * packets have to order other stores. Sets file->orders, and refuses a plan that does not pass. Nothing is stored for a
- * refused plan.
+ * processes. With `is_full`, the plan is refused if it does not pass the whole simulation. Otherwise the simulation
+ * only finds out whether packets have to order other stores; if it fails, the result that they have to is stored. Sets
+ * file->orders. Nothing is stored for a refused plan. The caller holds the lock.
  */
 static void prove_once(mscclpp_plan_file_t *file, bool is_full)
 {

@@ -15,20 +15,20 @@ typedef enum {
     MSCCLPP_PLAN_PROVE_ALL      /* all that the simulation checks */
 } mscclpp_plan_prove_t;
 
-/* One file. The fields after `plan` are set only if `plan` is not NULL. */
+/* One file. Without a plan, the fields after `plan` are not set. Of a refused file, some of them may not be set. */
 typedef struct {
     char *path;
-    char *refusal;   /* reason in one line why the file is not used; NULL: the file is used */
+    char *refusal;   /* reason in one line why the file is not used; NULL: it is used, unless `plan` is NULL */
     uint64_t digest; /* digest of the file's bytes; 0: the file was not parsed */
     bool told;       /* a message about the file was logged; there is at most one */
 
     mscclpp_plan_t *plan;
-    bool alone;                   /* its collective is not a collective of MPI; programs run such a plan by its name */
-    char *label;                  /* "plan:" and the plan's name, with '?' for unprintable characters */
-    uint32_t blocks;              /* the largest number of blocks of a rank */
-    uint32_t channels;            /* the largest number of memory and port channels of a rank together */
-    uint32_t chunks;              /* see mscclpp_plan_block_chunks */
-    uint32_t unit;                /* in bytes; the size of a chunk is a multiple of this */
+    bool alone;        /* its collective is not a collective of MPI; programs run such a plan by its name */
+    char *label;       /* "plan:" and the plan's name, cut to 79 bytes, with '?' for blanks and unprintable bytes */
+    uint32_t blocks;   /* the largest number of blocks of a rank */
+    uint32_t channels; /* the largest number of memory and port channels of a rank together */
+    uint32_t chunks;   /* see mscclpp_plan_block_chunks */
+    uint32_t unit;     /* in bytes; the size of a chunk is a multiple of this */
     bool needs_whole_chunks;      /* mscclpp_plan_needs_whole_chunks */
     bool shares;                  /* ranks access the input or output of their peers */
     bool writes_input;            /* the plan writes the input, although it is not in place */
@@ -66,7 +66,8 @@ const char *mscclpp_plan_library_misfit(const mscclpp_plan_file_t *file, bool on
 
 /*
  * Proves a plan as far as `prove` says. Does nothing for a refused plan, and does not repeat a proof of this process or
- * an earlier one (plan/proofs.h). Sets `refusal` if the proof fails. Thread-safe.
+ * an earlier one (plan/proofs.h). If MSCCLPP_PLAN_PROVE_ALL fails, sets `refusal` or, without memory for the reason,
+ * frees the plan and sets `plan` to NULL. With MSCCLPP_PLAN_PROVE_PACKETS, refuses nothing. Thread-safe.
  */
 void mscclpp_plan_library_prove(mscclpp_plan_file_t *file, mscclpp_plan_prove_t prove);
 

@@ -66,7 +66,10 @@ static mscclpp_dev_plan_step_t *add_step(lowering_t *state, uint32_t step_code)
     return step;
 }
 
-/* Appends a link to the program: signal slot `slot` of rank `peer`. */
+/*
+ * Appends a link to the program. `slot` is a signal slot for signals and waits, a port channel of this rank for
+ * requests to the proxy, and a semaphore of this rank for semaphores.
+ */
 static void add_link(lowering_t *state, uint32_t peer, uint32_t slot)
 {
     mscclpp_plan_program_t *program = state->program;

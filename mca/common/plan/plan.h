@@ -21,8 +21,8 @@ enum {
     MSCCLPP_PLAN_MAX_RANKS = 1024,
     MSCCLPP_PLAN_MAX_BLOCKS = 1024,       /* blocks of one rank */
     MSCCLPP_PLAN_MAX_OPS = 65536,         /* operations of one block */
-    MSCCLPP_PLAN_MAX_ITEMS = 4096,        /* items of one list of an operation */
-    MSCCLPP_PLAN_MAX_TABLE = 65536,       /* channels of a type, remote buffers, or semaphores of one rank */
+    MSCCLPP_PLAN_MAX_ITEMS = 4096,        /* items of one list of an operation; switch channels of one rank */
+    MSCCLPP_PLAN_MAX_TABLE = 65536,       /* memory or port channels, remote buffers, or semaphores of one rank */
     MSCCLPP_PLAN_MAX_CHUNKS = 1 << 20,    /* chunks of one buffer */
     MSCCLPP_PLAN_MAX_ALIGNMENT = 1 << 20, /* in bytes */
     MSCCLPP_PLAN_MAX_UNIT = 1 << 30,      /* bytes of one turn of a pipeline */
@@ -207,9 +207,9 @@ typedef struct {
 /*
  * Reads a plan from a file of generation 2 of the format. Does not call mscclpp_plan_check. The caller frees *plan_p.
  *
- * A file with any other content is refused with MSCCLPP_ERR_INVALID and the reason in the report. MSCCLPP_ERR_NO_MEMORY
- * also sets `no_memory` in the report. MSCCLPP_ERR_NOT_SUPPORTED means that there is no JSON parser; the reason is in
- * the report.
+ * A file that cannot be read, or that has any other content, is refused with MSCCLPP_ERR_INVALID and the reason in the
+ * report. MSCCLPP_ERR_NO_MEMORY sets `no_memory` in the report. MSCCLPP_ERR_NOT_SUPPORTED means that there is no JSON
+ * parser; the reason is in the report. After an error, *plan_p is unchanged. Logs nothing.
  */
 mscclpp_status_t mscclpp_plan_read(const char *path, mscclpp_plan_report_t *report, mscclpp_plan_t **plan_p);
 

@@ -19,13 +19,13 @@ typedef struct {
     uint32_t block_count; /* at least 1; a rank without blocks gets one block that does nothing */
     uint32_t channels;    /* number of memory and port channels, over which signals arrive */
     uint32_t barriers;    /* one more than the largest number of a barrier; 0: no barrier */
-    uint32_t most_chunks; /* the largest number of chunks that one step moves */
+    uint32_t most_chunks; /* see mscclpp_plan_program_most_chunks */
     bool works_in_place;  /* the program can also serve calls in place (mscclpp_plan_works_in_place) */
 } mscclpp_plan_program_t;
 
 void mscclpp_plan_program_destroy(mscclpp_plan_program_t *program);
 
-/* Returns the largest number of chunks that a step of the program moves. */
+/* Returns the largest number of chunks that a step of the program moves, or that a loop goes over. */
 uint32_t mscclpp_plan_program_most_chunks(const mscclpp_plan_program_t *program);
 
 /*

@@ -1,6 +1,6 @@
 /*
  * Proofs that earlier processes of this user have stored, so that a plan is simulated once and not in every job. Each
- * proof is a small file in the folder coll-mscclpp/proofs of $XDG_CACHE_HOME, or of ~/.cache. Only success is stored.
+ * proof is a small file in the folder coll-mscclpp/proofs of $XDG_CACHE_HOME, or of ~/.cache. A refusal is not stored.
  * If a file is missing, belongs to another user or cannot be read, the plan is simulated again.
  */
 #ifndef MCA_COMMON_PLAN_PROOFS_H

@@ -368,8 +368,9 @@ static bool read_flag(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root,
 
 /*
  * Reads the settings of the plan as a whole, such as its name, collective and protocol. The defaults of optional keys
- * are 1024 threads in a block, which is the most that a GPU allows, chunks that are aligned to 16 bytes, and messages
- * of any size. Returns false after a fault, which is reported, or if there is no memory.
+ * are 1024 threads in a block, which is the most that a GPU allows, chunks that are aligned to 16 bytes, messages of
+ * any size, and false for "reuse_resources" and "use_double_scratch_buffer". Returns false after a fault, which is
+ * reported, or if there is no memory.
  */
 static bool read_head(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root, mscclpp_plan_t *plan)
 {

@@ -130,8 +130,8 @@ bool mscclpp_plan_read_choice(mscclpp_plan_reader_t *reader, const mscclpp_json_
 }
 
 /*
- * An array that is not required may be missing; then the result is empty. After a failure, which is reported, the
- * result is empty as well.
+ * An array that is not required may be missing; then the result is empty. After a failure, the result is empty as well;
+ * the failure is reported, or reader->no_memory is set.
  */
 bool mscclpp_plan_read_numbers(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
                                const char *key, uint32_t largest, uint32_t max_count, bool is_needed,

@@ -15,7 +15,8 @@ typedef struct {
 
 /*
  * Each of these functions returns false, or NULL, after it has refused a value and reported that at the reader's place.
- * The rest of the file is then not read. `what` is the name of `object` in messages.
+ * If memory runs out, they return false with reader->no_memory set, and report nothing. In both cases the rest of the
+ * file is not read. `what` is the name of `object` in messages.
  */
 
 /* Reports that the file breaks `rule`. Always returns false. */

@@ -123,8 +123,8 @@ const char *mscclpp_plan_kind_name(mscclpp_plan_kind_t kind)
 }
 
 /*
- * Returns the name of the worst kind of finding, or "ok" if there are only notes. The kinds are in ascending order of
- * severity.
+ * Returns the name of the worst kind of stored finding. If only notes are stored, returns "invalid" if faults were
+ * counted, and otherwise "ok". The kinds are in ascending order of severity.
  */
 const char *mscclpp_plan_verdict(const mscclpp_plan_report_t *report)
 {

@@ -2,7 +2,8 @@
  * The state of one simulated run, which the files sim_*.c share.
  *
  * Every block, every application of a rank and every proxy is an actor, which has a number, `agent`. The clock of an
- * actor counts its operations. Functions that allocate set sim->no_memory if there is no memory, and the run ends.
+ * actor counts its operations. Functions that allocate set sim->no_memory if there is no memory, and the run ends;
+ * mscclpp_sim_actor_init leaves that to its caller.
  * "Know" in names means a record of knowledge: an array of mscclpp_sim_know_t with one entry for each agent.
  */
 #ifndef MCA_COMMON_PLAN_SIM_H
@@ -85,8 +86,8 @@ typedef struct {
 
 /*
  * The value of a cell. For sums: two numbers, which are equal for two different sums with a probability of 1 in 2^60.
- * For min and max: `first` is the set of ranks whose elements are combined, and `second` says which element of each
- * rank.
+ * For min and max: `first` is the set of ranks, by their numbers modulo 64, whose elements are combined, and `second`
+ * says which element of each rank.
  */
 typedef struct {
     uint64_t first, second;
@@ -358,7 +359,8 @@ void mscclpp_sim_add_arrow(mscclpp_sim_t *sim, uint32_t from, uint32_t to, doubl
 
 /*
  * sim_step.c: executes the next operation of a block, or begins its pipeline, or ends its launch. Returns false if the
- * block has to wait or has ended. Nothing has changed then, except that the block may have arrived at a barrier.
+ * block has to wait or has ended, or if memory has run out. If the block has to wait, nothing has changed, except that
+ * it may have arrived at a barrier.
  */
 bool mscclpp_sim_step(mscclpp_sim_t *sim, mscclpp_sim_block_t *block);
 

@@ -105,7 +105,8 @@ static void move_raw(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy, const msccl
 
 /*
  * The proxy first learns what the block knew when it made the request, so its actions are ordered after all earlier
- * actions of the block. Returns false if there is no request, or if memory has run out.
+ * actions of the block. Returns false if there is no request, or if memory ran out before. If it runs out while the
+ * request is executed, returns true, and sim->no_memory ends the run.
  */
 bool mscclpp_sim_proxy_step(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy)
 {

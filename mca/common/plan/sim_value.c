@@ -4,7 +4,7 @@
 
 #include "mca/common/plan/sim.h"
 
-/* Sums are modulo this prime, so that no number of additions makes a contribution vanish. */
+/* The first number of a sum is modulo this prime, so that no number of additions makes a contribution vanish. */
 static const uint64_t prime = ((uint64_t)1 << 61) - 1;
 
 /* Returns a number that looks random, and is always the same for `bits`. */
@@ -41,9 +41,9 @@ bool mscclpp_sim_has_result(const mscclpp_plan_t *plan)
 }
 
 /*
- * Stores the numbers of chunks of a rank's input and output. If the rank does not use a buffer, it has no chunks of
- * that buffer, so the largest number of any rank is used. If no rank uses a buffer, its number of chunks is the one
- * that the collective requires.
+ * Stores the numbers of chunks of a rank's input and output. For tests and custom plans, these are the rank's own
+ * numbers. Otherwise a rank that does not use a buffer has no chunks of it, so the largest number of any rank is used.
+ * If no rank uses a buffer, its number of chunks is the one that the collective requires.
  */
 void mscclpp_sim_get_shape(const mscclpp_plan_t *plan, uint32_t rank, uint64_t *in_p, uint64_t *out_p)
 {

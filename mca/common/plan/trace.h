@@ -45,7 +45,8 @@ typedef struct {
 
 /*
  * Traces one launch of a plan with a message of `bytes` bytes on every rank. mscclpp_plan_check must have found no
- * fault in the plan. Returns false after a fault, which is in the report. The caller destroys the trace in any case.
+ * fault in the plan. Returns false after a fault, which is in the report, or if memory runs out (report->no_memory).
+ * The caller destroys the trace in any case.
  */
 bool mscclpp_plan_trace(const mscclpp_plan_t *plan, uint64_t bytes, const mscclpp_plan_cost_t *cost,
                         mscclpp_plan_report_t *report, mscclpp_plan_trace_t *trace);

@@ -94,8 +94,8 @@ static void publish_flushed(mscclpp_proxy_channel_t *channel, uint64_t position)
 
 /*
  * Begins a flush. When it ends, the trigger at `position` is published as flushed. If two flushes are in progress, the
- * new flush replaces the second one. Returns the status of the transport's flush, which logs its errors. With
- * MSCCLPP_IN_PROGRESS or an error nothing has changed.
+ * new flush replaces the second one. Returns the status of the transport's flush. With MSCCLPP_IN_PROGRESS or an error
+ * nothing has changed.
  */
 static mscclpp_status_t begin_flush(mscclpp_proxy_channel_t *channel, uint64_t position)
 {
@@ -112,7 +112,7 @@ static mscclpp_status_t begin_flush(mscclpp_proxy_channel_t *channel, uint64_t p
 
 /*
  * Publishes the flushes that have ended. Returns MSCCLPP_OK, even if some flushes are still in progress, or the error
- * of the connection, which the transport has logged.
+ * of the connection, which the transport has logged or, if the peer is lost, described.
  */
 static mscclpp_status_t test_flushes(mscclpp_proxy_channel_t *channel)
 {
@@ -132,7 +132,7 @@ static mscclpp_status_t test_flushes(mscclpp_proxy_channel_t *channel)
 /*
  * Flushes the transfers that the transport started before the channel got a handler. A kernel's flush includes these
  * transfers, but the handler does not know about them. Returns MSCCLPP_IN_PROGRESS while they are in progress, or the
- * error of the transport, which has logged it.
+ * error of begin_flush.
  */
 static mscclpp_status_t end_transfers(mscclpp_proxy_channel_t *channel)
 {
@@ -150,7 +150,8 @@ static mscclpp_status_t end_transfers(mscclpp_proxy_channel_t *channel)
 
 /*
  * Lets the channel's handler execute a trigger, and publishes a flush that has ended. Returns MSCCLPP_IN_PROGRESS if
- * the function must be called again with the same trigger, or the error of the handler, which is logged here.
+ * the function must be called again with the same trigger, the error of the handler, which is logged here, or that of
+ * end_transfers.
  */
 static mscclpp_status_t call_handler(const mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel,
                                      const mscclpp_proxy_job_t *job)
@@ -177,8 +178,8 @@ static mscclpp_status_t call_handler(const mscclpp_proxy_t *proxy, mscclpp_proxy
  * action, so it need not be removed. An addition has type 0, so it is the only action of its trigger.
  *
  * Returns MSCCLPP_OK once all actions are done, MSCCLPP_IN_PROGRESS if the function must be called again with the same
- * trigger, or an error, which is logged: MSCCLPP_ERR_INVALID for an invalid request, or the error of the transport or
- * the handler.
+ * trigger, MSCCLPP_ERR_INVALID, which is logged, for an invalid request or an addition that the transport cannot do, or
+ * the error of the transport or the handler.
  */
 static mscclpp_status_t carry_job(const mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel,
                                   mscclpp_proxy_job_t *job)
@@ -235,8 +236,9 @@ static mscclpp_status_t carry_job(const mscclpp_proxy_t *proxy, mscclpp_proxy_ch
 
 /*
  * Executes the triggers that wait on a channel, as far as the transport takes them now, and treats the channel's
- * unflushed transfers as `settle` says. Returns MSCCLPP_OK, even if work is left, or an error, which is logged. A
- * channel without a transport has no unflushed transfers and no flushes, so its `ops`, which is NULL, is not used.
+ * unflushed transfers as `settle` says. Returns MSCCLPP_OK, even if work is left, or an error of carry_job or of the
+ * transport. A channel without a transport has no unflushed transfers and no flushes, so its `ops`, which is NULL, is
+ * not used.
  */
 static mscclpp_status_t carry_channel(const mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel,
                                       mscclpp_proxy_settle_t settle)
@@ -264,9 +266,9 @@ static mscclpp_status_t carry_channel(const mscclpp_proxy_t *proxy, mscclpp_prox
 /*
  * Executes a new trigger, or adds it to the triggers that wait on its channel. Returns MSCCLPP_OK if the trigger can be
  * removed from the FIFO, MSCCLPP_IN_PROGRESS if it must stay there because no further trigger can wait on its channel,
- * or an error, which is logged: MSCCLPP_ERR_INVALID if there is no such channel or the request is invalid, or the error
- * of the transport or the handler. A trigger that was pushed for a destroyed channel is ignored; the check for that
- * comes first, because a new channel may already have the same number.
+ * MSCCLPP_ERR_INVALID, which is logged, if there is no such channel, or the error of carry_job or test_flushes. A
+ * trigger that was pushed for a destroyed channel is ignored; the check for that comes first, because a new channel may
+ * already have the same number.
  */
 static mscclpp_status_t carry_trigger(mscclpp_proxy_t *proxy, const mscclpp_dev_trigger_t *trigger)
 {

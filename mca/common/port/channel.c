@@ -287,7 +287,10 @@ static void discard_triggers(mscclpp_proxy_t *proxy, uint32_t number)
     }
 }
 
-/* Removes a channel from the tables and frees it, with the triggers that wait on it. The caller holds the lock. */
+/*
+ * Removes a channel from the tables and frees it, with the triggers that wait on it. The caller holds the lock, or
+ * destroys the proxy.
+ */
 static void destroy_channel(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel)
 {
     mscclpp_proxy_mark_idle(proxy, channel);

@@ -130,7 +130,7 @@ static inline void mscclpp_proxy_unlock(mscclpp_proxy_t *proxy)
 /* Returns the channel with this number, or NULL. */
 mscclpp_proxy_channel_t *mscclpp_proxy_find(const mscclpp_proxy_t *proxy, uint32_t number);
 
-/* Frees all channels and the tables. */
+/* Frees all channels and the tables. Called without the lock, when nobody else uses the proxy any more. */
 void mscclpp_proxy_free_channels(mscclpp_proxy_t *proxy);
 
 /*
@@ -142,8 +142,8 @@ typedef enum { MSCCLPP_PROXY_LEAVE, MSCCLPP_PROXY_HAND_OVER, MSCCLPP_PROXY_DELIV
 
 /*
  * Runs one round: makes progress on the transports, then executes the triggers that wait, then newly pushed ones.
- * Treats unflushed transfers as `settle` says. Returns MSCCLPP_OK, even if work is left, or the first error, which is
- * logged.
+ * Treats unflushed transfers as `settle` says. Returns MSCCLPP_OK, even if work is left, or the first error. It is
+ * logged as an error, unless it is the loss of a peer, which the transport may only describe (`loss` in transport.h).
  */
 mscclpp_status_t mscclpp_proxy_carry(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t settle);
 

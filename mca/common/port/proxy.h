@@ -4,7 +4,7 @@
  *
  * Some thread has to make progress on the proxy while an operation is in flight, that is, between mscclpp_proxy_begin
  * and mscclpp_proxy_end. With the parameter proxy=progress, the thread that waits for the operation calls
- * mscclpp_proxy_progress. With proxy=thread, a thread of the proxy makes the progress, and sleeps at all other times.
+ * mscclpp_proxy_progress. With proxy=thread, a thread of the proxy makes the progress, and sleeps once no work is left.
  *
  * The first failure ends the proxy, whether a transport, a handler or a kernel's request caused it. The team's mailbox
  * then tells the kernels to give up, and every later call returns that failure.

@@ -6,7 +6,7 @@
 #include "mca/common/base/mailbox.h"
 #include "mca/common/run/runner.h"
 
-/* Seconds after which a rank no longer waits for others that do not capture the same call. */
+/* Seconds after which a rank no longer waits for others that do not capture the same call; see exchange_deadline. */
 #define MAPPED_WAIT 10.0
 
 /*
@@ -167,7 +167,10 @@ void mscclpp_runner_keep_mappings(mscclpp_runner_t *runner, bool in_use)
     }
 }
 
-/* Returns the time by which all ranks must have come to an exchange that they need not come to. */
+/*
+ * Returns the time by which all ranks must have come to an exchange that they need not come to: after MAPPED_WAIT, or
+ * after half of the group's timeout if that is shorter.
+ */
 static double exchange_deadline(const mscclpp_group_t *group)
 {
     const double half = group->timeout / 2;

@@ -169,9 +169,9 @@ static void poll_in_fiber(const mscclpp_runner_t *runner, uint32_t turns)
  * Waits until the operation has ended. If anything fails in the meantime, tells the kernel to leave, waits for that,
  * and returns the error.
  *
- * The wait spins on the mailbox. Only at certain polls does it look for a missed ring, make progress, and ask the
- * runtime whether the kernel still runs. On the twin it does not spin, because the kernel's threads need the processor.
- * In a fiber it spins only briefly, because other fibers need the thread.
+ * The wait spins on the mailbox, and calls the pump at each poll. Only at certain polls does it look for a missed ring,
+ * make progress, and ask the runtime whether the kernel still runs. On the twin it does not spin, because the kernel's
+ * threads need the processor. In a fiber it spins only briefly, because other fibers need the thread.
  */
 static mscclpp_status_t await_end(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, const char *what)
 {
@@ -253,7 +253,7 @@ static void keep_for_graph(mscclpp_runner_t *runner, mscclpp_gpu_stream_t *strea
 }
 
 /*
- * Launches the kernel in a stream of the application, after this team's lingering kernel was told to leave. An
+ * Launches the kernel in a stream of the application, after the device's lingering kernel was told to leave. An
  * operation that is only recorded in a graph is not counted as launched. After an error, nothing has been launched.
  */
 mscclpp_status_t mscclpp_runner_launch_mapped(mscclpp_runner_t *runner, mscclpp_gpu_stream_t *stream,

@@ -85,8 +85,8 @@ void mscclpp_linger_note_end(mscclpp_runner_t *runner);
 void mscclpp_linger_clear(mscclpp_runner_t *runner);
 
 /*
- * Tells the team's kernel to leave and waits until it has left. Returns MSCCLPP_ERR_DEVICE if it does not leave. Must
- * be called before memory that the kernel uses is freed.
+ * Tells the team's kernel to leave and waits until it has left. Returns MSCCLPP_ERR_DEVICE, which is logged, if it does
+ * not leave. Must be called before memory that the kernel uses is freed.
  */
 mscclpp_status_t mscclpp_linger_end(mscclpp_runner_t *runner);
 

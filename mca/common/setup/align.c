@@ -97,7 +97,8 @@ static bool check_facts(const mscclpp_oob_t *oob, const node_facts_t *facts)
  * Handles ranks that share a GPU. Divides the limit of blocks by their number, because the blocks of all their kernels
  * must be able to run at the same time. *take_turns_p becomes true if processes take turns on a GPU. On the twin,
  * nothing counts as shared, and the limit stays 0, which means that there is none. Returns MSCCLPP_ERR_NOT_SUPPORTED,
- * on all ranks and logged, if such ranks must not use kernels.
+ * on all ranks and logged, if several ranks share a GPU and coll_mscclpp_shared_gpu is stage, or if they share it by
+ * turns or across nodes and the parameter is not kernels.
  *
  * With imitated nodes, ranks of different nodes may share a GPU. They do not meet before their kernels start, so a
  * kernel that waits for a late rank may keep that rank's kernel from starting. Therefore such a GPU is shared only if

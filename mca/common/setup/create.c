@@ -448,8 +448,8 @@ static mscclpp_status_t connect_nodes(const mscclpp_team_params_t *params, msccl
 }
 
 /*
- * Tries the connections, unless kin is taken over: then the same processes have tried the same transport. Collective,
- * with the same result on all ranks.
+ * Tries the connections, unless kin is taken over and the fabric uses the kin's transport, which the same processes
+ * have tried already. Collective, with the same result on all ranks.
  */
 static mscclpp_status_t try_connections(mscclpp_team_t *team, const mscclpp_kin_t *kin)
 {
@@ -463,9 +463,9 @@ static mscclpp_status_t try_connections(mscclpp_team_t *team, const mscclpp_kin_
 }
 
 /*
- * Creates a team of several nodes. The fabric takes over the contents of `nodes` once it exists. mscclpp_setup_align
- * succeeds only if all ranks have a team of their node, so `team` is not NULL after that. After a failure, which is
- * equal on all ranks, the team is destroyed.
+ * Creates a team of several nodes. The fabric takes over the contents of `nodes` once it exists. connect_nodes succeeds
+ * only if all ranks have a team of their node, so `team` is not NULL after that. After a failure, which is equal on all
+ * ranks, the team is destroyed.
  */
 static mscclpp_status_t join_nodes(const mscclpp_team_params_t *params, mscclpp_config_t *config,
                                    mscclpp_nodes_t *nodes, mscclpp_oob_part_t *part, uint64_t key, const taken_t *taken,

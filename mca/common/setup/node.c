@@ -227,7 +227,7 @@ static void init_team(mscclpp_team_t *team, const mscclpp_team_params_t *params,
     team->group.collective = mscclpp_coll_name(MSCCLPP_COLL_LAST);
     team->group.traced = !team->group.on_twin && mscclpp_tool_traces_kernels();
     team->group.admission = params->admission != NULL ? params->admission : mscclpp_admission_process();
-    /* Threads on the twin take no slots (describe_rank), so their calls may use engines at the same time. */
+    /* Threads on the twin take no slots (prepare_and_fill_facts), so their calls may use engines at the same time. */
     team->own_process =
         params->own_process && (!params->concurrent || !team->group.on_twin || params->admission != NULL);
     team->runner.group = &team->group;

@@ -15,8 +15,8 @@ void mscclpp_setup_prepare(bool ucx);
 
 /*
  * Creates a team. Collective over the ranks of the exchange `oob`. The status is equal on all ranks: MSCCLPP_OK,
- * MSCCLPP_ERR_NOT_SUPPORTED if some rank cannot take part, or the error of the exchange. The rank that cannot take part
- * logs the reason once, at the info level.
+ * MSCCLPP_ERR_NOT_SUPPORTED if some rank cannot take part, or the error of the exchange. The reason is logged at the
+ * info level, or higher if the user should change something.
  */
 mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *params, mscclpp_team_t **team_p);
 

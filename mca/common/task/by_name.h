@@ -12,14 +12,16 @@ typedef struct {
     uint64_t count; /* number of elements of a chunk, equal on all ranks */
     mscclpp_dtype_t dtype;
     mscclpp_op_t op;
-    uint64_t call; /* number of the call, for messages */
+    uint64_t call; /* the number of this call on the communicator, as in mscclpp_allreduce_args_t */
 } mscclpp_by_name_args_t;
 
 /*
  * Collective and blocking: returns when this rank's output is complete. Buffers may be in any memory; device memory
  * takes the place of those that kernels cannot access.
- * Returns, on all ranks, MSCCLPP_ERR_NOT_SUPPORTED if the team has no such plan, or no kernel for the type and
- * operation, and MSCCLPP_ERR_NO_MEMORY if some rank has no memory for the plan. Other errors break the team.
+ * Returns, on all ranks, MSCCLPP_ERR_NOT_SUPPORTED if the team has no such plan for the operation, if kernels do not
+ * support the type and operation, or if the type has padding, and MSCCLPP_ERR_NO_MEMORY if some rank has no memory for
+ * the plan. Every other failure breaks the team, also a lack of memory that takes the place of a buffer, which gives
+ * MSCCLPP_ERR_NO_MEMORY, too, on that rank.
  */
 mscclpp_status_t mscclpp_by_name(mscclpp_team_t *team, const mscclpp_by_name_args_t *args);
 

@@ -283,9 +283,9 @@ static mscclpp_status_t serve_apart(plan_run_t *run, bool *served_p)
 }
 
 /*
- * Returns true if the plan is out of place, but can also serve calls in place: this rank's program allows it, and
- * neither the plan writes its input nor a peer uses the buffers. Ranks may differ in this. Not for reduce-scatters: MPI
- * has the result at the beginning of the buffer, and plans have it in the rank's own block.
+ * For a plan that is out of place: returns true if it can also serve calls in place. This rank's program must allow
+ * that, the plan must not write its input, and no peer may use the buffers. Ranks may differ in this. Not for
+ * reduce-scatters: MPI has the result at the beginning of the buffer, and plans have it in the rank's own block.
  */
 static bool works_in_place(const plan_run_t *run)
 {

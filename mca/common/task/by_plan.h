@@ -25,8 +25,9 @@ mscclpp_status_t mscclpp_by_plan_prepare(mscclpp_team_t *team, const mscclpp_by_
 
 /*
  * Executes a call. All ranks call this function in the same way, at the same point of a call. Returns when the output
- * is complete. *served_p is equal on all ranks. It is false if there is no memory for the plan. The buffers are then
- * unchanged, and another algorithm must serve the call. An error breaks the team.
+ * is complete. *served_p is equal on all ranks. It is false if there is no memory for the plan, or if the plan needs
+ * its own memory and elements have padding. The input is then unchanged, and another algorithm must serve the call. An
+ * error breaks the team.
  */
 mscclpp_status_t mscclpp_by_plan(mscclpp_team_t *team, const mscclpp_by_plan_t *call, bool *served_p);
 

@@ -120,8 +120,8 @@ static mscclpp_status_t pack_one(const mscclpp_coll_task_t *task, const mscclpp_
 }
 
 /*
- * Handles one buffer after another; a buffer without elements has nothing to move. Only queues the work, and stops at
- * the first error.
+ * Handles one buffer after another; a buffer without elements has nothing to move. Queues the work, and waits only for
+ * copies of pageable memory. Stops at the first error.
  */
 mscclpp_status_t mscclpp_coll_pack(mscclpp_coll_task_t *task, const mscclpp_coll_pack_t *packs, size_t count,
                                    char *packed, bool unpack, bool is_far)

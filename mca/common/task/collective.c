@@ -336,9 +336,9 @@ static bool takes_one_turn(const mscclpp_coll_task_t *task, const mscclpp_select
 }
 
 /*
- * True if the call is worth a larger scratch. On one node, if it would map no buffers even with that, since packets
- * need slots there. Over several nodes, if it takes several turns; *fully_p then says that it would with the middle
- * size, too.
+ * True if the call is worth a larger scratch. On one node: if the scratch is too small for it, and it would go through
+ * the larger one, too, instead of mapped buffers. Over several nodes: if it takes several turns now; *fully_p then says
+ * that the middle size is not available, or that the call would take several turns with it, too.
  */
 static bool wants_scratch(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool *fully_p)
 {
@@ -477,8 +477,8 @@ static mscclpp_status_t serve_call(mscclpp_coll_task_t *task)
 }
 
 /*
- * Initializes the fields that depend only on the arguments. Also stores the call's number and collective in the group,
- * for messages. The bytes of a block end with the last element's data; the stride includes the padding behind it.
+ * Initializes the fields that depend only on the arguments. Also stores the call's number and collective in the group.
+ * The bytes of a block end with the last element's data; the stride includes the padding behind it.
  */
 void mscclpp_coll_init_task(mscclpp_coll_task_t *task, mscclpp_team_t *team, const mscclpp_coll_args_t *args)
 {

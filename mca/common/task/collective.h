@@ -23,10 +23,12 @@ typedef struct mscclpp_mapped mscclpp_mapped_t;
 mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_args_t *args);
 
 /*
- * Queues the call in `stream`, for a team that serves queued operations only (mca/common/team/queue.h), and never
- * waits. Kernels must be able to access the buffers. Returns MSCCLPP_ERR_NOT_SUPPORTED, with nothing queued, for data
- * in several allocations, and for blocks that differ on several nodes. In a captured stream, a call that needs separate
- * memory shares it with all such calls of the team, and the memory is kept as long as the graphs.
+ * Queues the call in `stream`, for a team that serves queued operations only (mca/common/team/queue.h). Waits only in
+ * a captured call with `may_map`: for the other ranks to capture it, for some seconds at most. Kernels must be able to
+ * access the buffers. Returns MSCCLPP_ERR_NOT_SUPPORTED, with nothing queued, for data in several allocations, for
+ * blocks that differ on several nodes, and if no kernel does the operation or no algorithm serves queued calls. Every
+ * other error breaks the team. In a captured stream, a call that needs separate memory shares it with all such calls of
+ * the team, and the memory is kept as long as the graphs.
  */
 mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_coll_args_t *args,
                                             mscclpp_gpu_stream_t *stream);

@@ -94,8 +94,8 @@ static bool shares_engine_memory(const mscclpp_team_t *team)
 /*
  * Maps the peers' outputs, and then opens the engines, which need memory. The inputs are not mapped, because each rank
  * reads only its own operands; so the output is passed to the exchange as the input, too. If mapping or opening fails
- * on any rank, all ranks choose another algorithm. Returns an error only if the exchange itself or a stream fails; it
- * breaks the team.
+ * on any rank, all ranks choose another algorithm. Returns an error only if an exchange, the meeting or a stream fails,
+ * or if copies of the engines' test do not end; it breaks the team.
  */
 static mscclpp_status_t prepare_engines(mscclpp_task_t *task, const mscclpp_select_input_t *input)
 {

@@ -72,9 +72,9 @@ void mscclpp_allreduce_unmap(mscclpp_mapped_t *mapped);
 /*
  * All-reduce in a stream of the application. Returns when the work is queued.
  *
- * Kernels must be able to access the buffers. The host waits in two cases only: when buffers larger than the packet
- * algorithms' limit are exchanged, and for synchronous calls of the GPU runtime on memory that has not been passed
- * before.
+ * Kernels must be able to access the buffers. The host waits only when the scratch grows, when packet flags begin again
+ * (mscclpp_team_reserve_epochs), when buffers larger than the packet algorithms' limit are exchanged, and for
+ * synchronous calls of the GPU runtime on memory that has not been passed before.
  *
  * Either all ranks enqueue a call or none does, since this affects the choice of algorithm. All calls of a team must
  * use one stream, or the caller must order its streams. Teams with enqueued calls in flight at the same time must be

@@ -4,8 +4,9 @@
 
 /*
  * Marks the team as broken, and returns `status`. Does nothing for a team that is already broken. First makes this
- * rank's own kernels and proxy end, so that they no longer wait for the peers; then tells the peers, each of which then
- * breaks its team, too. Logs nothing about the cause, which the function that failed has logged.
+ * rank's own kernels and proxy end, so that they no longer wait for the peers; then tells the peers, unless one of them
+ * has caused the failure and told all. Each peer then breaks its team, too. Logs nothing about the cause, which the
+ * function that failed has logged.
  */
 mscclpp_status_t mscclpp_team_fail(mscclpp_team_t *team, mscclpp_status_t status)
 {

@@ -76,7 +76,7 @@ void mscclpp_team_lay_out(mscclpp_team_t *team, uint64_t scratch_size, int ranks
     }
 }
 
-/* What has to fit both areas at full speed is the smaller of the two. */
+/* A message goes through the scratch and through the area between nodes, so the smaller of the two limits counts. */
 void mscclpp_team_note_nodes(mscclpp_team_t *team)
 {
     const uint64_t small = mscclpp_fabric_packet_bytes(team->fabric, MSCCLPP_FABRIC_SMALL);
@@ -375,6 +375,11 @@ static mscclpp_status_t exchange_and_map(mscclpp_team_t *team, uint64_t bytes, l
     return status == MSCCLPP_OK ? agree_with_nodes(team, *own_status_p, all_p) : status;
 }
 
+/*
+ * If any rank fails, all keep the scratch that they have, and do not try again (note_growth). Memory that is given up
+ * is freed after all ranks of the node have closed its mappings (await_closing). After an error, it stays in
+ * team->given_up until the team ends.
+ */
 mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool fully)
 {
     const bool to_middle = !fully && mscclpp_team_has_middle(team, bytes);

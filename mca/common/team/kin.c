@@ -24,7 +24,7 @@ static void free_kin(mscclpp_kin_t *kin)
 }
 
 /*
- * Without memory for a part of the kin, the team has none, and nothing is logged: a later team only needs a whole
+ * If a part of the kin cannot be made, the team has none, and nothing is logged here: a later team only needs a whole
  * set-up. The list refers to the kin, but holds no reference.
  */
 void mscclpp_kin_found(mscclpp_team_t *team, uint64_t exchange_size, uint64_t key)

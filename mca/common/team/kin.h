@@ -39,7 +39,8 @@ struct mscclpp_kin {
 
 /*
  * Makes kin from the agreements of a new team over several nodes. `exchange_size` is the setting, and `key` is not 0.
- * Without memory the team has no kin, so later teams need a complete set-up.
+ * Without memory, or if the control messages cannot be copied, the team has no kin, so later teams need a complete
+ * set-up.
  */
 void mscclpp_kin_found(mscclpp_team_t *team, uint64_t exchange_size, uint64_t key);
 

@@ -67,13 +67,13 @@ struct mscclpp_team {
     /* Used by team.c after the team has ended. */
     mscclpp_team_t *next_ended;
     uint64_t reports;    /* number of ended operations that kernels had reported when the team ended; for graphs */
-    char *kept_label;    /* a copy of the label, which the creator of the team frees; NULL: none */
+    char *kept_label;    /* a copy of the label, as the creator of the team frees the label; NULL: none */
     bool told_late;      /* the log says already that a graph was launched after the end */
     void *engine_memory; /* the engines' memory, while peers may still map it; NULL: none */
     void *given_up;      /* unused scratch, while peers may still map it; NULL: none */
 };
 
-/* team.c: frees the scratch of those ended teams for which every peer has closed its mapping. */
+/* team.c: frees those ended teams whose memory no peer maps any more and no graph uses. */
 void mscclpp_team_reap(void);
 
 /*
@@ -84,7 +84,8 @@ mscclpp_status_t mscclpp_team_fail(mscclpp_team_t *team, mscclpp_status_t status
 
 /*
  * Does the same for call `call` of a collective that has failed before it reached the team. Peers may still be in the
- * previous call. They complete that call, because they are told which call has failed.
+ * previous call. They complete that call unless they have waited in it for long (LATER_PATIENCE in group/wait.c),
+ * because they are told which call has failed.
  */
 mscclpp_status_t mscclpp_team_fail_call(mscclpp_team_t *team, uint64_t call, const char *collective,
                                         mscclpp_status_t status);
@@ -92,8 +93,8 @@ mscclpp_status_t mscclpp_team_fail_call(mscclpp_team_t *team, uint64_t call, con
 /*
  * renew.c: reserves `epochs` more packet flags. If they would exceed the limit, all ranks meet, clear their packet
  * areas and start flags again at 0. All ranks call this function at the same point. `stream` is the stream of the
- * team's kernels; NULL: the function uses a separate stream. After an error the caller must break the team, since peers
- * may wait in this function.
+ * team's kernels; NULL: the runner's stream, which the function then takes if the task has none. After an error the
+ * caller must break the team, since peers may wait in this function.
  */
 mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, uint64_t epochs);
 

@@ -34,7 +34,7 @@ struct mscclpp_team_plan {
     mscclpp_plan_program_t program; /* this rank's part of the plan, lowered when the first room is made */
     mscclpp_plan_room_t room;
     uint64_t chunk;               /* chunk size of the last call, in bytes; equal on all ranks */
-    uint64_t launches;            /* number of launches since the room was made */
+    uint64_t launches;            /* number of launches since the room was made, or cleared for new flags */
     bool orders;                  /* the packets of the plan must order other stores; equal on all ranks */
     bool replayed;                /* a graph repeats launches, which the host does not see */
     uint64_t refused;             /* the smallest chunk for which there was no memory; equal on all ranks */

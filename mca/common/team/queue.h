@@ -40,7 +40,7 @@
 
 /*
  * Converts a new team into a team for queued operations. Collective. Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks,
- * if that is not possible; the caller then destroys the team.
+ * if that is not possible. After this and any other error the caller destroys the team.
  */
 mscclpp_status_t mscclpp_team_open_queue(mscclpp_team_t *team);
 

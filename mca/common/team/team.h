@@ -113,8 +113,8 @@ bool mscclpp_team_awaits_announcements(const mscclpp_team_t *team, uint64_t call
 
 /*
  * Called by a rank that has been in call `call` on host buffers for a long time. Returns a rank of any node that passed
- * device buffers in this call, or -1 while none is known. If such a rank is found, the ranks of other nodes are told
- * that this rank passed host buffers. The caller must call it repeatedly, from any thread; it never waits.
+ * device buffers in this call, or -1 while none is known. If the rank is known from a notice, all ranks are
+ * told that this rank passed host buffers. The caller must call it repeatedly, from any thread; it never waits.
  */
 int mscclpp_team_find_device_rank(mscclpp_team_t *team, uint64_t call);
 

@@ -55,8 +55,8 @@ static mscclpp_status_t check_arguments(const mscclpp_user_t *user, int peer_cou
  * Checks that the cards of all ranks, which are in the order of ranks, fit together: no rank has failed, all ranks ask
  * for the same kind and number of channels, memory channels connect ranks of one node only, and peers name each other.
  * All ranks compare the same cards in the same order, so all of them return the same status: the error of the first
- * rank that has failed, or MSCCLPP_ERR_INVALID. All ranks log it, except for a rank that has failed itself, which has
- * logged its own error already.
+ * rank that has failed, or MSCCLPP_ERR_INVALID. All ranks log it, except that first rank itself, which has logged its
+ * own error already.
  *
  * Failures are checked first. The other cards name only existing ranks, because check_arguments has accepted them.
  */

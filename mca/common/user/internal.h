@@ -45,7 +45,7 @@ typedef struct {
     char *own;         /* this rank's memory */
     uint64_t bytes;    /* size of this rank's memory */
     bool is_allocated; /* mscclpp_user_share_create has allocated this memory; false: the application has */
-    char **bases;      /* by rank: this rank's address of that rank's memory; NULL for ranks of other nodes */
+    char **bases;      /* by rank: its address on this rank; NULL for 0 bytes, and for ranks of other nodes */
     uint64_t *sizes;   /* by rank: size of the rank's memory in bytes */
     mscclpp_mapping_t **mappings; /* by rank; NULL for this rank, for memory of 0 bytes, and for ranks of other nodes */
     void *table;                  /* device memory for kernels: a copy of `bases`, followed by a copy of `sizes` */

@@ -3,8 +3,8 @@
  * for nothing else. So the embedding runtime's calls and the application's kernels never wait for one another.
  *
  * Functions are collective over the team's ranks, which call them in the same order, unless they say "local". A
- * collective function ends in the same way on all ranks: if a rank fails, all ranks return its status, and log which
- * rank failed. An invalid argument is logged as an error that names the value.
+ * collective function ends in the same way on all ranks: if a rank fails, all ranks return its status, and the others
+ * log which rank failed. An invalid argument is logged as an error that names the value.
  *
  * One thread at a time calls functions on the objects of one team.
  */

@@ -4,7 +4,7 @@
  * All threads of the group call a function, with the same arguments. On each side, only one group at a time may use a
  * channel. Offsets and sizes are in bytes, and offsets count from the beginning of the registered memory. Any alignment
  * is allowed, but multiples of 16 are fastest. Functions return 0. They return 1 if they or an earlier call of the
- * group failed; nothing was then moved.
+ * group failed; nothing was then moved, except by mpix_get_packets.
  */
 #ifndef MPIX_INCLUDE_MPIX_MSCCLPP_MEMORY_H
 #define MPIX_INCLUDE_MPIX_MSCCLPP_MEMORY_H

@@ -35,14 +35,14 @@ enum {
     MPIX_MSCCLPP_REPORT_LATE,   /* 1 more than the rank for which a wait failed */
     MPIX_MSCCLPP_REPORT_MISUSE, /* MPIX_MSCCLPP_MISUSE_... */
     MPIX_MSCCLPP_REPORT_RANK,   /* rank whose memory or room is too small for the access */
-    MPIX_MSCCLPP_REPORT_OFFSET, /* where the access begins, bytes; or the block's number */
+    MPIX_MSCCLPP_REPORT_OFFSET, /* where the access begins, bytes; or the number of the block or of the partition */
     MPIX_MSCCLPP_REPORT_BYTES,  /* number of bytes of the access */
-    MPIX_MSCCLPP_REPORT_LIMIT,  /* number of bytes of the memory, or of blocks of the room */
+    MPIX_MSCCLPP_REPORT_LIMIT,  /* number of bytes of the memory, of blocks of the room, or of partitions */
     MPIX_MSCCLPP_REPORT_WORDS = 8
 };
 /* The kinds of misuse by a kernel. */
 enum {
-    MPIX_MSCCLPP_MISUSE_MEMORY = 1, /* an access beyond the end of a rank's memory */
+    MPIX_MSCCLPP_MISUSE_MEMORY = 1, /* an access beyond the end of a rank's memory, or of a request's partitions */
     MPIX_MSCCLPP_MISUSE_BLOCK,      /* a block whose number a room does not have */
     MPIX_MSCCLPP_MISUSE_SIZE        /* an all-reduce of a size, type or operation that a room does not serve */
 };

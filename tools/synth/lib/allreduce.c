@@ -78,9 +78,9 @@ static void offer_pair(composer_t *composer, const synth_point_t *first, const s
 /*
  * Adds all combinations of a schedule of `first` and a schedule of `second`. If `second` is all-gather, also adds
  * all-gathers of whole inputs. The two searches take up to `seconds` seconds together. They are not limited to the
- * steps and chunks of the options, since these are meant for the joined schedule; offer compares them. Returns an error
- * of synth_front_find, with the reason in `why`, if one of the searches fails; no pair is then added to
- * composer->front.
+ * steps and chunks of the options, since these are meant for the joined schedule; offer compares them. Returns the
+ * error of synth_front_find if one of the searches fails; no pair is then added to composer->front. Without steps and
+ * chunks in the options, that can only be MSCCLPP_ERR_NO_MEMORY.
  */
 static mscclpp_status_t offer_joined(composer_t *composer, synth_collective_t first, synth_collective_t second,
                                      int root, double seconds, const char *by, char *why, size_t why_size)

@@ -17,8 +17,8 @@ typedef struct {
 
 /*
  * Computes the bound by maximum flows in whole numbers. A group whose links all leave or all enter one rank becomes a
- * vertex of the graph. Other groups are ignored, which may make the bound lower, but it remains valid. Returns
- * MSCCLPP_OK, or MSCCLPP_ERR_NO_MEMORY.
+ * vertex of the graph. Other groups are ignored, which may make the bound lower, but it remains valid. An all-to-all
+ * also uses a group that contains all links out of a set of ranks. Returns MSCCLPP_OK, or MSCCLPP_ERR_NO_MEMORY.
  */
 mscclpp_status_t synth_bound_cut(const synth_topology_t *topology, synth_collective_t collective, int root,
                                  synth_bound_t *bound);

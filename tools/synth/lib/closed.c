@@ -243,7 +243,7 @@ static synth_schedule_t *nodes_alltoall(const synth_topology_t *topology, const 
                                         int most_chunks)
 {
     int ranks = topology->ranks, per_pair = shape->nodes == 2 ? 2 : 1;
-    /* This is half of the chunks from a rank to one position of the other nodes. */
+    /* This is half of the chunks from a rank to one position of the other nodes, rounded down. */
     int half = (shape->nodes - 1) * per_pair / 2;
     synth_schedule_t *schedule;
     bool ok = fits((int64_t)ranks * per_pair, most_chunks, (int64_t)2 * ranks * ranks * per_pair) && steps == 2;

@@ -28,7 +28,7 @@ void synth_shape(const synth_topology_t *topology, synth_shape_t *shape);
 
 /*
  * Returns the least number of rounds for each chunk of a collective that does not combine, in `steps` steps. Returns
- * 0/1 if there is no formula.
+ * 0/1 if there is no formula, or if there are so many steps that the bound for any number of steps is as good.
  */
 synth_rational_t synth_closed_bound(const synth_shape_t *shape, synth_collective_t collective, int steps);
 

@@ -18,9 +18,9 @@ synth_schedule_t *synth_greedy(const synth_topology_t *topology, synth_collectiv
 
 /*
  * Finds a gather or scatter of `steps` steps and `rounds` rounds. It computes one flow for each way to divide the
- * rounds among the steps. It finds a schedule if there is one, provided that all groups are ports and there are not too
- * many such ways. It gives up after the deadline (by mscclpp_now), or soon after *stop becomes true; `stop` may be
- * NULL.
+ * rounds among the steps. It finds a schedule if there is one, provided that there are no groups and not too many such
+ * ways. It ignores the limits of groups, so the caller has to replay the schedule. It gives up after the deadline (by
+ * mscclpp_now), or soon after *stop becomes true; `stop` may be NULL.
  */
 synth_schedule_t *synth_by_flow(const synth_topology_t *topology, synth_collective_t collective, int root, int chunks,
                                 int steps, int rounds, double deadline, const volatile sig_atomic_t *stop);

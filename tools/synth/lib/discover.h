@@ -6,9 +6,9 @@
 
 /*
  * Makes a topology of the GPUs of this machine, in the order of the PCI bus. Asks NVML (libnvidia-ml.so.1), or hwloc if
- * NVML is not installed. Returns MSCCLPP_ERR_NOT_SUPPORTED if neither is installed or both fail, or if there are too
- * few or too many GPUs; MSCCLPP_ERR_INVALID if the answers make no topology; MSCCLPP_ERR_NO_MEMORY. Except for
- * MSCCLPP_ERR_NO_MEMORY, `why` becomes the reason. The caller frees the topology with synth_topology_free.
+ * NVML cannot be opened. Returns MSCCLPP_ERR_NOT_SUPPORTED if neither can be opened, if the one that is asked fails, or
+ * if there are too few or too many GPUs; MSCCLPP_ERR_INVALID if the answers make no topology; MSCCLPP_ERR_NO_MEMORY.
+ * Except for MSCCLPP_ERR_NO_MEMORY, `why` becomes the reason. The caller frees the topology with synth_topology_free.
  */
 mscclpp_status_t synth_discover(char *why, size_t why_size, synth_topology_t **topology_p);
 

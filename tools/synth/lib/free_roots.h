@@ -20,8 +20,8 @@ typedef struct {
 
 /*
  * Solves the program and fills in the result. Returns MSCCLPP_ERR_NOT_SUPPORTED if the program is too large,
- * MSCCLPP_ERR_TIMEOUT if it takes longer than `seconds`, and MSCCLPP_ERR_NO_MEMORY. On any error the result must not be
- * used.
+ * MSCCLPP_ERR_TIMEOUT if it takes longer than `seconds`, and MSCCLPP_ERR_NO_MEMORY, also for too many cuts. On any
+ * error the result must not be used.
  */
 mscclpp_status_t synth_free_roots(const synth_topology_t *topology, double seconds, synth_free_roots_t *result);
 

@@ -180,7 +180,8 @@ static void try_closed(search_t *search, synth_rational_t bound)
 
 /*
  * Adds schedules by shortest paths and by the greedy choice, which need no search. Fewer chunks come first, as they
- * take less time. Many links with many chunks are left out, but shortest paths with the fewest chunks are always tried.
+ * take less time. Many links with many chunks are left out. Shortest paths with the fewest chunks are tried even then,
+ * and even after the time is over, unless a schedule meets the bound or the options ask for other numbers of chunks.
  */
 static void try_direct(search_t *search, synth_rational_t bound)
 {

@@ -31,7 +31,7 @@ typedef struct {
     int *slot;                    /* [send]: its slot in the receiver's scratch; -1: none */
     int scratch[SYNTH_MAX_RANKS]; /* [rank]: chunks of scratch for slots and sums */
     int sums[SYNTH_MAX_RANKS];    /* [rank]: chunks of scratch for sums behind all packets */
-    int block;                    /* chunks of the block that a rank has for one other rank, or of the whole vector */
+    int block; /* chunks of a block: what a rank has for another one (all-to-all), a rank's data, or the whole vector */
 } synth_layout_t;
 
 /*
@@ -44,11 +44,15 @@ void synth_layout_destroy(synth_layout_t *layout);
 
 /*
  * Returns the place where a rank has a chunk, or its sum so far, before a step. Its buffer is 0 if the rank does not
- * have the chunk.
+ * have the chunk, or has it only in a slot. With packets, a chunk that has a place in the output gets there only at the
+ * end (synth_moves_unpack), but its place there is returned as soon as it has arrived in its slot.
  */
 synth_place_t synth_layout_at(const synth_layout_t *layout, int rank, int chunk, int step);
 
-/* Returns the place of a chunk in the output of a rank. Its buffer is 0 if the rank does not want the chunk. */
+/*
+ * Returns the place of a chunk in the output of a rank. Its buffer is 0 if the rank does not want the chunk, or if
+ * whole inputs are sent.
+ */
 synth_place_t synth_layout_target(const synth_layout_t *layout, int rank, int chunk);
 
 enum { SYNTH_MAX_ENDS = SYNTH_MAX_RANKS + 2 };
@@ -103,7 +107,10 @@ void synth_moves_add(const synth_layout_t *layout, int rank, int step, synth_mov
  */
 void synth_moves_unpack(const synth_layout_t *layout, int rank, synth_moves_t *moves);
 
-/* Adds a move for each chunk of a rank's input that belongs in its own output. */
+/*
+ * Adds a move for each chunk of a rank's input that belongs in its own output. Adds none in place, or if partial sums
+ * are sent.
+ */
 void synth_moves_own(const synth_layout_t *layout, int rank, synth_moves_t *moves);
 
 #endif

@@ -42,7 +42,11 @@ int synth_turns_instances(const synth_layout_t *layout, int asked);
 /* Returns the bytes of each chunk that one turn of such a pipeline moves, or 0 if memory runs out. */
 uint64_t synth_turns_bytes(const synth_schedule_t *schedule, int asked);
 
-/* Returns true if each chunk is added up along one tree and sent along another, from the root of the first. */
+/*
+ * Returns true if each chunk is added up along one tree and sent along another: each rank sends a partial sum of it at
+ * most once, and receives its result at most once. The schedule must have passed synth_schedule_verify. Always returns
+ * false for whole inputs.
+ */
 bool synth_has_trees(const synth_schedule_t *schedule);
 
 #endif

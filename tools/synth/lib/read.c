@@ -552,8 +552,8 @@ static bool read_msccl(reader_t *reader, const mscclpp_json_t *root)
 }
 
 /*
- * Returns the status of mscclpp_json_parse if the text is no JSON, MSCCLPP_ERR_INVALID if it is no topology, each with
- * the reason in `why`, and MSCCLPP_ERR_NO_MEMORY.
+ * Returns the status of mscclpp_json_parse if that fails, MSCCLPP_ERR_INVALID if the JSON is no topology, and
+ * MSCCLPP_ERR_NO_MEMORY. Except for MSCCLPP_ERR_NO_MEMORY, the reason is in `why`.
  */
 mscclpp_status_t synth_topology_parse(const char *text, size_t size, char *why, size_t why_size,
                                       synth_topology_t **topology_p)

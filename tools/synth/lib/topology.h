@@ -66,7 +66,10 @@ void synth_topology_link(synth_topology_t *topology, int from, int to, int capac
  */
 bool synth_topology_group(synth_topology_t *topology, const char *name, int capacity, const int *links, int count);
 
-/* Makes the topology with every link reversed, for collectives that combine. Returns NULL if memory runs out. */
+/*
+ * Makes the topology with every link reversed, for collectives that combine. It has no addresses of GPUs. Returns NULL
+ * if memory runs out.
+ */
 synth_topology_t *synth_topology_transposed(const synth_topology_t *topology);
 
 /*
@@ -105,8 +108,9 @@ extern const char synth_topology_names[];
 
 /*
  * Reads a file: JSON in the format of docs/synthesis.md or of msccl-tools, NCCL's dump, or the output of nvidia-smi
- * topo -m. Returns MSCCLPP_ERR_SYSTEM if the file cannot be read and MSCCLPP_ERR_INVALID if it is wrong or too large,
- * each with the reason in `why`. If memory runs out (MSCCLPP_ERR_NO_MEMORY), `why` is unchanged or "no memory".
+ * topo -m. Returns MSCCLPP_ERR_SYSTEM if the file cannot be read, MSCCLPP_ERR_INVALID if it is wrong or too large, and
+ * MSCCLPP_ERR_NOT_SUPPORTED for JSON if there is no yajl, each with the reason in `why`. If memory runs out
+ * (MSCCLPP_ERR_NO_MEMORY), `why` is unchanged or "no memory".
  */
 mscclpp_status_t synth_topology_read(const char *path, char *why, size_t why_size, synth_topology_t **topology_p);
 

@@ -13,7 +13,8 @@ typedef struct synth_trees synth_trees_t;
  * Makes trees for an all-gather or a broadcast with `rounds` rounds for `chunks` chunks. If no groups limit the links,
  * there are such trees if this ratio is not below the bound (Edmonds, "Edge-disjoint branchings", 1973). If groups
  * limit links, the linear program of slp.h first determines how much of each link the trees may use, within `seconds`.
- * Returns NULL if no such trees with few chunks are found, or if memory runs out.
+ * Returns NULL for other collectives, if there are too many ranks or trees, if no such trees with few chunks are found,
+ * or if memory runs out.
  */
 synth_trees_t *synth_trees_new(const synth_topology_t *topology, synth_collective_t collective, int root, int rounds,
                                int chunks, double seconds);

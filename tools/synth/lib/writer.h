@@ -14,7 +14,7 @@ typedef struct synth_writer synth_writer_t;
 /*
  * Makes a writer. Each block of each buffer is divided into `instances` parts; every block of the plan works on one of
  * them. The topology and the layout have to outlive the writer. Returns NULL if memory runs out. If memory runs out
- * later, the following calls do nothing and synth_writer_finish returns NULL.
+ * later, the following calls write nothing and synth_writer_finish returns NULL.
  */
 synth_writer_t *synth_writer_new(const synth_topology_t *topology, const synth_layout_t *layout, int instances);
 void synth_writer_free(synth_writer_t *writer); /* NULL is allowed */
@@ -35,8 +35,8 @@ void synth_writer_select(synth_writer_t *writer, int rank, int block);
 void synth_writer_simple(synth_writer_t *writer, const char *name);
 
 /*
- * Adds signals, waits or flushes on the channels of the block that have the tag `tag` and lead to a set of ranks. Only
- * port channels are flushed.
+ * Adds signals, waits or flushes on the channels of the block that have the tag `tag` and lead to a set of ranks. The
+ * block must have such a channel to each of them. Only port channels are flushed.
  */
 void synth_writer_sync(synth_writer_t *writer, const char *name, int tag, uint64_t peers);
 

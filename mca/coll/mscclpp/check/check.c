@@ -115,8 +115,8 @@ static check_t *create_check(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp
 
 /*
  * Starts to send this rank's arguments to all peers. On an intra-communicator, a rank without memory sends to none: a
- * peer that had the arguments of all ranks would begin the call. A failure is logged. Called, like the next two
- * functions, with the oob's lock held.
+ * peer that had the arguments of all ranks would begin the call. A failure is logged. Called, like take_end
+ * and advance_check, with the oob's lock held.
  */
 static mscclpp_status_t send_arguments(check_t *check)
 {
@@ -528,8 +528,8 @@ static void send_without_waiting(check_t *check)
 }
 
 /*
- * For a rank without memory to compare a call, which has its number. A blocking call fails on all ranks: logs this and
- * returns MPI_ERR_NO_MEM. Any other call continues without a comparison: returns OMPI_SUCCESS.
+ * For a rank without memory to compare a call, which has its number. A blocking call fails: logs this, tells the other
+ * ranks (but not on an inter-communicator), and returns MPI_ERR_NO_MEM. Any other call goes on: returns OMPI_SUCCESS.
  */
 static int give_up_without_memory(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_check_function_t function)
 {

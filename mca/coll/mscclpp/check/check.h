@@ -33,7 +33,7 @@ typedef struct {
     bool has_root;
     int root;
     struct ompi_op_t *op; /* NULL: the function has no operation */
-    uint64_t count;       /* number of elements of `size` bytes each, equal on all ranks; 0: `pairs` has the sizes */
+    uint64_t count;       /* number of elements of `size` bytes each, equal on all ranks; 0: only `pairs` has sizes */
     uint64_t size;        /* bytes of data in one element */
     bool same_to;         /* all ranks have the same `to` for each peer */
     mca_coll_mscclpp_check_pair_t *pairs;
@@ -49,16 +49,17 @@ bool mca_coll_mscclpp_check_wanted(const mca_coll_mscclpp_module_t *module, cons
 
 /*
  * Compares a call with the calls of the other ranks, before the call is served. Returns OMPI_SUCCESS if the calls
- * match. Also returns OMPI_SUCCESS if the call is nonblocking or persistent; its comparison then continues in
- * opal_progress. Otherwise returns an MPI error code, whose cause has been logged. If the comparison itself failed, no
- * further call of the communicator is compared, and each fails.
+ * match. Also returns OMPI_SUCCESS if the call is nonblocking or persistent, whose comparison continues in
+ * opal_progress, or `hopeless`: such a blocking call reports its own error. Otherwise returns an MPI error code, whose
+ * cause has been logged. If the comparison itself failed, no further call of the communicator is compared, and each
+ * fails.
  */
 int mca_coll_mscclpp_check_call(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_check_call_t *call);
 
 /*
  * Called in place of mca_coll_mscclpp_check_call by a rank that has no memory to describe the call. Logs this. For a
- * blocking call, makes the other ranks fail the call, too, and returns MPI_ERR_NO_MEM. A nonblocking or persistent call
- * continues without a comparison, and the result is OMPI_SUCCESS.
+ * blocking call, makes the other ranks of an intra-communicator fail the call, too, and returns MPI_ERR_NO_MEM. A
+ * nonblocking or persistent call continues without a comparison, and the result is OMPI_SUCCESS.
  */
 int mca_coll_mscclpp_check_without_memory(mca_coll_mscclpp_module_t *module,
                                           mca_coll_mscclpp_check_function_t function);

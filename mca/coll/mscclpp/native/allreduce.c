@@ -75,8 +75,8 @@ int mca_coll_mscclpp_refuse_broken(mca_coll_mscclpp_module_t *module, const char
 
 /*
  * Serves the current call, on device buffers, with the team, which the first such call makes. True if the call is over,
- * with its result in *rc_p; else all ranks stage it. An error breaks the communicator. `early`: the call runs in a
- * fiber. `allocation` is recvbuf's, or 0.
+ * with its result in *rc_p; else the caller stages it or leaves it to Open MPI, on all ranks. An error breaks the
+ * communicator. `early`: the call runs in a fiber. `allocation` is recvbuf's, or 0.
  */
 static bool serve_on_device(mca_coll_mscclpp_module_t *module, const void *sendbuf, void *recvbuf,
                             mca_coll_mscclpp_count_t count, struct ompi_datatype_t *datatype, struct ompi_op_t *op,

@@ -98,8 +98,8 @@ typedef struct {
     mca_coll_mscclpp_queue_end_t (*enqueue)(const mca_coll_mscclpp_queue_call_t *call, int *code_p);
 
     /*
-     * Returns how the communicator's queued operations have failed, or QUEUED if none has, and writes a description to
-     * `text`, if there is one. Never waits.
+     * Returns how the communicator's queued operations or channels have failed, or QUEUED if none has, and writes a
+     * description to `text`, if there is one. Never waits.
      */
     mca_coll_mscclpp_queue_end_t (*find_failure)(MPI_Comm comm, char *text, size_t size);
 
@@ -111,8 +111,8 @@ typedef struct {
     int (*is_capturing)(void *stream); /* returns 1 if the stream is being captured */
 
     /*
-     * Streams of the twin. If the component runs on GPUs, these functions set streams to NULL, or return
-     * MPI_ERR_UNSUPPORTED_OPERATION.
+     * Streams of the twin. If the component runs on GPUs, host_stream_create returns MPI_ERR_UNSUPPORTED_OPERATION, so
+     * that there is no stream for the other functions.
      */
     int (*host_stream_create)(void **stream_p);
     int (*host_stream_destroy)(void *stream);

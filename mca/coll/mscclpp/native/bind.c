@@ -159,7 +159,7 @@ static mscclpp_status_t create_team(mca_coll_mscclpp_module_t *module, const voi
     return status;
 }
 
-/* Warns, once in each process, if the user named an algorithm that cannot serve because there is no team. */
+/* On rank 0: warns, once in each process, if the user named an algorithm that cannot serve because there is no team. */
 static void report_refusal(const mca_coll_mscclpp_module_t *module)
 {
     static bool told;

@@ -307,7 +307,7 @@ static bool find_runs(mca_coll_mscclpp_native_t *call, const elements_t *block, 
 typedef struct {
     bounds_t bounds;  /* bounds of all blocks, holes included */
     uintptr_t lowest; /* the lowest first byte of a block; UINTPTR_MAX: all blocks are empty */
-    bool dense;       /* no block has holes, and no rank has several blocks, so nothing is packed */
+    bool dense;       /* no block has holes and no rank several blocks: packed only if the blocks are scattered */
 } placement_t;
 
 /*

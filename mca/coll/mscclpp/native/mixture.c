@@ -69,7 +69,10 @@ static mca_coll_mscclpp_module_t *find_suspect(double now, uint64_t *call_p)
     return module;
 }
 
-/* Finds a rank that passed device memory in the call in which this one passed host memory; -1: none. */
+/*
+ * Finds a rank that passed device memory in the call in which this one passed host memory; -1: none. Without a team,
+ * also refuses the ranks that set one up in this call (oob/oob.h).
+ */
 static int find_device_rank(mca_coll_mscclpp_module_t *module, uint64_t call)
 {
     mscclpp_team_t *team = __atomic_load_n(&module->team, __ATOMIC_ACQUIRE);

@@ -93,7 +93,7 @@ void mca_coll_mscclpp_native_recv_one(mca_coll_mscclpp_native_t *call, void *buf
 
 /*
  * For calls whose blocks differ in size: removes a buffer whose blocks are all empty from the description, because its
- * address may be any pointer.
+ * address may be any pointer. The output of a call in place stays.
  */
 void mca_coll_mscclpp_native_drop_empty(mca_coll_mscclpp_native_t *call);
 
@@ -120,7 +120,8 @@ bool mca_coll_mscclpp_native_excludes_nonblocking(const mca_coll_mscclpp_module_
 /*
  * For a nonblocking call that would pass the gate, while no other call of the communicator is in progress. If the call
  * can be passed to another component at once, numbers it and returns true. This is so if this rank passes host memory,
- * and there is no team whose ranks could have decided otherwise.
+ * there is no team whose ranks could have decided otherwise, and no peer can ask this rank to agree on the kind of
+ * memory.
  */
 bool mca_coll_mscclpp_native_pass_at_once(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_native_t *call);
 

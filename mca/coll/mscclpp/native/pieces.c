@@ -43,7 +43,7 @@ static int ensure_key(void)
 }
 
 /*
- * Makes a type's list of pieces, which the caller attaches to the type. Returns an MPI error code; a lack of memory is
+ * Makes a type's list of pieces, which the caller attaches to the type. Returns an MPI error code, which is
  * logged.
  */
 static int make_list(struct ompi_datatype_t *type, list_t **list_p)

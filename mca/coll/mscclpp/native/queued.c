@@ -29,8 +29,8 @@ static mscclpp_status_t open_queue(mscclpp_team_t *team, void *context)
 
 /*
  * Makes module->queued unless there is a queue, and waits for all ranks. `on_device` is true if this rank passes device
- * memory. The queue remains NULL on all ranks if no rank passes device memory, or, permanently, if calls cannot be
- * queued. Returns an MPI error code.
+ * memory. The queue remains NULL on all ranks if no rank passes device memory, if a rank can make no further lane,
+ * or, permanently, if calls cannot be queued. Returns an MPI error code.
  */
 static int ensure_queue(mca_coll_mscclpp_module_t *module, const void *const buffers[2], bool on_device)
 {
@@ -174,9 +174,10 @@ static bool is_captured_first(const mca_coll_mscclpp_module_t *module, const cal
 }
 
 /*
- * Enqueues an all-reduce. Returns MCA_COLL_MSCCLPP_NOT_QUEUED, and queues nothing, for types and operations that no
- * kernel knows, for data in host memory, without a queue, and for a captured call that would have to make the queue.
- * These are equal on all ranks: the caller promises that all pass device memory, or none (mpix_mscclpp.h).
+ * Enqueues an all-reduce. Returns MCA_COLL_MSCCLPP_NOT_QUEUED, and queues nothing, for derived types, for types and
+ * operations that no kernel knows, for data in host memory, without a queue, and for a captured call that would have to
+ * make the queue. These are equal on all ranks: the caller promises that all pass device memory, or none
+ * (mpix_mscclpp.h).
  */
 static outcome_t enqueue_allreduce(mca_coll_mscclpp_module_t *module, const call_t *call, int *code_p)
 {

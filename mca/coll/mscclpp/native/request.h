@@ -80,7 +80,7 @@ OBJ_CLASS_DECLARATION(mca_coll_mscclpp_request_t);
 #define EACH_8(do_, request_, name_, ...) do_(request_, name_), EACH_7(do_, request_, __VA_ARGS__)
 
 /*
- * Makes the request of a nonblocking call, with everything set but `passed`. `is_numbered`: the call is numbered as one
+ * Makes the request of a nonblocking call. The caller sets `passed`. `is_numbered`: the call is numbered as one
  * that kernels may serve. The caller owns the request until it is submitted. Without memory it logs this and returns
  * NULL.
  */
@@ -97,8 +97,9 @@ mca_coll_mscclpp_request_t *mca_coll_mscclpp_request_new_persistent(mca_coll_msc
 int mca_coll_mscclpp_request_submit(mca_coll_mscclpp_request_t *request, ompi_request_t **request_p);
 
 /*
- * Returns true if no call of the communicator is in progress. A call for another component may then go there at once.
- * Otherwise it has to take its turn, since all ranks have to hand over calls in the same order.
+ * Returns true if the communicator's queue is empty; calls that were handed over have left it. A call for another
+ * component may then go there at once. Otherwise it has to take its turn, since all ranks have to hand over calls in
+ * the same order.
  */
 static inline bool mca_coll_mscclpp_request_is_idle(const mca_coll_mscclpp_module_t *module)
 {

@@ -12,7 +12,10 @@
 /* The size of a plan's name in MPI's tool interface, including the terminating zero. */
 #define MCA_COLL_MSCCLPP_PLAN_NAME 128
 
-/* Who served a call. Calls counted as RUNG or BY_PLANS are also counted as BY_KERNELS. */
+/*
+ * Who served a call. A call counted as RUNG is also counted as BY_KERNELS or BY_ENGINES, and one BY_PLANS as
+ * BY_KERNELS. A queued call is only counted as BY_PLANS, if a plan serves it.
+ */
 typedef enum { BY_KERNELS, BY_ENGINES, BY_PLANS, RUNG, STAGED, PASSED, WAYS } way_t;
 
 /* The ways as the variables' names and descriptions word them. */

@@ -177,8 +177,9 @@ typedef struct {
 } mca_coll_mscclpp_edges_t;
 
 /*
- * A module belongs to one communicator. Only the thread that is in a collective of the communicator uses its fields.
- * The exceptions are marked "shared": native/mixture.c reads them in the opal_progress of any thread.
+ * A module belongs to one communicator. Only the thread that serves a call of the communicator uses its fields. The
+ * exceptions say so: some are guarded by a lock, and native/mixture.c reads the "shared" ones in the opal_progress of
+ * any thread.
  */
 typedef struct mca_coll_mscclpp_module_t {
     mca_coll_base_module_t super;
@@ -217,7 +218,7 @@ typedef struct mca_coll_mscclpp_module_t {
     mca_coll_mscclpp_edges_t *edges_out; /* outgoing edges; NULL: not looked up yet */
     int in_host_call;      /* shared, atomic: not 0 while the previous component serves a call on host buffers */
     int watchers;          /* shared, atomic: not 0 while another thread may read the fields above */
-    uint64_t suspect_call; /* the host call that native/mixture.c saw last */
+    uint64_t suspect_call; /* the host call that native/mixture.c saw last; guarded by the component's lock */
     double suspect_since;  /* when it saw that call first, or last looked for a cause; time by mscclpp_now */
     uint64_t served;       /* device calls served by kernels or copy engines */
     uint64_t rung;         /* number of the team's calls without a launch that have been counted */
@@ -336,7 +337,7 @@ void mca_coll_mscclpp_count_served_by(mca_coll_mscclpp_module_t *module, mscclpp
 void mca_coll_mscclpp_count_queued(mscclpp_coll_t coll, const mscclpp_team_t *team);
 /* Counts a plan that the program has run by its name. */
 void mca_coll_mscclpp_count_named(const mscclpp_team_t *team);
-uint64_t mca_coll_mscclpp_served_calls(void); /* number of calls that kernels have served in this process */
+uint64_t mca_coll_mscclpp_served_calls(void); /* calls of this process that kernels or engines served */
 
 /*
  * The function that finds out that kernels do not serve a call stores the reason in module->unserved. The call is then

@@ -211,8 +211,8 @@ static mscclpp_status_t check_wait(wait_t *wait)
 }
 
 /*
- * Frees messages of earlier agreements, which arrived when this rank no longer needed them. Messages that cannot be
- * received now stay in Open MPI's queues. They are harmless, because they have the numbers of earlier calls.
+ * Frees OOB_WAITS messages of earlier agreements, which arrived when this rank no longer needed them. Messages that
+ * cannot be received now stay in Open MPI's queues. They are harmless, because they have the numbers of earlier calls.
  */
 static void drop_messages(mca_coll_mscclpp_module_t *module)
 {

@@ -36,7 +36,10 @@ typedef mscclpp_status_t mca_coll_mscclpp_gather_step_fn_t(void *state);
  */
 typedef mscclpp_status_t mca_coll_mscclpp_gather_watch_fn_t(void *state);
 
-/* The two ways. Both wait until the all-gather has ended, with the same status on all of its ranks. */
+/*
+ * The two ways. Both wait until the all-gather has ended, with the same status on all of its ranks; but if a message
+ * fails on a rank in the direct way, that rank does not tell the others.
+ */
 mscclpp_status_t mca_coll_mscclpp_gather_direct(mca_coll_mscclpp_gather_t *gather);
 mscclpp_status_t mca_coll_mscclpp_gather_tree(mca_coll_mscclpp_gather_t *gather);
 

@@ -367,7 +367,7 @@ mca_coll_mscclpp_oob_message_t *mca_coll_mscclpp_oob_take(mca_coll_mscclpp_oob_t
     return NULL;
 }
 
-/* Returns true if messages of this kind belong to one all-gather. */
+/* Returns true if messages of this kind belong to one all-gather. False for OOB_ABSTAIN, which is kept. */
 static bool is_of_gather(uint32_t kind)
 {
     return MCA_COLL_MSCCLPP_OOB_GATHER == kind || MCA_COLL_MSCCLPP_OOB_WHOLE == kind ||

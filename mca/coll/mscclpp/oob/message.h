@@ -110,7 +110,7 @@ void mca_coll_mscclpp_oob_let_go(mca_coll_mscclpp_module_t *module);
 void mca_coll_mscclpp_oob_lock(mca_coll_mscclpp_oob_t *oob);
 
 /*
- * The functions below must be called with the lock held. They never wait.
+ * The functions below must be called with the lock held, unless they say otherwise. They never wait.
  */
 
 /* Starts to send a copy of the data to rank `peer`. A failure is logged. */
@@ -142,15 +142,16 @@ mca_coll_mscclpp_oob_message_t *mca_coll_mscclpp_oob_take(mca_coll_mscclpp_oob_t
                                                           uint64_t identifier);
 
 /*
- * Frees the messages in the inbox that belong to earlier all-gathers than `number`. If `number` is an all-gather of a
- * node's ranks, only messages of such all-gathers are freed; otherwise only those of all-gathers of all ranks.
+ * Frees the messages in the inbox, except OOB_ABSTAIN, that belong to earlier all-gathers than `number`. If `number` is
+ * an all-gather of a node's ranks, only messages of such all-gathers are freed; otherwise only those of all-gathers of
+ * all ranks.
  */
 void mca_coll_mscclpp_oob_drop_old(mca_coll_mscclpp_oob_t *oob, uint64_t number);
 
 /*
  * Sends a message without data to ranks `members` of the communicator, or to ranks 0 .. count - 1 if `members` is NULL.
- * On an inter-communicator these are ranks of the remote group. Needs no memory, and leaves out this rank. A peer that
- * cannot be reached waits until its own deadline.
+ * On an inter-communicator these are ranks of the remote group. Needs no memory and no lock, and leaves out this rank.
+ * A peer that cannot be reached waits until its own deadline.
  */
 void mca_coll_mscclpp_oob_send_empty(mca_coll_mscclpp_module_t *module, const int *members, int count,
                                      mca_coll_mscclpp_oob_kind_t kind, uint64_t number);

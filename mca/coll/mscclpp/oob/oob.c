@@ -21,9 +21,9 @@ static mscclpp_status_t oob_check(void *context)
 }
 
 /*
- * Carries out an all-gather. All of its ranks return the same status. If one rank has no memory, all return
- * MSCCLPP_ERR_NOT_SUPPORTED. Other errors have been logged; they end the set-up, so the communicator is kept alive for
- * late messages.
+ * Carries out an all-gather. All of its ranks return the same status, with the exception in gather.h. If one rank has
+ * no memory, all return MSCCLPP_ERR_NOT_SUPPORTED. Other errors have been logged; they end the set-up, so the
+ * communicator is kept alive for late messages.
  */
 static mscclpp_status_t run_gather(mca_coll_mscclpp_gather_t *gather)
 {

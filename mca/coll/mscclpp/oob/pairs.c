@@ -48,7 +48,7 @@ static mscclpp_status_t accept_message(pairs_t *pairs, const mca_coll_mscclpp_oo
 
 /*
  * Receives the messages that have arrived (mca_coll_mscclpp_gather_step_fn_t). Returns MSCCLPP_OK when the messages of
- * all peers have arrived and this rank's own messages have been sent.
+ * all peers have arrived and this rank's own messages have been sent. All errors have been logged.
  */
 static mscclpp_status_t pairs_step(void *state)
 {

@@ -138,8 +138,8 @@ static neighbour_t *find_neighbour(tree_t *tree, int rank)
 
 /*
  * Tells all neighbours except rank `source` that the all-gather has ended. `source` is the rank that has told this one,
- * or -1 if this rank ends the all-gather. If a neighbour cannot be told for lack of memory, this is ignored, and the
- * neighbour waits until its own deadline.
+ * or -1 if this rank ends the all-gather. If a neighbour cannot be told, which is logged, the neighbour waits until its
+ * own deadline.
  */
 static void tell_end(tree_t *tree, mscclpp_status_t status, int culprit, int source)
 {
@@ -274,7 +274,8 @@ static mscclpp_status_t answer(tree_t *tree, const neighbour_t *to)
 
 /*
  * Answers the neighbours that ask, and notes the answers of those that this rank has asked. Drops messages of other
- * ranks, which send none unless they have another version.
+ * ranks, which send none unless they have another version. Returns MSCCLPP_ERR_PEER, which is logged, if Open MPI
+ * cannot send an answer.
  */
 static mscclpp_status_t handle_questions(tree_t *tree)
 {
@@ -400,8 +401,8 @@ static void list_late(tree_t *tree, double now, char *text, size_t size, int *fi
         }
     }
     /*
-     * Every rank asks the rank above it. But the rank above is named by its own parent; only rank 0, which has no
-     * parent, is named by a child: rank 1.
+     * Every rank asks the rank above it once it has sent its parts there. But the rank above is named by its own
+     * parent; only rank 0, which has no parent, is named by a child: rank 1.
      */
     if (0 == tree->missing && 0 != tree->gather->self && ask_if_late(tree, &tree->above, now) &&
         1 == tree->gather->self) {
@@ -413,7 +414,8 @@ static void list_late(tree_t *tree, double now, char *text, size_t size, int *fi
 /*
  * Logs late ranks (mca_coll_mscclpp_gather_watch_fn_t): once as a warning, and at the deadline as an error. After the
  * error, tells the neighbours, so that the all-gather ends on all ranks, and returns MSCCLPP_ERR_TIMEOUT. A rank that
- * has no late rank to name waits up to TOLD_SECONDS longer for another rank to end the all-gather.
+ * has no late rank to name waits TOLD_SECONDS longer for another rank to end the all-gather, and then ends it itself. A
+ * rank that has the whole has no deadline: it waits only for its own sends.
  */
 static mscclpp_status_t tree_watch(void *state)
 {
@@ -449,7 +451,8 @@ static mscclpp_status_t tree_watch(void *state)
 
 /*
  * The parts are collected in `whole`, which together with its header is also the message to the children. Returns
- * MSCCLPP_ERR_NO_MEMORY, with no data sent, if there is no memory for `whole`; the caller then tells the other ranks.
+ * MSCCLPP_ERR_NO_MEMORY, with no data sent, if there is no memory for `whole` or for the message to the rank above; the
+ * caller then tells the other ranks.
  */
 mscclpp_status_t mca_coll_mscclpp_gather_tree(mca_coll_mscclpp_gather_t *gather)
 {

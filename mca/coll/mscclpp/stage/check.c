@@ -63,8 +63,9 @@ static const layout_t *contribution(const mca_coll_mscclpp_stage_call_t *call)
 
 /*
  * For a call whose data go to the root: fills in the bytes that this rank sends to each peer and expects from it.
- * `self` is this rank; -1 on an inter-communicator, where the root exchanges data only with the other group. A rank
- * whose root is MPI_PROC_NULL takes no part, and sends and expects nothing.
+ * A root that works in place counts as sending to itself what it expects of itself. `self` is this rank; -1 on an
+ * inter-communicator, where the root exchanges data only with the other group. A rank whose root is MPI_PROC_NULL takes
+ * no part, and sends and expects nothing.
  */
 static void fill_to_root(const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view,
                          bool is_root, int self, int peers, pair_t *pairs)
@@ -86,7 +87,8 @@ static void fill_to_root(const mca_coll_mscclpp_stage_call_t *call, const mca_co
 
 /*
  * For a call whose data come from the root: fills in the bytes that this rank sends to each peer and expects from it.
- * `self` as for fill_to_root. If the root works in place, it counts as receiving what it sends to itself.
+ * `self` as for fill_to_root. A root that works in place, and the root of a broadcast, count as
+ * receiving what they send to themselves.
  */
 static void fill_from_root(const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view,
                            bool is_root, int self, int peers, pair_t *pairs)
@@ -158,7 +160,8 @@ static void fill_neighbours(const mca_coll_mscclpp_stage_call_t *call, const mca
 
 /*
  * Describes a call in the form in which ranks compare calls. A REDUCTION is described by check->count and check->size,
- * and has no pairs. All other calls are described in check->pairs, which must be zeroed.
+ * and has no pairs. All other calls are described in check->pairs, which must be zeroed; REDUCTION_OF_PARTS in
+ * both ways.
  */
 static void describe_call(const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view,
                           struct ompi_communicator_t *comm, mca_coll_mscclpp_check_call_t *check)

@@ -185,7 +185,8 @@ static size_t bytes_to_end(builder_t *builder, ptrdiff_t offset)
     return address - builder->base < builder->length ? builder->length - (address - builder->base) : 0;
 }
 
-/* Merges `piece` into `last` if it is inside `last`, or follows it without a new allocation. True if merged. */
+/* Merges `piece` into `last` if it is inside `last`, or follows it in the same allocation or where none is known. Both
+ * must be single ranges. True if merged. */
 static bool merge_piece(builder_t *builder, mca_coll_mscclpp_stage_piece_t *last,
                         const mca_coll_mscclpp_stage_piece_t *piece)
 {
@@ -361,8 +362,8 @@ void mca_coll_mscclpp_stage_element_release(mca_coll_mscclpp_stage_pieces_t *lis
     pieces_release(list);
 }
 
-/* Turns a piece of one element into a piece of `count` elements: into wider runs if the elements' runs adjoin, else
- * into more runs if all runs have one stride, else into repeats. */
+/* Turns a piece of one element into a piece of `count` elements: into wider runs if the elements' runs adjoin and
+ * the wider ones do not overlap, else into more runs if all runs have one stride, else into repeats. */
 static void repeat_piece(mca_coll_mscclpp_stage_piece_t *piece, size_t count, ptrdiff_t extent)
 {
     ptrdiff_t width = (ptrdiff_t)(piece->length * count);

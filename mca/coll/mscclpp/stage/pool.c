@@ -37,8 +37,8 @@ static int class_of(size_t size)
 }
 
 /*
- * Frees the blocks that were given back and that the pool does not keep. Called at the end of a blocking call, and
- * before a block is taken.
+ * Frees the blocks that were given back and that the pool does not keep. Called at the end of a blocking call,
+ * before a block is taken, and when the component is closed.
  *
  * Freeing pinned memory may wait for every running kernel. A staged operation may end within a progress loop that
  * itself waits for one of this component's kernels, so memory must not be freed there.

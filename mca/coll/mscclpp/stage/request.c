@@ -56,8 +56,8 @@ static int finish_inner(mca_coll_mscclpp_stage_request_t *request)
 }
 
 /*
- * Makes progress on one request. When the inner request has ended, starts the copy back, and in later calls checks
- * whether the copy has ended. Returns true when the operation has ended, with its result, an MPI error code, in
+ * Makes progress on one request. When the inner request has ended, starts the copy back. Then, and in later calls,
+ * checks whether the copy has ended. Returns true when the operation has ended, with its result, an MPI error code, in
  * *error_p. No copy is in progress then, even after an error.
  */
 static bool advance(mca_coll_mscclpp_stage_request_t *request, int *error_p)

@@ -167,7 +167,7 @@ static bool map_windows(const mca_coll_mscclpp_stage_plan_t *plan, const spans_t
 
 /*
  * A random address, at a page boundary, with room for `size` bytes within the range above. Returns NULL if there is
- * none.
+ * none, or without a random number.
  */
 static char *guess_address(size_t size)
 {

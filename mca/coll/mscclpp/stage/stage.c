@@ -189,7 +189,7 @@ int mca_coll_mscclpp_stage_prepare(mca_coll_mscclpp_stage_t *stage, const mca_co
     }
     /*
      * The receive buffer's place is chosen second, and compared with the final pointer of the send buffer. So the two
-     * always differ.
+     * differ, if either has a copy.
      */
     choose_place(&stage->send, stage->recv.host);
     choose_place(&stage->recv, stage->send.host);

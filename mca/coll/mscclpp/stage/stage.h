@@ -131,8 +131,9 @@ typedef struct {
 
 /*
  * Searches for a byte that the collective reads or writes and for which `matches` is true, and stores its address in
- * *address_p. The function tests one byte if all bytes are in one allocation, and several bytes if MPI allows several
- * allocations. It tests no more bytes than that, because it is also called for calls on host buffers.
+ * *address_p. If all bytes must be in one allocation, the function tests one byte, or the first and the last byte of a
+ * block with holes. It tests more if the bytes may be in several allocations. It tests no more than necessary, because
+ * it is also called for calls on host buffers.
  */
 bool mca_coll_mscclpp_stage_find(const mca_coll_mscclpp_stage_argument_t *argument, bool (*matches)(const void *),
                                  const char **address_p);
@@ -147,7 +148,7 @@ void mca_coll_mscclpp_stage_plan_release(mca_coll_mscclpp_stage_plan_t *plan);
 
 /*
  * Makes a list of the pieces of one element of a type in the order of its type map, with offsets from the element.
- * Returns an MPI error code; on success the list has to be released. It must not be moved.
+ * Returns an MPI error code, which is logged; on success the list has to be released. It must not be moved.
  */
 int mca_coll_mscclpp_stage_element_pieces(mca_coll_mscclpp_stage_pieces_t *list, const struct ompi_datatype_t *type);
 void mca_coll_mscclpp_stage_element_release(mca_coll_mscclpp_stage_pieces_t *list);

@@ -64,7 +64,7 @@ void mscclpp_between_print_figures(const mscclpp_select_input_t *input, const ms
 }
 
 /*
- * Writes the estimates of all five patterns, and then the figures that they were computed with. If `size` is too small,
+ * Writes the estimates of all patterns, and then the figures that they were computed with. If `size` is too small,
  * the text is truncated and the figures are left out.
  */
 void mscclpp_between_explain(const mscclpp_select_input_t *input, const char *chosen, char *text, size_t size)

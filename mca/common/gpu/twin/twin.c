@@ -381,7 +381,7 @@ static bool is_blocked_by_freed_memory(const mscclpp_gpu_handle_t *handle)
 /*
  * Maps the segment of a handle. In the exporting process itself, returns the exporter's address, because a process maps
  * each segment at only one address. Returns MSCCLPP_ERR_NOT_SUPPORTED if freed memory is in the way or the segment
- * cannot be reached; otherwise the error of add_memory. After a failure, nothing is left.
+ * cannot be reached, or another error of mscclpp_shmseg_attach or add_memory. After a failure, nothing is left.
  */
 static mscclpp_status_t host_import_memory(int device, const mscclpp_gpu_handle_t *handle, void **base_p)
 {

@@ -55,7 +55,7 @@ typedef struct {
     uint64_t values[SLOTS]; /* the values that signals in progress copy to tokens */
 } ipc_board_t;
 
-/* One half of a connection. Signals and markers are counted from 0; those below `passed...` have ended. */
+/* One half of a connection. Signals are numbered from 0, markers from 1. `passed_...` count those that have ended. */
 struct mscclpp_conn {
     mscclpp_conn_t *next;
     mscclpp_transport_t *transport;

@@ -332,7 +332,7 @@ void mscclpp_transport_ucx_clean_up_conns(mscclpp_transport_t *transport);
 /* Frees the remaining connections, after the worker has been destroyed. */
 void mscclpp_transport_ucx_drop_conns(mscclpp_transport_t *transport);
 
-/* endpoint.c: gives the connection an endpoint to a worker. Returns an error as described in transport.h. */
+/* endpoint.c: gives the connection an endpoint. Fails with MSCCLPP_ERR_NO_MEMORY or MSCCLPP_ERR_PEER, both logged. */
 mscclpp_status_t mscclpp_transport_ucx_endpoint_get(mscclpp_conn_t *conn, const void *address, size_t length);
 
 /*
@@ -385,7 +385,8 @@ void mscclpp_transport_ucx_send(mscclpp_conn_t *conn);
 void mscclpp_transport_ucx_end_copy_out(mscclpp_transport_t *transport);
 
 /*
- * Sends a note if possible. Returns false if the last note of this kind has not left yet, or if there is no endpoint.
+ * Sends a note if possible. Returns false if the last note of this kind has not left yet, or if the connection is not
+ * connected or has lost the peer.
  */
 bool mscclpp_transport_ucx_send_note(mscclpp_conn_t *conn, ucx_kind_t kind);
 

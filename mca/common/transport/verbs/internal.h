@@ -288,8 +288,8 @@ bool mscclpp_verbs_bounce_is_clear(const mscclpp_conn_t *conn);
 bool mscclpp_verbs_bounce_is_empty(const mscclpp_conn_t *conn);
 
 /*
- * Called when the connection has broken or its peer has left. Messages received on the connection are no longer
- * executed. An unfinished add of this connection no longer delays adds of other connections.
+ * Called when the connection has broken or ends, or its peer has left. Messages received on the connection are no
+ * longer executed. An unfinished add of this connection no longer delays adds of other connections. In verbs/fail.c.
  */
 void mscclpp_verbs_bounce_give_up(mscclpp_conn_t *conn);
 
