@@ -112,7 +112,7 @@ static mscclpp_status_t make_slab(const mscclpp_gpu_ops_t *ops, int device, uint
 
 /*
  * Takes a free piece, from a new allocation if there is none. Gives a used piece back if it cannot be zeroed;
- * *address_p is then of no use.
+ * *address_p is then NULL.
  */
 mscclpp_status_t mscclpp_pool_alloc(const mscclpp_gpu_ops_t *ops, int device, mscclpp_gpu_stream_t *stream,
                                     uint64_t size, void **address_p)
@@ -146,6 +146,7 @@ mscclpp_status_t mscclpp_pool_alloc(const mscclpp_gpu_ops_t *ops, int device, ms
     }
     if (status != MSCCLPP_OK) {
         mscclpp_pool_free(ops, device, *address_p);
+        *address_p = NULL; /* the caller may free what it was given */
     }
     return status;
 }
