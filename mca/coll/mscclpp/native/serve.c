@@ -253,6 +253,7 @@ bool mca_coll_mscclpp_native_serve(mca_coll_mscclpp_module_t *module, mca_coll_m
     mca_coll_mscclpp_request_await(module);
     mca_coll_mscclpp_number_call(module);
     call->args.call = module->current_call;
+    call->args.out_allocation = 0;
     if (MCA_COLL_MSCCLPP_REASON_NONE != call->unserved) {
         return leave_to_staging(module, call, rc_p);
     }
@@ -286,6 +287,7 @@ bool mca_coll_mscclpp_native_serve_later(mca_coll_mscclpp_module_t *module, mca_
 
     call->args.call = module->current_call;
     call->args.early = true;
+    call->args.out_allocation = 0; /* a persistent request may have kept that of an earlier start */
     if (MCA_COLL_MSCCLPP_REASON_NONE != call->unserved) {
         return leave_to_staging(module, call, rc_p);
     }
