@@ -29,6 +29,9 @@ typedef struct {
      */
     int (*stream_store)(void *stream, uint64_t *word, uint64_t value);
 
+    /* Returns 1 if the GPU has failed, so that nothing in any stream runs any more. */
+    int (*has_failed)(void);
+
     /*
      * capture_begin begins to capture a stream of this library. capture_end ends the capture with a graph, which the
      * caller frees with graph_free.

@@ -14,6 +14,7 @@
 #define CAPTURE_RELAXED 2
 #define WAIT_UNTIL_NOT_BELOW 0u
 #define WRITE_DEFAULT 0u
+#define NO_CURRENT_CONTEXT 201
 
 /*
  * Calls a driver function with this prototype. The value is MPI_SUCCESS, or MPI_ERR_OTHER if the function fails or does
@@ -81,6 +82,18 @@ static int stream_store(void *stream, uint64_t *word, uint64_t value)
     return queue_word("cuStreamWriteValue64_v2", "cuStreamWriteValue64", stream, word, value, WRITE_DEFAULT);
 }
 
+/* Once a kernel has failed, all functions of the driver return an error, also this one, which waits for nothing. */
+static int has_failed(void)
+{
+    const mpix_symbol_t symbol = mpix_driver("cuMemGetInfo_v2");
+    size_t free_bytes, all_bytes;
+    const int status = symbol.address == NULL ? 0
+                                              : ((int (*)(size_t * free_bytes, size_t * all_bytes))
+                                                     symbol.function)(&free_bytes, &all_bytes);
+
+    return status != 0 && status != NO_CURRENT_CONTEXT;
+}
+
 static int capture_begin(void *stream)
 {
     return CALL(mpix_driver("cuStreamBeginCapture_v2"), (void *stream, int mode), stream, CAPTURE_RELAXED);
@@ -110,6 +123,7 @@ const mpix_backend_t mpix_backend_cuda = {
     .stream_free = stream_free,
     .stream_await = stream_await,
     .stream_store = stream_store,
+    .has_failed = has_failed,
     .capture_begin = capture_begin,
     .capture_end = capture_end,
     .graph_add = graph_add,

@@ -120,6 +120,11 @@ static int stream_store(void *stream, uint64_t *word, uint64_t value)
     return queue_operation(stream, store_now, word, value);
 }
 
+static int has_failed(void)
+{
+    return 0;
+}
+
 static int capture_begin(void *stream)
 {
     return component_table()->host_capture_begin(stream);
@@ -148,6 +153,7 @@ const mpix_backend_t mpix_backend_twin = {
     .stream_free = stream_free,
     .stream_await = stream_await,
     .stream_store = stream_store,
+    .has_failed = has_failed,
     .capture_begin = capture_begin,
     .capture_end = capture_end,
     .graph_add = graph_add,

@@ -1,6 +1,7 @@
 /* Prepares requests: makes their communicators, streams and words. */
 #include "mpix/requests.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,6 +12,21 @@
 #define HELD_UP_TIME 2.0
 
 /*
+ * Waits until no operation in a stream of the application uses the request's words. Stops waiting if the driver says
+ * that the GPU has failed, because then nothing runs any more.
+ */
+static void leave_streams(const struct mpix_mscclpp_request *request)
+{
+    int flag;
+
+    while (!mpix_request_has_left_streams(request) && !request->backend->has_failed()) {
+        /* The probe lets MPI make progress, on which the other ranks' part in the calls may depend. */
+        (void)MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, request->call.comm, &flag, MPI_STATUS_IGNORE);
+        (void)sched_yield();
+    }
+}
+
+/*
  * Frees everything that prepare has made, or the part that it had made before it failed. The request can be prepared
  * again. The order matters: freeing the stream waits for the calls in it, which use the communicator and the words.
  */
@@ -18,6 +34,9 @@ void mpix_request_unprepare(struct mpix_mscclpp_request *request)
 {
     int code; /* not needed: a component that has mapped the call exists */
 
+    if (request->is_prepared) {
+        leave_streams(request);
+    }
     if (request->is_plain) {
         mpix_plain_remove(request);
         request->is_plain = 0;

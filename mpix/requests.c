@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "mpix/handles.h"
+#include "mpix/include/mpix_mscclpp/types.h"
 #include "mpix/plain.h"
 
 typedef mca_coll_mscclpp_queue_call_t call_t;
@@ -166,8 +167,9 @@ static int start_in_stream(request_t *request)
 
     /* A graph repeats the recorded operations unchanged, so it cannot count starts. */
     if (code == MPI_SUCCESS && !is_captured) {
-        code =
-            request->backend->stream_store(request->stream, mpix_request_end_word(request, 0), ++request->start_count);
+        code = request->backend->stream_store(request->stream, mpix_request_end_word(request, 0),
+                                              request->start_count + 1);
+        request->start_count += code == MPI_SUCCESS; /* without the store nothing would tell that the start has ended */
     }
     return code;
 }
@@ -207,6 +209,22 @@ void mpix_request_abandon(request_t *request, int code)
 }
 
 /*
+ * Ends a failed request that kernels release, and lets the other ranks know. Its calls must fail before its marks are
+ * released: otherwise they would send data that are not ready. Returns `code`.
+ */
+static int fail_for_kernels(request_t *request, int code)
+{
+    int component_code;
+    const mca_coll_mscclpp_api_t *component = mpix_component(&component_code);
+
+    if (!request->is_plain) {
+        component->fail(request->call.comm);
+    }
+    mpix_request_abandon(request, code);
+    return code;
+}
+
+/*
  * Starts a request that kernels release. For each partition, queues a wait for its mark, the call, and a store to its
  * end word. Because of the stream's order, partitions end in the order of their numbers. Without the component nothing
  * is queued, because mpix_plain_progress reads the marks. After an error the request is abandoned, so that the waits
@@ -231,10 +249,25 @@ static int start_for_kernels(request_t *request)
             code = backend->stream_store(request->own_stream, mpix_request_end_word(request, i), start);
         }
     }
-    if (code != MPI_SUCCESS) {
-        mpix_request_abandon(request, code);
+    return code == MPI_SUCCESS ? code : fail_for_kernels(request, code);
+}
+
+/*
+ * Returns MPI_ERR_ARG, after a message, if a kernel has marked a partition that the request does not have: the
+ * partition that was meant may never be marked. Otherwise returns MPI_SUCCESS.
+ */
+static int check_marks(const request_t *request)
+{
+    const uint64_t *report = &request->words[MPIX_REPORT_WORDS];
+
+    if (mpix_word_get(&report[MPIX_MSCCLPP_REPORT_MISUSE]) == 0) {
+        return MPI_SUCCESS;
     }
-    return code;
+    (void)fprintf(
+        stderr, "libmpix_mscclpp: mpix_pready: a kernel of rank %llu marked partition %llu; from 0 to %d are allowed\n",
+        (unsigned long long)mpix_word_get(&report[MPIX_MSCCLPP_REPORT_RANK]),
+        (unsigned long long)mpix_word_get(&report[MPIX_MSCCLPP_REPORT_OFFSET]), request->partitions - 1);
+    return MPI_ERR_ARG;
 }
 
 /*
@@ -247,6 +280,12 @@ static int check_failure(request_t *request)
     char text[320];
     int code = MPI_SUCCESS;
 
+    if (request->failure_code == MPI_SUCCESS) {
+        code = check_marks(request);
+    }
+    if (code != MPI_SUCCESS) {
+        return fail_for_kernels(request, code);
+    }
     if (request->is_plain) {
         mpix_plain_progress();
     } else if (request->failure_code == MPI_SUCCESS) {
@@ -347,6 +386,8 @@ int MPIX_Mscclpp_start(int n, MPIX_Mscclpp_request requests[])
  */
 static int complete_request(request_t *request)
 {
+    int code;
+
     if (request->failure_code != MPI_SUCCESS) {
         return request->failure_code;
     }
@@ -356,8 +397,15 @@ static int complete_request(request_t *request)
     if (request->is_plain) {
         return wait_on_host(request);
     }
-    return request->backend->stream_await(request->stream, mpix_request_end_word(request, request->partitions - 1),
+    code = request->backend->stream_await(request->stream, mpix_request_end_word(request, request->partitions - 1),
                                           request->start_count);
+    if (code == MPI_SUCCESS) {
+        /* The wait reads a word of the request, which may be freed as soon as this store is seen. */
+        code = request->backend->stream_store(request->stream, &request->words[MPIX_PASSED_WORD],
+                                              request->complete_count + 1);
+        request->complete_count += code == MPI_SUCCESS;
+    }
+    return code;
 }
 
 /* Nothing is done for requests of a stream or a graph, because their executions are part of the stream or the graph. */
@@ -440,7 +488,7 @@ static int wait_for_request(request_t *request)
     }
     /* The application itself has to wait for the graph after it launches it. */
     code = request->condition == MPIX_BY_STREAM ? mpix_stream_wait(request->stream) : MPI_SUCCESS;
-    return code != MPI_SUCCESS ? code : check_failure(request);
+    return code != MPI_SUCCESS ? code : wait_on_host(request); /* earlier starts may be in another stream */
 }
 
 /* Stops at the first request that fails, without waiting for the requests after it. */
@@ -461,8 +509,8 @@ int MPIX_Mscclpp_wait(int n, MPIX_Mscclpp_request requests[])
 }
 
 /*
- * Once a request that kernels release has failed, it can be freed at any time, because the waits in its stream were
- * ended when it was abandoned.
+ * A request that has failed can be freed at any time: what was queued before the failure ends, and is waited for. The
+ * waits in the stream of a request that kernels release were ended when the request was abandoned.
  * Starts of a graph are not counted, so the application has to make sure that its graphs have ended.
  */
 int MPIX_Mscclpp_request_free(MPIX_Mscclpp_request *request)

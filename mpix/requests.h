@@ -35,6 +35,7 @@ typedef enum { MPIX_NO_SIDE, MPIX_SENDER, MPIX_RECEIVER } mpix_side_of_pair_t;
  */
 enum {
     MPIX_ABORT_WORD,                          /* not 0: kernels stop waiting */
+    MPIX_PASSED_WORD,                         /* how many waits of `complete` have ended in the application's streams */
     MPIX_TRIAL_WORDS,                         /* two words, for mpix_release_stream_make */
     MPIX_REPORT_WORDS = MPIX_TRIAL_WORDS + 2, /* why a kernel gave up (mpix_mscclpp/types.h) */
     MPIX_FIRST_MARK = MPIX_REPORT_WORDS + MSCCLPP_DEV_USER_REPORT_WORDS
@@ -61,6 +62,7 @@ struct mpix_mscclpp_request {
     void *own_stream;              /* a stream of this library for the request; NULL: not needed */
     uint64_t *words;               /* the words, at the indices above */
     uint64_t start_count;          /* starts so far, outside of graphs */
+    uint64_t complete_count;       /* waits that `complete` has queued in the application's streams */
     int failure_code;              /* MPI_SUCCESS, or the error code that all further starts return */
     const mpix_backend_t *backend; /* the backend that has made the words and the stream */
 
@@ -88,6 +90,16 @@ static inline uint64_t *mpix_request_end_word(const struct mpix_mscclpp_request 
 static inline int mpix_request_has_ended(const struct mpix_mscclpp_request *request)
 {
     return mpix_word_get(mpix_request_end_word(request, request->partitions - 1)) >= request->start_count;
+}
+
+/*
+ * Returns 1 if no operation in a stream of the application uses the request's words any more. Operations in the
+ * request's own stream do not count, because freeing that stream waits for them.
+ */
+static inline int mpix_request_has_left_streams(const struct mpix_mscclpp_request *request)
+{
+    return request->is_plain || ((request->condition == MPIX_BY_KERNELS || mpix_request_has_ended(request)) &&
+                                 mpix_word_get(&request->words[MPIX_PASSED_WORD]) >= request->complete_count);
 }
 
 /*

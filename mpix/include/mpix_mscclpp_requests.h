@@ -40,7 +40,8 @@
  *
  * Functions return MPI error codes, through the communicator's error handler. If the calls cannot be queued
  * (mpix_mscclpp.h), `prepare` returns MPI_ERR_UNSUPPORTED_OPERATION on all ranks. Errors of the work are those of
- * queued calls, and `start`, `test` and `wait` return them.
+ * queued calls, and `start`, `test` and `wait` return them. If a kernel has marked a partition that the request does
+ * not have, `test`, `parrived` and `wait` return MPI_ERR_ARG there, and the request fails on all ranks.
  */
 #ifndef MPIX_INCLUDE_MPIX_MSCCLPP_REQUESTS_H
 #define MPIX_INCLUDE_MPIX_MSCCLPP_REQUESTS_H
@@ -195,7 +196,8 @@ MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_wait(int n, MPIX_Mscclpp_request requests[]
 
 /*
  * Frees a request and sets the handle to NULL. While an execution is running it returns MPI_ERR_REQUEST and frees
- * nothing, unless the request has failed.
+ * nothing, unless the request has failed; then it waits for the executions that are left. It also waits until the
+ * application's stream has passed the waits that `complete` has queued.
  */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_request_free(MPIX_Mscclpp_request *request);
 

@@ -1,6 +1,8 @@
 #include "test/mpi/mpi_queued.h"
 
+#include <dlfcn.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,6 +25,17 @@ typedef int (*cu_add_edge_fn_t)(void *graph, void *const *from, void *const *to,
         type_ function_ = (type_)bench_cuda_find(name_);                                                               \
         MT_CHECK(function_ != NULL && 0 == function_(__VA_ARGS__), "%s failed", name_);                                \
     } while (0)
+
+const mca_coll_mscclpp_api_t *mq_component_table(void)
+{
+    const char *folders = getenv("OMPI_MCA_mca_base_component_path");
+    char path[4096];
+    void *file;
+
+    snprintf(path, sizeof(path), "%.*s/mca_coll_mscclpp.so", folders != NULL ? (int)strcspn(folders, ":") : 0, folders);
+    file = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+    return file != NULL ? dlsym(file, MCA_COLL_MSCCLPP_API_NAME) : NULL;
+}
 
 void *mq_stream_make(void)
 {

@@ -5,8 +5,12 @@
 #ifndef TEST_MPI_MPI_QUEUED_H
 #define TEST_MPI_MPI_QUEUED_H
 
+#include "mca/coll/mscclpp/native/api.h"
 #include "mpix/include/mpix_mscclpp.h"
 #include "test/mpi/mpi_test.h"
+
+/* The component's table, from the file that the launcher has named; NULL: there is no such file. */
+const mca_coll_mscclpp_api_t *mq_component_table(void);
 
 void *mq_stream_make(void);
 void mq_stream_wait(void *stream);

@@ -103,6 +103,10 @@ cases_queued() {
     done
     run "queued:requests:stream" 60 -n 1 "$bindir/test_release_stream"
     run "queued:requests:many" 60 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_queued_requests" --many
+    run "queued:requests:freed" 60 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_queued_requests" \
+        --freed
+    run_saying "queued:requests:wrong" 'mpix_pready: a kernel of rank 1 marked partition 4; from 0 to 3 are allowed' \
+        60 -n 3 --mca mpi_yield_when_idle 1 "${forced[@]}" "$bindir/test_queued_requests" --wrong
     run "queued:requests:none" 60 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" --mca coll_mscclpp_algorithm stage \
         "$bindir/test_queued_requests" --none
     run "queued:requests:nodes" 120 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" \

@@ -4,14 +4,12 @@
  * --late: a rank that does not come. --busy: two calls of one communicator at once. --without: there is no component,
  * so every call waits. --many: more communicators than there is room for. --threads: several threads queue.
  */
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "mca/coll/mscclpp/native/api.h"
 #include "test/mpi/mpi_queued.h"
 
 static int class_of(int code)
@@ -38,22 +36,10 @@ static void add_integers(void *in, void *inout, int *count, MPI_Datatype *type)
     }
 }
 
-/* The component's table, from the file that the launcher has named; NULL: there is no such file. */
-static const mca_coll_mscclpp_api_t *find_table(void)
-{
-    const char *folders = getenv("OMPI_MCA_mca_base_component_path");
-    char path[4096];
-    void *file;
-
-    snprintf(path, sizeof(path), "%.*s/mca_coll_mscclpp.so", folders != NULL ? (int)strcspn(folders, ":") : 0, folders);
-    file = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
-    return file != NULL ? dlsym(file, MCA_COLL_MSCCLPP_API_NAME) : NULL;
-}
-
 /* A collective that the component does not know, as a newer library would ask for it, is not queued. */
 static void unknown(void *stream)
 {
-    const mca_coll_mscclpp_api_t *table = find_table();
+    const mca_coll_mscclpp_api_t *table = mq_component_table();
     const mca_coll_mscclpp_queue_call_t call = {
         .size = sizeof(call), .coll = 1000000, .comm = MPI_COMM_WORLD, .stream = stream};
     int code = MPI_ERR_OTHER, can_queue = 1;

@@ -3,10 +3,13 @@
  * part by part in an order of each rank's own, completed in streams and waited for by kernels and by the host.
  *
  * --late: a rank never marks its partition. --many: six requests. --none: the same where there is no room.
- * --refused: what must not be done. --without: there is no component.
+ * --refused: what must not be done. --without: there is no component. --freed: requests are freed while streams have
+ * not passed them. --wrong: a kernel marks a partition that there is not.
  */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "mpix/include/mpix_mscclpp_requests.h"
 #include "mpix/include/mpix_mscclpp/host_kernel.h"
@@ -368,6 +371,129 @@ static void late(void)
     mq_stream_free(stream);
 }
 
+/* A gate that holds a stream up until it opens. */
+typedef struct {
+    void *stream;
+    int open;
+    pthread_t opener;
+} gate_t;
+
+static int is_open(const gate_t *gate)
+{
+    return __atomic_load_n(&gate->open, __ATOMIC_ACQUIRE);
+}
+
+static void pass_gate(void *argument)
+{
+    while (!is_open(argument)) {
+        usleep(100);
+    }
+}
+
+static void gate_close(gate_t *gate, void *stream)
+{
+    *gate = (gate_t){.stream = stream};
+    MT_MPI(MPIX_Mscclpp_host_launch(stream, pass_gate, gate));
+}
+
+static void *open_later(void *argument)
+{
+    gate_t *gate = argument;
+
+    usleep(300000);
+    __atomic_store_n(&gate->open, 1, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+/* Frees the request, which must not end before the gate opens, some time later. */
+static void free_at_gate(gate_t *gate, MPIX_Mscclpp_request *request, const char *what)
+{
+    MT_CHECK(0 == pthread_create(&gate->opener, NULL, open_later, gate), "no thread");
+    MT_MPI(MPIX_Mscclpp_request_free(request));
+    MT_CHECK(is_open(gate), "%s: freed while its stream still used it", what);
+    (void)pthread_join(gate->opener, NULL);
+    mq_stream_wait(gate->stream);
+}
+
+/* Requests are freed while operations on their words are in streams: after a failure, and behind other work. */
+static void freed(void)
+{
+    const mca_coll_mscclpp_api_t *table = mq_component_table();
+    MPIX_Mscclpp_request request;
+    int value = 1;
+    void *stream = mq_stream_make();
+    MPI_Comm comm;
+    gate_t gate;
+
+    MT_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+    MT_MPI(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
+    MT_MPI(MPIX_Mscclpp_allreduce_init(MPI_IN_PLACE, &value, 1, MPI_INT, MPI_SUM, comm, &request));
+    MT_MPI(MPIX_Mscclpp_attach_stream(request, stream));
+    MT_MPI(MPIX_Mscclpp_prepare(1, &request));
+    gate_close(&gate, stream);
+    MT_MPI(MPIX_Mscclpp_start(1, &request));
+    MT_CHECK(table != NULL, "the component's table is not found");
+    table->fail(comm);
+    MT_CHECK(MPIX_Mscclpp_start(1, &request) != MPI_SUCCESS, "a start after the failure succeeded");
+    free_at_gate(&gate, &request, "a failed request, with a start in the stream");
+    MT_MPI(MPI_Comm_free(&comm));
+
+    MT_MPI(MPIX_Mscclpp_allreduce_init(MPI_IN_PLACE, &value, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request));
+    MT_MPI(MPIX_Mscclpp_attach_kernels(request, stream));
+    MT_MPI(MPIX_Mscclpp_prepare(1, &request));
+    gate_close(&gate, stream);
+    MT_MPI(MPIX_Mscclpp_start(1, &request));
+    MT_MPI(MPIX_Mscclpp_complete(1, &request));
+    MT_MPI(MPIX_Mscclpp_pready(0, 0, request));
+    MT_MPI(MPIX_Mscclpp_wait(1, &request));
+    free_at_gate(&gate, &request, "a request whose wait is in the stream");
+    mq_stream_free(stream);
+}
+
+/* Marks a partition after the last one. */
+static void mark_wrong(mpix_group_t *block, void *argument)
+{
+    work_t *work = argument;
+
+    mpix_pready(block, &work->request, PARTS);
+    if (mpix_failed(block)) {
+        __atomic_fetch_add(&work->ended, 1, __ATOMIC_RELAXED);
+    }
+}
+
+/* A kernel of rank 1 marks a partition that the request does not have. All ranks get an error, and nobody waits. */
+static void wrong(void)
+{
+    MPIX_Mscclpp_request request;
+    int values[PARTS], code, class, peer;
+    void *stream = mq_stream_make();
+    work_t work = {0};
+    mpix_host_kernel_t launch = {mark_wrong, &work, 1, 1, 0};
+
+    MT_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    fill(values, PARTS, 0);
+    MT_MPI(MPIX_Mscclpp_pallreduce_init(MPI_IN_PLACE, values, PARTS, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request));
+    MT_MPI(MPIX_Mscclpp_attach_kernels(request, stream));
+    MT_MPI(MPIX_Mscclpp_prepare(1, &request));
+    MT_MPI(MPIX_Mscclpp_request_get_device(request, MPIX_MSCCLPP_DEVICE_ABI, &work.request, sizeof(work.request)));
+    MT_MPI(MPIX_Mscclpp_start(1, &request));
+    if (mt_rank == 1) {
+        MT_MPI(MPIX_Mscclpp_pready(0, PARTS - 2, request));
+        MT_MPI(MPIX_Mscclpp_host_launch(stream, mpix_host_run, &launch));
+    } else {
+        MT_MPI(MPIX_Mscclpp_pready(0, PARTS - 1, request));
+    }
+    MT_MPI(MPIX_Mscclpp_complete(1, &request));
+    code = MPIX_Mscclpp_wait(1, &request);
+    mq_stream_wait(stream);
+    MT_MPI(MPIX_Mscclpp_error_class(MPIX_MSCCLPP_ERR_PEER, &peer));
+    MT_MPI(MPI_Error_class(code, &class));
+    MT_CHECK(class == (mt_rank == 1 ? MPI_ERR_ARG : peer), "the class of the error is %d", class);
+    MT_CHECK(work.ended == (mt_rank == 1), "%u blocks found the partition wrong", work.ended);
+    MT_MPI(MPIX_Mscclpp_request_free(&request));
+    mq_stream_free(stream);
+}
+
 /* Six requests that kernels release: those that find room, if there is any, work. All ranks learn which. */
 static void many(bool room)
 {
@@ -433,6 +559,10 @@ int main(int argc, char **argv)
         late();
     } else if (argc > 1 && strcmp(argv[1], "--many") == 0) {
         many(true);
+    } else if (argc > 1 && strcmp(argv[1], "--freed") == 0) {
+        freed();
+    } else if (argc > 1 && strcmp(argv[1], "--wrong") == 0) {
+        wrong();
     } else if (argc > 1 && strcmp(argv[1], "--none") == 0) {
         many(false);
     } else if (argc > 1 && strcmp(argv[1], "--refused") == 0) {

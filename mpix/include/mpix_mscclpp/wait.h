@@ -78,7 +78,7 @@ MPIX_DEVICE int mpix_fits(mpix_group_t *group, const mpix_head_t *head, mpix_u32
 
 /*
  * Returns a value other than 0 if a function that this group called has failed. MPIX_Mscclpp_get_async_error has the
- * reason, except for functions on partitions.
+ * reason; for functions on partitions, MPIX_Mscclpp_test and MPIX_Mscclpp_wait return it.
  */
 MPIX_DEVICE int mpix_failed(const mpix_group_t *group)
 {

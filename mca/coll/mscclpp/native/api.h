@@ -153,6 +153,9 @@ typedef struct {
      */
     int (*map)(const mca_coll_mscclpp_queue_call_t *call, void **mapped_p);
     void (*unmap)(void *mapped); /* NULL is allowed */
+
+    /* Makes all queued calls of the communicator fail, also those that run. The other ranks are told. Local. */
+    void (*fail)(MPI_Comm comm);
 } mca_coll_mscclpp_api_t;
 
 #endif

@@ -460,6 +460,16 @@ static outcome_t find_failure(MPI_Comm comm, char *text, size_t size)
     return outcome;
 }
 
+/* Makes the communicator's queued calls fail, for an error that the MPIX functions have found and logged. */
+static void fail_calls(MPI_Comm comm)
+{
+    mca_coll_mscclpp_module_t *module = mca_coll_mscclpp_module_of(comm);
+
+    if (module != NULL && module->queued != NULL && module->queued->team != NULL) {
+        (void)mscclpp_team_fail(module->queued->team, MSCCLPP_ERR_INVALID);
+    }
+}
+
 static uint64_t count_calls(MPI_Comm comm)
 {
     const mca_coll_mscclpp_module_t *module = mca_coll_mscclpp_module_of(comm);
@@ -507,5 +517,6 @@ const mca_coll_mscclpp_api_t mca_coll_mscclpp_api = {
     .run_plan = mca_coll_mscclpp_run_plan,
     .map = mca_coll_mscclpp_map,
     .unmap = mca_coll_mscclpp_unmap,
+    .fail = fail_calls,
     .channels = &mca_coll_mscclpp_channel_api,
 };
