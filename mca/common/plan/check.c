@@ -120,19 +120,18 @@ static void check_shape(const frame_t *frame)
 }
 
 /*
- * Pairs the channels of one type: the first channel of a rank to a peer with the first channel of that peer to the
- * rank, the second with the second, and so on. A channel that is left over gets the pair -1. check_peers must have
- * found no fault, because the peers are used as indices. Returns false if there is no memory; then no channel is
- * paired.
+ * Pairs the channels of one type: the n-th channel of a rank to a peer belongs to the n-th channel of that peer to the
+ * rank. A channel that is left over gets the pair -1. check_peers must have found no fault, because the peers are used
+ * as indices. Returns false if there is no memory; then no channel is paired.
  */
 static bool pair_channels(const frame_t *frame, int type)
 {
     const mscclpp_plan_t *plan = frame->plan;
     size_t ranks = plan->rank_count;
     /*
-     * `starts` and `counts` have an entry for each rank and peer, at rank * ranks + peer: where the channels from that
-     * rank to that peer start in `channels`, and how many of them are listed there. `channels` holds positions in the
-     * rank's list.
+     * `starts` and `counts` have an entry for each rank and peer, at rank * ranks + peer. `starts` says where the
+     * channels from that rank to that peer start in `channels`, and `counts` how many they are. `channels` holds
+     * positions in the rank's list.
      */
     uint32_t *counts = calloc(ranks * ranks, sizeof(*counts)), *starts = NULL, *channels = NULL;
     size_t total = 0, entry;
@@ -173,8 +172,8 @@ static bool pair_channels(const frame_t *frame, int type)
 }
 
 /*
- * Checks that every peer of a channel and every owner of a remote buffer is another rank of the plan. Reports all
- * faults, and returns false if there are any.
+ * Checks that the peers of channels and the owners of remote buffers are other ranks of the plan. Reports all faults,
+ * and returns false if there are any.
  */
 static bool check_peers(const frame_t *frame)
 {
@@ -227,7 +226,7 @@ static bool is_same_group(const mscclpp_plan_group_t *first, const mscclpp_plan_
 }
 
 /*
- * Checks switch channel `position` of rank `rank_number`: its ranks must exist and be in ascending order, the rank
+ * Checks switch channel `position` of rank `rank_number`. Its ranks must exist and be in ascending order. The rank
  * itself must be among them, and all of them must have the same switch channel at the same position. The first loop
  * checks all rank numbers before the second loop uses them as indices. Reports the first fault only.
  */
@@ -288,8 +287,8 @@ void mscclpp_plan_check_frame(mscclpp_plan_t *plan, mscclpp_plan_report_t *repor
 }
 
 /*
- * The checks must run in this order. Each check uses numbers as indices that the checks before it have found to be
- * valid, so a fault stops the sequence.
+ * Runs the checks in an order that must be kept: each check uses numbers as indices that the checks before it have
+ * found to be valid. So a fault stops the sequence.
  */
 bool mscclpp_plan_check(mscclpp_plan_t *plan, mscclpp_plan_report_t *report)
 {

@@ -287,8 +287,8 @@ static bool is_reduction(mscclpp_plan_op_kind_t kind)
 /*
  * Checks an operation that moves data, and looks up the buffers that it names. Its channels must have been looked up
  * before. `pipeline` is the pipeline around the operation, or NULL. In a pipeline, each source must have as many chunks
- * as the pipeline handles; targets then have as many, too, because check_sizes has compared them with the sources.
- * Returns false after the first fault, which is reported.
+ * as the pipeline handles. Targets need no check: check_sizes has compared them with the sources. Returns false after
+ * the first fault, which is reported.
  */
 static bool check_data(state_t *state, mscclpp_plan_op_t *op, const mscclpp_plan_op_t *pipeline)
 {

@@ -20,7 +20,7 @@ typedef struct {
     mscclpp_plan_report_t *report;
 } compared_t;
 
-/* Returns the operations of a block, those in pipelines included. */
+/* Returns the number of operations in a block, with those in its pipelines. */
 static uint32_t count_ops(const mscclpp_plan_block_t *block)
 {
     uint32_t ops = block->op_count;

@@ -162,7 +162,7 @@ static void collect_events(void *context, mscclpp_plan_place_t place, mscclpp_pl
     }
 }
 
-/* For qsort: orders events by key, then by the turns of their pipelines, then by place. */
+/* Compares events by key, then by the turns of their pipelines, then by place, for qsort. */
 static int compare_events(const void *left, const void *right)
 {
     const event_t *left_event = left, *right_event = right;
@@ -252,8 +252,8 @@ static void check_balance(const list_t *list, const event_t *first, size_t count
 }
 
 /*
- * Checks the `count` events of one barrier: all operations must state the same number of blocks, exactly so many blocks
- * must have the barrier, and each block must reach the barrier equally often. Reports at most one fault.
+ * Checks the `count` events of one barrier. All operations must state the same number of blocks, exactly so many blocks
+ * must have the barrier, and each block must reach it equally often. Reports at most one fault.
  */
 static void check_barrier(const list_t *list, const event_t *first, size_t count)
 {

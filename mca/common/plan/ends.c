@@ -82,7 +82,7 @@ static part_t part_of(ends_t *ends, mscclpp_plan_place_t place, const mscclpp_pl
 
 /*
  * Notes that the target gets the data of the source. Scratch remembers from which chunk of a block its data comes. Sets
- * ends->moves if data reaches an input or output at another position in the block, and ends->has_changed if this call
+ * ends->moves if data reaches an input or output at another position in the block. Sets ends->has_changed if this call
  * has changed what is known of the scratch.
  */
 static void carry(ends_t *ends, part_t source, part_t target)
@@ -127,9 +127,10 @@ static void follow(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t 
 }
 
 /*
- * Visits the plan repeatedly until the knowledge of the scratch no longer changes, because blocks run at the same time
- * and the order of their operations is not known. If the plan is too large, if there is no memory, or if MOST_VISITS is
- * not enough, returns true, which is always safe. Returns false for a plan that has neither input nor output.
+ * Visits the plan until the knowledge of the scratch no longer changes. One visit is not enough, because blocks run at
+ * the same time and the order of their operations is not known. Returns true, which is always safe, if the plan is too
+ * large, if there is no memory, or if MOST_VISITS is not enough. Returns false for a plan that has neither input nor
+ * output.
  */
 bool mscclpp_plan_needs_whole_chunks(const mscclpp_plan_t *plan)
 {

@@ -1,8 +1,8 @@
 /*
- * Programs are shortened run by run. A run is data steps and nops, one after another, up to any other step. It has no
- * signal, wait or barrier, and its packets order nothing but themselves. So no other block and no peer may use in
- * between what its plain accesses use: that would be a race, which a plan without faults does not have. What a run may
- * leave out is therefore decided by the run alone.
+ * Shortens programs run by run. A run is a sequence of data steps and nops, up to any other step. It has no signal,
+ * wait or barrier, and its packets order nothing but themselves. So no other block and no peer may use the data of its
+ * plain accesses before the run ends: that would be a race, which a plan without faults does not have. Therefore the
+ * run alone decides what may be left out of it.
  */
 #include "mca/common/plan/fuse.h"
 
@@ -36,9 +36,9 @@ typedef struct {
 } fusion_t;
 
 /*
- * Returns the range of chunks that a step of `size` chunks uses of an item. A packet counts as the plain chunks whose
- * memory it occupies. With `in_place`, input and output are one buffer, which is called the output, whichever of the
- * two is larger.
+ * Returns the chunks that an item of a step of `size` chunks covers. A packet counts as the plain chunks whose memory
+ * it occupies. With `in_place`, input and output are one buffer, which is called the output, whichever of the two is
+ * larger.
  */
 static range_t range_of(const mscclpp_plan_t *plan, uint32_t block_chunks, bool in_place,
                         const mscclpp_dev_plan_item_t *item, uint32_t size)
@@ -128,8 +128,8 @@ static bool is_own(const fusion_t *fusion, uint32_t item, uint32_t rank)
 }
 
 /*
- * Changes the steps from `copy` + 1 to `end` - 1 so that they read the source of step `copy` and not item `target`, to
- * which it copies. Stops at the first step that writes to the copy. The source must be memory that no step writes to
+ * Changes the steps from `copy` + 1 to `end` - 1: where they read item `target`, to which step `copy` copies, they read
+ * the source of that step instead. Stops at the first step that writes to the copy. No step may write to the source
  * during a call, so that it does not matter when a thread reads it. An item is replaced only if each thread reads there
  * exactly what it has copied itself, because mscclpp_plan_works_in_place relies on this.
  */
@@ -156,9 +156,9 @@ static void read_original(fusion_t *fusion, uint32_t copy, uint32_t target, uint
 }
 
 /*
- * Returns true if a later step of the run overwrites all of item `target`, a target of step `store`, before any step
- * reads a part of it or overwrites it only in part. The run ends before step `end`. Several blocks may share the chunks
- * of a step, so both steps must write the same part of them.
+ * Returns true if item `target`, a target of step `store`, is overwritten in vain: a later step of the run overwrites
+ * all of it before any step reads a part of it or overwrites only a part. The run ends before step `end`. Several
+ * blocks may share the chunks of a step, so both steps must write the same part of them.
  */
 static bool is_overwritten(const fusion_t *fusion, uint32_t store, uint32_t target, uint32_t end)
 {
@@ -538,9 +538,9 @@ static void note_use(alias_t *alias, uint32_t block, uint32_t step_number, const
 }
 
 /*
- * Notes the uses of all items of a step. In a loop, a thread has other parts in each turn than outside, so all chunks
- * that have the numbers of the step's items count as shared, even if an item is in another buffer. This can only turn a
- * yes into a no, which is safe.
+ * Notes the uses of all items of a step. In a loop, a thread has other parts in each turn than outside. So all chunks
+ * with the numbers of the step's items count as shared, even if an item is in another buffer. This can only turn a yes
+ * into a no, which is safe.
  */
 static void note_step(alias_t *alias, uint32_t block, uint32_t step_number, bool in_loop)
 {
@@ -567,8 +567,8 @@ static void note_step(alias_t *alias, uint32_t block, uint32_t step_number, bool
 }
 
 /*
- * Each chunk must be unused on one side, or be read by the same threads before they write it. Returns false as well if
- * there are too many chunks, or no memory.
+ * Looks at each chunk: it must be unused on one side, or be read by the same threads before they write it. Also returns
+ * false if there are too many chunks, or no memory.
  */
 bool mscclpp_plan_works_in_place(const mscclpp_plan_t *plan, uint32_t rank, uint32_t block_chunks,
                                  const mscclpp_plan_program_t *program)

@@ -8,11 +8,11 @@
 /*
  * Shortens the program of the block that begins at `first` and ends the rank's program so far. Its results stay the
  * same, as long as packets of the plan order only themselves. Without memory, the program is unchanged. `block_chunks`
- * is the number of chunks in a rank's block of input or output (mscclpp_plan_block_chunks). `keeps_input` says that no
+ * is the number of chunks in a rank's block of input or output (mscclpp_plan_block_chunks). If `keeps_input` is set, no
  * rank writes to any rank's input.
  *
  * - A step that reads data that an earlier step has copied from the input reads the input instead, if `keeps_input` is
- * set.
+ *   set.
  * - Data that a later step overwrites before any thread can read it is not stored.
  * - Threads do not meet between two steps if each thread reads and writes only its own elements in both.
  * - Neighbouring copies of the same data are joined.
@@ -21,10 +21,10 @@ void mscclpp_plan_fuse(const mscclpp_plan_t *plan, uint32_t rank, uint32_t block
                        mscclpp_plan_program_t *program, mscclpp_dev_plan_start_t first);
 
 /*
- * Returns true if a rank's program of an out-of-place plan can also serve a call in place: each thread reads its part
- * of the input before it overwrites the same part of the output, and no other thread overwrites it. This alone is not
- * enough. The caller must also know that the plan does not write its input, and that no peer uses the two buffers; this
- * function does not check that. Returns false if there is no memory.
+ * Returns true if a rank's program of an out-of-place plan can also serve a call in place. For that, each thread must
+ * read its part of the input before it overwrites the same part of the output, and no other thread may overwrite that
+ * part. This alone is not enough. The caller must also know that the plan does not write its input, and that no peer
+ * uses the two buffers. Returns false if there is no memory.
  */
 bool mscclpp_plan_works_in_place(const mscclpp_plan_t *plan, uint32_t rank, uint32_t block_chunks,
                                  const mscclpp_plan_program_t *program);

@@ -171,13 +171,13 @@ static mscclpp_json_t *add_value(builder_t *builder, mscclpp_json_type_t type)
     return value;
 }
 
-/* yajl has read null. */
+/* Adds the value null. yajl calls it. */
 static int on_null(void *context)
 {
     return add_value(context, MSCCLPP_JSON_NULL) != NULL;
 }
 
-/* yajl has read true or false. */
+/* Adds true or false. yajl calls it. */
 static int on_bool(void *context, int yes)
 {
     mscclpp_json_t *value = add_value(context, MSCCLPP_JSON_BOOL);
@@ -208,8 +208,8 @@ static bool parse_unsigned(const char *text, size_t length, uint64_t *number_p)
 }
 
 /*
- * Called when yajl has read a number. Stores its value if it is an unsigned whole number, and otherwise its text.
- * Returns 0, which stops the parser, if add_value or keep_string fails.
+ * Adds a number that yajl has read: its value if it is an unsigned whole number, and otherwise its text. Returns 0,
+ * which stops the parser, if add_value or keep_string fails.
  */
 static int on_number(void *context, const char *text, size_t length)
 {
@@ -225,7 +225,7 @@ static int on_number(void *context, const char *text, size_t length)
     return value->text != NULL;
 }
 
-/* yajl has read a string that is a value. */
+/* Adds a string. yajl calls it for strings that are values. */
 static int on_string(void *context, const unsigned char *text, size_t length)
 {
     mscclpp_json_t *value = add_value(context, MSCCLPP_JSON_STRING);
@@ -238,9 +238,9 @@ static int on_string(void *context, const unsigned char *text, size_t length)
 }
 
 /*
- * Adds an array or object, and opens it for the values that follow. Returns 1, or 0 to stop the parser, as the on_*
- * functions do: there is no memory, there are too many values, or MSCCLPP_PLAN_MAX_DEPTH arrays and objects are already
- * open.
+ * Adds an array or object, and opens it for the values that follow. Returns 1, or 0 to stop the parser, as all
+ * functions on_* do. It stops if there is no memory, if there are too many values, or if MSCCLPP_PLAN_MAX_DEPTH arrays
+ * and objects are already open.
  */
 static int open_value(builder_t *builder, mscclpp_json_type_t type)
 {
@@ -257,19 +257,19 @@ static int open_value(builder_t *builder, mscclpp_json_type_t type)
     return 1;
 }
 
-/* yajl has read the start of an object. */
+/* Opens an object. yajl calls it. */
 static int on_map(void *context)
 {
     return open_value(context, MSCCLPP_JSON_OBJECT);
 }
 
-/* yajl has read the start of an array. */
+/* Opens an array. yajl calls it. */
 static int on_array(void *context)
 {
     return open_value(context, MSCCLPP_JSON_ARRAY);
 }
 
-/* yajl has read the end of an array or object. */
+/* Closes the innermost array or object. yajl calls it at its end. */
 static int on_end_of_container(void *context)
 {
     --((builder_t *)context)->depth;
@@ -277,9 +277,9 @@ static int on_end_of_container(void *context)
 }
 
 /*
- * Called when yajl has read a key. Stores it for the next value. Returns 0, which stops the parser, if the object
- * already has the key, if it has too many keys, or if keep_string fails. The innermost open value is always an object
- * here, because yajl reports keys only within objects.
+ * Keeps a key that yajl has read, for the next value. Returns 0, which stops the parser, if the object already has the
+ * key, if it has too many keys, or if keep_string fails. The innermost open value is always an object here, because
+ * yajl reports keys only within objects.
  */
 static int on_key(void *context, const unsigned char *text, size_t length)
 {

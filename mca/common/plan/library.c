@@ -32,7 +32,7 @@ struct mscclpp_plan_library {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /*
- * Only stores the names of the places; mscclpp_plan_library_load reads the files. Returns NULL if there is no memory,
+ * Stores only the names of the places; mscclpp_plan_library_load reads the files. Returns NULL if there is no memory,
  * which is logged.
  */
 mscclpp_plan_library_t *mscclpp_plan_library_create(const char *places)
@@ -119,7 +119,7 @@ typedef struct {
     bool is_written; /* some block writes it */
 } chunk_use_t;
 
-/* The results of a visit of all operations of a plan. */
+/* What a visit of all operations of a plan has found. */
 typedef struct {
     mscclpp_plan_file_t *file;
     chunk_use_t *uses;                     /* one for each chunk of all ranks; NULL: no memory, or too many chunks */
@@ -213,12 +213,12 @@ static void survey_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op
 }
 
 /*
- * Finds the facts of a plan that calls need, and stores them in `file`. The plan must have passed mscclpp_plan_check,
- * because its numbers are used as indices. Refuses a plan that has neither input nor output.
+ * Finds the facts that calls need about a plan, and stores them in `file`. The plan must have passed
+ * mscclpp_plan_check, because its numbers are used as indices. Refuses a plan that has neither input nor output.
  *
- * file->may_order says that packets may have to order other stores. That is possible if several blocks access a chunk
- * and one of them writes it: a packet may be the only thing that tells a block that the other is done. If there is no
- * memory to find out, or if the plan is too large, may_order is true if the plan has packets.
+ * file->may_order becomes true if packets may have to order other stores. That is possible if several blocks access a
+ * chunk and one of them writes it: a packet may be the only thing that tells a block that the other is done. If there
+ * is no memory to find out, or if the plan is too large, may_order is true if the plan has packets.
  */
 static void survey_plan(mscclpp_plan_file_t *file)
 {
@@ -359,7 +359,7 @@ static void add_file(mscclpp_plan_library_t *library, const char *path)
     ++library->count;
 }
 
-/* For scandir: selects files whose names end in .json and do not begin with a dot. */
+/* Selects files whose names end in .json and do not begin with a dot, for scandir. */
 static int is_plan(const struct dirent *entry)
 {
     enum { SUFFIX = sizeof(".json") - 1 };
@@ -368,7 +368,7 @@ static int is_plan(const struct dirent *entry)
     return entry->d_name[0] != '.' && length > SUFFIX && strcmp(entry->d_name + length - SUFFIX, ".json") == 0;
 }
 
-/* For scandir: the order of names. */
+/* Compares two names, for scandir. */
 static int by_name(const struct dirent **a, const struct dirent **b)
 {
     return strcmp((*a)->d_name, (*b)->d_name);

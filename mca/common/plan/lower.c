@@ -67,8 +67,8 @@ static mscclpp_dev_plan_step_t *add_step(lowering_t *state, uint32_t step_code)
 }
 
 /*
- * Appends a link to the program. `slot` is a signal slot for signals and waits, a port channel of this rank for
- * requests to the proxy, and a semaphore of this rank for semaphores.
+ * Appends a link to the program. `slot` depends on what the link is for. For signals and waits it is a signal slot, for
+ * requests to the proxy a port channel of this rank, and for semaphores a semaphore of this rank.
  */
 static void add_link(lowering_t *state, uint32_t peer, uint32_t slot)
 {
@@ -225,7 +225,7 @@ static void lower_combination(lowering_t *state, const mscclpp_plan_op_t *op, co
     step->targets = targets;
 }
 
-/* The slots of a rank's port channels follow those of its memory channels. */
+/* Numbers the slots: those of a rank's port channels follow those of its memory channels. */
 uint32_t mscclpp_plan_slot(const mscclpp_plan_t *plan, uint32_t rank, mscclpp_plan_channel_type_t type,
                            uint32_t channel)
 {
@@ -456,7 +456,7 @@ static mscclpp_dev_plan_start_t current_position(const mscclpp_plan_program_t *p
     return (mscclpp_dev_plan_start_t){program->step_count, program->item_count, program->link_count};
 }
 
-/* For mscclpp_plan_visit: sets the bool to which `context` points to false if an operation writes to an input. */
+/* Sets the bool to which `context` points to false if an operation writes to an input. mscclpp_plan_visit calls it. */
 static void look_for_input_target(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                                   const mscclpp_plan_op_t *pipeline)
 {

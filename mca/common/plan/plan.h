@@ -213,7 +213,10 @@ typedef struct {
  */
 mscclpp_status_t mscclpp_plan_read(const char *path, mscclpp_plan_report_t *report, mscclpp_plan_t **plan_p);
 
-/* Does the same for the text of such a file in memory. The plan does not refer to the text afterwards. */
+/*
+ * Parses the text of a plan's file in memory, as mscclpp_plan_read does for a file. The plan does not refer to the text
+ * afterwards.
+ */
 mscclpp_status_t mscclpp_plan_parse(const char *text, size_t size, mscclpp_plan_report_t *report,
                                     mscclpp_plan_t **plan_p);
 

@@ -44,14 +44,14 @@ void mscclpp_plan_program_resolve(mscclpp_plan_program_t *program, uint32_t rank
     }
 }
 
-/* The larger of two numbers. */
+/* Returns the larger of two numbers. */
 static uint32_t larger(uint32_t one, uint32_t other)
 {
     return one > other ? one : other;
 }
 
 /*
- * All blocks get the same amount of memory, enough for the longest program, so that kernels find a block's copy by
+ * Gives all blocks the same amount of memory, enough for the longest program, so that kernels find a block's copy by
  * multiplication. Returns 0 if a block has more entries than kernels have room for.
  */
 uint64_t mscclpp_plan_program_measure(const mscclpp_plan_program_t *program, mscclpp_dev_plan_args_t *args)

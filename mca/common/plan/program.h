@@ -36,8 +36,8 @@ uint32_t mscclpp_plan_program_most_chunks(const mscclpp_plan_program_t *program)
 void mscclpp_plan_program_resolve(mscclpp_plan_program_t *program, uint32_t rank, uint64_t *const *counters);
 
 /*
- * Sets most_steps, most_items and program_bytes of `args`. Returns the size in bytes of the programs of all blocks in
- * the form that blocks copy to their own memory (args->programs), or 0 if the program of some block is too long for
+ * Sets most_steps, most_items and program_bytes of `args`. Returns the size, in bytes, of all blocks' programs in the
+ * form that blocks copy to their own memory (args->programs). Returns 0 if the program of some block is too long for
  * that.
  */
 uint64_t mscclpp_plan_program_measure(const mscclpp_plan_program_t *program, mscclpp_dev_plan_args_t *args);

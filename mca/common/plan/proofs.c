@@ -49,7 +49,7 @@ static bool make_path_and_line(const mscclpp_plan_t *plan, const char *kind, cha
     return length > 0 && (size_t)length < size;
 }
 
-/* Any failure counts as "not kept": the plan is then simulated again. Nothing is logged. */
+/* Takes any failure as "not kept": the plan is then simulated again. Nothing is logged. */
 bool mscclpp_plan_proof_is_kept(const mscclpp_plan_t *plan, const char *kind)
 {
     char path[PATH_MAX], expected_line[LINE], kept_line[LINE] = "";

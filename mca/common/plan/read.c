@@ -367,10 +367,12 @@ static bool read_flag(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root,
 }
 
 /*
- * Reads the settings of the plan as a whole, such as its name, collective and protocol. The defaults of optional keys
- * are 1024 threads in a block, which is the most that a GPU allows, chunks that are aligned to 16 bytes, messages of
- * any size, and false for "reuse_resources" and "use_double_scratch_buffer". Returns false after a fault, which is
- * reported, or if there is no memory.
+ * Reads the settings of the plan as a whole, such as its name, collective and protocol. Returns false after a fault,
+ * which is reported, or if there is no memory. Defaults of optional keys:
+ * - threads in a block: 1024, the most that a GPU allows;
+ * - alignment of chunks: 16 bytes;
+ * - messages: any size;
+ * - "reuse_resources" and "use_double_scratch_buffer": false.
  */
 static bool read_head(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root, mscclpp_plan_t *plan)
 {

@@ -52,8 +52,8 @@ const mscclpp_json_t *mscclpp_plan_find_required(mscclpp_plan_reader_t *reader, 
 }
 
 /*
- * Returns NULL in two cases: the key is missing, and then *is_valid_p is true; or the value has another type, which is
- * reported, and then *is_valid_p is false.
+ * Returns NULL in two cases. If the key is missing, *is_valid_p is true. If the value has another type, which is
+ * reported, *is_valid_p is false.
  */
 const mscclpp_json_t *mscclpp_plan_find_optional(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object,
                                                  const char *key, mscclpp_json_type_t type, bool *is_valid_p)
@@ -69,8 +69,8 @@ const mscclpp_json_t *mscclpp_plan_find_optional(mscclpp_plan_reader_t *reader, 
 }
 
 /*
- * A number that is negative, fractional or too large for 64 bits has been stored as text only. The refusal shows that
- * text. If a required key is missing, *number_p is also set to the fallback.
+ * Refuses a number that is negative, fractional or too large for 64 bits. Such a number was stored as text only, which
+ * the refusal shows. If a required key is missing, *number_p is also set to the fallback.
  */
 bool mscclpp_plan_read_number(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
                               const char *key, uint64_t largest, bool is_needed, uint64_t fallback, uint64_t *number_p)
@@ -108,7 +108,7 @@ bool mscclpp_plan_read_number32(mscclpp_plan_reader_t *reader, const mscclpp_jso
     return true;
 }
 
-/* If the word is not in the list, reports the whole list, and returns false with *choice_p negative. */
+/* Reports the whole list if the word is not in it, and returns false with *choice_p negative. */
 bool mscclpp_plan_read_choice(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
                               const char *key, const char *const *words, int *choice_p)
 {
@@ -130,8 +130,8 @@ bool mscclpp_plan_read_choice(mscclpp_plan_reader_t *reader, const mscclpp_json_
 }
 
 /*
- * An array that is not required may be missing; then the result is empty. After a failure, the result is empty as well;
- * the failure is reported, or reader->no_memory is set.
+ * Yields an empty result if the array is missing but not required, and after a failure. A failure is reported, or
+ * reader->no_memory is set.
  */
 bool mscclpp_plan_read_numbers(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
                                const char *key, uint32_t largest, uint32_t max_count, bool is_needed,

@@ -37,7 +37,7 @@ const mscclpp_json_t *mscclpp_plan_find_optional(mscclpp_plan_reader_t *reader, 
 /* Reads a whole number up to `largest`. If the key is absent and not `is_needed`, the number is `fallback`. */
 bool mscclpp_plan_read_number(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
                               const char *key, uint64_t largest, bool is_needed, uint64_t fallback, uint64_t *number_p);
-/* Does the same for a number of 32 bits, which is required. */
+/* Reads a required number of 32 bits, as mscclpp_plan_read_number does. */
 bool mscclpp_plan_read_number32(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *what,
                                 const char *key, uint32_t largest, uint32_t *number_p);
 

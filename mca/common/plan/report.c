@@ -143,8 +143,8 @@ const char *mscclpp_plan_verdict(const mscclpp_plan_report_t *report)
 }
 
 /*
- * snprintf returns the length that the whole text would have. So `used` may exceed `size`, and then nothing more is
- * appended.
+ * Composes the text piece by piece. snprintf returns the length that the whole text would have. So `used` may exceed
+ * `size`, and then nothing more is appended.
  */
 const char *mscclpp_plan_place_text(mscclpp_plan_place_t place, char *text, size_t size)
 {

@@ -221,9 +221,9 @@ void mscclpp_sim_join(const mscclpp_sim_t *sim, mscclpp_sim_know_t *to, const ms
 bool mscclpp_sim_actor_init(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t agent);
 void mscclpp_sim_actor_destroy(mscclpp_sim_actor_t *actor);
 /*
- * Begins the actor's next operation: increments its clock, and stores `event` as the operation at that clock. Returns
- * false, with nothing changed, if there is no memory. The actor must then do nothing, because later code looks up the
- * events of all clocks.
+ * Begins the actor's next operation: increments its clock, and stores `event` as the operation at that clock. If there
+ * is no memory, sets sim->no_memory, leaves the clock as it was, and returns false. The actor must then do nothing,
+ * because later code looks up the events of all clocks.
  */
 bool mscclpp_sim_tick(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, mscclpp_sim_event_t event);
 /* Gives some threads of the actor the knowledge `know`, which all of its threads have from the next nop on. */
@@ -263,9 +263,10 @@ const char *mscclpp_sim_cell_text(const mscclpp_sim_t *sim, size_t cell, bool is
 const mscclpp_plan_op_t *mscclpp_sim_current_op(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block);
 
 /*
- * sim_memory.c: reads and writes of cells, by which an actor's current operation accesses memory. Each of these
- * functions reports a race if the access is not ordered after earlier accesses of the cell. `position` and `map` say
- * which thread of the actor makes the access. A packet takes two cells, and `cell` is the first of them.
+ * sim_memory.c: reads and writes of cells. An actor's current operation accesses memory by these functions. They report
+ * a race if the access is not ordered after earlier accesses of the cell. `position` and `map` say which thread of the
+ * actor makes the access. `launch` is the launch to which the access belongs. A packet takes two cells, and `cell` is
+ * the first of them.
  */
 
 /*
@@ -281,8 +282,10 @@ mscclpp_sim_value_t mscclpp_sim_read(mscclpp_sim_t *sim, mscclpp_sim_actor_t *ac
 /* Reads a packet, which must have been written. Its flag orders the read after the write. */
 mscclpp_sim_value_t mscclpp_sim_read_packet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, size_t cell,
                                             uint32_t position);
+/* Writes a value by a plain store. The cell then no longer holds a packet. */
 void mscclpp_sim_write(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell, uint32_t position,
                        mscclpp_sim_map_t map, mscclpp_sim_value_t value);
+/* Writes a packet, and the facts that it passes to its reader. `packet` is the record of the whole operation. */
 void mscclpp_sim_write_packet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell,
                               uint32_t position, mscclpp_sim_value_t value, mscclpp_sim_packet_t *packet);
 /* Writes a value that must not be read, into a cell of a buffer whose old contents are irrelevant. */

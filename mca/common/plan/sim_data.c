@@ -11,12 +11,11 @@ typedef struct {
 } slice_t;
 
 /*
- * Returns which elements of an item of `size` chunks a block moves now: the elements of the current turn of a pipeline,
- * the block's part in a group of blocks, or all elements.
- *
- * In a pipeline, an item has as many chunks as the pipeline handles (mscclpp_plan_check has checked this), so only the
- * last turn may be shorter. In a group, the elements that do not divide evenly go to the first blocks, one more element
- * for each.
+ * Returns which elements of an item of `size` chunks a block moves now. There are three cases:
+ * - In a pipeline: the elements of the current turn. An item has as many chunks as the pipeline handles
+ *   (mscclpp_plan_check has checked this), so only the last turn may be shorter.
+ * - In a group of blocks: the block's part. Elements that do not divide evenly go to the first blocks, one for each.
+ * - Otherwise: all elements.
  */
 static slice_t slice_of(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                         uint32_t size)
@@ -241,8 +240,8 @@ static uint32_t sender_of(const mscclpp_sim_t *sim, const mscclpp_sim_packet_t *
 
 /*
  * Lets the receiver of one source of an operation learn from the packets of that source, one run at a time. All of
- * these packets must have arrived. The packets of one operation share one record (cell->packet), so a run ends where
- * that record changes.
+ * these packets must have arrived. Packets of one operation share one record (cell->packet), so a run ends where that
+ * record changes.
  */
 static void learn_from_source(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, size_t first_cell, uint64_t count)
 {

@@ -1,4 +1,7 @@
-/* Keeps who knows of which operations: vector clocks, extended by what packets tell single threads. */
+/*
+ * Records which operations each actor knows to have happened. Each record is a vector clock. A packet may inform a
+ * single thread only; such facts are recorded by thread.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,10 +58,7 @@ void mscclpp_sim_actor_destroy(mscclpp_sim_actor_t *actor)
     free(actor->facts);
 }
 
-/*
- * Clocks begin with 1, so events[0] is never used. Returns false, with the clock unchanged and sim->no_memory set, if
- * there is no memory.
- */
+/* Appends the event. Clocks begin with 1, so events[0] is never used. */
 bool mscclpp_sim_tick(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, mscclpp_sim_event_t event)
 {
     mscclpp_sim_event_t *events;
@@ -118,8 +118,8 @@ static void add_fact(mscclpp_sim_t *sim, mscclpp_sim_facts_t *facts, mscclpp_sim
 }
 
 /*
- * Each thread has its own list of facts. The thread learns the write of the packet itself, and all that the writing
- * thread knew. Without memory, sim->no_memory ends the run.
+ * Gives the thread the packet's write and all that the writing thread knew. Each thread has its own list of facts.
+ * Without memory, sim->no_memory ends the run.
  */
 void mscclpp_sim_hear_packet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const mscclpp_sim_cell_t *cell,
                              uint32_t position)
@@ -178,8 +178,8 @@ static bool has_fact(const mscclpp_sim_actor_t *actor, const mscclpp_sim_access_
 }
 
 /*
- * After a meeting, all threads know what each single thread knew. So the separate knowledge of threads is added to the
- * common knowledge, where needed, and then cleared.
+ * Adds the separate knowledge of single threads to the common knowledge, where needed, and then clears it: after a
+ * meeting, all threads know what each of them knew.
  */
 void mscclpp_sim_meet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor)
 {

@@ -37,8 +37,8 @@ static void set_inputs(mscclpp_sim_t *sim, uint32_t rank_number, uint32_t launch
 }
 
 /*
- * Also sets the inputs once more after the last launch, although nothing uses them. These writes are checked like all
- * others, so they reveal peers or proxies that still access the buffers.
+ * Sets the inputs of the next launch, and once more after the last launch, although nothing uses them then. These
+ * writes are checked like all others, so they reveal peers or proxies that still access the buffers.
  */
 void mscclpp_sim_launch(mscclpp_sim_t *sim, uint32_t rank_number)
 {
@@ -103,8 +103,8 @@ static void check_results(mscclpp_sim_t *sim, uint32_t rank_number)
 }
 
 /*
- * The application learns only what its own rank's blocks know; it learns nothing else about peers. Returns false if
- * blocks are still running, if the rank has ended, or if there is no memory.
+ * Gives the application what its own rank's blocks know; it learns nothing else about peers. Returns false if blocks
+ * are still running, if the rank has ended, or if there is no memory.
  */
 bool mscclpp_sim_end_launch(mscclpp_sim_t *sim, uint32_t rank_number)
 {

@@ -12,9 +12,9 @@ enum {
 };
 
 /*
- * For a plan in place: moves the start of a rank's input or output, so that the smaller buffer becomes this rank's part
- * of the larger one. `in_chunks` and `out_chunks` are the rank's numbers of chunks. The former cells of the moved
- * buffer stay unused. For collectives that MPI does not have, nothing is moved.
+ * Makes input and output of a plan in place overlap: moves the start of one of them, so that the smaller buffer becomes
+ * this rank's part of the larger one. `in_chunks` and `out_chunks` are the rank's numbers of chunks. The former cells
+ * of the moved buffer stay unused. For collectives that MPI does not have, nothing is moved.
  */
 static void overlay_buffers(mscclpp_sim_t *sim, uint32_t rank_number, uint64_t in_chunks, uint64_t out_chunks)
 {
@@ -39,7 +39,7 @@ static void overlay_buffers(mscclpp_sim_t *sim, uint32_t rank_number, uint64_t i
 }
 
 /*
- * The cells of all ranks are in one array. If the plan works in place, some cells belong to both input and output.
+ * Puts the cells of all ranks into one array. If the plan works in place, some cells belong to both input and output.
  * Returns false if there are more than MAX_CELLS cells, or if there is no memory (sim->no_memory).
  */
 bool mscclpp_sim_layout(mscclpp_sim_t *sim)
@@ -189,9 +189,9 @@ static void check_after_write(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *act
 
 /*
  * Adds a read to the list of reads of a cell since its last write. To keep the list short, the new read replaces an
- * earlier read of the same actor if everything that is ordered after the new read is also ordered after the earlier
- * one. That is the case if all threads have met in between (`synced`), or if the same thread made both reads. If memory
- * runs out, sim->no_memory ends the run.
+ * earlier read of the same actor where that loses nothing: everything that is ordered after the new read must also be
+ * ordered after the earlier one. That is so if all threads have met in between (`synced`), or if the same thread made
+ * both reads. If memory runs out, sim->no_memory ends the run.
  */
 static void add_read(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, mscclpp_sim_cell_t *cell, uint32_t position,
                      mscclpp_sim_map_t map)
@@ -269,9 +269,9 @@ mscclpp_sim_value_t mscclpp_sim_read_packet(mscclpp_sim_t *sim, mscclpp_sim_acto
 }
 
 /*
- * Writes a cell. Reports earlier accesses that nothing orders before the write: the last write, and the reads since
- * then, which are then forgotten. `packet` is the record of the packet, to which the cell gets a reference, or NULL for
- * a plain store.
+ * Writes a cell in launch `launch`. Reports earlier accesses that nothing orders before the write: the last write, and
+ * the reads since then. These reads are then forgotten. `packet` is the record of the packet, to which the cell gets a
+ * reference, or NULL for a plain store.
  */
 static void write(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell_index, uint32_t position,
                   mscclpp_sim_map_t map, mscclpp_sim_value_t value, mscclpp_sim_packet_t *packet)

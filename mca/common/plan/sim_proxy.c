@@ -33,8 +33,8 @@ void mscclpp_sim_push(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, uint32_t c
 }
 
 /*
- * Does nothing for a channel without a pair. If memory runs out, the signal or its knowledge is lost, and
- * sim->no_memory ends the run.
+ * Ignores a channel without a pair. If memory runs out, the signal or its knowledge is lost, and sim->no_memory ends
+ * the run.
  */
 void mscclpp_sim_deliver(mscclpp_sim_t *sim, uint32_t rank_number, int type, uint32_t channel,
                          mscclpp_sim_signal_t signal)
@@ -104,9 +104,9 @@ static void move_raw(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy, const msccl
 }
 
 /*
- * The proxy first learns what the block knew when it made the request, so its actions are ordered after all earlier
- * actions of the block. Returns false if there is no request, or if memory ran out before. If it runs out while the
- * request is executed, returns true, and sim->no_memory ends the run.
+ * Lets the proxy first learn what the block knew when it made the request, so that its actions are ordered after all
+ * earlier actions of the block. Returns false if there is no request, or if memory ran out before. If it runs out while
+ * the request is executed, returns true, and sim->no_memory ends the run.
  */
 bool mscclpp_sim_proxy_step(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy)
 {

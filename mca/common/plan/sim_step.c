@@ -316,11 +316,9 @@ static bool is_ready(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const msccl
 
 /*
  * Executes operation `op` of a block. `outer` is the same operation, or the pipeline around it. Returns false if the
- * block has to wait, or if there is no memory; then nothing has changed, except that the block may have arrived at a
- * barrier.
- *
- * The clock is incremented only when the operation is executed. For a block that waits at a barrier, that was done on
- * arrival.
+ * block has to wait, or if there is no memory. Then nothing has changed, except that the block may have arrived at a
+ * barrier. The clock is incremented only when the operation is executed. For a block that waits at a barrier, that was
+ * done on arrival.
  */
 static bool step_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *outer,
                     const mscclpp_plan_op_t *op)

@@ -33,8 +33,8 @@ static const char *position_text(const mscclpp_sim_block_t *block, char *text, s
 }
 
 /*
- * Returns true if an operation of rank `rank` provides what operand `operand_index` of the waiting block's operation
- * needs: a signal on that channel, a release of that semaphore, or packets for that source.
+ * Returns true if an operation of rank `rank` provides what a waiting block needs for operand `operand_index` of its
+ * operation. That is a signal on the operand's channel, a release of its semaphore, or packets for that source.
  */
 typedef bool (*provides_fn_t)(const mscclpp_sim_t *sim, uint32_t rank, const mscclpp_plan_op_t *op,
                               const mscclpp_sim_block_t *waiter, uint32_t operand_index);

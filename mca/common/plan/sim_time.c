@@ -70,8 +70,8 @@ void mscclpp_sim_begin_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const 
 }
 
 /*
- * An operation began when everything that it needed had arrived, and takes op_cost from then on. Does nothing if no
- * times are simulated. Without memory, sim->no_memory ends the run.
+ * Records when the operation began, which is when everything that it needed had arrived, and that it takes op_cost from
+ * then on. Does nothing if no times are simulated. Without memory, sim->no_memory ends the run.
  */
 void mscclpp_sim_end_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block)
 {
@@ -102,8 +102,8 @@ void mscclpp_sim_end_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block)
 }
 
 /*
- * `from` and `to` are numbers of agents. Both agents are blocks, so the numbers are also indices of the list of blocks.
- * Without memory, sim->no_memory ends the run.
+ * Takes the numbers of two agents, both blocks, as indices of the list of blocks. Without memory, sim->no_memory ends
+ * the run.
  */
 void mscclpp_sim_add_arrow(mscclpp_sim_t *sim, uint32_t from, uint32_t to, double sent, double comes, bool is_packet)
 {

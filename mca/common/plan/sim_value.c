@@ -7,7 +7,7 @@
 /* The first number of a sum is modulo this prime, so that no number of additions makes a contribution vanish. */
 static const uint64_t prime = ((uint64_t)1 << 61) - 1;
 
-/* Returns a number that looks random, and is always the same for `bits`. */
+/* Returns a number that looks random but depends on `bits` alone. */
 static uint64_t mix(uint64_t bits)
 {
     bits += 0x9e3779b97f4a7c15u;
@@ -137,8 +137,8 @@ static bool is_same_value(mscclpp_sim_value_t x, mscclpp_sim_value_t y)
 }
 
 /*
- * Describes a value that is a single input, of any rank, position and launch up to the next launch, for which the
- * application may already have written inputs. Later launches are tried first. Returns false if the value is not a
+ * Describes a value that is a single input: of any rank, position and launch. This includes the next launch, for which
+ * the application may already have written inputs. Later launches are tried first. Returns false if the value is not a
  * single input.
  */
 static bool describe_one_input(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, uint32_t launch, char *text,
@@ -190,10 +190,12 @@ static bool describe_nearly_all(const mscclpp_sim_t *sim, mscclpp_sim_value_t va
 }
 
 /*
- * Writes into `text` how a wrong value was composed. Tries three explanations, in this order: the value is a single
- * input, it is the sum of all ranks with one part missing or repeated, or it is the sum of some ranks. The last one is
- * not tried for min and max, or if there are more than MAX_RANKS ranks. If none fits, the text says that the parts do
- * not belong together.
+ * Writes into `text` how a wrong value was composed. Tries three explanations, in this order:
+ * 1. It is a single input.
+ * 2. It is the sum of all ranks, with one part missing or repeated.
+ * 3. It is the sum of some ranks. This is not tried for min and max, or with more than MAX_RANKS ranks.
+ *
+ * If none fits, the text says that the parts do not belong together.
  */
 void mscclpp_sim_describe_value(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, uint64_t position, uint32_t launch,
                                 char *text, size_t size)

@@ -38,7 +38,10 @@ mscclpp_plan_place_t mscclpp_sim_place_of(const mscclpp_sim_t *sim, uint32_t age
     return place_of(sim, &sim->proxies[index_of_agent].actor.events[clock]);
 }
 
-/* Agents are numbered in this order: all blocks, the application of each rank, all proxies. */
+/*
+ * Finds the actor by its number. Agents are numbered in this order: all blocks, the application of each rank, all
+ * proxies.
+ */
 const char *mscclpp_sim_actor_text(const mscclpp_sim_t *sim, uint32_t agent, uint32_t clock, char *text, size_t size)
 {
     uint32_t index_of_agent = sim->index_of_agent[agent];
@@ -61,7 +64,7 @@ const char *mscclpp_sim_actor_text(const mscclpp_sim_t *sim, uint32_t agent, uin
     return text;
 }
 
-/* Buffers are tried from the last kind down: in place, the cells that input and output share are called the output. */
+/* Tries the buffers from the last kind down: in place, the cells that input and output share are called the output. */
 const char *mscclpp_sim_cell_text(const mscclpp_sim_t *sim, size_t cell, bool is_packet, char *text, size_t size)
 {
     for (uint32_t rank_number = 0; rank_number < sim->plan->rank_count; ++rank_number) {

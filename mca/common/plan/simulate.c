@@ -16,7 +16,7 @@ static const uint64_t small_work = 4 << 20;         /* of such work; runs with l
 /* The size of the scratch, in bytes, where one scratch serves all buffers. */
 static const uint64_t scratch_bytes = (uint64_t)64 << 20;
 
-/* The results of a visit of all operations of a plan. Sizes of turns are in bytes. */
+/* What a visit of all operations of a plan has found. Sizes of turns are in bytes. */
 typedef struct {
     const mscclpp_plan_t *plan;
     uint64_t unit;              /* greatest common divisor of the turns of all pipelines; 0: no pipeline */
@@ -122,10 +122,10 @@ static uint64_t wrap_bytes(const survey_t *survey)
 }
 
 /*
- * Chooses the sizes to simulate. With pipelines, these are less than a turn, one turn, more than one turn, and a size
- * for which the scratch wraps around, as far as the plan's range of messages includes them. Without pipelines, these
- * are small sizes that give groups of blocks even and uneven parts. Leaves out sizes that would be too large; only for
- * the size that wraps around, the report gets a note then. Returns the number of sizes.
+ * Chooses the sizes to simulate, and returns their number. With pipelines, as far as the plan's range of messages
+ * includes them: less than a turn, one turn, more than one turn, and a size for which the scratch wraps around. Without
+ * pipelines: small sizes that give groups of blocks even and uneven parts. Leaves out sizes that would be too large.
+ * Only if the size that wraps around is left out, the report gets a note.
  */
 static int choose_sizes(const survey_t *survey, mscclpp_plan_report_t *report, size_case_t *sizes)
 {

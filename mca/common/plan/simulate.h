@@ -13,7 +13,7 @@ enum { MSCCLPP_PLAN_LAUNCHES = 3, MSCCLPP_PLAN_MAX_LAUNCHES = 100 }; /* the defa
 /* The options of a simulation. */
 typedef struct {
     int launches;  /* number of launches, one directly after the other */
-    uint64_t seed; /* seed of the inputs and of the orders of steps */
+    uint64_t seed; /* seed of the inputs, and of the order of steps */
 } mscclpp_plan_sim_options_t;
 
 /* The extent of a simulation. */

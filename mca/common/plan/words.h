@@ -8,7 +8,7 @@
 const char *mscclpp_plan_op_name(mscclpp_plan_op_kind_t kind);
 const char *mscclpp_plan_collective_name(mscclpp_plan_collective_t collective);
 const char *mscclpp_plan_channel_name(mscclpp_plan_channel_type_t type);
-/* A buffer's name for messages: "input", "output", "scratch". Files have a letter instead. */
+/* Returns a buffer's name for messages: "input", "output", "scratch". Files have a letter instead. */
 const char *mscclpp_plan_buffer_name(mscclpp_plan_buffer_t type);
 
 /* Returns the position of a word in a list that ends with NULL, or -1 if the word is not in the list. */
