@@ -192,17 +192,23 @@ MSCCLPP_DEV void mscclpp_dev_brief_end(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
  * alone: `whole_blocks` tells which. `const_ranks` is the number of ranks, a constant. `launches` is the number of
  * operations that have ended, and `is_rung` tells whether this one came by the bell. Reports the end, as
  * mscclpp_dev_finish does. A thread that has failed before sends nothing, and one that gives up stores nothing.
+ *
+ * In the warp that has the last units, lanes without a unit of their own repeat the last one: they send the same
+ * packets to the same places. So the warp never diverges, and executes its code from the first instruction to the last
+ * one, without jumps that would each have to fetch code.
  */
 MSCCLPP_DEV void mscclpp_dev_brief_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
                                        uint64_t launches, bool is_rung, bool whole_blocks)
 {
-    const uint32_t unit = ctx->block * ctx->nthreads + ctx->tid, flag = args->epoch + 1;
+    const uint32_t own_unit = ctx->block * ctx->nthreads + ctx->tid, flag = args->epoch + 1;
+    const uint32_t last_unit = ((uint32_t)args->bytes - 1) / MSCCLPP_DEV_UNIT;
+    const uint32_t unit = own_unit < last_unit ? own_unit : last_unit;
     const mscclpp_dev_brief_t brief = {launches, flag, is_rung ? 1 : ctx->nblocks,
                                        whole_blocks ? ctx->nthreads : MSCCLPP_DEV_WARP};
     const mscclpp_dev_brief_packets_t packets = {
         (uint64_t)args->oneshot_capacity * MSCCLPP_DEV_PACKET_STEP,
         MSCCLPP_DEV_PACKET_OFFSET + (flag & 1) * args->packet_half + (uint64_t)unit * MSCCLPP_DEV_PACKET_STEP, flag};
-    const bool sends = (uint64_t)unit * MSCCLPP_DEV_UNIT < args->bytes && !ctx->failed;
+    const bool sends = own_unit / MSCCLPP_DEV_WARP <= last_unit / MSCCLPP_DEV_WARP && !ctx->failed;
     mscclpp_dev_vec_t units[MSCCLPP_DEV_CONST_RANKS_MAX];
     mscclpp_dev_vec_t value = mscclpp_dev_vec_zero();
     uint32_t i;
@@ -215,6 +221,7 @@ MSCCLPP_DEV void mscclpp_dev_brief_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
                                  packets.pair, value, flag, MSCCLPP_DEV_LL16);
         }
     }
+    mscclpp_dev_warp_meet(); /* in place, no lane stores before all have read the operand */
     mscclpp_dev_brief_advance(ctx, args, &brief);
     if (sends && mscclpp_dev_brief_gather(ctx, args, const_ranks, &packets, units)) {
         if (mscclpp_dev_brief_combine_hot(args, const_ranks, units, &value)) {
