@@ -1,7 +1,11 @@
 /*
- * The algorithms of all-reduce, and the inputs of the choice between them. To add an algorithm, write a kernel body in
- * device/kern, its identifier in device/types/launch.h, its row in both launchers, a file in mca/common/algo/allreduce
- * with its mscclpp_algo_t, and its line in registry.c.
+ * The algorithms of all-reduce, and the inputs of the choice between them. To add an algorithm, write:
+ *
+ * - a kernel body in device/kern
+ * - its identifier in device/types/launch.h
+ * - its row in both launchers
+ * - a file in mca/common/algo/allreduce with its mscclpp_algo_t
+ * - its line in registry.c
  */
 #ifndef MCA_COMMON_ALGO_ALGO_H
 #define MCA_COMMON_ALGO_ALGO_H

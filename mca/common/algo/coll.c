@@ -175,10 +175,9 @@ static int find_by_rules(const mscclpp_select_input_t *input, mscclpp_coll_t col
 }
 
 /*
- * Takes the first of: the algorithm of the parameter, that of a matching rule, and that of the thresholds. *choice_p is
- * valid only on success. Returns MSCCLPP_ERR_NOT_SUPPORTED if the user wants the call staged, if an early call
- * would need a meeting that the hosts of several nodes cannot hold, or if the scratch is too small for tiles where no
- * other algorithm can serve the call.
+ * Takes the first algorithm of these: that of the parameter, that of a matching rule, that of the thresholds. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED in these cases: the user wants the call staged; an early call would need a meeting that the
+ * hosts of several nodes cannot hold; the scratch is too small for tiles and no other algorithm can serve the call.
  */
 mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
                                      bool varied, bool mapped, mscclpp_coll_choice_t *choice_p)

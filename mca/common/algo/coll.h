@@ -127,7 +127,7 @@ const char *mscclpp_coll_algo_name(mscclpp_coll_algo_t algo);
 #define MSCCLPP_COLL_STAGE (-2)
 int mscclpp_coll_algo_find(const char *name);
 
-/* Like mscclpp_coll_algo_find, and also finds algorithms between nodes. */
+/* Returns what mscclpp_coll_algo_find returns, and finds algorithms between nodes as well. */
 int mscclpp_coll_algo_find_any(const char *name);
 
 /* The largest radix of rounds between nodes that is tried. Larger radices save few rounds, and send many messages. */

@@ -238,9 +238,9 @@ static uint32_t best_radix(const mscclpp_select_input_t *input, mscclpp_coll_t c
 
 /*
  * Fills in the choice for packets between nodes. They serve only blocks of one size, and only if each owner sends
- * little to another node. Returns false, and leaves *choice unchanged, for other calls, or if neither packets straight
- * to all nodes nor any rounds have room and keep to the parameter nodes_fanout. `forced` is the algorithm that a
- * parameter or a rule asks for; where it is not possible, another one with packets serves.
+ * little to another node. Otherwise returns false and leaves *choice unchanged. Does so, too, if neither packets
+ * straight to all nodes nor any rounds have room and keep to the parameter nodes_fanout. `forced` is the algorithm that
+ * a parameter or a rule asks for. If it is not possible, another one with packets serves.
  */
 static bool shape_nodes_packets(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
                                 bool varied, int forced, mscclpp_coll_choice_t *choice)

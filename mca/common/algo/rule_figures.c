@@ -59,9 +59,9 @@ static bool parse_number(int i, const char *text, mscclpp_rule_figures_t *figure
 }
 
 /*
- * Collects the figures in a local structure first, so that a faulty line leaves *figures unchanged. Returns false, with
- * *fault filled in for the caller to log, if the transport is unknown or already has figures, if a key is unknown,
- * repeated or missing, or if a number is not allowed. Changes the text (strtok_r).
+ * Parses the figures of a transport. Returns false, with *fault filled in for the caller to log, if there is a fault:
+ * the transport is unknown or already has figures, a key is unknown, repeated or missing, or a number is not allowed.
+ * *figures is then unchanged. Changes the text (strtok_r).
  */
 bool mscclpp_figures_parse(char *text, mscclpp_rule_figures_t *figures, mscclpp_figures_fault_t *fault)
 {

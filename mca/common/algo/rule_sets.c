@@ -39,8 +39,8 @@ static const mscclpp_rule_sets_t *find_sets(const mscclpp_rules_t *rules, uint32
 }
 
 /*
- * The list is sorted by kind of device, then by number of ranks. The search stops at the place where a new entry
- * belongs.
+ * Returns the sets for this number of ranks and kind of device, and makes them if there are none. The list is sorted by
+ * kind of device, then by number of ranks. The search stops at the place where a new entry belongs.
  */
 mscclpp_rule_sets_t *mscclpp_rules_have_sets(mscclpp_rules_t *rules, uint32_t nranks, bool on_twin)
 {

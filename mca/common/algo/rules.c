@@ -82,7 +82,7 @@ static bool refuse(const source_t *source, const char *what, const char *value, 
     return false;
 }
 
-/* Like refuse, for a fault that is not in a single value. */
+/* Logs that a line has a fault, and what to use instead. For a single value, `refuse` is used. Always returns false. */
 static bool refuse_line(const source_t *source, const char *fault, const char *allowed)
 {
     mscclpp_error("rules %s:%d: %s; use %s", source->path, source->line, fault, allowed);
@@ -231,8 +231,7 @@ static bool takes_all_calls_of(uint64_t bytes, uint64_t place, uint64_t nodes, c
 
 /*
  * Adds a line's rule to the rules of the collectives other than all-reduce. Returns false, which is logged, if one
- * earlier rule takes all calls of this rule, if these ranks already have the largest number of rules, or if there is no
- * memory.
+ * earlier rule takes all calls of this rule, if there are too many rules for these ranks, or if there is no memory.
  */
 static bool add_coll(const source_t *source, const line_t *line, mscclpp_rules_t *rules)
 {
@@ -404,9 +403,10 @@ static bool parse_file(source_t *source, FILE *file, mscclpp_rules_t *rules)
 }
 
 /*
- * Returns MSCCLPP_ERR_SYSTEM if the file cannot be opened or read, MSCCLPP_ERR_INVALID if a line has a fault or there
- * is no memory for its rule, and MSCCLPP_ERR_NO_MEMORY if there is none for the rules. All of them are logged. A read
- * error looks like the end of the file to parse_file, so ferror is called after it.
+ * Reads a rules file. Returns MSCCLPP_ERR_SYSTEM if the file cannot be opened or read, and MSCCLPP_ERR_INVALID if a
+ * line has a fault or there is no memory for its rule. Returns MSCCLPP_ERR_NO_MEMORY if there is no memory for the
+ * list. All errors are logged. To parse_file, a read error looks like the end of the file, so ferror is called after
+ * it.
  */
 mscclpp_status_t mscclpp_rules_read(const char *path, mscclpp_rules_t **rules_p)
 {

@@ -13,15 +13,14 @@
  * largest block: what a rank has for one other rank, or the whole message of a broadcast, a reduction or a scan.
  *
  * The rules of one collective, number of ranks and kind of device are tried in order. The first one that fits the call
- * is used. A rule fits if its size is at least the message's, if it is for as many nodes, and if it is for calls in
- * place or not, as this one is. If no rule fits, the built-in thresholds decide. A rule that could never be used,
- * because earlier ones take all its calls, is an error. Rules for several nodes name the algorithms between nodes, or
- * plans.
+ * is used. A rule fits if its size is at least the message's, and if the number of nodes and `in_place` are those of
+ * the call. If no rule fits, the built-in thresholds decide. A rule that could never be used, because earlier ones take
+ * all its calls, is an error. Rules for several nodes name the algorithms between nodes, or plans.
  *
  *     transport=ucx latency=2.8 overhead=0.4 gap=0.1 bandwidth=23.5
  *
- * The last line is no rule, but has figures of a transport, in microseconds and 10^9 bytes a second, in place of the
- * built-in ones of the cost model that chooses between nodes.
+ * The last line is no rule. It replaces the figures that the cost model uses for a transport between nodes: times in
+ * microseconds, and a rate in 10^9 bytes a second.
  *
  * A plan is named by the name inside its file, not by the file's name (mca/common/plan/library.h). If no plan of that
  * name serves the call, the built-in thresholds decide.

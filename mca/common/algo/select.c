@@ -115,10 +115,8 @@ static mscclpp_status_t select_spanning(const mscclpp_select_input_t *input, msc
 }
 
 /*
- * Tries in this order: the algorithm that the user forces, the one that a rule names, and the one that the thresholds
- * choose. If the chosen algorithm cannot serve the call, a fallback serves it. Returns MSCCLPP_ERR_NOT_SUPPORTED if the
- * user wants all calls staged, if an early call would need a meeting that the hosts of several nodes cannot hold, or if
- * no fallback is possible.
+ * Tries the algorithm that the user forces, then the one that a rule names, then the one that the thresholds choose. If
+ * the chosen algorithm cannot serve the call, a fallback serves it. See select.h for the errors.
  */
 mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, mscclpp_choice_t *choice_p)
 {
@@ -156,8 +154,8 @@ mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, m
         return mscclpp_select_shape(input, algo, choice_p);
     }
     /*
-     * Here and below, an early call uses an algorithm that maps buffers only if `mapped` is set, because otherwise the
-     * hosts would have to wait for one another.
+     * Here and below, an early call uses an algorithm that maps buffers only if `mapped` is set. Otherwise the hosts
+     * would have to wait for one another.
      */
     algo = find_by_rules(input);
     while (algo != NULL) {

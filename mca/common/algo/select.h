@@ -11,9 +11,9 @@
 #include "mca/common/base/status.h"
 
 /*
- * Chooses the algorithm and grid of an all-reduce: a forced algorithm if there is one, or else the algorithm of the
- * rules file, or else that of the built-in thresholds. Returns MSCCLPP_ERR_NOT_SUPPORTED if the user wants all calls
- * staged, if an early call would need a meeting that the hosts of several nodes cannot hold, or if no algorithm fits
+ * Chooses the algorithm and grid of an all-reduce. An algorithm that the user forces comes first, then that of the
+ * rules file, then that of the built-in thresholds. Returns MSCCLPP_ERR_NOT_SUPPORTED in these cases: the user wants
+ * all calls staged; an early call would need a meeting that the hosts of several nodes cannot hold; no algorithm fits
  * the scratch.
  */
 mscclpp_status_t mscclpp_select_allreduce(const mscclpp_select_input_t *input, mscclpp_choice_t *choice_p);
@@ -24,7 +24,7 @@ mscclpp_status_t mscclpp_select_shape(const mscclpp_select_input_t *input, const
 
 /*
  * Chooses, for ranks on several nodes, an algorithm that is also a barrier: no rank ends the call before all ranks have
- * begun it. The algorithm never uses packets.
+ * begun it. It never uses packets.
  */
 mscclpp_status_t mscclpp_select_meeting(const mscclpp_select_input_t *input, mscclpp_choice_t *choice_p);
 

@@ -20,7 +20,7 @@
  * time, unlike a copy of a flag after each copy of data. The words of a rank hold:
  *
  * - the number of operand chunks that this rank's engines have delivered to all peers, known from an event after each
- * copy;
+ *   copy;
  * - the number of chunks of its own shard that its kernels have reduced, known from the mailbox;
  * - the number of result chunks that its engines have delivered to all peers, updated at the end of a call.
  *

@@ -86,7 +86,7 @@ static bool divide_as(const mscclpp_fabric_t *fabric, mscclpp_fabric_size_t size
     return true;
 }
 
-/* The smallest size, `size` or more, of which an area can be. Sets its division. */
+/* Returns the smallest possible size of an area that is `size` or more, and sets its division. */
 static mscclpp_fabric_size_t find_size(const mscclpp_fabric_t *fabric, mscclpp_fabric_size_t size,
                                        mscclpp_fabric_division_t *division)
 {

@@ -1,6 +1,6 @@
 /*
  * The fabric: the part of a team that connects its nodes. A rank that owns a shard has connections to the owners of the
- * same shard on other nodes, port channels over these connections with a proxy, and an area for partial results. All
+ * same shard on other nodes. Over these it has port channels with a proxy, and an area for partial results. All
  * connections use one transport, which is the first one that all ranks support. No layer above depends on the choice of
  * the transport. If the transport lets kernels access the areas of other nodes, kernels store packets there themselves.
  *
@@ -47,8 +47,8 @@ mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_c
                                        mscclpp_fabric_t **fabric_p);
 
 /*
- * Called instead of mscclpp_fabric_create, with the same arguments, by a rank that cannot take part. `own_status` is
- * the reason. Gives up for all ranks, and returns the same status as mscclpp_fabric_create on the others.
+ * Gives up for all ranks, and returns the same status as mscclpp_fabric_create does on the others. A rank that cannot
+ * take part calls it instead of mscclpp_fabric_create, with the same arguments. `own_status` is the reason.
  */
 mscclpp_status_t mscclpp_fabric_give_up(const mscclpp_oob_t *oob, const mscclpp_config_t *config,
                                         const mscclpp_nodes_t *nodes, const mscclpp_fabric_hint_t *hint,
@@ -66,8 +66,9 @@ typedef enum { MSCCLPP_FABRIC_SMALL, MSCCLPP_FABRIC_MIDDLE, MSCCLPP_FABRIC_FULL 
 mscclpp_status_t mscclpp_fabric_grow(mscclpp_fabric_t *fabric, mscclpp_fabric_size_t size);
 
 /*
- * Returns the bytes of the largest message that packets carry at once in an area of this size, or the next one that is
- * not too small for the nodes; 0 if there are no packets. UINT64_MAX if that is the full size, which cannot grow.
+ * Returns the bytes of the largest message that packets carry at once in an area of this size; 0 if there are no
+ * packets. If the area is too small for the nodes, takes the next size that is not. Returns UINT64_MAX for the full
+ * size, which cannot grow.
  */
 uint64_t mscclpp_fabric_packet_bytes(const mscclpp_fabric_t *fabric, mscclpp_fabric_size_t size);
 
@@ -106,16 +107,16 @@ mscclpp_status_t mscclpp_fabric_run(mscclpp_fabric_t *fabric, mscclpp_gpu_stream
                                     const mscclpp_choice_t *choice, const mscclpp_dev_args_t *args);
 
 /*
- * Like mscclpp_fabric_run, for a collective other than all-reduce. The caller fills in the kernel in `launch`, and the
- * fields of `args` that do not depend on the fabric. If blocks differ, which a call with a stream does not allow, the
- * caller also fills in the lists of mscclpp_fabric_lists. `tiles` is the number of tiles that all blocks of the grid
- * process together; 0 means that the data is sent as packets of one epoch.
+ * Runs the kernel of a collective other than all-reduce. The caller fills in the kernel in `launch`, and the fields of
+ * `args` that do not depend on the fabric. If blocks differ, which a call with a stream does not allow, the caller also
+ * fills in the lists of mscclpp_fabric_lists. `tiles` is the number of tiles that all blocks of the grid process
+ * together; 0 means that the data is sent as packets of one epoch. Waits and fails as mscclpp_fabric_run does.
  */
 mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream,
                                          mscclpp_dev_launch_t *launch, mscclpp_dev_coll_nodes_args_t *args,
                                          uint64_t tiles, const char *what);
 
-/* Like mscclpp_fabric_run, for a barrier of the kernels of all ranks. */
+/* Runs a kernel in which the kernels of all ranks meet. Waits and fails as mscclpp_fabric_run does. */
 mscclpp_status_t mscclpp_fabric_meet(mscclpp_fabric_t *fabric, const mscclpp_protocol_t *protocol,
                                      mscclpp_gpu_stream_t *stream);
 
@@ -195,8 +196,8 @@ const mscclpp_loss_t *mscclpp_fabric_loss(const mscclpp_fabric_t *fabric);
 void mscclpp_fabric_abandon(mscclpp_fabric_t *fabric);
 
 /*
- * Waits, for at most a second, until the data that ended kernels have sent has reached the peers. Then abandons the
- * fabric. For fabrics whose kernels are still in graphs: the last replay of a graph may have ended before its data has
+ * Abandons the fabric once the data that ended kernels have sent has reached the peers, but waits for at most a second.
+ * It is for fabrics whose kernels are still in graphs: the last replay of a graph may have ended before its data has
  * left.
  */
 void mscclpp_fabric_retire(mscclpp_fabric_t *fabric);

@@ -104,7 +104,7 @@ struct mscclpp_fabric {
     mscclpp_fabric_steps_t doubling, halving; /* the lists of steps of these two patterns */
     uint32_t pattern;                         /* pattern of the current call (mscclpp_dev_nodes_pattern_t) */
     mscclpp_dev_trees_t trees;                /* if the pattern is TREES: this node's place; `tree` is not set */
-    uint32_t coll_blocks; /* number of blocks of the grid of the current call, if coll_tiles is not 0 */
+    uint32_t coll_blocks;                     /* number of blocks of the current call's grid, if coll_tiles is not 0 */
     uint64_t
         coll_tiles; /* number of tiles of the current call; 0: a call with packets, or an all-reduce not in TREES */
 
@@ -127,15 +127,15 @@ struct mscclpp_fabric {
 };
 
 /*
- * fabric/view.c: these functions create and free the resources for looking at the tokens. After an error the caller
- * frees the rest with mscclpp_fabric_close_view. Errors are logged.
+ * fabric/view.c: create and free the resources for looking at the tokens. After an error the caller frees the rest with
+ * mscclpp_fabric_close_view. Errors are logged.
  */
 mscclpp_status_t mscclpp_fabric_open_view(mscclpp_fabric_t *fabric);
 void mscclpp_fabric_close_view(mscclpp_fabric_t *fabric);
 
 /*
- * fabric/places.c: these functions allocate, fill in and free the lists by rank. After an error the caller frees the
- * rest with mscclpp_fabric_close_places.
+ * fabric/places.c: allocate, fill in and free the lists by rank. After an error the caller frees the rest with
+ * mscclpp_fabric_close_places.
  */
 mscclpp_status_t mscclpp_fabric_open_places(mscclpp_fabric_t *fabric);
 void mscclpp_fabric_close_places(mscclpp_fabric_t *fabric);
@@ -212,8 +212,8 @@ mscclpp_status_t mscclpp_fabric_link_join(mscclpp_fabric_t *fabric, mscclpp_fabr
 void mscclpp_fabric_free_partners(mscclpp_fabric_partners_t *partners);
 
 /*
- * Called instead of mscclpp_fabric_link_join by a rank that cannot connect, if the other ranks do not know that yet.
- * `own_status` is the reason, and `hint` tells which ranks would wait.
+ * Tells the other ranks that this rank cannot connect, if they do not know that yet. Takes the place of
+ * mscclpp_fabric_link_join. `own_status` is the reason, and `hint` tells which ranks would wait.
  */
 mscclpp_status_t mscclpp_fabric_link_decline(const mscclpp_oob_t *oob, const mscclpp_fabric_hint_t *hint,
                                              mscclpp_status_t own_status, mscclpp_vote_t *vote_p);
@@ -225,23 +225,24 @@ mscclpp_status_t mscclpp_fabric_link_decline(const mscclpp_oob_t *oob, const msc
 mscclpp_status_t mscclpp_fabric_list_peers(const mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links, int **peers_p,
                                            int *count_p);
 
-/* Does both steps, with the vote between them. Otherwise like mscclpp_fabric_link_join. */
+/* Does both steps, with the vote between them. Errors are those of mscclpp_fabric_link_join. */
 mscclpp_status_t mscclpp_fabric_link(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links, mscclpp_vote_t *vote_p);
 
 /* Returns the kind of links that an all-reduce uses. */
 mscclpp_fabric_links_t mscclpp_fabric_links_of(const mscclpp_algo_t *algo);
 
 /*
- * Called before a call: makes sure that the links that the call uses are connected, and connects nodes if they are not.
- * Collective. If a rank fails to connect, it logs an error and returns it; all other ranks return MSCCLPP_ERR_PEER and
- * log the failed rank as information. If a vote itself fails, returns its error. Returns MSCCLPP_ERR_DEVICE, on
- * this rank alone, if a lingering kernel does not end.
+ * Makes sure, before a call, that the links that the call uses are connected, and connects nodes if they are not.
+ * Collective. If a rank fails to connect, it logs an error and returns it. All other ranks return MSCCLPP_ERR_PEER and
+ * log the failed rank as information. If a vote itself fails, returns its error. Returns MSCCLPP_ERR_DEVICE, on this
+ * rank alone, if a lingering kernel does not end.
  */
 mscclpp_status_t mscclpp_fabric_link_for_call(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links);
 
 /*
- * fabric/memory.c: mscclpp_fabric_allocate allocates `size` bytes of zeroed memory at `place`. After an error *memory
- * is unchanged. mscclpp_fabric_free_memory does nothing if the memory does not exist or has been freed.
+ * fabric/memory.c: allocate `size` bytes of zeroed memory at `place`, and free them. After an error of
+ * mscclpp_fabric_allocate, *memory is unchanged. mscclpp_fabric_free_memory does nothing if the memory does not exist
+ * or has been freed.
  */
 mscclpp_status_t mscclpp_fabric_allocate(mscclpp_fabric_t *fabric, mscclpp_transport_place_t place, uint64_t size,
                                          mscclpp_fabric_memory_t *memory);

@@ -75,7 +75,7 @@ static bool needs_link(const mscclpp_fabric_t *fabric, mscclpp_fabric_links_t li
 }
 
 /*
- * First counts the peers, then lists them. The list of a rank that owns no shard is empty. The caller frees *peers_p.
+ * Counts the peers, and then lists them. The list of a rank that owns no shard is empty. The caller frees *peers_p.
  * MSCCLPP_ERR_NO_MEMORY is not logged.
  */
 mscclpp_status_t mscclpp_fabric_list_peers(const mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links, int **peers_p,
@@ -111,9 +111,8 @@ void mscclpp_fabric_free_partners(mscclpp_fabric_partners_t *partners)
 
 /*
  * Lists the nodes to be connected, and allocates the zeroed cards. A rank that owns no shard connects with none. If
- * this rank lists another rank, that rank also lists this one, because links work in both directions, and all ranks
- * link the same kinds in the same order. The caller calls mscclpp_fabric_free_partners, also after an error, which is
- * logged.
+ * this rank lists another rank, that rank also lists this one: links work in both directions, and all ranks link the
+ * same kinds in the same order. The caller calls mscclpp_fabric_free_partners, also after an error, which is logged.
  */
 static mscclpp_status_t find_partners(const mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links,
                                       mscclpp_fabric_partners_t *partners)
@@ -262,8 +261,8 @@ mscclpp_status_t mscclpp_fabric_link_open(mscclpp_fabric_t *fabric, mscclpp_fabr
 }
 
 /*
- * A failed exchange counts as this rank's own failure, so that the vote tells all ranks. Returns only the error of the
- * vote; a failure of any rank is in *vote_p.
+ * Exchanges the cards and connects. A failed exchange counts as this rank's own failure, so that the vote tells all
+ * ranks. Returns only the error of the vote; a failure of any rank is in *vote_p.
  */
 mscclpp_status_t mscclpp_fabric_link_join(mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links,
                                           const mscclpp_fabric_partners_t *partners, mscclpp_vote_t *vote_p)

@@ -2,8 +2,9 @@
 #include "mca/common/fabric/internal.h"
 
 /*
- * Device memory has the same address for the transport and for kernels. Host memory has a separate address for each.
- * After an error *memory is unchanged. Errors are logged, except as mscclpp_slab_take says.
+ * Allocates zeroed memory at `place`. Device memory has the same address for the transport and for kernels. Host memory
+ * has a separate address for each. After an error *memory is unchanged. Errors are logged, except as mscclpp_slab_take
+ * says.
  */
 mscclpp_status_t mscclpp_fabric_allocate(mscclpp_fabric_t *fabric, mscclpp_transport_place_t place, uint64_t size,
                                          mscclpp_fabric_memory_t *memory)

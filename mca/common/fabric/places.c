@@ -11,7 +11,7 @@
 
 /*
  * Return where the lists begin in the allocation: the blocks sent and received, the places of ranks, the ranks by node,
- * and where each node begins among these. Blocks come first, as their alignment is the largest.
+ * and where each node begins among these. Blocks come first, because their alignment is the largest.
  */
 static mscclpp_dev_block_t *blocks_in(void *memory)
 {
@@ -34,9 +34,9 @@ static uint32_t *begin_in(void *memory, size_t ranks)
 }
 
 /*
- * Fills in the lists that are the same in all calls, which are all lists except the blocks. `memory` must be zeroed.
- * The first loop visits the ranks in ascending order, so the index of a rank within its node is the number of ranks of
- * the node that came before.
+ * Fills in the lists that are the same in all calls: all lists except the blocks. `memory` must be zeroed. The first
+ * loop visits the ranks in ascending order. So the index of a rank within its node is the number of its node's ranks so
+ * far.
  *
  * Both numbers of a place fit in 16 bits, because the set-up refuses more than MSCCLPP_DEV_NODES_MAX nodes, and more
  * than MSCCLPP_DEV_MAX_RANKS ranks of a node.
@@ -64,8 +64,8 @@ static void fill_fixed_part(const mscclpp_nodes_t *nodes, size_t ranks, void *me
 }
 
 /*
- * All lists are in a single allocation. The blocks at its start are zero until a call copies blocks there
- * (mscclpp_fabric_place). Returns MSCCLPP_ERR_NO_MEMORY or the error of the GPU runtime, both logged;
+ * Allocates all lists, in a single allocation. The blocks at its start are zero until a call copies blocks there
+ * (mscclpp_fabric_place). Returns MSCCLPP_ERR_NO_MEMORY or the error of the GPU runtime, both logged.
  * mscclpp_fabric_close_places frees the memory.
  */
 mscclpp_status_t mscclpp_fabric_open_places(mscclpp_fabric_t *fabric)
@@ -105,8 +105,9 @@ void mscclpp_fabric_close_places(mscclpp_fabric_t *fabric)
 }
 
 /*
- * The received blocks follow the sent blocks, as in device memory, so that a single copy transfers both
- * (mscclpp_fabric_place). Returns MSCCLPP_ERR_NO_MEMORY, which is logged.
+ * Returns the host's lists of blocks, for the caller to fill in. The received blocks follow the sent blocks, as in
+ * device memory, so that a single copy transfers both (mscclpp_fabric_place). Returns MSCCLPP_ERR_NO_MEMORY, which is
+ * logged.
  */
 mscclpp_status_t mscclpp_fabric_lists(mscclpp_fabric_t *fabric, mscclpp_dev_block_t **send_p,
                                       mscclpp_dev_block_t **recv_p)

@@ -356,9 +356,9 @@ static mscclpp_status_t run_with_proxy(mscclpp_fabric_t *fabric, const mscclpp_d
 }
 
 /*
- * A rank that owns no shard exchanges nothing with other nodes, so it needs no proxy. The facts about the call that are
- * stored in the fabric are only for long waits, which use them to find the nodes that have sent nothing (view.c). An
- * error breaks the team.
+ * Runs a call's kernel, and the proxy that serves it. A rank that owns no shard exchanges nothing with other nodes, so
+ * it needs no proxy. The facts about the call that are stored in the fabric are only for long waits: by them, the nodes
+ * that have sent nothing are found (view.c). An error breaks the team.
  */
 mscclpp_status_t mscclpp_fabric_run(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream,
                                     const mscclpp_choice_t *choice, const mscclpp_dev_args_t *args)
@@ -489,8 +489,8 @@ mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_gpu_s
 }
 
 /*
- * The fabric's own tokens do not count the signals of such a call. So while is_joined is set, mscclpp_fabric_absent
- * names no ranks. An error breaks the team.
+ * Runs a kernel that uses channels of its own. The fabric's tokens do not count the signals of such a call. So while
+ * is_joined is set, mscclpp_fabric_absent names no ranks. An error breaks the team.
  */
 mscclpp_status_t mscclpp_fabric_run_joined(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream,
                                            const mscclpp_dev_launch_t *launch, uint64_t bytes, const char *what)
@@ -545,8 +545,9 @@ mscclpp_status_t mscclpp_fabric_meet(mscclpp_fabric_t *fabric, const mscclpp_pro
 }
 
 /*
- * Only ranks that own a shard receive packets from other nodes, so only they have packets to clear; but all ranks take
- * part in both meetings. An error breaks the team, and the function that fails has logged it.
+ * Clears the packet areas between two meetings of all ranks. Only ranks that own a shard receive packets from other
+ * nodes, so only they have packets to clear; but all ranks take part in both meetings. An error breaks the team, and
+ * the function that fails has logged it.
  */
 mscclpp_status_t mscclpp_fabric_renew(mscclpp_fabric_t *fabric, const mscclpp_protocol_t *protocol,
                                       mscclpp_gpu_stream_t *stream)

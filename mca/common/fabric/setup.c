@@ -79,9 +79,10 @@ static mscclpp_status_t create_transport(mscclpp_fabric_t *fabric, const mscclpp
  * memory says nothing about data that takes another path to the other kind.
  *
  * Chooses device memory if the transport supports it for both, unless the CPU moves the bytes (MSCCLPP_PLACE_SHARED)
- * and the user does not ask for device memory. If ranks have threads, only host memory is possible, because a transport
- * may copy device memory by the driver (calls_driver in transport.h). Only an instance can tell what the transport
- * supports. So it is created in its own place first, and once more if device memory is better.
+ * and the user does not ask for device memory. If other threads of a rank launch kernels on its GPU, only host memory
+ * is possible, because a transport may copy device memory by the driver (calls_driver in transport.h). Only an instance
+ * can tell what the transport supports. So it is created in its own place first, and once more if device memory is
+ * better.
  *
  * Returns MSCCLPP_ERR_NOT_SUPPORTED if the transport cannot use the required kind of memory. After an error, nothing of
  * it is left.
@@ -110,9 +111,9 @@ static mscclpp_status_t open_transport(mscclpp_fabric_t *fabric, const mscclpp_t
 }
 
 /*
- * After a vote: logs which rank cannot use a transport and why, and notes if that is this rank, which has run out of
- * descriptors. Logs nothing if no rank has failed, nor for MSCCLPP_ERR_NOT_SUPPORTED, whose reason the failed rank has
- * logged, unless its packets are not as a hint says.
+ * Logs, after a vote, which rank cannot use a transport and why. Notes if that is this rank, which has run out of
+ * descriptors. Logs nothing for MSCCLPP_ERR_NOT_SUPPORTED: the failed rank has logged the reason, or its packets are
+ * not as a hint says.
  */
 static void report_failure(mscclpp_fabric_t *fabric, const mscclpp_oob_t *oob, const mscclpp_vote_t *vote,
                            const mscclpp_transport_ops_t *ops)
@@ -171,15 +172,15 @@ static mscclpp_status_t prepare(mscclpp_fabric_t *fabric)
 }
 
 /*
- * The links that the set-up makes: few nodes are all connected with one another, many nodes only with those of their
- * lists of steps, which the set-up itself uses. Others follow at the first call that needs them.
+ * Returns the links that the set-up makes. Few nodes are all connected with one another. Many nodes are connected only
+ * with those of their lists of steps, which the set-up itself uses. Others follow at the first call that needs them.
  */
 static mscclpp_fabric_links_t first_links(const mscclpp_fabric_t *fabric)
 {
     return fabric->nodes.count <= (int)MSCCLPP_DEV_NODES_MAPPED ? MSCCLPP_FABRIC_ALL : MSCCLPP_FABRIC_STEPS;
 }
 
-/* The links that the set-up connects. Without packets the algorithms, and so the links, are different. */
+/* Returns the links that the set-up connects. Without packets the algorithms, and so the links, are different. */
 static mscclpp_fabric_links_t links_at_first(const mscclpp_fabric_t *fabric, bool has_packets)
 {
     return has_packets ? first_links(fabric) : MSCCLPP_FABRIC_ALL;
@@ -412,9 +413,9 @@ mscclpp_status_t mscclpp_fabric_give_up(const mscclpp_oob_t *oob, const mscclpp_
 }
 
 /*
- * The fabric takes over the contents of `nodes`, which is then empty; after a later failure, the fabric frees them. All
- * ranks return the same status: MSCCLPP_ERR_NOT_SUPPORTED, or the error of the exchange. After a failure, nothing is
- * left.
+ * Creates the fabric. It takes over the contents of `nodes`, which is then empty; after a later failure, the fabric
+ * frees them. All ranks return the same status: MSCCLPP_ERR_NOT_SUPPORTED, or the error of the exchange. After a
+ * failure, nothing is left.
  */
 mscclpp_status_t mscclpp_fabric_create(mscclpp_runner_t *runner, const mscclpp_config_t *config, mscclpp_nodes_t *nodes,
                                        const mscclpp_fabric_hint_t *hint, mscclpp_status_t own_status,

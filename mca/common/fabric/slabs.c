@@ -108,8 +108,8 @@ static mscclpp_status_t make_slab(const mscclpp_gpu_ops_t *gpu, const char *labe
 }
 
 /*
- * Where a slab of several pieces fails with MSCCLPP_ERR_NO_MEMORY, one of one piece is tried. Each thread has slabs of
- * its own, so that a failure to pin memory is that of the communicator that asked for it.
+ * Takes a piece of a slab. If a slab of several pieces fails with MSCCLPP_ERR_NO_MEMORY, a slab of one piece is tried.
+ * Each thread has its own slabs, so a failure to pin memory is that of the communicator that asked for it.
  */
 mscclpp_status_t mscclpp_slab_take(const mscclpp_gpu_ops_t *gpu, const char *label, uint64_t size,
                                    mscclpp_slab_t **slab_p, void **host_p, void **device_p)
@@ -159,7 +159,7 @@ void mscclpp_slab_hide_piece(mscclpp_slab_t *slab)
     pthread_mutex_unlock(&slabs_lock);
 }
 
-/* A slab with free pieces is freed all the same, as no communicator uses it. */
+/* Gives back a piece. A slab that no communicator uses any more is freed, even if it has free pieces. */
 void mscclpp_slab_give(mscclpp_slab_t *slab, bool was_hidden)
 {
     mscclpp_slab_t **link = &slabs;

@@ -24,7 +24,7 @@ mscclpp_status_t mscclpp_slab_take(const mscclpp_gpu_ops_t *gpu, const char *lab
                                    mscclpp_slab_t **slab_p, void **host_p, void **device_p);
 
 /*
- * Says, once for a piece, that all of its peers have mapped it. A slab whose pieces are all mapped or given back takes
+ * Notes, once for a piece, that all of its peers have mapped it. A slab whose pieces are all mapped or given back takes
  * no file descriptor any more.
  */
 void mscclpp_slab_hide_piece(mscclpp_slab_t *slab);

@@ -16,8 +16,8 @@ const mscclpp_fabric_steps_t *mscclpp_fabric_steps(const mscclpp_fabric_t *fabri
 }
 
 /*
- * Numbers the messages that a node receives. For each step that receives, sets `number` to how many messages of the
- * same sender have come, including this one, and `total` to how many come in the whole list. Both must be 0 before.
+ * Numbers the messages that a node receives. For each step that receives, `number` becomes the number of messages of
+ * the same sender so far, including this one, and `total` the number in the whole list. Both must be 0 before.
  */
 static void number_messages(mscclpp_dev_step_t *step, uint32_t count)
 {
@@ -75,8 +75,8 @@ size_t mscclpp_fabric_steps_size(void)
 }
 
 /*
- * Only queues the copies. The host's lists are part of the fabric, so they exist until the copies have ended. Returns
- * the error of the GPU runtime.
+ * Queues the copies of the lists of steps, and does not wait for them. The host's lists are part of the fabric, so they
+ * exist until the copies have ended. Returns the error of the GPU runtime.
  */
 mscclpp_status_t mscclpp_fabric_copy_steps(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream)
 {
@@ -103,9 +103,9 @@ uint64_t mscclpp_fabric_count_messages(const mscclpp_fabric_steps_t *steps, uint
 }
 
 /*
- * Over trees, the signals of a block depend on its tree and on its number of turns, so they are added up block by
- * block. Tiles are assigned to the blocks in turn, so block b has the tiles whose number is b modulo the number of
- * blocks.
+ * Counts the signals that a node sends to this one in the current call. Over trees, the signals of a block depend on
+ * its tree and on its number of turns, so they are added up block by block. Tiles are assigned to the blocks in turn,
+ * so block b has the tiles whose number is b modulo the number of blocks.
  */
 uint64_t mscclpp_fabric_count_signals(const mscclpp_fabric_t *fabric, uint32_t node)
 {

@@ -123,9 +123,9 @@ static bool has_packets(const mscclpp_fabric_t *fabric, int node)
 }
 
 /*
- * For a call in steps: returns the node of the first step for which nothing has arrived. Without `tokens`, this is a
- * step whose packets are missing. With `tokens`, it is a step whose sender has signalled nothing in this call, because
- * a signal does not say which step it belongs to. That node may itself be waiting for another node. Returns 0 if
+ * Returns the node of the first step of a call in steps for which nothing has arrived. Without `tokens`, this is a step
+ * whose packets are missing. With `tokens`, it is a step whose sender has signalled nothing in this call, because a
+ * signal does not say which step it belongs to. That node may itself be waiting for another node. Returns 0 if
  * something has arrived for all steps.
  */
 static uint64_t find_partner(const mscclpp_fabric_t *fabric, const mscclpp_fabric_steps_t *steps,
@@ -162,7 +162,7 @@ static uint64_t first_unit_of(const mscclpp_fabric_t *fabric, uint32_t sender, u
 }
 
 /*
- * For a call in rounds: returns the sender of the first message that has not arrived. That sender may itself be waiting
+ * Returns the sender of the first message of a call in rounds that has not arrived. That sender may itself be waiting
  * for another node. Returns 0 if all messages have arrived.
  */
 static uint64_t find_in_rounds(const mscclpp_fabric_t *fabric)
@@ -191,9 +191,9 @@ static bool owes(const mscclpp_fabric_t *fabric, const uint64_t *tokens, uint32_
 }
 
 /*
- * For a call over two trees: returns the first node that has not come to the meeting at the start, as far as this node
- * can tell. If all have come, returns the nodes whose signals have not all arrived. Any of these nodes may itself be
- * waiting for another one.
+ * Returns the nodes that a call over two trees waits for: the first node that has not come to the meeting at the start,
+ * as far as this node can tell; after that meeting, the nodes whose signals have not all arrived. Any of these nodes
+ * may itself be waiting for another one.
  */
 static uint64_t find_in_trees(const mscclpp_fabric_t *fabric, const uint64_t *tokens)
 {
@@ -216,8 +216,8 @@ static uint64_t find_in_trees(const mscclpp_fabric_t *fabric, const uint64_t *to
 }
 
 /*
- * For a call in a ring, other than an all-reduce: returns the previous node if it has not sent all of its signals yet.
- * That node may itself be waiting for the node before it. Returns 0 if it has sent all of them.
+ * Returns the previous node of the ring, for a call other than an all-reduce, if it has not sent all of its signals
+ * yet. That node may itself be waiting for the node before it. Returns 0 if it has sent all of them.
  */
 static uint64_t find_in_ring(const mscclpp_fabric_t *fabric, const uint64_t *tokens)
 {
@@ -228,8 +228,8 @@ static uint64_t find_in_ring(const mscclpp_fabric_t *fabric, const uint64_t *tok
 }
 
 /*
- * For a call by halving, other than an all-reduce: returns the sender of the first round whose signals have not all
- * arrived. That node may itself be waiting for another one. Returns 0 if all signals have arrived.
+ * Returns the sender of the first round whose signals have not all arrived, for a call by halving other than an
+ * all-reduce. That node may itself be waiting for another one. Returns 0 if all signals have arrived.
  */
 static uint64_t find_in_halving(const mscclpp_fabric_t *fabric, const uint64_t *tokens)
 {
@@ -250,8 +250,8 @@ static uint64_t find_in_halving(const mscclpp_fabric_t *fabric, const uint64_t *
 }
 
 /*
- * The pattern of the call determines which nodes this node receives from, so each pattern has its own search. Returns 0
- * as well if nothing is known.
+ * Returns the nodes that this node waits for, or 0 if none is known. The pattern of the call determines which nodes
+ * this node receives from, so each pattern has its own search.
  */
 uint64_t mscclpp_fabric_absent(mscclpp_fabric_t *fabric, bool may_ask)
 {

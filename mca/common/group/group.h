@@ -290,9 +290,9 @@ mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait);
  * in two cases. In these it is allowed only after a long wait, when something is probably wrong anyway:
  *
  * - The team has a pump. The runtime may block this thread while another thread frees memory. Freeing waits for
- * kernels, and those kernels wait for this thread.
+ *   kernels, and those kernels wait for this thread.
  * - A tool watches the kernels. compute-sanitizer does work of its own on the device before it answers, and kernels of
- * other ranks of the process do not start meanwhile.
+ *   other ranks of the process do not start meanwhile.
  */
 bool mscclpp_group_may_ask(const mscclpp_group_wait_t *wait);
 
@@ -330,7 +330,7 @@ void mscclpp_group_give_slot(mscclpp_group_t *group);
  *
  * - mscclpp_group_begin_exchange returns this rank's set of handles, which the caller fills in.
  * - mscclpp_group_meet_exchange publishes that set and waits for the sets of all ranks. From then on, until the end of
- * the exchange, mscclpp_group_exchanged returns them.
+ *   the exchange, mscclpp_group_exchanged returns them.
  * - mscclpp_group_end_exchange takes a vote: *all_p becomes true if all ranks passed `yes`.
  */
 mscclpp_board_buffers_t *mscclpp_group_begin_exchange(mscclpp_group_t *group);

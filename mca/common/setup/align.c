@@ -145,9 +145,9 @@ static mscclpp_status_t check_shared_gpus(mscclpp_team_t *team, const mscclpp_oo
  * Finds out whether a kernel that waits for another node could cause a deadlock, and prevents it. There are two cases:
  *
  * - The kernel blocks the use of its GPU by other threads, such as an allocation. So the ranks of all nodes must meet
- * before they launch, for which their hosts need control messages.
+ *   before they launch, for which their hosts need control messages.
  * - The kernel waits for this process's proxy, which does not run while a launch waits for the end of the kernel. Such
- * communicators are refused.
+ *   communicators are refused.
  *
  * Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks and logged, if a deadlock cannot be prevented.
  */

@@ -57,7 +57,7 @@ static mscclpp_status_t replace(mscclpp_runner_t *runner, place_t *place)
                                 : status;
 }
 
-/* The address that the plan uses. */
+/* Returns the address that the plan uses. */
 static char *address_of(const place_t *place)
 {
     return place->stand_in != NULL ? place->stand_in : place->home;

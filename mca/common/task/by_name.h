@@ -16,12 +16,15 @@ typedef struct {
 } mscclpp_by_name_args_t;
 
 /*
- * Collective and blocking: returns when this rank's output is complete. Buffers may be in any memory; device memory
- * takes the place of those that kernels cannot access.
- * Returns, on all ranks, MSCCLPP_ERR_NOT_SUPPORTED if the team has no such plan for the operation, if kernels do not
- * support the type and operation, or if the type has padding, and MSCCLPP_ERR_NO_MEMORY if some rank has no memory for
- * the plan. Every other failure breaks the team, also a lack of memory that takes the place of a buffer, which gives
- * MSCCLPP_ERR_NO_MEMORY, too, on that rank.
+ * Runs a plan. Collective and blocking: returns when this rank's output is complete. Buffers may be in any memory.
+ * Device memory replaces those that kernels cannot access.
+ *
+ * Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if the team has no such plan for the operation, if kernels do not
+ * support the type and operation, or if the type has padding. Returns MSCCLPP_ERR_NO_MEMORY, on all ranks, if some rank
+ * has no memory for the plan.
+ *
+ * Every other failure breaks the team. One of them is a lack of memory to replace a buffer, for which that rank also
+ * returns MSCCLPP_ERR_NO_MEMORY.
  */
 mscclpp_status_t mscclpp_by_name(mscclpp_team_t *team, const mscclpp_by_name_args_t *args);
 

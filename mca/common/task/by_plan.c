@@ -101,10 +101,10 @@ static mscclpp_status_t copy_blocks(const plan_run_t *run, char *to, uint64_t to
  * Launches a plan's kernel on ranks of several nodes. A call that the host waits for needs only the launch. A queued
  * call may need more before it:
  *
- * If the size of chunks differs from that of the last launch, or if the flags are used up, first queues a kernel in
- * which the ranks meet. If the flags are used up, or if data of the last size could be taken for packets of this one
- * (`mixes`), the plan's memory must also be cleared. Then queues a launch that only clears the memory, and a second
- * meeting.
+ * 1. A kernel in which the ranks meet, if the size of chunks differs from that of the last launch, or if the flags are
+ *    used up.
+ * 2. A launch that only clears the plan's memory, and a second meeting. They are needed if the flags are used up, or if
+ *    data of the last size could be taken for packets of this one (`mixes`).
  *
  * A graph repeats its launches without the host. So once a launch has been recorded, all of this is done each time.
  */
@@ -283,9 +283,9 @@ static mscclpp_status_t serve_apart(plan_run_t *run, bool *served_p)
 }
 
 /*
- * For a plan that is out of place: returns true if it can also serve calls in place. This rank's program must allow
- * that, the plan must not write its input, and no peer may use the buffers. Ranks may differ in this. Not for
- * reduce-scatters: MPI has the result at the beginning of the buffer, and plans have it in the rank's own block.
+ * Returns true if a plan that is out of place can also serve calls in place. This rank's program must allow that, the
+ * plan must not write its input, and no peer may use the buffers. Ranks may differ in this. A reduce-scatter never can:
+ * MPI has the result at the beginning of the buffer, and plans have it in the rank's own block.
  */
 static bool works_in_place(const plan_run_t *run)
 {
@@ -437,7 +437,7 @@ mscclpp_status_t mscclpp_by_plan(mscclpp_team_t *team, const mscclpp_by_plan_t *
 }
 
 /*
- * True if a queued call can use its buffers directly: no peer uses them, and no memory for a copy is needed. Where
+ * Returns true if a queued call can use its buffers directly: no peer uses them, and no memory for a copy is needed. If
  * blocks are not whole chunks, this is equal on all ranks, as the two ways then send different numbers of packets.
  */
 static bool is_queued_directly(const plan_run_t *run)
@@ -461,8 +461,8 @@ bool mscclpp_by_plan_can_enqueue(mscclpp_team_t *team, const mscclpp_by_plan_t *
 }
 
 /*
- * mscclpp_by_plan_can_enqueue must have returned true for the call. Queues the kernel on the user's buffers, or through
- * the plan's own memory. Never waits. Any error breaks the team, which the caller must mark as failed.
+ * Queues the kernel on the user's buffers, or through the plan's own memory. mscclpp_by_plan_can_enqueue must have
+ * returned true for the call. Never waits. Any error breaks the team, which the caller must mark as failed.
  */
 mscclpp_status_t mscclpp_by_plan_enqueue(mscclpp_team_t *team, const mscclpp_by_plan_t *call,
                                          mscclpp_gpu_stream_t *stream)

@@ -104,8 +104,8 @@ bool mscclpp_coll_packs(const mscclpp_coll_task_t *task)
 /*
  * Returns true if the call's kernel may write its output over its input, so that no stand-in is needed. Kernels that go
  * through the scratch, as all of queued calls do, read each piece of the input before they write in its place. In a
- * reduce-scatter of blocks that differ in size, a piece of the result may overlap input that has not been read. There
- * only the kernel by packets reads all of the input first, and it is certain to serve only a call that is neither
+ * reduce-scatter of blocks that differ in size, a piece of the result may overlap input that has not been read. Only
+ * the kernel by packets reads all of that input first. It is certain to serve the call only if the call is neither
  * queued nor between nodes. In mapped buffers, an all-to-all swaps the blocks of each two ranks. A plan may use its
  * buffers in any order.
  */
@@ -127,8 +127,8 @@ static bool may_overwrite(const mscclpp_coll_task_t *task)
 /*
  * Prepares a reduce-scatter in place on mapped buffers. The result belongs at the start of the output, where peers
  * still read blocks, unless that place is this rank's own block. So the kernel first writes the result elsewhere. If
- * all blocks have the same size, the kernel itself copies the result to its place in the end, because each of its
- * threads knows when all peers have read the data there.
+ * all blocks have the same size, the kernel itself copies the result to its place in the end: each of its threads knows
+ * when all peers have read the data there.
  */
 static mscclpp_status_t prepare_scattered(mscclpp_coll_task_t *task)
 {

@@ -146,7 +146,10 @@ static void fill_reduce_scatter(const mscclpp_coll_task_t *task, mscclpp_dev_dir
     }
 }
 
-/* The caller must have set *direct to 0. Only an all-to-all in place swaps its blocks. */
+/*
+ * Fills in the copies by the pattern. The caller must have set *direct to 0. Only an all-to-all in place swaps its
+ * blocks.
+ */
 void mscclpp_coll_fill_direct(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct)
 {
     direct->count = 0;

@@ -136,7 +136,7 @@ static mscclpp_status_t await_copies(const engines_t *engines)
 }
 
 /*
- * After a failure, waits until this rank's engines no longer use any buffer. If a copy fails or does not end within
+ * Waits, after a failure, until this rank's engines no longer use any buffer. If a copy fails or does not end within
  * SETTLE_TIME, marks the team as stuck, so that no buffer is freed or unmapped.
  */
 static void settle_copies(const engines_t *engines)

@@ -176,8 +176,8 @@ static mscclpp_status_t map_rank(mscclpp_coll_task_t *task, int rank, mscclpp_ma
 
 /*
  * Returns where this rank's block belongs in the output of a peer. If it is the only block there, that is the start.
- * Otherwise it is the place that the peer has written to the board or, if all blocks have one size, the place in the
- * order of the ranks.
+ * Otherwise, if blocks differ in size, it is the place that the peer has written to the board. If all blocks have one
+ * size, it follows from the number of this rank.
  */
 static mscclpp_dev_runs_t find_place(const mscclpp_coll_task_t *task, int peer)
 {

@@ -94,8 +94,8 @@ static mscclpp_status_t enqueue(mscclpp_coll_task_t *task)
 }
 
 /*
- * Like mscclpp_coll_by_plan, with the user's buffers. Whether there is a plan must not depend on what only this rank
- * knows, such as types with holes.
+ * Describes the call for an execution plan with the user's own buffers. Whether there is a plan must not depend on what
+ * only this rank knows, such as types with holes.
  */
 static mscclpp_by_plan_t describe_queued_by_plan(const mscclpp_coll_task_t *task)
 {

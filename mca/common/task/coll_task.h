@@ -68,8 +68,8 @@ mscclpp_by_plan_t mscclpp_coll_by_plan(const mscclpp_coll_task_t *task);
 mscclpp_status_t mscclpp_coll_launch(mscclpp_coll_task_t *task);
 
 /*
- * coll_blocks.c: these functions return the block that this rank sends to a peer, and the place of the block that it
- * receives from a peer, as on the device (device/kern/coll/blocks.h).
+ * coll_blocks.c: return the block that this rank sends to a peer, and the place of the block that it receives from a
+ * peer. Kernels compute the same (device/kern/coll/blocks.h).
  */
 mscclpp_dev_block_t mscclpp_coll_send_block(const mscclpp_coll_task_t *task, int peer);
 mscclpp_dev_block_t mscclpp_coll_recv_block(const mscclpp_coll_task_t *task, int peer);
@@ -87,9 +87,9 @@ uint64_t mscclpp_coll_span(const mscclpp_coll_task_t *task, bool input);
 mscclpp_dev_block_t mscclpp_coll_part(uint64_t bytes, int index, int count);
 
 /*
- * coll_exchange.c: for a call in which each rank knows only its own blocks, sets `largest` and `strided`: the size of
- * the largest block of any rank, and whether all ranks can move blocks with holes without packing. Collective; all
- * ranks get the same values.
+ * coll_exchange.c: sets `largest`, the size of the largest block of any rank, and `strided`, whether all ranks can move
+ * blocks with holes without packing. For calls in which each rank knows only its own blocks. Collective; all ranks get
+ * the same values.
  */
 mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task);
 
@@ -100,8 +100,8 @@ mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task);
 mscclpp_status_t mscclpp_coll_exchange(mscclpp_coll_task_t *task, bool *mapped_p);
 
 /*
- * mscclpp_coll_map does the same for a queued call that is captured, or for a request, and sets `mapped`. That field
- * stays NULL on all ranks if not all buffers can be mapped, or if a rank does not come in time (mscclpp_runner_map).
+ * Map the peers' buffers for a captured call or a request. mscclpp_coll_map sets `mapped`, which stays NULL on all
+ * ranks if not all buffers can be mapped, or if a rank does not come in time (mscclpp_runner_map).
  * mscclpp_coll_use_mapped then sets `peer_in`, `peer_out` and `place`.
  */
 mscclpp_status_t mscclpp_coll_map(mscclpp_coll_task_t *task);
@@ -149,7 +149,7 @@ mscclpp_status_t mscclpp_coll_pack(mscclpp_coll_task_t *task, const mscclpp_coll
  */
 void mscclpp_coll_fill_direct(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct);
 
-/* Like mscclpp_coll_fill_direct, for blocks with holes. */
+/* Fills in the arguments of the kernel that moves blocks with holes directly. */
 void mscclpp_coll_fill_strided(const mscclpp_coll_task_t *task, mscclpp_dev_strided_args_t *strided);
 
 /*

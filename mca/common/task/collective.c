@@ -68,7 +68,10 @@ void mscclpp_coll_describe_team(const mscclpp_team_t *team, mscclpp_dtype_t dtyp
     input->layout = &team->runner.layout;
 }
 
-/* Early calls map no buffers, even if `can_map` is set, and queued ones only if `may_map` says so. */
+/*
+ * Chooses the algorithm. Early calls map no buffers, even if `can_map` is set, and queued ones only if `may_map` says
+ * so.
+ */
 mscclpp_status_t mscclpp_coll_choose(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool can_map)
 {
     return mscclpp_coll_select(input, task->args->coll, task->largest, task->args->varied,
@@ -336,9 +339,12 @@ static bool takes_one_turn(const mscclpp_coll_task_t *task, const mscclpp_select
 }
 
 /*
- * True if the call is worth a larger scratch. On one node: if the scratch is too small for it, and it would go through
- * the larger one, too, instead of mapped buffers. Over several nodes: if it takes several turns now; *fully_p then says
- * that the middle size is not available, or that the call would take several turns with it, too.
+ * Returns true if the call is worth a larger scratch.
+ *
+ * - On one node: the scratch is too small for the call, and the call would go through the larger one, and not through
+ *   mapped buffers.
+ * - Over several nodes: the call takes several turns now. *fully_p then says that the middle size is not available, or
+ *   that the call would take several turns with it, too.
  */
 static bool wants_scratch(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool *fully_p)
 {

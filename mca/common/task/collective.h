@@ -23,10 +23,10 @@ typedef struct mscclpp_mapped mscclpp_mapped_t;
 mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_args_t *args);
 
 /*
- * Queues the call in `stream`, for a team that serves queued operations only (mca/common/team/queue.h). Waits only in
- * a captured call with `may_map`: for the other ranks to capture it, for some seconds at most. Kernels must be able to
- * access the buffers. Returns MSCCLPP_ERR_NOT_SUPPORTED, with nothing queued, for data in several allocations, for
- * blocks that differ on several nodes, and if no kernel does the operation or no algorithm serves queued calls. Every
+ * Queues the call in `stream`, for a team that serves queued operations only (mca/common/team/queue.h). Waits only in a
+ * captured call with `may_map`: until the other ranks capture it, too, but at most for some seconds. Kernels must be
+ * able to access the buffers. Returns MSCCLPP_ERR_NOT_SUPPORTED, with nothing queued, in these cases: data in several
+ * allocations; blocks that differ, on several nodes; no kernel for the operation; no algorithm for queued calls. Every
  * other error breaks the team. In a captured stream, a call that needs separate memory shares it with all such calls of
  * the team, and the memory is kept as long as the graphs.
  */
@@ -34,8 +34,10 @@ mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_
                                             mscclpp_gpu_stream_t *stream);
 
 /*
- * Like mscclpp_allreduce_map (mca/common/task/task.h), for a call with the arguments `args`; the calls that use the
- * result have the same arguments. Packed data, and calls in place that need separate memory, are not mapped.
+ * Maps the buffers of all ranks for later queued calls with the arguments `args`, if a kernel would use them.
+ * Collective; waits for other ranks for some seconds at most. *mapped_p is NULL on all ranks if nothing is mapped, for
+ * example for packed data and for calls in place that need separate memory. See mscclpp_allreduce_map
+ * (mca/common/task/task.h) for the use and the end of *mapped_p.
  */
 mscclpp_status_t mscclpp_collective_map(mscclpp_team_t *team, const mscclpp_coll_args_t *args,
                                         mscclpp_mapped_t **mapped_p);
@@ -43,7 +45,10 @@ mscclpp_status_t mscclpp_collective_map(mscclpp_team_t *team, const mscclpp_coll
 /* Returns true if mscclpp_collective_enqueue can queue such a call. */
 bool mscclpp_collective_can_enqueue(mscclpp_team_t *team, const mscclpp_coll_args_t *args);
 
-/* Like mscclpp_allreduce_prepare (mca/common/task/task.h). All ranks must know the size of the largest block. */
+/*
+ * Prepares the team for later calls with such arguments, as mscclpp_allreduce_prepare does for all-reduces
+ * (mca/common/task/task.h). All ranks must know the size of the largest block.
+ */
 mscclpp_status_t mscclpp_collective_prepare(mscclpp_team_t *team, const mscclpp_coll_args_t *args);
 
 /* Returns true if the team serves calls of a collective, of any size. Equal on all ranks. */

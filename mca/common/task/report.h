@@ -5,12 +5,15 @@
 #include "mca/common/algo/coll.h"
 #include "mca/common/team/parts.h"
 
-/* Warns, once in a process for each algorithm, if the one that the user asked for does not serve all-reduce `call`. */
+/*
+ * Warns, once in a process for each algorithm, if the algorithm that the user asked for does not serve all-reduce
+ * `call`.
+ */
 void mscclpp_report_choice(const mscclpp_team_t *team, uint64_t call, const char *served_by);
 
 /*
- * These two log what the cost model says of a choice between nodes: on rank 0, once for sizes from a power of two up to
- * the next. The first is for all-reduce, whose message must not be empty. The second is for the other collectives, with
+ * Log what the cost model says of a choice between nodes: on rank 0, once for sizes from a power of two up to the next.
+ * The first function is for all-reduce, whose message must not be empty. The second is for the other collectives, with
  * a largest block of `bytes` bytes.
  */
 void mscclpp_report_costs(mscclpp_team_t *team, const mscclpp_select_input_t *input, const mscclpp_choice_t *choice);

@@ -173,7 +173,7 @@ static mscclpp_status_t exchange(mscclpp_task_t *task, mscclpp_select_input_t *i
     return status;
 }
 
-/* True if the call goes between nodes by tiles, which short slots would cut into many. */
+/* Returns true if the call goes between nodes by tiles, which short slots would cut into many. */
 static bool wants_long_slots(const mscclpp_task_t *task, const mscclpp_select_input_t *input)
 {
     return task->team->fabric != NULL && task->team->full_size != 0 && task->choice.epochs == 0 &&

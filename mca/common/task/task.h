@@ -37,10 +37,11 @@ typedef struct {
 } mscclpp_allreduce_args_t;
 
 /*
- * Blocking all-reduce of `count` elements. Returns when recvbuf has the result and sendbuf may be reused. The buffers
- * may have any kind of memory and any alignment. Memory that kernels cannot access is copied to device memory and back.
- * The call waits for work on the buffers that synchronous calls of the GPU runtime (cudaMemcpy, cudaMemset) have left
- * in flight. Other work of the application on the buffers, in streams, must have ended, as for every MPI call.
+ * Executes an all-reduce of `count` elements. Blocking: returns when recvbuf has the result and sendbuf may be reused.
+ * The buffers may have any kind of memory and any alignment. Memory that kernels cannot access is copied to device
+ * memory and back. The call waits for work on the buffers that synchronous calls of the GPU runtime (cudaMemcpy,
+ * cudaMemset) have left in flight. Other work of the application on the buffers, in streams, must have ended, as for
+ * every MPI call.
  *
  * If the device lacks the type or operation, or `algorithm` is stage, returns MSCCLPP_ERR_NOT_SUPPORTED on all ranks
  * and leaves the buffers unchanged; the caller then takes another path. Every other error breaks the team.
@@ -70,20 +71,23 @@ mscclpp_status_t mscclpp_allreduce_map(mscclpp_team_t *team, const mscclpp_allre
 void mscclpp_allreduce_unmap(mscclpp_mapped_t *mapped);
 
 /*
- * All-reduce in a stream of the application. Returns when the work is queued.
+ * Queues an all-reduce in a stream of the application. Returns when the work is queued.
  *
- * Kernels must be able to access the buffers. The host waits only when the scratch grows, when packet flags begin again
- * (mscclpp_team_reserve_epochs), when buffers larger than the packet algorithms' limit are exchanged, and for
- * synchronous calls of the GPU runtime on memory that has not been passed before.
+ * Kernels must be able to access the buffers. The host waits only in these cases:
+ *
+ * - The scratch grows.
+ * - Packet flags begin again (mscclpp_team_reserve_epochs).
+ * - Buffers larger than the packet algorithms' limit are exchanged.
+ * - Synchronous calls of the GPU runtime have used memory that has not been passed before.
  *
  * Either all ranks enqueue a call or none does, since this affects the choice of algorithm. All calls of a team must
  * use one stream, or the caller must order its streams. Teams with enqueued calls in flight at the same time must be
  * created with `concurrent` set. A stream under capture is not allowed. If a kernel gives up, the team's next call
  * reports it.
  *
- * A team that serves queued operations only (mca/common/team/queue.h) has none of these limits: several teams need no
- * `concurrent`, the stream may be under capture, and the host does not wait, with one exception. A captured call with
- * `may_map` waits for the other ranks to capture it, for some seconds at most.
+ * A team that serves queued operations only (mca/common/team/queue.h) has none of these limits. Several teams need no
+ * `concurrent`, the stream may be under capture, and the host does not wait, with one exception: a captured call with
+ * `may_map` waits until the other ranks capture it, too, but at most for some seconds.
  *
  * Between nodes, the first such call starts a thread for the proxy, whatever `proxy` says. The thread executes the
  * kernels' requests and sleeps when no call is in flight. On the twin, a grid of one thread runs in the calling thread,

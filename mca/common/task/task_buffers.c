@@ -18,8 +18,8 @@ static mscclpp_status_t make_stand_in(mscclpp_task_t *task, void **stand_in_p)
 }
 
 /*
- * In place, both buffers are the same, so only one is examined. Returns the error of the GPU runtime, which has been
- * logged.
+ * Determines how kernels access both buffers. In place they are the same, so only one is examined. Returns the error of
+ * the GPU runtime, which has been logged.
  */
 mscclpp_status_t mscclpp_task_examine(mscclpp_task_t *task)
 {

@@ -41,7 +41,7 @@ mscclpp_status_t mscclpp_task_stream(mscclpp_task_t *task);
 
 /*
  * Determines how kernels access the user's buffers. Also waits for work on them that synchronous calls of the GPU
- * runtime have left in flight, so that all later accesses, by any rank, come after that work.
+ * runtime have left in flight. So all later accesses, by any rank, come after that work.
  */
 mscclpp_status_t mscclpp_task_examine(mscclpp_task_t *task);
 

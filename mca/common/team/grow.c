@@ -38,7 +38,7 @@ static uint64_t largest_packet_message(const mscclpp_layout_t *layout, int ranks
     return layout->packet_half / (uint64_t)ranks / PACKET_FACTOR;
 }
 
-/* True if the team's ranks are on several nodes. */
+/* Returns true if the team's ranks are on several nodes. */
 static bool spans_nodes(const mscclpp_team_t *team)
 {
     return team->group.oob.size != team->group.size;
@@ -76,7 +76,10 @@ void mscclpp_team_lay_out(mscclpp_team_t *team, uint64_t scratch_size, int ranks
     }
 }
 
-/* A message goes through the scratch and through the area between nodes, so the smaller of the two limits counts. */
+/*
+ * Lowers the limits of sizes to those of the area between nodes, because a message goes through both that area and the
+ * scratch.
+ */
 void mscclpp_team_note_nodes(mscclpp_team_t *team)
 {
     const uint64_t small = mscclpp_fabric_packet_bytes(team->fabric, MSCCLPP_FABRIC_SMALL);
@@ -338,8 +341,8 @@ static void count_uses(mscclpp_team_t *team)
 }
 
 /*
- * All ranks of the node exchange handles, map the new scratch of their peers, and vote. A rank that has failed takes
- * part in all of this, because the others wait for it.
+ * Exchanges handles with the ranks of the node, maps the new scratch of the peers, and votes. A rank that has failed
+ * takes part in all of this, because the others wait for it.
  *
  * *own_status_p is this rank's own status, before and after. *all_p, equal on all ranks of all nodes, says whether all
  * ranks have succeeded. Returns an error only if the exchange or the vote itself fails, which breaks the team.
@@ -376,9 +379,9 @@ static mscclpp_status_t exchange_and_map(mscclpp_team_t *team, uint64_t bytes, l
 }
 
 /*
- * If any rank fails, all keep the scratch that they have, and do not try again (note_growth). Memory that is given up
- * is freed after all ranks of the node have closed its mappings (await_closing). After an error, it stays in
- * team->given_up until the team ends.
+ * Makes, exchanges and installs a larger scratch. If any rank fails, all keep the scratch that they have, and do not
+ * try again (note_growth). Memory that is given up is freed after all ranks of the node have closed its mappings
+ * (await_closing). After an error, it stays in team->given_up until the team ends.
  */
 mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool fully)
 {

@@ -20,20 +20,24 @@
 void mscclpp_team_lay_out(mscclpp_team_t *team, uint64_t scratch_size, int ranks);
 
 /*
- * Must be called when the protocol is known. Stores whether users have chosen algorithms for which the first scratch
- * has no room.
+ * Stores whether users have chosen algorithms for which the first scratch has no room. Must be called when the protocol
+ * is known.
  */
 void mscclpp_team_note_choices(mscclpp_team_t *team);
 
 /*
- * To be called when the team has a fabric: messages for which the area between nodes is too small make it grow, too.
+ * Makes the team also grow for messages for which the area between nodes is too small. Must be called when the team has
+ * a fabric.
  */
 void mscclpp_team_note_nodes(mscclpp_team_t *team);
 
-/* True if a call of `bytes` bytes needs a larger scratch than the team has. `queued`: the host does not wait for it. */
+/*
+ * Returns true if a call of `bytes` bytes needs a larger scratch than the team has. `queued`: the host does not wait
+ * for it.
+ */
 bool mscclpp_team_wants_more(const mscclpp_team_t *team, uint64_t bytes, bool queued);
 
-/* True if the middle size is enough for messages of `bytes` bytes, and the team can grow to that. */
+/* Returns true if the middle size is enough for messages of `bytes` bytes, and the team can grow to that. */
 bool mscclpp_team_has_middle(const mscclpp_team_t *team, uint64_t bytes);
 
 /*
@@ -51,14 +55,14 @@ void mscclpp_team_describe_grown(const mscclpp_team_t *team, bool to_middle, msc
 mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool fully);
 
 /*
- * These functions are called before and after each operation of a team whose host waits for it, by all ranks in the
- * same way. Other teams of the process may have taken over the scratch for large messages since the last operation
- * (lease.h). mscclpp_team_enter then returns to the small scratch. After an error the caller must break the team.
+ * Begin and end an operation of a team whose host waits for it. All ranks call them in the same way. Other teams of the
+ * process may have taken over the scratch for large messages since the last operation (lease.h). mscclpp_team_enter
+ * then returns to the small scratch. After an error the caller must break the team.
  */
 mscclpp_status_t mscclpp_team_enter(mscclpp_team_t *team);
 void mscclpp_team_leave(mscclpp_team_t *team);
 
-/* At the end of a team: closes mappings of the peers' small scratch that it has kept beside a larger one. */
+/* Closes, at the end of a team, the mappings of the peers' small scratch that it has kept beside a larger one. */
 void mscclpp_team_close_kept(mscclpp_team_t *team);
 
 /* Frees all scratch of the team, which no peer maps any more. */

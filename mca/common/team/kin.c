@@ -24,8 +24,8 @@ static void free_kin(mscclpp_kin_t *kin)
 }
 
 /*
- * If a part of the kin cannot be made, the team has none, and nothing is logged here: a later team only needs a whole
- * set-up. The list refers to the kin, but holds no reference.
+ * Makes kin of the team and adds them to the list, which holds no reference. If a part of the kin cannot be made, the
+ * team has none. Nothing is logged here, because a later team only needs a whole set-up.
  */
 void mscclpp_kin_found(mscclpp_team_t *team, uint64_t exchange_size, uint64_t key)
 {
@@ -59,8 +59,8 @@ void mscclpp_kin_join(mscclpp_team_t *team, mscclpp_kin_t *kin)
 }
 
 /*
- * The list has the youngest kin first. Takes a reference to each kin that it returns, so that no kin is freed before
- * the ranks have agreed on one.
+ * Returns the first kin of the list with this key; the list begins with the youngest. Takes a reference to each, so
+ * that none is freed before the ranks have agreed on one.
  */
 void mscclpp_kin_claim(uint64_t key, mscclpp_kin_t *kin[MSCCLPP_KIN_OFFERS])
 {

@@ -29,7 +29,7 @@ typedef struct chunk {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static chunk_t *chunks; /* the one that was taken last is the last one */
 
-/* The word by which the ranks of a team agree on recalls. */
+/* Returns the word by which the ranks of a team agree on recalls. */
 static uint64_t *recall_word(const mscclpp_team_t *team)
 {
     return &team->group.board[0].recall;
@@ -234,8 +234,8 @@ void mscclpp_lease_retire(const mscclpp_team_t *team)
 }
 
 /*
- * The list contains the chunks of GPUs and of the twin. Their addresses may be equal, so the kind of device is compared
- * as well.
+ * Gives back a chunk. The list contains the chunks of GPUs and of the twin. Their addresses may be equal, so the search
+ * compares the kind of device as well.
  */
 bool mscclpp_lease_give(const mscclpp_team_t *team, void *memory)
 {
@@ -259,8 +259,8 @@ bool mscclpp_lease_give(const mscclpp_team_t *team, void *memory)
 }
 
 /*
- * If another rank has proposed to recall the chunks from this use on, refuses the proposal by replacing it. The
- * exchange fails if that rank has granted the recall in the meantime; the word then says so.
+ * Begins the team's next use. If another rank has proposed to recall the chunks from this use on, refuses the proposal
+ * by replacing it. The exchange fails if that rank has granted the recall in the meantime. The word then says so.
  */
 bool mscclpp_lease_begin(mscclpp_team_t *team)
 {

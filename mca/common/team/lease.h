@@ -1,20 +1,20 @@
 /*
  * The scratch for large messages, which the teams of a process lend one another. A team on one node that sends its
  * first large message gets a chunk of device memory. The process makes a few chunks. When all are held, a team takes
- * one over from a team that has no operation in progress, and only if there is none, the process makes one more. A team
- * that has lost its chunk goes back to the small scratch that it has kept, and asks for a chunk again with its next
+ * one over from a team that has no operation in progress. If there is no such team, the process makes one more chunk. A
+ * team that has lost its chunk goes back to the small scratch that it has kept. It asks for a chunk again with its next
  * large message. Teams for queued operations, and teams over several nodes, have memory of their own.
  *
- * How all ranks agree that a team has lost its chunks, though any of them may take one at any time:
+ * Any rank may take a chunk at any time. So all ranks agree as follows that a team has lost its chunks:
  *
  * - The uses of a team are its operations, from the one that has got the chunks on. All ranks count them alike. Before
- * a use, each rank writes its number to its line of the board (`lease_begun`), then reads the word `recall`. After it,
- * the rank writes the number to `lease_ended`.
+ *   a use, each rank writes its number to its line of the board (`lease_begun`), then reads the word `recall`. After
+ *   it, the rank writes the number to `lease_ended`.
  * - Whoever wants a chunk of the team checks that all ranks have ended the same use and begun no other. It writes to
- * `recall` that it proposes to recall the chunks from the next use on. Then it checks again. If no rank has begun that
- * use, it changes the proposal to a grant. Any rank that begins the use later sees that.
+ *   `recall` that it proposes to recall the chunks from the next use on. Then it checks again. If no rank has begun
+ *   that use, it changes the proposal to a grant. Any rank that begins the use later sees that.
  * - A rank that begins the use and sees the proposal changes it to a refusal. Both changes compare the word with the
- * proposal first, so only one of them happens.
+ *   proposal first, so only one of them happens.
  *
  * A rank takes chunks of its own process alone. The peers still map the chunk, but write nothing there: kernels of the
  * team that lost it have ended on all ranks, and its later kernels use the small scratch.
@@ -35,16 +35,14 @@
  */
 mscclpp_status_t mscclpp_lease_take(mscclpp_team_t *team, uint64_t size, char **memory_p, uint64_t *epochs_p);
 
-/* Called when the team no longer holds a chunk on this rank. Peers may still map the chunk. */
+/* Notes that the team no longer holds a chunk on this rank. Peers may still map the chunk. */
 void mscclpp_lease_leave(mscclpp_team_t *team);
 
-/*
- * Called when the team ends. From now on no other team takes over its chunk. The chunk is free once it is given back.
- */
+/* Prevents, when the team ends, that another team takes over its chunk. The chunk is free once it is given back. */
 void mscclpp_lease_retire(const mscclpp_team_t *team);
 
 /*
- * Called when no peer of the team maps `memory` any more. Returns true if `memory` is a chunk, which is then freed if
+ * Gives back `memory`, which no peer of the team maps any more. Returns true if it is a chunk, which is then freed if
  * no other team uses it. Returns false if it is other memory, or NULL.
  */
 bool mscclpp_lease_give(const mscclpp_team_t *team, void *memory);

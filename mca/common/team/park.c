@@ -95,8 +95,12 @@ void mscclpp_park_claim(uint64_t key, mscclpp_team_t *teams[MSCCLPP_PARK_OFFERS]
 #define PARKED_BYTES ((uint64_t)4 << 20)
 
 /*
- * Returns true if the team can be parked: it may be taken over, holds little memory, its calls can still be counted, it
- * is on one node and has no engine, nothing has failed, neither at set-up nor later, and no operation is in flight.
+ * Returns true if the team can be parked:
+ *
+ * - It may be taken over, holds little memory, and its calls can still be counted.
+ * - It is on one node and has no engine.
+ * - Nothing has failed, neither at set-up nor later.
+ * - No operation is in flight.
  */
 static bool can_be_parked(mscclpp_team_t *team)
 {
@@ -109,8 +113,9 @@ static bool can_be_parked(mscclpp_team_t *team)
 }
 
 /*
- * The communicator ends, and so does its oob. Therefore the team and its control messages get an oob that does nothing.
- * Returns false, with the team unchanged except for its lingering kernel, if it cannot be parked.
+ * Parks a team. Its communicator ends, and so does the communicator's oob. Therefore the team and its control messages
+ * get an oob that does nothing. Returns false, with the team unchanged except for its lingering kernel, if it cannot be
+ * parked.
  */
 bool mscclpp_park_put(mscclpp_team_t *team, mscclpp_team_t **evicted_p)
 {

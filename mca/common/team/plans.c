@@ -396,9 +396,9 @@ static mscclpp_status_t exchange_room(mscclpp_team_t *team, mscclpp_team_plan_t 
 }
 
 /*
- * After the vote: frees the room that the plan does not use and, if any rank has failed, also the plan's own room.
- * Before that, all ranks close their mappings and meet. If the meeting fails, returns its error, and nothing is freed
- * until the team ends.
+ * Frees, after the vote, the room that the plan does not use. If any rank has failed, frees the plan's own room as
+ * well. Before that, all ranks close their mappings and meet. If the meeting fails, returns its error, and nothing is
+ * freed until the team ends.
  */
 static mscclpp_status_t free_unused_rooms(mscclpp_team_t *team, mscclpp_team_plan_t *plan, uint64_t chunk,
                                           attempt_t *attempt)
@@ -478,8 +478,8 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
 }
 
 /*
- * Queued calls cannot make rooms, so the rooms are made here, up to QUEUED_ROOMS bytes in total. A plan without memory
- * for a room is not an error, and serves no queued calls.
+ * Makes the rooms of queued calls, up to QUEUED_ROOMS bytes in total, because these calls cannot make them. A plan
+ * without memory for a room is not an error, and serves no queued calls.
  */
 mscclpp_status_t mscclpp_plans_open_queue(mscclpp_team_t *team)
 {

@@ -18,8 +18,8 @@ mscclpp_coll_t mscclpp_plans_collective(const mscclpp_plan_t *plan)
 }
 
 /*
- * A plan that programs run by its name has one block for each chunk. For other plans, the collective determines which
- * buffers have a block for each rank.
+ * Returns the number of blocks of a buffer. A plan that programs run by its name has one block for each chunk. For
+ * other plans, the collective determines which buffers have a block for each rank; the others have one block.
  */
 uint64_t mscclpp_plans_blocks(const mscclpp_team_t *team, const mscclpp_team_plan_t *plan, mscclpp_plan_buffer_t buffer)
 {

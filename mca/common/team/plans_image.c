@@ -132,8 +132,8 @@ uint64_t mscclpp_plans_image_bytes(const mscclpp_team_t *team, mscclpp_team_plan
 }
 
 /*
- * Counting and filling append the same parts in the same order, so the image has exactly the size that was counted.
- * Returns MSCCLPP_ERR_NO_MEMORY, or the error of the GPU runtime.
+ * Makes the image and copies it to `base`. Counting and filling append the same parts in the same order, so the image
+ * has exactly the size that was counted. Returns MSCCLPP_ERR_NO_MEMORY, or the error of the GPU runtime.
  */
 mscclpp_status_t mscclpp_plans_upload(mscclpp_team_t *team, mscclpp_team_plan_t *plan, char *base)
 {

@@ -228,9 +228,9 @@ static bool await_end(const mscclpp_team_t *team, double seconds)
 }
 
 /*
- * First waits until the operations end normally, unless a kernel has failed, and then makes the kernels give up. If a
- * kernel does not end even then, the runner is marked as stuck: its memory is never freed, and its blocks stay
- * reserved.
+ * Ends a team's queued operations. Unless a kernel has failed, first waits until the operations end normally. Then
+ * makes the kernels give up. If a kernel does not end even then, marks the runner as stuck: its memory is never freed,
+ * and its blocks stay reserved.
  */
 void mscclpp_team_close_queue(mscclpp_team_t *team)
 {

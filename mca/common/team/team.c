@@ -141,9 +141,9 @@ static void keep_forever(mscclpp_team_t *team)
 }
 
 /*
- * If graphs contain operations of the team, makes these operations end at once whenever a graph is launched from now
- * on, and returns true. The graphs then still use the scratch and the mailbox. Returns false if no graph contains such
- * operations. If they cannot be disabled, logs that the graphs must not be launched any more.
+ * Disables the team's operations in graphs: whenever a graph is launched from now on, they end at once. Returns true if
+ * there are such operations; the graphs then still use the scratch and the mailbox. If the operations cannot be
+ * disabled, logs that the graphs must not be launched any more.
  */
 static bool disable_in_graphs(mscclpp_team_t *team)
 {

@@ -106,15 +106,15 @@ bool mscclpp_team_decide(mscclpp_team_t *team, uint64_t call, bool device);
 bool mscclpp_team_is_decided(const mscclpp_team_t *team, uint64_t call, bool *device_p);
 
 /*
- * For a rank that passes no buffer in call `call`. Returns true while some rank of this node has not reached the call
- * and no rank has announced the kind of its buffers.
+ * Returns true while some rank of this node has not reached call `call` and no rank has announced the kind of its
+ * buffers. A rank asks this if it passes no buffer in the call.
  */
 bool mscclpp_team_awaits_announcements(const mscclpp_team_t *team, uint64_t call);
 
 /*
- * Called by a rank that has been in call `call` on host buffers for a long time. Returns a rank of any node that passed
- * device buffers in this call, or -1 while none is known. If the rank is known from a notice, all ranks are
- * told that this rank passed host buffers. The caller must call it repeatedly, from any thread; it never waits.
+ * Returns a rank of any node that passed device buffers in call `call`, or -1 while none is known. A rank that has been
+ * in the call on host buffers for a long time calls it repeatedly. If the other rank is known from a notice, tells all
+ * ranks that this rank passed host buffers. Thread-safe; never waits.
  */
 int mscclpp_team_find_device_rank(mscclpp_team_t *team, uint64_t call);
 

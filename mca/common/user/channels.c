@@ -52,13 +52,15 @@ static mscclpp_status_t check_arguments(const mscclpp_user_t *user, int peer_cou
 }
 
 /*
- * Checks that the cards of all ranks, which are in the order of ranks, fit together: no rank has failed, all ranks ask
- * for the same kind and number of channels, memory channels connect ranks of one node only, and peers name each other.
- * All ranks compare the same cards in the same order, so all of them return the same status: the error of the first
- * rank that has failed, or MSCCLPP_ERR_INVALID. All ranks log it, except that first rank itself, which has logged its
- * own error already.
+ * Checks that the cards of all ranks, in the order of the ranks, fit together:
  *
- * Failures are checked first. The other cards name only existing ranks, because check_arguments has accepted them.
+ * - No rank has failed. This is checked first.
+ * - All ranks ask for the same kind and number of channels.
+ * - Memory channels connect ranks of one node only.
+ * - Peers name each other. The cards name only existing ranks, because check_arguments has accepted them.
+ *
+ * All ranks compare the same cards in the same order, so all return the same status: the error of the first rank that
+ * has failed, or MSCCLPP_ERR_INVALID. All ranks log it, except that first rank, which has logged its own error already.
  */
 static mscclpp_status_t compare_cards(const mscclpp_user_t *user, const card_t *cards)
 {
@@ -103,9 +105,9 @@ static mscclpp_status_t compare_cards(const mscclpp_user_t *user, const card_t *
 }
 
 /*
- * Exchanges the cards of all ranks, and checks that they fit together. Collective; all ranks return the same status,
- * which is the error of the all-gather or of compare_cards, and is logged. A rank that has no memory for the cards
- * passes NULL to the all-gather, which then fails on all ranks.
+ * Exchanges the cards of all ranks, and checks that they fit together. Collective. All ranks return the same status:
+ * that of the all-gather, or that of compare_cards. A rank that has no memory for the cards passes NULL to the
+ * all-gather. The all-gather then fails on all ranks, and the other ranks log that.
  */
 static mscclpp_status_t agree_on_peers(const mscclpp_user_t *user, card_t *card)
 {
@@ -215,8 +217,8 @@ mscclpp_status_t mscclpp_user_channels_create(mscclpp_user_memory_t *memory, msc
 }
 
 /*
- * Removes the channels from the list of their team, which they must be in, and no longer counts them as users of their
- * memory object, which must still be there.
+ * Removes the channels from the list of their team, and no longer counts them as users of their memory object. They
+ * must be in the list, and the memory object must still exist.
  */
 static void unlink_channels(mscclpp_user_channels_t *channels)
 {

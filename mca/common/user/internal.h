@@ -81,10 +81,11 @@ static inline uint32_t mscclpp_user_token(const mscclpp_user_channels_t *channel
 }
 
 /*
- * ports.c: transport, connections and proxy of port channels. mscclpp_user_ports_create and mscclpp_user_ports_free are
- * collective. `own_status` may be a failure of this rank that the others do not know about yet. After an error of
- * mscclpp_user_ports_create nothing is left to free. mscclpp_user_ports_end is local, and never frees memory that peers
- * may still use. mscclpp_user_ports_view fills in the structure that kernels need for a channel. All errors are logged.
+ * ports.c: create, end, free and describe the transport, connections and proxy of port channels.
+ * mscclpp_user_ports_create and mscclpp_user_ports_free are collective. `own_status` may be a failure of this rank that
+ * the others do not know about yet. After an error of mscclpp_user_ports_create nothing is left to free.
+ * mscclpp_user_ports_end is local, and never frees memory that peers may still use. mscclpp_user_ports_view fills in
+ * the structure that kernels need for a channel. All errors are logged.
  */
 mscclpp_status_t mscclpp_user_ports_create(mscclpp_user_channels_t *channels, mscclpp_status_t own_status);
 mscclpp_status_t mscclpp_user_ports_free(mscclpp_user_channels_t *channels);
@@ -125,14 +126,14 @@ mscclpp_status_t mscclpp_user_upload(const mscclpp_user_t *user, void *to, const
 void mscclpp_user_watch(const mscclpp_user_t *user, mscclpp_dev_user_watch_t *watch);
 
 /*
- * Called when the application has freed an object. Objects may outlive mscclpp_user_end; after that call, this function
- * frees `user` together with the last object.
+ * Counts one object less; the application calls this by freeing an object. Objects may outlive mscclpp_user_end. After
+ * that call, this function frees `user` together with the last object.
  */
 void mscclpp_user_leave(mscclpp_user_t *user);
 
 /*
- * memory.c, channels.c, room.c: mscclpp_user_end calls these functions to end each object. Local. They remove the
- * object from its list and keep memory that peers may still use. The application still has to free the object.
+ * memory.c, channels.c, room.c: end an object for mscclpp_user_end. Local. They remove the object from its list and
+ * keep memory that peers may still use. The application still has to free the object.
  */
 void mscclpp_user_memory_end(mscclpp_user_memory_t *memory);
 void mscclpp_user_channels_end(mscclpp_user_channels_t *channels);

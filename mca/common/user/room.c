@@ -50,9 +50,9 @@ static mscclpp_status_t check_arguments(const mscclpp_user_t *user, int blocks, 
 }
 
 /*
- * Exchanges the arguments of all ranks, and checks them. Collective; all ranks return the same status, which is the
- * error of the all-gather or of check_arguments, and is logged. A rank that has no memory for the arguments passes NULL
- * to the all-gather, which then fails on all ranks.
+ * Exchanges the arguments of all ranks, and checks them. Collective. All ranks return the same status: that of the
+ * all-gather, or that of check_arguments. A rank that has no memory for the arguments passes NULL to the all-gather.
+ * The all-gather then fails on all ranks, and the other ranks log that.
  */
 static mscclpp_status_t compare_arguments(const mscclpp_user_t *user, int blocks, uint64_t bytes)
 {

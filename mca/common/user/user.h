@@ -31,15 +31,16 @@ typedef struct mscclpp_user_room mscclpp_user_room_t;
 mscclpp_status_t mscclpp_user_create(mscclpp_team_t *team, const mscclpp_config_t *config, mscclpp_user_t **user_p);
 
 /*
- * Local. Must be called before the team is destroyed. Makes kernels give up. From now on, the application can only free
- * the objects that it still has. Memory that peers may still use is never freed. NULL is allowed.
+ * Ends the use of a team's objects: makes kernels give up. Must be called before the team is destroyed. Afterwards the
+ * application can only free the objects that it still has. Memory that peers may still use is never freed. Local. NULL
+ * is allowed.
  */
 void mscclpp_user_end(mscclpp_user_t *user);
 
 /*
- * Local; never waits. Returns the failure that kernels have reported: MSCCLPP_ERR_TIMEOUT, MSCCLPP_ERR_INVALID for a
- * misuse, or MSCCLPP_ERR_PEER if the proxy failed; MSCCLPP_OK if there is none. `text` gets the message, which is not
- * logged. After an error all waits of kernels of this rank end.
+ * Returns the failure that kernels have reported: MSCCLPP_ERR_TIMEOUT, MSCCLPP_ERR_INVALID for a misuse,
+ * MSCCLPP_ERR_PEER if the proxy failed, or MSCCLPP_OK if there is none. Writes the message into `text` and does not log
+ * it. After an error all waits of kernels of this rank end. Local; never waits.
  */
 mscclpp_status_t mscclpp_user_find_failure(mscclpp_user_t *user, char *text, size_t size);
 
@@ -60,8 +61,8 @@ mscclpp_status_t mscclpp_user_memory_create(mscclpp_user_t *user, void *base, ui
 mscclpp_status_t mscclpp_user_memory_free(mscclpp_user_memory_t *memory);
 
 /*
- * Local. mscclpp_user_memory_base returns the address of this rank's memory. mscclpp_user_memory_view fills in the
- * structure that kernels need to use the memory of all ranks; it returns MSCCLPP_ERR_REVOKED after the end of the team.
+ * Return the address of this rank's memory, and the structure that kernels need to use the memory of all ranks.
+ * mscclpp_user_memory_view returns MSCCLPP_ERR_REVOKED after the end of the team. Local.
  */
 void *mscclpp_user_memory_base(const mscclpp_user_memory_t *memory);
 mscclpp_status_t mscclpp_user_memory_view(const mscclpp_user_memory_t *memory, mscclpp_dev_user_memory_t *view);
@@ -85,9 +86,8 @@ mscclpp_status_t mscclpp_user_channels_create(mscclpp_user_memory_t *memory, msc
 mscclpp_status_t mscclpp_user_channels_free(mscclpp_user_channels_t *channels);
 
 /*
- * Local. These functions return the number of channels, whether they are port channels, and in *view the structure that
- * kernels need for the channel with this index. mscclpp_user_channels_view returns MSCCLPP_ERR_REVOKED after the end of
- * the team.
+ * Return the number of channels, whether they are port channels, and in *view the structure that kernels need for the
+ * channel with this index. mscclpp_user_channels_view returns MSCCLPP_ERR_REVOKED after the end of the team. Local.
  */
 int mscclpp_user_channels_count(const mscclpp_user_channels_t *channels);
 bool mscclpp_user_channels_are_ports(const mscclpp_user_channels_t *channels);
@@ -95,38 +95,38 @@ mscclpp_status_t mscclpp_user_channels_view(const mscclpp_user_channels_t *chann
                                             mscclpp_dev_user_channel_t *view);
 
 /*
- * Local. Between open and close the proxy of port channels executes the triggers that kernels push. These calls nest.
- * The last close waits, up to the deadline, until all pushed triggers have been executed. Kernels that push must have
- * ended before.
+ * Open and close port channels. Between the two, the proxy executes the triggers that kernels push. The calls nest. The
+ * last close waits, up to the deadline, until all pushed triggers have been executed. Kernels that push must have ended
+ * before. Local.
  */
 mscclpp_status_t mscclpp_user_channels_open(mscclpp_user_channels_t *channels);
 mscclpp_status_t mscclpp_user_channels_close(mscclpp_user_channels_t *channels);
 
 /*
- * Local. Passes the triggers of a port channel to `handler`, which the proxy's thread calls in the order in which they
- * were pushed. The handler returns 0 when it is done, 1 to be called again with the same trigger, and any other value
- * to fail all channels of the object. With NULL, triggers are puts and signals again. Allowed only while the object is
- * not open.
+ * Passes the triggers of a port channel to `handler`. The proxy's thread calls it in the order in which they were
+ * pushed. The handler returns 0 when it is done, and 1 to be called again with the same trigger. Any other value fails
+ * all channels of the object. With NULL, triggers are puts and signals again. Allowed only while the object is not
+ * open. Local.
  */
 typedef int (*mscclpp_user_handler_fn_t)(void *context, const mscclpp_dev_request_t *request);
 mscclpp_status_t mscclpp_user_channels_set_handler(mscclpp_user_channels_t *channels, int index,
                                                    mscclpp_user_handler_fn_t handler, void *context);
 
 /*
- * Local. Makes the proxy execute a whole list for each trigger of a port channel. The items of the list name channels
- * of the object by their indices. An item's type is DATA, SIGNAL, both, or ADD. The next trigger is executed when the
- * puts of all items have left their sources, and a flush waits for that. The list is copied. With `count` 0, triggers
- * are puts and signals again. Allowed only while the object is not open.
+ * Makes the proxy execute a whole list for each trigger of a port channel. The items of the list name channels of the
+ * object by their indices. An item's type is DATA, SIGNAL, both, or ADD. The next trigger is executed when the puts of
+ * all items have left their sources, and a flush waits for that. The list is copied. With `count` 0, triggers are puts
+ * and signals again. Allowed only while the object is not open. Local.
  */
 mscclpp_status_t mscclpp_user_channels_set_list(mscclpp_user_channels_t *channels, int index, int count,
                                                 const mscclpp_dev_request_t *items);
 
 /*
- * These functions create, free and describe a room: memory for barriers and small all-reduces inside kernels. A block
- * takes part together with the blocks of the same number on all other ranks. A kernel may have up to `blocks` blocks,
- * and an all-reduce up to `bytes` bytes. Both must be equal on all ranks. mscclpp_user_room_create returns
+ * Create, free and describe a room: memory for barriers and small all-reduces inside kernels. A block takes part
+ * together with the blocks of the same number on all other ranks. A kernel may have up to `blocks` blocks, and an
+ * all-reduce up to `bytes` bytes. Both must be equal on all ranks. mscclpp_user_room_create returns
  * MSCCLPP_ERR_NOT_SUPPORTED, which is logged, if the ranks are on several nodes. mscclpp_user_room_view fills in the
- * structure for kernels; it is local, and returns MSCCLPP_ERR_REVOKED after the end of the team.
+ * structure for kernels. It is local, and returns MSCCLPP_ERR_REVOKED after the end of the team.
  */
 mscclpp_status_t mscclpp_user_room_create(mscclpp_user_t *user, int blocks, uint64_t bytes,
                                           mscclpp_user_room_t **room_p);

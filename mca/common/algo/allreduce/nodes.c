@@ -10,10 +10,10 @@
 #define BLOCK_MIN ((uint64_t)32 << 10)
 
 /*
- * Fills in the choice for tiles between nodes. On GPUs, the grid has as many blocks as can have at least BLOCK_MIN
- * bytes of a shard each, and at least one. Returns false if the call is not between nodes, if no rank has a shard, if a
- * slot cannot hold one unit, or if a tile in the bulk area has fewer units than the smallest block has threads: a warp
- * on the GPU, one thread on the twin.
+ * Fills in the choice for tiles between nodes. On GPUs, the grid has at least one block, and only as many as can have
+ * BLOCK_MIN bytes of a shard each. Returns false if the call is not between nodes, if no rank has a shard, or if a slot
+ * cannot hold one unit. Returns false, too, if a tile in the bulk area has fewer units than the smallest block has
+ * threads: a warp on the GPU, one thread on the twin.
  */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {

@@ -12,8 +12,8 @@
 
 /*
  * Fills in the choice for packet slots of `slot_units` units each. A shard that is larger than a slot takes several
- * epochs. Returns false if the call is not between nodes, if no rank has a shard, or if a slot or the packet area holds
- * fewer units than the smallest block has threads: a warp on the GPU, one thread on the twin.
+ * epochs. Returns false if the call is not between nodes or no rank has a shard. Returns false, too, if a slot or the
+ * packet area holds fewer units than the smallest block has threads: a warp on the GPU, one thread on the twin.
  */
 static bool shape_slots(const mscclpp_select_input_t *input, uint64_t slot_units, mscclpp_choice_t *choice)
 {

@@ -70,16 +70,19 @@ static const mscclpp_thresholds_t twin_thresholds[] = {
 #define NODES_PACKETS_MAX (8 * KIB)
 
 /*
- * Between nodes, the least number of them for a ring. In a ring, each link has one sender at a time instead of n - 1,
- * and a rank has two busy connections instead of n - 1 each way. This matters little with fewer nodes. Measured with
- * four imitated nodes: 2 to 12 % faster over UCX, a quarter slower over shared memory, which has no links.
+ * The least number of nodes for a ring. In a ring, each link has one sender at a time instead of n - 1, and a rank has
+ * two busy connections instead of n - 1 each way. This matters little with fewer nodes. With four imitated nodes, a
+ * ring was measured to be 2 to 12 % faster over UCX, and a quarter slower over shared memory, which has no links.
  */
 #define NODES_RING_NODES 4u
 
 /* The least bytes of a queued call on GPUs for which mapped buffers pay off. An estimate; not measured. */
 #define MAPPED_MIN (1024 * KIB)
 
-/* Each table ends with a row for MSCCLPP_DEV_MAX_RANKS, and a node has no more ranks, so one row always applies. */
+/*
+ * Returns the first row that is for enough ranks. Each table ends with a row for MSCCLPP_DEV_MAX_RANKS, and a node has
+ * no more ranks, so there always is one.
+ */
 const mscclpp_thresholds_t *mscclpp_thresholds_find(const mscclpp_select_input_t *input)
 {
     const mscclpp_thresholds_t *row = input->on_twin   ? twin_thresholds
@@ -112,9 +115,8 @@ bool mscclpp_select_ll128(const mscclpp_select_input_t *input)
 }
 
 /*
- * Returns true if a queued call whose buffers are mapped is faster by them than by LL128 or puts, which move up to
- * twice as many bytes through the few multiprocessors of a queued kernel. If the user sets a size of these, that
- * counts.
+ * Returns true if a queued call with mapped buffers is faster by them than by LL128 or puts. Those move up to twice as
+ * many bytes through the few multiprocessors of a queued kernel. A size that the user sets for them decides instead.
  */
 bool mscclpp_worth_mapping(const mscclpp_select_input_t *input)
 {
@@ -140,8 +142,8 @@ bool mscclpp_worth_doubling(const mscclpp_select_input_t *input)
 }
 
 /*
- * If the parameter nodes_split_min is set, true for messages of at least so many bytes. Otherwise true if the cost
- * model prefers splitting to sending everything to all nodes.
+ * Returns true if splitting is better than sending everything to all nodes. The parameter nodes_split_min, if set,
+ * decides by the size of the message. Otherwise the cost model decides.
  */
 bool mscclpp_worth_splitting(const mscclpp_select_input_t *input)
 {
@@ -161,8 +163,9 @@ static bool may_ring(const mscclpp_select_input_t *input)
 }
 
 /*
- * Returns true if the pattern may be chosen by the cost model alone: not for 16-bit floats, which it would round at
- * each node, and not if a user sets the sizes for splitting or for rings, who wants these patterns.
+ * Returns true if the cost model alone may choose the pattern. It may not for 16-bit floats, which the pattern would
+ * round at each node. It may not if a user sets the sizes for splitting or for rings, which means that the user wants
+ * these.
  */
 static bool may_pass_on(const mscclpp_select_input_t *input)
 {
@@ -199,8 +202,9 @@ bool mscclpp_worth_halving(const mscclpp_select_input_t *input)
 }
 
 /*
- * If the parameter nodes_ring_min is set, true for messages of at least so many bytes. Otherwise true if there are
- * enough nodes, and the cost model prefers a ring to splitting and to sending everything to all nodes.
+ * Returns true if a ring is better than splitting and than sending everything to all nodes. The parameter
+ * nodes_ring_min, if set, decides by the size of the message. Otherwise the cost model decides, and a ring needs enough
+ * nodes.
  */
 bool mscclpp_worth_ring(const mscclpp_select_input_t *input)
 {

@@ -45,7 +45,7 @@ bool mscclpp_worth_packets(const mscclpp_select_input_t *input);
 
 /*
  * Returns true if packets to one partner after another are faster than packets to all other nodes at once, or if
- * nodes_fanout forbids sending to all at once.
+ * nodes_fanout forbids the latter.
  */
 bool mscclpp_worth_doubling(const mscclpp_select_input_t *input);
 

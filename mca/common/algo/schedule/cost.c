@@ -62,8 +62,9 @@ double mscclpp_cost_rate(const mscclpp_cost_figures_t *figures, uint32_t ranks)
 }
 
 /*
- * An all-reduce, a reduce and a broadcast cut the message into shards, one for each rank of a node, so their `block` is
- * one shard. The other patterns start from the block of one rank. Fields that a pattern does not set are 0.
+ * Returns the load of one rank. An all-reduce, a reduce and a broadcast cut the message into shards, one for each rank
+ * of a node, so their `block` is one shard. The other patterns start from the block of one rank. Fields that a pattern
+ * does not set are 0.
  */
 mscclpp_cost_load_t mscclpp_cost_load(int pattern, uint32_t nodes, uint32_t ranks, uint64_t bytes, bool at_root)
 {
@@ -240,8 +241,8 @@ double mscclpp_cost_estimate(const mscclpp_cost_figures_t *figures, const mscclp
 }
 
 /*
- * An all-reduce has to move n - 1 of n parts of the data twice: once to combine them, and once to gather the results.
- * Both bounds are 0 for a single node, because the bounds are about traffic between nodes.
+ * Returns lower bounds of the time. An all-reduce has to move n - 1 of n parts of the data twice: once to combine them,
+ * and once to gather the results. For a single node both bounds are 0, because they are about traffic between nodes.
  */
 mscclpp_cost_bound_t mscclpp_cost_bound(const mscclpp_cost_figures_t *figures, int pattern, uint32_t nodes,
                                         uint32_t ranks, uint64_t bytes)

@@ -171,9 +171,9 @@ typedef struct {
 } tree_position_t;
 
 /*
- * Returns the position of a number in the k-nomial tree. The children of a number differ from it in one digit among its
- * trailing zeros (in base `radix`), and the parent has the lowest digit that is not 0 replaced by 0. Number 0 is the
- * root, and its own parent.
+ * Returns the position of a number in the k-nomial tree. Number 0 is the root, and its own parent. Of other numbers,
+ * the parent has the lowest digit (in base `radix`) that is not 0 replaced by 0. The children of a number differ from
+ * it in one of its trailing zeros.
  */
 static tree_position_t tree_position_of(uint32_t nodes, uint32_t radix, uint32_t number)
 {

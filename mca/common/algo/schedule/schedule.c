@@ -116,8 +116,8 @@ static void count_rounds(mscclpp_schedule_t *schedule)
 }
 
 /*
- * Halving always has radix 2, whatever radix is asked for. Outside of all-reduces, halving consists of rounds, which
- * need a radix.
+ * Initializes a schedule. Halving always has radix 2, whatever radix is asked for: outside of all-reduces it consists
+ * of rounds, which need a radix.
  */
 bool mscclpp_schedule_init(mscclpp_schedule_t *schedule, mscclpp_schedule_kind_t kind, int pattern, uint32_t nodes,
                            uint32_t root, uint32_t fanout, uint32_t radix)

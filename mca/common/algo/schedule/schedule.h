@@ -11,12 +11,12 @@
  * Steps refer to blocks by number:
  *
  * - In an all-reduce, a block is a part of the shard. In all other collectives, it is the data of one node for another
- * node, or for all nodes.
+ *   node, or for all nodes.
  * - A broadcast, a reduce and a scan have only block 0.
  * - In an all-gather and a gather, the number of a block is the number of the node from which it comes; in a scatter
- * and a reduce-scatter, the number of the node to which it is sent.
+ *   and a reduce-scatter, the number of the node to which it is sent.
  * - In an all-to-all, the number of a block is the number of the peer, on both sides. Messages of BRUCK contain blocks
- * of several nodes, which the steps do not name.
+ *   of several nodes, which the steps do not name.
  */
 #ifndef MCA_COMMON_ALGO_SCHEDULE_SCHEDULE_H
 #define MCA_COMMON_ALGO_SCHEDULE_SCHEDULE_H

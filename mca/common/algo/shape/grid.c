@@ -25,7 +25,7 @@ static uint64_t smaller_of(uint64_t a, uint64_t b)
 }
 
 /*
- * First finds the number of threads of a block, then the number of blocks, so that each thread has at least one unit.
+ * Chooses the number of threads of a block, and then the number of blocks, so that each thread has at least one unit.
  * On the twin, the parameters twin_threads and twin_blocks replace the built-in numbers. Without any units, the grid
  * has one block. Returns false only if `capacity` is less than the smallest block.
  */

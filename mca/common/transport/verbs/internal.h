@@ -30,8 +30,8 @@
  * How signals reach tokens:
  *
  * - atomic: FETCH_ADD by the peer's HCA. It is atomic only among operations of one HCA, so rail 0 of a rank serves all
- * its tokens, and the CPU never writes them. For the same reason adds to a word are atomic only among the connections
- * of one instance; two instances of a process may use different HCAs.
+ *   its tokens, and the CPU never writes them. For the same reason adds to a word are atomic only among the connections
+ *   of one instance; two instances of a process may use different HCAs.
  * - no_atomic: a WRITE_WITH_IMM of 0 bytes that carries the token's number. The receiver's progress adds to the token.
  *
  * Two sides use atomic if both want it. One rank never mixes the two modes, because an HCA and the CPU would then both
