@@ -29,8 +29,8 @@ static uint64_t units_of(uint64_t bytes)
 }
 
 /*
- * Fills in the choice for tiles between nodes. False if even one thread block has no room for a tile, so whether tiles
- * fit does not depend on the message size.
+ * Fills in the choice for tiles between nodes. Returns false if even one thread block has no room for a tile. So
+ * whether tiles fit does not depend on the message size.
  *
  * Two things limit a tile: what an owner can put to another node at once (`put_tile`), and a row of the scratch
  * (`row_pitch`, whose first unit is not for data). The number of thread blocks is halved until a row has room.

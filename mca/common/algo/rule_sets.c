@@ -27,7 +27,7 @@ void mscclpp_rules_destroy(mscclpp_rules_t *rules)
     free(rules);
 }
 
-/* Returns the rules for so many ranks. NULL if there are none. */
+/* Returns the rules for so many ranks, or NULL if there are none. */
 static const mscclpp_rule_sets_t *find_sets(const mscclpp_rules_t *rules, uint32_t nranks, bool on_twin)
 {
     const mscclpp_rule_sets_t *sets = rules != NULL ? rules->first : NULL;

@@ -230,8 +230,9 @@ static bool takes_all_calls_of(uint64_t bytes, uint64_t place, uint64_t nodes, c
 }
 
 /*
- * Adds a line's rule to the rules of the collectives other than all-reduce. Returns false, which is logged, if one
- * earlier rule takes all calls of this rule, if there are too many rules for these ranks, or if there is no memory.
+ * Adds a line's rule to the rules of the collectives other than all-reduce. Returns false, and logs the reason, if one
+ * earlier rule takes all calls of this rule, or if there are too many rules for these ranks. Returns false, too, if
+ * there is no memory.
  */
 static bool add_coll(const source_t *source, const line_t *line, mscclpp_rules_t *rules)
 {
@@ -405,8 +406,7 @@ static bool parse_file(source_t *source, FILE *file, mscclpp_rules_t *rules)
 /*
  * Reads a rules file. Returns MSCCLPP_ERR_SYSTEM if the file cannot be opened or read, and MSCCLPP_ERR_INVALID if a
  * line has a fault or there is no memory for its rule. Returns MSCCLPP_ERR_NO_MEMORY if there is no memory for the
- * list. All errors are logged. To parse_file, a read error looks like the end of the file, so ferror is called after
- * it.
+ * list. To parse_file, a read error looks like the end of the file, so ferror is called after it.
  */
 mscclpp_status_t mscclpp_rules_read(const char *path, mscclpp_rules_t **rules_p)
 {

@@ -15,7 +15,7 @@ static bool may_map(const mscclpp_select_input_t *input)
 
 /*
  * Returns the algorithm that the rules file names for this call, or NULL. The rules are ignored if the user sets any of
- * the sizes by a parameter, because such a parameter is meant to work with the whole built-in table.
+ * the sizes by a parameter: such a parameter is meant to work with the whole built-in table.
  *
  * An algorithm that maps buffers is replaced by its fallback if this call may not map buffers. Each chain of fallbacks
  * ends with an algorithm that maps none, so the loop ends before a NULL.

@@ -1,7 +1,7 @@
 /*
  * The table of all parameters. The component registers its rows with Open MPI, and contrib/gen-params writes pages of
- * docs/ from them. To add a parameter, add a field to mscclpp_config_t and a row to the table in config.c, and say in
- * settings.c if it may differ between ranks.
+ * docs/ from them. To add a parameter, add a field to mscclpp_config_t and a row to the table in config.c. If it may
+ * differ between ranks, say so in settings.c.
  */
 #ifndef MCA_COMMON_BASE_CONFIG_H
 #define MCA_COMMON_BASE_CONFIG_H
@@ -122,9 +122,8 @@ extern const int mscclpp_param_count;
 void mscclpp_config_init(mscclpp_config_t *config);
 
 /*
- * Sets one parameter from its text. If the value is not allowed, leaves the field as it was, logs one line that names
- * the parameter, the value and what is allowed, and returns MSCCLPP_ERR_INVALID. A string value must outlive the
- * configuration.
+ * Sets one parameter from its text. A string value must outlive the configuration. If the value is not allowed, leaves
+ * the field as it was and returns MSCCLPP_ERR_INVALID. The log line names the parameter, the value and what is allowed.
  */
 mscclpp_status_t mscclpp_config_set(mscclpp_config_t *config, const mscclpp_param_t *param, const char *value);
 

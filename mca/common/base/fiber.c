@@ -86,7 +86,10 @@ static int kept_count;
 
 static _Thread_local mscclpp_fiber_t *current;
 
-/* Not inlined: a function that yields may continue in another thread, where the variable has another address. */
+/*
+ * Returns the current fiber. Not inlined: a function that yields may continue in another thread, where the variable has
+ * another address.
+ */
 __attribute__((noinline)) static mscclpp_fiber_t *get_current(void)
 {
     return current;
@@ -164,8 +167,8 @@ static void switch_to_thread(mscclpp_fiber_t *fiber)
 }
 
 /*
- * The first function on a fiber's stack. It never returns: it runs the fiber's function, and after each one waits for
- * the next. makecontext passes only integers, so the fiber's address comes in two halves.
+ * Runs the functions of a fiber, one after the other, on the fiber's stack. Never returns: after each function it waits
+ * for the next. makecontext passes only integers, so the fiber's address comes in two halves.
  */
 static void run_functions(unsigned high, unsigned low)
 {
@@ -341,7 +344,7 @@ void mscclpp_fiber_relax(void)
 
 /*
  * Clears is_open, so that no further thread apart continues the fiber. If such a thread runs it now, the fiber leaves
- * that thread, and continues when a thread of the usual kind runs it, which clears is_apart.
+ * that thread. It continues when a thread of the usual kind runs it, which clears is_apart.
  */
 void mscclpp_fiber_close(void)
 {

@@ -33,9 +33,10 @@ bool mscclpp_fiber_yield(void);
 bool mscclpp_fiber_inside(void);
 
 /*
- * Some threads may not do everything that a fiber does; they are called threads apart. They may continue a fiber while
- * it is open, from mscclpp_fiber_open to mscclpp_fiber_close. In between the fiber must do nothing that a thread apart
- * may not do. mscclpp_fiber_close returns once a thread of the usual kind continues the fiber.
+ * Open, relax and close a fiber for threads apart, which may not do everything that a fiber does. Such threads may
+ * continue a fiber while it is open, from mscclpp_fiber_open to mscclpp_fiber_close. In between the fiber must do
+ * nothing that a thread apart may not do. mscclpp_fiber_close returns once a thread of the usual kind continues the
+ * fiber.
  *
  * An open fiber is urgent until it calls mscclpp_fiber_relax. That call says that no one waits for the next steps of
  * this fiber, except for fibers that wait for their turn after it. Outside a fiber these functions do nothing, and
@@ -48,13 +49,13 @@ void mscclpp_fiber_close(void);
 /* Returns true if the caller is in a fiber that a thread apart has continued. */
 bool mscclpp_fiber_is_apart(void);
 
-/* Called when a fiber begins another wait. A thread apart that continues the fiber then runs it again soon. */
+/* Notes that a fiber begins another wait. A thread apart that continues the fiber then runs it again soon. */
 void mscclpp_fiber_note_wait(void);
 
 /* Opens a fiber that has not been started, so that a thread apart may start it. */
 void mscclpp_fiber_open_new(mscclpp_fiber_t *fiber);
 
-/* These functions return true if this fiber, which does not run, is open, and if it is open and urgent. */
+/* Return true if this fiber, which does not run, is open, and if it is open and urgent. */
 bool mscclpp_fiber_is_open(const mscclpp_fiber_t *fiber);
 bool mscclpp_fiber_is_urgent(const mscclpp_fiber_t *fiber);
 
@@ -64,7 +65,7 @@ typedef enum {
     MSCCLPP_FIBER_ENDED  /* the fiber has returned, and no longer exists */
 } mscclpp_fiber_moved_t;
 
-/* For threads apart: runs an open fiber until it yields or returns. */
+/* Runs an open fiber, in a thread apart, until it yields or returns. */
 mscclpp_fiber_moved_t mscclpp_fiber_resume_apart(mscclpp_fiber_t *fiber);
 
 /* Frees the stacks that are kept for later fibers. */

@@ -139,7 +139,7 @@ static bool is_on_stack(uintptr_t address)
 }
 
 /*
- * glibc's own record of the break. sbrk(0) would read it, too, but libraries that watch memory, such as UCX, replace
+ * glibc's own record of the break. sbrk(0) would read it, too. But libraries that watch memory, such as UCX, replace
  * sbrk by a function that makes a system call. If such a library moves the break without glibc, this record is out of
  * date.
  */

@@ -53,8 +53,8 @@ void mscclpp_ucx_allow(bool allowed);
 /*
  * Loads UCX if it is not loaded, and stores its functions in *functions_p. Thread-safe. Returns
  * MSCCLPP_ERR_NOT_SUPPORTED if UCX is not installed or not allowed. If the system grants too few resources at the first
- * call, every later call returns the error of that call, even if the system grants more later: the process may have
- * started threads, and UCX must not be loaded beside other threads.
+ * call, every later call returns the same error, even if the system grants more by then: the process may have started
+ * threads, and UCX must not be loaded beside other threads.
  *
  * The library stays loaded until the process ends. Its signal handlers for crashes are removed again, because the
  * application handles crashes.
@@ -63,7 +63,7 @@ mscclpp_status_t mscclpp_ucx_load(mscclpp_ucx_functions_t *functions_p);
 
 /*
  * Checks that the system grants enough resources for UCX. Must be called before a context, a worker or an endpoint is
- * created, because UCX aborts the process if some of the resources that they need are refused. `purpose` is used in
+ * created: if the system refuses some of the resources that these need, UCX aborts the process. `purpose` is used in
  * messages, and `peers` is the number of peers. Returns MSCCLPP_ERR_NO_DESCRIPTORS or MSCCLPP_ERR_NO_MEMORY, with a
  * line at the info level, if the system grants too few.
  */

@@ -17,8 +17,8 @@ static void *log_context;
 mscclpp_log_level_t mscclpp_log_level = MSCCLPP_LOG_WARN;
 
 /*
- * The sink that is used unless the program installs another one. Writes each line with a single call, so that lines of
- * several processes on one terminal do not mix.
+ * Writes a line to standard error, unless the program installs another sink. Writes each line with a single call, so
+ * that lines of several processes on one terminal do not mix.
  */
 static void log_to_stderr(void *context, mscclpp_log_level_t level, const char *line)
 {

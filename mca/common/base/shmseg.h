@@ -29,8 +29,8 @@ typedef struct {
 
 /*
  * Creates a segment of at least 1 byte. It takes one file descriptor until it is hidden. No name remains if the process
- * aborts. Failures are logged as errors, except that a lack of file descriptors is logged at the debug level only, and
- * a lack of memory for the mapping as information.
+ * aborts. Logs failures as errors, with two exceptions: a lack of file descriptors is logged at the debug level only,
+ * and a lack of memory for the mapping as information.
  */
 mscclpp_status_t mscclpp_shmseg_create(size_t size, mscclpp_shmseg_t **segment_p);
 
@@ -46,9 +46,9 @@ bool mscclpp_shmseg_locate(const void *address, size_t length, mscclpp_shmseg_de
                            uint64_t *offset_p);
 
 /*
- * Like mscclpp_shmseg_locate, for one address, and also for segments that another copy of this library in the process
- * has created. Slow: asks the kernel about all mappings and files of the process. May change *offset_p even if it
- * returns false.
+ * Describes the segment that contains an address. Unlike mscclpp_shmseg_locate, also finds segments that another copy
+ * of this library in the process has created. Slow: asks the kernel about all mappings and files of the process. May
+ * change *offset_p even if it returns false.
  */
 bool mscclpp_shmseg_recognise(const void *address, mscclpp_shmseg_descriptor_t *descriptor_p, uint64_t *offset_p);
 
@@ -69,7 +69,7 @@ void mscclpp_shmseg_hide(mscclpp_shmseg_t *segment);
 /* Undoes one create or attach. The last one in a process unmaps the segment. NULL is allowed. */
 void mscclpp_shmseg_detach(mscclpp_shmseg_t *segment);
 
-/* These functions return the address at which a segment is mapped in this process, and its size in bytes. */
+/* Return the address at which a segment is mapped in this process, and its size in bytes. */
 void *mscclpp_shmseg_base(const mscclpp_shmseg_t *segment);
 size_t mscclpp_shmseg_length(const mscclpp_shmseg_t *segment);
 

@@ -7,11 +7,13 @@
 /*
  * How functions return and log errors.
  *
- * The function that first detects an error logs it once, with its cause. Callers only pass it on. MSCCLPP_OK,
- * MSCCLPP_IN_PROGRESS and MSCCLPP_ERR_NOT_SUPPORTED are ordinary answers. The reason for the last is logged at the info
- * or debug level, and higher only if the user has asked for what is missing or should change something.
+ * The function that first detects an error logs it once, with its cause. Callers only pass it on. So comments mention
+ * logging only where it differs from this rule.
+ *
+ * MSCCLPP_OK, MSCCLPP_IN_PROGRESS and MSCCLPP_ERR_NOT_SUPPORTED are ordinary answers. The reason for the last is logged
+ * at the info or debug level, and higher only if the user has asked for what is missing or should change something.
  * MSCCLPP_ERR_NO_DESCRIPTORS is logged at the debug level where it is detected, because the call may succeed another
- * way; it is logged higher if a whole communicator has to do without.
+ * way. It is logged higher if a whole communicator has to do without.
  *
  * Functions write their output arguments only when they return MSCCLPP_OK, unless their comments say otherwise.
  */

@@ -18,8 +18,7 @@ typedef struct {
 } start_t;
 
 /*
- * The start function of a new thread. Sets its name, makes its short sleeps end on time, and calls the function that
- * the caller has passed.
+ * Sets the name of a new thread, makes its short sleeps end on time, and calls the function that the caller has passed.
  */
 static void *run(void *argument)
 {
@@ -32,8 +31,7 @@ static void *run(void *argument)
 }
 
 /*
- * If this thread may use only one processor, requests all processors for the new thread. The system grants those that
- * it allows.
+ * Requests all processors for the new thread if this thread may use only one. The system grants those that it allows.
  */
 static void widen(pthread_attr_t *attributes)
 {
@@ -49,7 +47,7 @@ static void widen(pthread_attr_t *attributes)
 }
 
 /*
- * The new thread inherits the mask of this thread, so all signals are blocked while it is created. Once the thread
+ * Starts a thread. It inherits the mask of this thread, so all signals are blocked while it is created. Once the thread
  * exists, it owns `start` and frees it. Returns 0 or an errno; logs nothing.
  */
 int mscclpp_thread_start(pthread_t *thread, const char *name, void *(*function)(void *), void *argument)

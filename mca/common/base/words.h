@@ -21,7 +21,7 @@ static inline uint64_t mscclpp_load_word(const char *from)
 }
 
 /*
- * Copies `length` bytes as memcpy does. If `to` is a multiple of 8, each word of 8 bytes is written by one store, so a
+ * Copies `length` bytes as memcpy does. If `to` is a multiple of 8, each word of 8 bytes is written by one store. So a
  * concurrent reader of a word finds the old value or the new one. If `from` is also a multiple of 8, each word is read
  * by one load. The words are not written in any particular order.
  */

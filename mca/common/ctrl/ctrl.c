@@ -96,8 +96,8 @@ bool mscclpp_ctrl_is_independent(const mscclpp_ctrl_t *ctrl)
 }
 
 /*
- * A carrier that has no address, or whose address does not fit, is left out, as if this rank did not have it. Returns
- * MSCCLPP_ERR_NOT_SUPPORTED if no carrier is left.
+ * Writes the addresses of the carriers. A carrier that has no address, or whose address does not fit, is left out, as
+ * if this rank did not have it. Returns MSCCLPP_ERR_NOT_SUPPORTED if no carrier is left.
  */
 mscclpp_status_t mscclpp_ctrl_address(const mscclpp_ctrl_t *ctrl, void *address, size_t *length_p)
 {

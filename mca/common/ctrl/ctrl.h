@@ -1,7 +1,7 @@
 /*
  * Control messages, which the hosts of a team's ranks send one another after bring-up, for example about failures. They
  * are short, rare and unordered, and are lost if the peer is gone. They are sent as active messages of UCX if all ranks
- * can use it and the parameter allows it, and otherwise as messages of the embedding runtime.
+ * can use it and the parameter allows it. Otherwise they are messages of the embedding runtime.
  */
 #ifndef MCA_COMMON_CTRL_CTRL_H
 #define MCA_COMMON_CTRL_CTRL_H

@@ -45,7 +45,7 @@ static mscclpp_status_t oob_create(const mscclpp_oob_t *oob, mscclpp_ctrl_carrie
     return MSCCLPP_OK;
 }
 
-/* The messages need no address, so it is empty. */
+/* Returns an empty address, because the messages need none. */
 static mscclpp_status_t oob_address(const mscclpp_ctrl_carrier_t *carrier, void *address, size_t capacity,
                                     size_t *length_p)
 {
@@ -66,7 +66,7 @@ static mscclpp_status_t oob_connect(mscclpp_ctrl_carrier_t *carrier, uint64_t te
     return MSCCLPP_OK;
 }
 
-/* The runtime knows the peers. */
+/* Stores the team's number. The runtime knows the peers. */
 static mscclpp_status_t oob_connect_like(mscclpp_ctrl_carrier_t *carrier, uint64_t team_id,
                                          const mscclpp_ctrl_carrier_t *model)
 {

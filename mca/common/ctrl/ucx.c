@@ -76,7 +76,7 @@ static mscclpp_ctrl_carrier_t *find_carrier(const mscclpp_ctrl_ucx_frame_t *fram
     return carrier;
 }
 
-/* UCX calls it in the worker's progress, with the lock held. Queues a message for its team, or among the orphans. */
+/* Queues a message for its team, or among the orphans. UCX calls it in the worker's progress, with the lock held. */
 static ucs_status_t on_message(void *arg, const void *header, size_t header_length, void *data, size_t length,
                                const ucp_am_recv_param_t *param)
 {
@@ -111,7 +111,7 @@ static ucs_status_t on_message(void *arg, const void *header, size_t header_leng
     return UCS_OK;
 }
 
-/* Called by UCX when it no longer needs a message. One that was not delivered is lost. */
+/* Frees a message that UCX no longer needs. One that was not delivered is lost. */
 static void on_sent(void *request, ucs_status_t status, void *user_data)
 {
     ucx_sent_t *sent = user_data;
@@ -124,7 +124,7 @@ static void on_sent(void *request, ucs_status_t status, void *user_data)
     ucx.ucp_request_free(request);
 }
 
-/* Called by UCX when an endpoint has failed. No error yet, as the peer may just have ended; the next message fails. */
+/* Notes that an endpoint has failed. This is no error yet, as the peer may just have ended; the next message fails. */
 static void on_failure(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
     ucx_peer_t *peer = arg;
@@ -206,7 +206,7 @@ static void ucx_prepare(bool allowed)
     }
 }
 
-/* The first team makes the worker, which serves all. MSCCLPP_ERR_NOT_SUPPORTED without a worker or a spare message. */
+/* The first team makes the worker, which serves all. MSCCLPP_ERR_NOT_SUPPORTED: no worker or no spare message. */
 static mscclpp_status_t ucx_create(const mscclpp_oob_t *oob, mscclpp_ctrl_carrier_t **carrier_p)
 {
     mscclpp_ctrl_carrier_t *carrier;

@@ -27,10 +27,10 @@ typedef struct {
 } mscclpp_ctrl_ucx_queue_t;
 
 /*
- * mscclpp_ctrl_ucx_queue_new returns memory for one message, which the caller frees by free. If there is no memory, it
- * returns the message that mscclpp_ctrl_ucx_queue_reserve has reserved, so that a notice of a failure is not lost, or
- * NULL if that is in use, too. mscclpp_ctrl_ucx_queue_reserve returns false if there is no memory.
- * mscclpp_ctrl_ucx_queue_release frees the reserved message. None of the functions below is thread-safe.
+ * Reserve and release a spare message, and return memory for one message, which the caller frees by free. If there is
+ * no memory, mscclpp_ctrl_ucx_queue_new returns the reserved message, so that a notice of a failure is not lost, or
+ * NULL if that is in use, too. mscclpp_ctrl_ucx_queue_reserve returns false if there is no memory. None of the
+ * functions below is thread-safe.
  */
 bool mscclpp_ctrl_ucx_queue_reserve(void);
 void mscclpp_ctrl_ucx_queue_release(void);

@@ -112,7 +112,7 @@ mscclpp_status_t mscclpp_engine_run(mscclpp_engine_t *engine, const mscclpp_choi
                                     const mscclpp_dev_args_t *args, char *const *peer_out);
 
 /*
- * After a failure, waits for the work in a stream, which should end without help. If it does not end, marks the runner
+ * Waits, after a failure, for the work in a stream, which should end without help. If it does not end, marks the runner
  * as stuck, so that memory that the work uses is never freed.
  */
 void mscclpp_engine_settle(const mscclpp_engine_t *engine, mscclpp_gpu_stream_t *stream);

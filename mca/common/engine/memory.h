@@ -23,8 +23,8 @@ mscclpp_status_t mscclpp_engine_memory_take(const mscclpp_gpu_ops_t *gpu, int de
 void mscclpp_engine_memory_give(const mscclpp_gpu_ops_t *gpu, int device, void *memory);
 
 /*
- * After a call that has failed, copies of peers may still be on their way into the memory. `spoil` tells that; then no
- * team uses the memory for calls any more, and none takes it. `is_spoiled` is false for NULL.
+ * Tell and ask whether a call has failed whose copies, made by peers, may still be on their way into the memory. Such
+ * memory is spoiled: no team uses it for calls any more, and none takes it. `is_spoiled` is false for NULL.
  */
 void mscclpp_engine_memory_spoil(const void *memory);
 bool mscclpp_engine_memory_is_spoiled(const void *memory);

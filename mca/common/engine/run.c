@@ -23,8 +23,8 @@
 #define TURNS_PER_PROGRESS 16u
 
 /*
- * Returns the size, in bytes, of a chunk of the shard of rank `owner`; 0 for an empty chunk. *offset_p is its offset in
- * the message, in bytes. Chunks of a shard are numbered from 0.
+ * Returns the size of a chunk in bytes; 0 for an empty chunk. The chunk is number `chunk` of the shard of rank `owner`,
+ * from 0. *offset_p is its offset in the message, in bytes.
  */
 static uint64_t locate_chunk(const mscclpp_engine_t *engine, int owner, uint64_t chunk, uint64_t *offset_p)
 {
@@ -209,16 +209,16 @@ static mscclpp_status_t publish_sent(mscclpp_engine_t *engine)
 }
 
 /*
- * Starts every copy and kernel whose dependencies are met, but at most one chunk of each kind for each peer, so that no
- * peer waits while another is served. Operands are sent before results, because more work depends on them. Each rank
- * begins with a different peer. Returns the first error, which ends the call.
+ * Starts every copy and kernel whose dependencies are met, but at most one chunk of each kind for each peer. So no peer
+ * waits while another is served. Operands are sent before results, because more work depends on them. Each rank begins
+ * with a different peer. Returns the first error, which ends the call.
  *
  * A slot is free when its owner has reduced the chunk in it. At the start of a call, all slots are free: this rank has
  * the results of the last call, so the owners have reduced its chunks.
  *
- * A chunk is reduced only when its operands have arrived on all ranks, and not only on this one, because the words on
- * the board count chunks that all peers have. This costs no time, because operands for other ranks take no longer than
- * those for this rank.
+ * A chunk is reduced only when its operands have arrived on all ranks, and not only on this one: the words on the board
+ * count chunks that all peers have. This costs no time, because operands for other ranks take no longer than those for
+ * this rank.
  */
 static mscclpp_status_t start_ready_work(mscclpp_engine_t *engine)
 {
@@ -323,8 +323,8 @@ static mscclpp_status_t carry_out(mscclpp_engine_t *engine, const char *call)
 }
 
 /*
- * Waits, with progress, until the work in a stream has ended or failed, but at most until `deadline`. Unless the work
- * has ended without an error, marks the runner as stuck.
+ * Waits until the work in a stream has ended or failed, but at most until `deadline`. Makes progress meanwhile. Unless
+ * the work has ended without an error, marks the runner as stuck.
  */
 static void await_stream_end(const mscclpp_engine_t *engine, mscclpp_gpu_stream_t *stream, double deadline)
 {
@@ -342,7 +342,7 @@ void mscclpp_engine_settle(const mscclpp_engine_t *engine, mscclpp_gpu_stream_t 
 }
 
 /*
- * After a failure, waits for the work in all streams of the call, with one deadline for all. If the work does not end,
+ * Waits, after a failure, for the work in all streams of the call, with one deadline for all. If the work does not end,
  * await_stream_end marks the runner as stuck.
  */
 static void await_all_streams(const mscclpp_engine_t *engine)

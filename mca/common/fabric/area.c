@@ -138,10 +138,10 @@ void mscclpp_fabric_describe_grown(const mscclpp_fabric_t *fabric, mscclpp_fabri
 }
 
 /*
- * Maps the packet slots of all other nodes for kernels, and returns true, if the transport can do that, the user wants
- * it, and `mapped` has an entry for each node. All nodes must be linked, since it uses the remotes. Mappings that were
- * made before a failure are not used; they end with the remotes. Data that signals order go through the proxy all the
- * same.
+ * Maps the packet slots of all other nodes for kernels. Returns false if the transport cannot do that, if the user does
+ * not want it, or if `mapped` has no entry for each node. All nodes must be linked, since it uses the remotes. Mappings
+ * that were made before a failure are not used; they end with the remotes. Data that signals order go through the proxy
+ * all the same.
  */
 static bool map_packets(mscclpp_fabric_t *fabric)
 {

@@ -112,7 +112,7 @@ void mscclpp_fabric_free_partners(mscclpp_fabric_partners_t *partners)
 /*
  * Lists the nodes to be connected, and allocates the zeroed cards. A rank that owns no shard connects with none. If
  * this rank lists another rank, that rank also lists this one: links work in both directions, and all ranks link the
- * same kinds in the same order. The caller calls mscclpp_fabric_free_partners, also after an error, which is logged.
+ * same kinds in the same order. The caller calls mscclpp_fabric_free_partners, also after an error.
  */
 static mscclpp_status_t find_partners(const mscclpp_fabric_t *fabric, mscclpp_fabric_links_t links,
                                       mscclpp_fabric_partners_t *partners)

@@ -65,8 +65,8 @@ static void fill_fixed_part(const mscclpp_nodes_t *nodes, size_t ranks, void *me
 
 /*
  * Allocates all lists, in a single allocation. The blocks at its start are zero until a call copies blocks there
- * (mscclpp_fabric_place). Returns MSCCLPP_ERR_NO_MEMORY or the error of the GPU runtime, both logged.
- * mscclpp_fabric_close_places frees the memory.
+ * (mscclpp_fabric_place). Returns MSCCLPP_ERR_NO_MEMORY or the error of the GPU runtime. mscclpp_fabric_close_places
+ * frees the memory.
  */
 mscclpp_status_t mscclpp_fabric_open_places(mscclpp_fabric_t *fabric)
 {
@@ -106,8 +106,7 @@ void mscclpp_fabric_close_places(mscclpp_fabric_t *fabric)
 
 /*
  * Returns the host's lists of blocks, for the caller to fill in. The received blocks follow the sent blocks, as in
- * device memory, so that a single copy transfers both (mscclpp_fabric_place). Returns MSCCLPP_ERR_NO_MEMORY, which is
- * logged.
+ * device memory, so that a single copy transfers both (mscclpp_fabric_place). Returns MSCCLPP_ERR_NO_MEMORY.
  */
 mscclpp_status_t mscclpp_fabric_lists(mscclpp_fabric_t *fabric, mscclpp_dev_block_t **send_p,
                                       mscclpp_dev_block_t **recv_p)

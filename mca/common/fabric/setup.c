@@ -75,12 +75,12 @@ static mscclpp_status_t create_transport(mscclpp_fabric_t *fabric, const mscclpp
 }
 
 /*
- * Opens a transport. Tokens and slots are both in device memory or both in host memory, because a signal in one kind of
- * memory says nothing about data that takes another path to the other kind.
+ * Opens a transport. Tokens and slots are both in device memory or both in host memory: a signal in one kind of memory
+ * says nothing about data that takes another path to the other kind.
  *
- * Chooses device memory if the transport supports it for both, unless the CPU moves the bytes (MSCCLPP_PLACE_SHARED)
- * and the user does not ask for device memory. If other threads of a rank launch kernels on its GPU, only host memory
- * is possible, because a transport may copy device memory by the driver (calls_driver in transport.h). Only an instance
+ * Chooses device memory if the transport supports it for both. If the CPU moves the bytes (MSCCLPP_PLACE_SHARED),
+ * chooses it only if the user asks for it. If other threads of a rank launch kernels on its GPU, only host memory is
+ * possible, because a transport may copy device memory by the driver (calls_driver in transport.h). Only an instance
  * can tell what the transport supports. So it is created in its own place first, and once more if device memory is
  * better.
  *

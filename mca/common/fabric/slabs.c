@@ -32,8 +32,8 @@ static pthread_mutex_t slabs_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_slab_t *slabs;
 
 /*
- * Returns a slab of this thread with a free piece of this size. NULL if there is none; *pieces_p is then the number of
- * pieces in all of this thread's slabs of this size. Call with the lock held.
+ * Returns a slab of this thread with a free piece of this size, or NULL if there is none; *pieces_p is then the number
+ * of pieces in all of this thread's slabs of this size. Call with the lock held.
  */
 static mscclpp_slab_t *find_with_room(const mscclpp_gpu_ops_t *gpu, uint64_t size, uint64_t *pieces_p)
 {

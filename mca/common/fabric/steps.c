@@ -17,7 +17,7 @@ const mscclpp_fabric_steps_t *mscclpp_fabric_steps(const mscclpp_fabric_t *fabri
 
 /*
  * Numbers the messages that a node receives. For each step that receives, `number` becomes the number of messages of
- * the same sender so far, including this one, and `total` the number in the whole list. Both must be 0 before.
+ * the same sender so far, including this one. `total` becomes the number in the whole list. Both must be 0 before.
  */
 static void number_messages(mscclpp_dev_step_t *step, uint32_t count)
 {

@@ -18,18 +18,18 @@ typedef struct {
 
 /*
  * Creates the stream before the first copy needs it. A thread that copies while kernels wait for it must do this in
- * advance, because the runtime may make the creation of a stream wait for kernels. May be called again. Returns the
- * error of the GPU runtime, which is logged.
+ * advance: the runtime may make the creation of a stream wait for kernels. May be called again. Returns the error of
+ * the GPU runtime.
  */
 mscclpp_status_t mscclpp_copier_open(mscclpp_copier_t *copier, const mscclpp_gpu_ops_t *gpu, int device);
 
-/* Adds a copy to the batch. Returns the error of the GPU runtime, which is logged. */
+/* Adds a copy to the batch. Returns the error of the GPU runtime. */
 mscclpp_status_t mscclpp_copier_add(mscclpp_copier_t *copier, const mscclpp_gpu_ops_t *gpu, int device, void *to,
                                     const void *from, size_t size);
 
 /*
- * Returns MSCCLPP_OK if the batch has ended or if there is none, MSCCLPP_IN_PROGRESS if not, or the error of the batch,
- * which is returned only once.
+ * Returns MSCCLPP_OK if the batch has ended or if there is none, MSCCLPP_IN_PROGRESS if not, or the error of the batch.
+ * The error is returned only once.
  */
 mscclpp_status_t mscclpp_copier_test(mscclpp_copier_t *copier, const mscclpp_gpu_ops_t *gpu);
 

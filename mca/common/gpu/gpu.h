@@ -104,9 +104,9 @@ typedef struct {
     mscclpp_status_t (*device_info)(int device, mscclpp_gpu_info_t *info_p);
 
     /*
-     * Returns true if one store instruction of a warp on `device`, of 128 aligned bytes, should reach the memory of the
-     * device with that UUID as a whole, as far as the runtime can tell. Returns false if it does not know that device.
-     * NULL: always true.
+     * Returns true if a warp on `device` can store 128 aligned bytes, with one instruction, as a whole to the memory of
+     * the device with that UUID. The answer is as far as the runtime can tell. Returns false if it does not know that
+     * device. NULL: always true.
      */
     bool (*keeps_lines)(int device, const unsigned char *peer_uuid);
 
@@ -135,9 +135,9 @@ typedef struct {
     mscclpp_status_t (*reach)(int device, const void *address, uint64_t allocation, mscclpp_reach_t *reach_p);
 
     /*
-     * Orders the work that the caller starts next, in any stream, after the application's synchronous calls (calls
-     * without a stream, such as cudaMemcpy and cudaMemset) that read or write the allocation of an address. Those calls
-     * return before the device has done their work.
+     * Orders the work that the caller starts next, in any stream, after the application's synchronous calls that read
+     * or write the allocation of an address. Synchronous calls are those without a stream, such as cudaMemcpy and
+     * cudaMemset. They return before the device has done their work.
      *
      * May wait for that work, and so for the application's work in streams for which the default stream waits. Once an
      * allocation is known, its synchronous calls wait themselves, and `settle` costs only a lookup. Any address is
@@ -270,7 +270,7 @@ typedef struct {
     mscclpp_status_t (*launch_prepared)(mscclpp_gpu_stream_t *stream, mscclpp_gpu_prepared_t *prepared);
     void (*prepared_destroy)(mscclpp_gpu_prepared_t *prepared);
 
-    /* Like mscclpp_gpu_twin_set_progress. NULL if no kernel of this runtime runs in the caller's thread. */
+    /* Does what mscclpp_gpu_twin_set_progress does. NULL if no kernel of this runtime runs in the caller's thread. */
     void (*set_progress)(void (*progress)(void *context), void *context);
 } mscclpp_gpu_ops_t;
 
@@ -287,8 +287,8 @@ extern const mscclpp_gpu_ops_t mscclpp_gpu_cuda_ops;
 mscclpp_status_t mscclpp_gpu_open(const char *device, const mscclpp_gpu_ops_t **ops_p);
 
 /*
- * Like mscclpp_gpu_open, for a process that may never use a device: "auto" accepts a device that is only likely to
- * exist, and the first functions that are called do the probing.
+ * Selects the runtime, for a process that may never use a device: "auto" accepts a device that is only likely to exist,
+ * and the first functions that are called do the probing. Fails as mscclpp_gpu_open does.
  */
 mscclpp_status_t mscclpp_gpu_open_later(const char *device, const mscclpp_gpu_ops_t **ops_p);
 
@@ -300,15 +300,15 @@ mscclpp_status_t mscclpp_gpu_open_later(const char *device, const mscclpp_gpu_op
 void mscclpp_gpu_twin_set_progress(void (*progress)(void *context), void *context);
 
 /*
- * For tests: the twin treats an address of the application as ordinary host memory if `is_host` returns true. NULL
- * removes the function.
+ * Makes the twin treat an address of the application as ordinary host memory if `is_host` returns true. NULL removes
+ * the function. For tests.
  */
 void mscclpp_gpu_twin_set_filter(bool (*is_host)(const void *address));
 
 /*
- * For tests: gives the twin a function that finds the bounds of the allocation that contains an address of the
- * application's device memory. `bounds` leaves its results unchanged if it does not know the address. NULL: all bounds
- * are unknown. With known bounds, peers can map memory that another copy of this library in the process has allocated.
+ * Gives the twin a function that finds the bounds of the allocation that contains an address of the application's
+ * device memory. `bounds` leaves its results unchanged if it does not know the address. NULL: all bounds are unknown.
+ * With known bounds, peers can map memory that another copy of this library in the process has allocated. For tests.
  */
 void mscclpp_gpu_twin_set_bounds(void (*bounds)(const void *address, void **base_p, size_t *length_p));
 

@@ -40,8 +40,8 @@ mscclpp_status_t mscclpp_mapping_import(const mscclpp_gpu_ops_t *ops, int device
                                         void **base_p);
 
 /*
- * Like mscclpp_mapping_get, for memory that teams share (mca/common/gpu/pool.h). Such a mapping is not limited, and is
- * closed as soon as it is no longer in use, so that the owner can free the memory.
+ * Maps memory that teams share (mca/common/gpu/pool.h), as mscclpp_mapping_get does. But such a mapping is not limited,
+ * and is closed as soon as it is no longer in use, so that the owner can free the memory.
  */
 mscclpp_status_t mscclpp_mapping_share(const mscclpp_gpu_ops_t *ops, int device, const mscclpp_gpu_handle_t *handle,
                                        mscclpp_mapping_t **mapping_p);

@@ -27,8 +27,8 @@ mscclpp_status_t mscclpp_gpu_open_later(const char *device, const mscclpp_gpu_op
 
 /*
  * Selects the runtime that the parameter `device` asks for. Probes CUDA unless that is "host". Returns
- * MSCCLPP_ERR_INVALID, which is logged, for a word that is not allowed. Returns MSCCLPP_ERR_NOT_SUPPORTED if there is
- * no device, which is logged only for "cuda". *ops_p is set only on success.
+ * MSCCLPP_ERR_INVALID for a word that is not allowed. Returns MSCCLPP_ERR_NOT_SUPPORTED if there is no device, which is
+ * logged only for "cuda". *ops_p is set only on success.
  */
 mscclpp_status_t mscclpp_gpu_open(const char *device, const mscclpp_gpu_ops_t **ops_p)
 {

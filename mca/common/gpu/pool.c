@@ -82,7 +82,7 @@ static char *take_piece(slab_t *slab, bool *is_dirty_p)
  * Allocates memory for pieces of one size. With `is_first`, allocates less memory, because these are the first pieces
  * of that size. `size` is at most PIECE_MAX, so there are at least four pieces. The caller adds the allocation to the
  * list. The caller must not hold the lock, because the allocation may wait for kernels. Returns MSCCLPP_ERR_NO_MEMORY
- * or the error of the allocation, both logged.
+ * or the error of the allocation.
  */
 static mscclpp_status_t make_slab(const mscclpp_gpu_ops_t *ops, int device, uint64_t size, bool is_first,
                                   slab_t **slab_p)

@@ -23,7 +23,7 @@ void mscclpp_admission_add(mscclpp_admission_t *admission, mscclpp_admission_can
     pthread_mutex_unlock(&admission->lock);
 }
 
-/* The candidate must be in the list. */
+/* Removes the candidate, which must be in the list. */
 void mscclpp_admission_remove(mscclpp_admission_t *admission, mscclpp_admission_candidate_t *candidate)
 {
     mscclpp_admission_candidate_t **link = &admission->candidates;

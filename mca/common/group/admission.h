@@ -44,16 +44,16 @@ typedef struct {
 } mscclpp_admission_t;
 
 /*
- * mscclpp_admission_init initializes zeroed memory; nothing has to be undone at the end. mscclpp_admission_process
- * returns the only object of this process, which is never freed.
+ * Initialize an object, and return that of this process. mscclpp_admission_init takes zeroed memory; nothing has to be
+ * undone at the end. mscclpp_admission_process returns the only object of this process, which is never freed.
  */
 void mscclpp_admission_init(mscclpp_admission_t *admission);
 mscclpp_admission_t *mscclpp_admission_process(void);
 
 /*
- * All functions below are thread-safe, and do not wait. The three functions that follow add a candidate, remove it and
- * change its key. The candidate with the lowest key gets the slot first. All ranks of a team use the same key, so
- * processes with the same candidates admit the same team.
+ * Add a candidate, remove it and change its key. The candidate with the lowest key gets the slot first. All ranks of a
+ * team use the same key, so processes with the same candidates admit the same team. These functions and all below are
+ * thread-safe, and do not wait.
  */
 void mscclpp_admission_add(mscclpp_admission_t *admission, mscclpp_admission_candidate_t *candidate, uint64_t key);
 void mscclpp_admission_remove(mscclpp_admission_t *admission, mscclpp_admission_candidate_t *candidate);
@@ -82,9 +82,9 @@ bool mscclpp_admission_take_slot(mscclpp_admission_t *admission, const mscclpp_a
 bool mscclpp_admission_pledge(mscclpp_admission_t *admission, uint64_t *decision, uint64_t meeting);
 
 /*
- * Every rank of the team calls this after each rank that needs a slot has pledged it. Returns the same on all ranks.
- * True means that the pledges are granted, and each rank that has pledged holds its slot. False means that a pledge was
- * revoked, and no rank holds a slot.
+ * Decides on the pledges of a meeting. Every rank of the team calls it after each rank that needs a slot has pledged
+ * it. Returns the same on all ranks. True means that the pledges are granted, and each rank that has pledged holds its
+ * slot. False means that a pledge was revoked, and no rank holds a slot.
  *
  * The function first decides on the pledges, and takes the lock only after that. In between, another thread may try to
  * revoke the pledge. If the pledges were granted, this attempt changes nothing. If they were revoked, the other thread
@@ -97,9 +97,9 @@ bool mscclpp_admission_redeem(mscclpp_admission_t *admission, uint64_t *decision
 void mscclpp_admission_give_up(mscclpp_admission_t *admission, const uint64_t *decision);
 
 /*
- * Queued kernels start without asking for the slot, so their teams reserve blocks of the GPU in advance.
- * mscclpp_admission_reserve_blocks reserves `blocks` more blocks. It returns false, with nothing reserved, if all
- * reservations of the process together would exceed `limit`.
+ * Reserve and release blocks of the GPU. Queued kernels start without asking for the slot, so their teams reserve
+ * blocks in advance. mscclpp_admission_reserve_blocks reserves `blocks` more blocks. It returns false, with nothing
+ * reserved, if all reservations of the process together would exceed `limit`.
  */
 bool mscclpp_admission_reserve_blocks(mscclpp_admission_t *admission, uint32_t blocks, uint32_t limit);
 void mscclpp_admission_release_blocks(mscclpp_admission_t *admission, uint32_t blocks);

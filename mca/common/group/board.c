@@ -85,8 +85,8 @@ bool mscclpp_group_awaits_announcements(const mscclpp_group_t *group, uint64_t c
 
 /*
  * Returns true if the word says that call `call` is on device buffers. A word of a later call means that some rank has
- * left this call without waiting for this rank, which is possible only on host buffers, or if that rank stages the
- * call. Staging is local, so this rank may then take it for a call on host buffers.
+ * left this call without waiting for this rank. That is possible only on host buffers, or if that rank stages the call.
+ * Staging is local, so this rank may then take it for a call on host buffers.
  */
 static bool is_device_call(const mscclpp_group_t *group, uint64_t word, uint64_t call)
 {
@@ -102,8 +102,8 @@ bool mscclpp_group_is_decided(const mscclpp_group_t *group, uint64_t call, bool 
 }
 
 /*
- * The word is the same one for all ranks of the node. The first rank that raises it to the number of the current call
- * logs the line, and gets true.
+ * Returns true on one rank of the node: the first that raises the word to the number of the current call. That rank
+ * logs the line.
  */
 bool mscclpp_group_claims_line(const mscclpp_group_t *group, bool at_deadline)
 {

@@ -27,9 +27,8 @@ enum { MSCCLPP_CONTROL_NO_RUNS, MSCCLPP_CONTROL_HOLES, MSCCLPP_CONTROL_DENSE };
 typedef uint64_t mscclpp_board_asked_t;
 
 /*
- * Packs the arguments. `bytes` is 0 if ranks pass different sizes, and `root` is 0 if the collective has none. From the
- * lowest bit on, the word has 4 bits for the operation, 6 for the type, 6 for the collective, 12 for the root and 36
- * for the size. So it keeps the root modulo 4,096 and the size modulo 64 GiB.
+ * Packs the arguments. `bytes` is 0 if ranks pass different sizes, and `root` is 0 if the collective has none. The word
+ * keeps the root modulo 4,096 and the size modulo 64 GiB.
  */
 static inline mscclpp_board_asked_t mscclpp_board_ask(mscclpp_coll_t coll, int root, uint64_t bytes,
                                                       mscclpp_dtype_t dtype, mscclpp_op_t op)
@@ -62,11 +61,11 @@ typedef struct {
 #define MSCCLPP_BOARD_FAILURE_BASE 256
 
 /*
- * One rank's line on the board.
+ * One rank's line on the board. It has two sets of handles of user buffers, which consecutive exchanges use in turn. So
+ * a rank never writes a set while a peer reads it:
  *
- * There are two sets of handles of user buffers, which consecutive exchanges use in turn. So a rank never writes a set
- * while a peer reads it: a rank fills in its set for exchange k + 2 only after all ranks have published exchange k + 1,
- * and a peer publishes exchange k + 1 only after it has read all handles of exchange k.
+ * 1. A peer publishes exchange k + 1 only after it has read all handles of exchange k.
+ * 2. A rank fills in its set for exchange k + 2 only after all ranks have published exchange k + 1.
  */
 typedef struct {
     uint64_t call; /* the current call, as mscclpp_group_call_word describes it */
@@ -77,7 +76,7 @@ typedef struct {
      */
     mscclpp_board_asked_t asked[2];
     /*
-     * The last call for which it was decided whether it is on device or host buffers, in the same format as `call`; see
+     * The last call that was decided to be on device or host buffers, in the same format as `call`; see
      * mscclpp_team_decide. Only the word in rank 0's line is used, and any rank writes it.
      */
     uint64_t decided;

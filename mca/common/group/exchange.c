@@ -31,8 +31,7 @@ const mscclpp_board_buffers_t *mscclpp_group_exchanged(const mscclpp_group_t *gr
 
 /*
  * Publishes this rank's vote, waits for the votes of all ranks and counts them. A rank's word is 2 * the number of the
- * exchange, + 1 if the rank votes yes. Returns the error of the wait, which is logged, if the wait fails; *all_p is
- * then unchanged.
+ * exchange, + 1 if the rank votes yes. Returns the error of the wait; *all_p is then unchanged.
  */
 mscclpp_status_t mscclpp_group_end_exchange(mscclpp_group_t *group, const char *what, uint64_t bytes, bool yes,
                                             bool *all_p)
@@ -89,8 +88,7 @@ static bool have_all_reached(const mscclpp_group_t *group, const uint64_t *word,
 /*
  * Waits until a word has reached `target` on all ranks, or until the exchange has been given up. At the deadline this
  * rank gives the exchange up, which is not an error. The wait counts as a trial (`probing`), so it does not compare
- * arguments, and a timeout of the group is not logged as an error. Returns the error of the wait, which is logged, if
- * the wait fails.
+ * arguments, and a timeout of the group is not logged as an error. Returns the error of the wait.
  */
 static mscclpp_status_t wait_by(mscclpp_group_t *group, const char *what, uint64_t bytes, double deadline,
                                 const uint64_t *word, uint64_t target)
@@ -164,7 +162,7 @@ mscclpp_status_t mscclpp_group_end_exchange_by(mscclpp_group_t *group, const cha
 /*
  * Compares the arguments of each rank with the arguments of rank 0. The message names the first rank that differs from
  * rank 0. If this rank has the same arguments as that rank, the message names rank 0 instead. Returns
- * MSCCLPP_ERR_INVALID, which is logged, if arguments differ.
+ * MSCCLPP_ERR_INVALID if arguments differ.
  */
 mscclpp_status_t mscclpp_group_compare_asked(const mscclpp_group_t *group)
 {

@@ -139,7 +139,7 @@ uint64_t mscclpp_group_call_word(const mscclpp_group_t *group, uint64_t call, ms
 /* Returns true if the rank with this number on the node has not come to call `call` yet. */
 bool mscclpp_group_is_behind(const mscclpp_group_t *group, int rank, uint64_t call);
 
-/* Called when another communicator takes over the team. The calls of that communicator are counted from 0 again. */
+/* Makes the calls of another communicator, which takes over the team, count from 0 again. */
 void mscclpp_group_renumber(mscclpp_group_t *group);
 
 /* Publishes that this rank is in call `call`, with buffers of this kind; see mscclpp_team_announce. */
@@ -158,17 +158,17 @@ int mscclpp_group_find_announced(const mscclpp_group_t *group, uint64_t call, ms
 bool mscclpp_group_awaits_announcements(const mscclpp_group_t *group, uint64_t call);
 
 /*
- * mscclpp_group_decide returns true if call `call` is served as a call on device buffers. The first rank that decides
- * proposes this by `device`, and later ranks get its decision. mscclpp_group_is_decided returns true if some rank has
- * decided, and then stores the decision in *device_p. See mscclpp_team_decide.
+ * Decide how a call is served; see mscclpp_team_decide. mscclpp_group_decide returns true if call `call` is served as a
+ * call on device buffers. The first rank that decides proposes this by `device`, and later ranks get its decision.
+ * mscclpp_group_is_decided returns true if some rank has decided, and then stores the decision in *device_p.
  */
 bool mscclpp_group_decide(mscclpp_group_t *group, uint64_t call, bool device);
 bool mscclpp_group_is_decided(const mscclpp_group_t *group, uint64_t call, bool *device_p);
 
 /*
- * If all ranks are on one node, returns true for the first rank that asks in the current call: that rank logs the line
- * for all ranks. There are two such lines for each call: the warning, and the error. `at_deadline` selects the error,
- * which is logged at the deadline or after the failure of another rank.
+ * Returns true for the first rank of the node that asks in the current call. If all ranks are on one node, that rank
+ * logs the line for all ranks. There are two such lines for each call: the warning, and the error. `at_deadline`
+ * selects the error, which is logged at the deadline or after the failure of another rank.
  */
 bool mscclpp_group_claims_line(const mscclpp_group_t *group, bool at_deadline);
 
@@ -183,7 +183,7 @@ void mscclpp_group_notices_fini(mscclpp_group_t *group);
 void mscclpp_group_tend_notices(mscclpp_group_t *group);
 
 /*
- * Receives all pending notices. *failed_p is set to the first failure that a peer has reported, and *host_p to the last
+ * Receives all pending notices. *failed_p becomes the first failure that a peer has reported. *host_p becomes the last
  * call in which a rank passed host buffers while others waited. `rank` is -1 in a notice that has not come.
  */
 void mscclpp_group_read_notices(mscclpp_group_t *group, mscclpp_group_notice_t *failed_p,
@@ -195,12 +195,12 @@ void mscclpp_group_read_notices(mscclpp_group_t *group, mscclpp_group_notice_t *
  */
 void mscclpp_group_note_host(mscclpp_group_t *group, int rank);
 
-/* Called on the node's first rank: sends the node's vote number `vote` to the first ranks of all other nodes. */
+/* Sends the node's vote number `vote` to the first ranks of all other nodes. Only the node's first rank calls it. */
 void mscclpp_group_send_vote(mscclpp_group_t *group, uint64_t vote, bool yes);
 
 /*
- * Called on the node's first rank: receives notices, and returns true if the votes of all other nodes have come. *yes_p
- * becomes false if a vote is missing or is no.
+ * Receives notices, and returns true if the votes of all other nodes have come. *yes_p becomes false if a vote is
+ * missing or is no. Only the node's first rank calls it.
  */
 bool mscclpp_group_all_voted(mscclpp_group_t *group, uint64_t vote_number, bool *yes_p);
 
@@ -214,23 +214,23 @@ uint64_t mscclpp_group_missing_votes(mscclpp_group_t *group);
 void mscclpp_group_tell_failure(mscclpp_group_t *group, mscclpp_status_t status, int lost);
 
 /*
- * For communicators of at most MSCCLPP_DEV_MAX_RANKS ranks. mscclpp_group_blame tells all ranks that a queued call has
- * failed on this rank because `rank` did not come. mscclpp_group_blamed_by returns the rank that `rank` has blamed, or
- * -1 if none is known. Ranks are numbered in the communicator.
+ * Tell and ask which rank made a queued call fail. mscclpp_group_blame tells all ranks that a queued call has failed on
+ * this rank because `rank` did not come. mscclpp_group_blamed_by returns the rank that `rank` has blamed, or -1 if none
+ * is known. Ranks are numbered in the communicator, which has at most MSCCLPP_DEV_MAX_RANKS ranks.
  */
 void mscclpp_group_blame(mscclpp_group_t *group, int rank);
 int mscclpp_group_blamed_by(mscclpp_group_t *group, int rank);
 
 /*
- * On the node's first rank, tells the other nodes once per call that this rank waits in it. Does nothing on other
- * ranks.
+ * Tells the other nodes once per call that this rank waits in it. Does nothing on ranks other than the node's first
+ * one.
  */
 void mscclpp_group_tell_waiting(mscclpp_group_t *group);
 
 /*
- * Called by a rank that has been in call `call` on host buffers for a long time, to find out whether other ranks passed
- * device buffers. Returns a rank of any node that did, or -1 while none is known. If the rank is known from a notice,
- * this function also tells all ranks, once for each call, that this rank passed host buffers. Thread-safe; never waits.
+ * Returns a rank of any node that passed device buffers in call `call`, or -1 while none is known. For a rank that has
+ * been in the call on host buffers for a long time. If the other rank is known from a notice, also tells all ranks,
+ * once for each call, that this rank passed host buffers. Thread-safe; never waits.
  */
 int mscclpp_group_find_device_rank(mscclpp_group_t *group, uint64_t call);
 
@@ -253,17 +253,17 @@ typedef enum {
 } mscclpp_inquiry_result_t;
 
 /*
- * Makes a step of the search for the rank that the others wait for. mscclpp_group_say_waiting must be called before.
- * `at_deadline` is true if the search is for the message at the deadline, and false if it is for the warning, which
- * only one rank of the communicator logs. If this rank has to name the late rank, *late_p is that rank, or -1 if it is
- * not known.
+ * Makes a step of the search for the rank that the others wait for. mscclpp_group_say_waiting must be called before. If
+ * this rank has to name the late rank, *late_p is that rank, or -1 if it is not known. `at_deadline` is true if the
+ * search is for the message at the deadline. Otherwise it is for the warning, which only one rank of the communicator
+ * logs.
  */
 mscclpp_inquiry_result_t mscclpp_group_inquire(mscclpp_group_t *group, bool at_deadline, double now, int *late_p);
 
 /*
- * Called when the connection to rank `lost` is gone, on each rank that had one. One of these ranks logs `text` as an
- * error and gets true: it must tell the others. The others wait for its notice for some seconds, and get false. Without
- * control messages, and in a trial at set-up, all of them log `text` and get true.
+ * Returns true if this rank must tell the others that the connection to rank `lost` is gone. Each rank that had such a
+ * connection calls it. One of them logs `text` as an error and gets true. The others wait for its notice for some
+ * seconds, and get false. Without control messages, and in a trial at set-up, all of them log `text` and get true.
  */
 bool mscclpp_group_name_lost(mscclpp_group_t *group, int lost, const char *text);
 
@@ -303,7 +303,7 @@ const uint64_t *mscclpp_group_word_of(const mscclpp_group_t *group, const uint64
 mscclpp_status_t mscclpp_group_wait_words(mscclpp_group_t *group, const char *what, uint64_t bytes,
                                           const uint64_t *word, uint64_t target);
 
-/* Like mscclpp_group_wait_words, but as a part of a longer wait that has one deadline. */
+/* Waits for words as mscclpp_group_wait_words does, but as a part of a longer wait that has one deadline. */
 mscclpp_status_t mscclpp_group_wait_on(mscclpp_group_wait_t *wait, const uint64_t *word, uint64_t target);
 
 /*
@@ -326,12 +326,12 @@ mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool
 void mscclpp_group_give_slot(mscclpp_group_t *group);
 
 /*
- * exchange.c: one exchange of handles between the hosts. All ranks take these steps:
+ * exchange.c: exchange handles between the hosts. All ranks take these steps:
  *
- * - mscclpp_group_begin_exchange returns this rank's set of handles, which the caller fills in.
- * - mscclpp_group_meet_exchange publishes that set and waits for the sets of all ranks. From then on, until the end of
- *   the exchange, mscclpp_group_exchanged returns them.
- * - mscclpp_group_end_exchange takes a vote: *all_p becomes true if all ranks passed `yes`.
+ * 1. mscclpp_group_begin_exchange returns this rank's set of handles, which the caller fills in.
+ * 2. mscclpp_group_meet_exchange publishes that set and waits for the sets of all ranks. From then on, until the end of
+ *    the exchange, mscclpp_group_exchanged returns them.
+ * 3. mscclpp_group_end_exchange takes a vote: *all_p becomes true if all ranks passed `yes`.
  */
 mscclpp_board_buffers_t *mscclpp_group_begin_exchange(mscclpp_group_t *group);
 mscclpp_status_t mscclpp_group_meet_exchange(mscclpp_group_t *group, const char *what, uint64_t bytes);
@@ -340,8 +340,8 @@ mscclpp_status_t mscclpp_group_end_exchange(mscclpp_group_t *group, const char *
                                             bool *all_p);
 
 /*
- * The last two steps of an exchange to which ranks need not come: no rank waits for longer than until `deadline`, a
- * time of mscclpp_now. If a rank has not come or voted at the deadline, *met_p or *all_p is false on all ranks,
+ * Take the last two steps of an exchange to which ranks need not come. No rank waits for longer than until `deadline`,
+ * a time of mscclpp_now. If a rank has not come or voted at the deadline, *met_p or *all_p is false on all ranks,
  * including ranks that come later. group->gave_up is then set: no further exchange of this kind may begin. Arguments
  * are not compared. The status is an error only if a rank has failed.
  */
@@ -351,8 +351,8 @@ mscclpp_status_t mscclpp_group_end_exchange_by(mscclpp_group_t *group, const cha
                                                double deadline, bool yes, bool *all_p);
 
 /*
- * Compares the arguments of all ranks. Returns MSCCLPP_ERR_INVALID, which is logged, if they differ. All ranks see the
- * same arguments, so they all return the same status.
+ * Compares the arguments of all ranks. Returns MSCCLPP_ERR_INVALID if they differ. All ranks see the same arguments, so
+ * they all return the same status.
  */
 mscclpp_status_t mscclpp_group_compare_asked(const mscclpp_group_t *group);
 

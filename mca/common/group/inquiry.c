@@ -37,7 +37,7 @@
 #define TURN_SECONDS_MAX 1.0
 
 /*
- * If a connection is lost, the ranks of each node wait for this number of seconds longer than the ranks of the node
+ * When a connection is lost, the ranks of each node wait this number of seconds longer than the ranks of the node
  * before it, up to the maximum. Nodes are counted from the node of the lost rank on. The ranks sleep between two looks
  * for messages, since their call has failed and no rank needs them.
  */
@@ -151,8 +151,8 @@ static mscclpp_inquiry_result_t search(mscclpp_group_t *group, bool at_deadline,
         int next = inquiry->answer;
 
         /*
-         * The chain of answers ends if the rank that answered waits for no known rank, if the answer leads back to this
-         * rank, or if the chain is so long that it must be a circle.
+         * The chain of answers ends in three cases: the rank that answered waits for no known rank; the answer leads
+         * back to this rank; the chain is so long that it must be a circle.
          */
         if (next < 0 || next == group->members[group->rank] || ++inquiry->hops > HOPS_MAX) {
             next = next_unknown(group);
@@ -189,7 +189,7 @@ mscclpp_inquiry_result_t mscclpp_group_inquire(mscclpp_group_t *group, bool at_d
 
 /*
  * Returns the index of the node that a rank is on: the number of nodes whose first rank is not above it, minus one. If
- * the ranks of a node do not follow one another, it may be another node, but it is the same for all ranks.
+ * a node's ranks are not consecutive, the index may be that of another node, but all ranks compute the same one.
  */
 static int index_of_node(const mscclpp_group_t *group, int rank)
 {

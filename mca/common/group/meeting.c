@@ -67,7 +67,7 @@ static void pause_briefly(void)
 
 /*
  * Waits until no other team of this process comes before this one. `candidate` is NULL if this rank needs no slot.
- * Returns the error of the wait, which is logged, if the wait fails.
+ * Returns the error of the wait.
  */
 static mscclpp_status_t await_turn(mscclpp_group_t *group, mscclpp_group_wait_t *wait,
                                    const mscclpp_admission_candidate_t *candidate)
@@ -107,9 +107,9 @@ static bool try_to_take_slot(mscclpp_group_t *group, const mscclpp_admission_can
  * the votes of their nodes. *all_yes_p becomes true if all nodes voted yes. Returns the error of the wait, which is
  * logged, if the wait fails; *all_yes_p is then false.
  *
- * The result stays on the board until all ranks of the node have come to the next vote, because the ranks of a node
- * wait for one another before each vote. While votes of other nodes are missing, the first rank counts the votes again
- * in each turn. It resets `all_yes` before each count, because a missing vote counts as no.
+ * The result stays on the board until all ranks of the node have come to the next vote, before which the ranks of a
+ * node wait for one another. While votes of other nodes are missing, the first rank counts the votes again in each
+ * turn. It resets `all_yes` before each count, because a missing vote counts as no.
  */
 static mscclpp_status_t vote_of_nodes(mscclpp_group_t *group, mscclpp_group_wait_t *wait, bool yes, bool *all_yes_p)
 {
@@ -169,13 +169,13 @@ static mscclpp_status_t vote_on_slots(mscclpp_group_t *group, mscclpp_group_wait
 
 /*
  * Takes a slot on every rank that needs one. All ranks have arrived, and try to take their slots at the same time. If a
- * rank does not get its slot, each rank gives its slot back and waits until the team is first in the queue of its
+ * rank does not get its slot, each rank gives its slot back. It then waits until the team is first in the queue of its
  * process. A vote without slots then tells that all ranks have come so far, and the ranks try again. All processes
  * order the teams in the same way, so the first of all teams becomes first in every process. If a team with a lower key
  * comes before all ranks have taken their slots, the ranks repeat the attempt.
  *
- * Returns MSCCLPP_ERR_TIMEOUT at the deadline or another error of the wait; both are logged. After an error this rank
- * may still hold its slot.
+ * Returns MSCCLPP_ERR_TIMEOUT at the deadline or another error of the wait. After an error this rank may still hold its
+ * slot.
  */
 static mscclpp_status_t take_slots(mscclpp_group_t *group, uint64_t bytes, bool needs_slot)
 {
@@ -217,7 +217,7 @@ static mscclpp_status_t take_slots(mscclpp_group_t *group, uint64_t bytes, bool 
 
 /*
  * Waits until all ranks of the node have arrived, or the ranks of all nodes if `all_nodes` is set. `word` is this
- * rank's word on the board. Returns the error of the wait, which is logged, if the wait fails.
+ * rank's word on the board. Returns the error of the wait.
  */
 static mscclpp_status_t await_arrivals(mscclpp_group_t *group, uint64_t bytes, const uint64_t *word, bool all_nodes)
 {
@@ -249,7 +249,7 @@ static void open_fiber(const mscclpp_group_t *group, uint64_t bytes)
 /*
  * Pledges the slot and waits until the other ranks have arrived. If all pledges are granted, every rank has its slot.
  * Otherwise the ranks compete for slots (take_slots). If the wait for arrivals fails, this rank gives up its pledge.
- * Returns the error of the wait or of take_slots; both are logged.
+ * Returns the error of the wait or of take_slots.
  */
 mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool early)
 {

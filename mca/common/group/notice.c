@@ -96,7 +96,7 @@ static void post_with(mscclpp_group_t *group, int to, notice_kind_t kind, uint64
     }
 }
 
-/* Like post_with, for kinds that carry no vote. */
+/* Sends a notice that carries no vote. */
 static void post(mscclpp_group_t *group, int to, notice_kind_t kind, uint64_t call, mscclpp_status_t status)
 {
     post_with(group, to, kind, call, status, 0);
@@ -341,7 +341,7 @@ uint64_t mscclpp_group_missing_votes(mscclpp_group_t *group)
 }
 
 /*
- * On the node's first rank, tells the other nodes that this rank waits, once for each call. `told_waiting` is read
+ * Tells the other nodes, from the node's first rank, that this rank waits, once for each call. `told_waiting` is read
  * without the lock, because only the thread that makes the call uses it.
  */
 void mscclpp_group_tell_waiting(mscclpp_group_t *group)

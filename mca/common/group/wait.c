@@ -35,7 +35,7 @@
 
 /*
  * Seconds for which a wait ignores that a peer has failed in a later call. That peer has completed this call, so it has
- * sent what it owes this rank, and in most cases this rank can complete the call, too.
+ * sent what it owes this rank. In most cases this rank can complete the call, too.
  */
 #define LATER_PATIENCE 1.0
 
@@ -168,9 +168,9 @@ static void describe_call(const mscclpp_group_wait_t *wait, bool with_what, char
 }
 
 /*
- * Returns MSCCLPP_ERR_MIXED, which is logged, if a rank passed host buffers in this call, and MSCCLPP_OK otherwise. The
- * board shows the ranks of this node, and `host_notice` is the last notice about a rank of any node. The rank that
- * passed host buffers is also stored, so that the notices in which this rank reports its failure name that rank.
+ * Returns MSCCLPP_ERR_MIXED if a rank passed host buffers in this call, and MSCCLPP_OK otherwise. The board shows the
+ * ranks of this node, and `host_notice` is the last notice about a rank of any node. The rank that passed host buffers
+ * is also stored, so that the notices in which this rank reports its failure name that rank.
  */
 static mscclpp_status_t check_mixture(const mscclpp_group_wait_t *wait, const mscclpp_group_notice_t *host_notice)
 {
@@ -251,7 +251,7 @@ mscclpp_status_t mscclpp_group_report_difference(const mscclpp_group_t *group, i
     return MSCCLPP_ERR_INVALID;
 }
 
-/* Returns MSCCLPP_ERR_INVALID, which is logged, if a rank of this node has passed other arguments in the same call. */
+/* Returns MSCCLPP_ERR_INVALID if a rank of this node has passed other arguments in the same call. */
 static mscclpp_status_t check_arguments(const mscclpp_group_wait_t *wait)
 {
     const mscclpp_group_t *group = wait->group;
@@ -429,10 +429,12 @@ static void discount_time_away(mscclpp_group_wait_t *wait, double now)
 }
 
 /*
- * Makes one turn of a wait: always progress, and at most once in CHECK_PERIOD the checks. Before the checks, this rank
- * publishes which nodes are silent and whom it waits for, because other ranks may ask. The first check that fails
- * determines the status. The first turn that reads the clock only stores the time at which the wait began. In a fiber,
- * every turn reads the clock, because the application decides when the next turn comes.
+ * Makes one turn of a wait: always progress, and at most once in CHECK_PERIOD the checks. The first check that fails
+ * determines the status. Before the checks, this rank publishes which nodes are silent and whom it waits for, because
+ * other ranks may ask.
+ *
+ * The first turn that reads the clock only stores the time at which the wait began. In a fiber, every turn reads the
+ * clock, because the application decides when the next turn comes.
  *
  * Returns MSCCLPP_ERR_MIXED if a rank passed host buffers, MSCCLPP_ERR_INVALID if arguments differ, MSCCLPP_ERR_PEER if
  * a peer failed, the error of the embedding runtime's check, or MSCCLPP_ERR_TIMEOUT at the deadline. The check that
@@ -469,10 +471,7 @@ mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait)
     if (wait->votes) {
         mscclpp_board_store(&group->board[group->rank].absent, mscclpp_group_missing_votes(group));
     } else if (group->find_absent != NULL) {
-        /*
-         * The silent nodes are stored on the board for the ranks of this node that own no shard, because those ranks do
-         * not see which other nodes are silent.
-         */
+        /* Stored for the ranks of this node that own no shard: they do not see which other nodes are silent. */
         mscclpp_board_store(&group->board[group->rank].absent,
                             group->find_absent(group->absent_context, mscclpp_group_may_ask(wait)));
     }
@@ -501,8 +500,7 @@ mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait)
 
 /*
  * Waits for the ranks one after the other, this rank included, so the caller has stored its own word before. Reads each
- * word several times in each turn, because a turn takes longer than a read. Returns the error of the turn, which is
- * logged, if one fails.
+ * word several times in each turn, because a turn takes longer than a read. Returns the error of the turn if one fails.
  */
 mscclpp_status_t mscclpp_group_wait_on(mscclpp_group_wait_t *wait, const uint64_t *word, uint64_t target)
 {

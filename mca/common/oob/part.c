@@ -27,8 +27,8 @@ struct mscclpp_oob_part {
 
 /*
  * Runs one round: an all-gather of all ranks, to which each rank contributes its block. Returns the error of the
- * all-gather, which is logged, if it fails. After an error that makes the exchange unusable, no round is run, and the
- * same error is returned again.
+ * all-gather if it fails. After an error that makes the exchange unusable, no round is run, and the same error is
+ * returned again.
  */
 static mscclpp_status_t run_round(mscclpp_oob_part_t *part)
 {
@@ -145,8 +145,8 @@ void mscclpp_oob_part_table(mscclpp_oob_part_t *part, const mscclpp_nodes_t *nod
 }
 
 /*
- * If every round is an all-gather of all ranks, other nodes may need more rounds than this one. So this rank takes part
- * until all ranks are done. A round that failed because a rank lacked memory is repeated, unless the exchange is given
+ * Takes part in rounds until all ranks are done. If every round is an all-gather of all ranks, other nodes may need
+ * more rounds than this one. A round that failed because a rank lacked memory is repeated, unless the exchange is given
  * up for that reason (run_round). Returns MSCCLPP_ERR_NOT_SUPPORTED if such a round has failed, or the error that made
  * the exchange unusable; the all-gather has logged both.
  */

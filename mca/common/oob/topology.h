@@ -27,8 +27,8 @@ typedef struct {
 } mscclpp_nodes_t;
 
 /*
- * mscclpp_nodes_init allocates zeroed arrays for `size` ranks. After MSCCLPP_ERR_NO_MEMORY, which is not logged, there
- * is nothing to free. mscclpp_nodes_fini frees the arrays, and may be called twice.
+ * Allocate zeroed arrays for `size` ranks, and free them. After MSCCLPP_ERR_NO_MEMORY, which is not logged, there is
+ * nothing to free. mscclpp_nodes_fini may be called twice.
  */
 mscclpp_status_t mscclpp_nodes_init(mscclpp_nodes_t *nodes, int size);
 void mscclpp_nodes_fini(mscclpp_nodes_t *nodes);

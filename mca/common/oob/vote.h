@@ -21,17 +21,20 @@ typedef struct {
  */
 mscclpp_status_t mscclpp_vote(const mscclpp_oob_t *oob, mscclpp_status_t own_status, mscclpp_vote_t *vote_p);
 
-/* Does the same with a flag, by which the ranks find out whether all of them can do something. */
+/*
+ * Takes a vote as mscclpp_vote does, and also combines a flag, by which the ranks find out whether all of them can do
+ * something.
+ */
 mscclpp_status_t mscclpp_vote_with(const mscclpp_oob_t *oob, mscclpp_status_t own_status, bool flag,
                                    mscclpp_vote_t *vote_p);
 
-/* A vote in which this rank says that it cannot continue at all. `own_status` is the reason. */
+/* Takes a vote in which this rank says that it cannot continue at all. `own_status` is the reason. */
 mscclpp_status_t mscclpp_vote_give_up(const mscclpp_oob_t *oob, mscclpp_status_t own_status, mscclpp_vote_t *vote_p);
 
 /*
- * A vote on a step that needs all ranks. Returns MSCCLPP_OK if the step succeeded on all of them. Otherwise returns
- * MSCCLPP_ERR_NOT_SUPPORTED on all ranks, and each rank logs which rank failed in `step` and why. `members` has the
- * numbers of the ranks for messages; NULL: messages use the numbers in the exchange.
+ * Takes a vote on a step that needs all ranks. Returns MSCCLPP_OK if the step succeeded on all of them. Otherwise
+ * returns MSCCLPP_ERR_NOT_SUPPORTED on all ranks, and each rank logs which rank failed in `step` and why. `members` has
+ * the numbers of the ranks for messages; NULL: messages use the numbers in the exchange.
  */
 mscclpp_status_t mscclpp_agree(const mscclpp_oob_t *oob, const int *members, mscclpp_status_t own_status,
                                const char *step);

@@ -46,8 +46,8 @@ static bool add_waiting(mscclpp_proxy_channel_t *channel, const mscclpp_proxy_jo
 /*
  * Checks a kernel's request: the channel must have a connection, and the bytes must be within the regions. A put uses
  * bytes of both regions, an add uses bytes of the peer's region only, and a signal or a flush uses none. The offsets of
- * kernels are always checked, because a wrong offset could make a transport write anywhere. Returns
- * MSCCLPP_ERR_INVALID, which is logged, if the request is invalid.
+ * kernels are always checked, because a wrong offset could make a transport write anywhere. Returns MSCCLPP_ERR_INVALID
+ * if the request is invalid.
  */
 static mscclpp_status_t check_range(const mscclpp_proxy_t *proxy, const mscclpp_proxy_channel_t *channel,
                                     const mscclpp_dev_request_t *request)
@@ -112,7 +112,7 @@ static mscclpp_status_t begin_flush(mscclpp_proxy_channel_t *channel, uint64_t p
 
 /*
  * Publishes the flushes that have ended. Returns MSCCLPP_OK, even if some flushes are still in progress, or the error
- * of the connection, which the transport has logged or, if the peer is lost, described.
+ * of the connection. The transport has logged that error or, if the peer is lost, described it.
  */
 static mscclpp_status_t test_flushes(mscclpp_proxy_channel_t *channel)
 {
@@ -177,9 +177,9 @@ static mscclpp_status_t call_handler(const mscclpp_proxy_t *proxy, mscclpp_proxy
  * Removes finished actions from the trigger's type, so that the next call does not repeat them. The flush is the last
  * action, so it need not be removed. An addition has type 0, so it is the only action of its trigger.
  *
- * Returns MSCCLPP_OK once all actions are done, MSCCLPP_IN_PROGRESS if the function must be called again with the same
- * trigger, MSCCLPP_ERR_INVALID, which is logged, for an invalid request or an addition that the transport cannot do, or
- * the error of the transport or the handler.
+ * Returns MSCCLPP_OK once all actions are done, and MSCCLPP_IN_PROGRESS if the function must be called again with the
+ * same trigger. Returns MSCCLPP_ERR_INVALID for an invalid request or an addition that the transport cannot do. Other
+ * errors are those of the transport or the handler.
  */
 static mscclpp_status_t carry_job(const mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel,
                                   mscclpp_proxy_job_t *job)
@@ -264,11 +264,12 @@ static mscclpp_status_t carry_channel(const mscclpp_proxy_t *proxy, mscclpp_prox
 }
 
 /*
- * Executes a new trigger, or adds it to the triggers that wait on its channel. Returns MSCCLPP_OK if the trigger can be
- * removed from the FIFO, MSCCLPP_IN_PROGRESS if it must stay there because no further trigger can wait on its channel,
- * MSCCLPP_ERR_INVALID, which is logged, if there is no such channel, or the error of carry_job or test_flushes. A
- * trigger that was pushed for a destroyed channel is ignored; the check for that comes first, because a new channel may
- * already have the same number.
+ * Executes a new trigger, or adds it to the triggers that wait on its channel. Ignores a trigger that was pushed for a
+ * destroyed channel. The check for that comes first, because a new channel may already have the same number.
+ *
+ * Returns MSCCLPP_OK if the trigger can be removed from the FIFO. Returns MSCCLPP_IN_PROGRESS if it must stay there
+ * because no further trigger can wait on its channel. Returns MSCCLPP_ERR_INVALID if there is no such channel. Other
+ * errors are those of carry_job or test_flushes.
  */
 static mscclpp_status_t carry_trigger(mscclpp_proxy_t *proxy, const mscclpp_dev_trigger_t *trigger)
 {

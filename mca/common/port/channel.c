@@ -55,8 +55,8 @@ void mscclpp_proxy_mark_idle(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *ch
 }
 
 /*
- * Doubles the size of the tables of channels. Returns MSCCLPP_ERR_NO_MEMORY, which is logged, if triggers cannot name
- * more channels or if there is no memory; the tables are then unchanged.
+ * Doubles the size of the tables of channels. Returns MSCCLPP_ERR_NO_MEMORY if triggers cannot name more channels or if
+ * there is no memory; the tables are then unchanged.
  */
 static mscclpp_status_t grow_table(mscclpp_proxy_t *proxy)
 {
@@ -109,7 +109,7 @@ static mscclpp_status_t grow_table(mscclpp_proxy_t *proxy)
 /*
  * Stores the addresses of the `flushed` word of a channel number, for the host and for kernels. Allocates the word's
  * page when the page is first used. The page is kept until the proxy is destroyed, so kernels may read a word even
- * after its channel is gone. Returns the error of the GPU runtime, which is logged, if the page cannot be allocated.
+ * after its channel is gone. Returns the error of the GPU runtime if the page cannot be allocated.
  */
 static mscclpp_status_t get_flushed_word(mscclpp_proxy_t *proxy, uint32_t number, uint64_t **host_p,
                                          uint64_t **device_p)
@@ -134,7 +134,7 @@ static mscclpp_status_t get_flushed_word(mscclpp_proxy_t *proxy, uint32_t number
 
 /*
  * Adds a reference to a transport. With the first reference, rounds begin to make progress on the transport. Returns
- * MSCCLPP_ERR_NO_MEMORY, which is logged, if the list of transports cannot grow.
+ * MSCCLPP_ERR_NO_MEMORY if the list of transports cannot grow.
  */
 static mscclpp_status_t use_transport(mscclpp_proxy_t *proxy, const mscclpp_port_params_t *params)
 {
@@ -178,10 +178,7 @@ static void leave_transport(mscclpp_proxy_t *proxy, const mscclpp_transport_t *t
     }
 }
 
-/*
- * Checks that triggers can express all offsets in the regions. Returns MSCCLPP_ERR_INVALID, which is logged, if a
- * region is too large.
- */
+/* Checks that triggers can express all offsets in the regions. Returns MSCCLPP_ERR_INVALID if a region is too large. */
 static mscclpp_status_t check_params(const mscclpp_proxy_t *proxy, const mscclpp_port_params_t *params)
 {
     if (params->region_size > MSCCLPP_DEV_PORT_REGION_MAX || params->remote_size > MSCCLPP_DEV_PORT_REGION_MAX) {
@@ -195,8 +192,8 @@ static mscclpp_status_t check_params(const mscclpp_proxy_t *proxy, const mscclpp
 
 /*
  * Creates a channel with a free number and fills in *channel_p. Returns MSCCLPP_ERR_NO_MEMORY or the error of the GPU
- * runtime; both are logged. After a failure the number is still free. Tables that have grown, and a page of `flushed`
- * words that was allocated, are kept for later channels. The caller holds the lock.
+ * runtime. After a failure the number is still free. Tables that have grown, and a page of `flushed` words that was
+ * allocated, are kept for later channels. The caller holds the lock.
  */
 static mscclpp_status_t create_locked(mscclpp_proxy_t *proxy, const mscclpp_port_params_t *params,
                                       mscclpp_dev_port_channel_t *channel_p)
@@ -323,7 +320,10 @@ void mscclpp_proxy_channel_destroy(mscclpp_proxy_t *proxy, uint32_t number)
     }
 }
 
-/* No trigger of these channels waits, so none is carried out by half with the old memory. */
+/*
+ * Replaces the memory of all channels of a connection. No trigger of these waits, so none is carried out half with the
+ * old memory.
+ */
 void mscclpp_proxy_replace_memory(mscclpp_proxy_t *proxy, const mscclpp_conn_t *conn, mscclpp_region_t *region,
                                   mscclpp_remote_t *remote, uint64_t size)
 {

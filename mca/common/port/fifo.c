@@ -83,9 +83,9 @@ const mscclpp_dev_fifo_t *mscclpp_fifo_device(const mscclpp_fifo_t *fifo)
 }
 
 /*
- * Reads the trigger at `position`, and returns false if it has not been pushed yet. Kernels store the second word of a
- * trigger last. The parity in that word changes with each lap of the ring, so it tells whether the slot has the trigger
- * at this position or still the one of the previous lap.
+ * Reads the trigger at `position`. Returns false if it has not been pushed yet. Kernels store the second word of a
+ * trigger last. The parity in that word changes with each lap of the ring. So it tells whether the slot has the trigger
+ * at this position or still that of the previous lap.
  */
 bool mscclpp_fifo_peek(const mscclpp_fifo_t *fifo, uint64_t position, mscclpp_dev_trigger_t *trigger_p)
 {

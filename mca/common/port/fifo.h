@@ -16,7 +16,7 @@ typedef struct mscclpp_fifo mscclpp_fifo_t;
 
 /*
  * Creates a FIFO for kernels of `device`; `slots` is rounded up to a power of two. Returns MSCCLPP_ERR_NO_MEMORY or the
- * error of the GPU runtime; both are logged.
+ * error of the GPU runtime.
  */
 mscclpp_status_t mscclpp_fifo_create(const mscclpp_gpu_ops_t *gpu, int device, uint64_t slots, mscclpp_fifo_t **fifo_p);
 

@@ -158,10 +158,7 @@ bool mscclpp_proxy_is_settled(const mscclpp_proxy_t *proxy);
  */
 bool mscclpp_proxy_has_left(const mscclpp_proxy_t *proxy);
 
-/*
- * These functions add a channel to the list of channels with unfinished work, and remove it. A repeated call does
- * nothing.
- */
+/* Add a channel to the list of channels with unfinished work, and remove it. A repeated call does nothing. */
 void mscclpp_proxy_mark_busy(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel);
 void mscclpp_proxy_mark_idle(mscclpp_proxy_t *proxy, mscclpp_proxy_channel_t *channel);
 

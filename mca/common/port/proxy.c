@@ -151,9 +151,8 @@ static void run_regular_round(mscclpp_proxy_t *proxy)
 }
 
 /*
- * The main function of the proxy's thread: runs rounds while there is work, and sleeps otherwise. The thread holds the
- * lock when it looks for work and falls asleep, and a thread that brings work signals under the lock. So no wake-up is
- * lost.
+ * Runs the proxy's rounds while there is work, and sleeps otherwise, in the proxy's thread. The thread holds the lock
+ * when it looks for work and falls asleep, and a thread that brings work signals under the lock. So no wake-up is lost.
  */
 static void *thread_main(void *argument)
 {
@@ -186,7 +185,7 @@ static void *thread_main(void *argument)
     return NULL;
 }
 
-/* Starts the proxy's thread. Returns MSCCLPP_ERR_SYSTEM, which is logged, if the thread cannot be started. */
+/* Starts the proxy's thread. Returns MSCCLPP_ERR_SYSTEM if the thread cannot be started. */
 static mscclpp_status_t start_thread(mscclpp_proxy_t *proxy)
 {
     const int error = mscclpp_thread_start(&proxy->thread, "mscclpp-proxy", thread_main, proxy);
@@ -295,8 +294,8 @@ void mscclpp_proxy_begin(mscclpp_proxy_t *proxy)
 }
 
 /*
- * Starts the thread if there is none. Returns the proxy's failure if the proxy has failed, or MSCCLPP_ERR_SYSTEM, which
- * is logged, if the thread cannot be started. The caller holds the lock.
+ * Starts the thread if there is none. Returns the proxy's failure if the proxy has failed, or MSCCLPP_ERR_SYSTEM if the
+ * thread cannot be started. The caller holds the lock.
  */
 static mscclpp_status_t ensure_thread(mscclpp_proxy_t *proxy)
 {
@@ -321,8 +320,8 @@ mscclpp_status_t mscclpp_proxy_start(mscclpp_proxy_t *proxy)
 
 /*
  * Counts a launch that no caller will wait for as in flight. Such a launch needs the thread, because no caller makes
- * progress while it runs. Returns the proxy's failure, or MSCCLPP_ERR_SYSTEM, which is logged, if the thread cannot be
- * started. After an error nothing is counted.
+ * progress while it runs. Returns the proxy's failure, or MSCCLPP_ERR_SYSTEM if the thread cannot be started. After an
+ * error nothing is counted.
  */
 mscclpp_status_t mscclpp_proxy_begin_launch(mscclpp_proxy_t *proxy, uint64_t launch, uint32_t blocks)
 {
@@ -343,7 +342,7 @@ mscclpp_status_t mscclpp_proxy_begin_launch(mscclpp_proxy_t *proxy, uint64_t lau
 
 /*
  * Makes the thread look for triggers at any time, until the proxy is destroyed. Returns the proxy's failure, or
- * MSCCLPP_ERR_SYSTEM, which is logged, if the thread cannot be started. After an error nothing has changed.
+ * MSCCLPP_ERR_SYSTEM if the thread cannot be started. After an error nothing has changed.
  */
 mscclpp_status_t mscclpp_proxy_watch(mscclpp_proxy_t *proxy)
 {

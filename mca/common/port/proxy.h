@@ -60,8 +60,7 @@ typedef struct {
 
 /*
  * Creates a proxy without channels. Starts its thread if the parameter proxy is "thread". Returns
- * MSCCLPP_ERR_NO_MEMORY, MSCCLPP_ERR_SYSTEM if the thread cannot be started, or a failure of the GPU runtime. All
- * errors are logged.
+ * MSCCLPP_ERR_NO_MEMORY, MSCCLPP_ERR_SYSTEM if the thread cannot be started, or a failure of the GPU runtime.
  */
 mscclpp_status_t mscclpp_proxy_create(const mscclpp_proxy_params_t *params, mscclpp_proxy_t **proxy_p);
 
@@ -77,14 +76,14 @@ void mscclpp_proxy_stop(mscclpp_proxy_t *proxy);
 /*
  * Creates a channel and fills in the structure that kernels use. Returns MSCCLPP_ERR_INVALID for regions above
  * MSCCLPP_DEV_PORT_REGION_MAX bytes, MSCCLPP_ERR_NO_MEMORY, also if there are MSCCLPP_DEV_PORT_CHANNELS channels
- * already, or a failure of the GPU runtime. All errors are logged.
+ * already, or a failure of the GPU runtime.
  */
 mscclpp_status_t mscclpp_proxy_channel_create(mscclpp_proxy_t *proxy, const mscclpp_port_params_t *params,
                                               mscclpp_dev_port_channel_t *channel_p);
 
 /*
- * From now on all channels of a connection put from `region` into `remote`, both of `size` bytes. Nothing that kernels
- * have pushed may be left to carry out (mscclpp_proxy_drain).
+ * Makes all channels of a connection put from `region` into `remote`, both of `size` bytes, from now on. Nothing that
+ * kernels have pushed may be left to carry out (mscclpp_proxy_drain).
  */
 void mscclpp_proxy_replace_memory(mscclpp_proxy_t *proxy, const mscclpp_conn_t *conn, mscclpp_region_t *region,
                                   mscclpp_remote_t *remote, uint64_t size);
@@ -94,18 +93,18 @@ void mscclpp_proxy_channel_destroy(mscclpp_proxy_t *proxy, uint32_t number);
 
 /*
  * Makes `handler` execute the channel's triggers from now on, including those that wait. With NULL the transport
- * executes them. Returns MSCCLPP_ERR_INVALID, which is logged, if there is no such channel.
+ * executes them. Returns MSCCLPP_ERR_INVALID if there is no such channel.
  */
 mscclpp_status_t mscclpp_proxy_set_handler(mscclpp_proxy_t *proxy, uint32_t number, mscclpp_proxy_handler_fn_t handler,
                                            void *context);
 
-/* These functions count an operation as in flight, and as ended. Every begin needs one end. */
+/* Count an operation as in flight, and as ended. Every begin needs one end. */
 void mscclpp_proxy_begin(mscclpp_proxy_t *proxy);
 void mscclpp_proxy_end(mscclpp_proxy_t *proxy);
 
 /*
  * Starts a thread of the proxy if there is none. The thread makes the progress from now on, until the proxy is
- * destroyed. Returns the proxy's failure, or MSCCLPP_ERR_SYSTEM, which is logged, if the thread cannot be started.
+ * destroyed. Returns the proxy's failure, or MSCCLPP_ERR_SYSTEM if the thread cannot be started.
  */
 mscclpp_status_t mscclpp_proxy_start(mscclpp_proxy_t *proxy);
 

@@ -131,8 +131,8 @@ mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *i
 }
 
 /*
- * The operation that is launched next uses the mappings. So they are held until the operation with the number
- * `launches` + 1 has ended.
+ * Holds the mappings for the operation that is launched next, until the operation with the number `launches` + 1 has
+ * ended.
  */
 void mscclpp_runner_hold_mappings(mscclpp_runner_t *runner, mscclpp_mapping_t **mappings, int count)
 {
@@ -194,10 +194,10 @@ static bool have_equal_arguments(const mscclpp_group_t *group)
 }
 
 /*
- * Like mscclpp_runner_exchange, but waits for the other ranks only until a deadline. *mapped_p stays NULL on all ranks
- * if a rank does not come in time, if arguments differ, or if a buffer cannot be mapped. Without memory for the result,
- * this rank still takes part in the exchange, because the others wait for it. Any other failure is returned, and has
- * been logged.
+ * Exchanges buffers as mscclpp_runner_exchange does, but waits for the other ranks only until a deadline. *mapped_p
+ * stays NULL on all ranks if a rank does not come in time, if arguments differ, or if a buffer cannot be mapped.
+ * Without memory for the result, this rank still takes part in the exchange, because the others wait for it. Any other
+ * failure is returned, and has been logged.
  */
 mscclpp_status_t mscclpp_runner_map(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes, bool willing,
                                     mscclpp_mapped_t **mapped_p)

@@ -14,7 +14,7 @@
 
 /*
  * Polls of the mailbox between two calls of the embedding runtime's progress. The polls take about as long as one such
- * call, so on average the end of an operation is noticed late by only a fraction of a call.
+ * call. So on average the end of an operation is noticed late by only a fraction of a call.
  */
 #define POLLS 512u
 
@@ -93,11 +93,11 @@ static void take_inline_turn(void *context)
 }
 
 /*
- * Waits for a kernel that was told to leave. If the runtime reports an error, or if the kernel does not leave within
- * LEAVE_TIME, marks the runner as stuck, so that nothing that the kernel uses is ever freed.
+ * Waits for a kernel that was told to leave. Marks the runner as stuck if the runtime reports an error, or if the
+ * kernel does not leave within LEAVE_TIME. Then nothing that the kernel uses is ever freed.
  *
- * For an operation that was started by a ring, the runner may have no stream. Then only the time limit can end the
- * wait. After a missed ring, no kernel has the operation, so the wait ends at once.
+ * If the operation was started by a ring, the runner may have no stream, and only the time limit can end the wait.
+ * After a missed ring, no kernel has the operation, so the wait ends at once.
  */
 static void await_kernel_exit(mscclpp_runner_t *runner)
 {
@@ -216,7 +216,9 @@ static mscclpp_status_t await_end(mscclpp_runner_t *runner, const mscclpp_dev_la
     return MSCCLPP_OK;
 }
 
-/* Called when a graph with an operation of the runner has ended: its memory may be freed, as far as that graph goes. */
+/*
+ * Forgets a graph with an operation of the runner, which has ended. As far as that graph goes, its memory may be freed.
+ */
 static void forget_captured(void *context)
 {
     mscclpp_runner_t *runner = context;
@@ -224,7 +226,7 @@ static void forget_captured(void *context)
     (void)__atomic_sub_fetch(&runner->captured, 1, __ATOMIC_RELEASE);
 }
 
-/* The same for an operation that used the buffers of all ranks. */
+/* Forgets a graph with an operation that used the buffers of all ranks. */
 static void forget_mapped(void *context)
 {
     mscclpp_mapped_t *mapped = context;
@@ -274,8 +276,8 @@ mscclpp_status_t mscclpp_runner_launch_mapped(mscclpp_runner_t *runner, mscclpp_
 }
 
 /*
- * With a stream of the application, only queues the kernel. Otherwise waits until the operation has ended. The mailbox
- * is checked last, because a kernel that gives up also reports its end.
+ * Launches the operation's kernel. With a stream of the application, only queues it. Otherwise waits until the
+ * operation has ended. The mailbox is checked last, because a kernel that gives up also reports its end.
  */
 mscclpp_status_t mscclpp_runner_launch(mscclpp_runner_t *runner, mscclpp_gpu_stream_t *stream,
                                        const mscclpp_dev_launch_t *launch, const char *what)

@@ -31,7 +31,7 @@ typedef struct {
     uint64_t single_max;  /* the maximum size of an operation that one block serves */
     uint32_t wide_blocks; /* number of blocks of a kernel with several blocks, unless an operation needs more */
     uint32_t most_blocks; /* the maximum number of blocks that an operation may need */
-    uint32_t nthreads;    /* number of threads of each block of a lingering kernel */
+    uint32_t nthreads;    /* threads in each block of a lingering kernel */
     bool may_cluster;     /* the blocks may form a cluster */
     uint64_t ringable;    /* number of the kernel that may be rung; 0: none. Other threads clear it. */
     uint64_t last_kernel; /* number of the last lingering kernel; 0: there was none */
@@ -85,14 +85,14 @@ void mscclpp_linger_note_end(mscclpp_runner_t *runner);
 void mscclpp_linger_clear(mscclpp_runner_t *runner);
 
 /*
- * Tells the team's kernel to leave and waits until it has left. Returns MSCCLPP_ERR_DEVICE, which is logged, if it does
- * not leave. Must be called before memory that the kernel uses is freed.
+ * Tells the team's kernel to leave and waits until it has left. Returns MSCCLPP_ERR_DEVICE if it does not leave. Must
+ * be called before memory that the kernel uses is freed.
  */
 mscclpp_status_t mscclpp_linger_end(mscclpp_runner_t *runner);
 
 /*
- * Called when a kernel is about to be queued in a stream of the application. From now on, kernels do not form clusters:
- * a cluster needs free adjacent multiprocessors, and the queued kernel may occupy them while it waits for another rank.
+ * Makes kernels form no clusters from now on, because a kernel is about to be queued in a stream of the application. A
+ * cluster needs free adjacent multiprocessors, and the queued kernel may occupy them while it waits for another rank.
  * That rank may itself wait for this rank's cluster.
  */
 void mscclpp_linger_note_enqueue(void);
@@ -100,7 +100,10 @@ void mscclpp_linger_note_enqueue(void);
 /* Returns the number of operations that were served without a launch. */
 uint64_t mscclpp_linger_served(const mscclpp_runner_t *runner);
 
-/* For tests whose ranks are threads of one process: with `share`, teams do not make kernels of other teams leave. */
+/*
+ * Lets teams not make kernels of other teams leave, if `share` is set. For tests whose ranks are threads of one
+ * process.
+ */
 void mscclpp_linger_share_devices(bool share);
 
 #endif

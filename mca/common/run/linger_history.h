@@ -6,7 +6,7 @@
  * calls, the launch of that kernel delays the second call, so it does not come immediately.
  *
  * A kernel stays once a certain number of successive calls have come immediately. That number begins at 2. It doubles,
- * up to 64, after each kernel that stayed and was rarely rung, and returns to 2 after a kernel that was rung often
+ * up to 64, after each kernel that stayed and was rarely rung. It returns to 2 after a kernel that was rung often
  * enough. So if all bursts are short, soon no kernel stays. In a long burst, at most the first 64 calls are launched.
  */
 #ifndef MCA_COMMON_RUN_LINGER_HISTORY_H
@@ -24,8 +24,8 @@ typedef struct {
 void mscclpp_linger_history_init(mscclpp_linger_history_t *history);
 
 /*
- * Adds a call to the history. `at_once` says that the call came so soon after the previous one that a kernel, if one
- * had stayed, would most likely still have been running.
+ * Adds a call to the history. `at_once` says that the call came soon after the previous one: a kernel, if one had
+ * stayed, would most likely still have been running.
  */
 void mscclpp_linger_history_note_call(mscclpp_linger_history_t *history, bool at_once);
 

@@ -57,8 +57,9 @@ static mscclpp_repeat_t *find_or_make(mscclpp_repeats_t *repeats, const mscclpp_
 }
 
 /*
- * The first LAUNCHES_BEFORE launches with the same arguments are ordinary launches. If a launch cannot be prepared, it
- * is an ordinary launch, too, and so are all later launches (has_failed). Returns the error of the launch.
+ * Launches a kernel, and prepares the launch if it repeats. The first LAUNCHES_BEFORE launches with the same arguments
+ * are ordinary launches. If a launch cannot be prepared, it is an ordinary launch, too, and so are all later launches
+ * (has_failed). Returns the error of the launch.
  */
 mscclpp_status_t mscclpp_repeats_launch(mscclpp_repeats_t *repeats, const mscclpp_gpu_ops_t *gpu, int device,
                                         mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch)

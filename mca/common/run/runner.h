@@ -92,9 +92,8 @@ struct mscclpp_runner {
 };
 
 /*
- * mscclpp_runner_take_stream gets a stream from the pool for the current task, unless the task has one.
- * mscclpp_runner_give_stream returns the stream to the pool. If a kernel in the stream has not ended, the stream is
- * leaked instead.
+ * Take a stream from the pool for the current task, unless the task has one, and give it back. If a kernel in the
+ * stream has not ended, the stream is leaked instead.
  */
 mscclpp_status_t mscclpp_runner_take_stream(mscclpp_runner_t *runner);
 void mscclpp_runner_give_stream(mscclpp_runner_t *runner);
@@ -115,18 +114,17 @@ uint32_t mscclpp_runner_early_blocks(const mscclpp_runner_t *runner);
 void mscclpp_runner_fill_args(mscclpp_runner_t *runner, mscclpp_dev_args_t *args);
 
 /*
- * Starts an operation. If `stream` is not NULL, it is a stream of the application: the function launches the kernel
- * there and returns. If `stream` is NULL, the function rings for a lingering kernel, or launches a kernel in a stream
- * of the team, and waits until the mailbox reports the end. A failure of any rank ends the wait. The kernel is then
- * told to leave; if it does not leave, the runner is marked as `stuck`. `what` and args->bytes are used in messages.
+ * Starts an operation. If `stream` is a stream of the application, launches the kernel there and returns. If `stream`
+ * is NULL, rings for a lingering kernel, or launches a kernel in a stream of the team, and waits until the mailbox
+ * reports the end. A failure of any rank ends the wait. The kernel is then told to leave; if it does not leave, the
+ * runner is marked as `stuck`. `what` and args->bytes are used in messages.
  */
 mscclpp_status_t mscclpp_runner_launch(mscclpp_runner_t *runner, mscclpp_gpu_stream_t *stream,
                                        const mscclpp_dev_launch_t *launch, const char *what);
 
 /*
- * Does the same in a stream of the application, for an operation that uses the buffers of all ranks. If the operation
- * is recorded in a graph, the mappings are kept as long as the graph. If `mapped` is NULL, the operation uses no
- * buffers of peers.
+ * Starts an operation that uses the buffers of all ranks, in a stream of the application. If the operation is recorded
+ * in a graph, the mappings are kept as long as the graph. If `mapped` is NULL, the operation uses no buffers of peers.
  */
 mscclpp_status_t mscclpp_runner_launch_mapped(mscclpp_runner_t *runner, mscclpp_gpu_stream_t *stream,
                                               const mscclpp_dev_launch_t *launch, mscclpp_mapped_t *mapped);
@@ -144,9 +142,9 @@ static inline bool mscclpp_runner_is_captured(const mscclpp_runner_t *runner)
 mscclpp_status_t mscclpp_runner_disable(mscclpp_runner_t *runner);
 
 /*
- * stand_ins.c: mscclpp_runner_stand_in provides device memory of at least `bytes` bytes, which an operation in a graph
- * uses instead of its input or its output. Operations of a runner run one after the other, so all of them get the same
- * memory. The memory must be kept as long as the graphs. mscclpp_runner_free_stand_ins then frees all of it.
+ * stand_ins.c: provide device memory of at least `bytes` bytes, which an operation in a graph uses instead of its input
+ * or its output, and free it. Operations of a runner run one after the other, so all of them get the same memory. The
+ * memory must be kept as long as the graphs. mscclpp_runner_free_stand_ins frees all of it.
  */
 mscclpp_status_t mscclpp_runner_stand_in(mscclpp_runner_t *runner, bool is_input, uint64_t bytes, void **memory_p);
 void mscclpp_runner_free_stand_ins(mscclpp_runner_t *runner);
@@ -167,12 +165,12 @@ mscclpp_status_t mscclpp_runner_read_failure(const mscclpp_runner_t *runner, con
 /* Returns the rank of the communicator that the kernels gave up waiting for, or -1 if they have not given up. */
 int mscclpp_runner_awaited(const mscclpp_runner_t *runner);
 
-/* Like mscclpp_runner_read_failure, but logs a failure. */
+/* Reads a failure as mscclpp_runner_read_failure does, and logs it. */
 mscclpp_status_t mscclpp_runner_check_mailbox(const mscclpp_runner_t *runner, const char *what);
 
 /*
  * Asks the GPU runtime about an operation whose end is overdue, because a kernel that has crashed never writes to the
- * mailbox. Returns MSCCLPP_OK if the operation may still end, or an error, which is logged.
+ * mailbox. Returns MSCCLPP_OK if the operation may still end, or an error.
  */
 mscclpp_status_t mscclpp_runner_check_kernel(const mscclpp_runner_t *runner, const char *what);
 
@@ -191,10 +189,11 @@ mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *i
 /*
  * Maps the buffers of all ranks for queued operations; NULL means a buffer that no peer uses. Waits for the other
  * ranks, but only for some seconds. *mapped_p is NULL on all ranks if a rank is not willing, if a buffer cannot be
- * mapped, if the ranks pass different arguments, or if a rank has not come. After the last case the group makes no more
- * such exchanges (group->gave_up). The caller gives the result back by mscclpp_mapped_drop, and must not use the
- * buffers for new operations after that. Any thread may call mscclpp_mapped_drop at any time, because it does not call
- * the GPU runtime.
+ * mapped, or if the ranks pass different arguments. It is NULL, too, if a rank has not come. After that the group makes
+ * no more such exchanges (group->gave_up).
+ *
+ * The caller gives the result back by mscclpp_mapped_drop, and must not use the buffers for new operations after that.
+ * Any thread may call mscclpp_mapped_drop at any time, because it does not call the GPU runtime.
  */
 mscclpp_status_t mscclpp_runner_map(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes, bool willing,
                                     mscclpp_mapped_t **mapped_p);

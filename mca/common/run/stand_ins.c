@@ -37,7 +37,7 @@ static mscclpp_status_t allocate(mscclpp_runner_t *runner, uint64_t size, void *
 
 /*
  * Reuses the newest stand-in if it is large enough. Otherwise allocates a larger one, and keeps the older ones, because
- * graphs may still use them. Returns the error of the allocation, or MSCCLPP_ERR_NO_MEMORY, both logged.
+ * graphs may still use them. Returns the error of the allocation, or MSCCLPP_ERR_NO_MEMORY.
  */
 mscclpp_status_t mscclpp_runner_stand_in(mscclpp_runner_t *runner, bool is_input, uint64_t bytes, void **memory_p)
 {
@@ -66,7 +66,7 @@ mscclpp_status_t mscclpp_runner_stand_in(mscclpp_runner_t *runner, bool is_input
     return MSCCLPP_OK;
 }
 
-/* If no stream is available, nothing is freed, and the memory stays allocated. */
+/* Frees all stand-ins. If no stream is available, nothing is freed, and the memory stays allocated. */
 void mscclpp_runner_free_stand_ins(mscclpp_runner_t *runner)
 {
     mscclpp_gpu_stream_t *stream;

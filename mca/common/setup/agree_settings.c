@@ -48,7 +48,7 @@ static void list_ranks(const setting_t *settings, int size, int first, char *tex
 }
 
 /*
- * Called on rank 0. Warns about a parameter that ranks have set to different values, with one line for each value. Each
+ * Warns, on rank 0, about a parameter that ranks have set to different values, with one line for each value. Each
  * parameter is reported once in a process.
  */
 static void report_difference(const mscclpp_oob_t *oob, const mscclpp_param_t *param, const setting_t *settings)

@@ -97,8 +97,8 @@ static bool check_facts(const mscclpp_oob_t *oob, const node_facts_t *facts)
  * Handles ranks that share a GPU. Divides the limit of blocks by their number, because the blocks of all their kernels
  * must be able to run at the same time. *take_turns_p becomes true if processes take turns on a GPU. On the twin,
  * nothing counts as shared, and the limit stays 0, which means that there is none. Returns MSCCLPP_ERR_NOT_SUPPORTED,
- * on all ranks and logged, if several ranks share a GPU and coll_mscclpp_shared_gpu is stage, or if they share it by
- * turns or across nodes and the parameter is not kernels.
+ * on all ranks and logged, if several ranks share a GPU and coll_mscclpp_shared_gpu is stage. Does so, too, if they
+ * share it by turns or across nodes and the parameter is not kernels.
  *
  * With imitated nodes, ranks of different nodes may share a GPU. They do not meet before their kernels start, so a
  * kernel that waits for a late rank may keep that rank's kernel from starting. Therefore such a GPU is shared only if
@@ -142,12 +142,13 @@ static mscclpp_status_t check_shared_gpus(mscclpp_team_t *team, const mscclpp_oo
 }
 
 /*
- * Finds out whether a kernel that waits for another node could cause a deadlock, and prevents it. There are two cases:
+ * Prevents deadlocks of kernels that wait for other nodes. There are two cases:
  *
- * - The kernel blocks the use of its GPU by other threads, such as an allocation. So the ranks of all nodes must meet
- *   before they launch, for which their hosts need control messages.
- * - The kernel waits for this process's proxy, which does not run while a launch waits for the end of the kernel. Such
- *   communicators are refused.
+ * - Another thread of the process uses the GPU (`threaded`), for example to allocate memory, and must wait until the
+ *   kernel ends. Then the ranks of all nodes must meet before they launch. Their hosts need control messages for that;
+ *   without these, the communicator is refused.
+ * - Launches wait for their kernels (`blocking`). The kernel waits for this process's proxy, which does not run during
+ *   a launch. Such communicators are refused.
  *
  * Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks and logged, if a deadlock cannot be prevented.
  */

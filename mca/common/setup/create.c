@@ -280,8 +280,8 @@ static void find_leaders(mscclpp_team_t *team, const mscclpp_nodes_t *nodes)
     int rank, next_node = 0;
 
     /*
-     * Nodes are numbered in the order of their first ranks, so a rank is the first of its node if that node's number
-     * appears for the first time.
+     * A rank is the first of its node if that node's number appears for the first time: nodes are numbered in the order
+     * of their first ranks.
      */
     for (rank = 0; rank < team->group.oob.size; ++rank) {
         if (nodes->node_of[rank] == next_node) {

@@ -55,7 +55,10 @@ void mscclpp_facts_fill_protocol(mscclpp_protocol_t *protocol, const mscclpp_con
 #define FNV_BASIS UINT64_C(0xcbf29ce484222325)
 #define FNV_PRIME UINT64_C(0x100000001b3)
 
-/* An address in place of a random number is hardly ever equal to the number of another team. */
+/*
+ * Returns a random number for a team. Without random numbers, returns the address `unlike`, which is hardly ever the
+ * number of another team.
+ */
 uint64_t mscclpp_facts_new_id(const void *unlike)
 {
     uint64_t id;

@@ -72,11 +72,11 @@ bool mscclpp_facts_share_gpu(const mscclpp_team_t *team, const mscclpp_facts_t *
 bool mscclpp_facts_take_turns(const mscclpp_team_t *team, const mscclpp_facts_t *facts);
 
 /*
- * Returns the number of blocks that every GPU of the team is guaranteed to run at once, if in the worst case a block
- * takes a whole multiprocessor; 0 on the twin, which has no limit. In a larger grid, running blocks could wait for
- * blocks that cannot start. Ranks on one GPU get equal parts of its multiprocessors. If the team is on one node
- * (`is_whole`), processes outside the team get such parts, too. Otherwise these processes may be ranks of other nodes,
- * and align.c counts them.
+ * Returns the number of blocks that every GPU of the team is guaranteed to run at once; 0 on the twin, which has no
+ * limit. It assumes the worst case, in which a block takes a whole multiprocessor. In a larger grid, running blocks
+ * could wait for blocks that cannot start. Ranks on one GPU get equal parts of its multiprocessors. If the team is on
+ * one node (`is_whole`), processes outside the team get such parts, too. Otherwise these processes may be ranks of
+ * other nodes, and align.c counts them.
  */
 uint32_t mscclpp_facts_block_limit(const mscclpp_team_t *team, const mscclpp_facts_t *facts, bool is_whole);
 

@@ -28,8 +28,8 @@ mscclpp_status_t mscclpp_setup_align(mscclpp_team_t *team, const mscclpp_team_pa
                                      mscclpp_status_t *own_status_p, bool *has_plans_p);
 
 /*
- * inherit.c: does the same for a team whose ranks have agreed on kin, without an exchange. `team_id` is equal on all
- * ranks, and no other team has it. Returns this rank's own status, on which the ranks have not voted.
+ * inherit.c: sets up a team whose ranks have agreed on kin, without an exchange. `team_id` is equal on all ranks, and
+ * no other team has it. Returns this rank's own status, on which the ranks have not voted.
  */
 mscclpp_status_t mscclpp_setup_inherit(mscclpp_team_t *team, const mscclpp_kin_t *kin, uint64_t team_id,
                                        mscclpp_config_t *config);

@@ -83,8 +83,8 @@ mscclpp_status_t mscclpp_setup_ll128(mscclpp_team_t *team, const unsigned char *
     mscclpp_vote_t vote;
 
     /*
-     * Nothing is tried for a single rank, if the user asks for another format, if ranks take turns on a GPU and the
-     * user does not ask for LL128, or if the packet area is too small. These conditions are equal on all ranks.
+     * Nothing is tried in these cases, which are equal on all ranks: a single rank; another format that the user asks
+     * for; ranks that take turns on a GPU, unless the user asks for LL128; a packet area that is too small.
      */
     if (team->group.size == 1 || (width != 0 && width != 128) || (shared && width == 0) ||
         MSCCLPP_DEV_LL128_CAPACITY(team->runner.layout.packet_half, team->group.size) == 0) {

@@ -316,13 +316,15 @@ static void apply_facts(mscclpp_team_t *team, const mscclpp_facts_t *facts, bool
                     mscclpp_facts_ranks_on_gpu(team, facts, 0) == (uint32_t)team->group.size;
     /*
      * Conditions for copy engines, in the order of the terms below:
+     *
      * - Several GPUs, none of them shared: within one GPU, kernels are faster.
      * - All ranks on one node: the engines reach no further.
      * - No launches that wait for their kernels: copies would wait for one another.
      *
      * Other threads are allowed. Neither the copies nor the kernels that reduce chunks wait for another rank on the
-     * GPU, so they end whatever other threads do. What waits for all kernels of the process, such as the allocation of
-     * the engines' memory, waits for one kernel of another team at most, of which all ranks have arrived.
+     * GPU, so they end whatever other threads do. Some steps wait for all kernels of the process, such as the
+     * allocation of the engines' memory. They wait for one kernel of another team at most, and all ranks have arrived
+     * in that kernel.
      */
     team->engines = !team->runner.shares_gpu && is_whole && !mscclpp_facts_any_blocking(team, facts);
 }

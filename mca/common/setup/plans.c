@@ -196,8 +196,8 @@ static bool is_of_other_gpus(const list_t *lists, int size, uint64_t digest)
 }
 
 /*
- * Logs the files that some rank lacks. For each file, only the first rank that has it logs this. Nothing is logged if
- * rank 0 has refused the file, which it has already logged, or if the plan is for other GPUs than some rank uses.
+ * Logs the files that some rank lacks. For each file, only the first rank that has it logs this. Logs nothing if rank 0
+ * has refused the file, because it has logged that, or if the plan is for other GPUs than some rank uses.
  */
 static void report_missing(const mscclpp_team_t *team, const list_t *lists, mscclpp_plan_file_t *files, int file_count)
 {

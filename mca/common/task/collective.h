@@ -27,8 +27,8 @@ mscclpp_status_t mscclpp_collective(mscclpp_team_t *team, const mscclpp_coll_arg
  * captured call with `may_map`: until the other ranks capture it, too, but at most for some seconds. Kernels must be
  * able to access the buffers. Returns MSCCLPP_ERR_NOT_SUPPORTED, with nothing queued, in these cases: data in several
  * allocations; blocks that differ, on several nodes; no kernel for the operation; no algorithm for queued calls. Every
- * other error breaks the team. In a captured stream, a call that needs separate memory shares it with all such calls of
- * the team, and the memory is kept as long as the graphs.
+ * other error breaks the team. In a captured stream, all calls of the team that need separate memory share it. The
+ * memory is kept as long as the graphs.
  */
 mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_coll_args_t *args,
                                             mscclpp_gpu_stream_t *stream);

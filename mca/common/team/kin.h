@@ -3,7 +3,7 @@
  * made with them. A later communicator of the same ranks, such as a duplicate, takes them over. So its ranks exchange
  * less, and do not repeat attempts that have failed between them.
  *
- * Ranks end communicators at different times, so they agree on the kin as they do on a parked team (team/park.h), by a
+ * Ranks end communicators at different times. So they agree on the kin as they do on a parked team (team/park.h): by a
  * number that all of them offer. Unlike a parked team, kin may serve any number of communicators at a time.
  */
 #ifndef MCA_COMMON_TEAM_KIN_H

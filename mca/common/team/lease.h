@@ -30,8 +30,7 @@
 /*
  * Gets a chunk of `size` bytes for the team, which is in a use (mscclpp_lease_begin). The chunk's bytes may have any
  * value, except that flags in its packet areas are at most *epochs_p. May wait for kernels, as allocations do. If there
- * is no memory, and no team at rest that has a chunk, returns the error of the allocation, which is logged, and sets
- * nothing.
+ * is no memory, and no team at rest that has a chunk, returns the error of the allocation and sets nothing.
  */
 mscclpp_status_t mscclpp_lease_take(mscclpp_team_t *team, uint64_t size, char **memory_p, uint64_t *epochs_p);
 

@@ -3,7 +3,7 @@
  * over the scratch, the mappings, the board and the control messages as they are. So applications that duplicate a
  * communicator for each of many short tasks pay for one set-up only.
  *
- * Ranks end communicators at different times, so each rank has its own list of parked teams, and the ranks must agree
+ * Ranks end communicators at different times. So each rank has its own list of parked teams, and the ranks must agree
  * on the team to take over. Each rank claims the teams that fit from its list, tells the others their numbers, and puts
  * back those that were not chosen.
  *

@@ -1,19 +1,20 @@
 /*
  * Teams for queued operations: the host puts operations into streams of the application and does not wait for them, and
  * graphs may repeat them. A team for queued operations serves nothing else. All counts of its operations (packet flags,
- * barriers, operations) are in device memory, and only the device changes them. So an operation does the same whether
- * it was queued just now or is repeated by a graph, and both may follow one another in any order.
+ * barriers, operations) are in device memory, and only the device changes them. So an operation that was queued just
+ * now does the same as one that a graph repeats. Both may follow one another in any order.
  *
  * The rules by which queued kernels start:
  *
  * 1. A queued kernel may start at any time, and then waits on the device for the same operation of the other ranks,
- *    with a deadline. Other ranks may have started queued kernels of other teams first. So that ranks never wait for
- *    one another in a circle, the kernels of all teams of a process must be able to run at the same time. A call cannot
- *    wait for free multiprocessors when it is queued, so blocks are reserved when the team is made. Each team gets a
- *    fixed number of blocks, equal on all ranks. All teams together get at most a quarter of the blocks that a GPU can
- *    run at once, and the first team gets half of that. A team that cannot reserve its blocks on some rank is not made
- *    on any rank. Another quarter is for early kernels (run/early.c). Those that begin after the first reservation run
- *    one at a time, beside at most one that has begun before. Half of the GPU stays with calls that the host waits for.
+ *    with a deadline. Other ranks may have started queued kernels of other teams first. The kernels of all teams of a
+ *    process must be able to run at the same time. Otherwise ranks could wait for one another in a circle. A call
+ *    cannot wait for free multiprocessors when it is queued, so blocks are reserved when the team is made. Each team
+ *    gets a fixed number of blocks, equal on all ranks. All teams together get at most a quarter of the blocks that a
+ *    GPU can run at once, and the first team gets half of that. A team that cannot reserve its blocks on some rank is
+ *    not made on any rank. Another quarter is for early kernels (run/early.c). Those that begin after the first
+ *    reservation run one at a time, beside at most one that has begun before. Half of the GPU stays with calls that the
+ *    host waits for.
  *
  * 2. The kernels of one team run one after another on each rank, in the same order on all ranks. The application
  *    ensures this by the order of its streams or graphs. If two run at the same time, they use the same flags; the

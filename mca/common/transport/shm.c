@@ -4,7 +4,7 @@
  * into the peer's memory. Kernels can access those parts of the peer's memory that the sender has pinned for its own
  * GPU.
  *
- * A put has ended when it returns. A signal is a later addition with release order by the same thread, so a reader that
+ * A put has ended when it returns. A signal is a later addition with release order by the same thread. So a reader that
  * loads the token with acquire order sees the bytes. The same holds for `add`. So no operation is ever in progress, and
  * a flush has nothing to wait for.
  */
@@ -80,9 +80,9 @@ static mscclpp_status_t describe_memory(const mscclpp_transport_params_t *params
 }
 
 /*
- * Checks the card of a peer's memory, and maps that memory. Returns MSCCLPP_ERR_INVALID, which is logged, if the bytes
- * are not a card of this kind from that peer; otherwise fails as mscclpp_shmseg_attach does. After a failure, nothing
- * is mapped. A card of length 0 yields an empty window.
+ * Checks the card of a peer's memory, and maps that memory. Returns MSCCLPP_ERR_INVALID if the bytes are not a card of
+ * this kind from that peer; otherwise fails as mscclpp_shmseg_attach does. After a failure, nothing is mapped. A card
+ * of length 0 yields an empty window.
  */
 static mscclpp_status_t open_window(const mscclpp_conn_t *conn, uint64_t magic, const void *bytes, size_t length,
                                     shm_window_t *window)
@@ -125,8 +125,8 @@ static mscclpp_status_t log_no_memory(const mscclpp_transport_t *transport, cons
 
 /*
  * Makes an instance. Returns MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if the tokens are not in
- * shared memory of this process. On the twin, device memory is shared memory, too. Returns MSCCLPP_ERR_NO_MEMORY, which
- * is logged, if memory runs out.
+ * shared memory of this process. On the twin, device memory is shared memory, too. Returns MSCCLPP_ERR_NO_MEMORY if
+ * memory runs out.
  */
 static mscclpp_status_t shm_create(const mscclpp_transport_params_t *params, uint32_t *flags_p,
                                    mscclpp_transport_t **transport_p)
@@ -166,8 +166,8 @@ static mscclpp_status_t shm_progress(mscclpp_transport_t *transport)
 }
 
 /*
- * Makes a connection without the peer's tokens, which shm_conn_connect maps. Returns MSCCLPP_ERR_NO_MEMORY, which is
- * logged, if memory runs out.
+ * Makes a connection without the peer's tokens, which shm_conn_connect maps. Returns MSCCLPP_ERR_NO_MEMORY if memory
+ * runs out.
  */
 static mscclpp_status_t shm_conn_create(mscclpp_transport_t *transport, int peer, mscclpp_conn_t **conn_p)
 {
@@ -308,7 +308,7 @@ static mscclpp_status_t log_out_of_range(const mscclpp_conn_t *conn, const char 
 
 /*
  * Pins the pages that contain the bytes, because memory can be pinned only in whole pages. *device_p is the address of
- * the first byte for kernels. Returns MSCCLPP_ERR_INVALID, which is logged, for bytes outside the region. Returns
+ * the first byte for kernels. Returns MSCCLPP_ERR_INVALID for bytes outside the region. Returns
  * MSCCLPP_ERR_NOT_SUPPORTED for 0 bytes, for a second call, or if the pages cannot be pinned.
  */
 static mscclpp_status_t shm_remote_map(mscclpp_remote_t *remote, uint64_t offset, uint64_t length, void **device_p)
@@ -337,10 +337,7 @@ static mscclpp_status_t shm_remote_map(mscclpp_remote_t *remote, uint64_t offset
     return MSCCLPP_OK;
 }
 
-/*
- * Checks that both ends of a put are within their regions. Returns MSCCLPP_ERR_INVALID, which is logged, if they are
- * not.
- */
+/* Checks that both ends of a put are within their regions. Returns MSCCLPP_ERR_INVALID if they are not. */
 static mscclpp_status_t check_put(const mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
                                   const mscclpp_region_t *region, uint64_t from, uint64_t length)
 {
@@ -415,8 +412,8 @@ static mscclpp_status_t shm_put_signal(mscclpp_conn_t *conn, mscclpp_remote_t *r
 }
 
 /*
- * Adds to a word of the peer's region with the CPU, at once. Returns MSCCLPP_ERR_INVALID, which is logged, if the word
- * is outside the region or not aligned.
+ * Adds to a word of the peer's region with the CPU, at once. Returns MSCCLPP_ERR_INVALID if the word is outside the
+ * region or not aligned.
  */
 static mscclpp_status_t shm_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, uint64_t value)
 {

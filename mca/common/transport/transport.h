@@ -44,8 +44,8 @@ enum {
     MSCCLPP_LENT_REGIONS = 32,
     /*
      * Aligned words of 8 bytes appear whole in the peer's memory if both ends of a put are aligned to 8 bytes, and no
-     * byte is written twice. So packets, which have their flag in the same word as their data, need no signal. The
-     * words arrive in any order. The flag does not hold for device memory that the transport bounces.
+     * byte is written twice. So packets need no signal: they have their flag in the same word as their data. The words
+     * arrive in any order. The flag does not hold for device memory that the transport bounces.
      */
     MSCCLPP_WHOLE_WORDS = 64
 };

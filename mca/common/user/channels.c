@@ -20,8 +20,8 @@ _Static_assert(MSCCLPP_DEV_MAX_RANKS <= 64, "a word has a bit for each rank of a
 
 /*
  * Checks the application's arguments, and adds the peers to the card that all ranks compare. Returns
- * MSCCLPP_ERR_INVALID for the first invalid argument, which is logged. Local: only the comparison of all cards can tell
- * whether the peers also name this rank.
+ * MSCCLPP_ERR_INVALID for the first invalid argument. Local: only the comparison of all cards can tell whether the
+ * peers also name this rank.
  */
 static mscclpp_status_t check_arguments(const mscclpp_user_t *user, int peer_count, const int *peers, int per_peer,
                                         card_t *card)
@@ -136,8 +136,8 @@ static void free_channels(mscclpp_user_channels_t *channels)
 
 /*
  * Copies the list of peers, and allocates `expected` in device memory: a zeroed word for each channel, or NULL without
- * peers. Returns MSCCLPP_ERR_NO_MEMORY or the error of the GPU runtime; both are logged. free_channels frees both
- * lists, also after an error.
+ * peers. Returns MSCCLPP_ERR_NO_MEMORY or the error of the GPU runtime. free_channels frees both lists, also after an
+ * error.
  */
 static mscclpp_status_t allocate_lists(mscclpp_user_channels_t *channels, const int *peers)
 {
@@ -232,9 +232,9 @@ static void unlink_channels(mscclpp_user_channels_t *channels)
 }
 
 /*
- * Frees the channels. Returns MSCCLPP_ERR_INVALID, which is logged, if they are open; nothing is then changed.
- * Otherwise returns the error of the votes of all ranks, which is logged; the channels are then freed on this rank, but
- * shared memory that peers may still use is kept. After mscclpp_user_end only the object itself is left to free.
+ * Frees the channels. Returns MSCCLPP_ERR_INVALID if they are open; nothing is then changed. Otherwise returns the
+ * error of the votes of all ranks; the channels are then freed on this rank, but shared memory that peers may still use
+ * is kept. After mscclpp_user_end only the object itself is left to free.
  */
 mscclpp_status_t mscclpp_user_channels_free(mscclpp_user_channels_t *channels)
 {

@@ -85,7 +85,7 @@ static inline uint32_t mscclpp_user_token(const mscclpp_user_channels_t *channel
  * mscclpp_user_ports_create and mscclpp_user_ports_free are collective. `own_status` may be a failure of this rank that
  * the others do not know about yet. After an error of mscclpp_user_ports_create nothing is left to free.
  * mscclpp_user_ports_end is local, and never frees memory that peers may still use. mscclpp_user_ports_view fills in
- * the structure that kernels need for a channel. All errors are logged.
+ * the structure that kernels need for a channel.
  */
 mscclpp_status_t mscclpp_user_ports_create(mscclpp_user_channels_t *channels, mscclpp_status_t own_status);
 mscclpp_status_t mscclpp_user_ports_free(mscclpp_user_channels_t *channels);
@@ -116,10 +116,7 @@ void mscclpp_user_share_drop(mscclpp_user_t *user, mscclpp_user_share_t *share);
  */
 mscclpp_status_t mscclpp_user_agree(const mscclpp_user_t *user, mscclpp_status_t own_status, const char *what);
 
-/*
- * Copies `size` bytes to device memory, and waits for the end of the copy. Returns the error of the GPU runtime, which
- * is logged.
- */
+/* Copies `size` bytes to device memory, and waits for the end of the copy. Returns the error of the GPU runtime. */
 mscclpp_status_t mscclpp_user_upload(const mscclpp_user_t *user, void *to, const void *from, size_t size);
 
 /* Fills in the structure by which a kernel gives up a wait and reports errors. */

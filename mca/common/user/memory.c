@@ -52,10 +52,9 @@ static void unlink_memory(mscclpp_user_memory_t *memory)
 }
 
 /*
- * Frees a memory object. Returns MSCCLPP_ERR_INVALID, which is logged, if channels use the memory; nothing is then
- * changed. If the vote of all ranks fails, returns its error, which is logged; the object is then freed, but its memory
- * is kept. After the end of the team only the object is left, because mscclpp_user_memory_end has removed it from the
- * list and dropped its share.
+ * Frees a memory object. Returns MSCCLPP_ERR_INVALID if channels use the memory; nothing is then changed. If the vote
+ * of all ranks fails, returns its error; the object is then freed, but its memory is kept. After the end of the team
+ * only the object is left, because mscclpp_user_memory_end has removed it from the list and dropped its share.
  */
 mscclpp_status_t mscclpp_user_memory_free(mscclpp_user_memory_t *memory)
 {

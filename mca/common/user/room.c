@@ -86,8 +86,7 @@ static void lay_out(mscclpp_user_room_t *room, int blocks, uint64_t bytes)
 
 /*
  * Creates the part of a room that is not shared: the structure and the state of the blocks. Local. Returns
- * MSCCLPP_ERR_NO_MEMORY or the error of the GPU runtime; both are logged. After an error *room_p is NULL, and nothing
- * is left to free.
+ * MSCCLPP_ERR_NO_MEMORY or the error of the GPU runtime. After an error *room_p is NULL, and nothing is left to free.
  */
 static mscclpp_status_t make_own_part(mscclpp_user_t *user, int blocks, uint64_t bytes, mscclpp_user_room_t **room_p)
 {
@@ -169,9 +168,8 @@ static void unlink_room(mscclpp_user_room_t *room)
 }
 
 /*
- * Frees a room. If the vote of all ranks fails, returns its error, which is logged; the room is then freed, but its
- * shared memory is kept. After mscclpp_user_end the state of the blocks is never freed, because kernels may still use
- * it.
+ * Frees a room. If the vote of all ranks fails, returns its error; the room is then freed, but its shared memory is
+ * kept. After mscclpp_user_end the state of the blocks is never freed, because kernels may still use it.
  */
 mscclpp_status_t mscclpp_user_room_free(mscclpp_user_room_t *room)
 {

@@ -54,7 +54,7 @@ static mscclpp_status_t describe_memory(const mscclpp_user_t *user, mscclpp_user
 /*
  * Maps the memory of the ranks of this node, stores the sizes of all ranks' memory, and fills in the table for kernels:
  * the addresses, then the sizes. `cards` has the cards of all ranks, none of which has failed. Local. Returns the error
- * of mscclpp_mapping_get or the GPU runtime, which is logged. After an error the caller frees the rest with `unmap`.
+ * of mscclpp_mapping_get or the GPU runtime. After an error the caller frees the rest with `unmap`.
  */
 static mscclpp_status_t map_all(const mscclpp_user_t *user, mscclpp_user_share_t *share, const card_t *cards)
 {
@@ -122,7 +122,7 @@ static void release_own(const mscclpp_user_t *user, mscclpp_user_share_t *share)
 /*
  * Shares memory in three steps: each rank exports its memory, all ranks exchange their cards, and each rank maps the
  * memory of its node. Returns the first error of any rank, on all ranks. The rank that failed logs the reason, and the
- * others log which rank failed. If the exchange or a vote fails, returns its error, which is logged.
+ * others log which rank failed. If the exchange or a vote fails, returns its error.
  */
 mscclpp_status_t mscclpp_user_share_create(mscclpp_user_t *user, void *own, uint64_t bytes, mscclpp_status_t own_status,
                                            const char *what, mscclpp_user_share_t *share)

@@ -12,8 +12,7 @@
 
 /*
  * Takes a vote, and returns the error of the first rank that failed, on all ranks. The rank that failed has logged the
- * reason already, so only the other ranks log that it failed. If the exchange itself fails, returns its error, which is
- * logged.
+ * reason already, so only the other ranks log that it failed. If the exchange itself fails, returns its error.
  */
 mscclpp_status_t mscclpp_user_agree(const mscclpp_user_t *user, mscclpp_status_t own_status, const char *what)
 {
@@ -32,7 +31,7 @@ mscclpp_status_t mscclpp_user_agree(const mscclpp_user_t *user, mscclpp_status_t
 
 /*
  * Copies to device memory. The copy has ended when the function returns, so the caller may change `from`. Returns the
- * error of the GPU runtime, which is logged; the contents of `to` are then undefined.
+ * error of the GPU runtime; the contents of `to` are then undefined.
  */
 mscclpp_status_t mscclpp_user_upload(const mscclpp_user_t *user, void *to, const void *from, size_t size)
 {
@@ -78,8 +77,8 @@ static mscclpp_status_t copy_nodes(const mscclpp_team_t *team, mscclpp_user_t *u
 
 /*
  * Fills in a zeroed structure; the lists stay empty. Local. Returns MSCCLPP_ERR_NO_MEMORY, which the vote in
- * mscclpp_user_create logs, or the error of the GPU runtime, which is logged, if it cannot allocate pinned memory.
- * After an error the rest is left for free_user.
+ * mscclpp_user_create logs, or the error of the GPU runtime if it cannot allocate pinned memory. After an error the
+ * rest is left for free_user.
  */
 static mscclpp_status_t init_user(const mscclpp_team_t *team, const mscclpp_config_t *config, mscclpp_user_t *user)
 {
@@ -124,7 +123,7 @@ static void free_user(mscclpp_user_t *user)
 /*
  * Creates the parts that all objects of a team share. Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks, if a rank cannot
  * take part: it takes turns on its GPU, has no memory, or cannot allocate pinned memory. Each rank logs which rank that
- * is and why. If the exchange fails, returns its error, which is logged. After an error nothing is left.
+ * is and why. If the exchange fails, returns its error. After an error nothing is left.
  */
 mscclpp_status_t mscclpp_user_create(mscclpp_team_t *team, const mscclpp_config_t *config, mscclpp_user_t **user_p)
 {

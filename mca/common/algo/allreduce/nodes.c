@@ -57,9 +57,9 @@ const mscclpp_algo_t mscclpp_algo_allreduce_nodes_split = {
 };
 
 /*
- * Fills in the grid of a ring, of halving or of trees; false for 16-bit floats. In these patterns, each node rounds
- * what it passes on to the type of the elements. For 16-bit floats, which are combined in float32, that would be one
- * rounding for every node, or for every step. The other patterns round only the partial result of each node and the
+ * Fills in the grid of a ring, of halving or of trees. Returns false for 16-bit floats. In these patterns, each node
+ * rounds what it passes on to the type of the elements. For 16-bit floats, which are combined in float32, that would be
+ * one rounding for every node, or for every step. The other patterns round only the partial result of each node and the
  * final result.
  */
 static bool shape_unless_16_bit_float(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
@@ -68,8 +68,8 @@ static bool shape_unless_16_bit_float(const mscclpp_select_input_t *input, msccl
 }
 
 /*
- * Fills in the grid of halving. False for 16-bit floats, and if the slots of a set together cannot hold one unit for
- * each place of the schedule.
+ * Fills in the grid of halving. Returns false for 16-bit floats, and if the slots of a set together cannot hold one
+ * unit for each place of the schedule.
  */
 static bool shape_halving(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
@@ -81,7 +81,7 @@ static bool shape_halving(const mscclpp_select_input_t *input, mscclpp_choice_t 
            MSCCLPP_DEV_NODES_STEPS_ROOM(input->nodes, input->slot_size, schedule.blocks, schedule.places) > 0;
 }
 
-/* Fills in the grid over trees. False for 16-bit floats, and if a place in the sets holds no unit. */
+/* Fills in the grid over trees. Returns false for 16-bit floats, and if a place in the sets holds no unit. */
 static bool shape_trees(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
     return shape_unless_16_bit_float(input, choice) && MSCCLPP_DEV_NODES_TREES_ROOM(input->nodes, input->slot_size) > 0;

@@ -39,8 +39,8 @@ static bool shape_slots(const mscclpp_select_input_t *input, uint64_t slot_units
 }
 
 /*
- * Fills in the choice if each node sends its packets to all others at once. False if the parameter nodes_fanout forbids
- * that, or if packets do not fit.
+ * Fills in the choice if each node sends its packets to all others at once. Returns false if the parameter nodes_fanout
+ * forbids that, or if packets do not fit.
  */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {

@@ -10,9 +10,9 @@
  * GPUs linked by NVLink. The values were measured with 2 H200, with 3 from 1 MiB on, and with 4. All others are
  * extrapolated.
  *
- * Packets: with n ranks, each rank sends n - 1 messages with one-shot packets and 2 (n - 1) / n messages with two-phase
- * packets, but two-phase waits for a second exchange. The two cost the same at a size proportional to n / ((n - 1) (n -
- * 2)), here rounded down to a power of two.
+ * Packets: with n ranks, each rank sends n - 1 messages with one-shot packets. With two-phase packets it sends only 2
+ * (n - 1) / n messages, but waits for a second exchange. The two cost the same at a size proportional to n / ((n - 1)
+ * (n - 2)), here rounded down to a power of two.
  *
  * LL128 carries a message in little more than half of the bytes, but takes more instructions, and so more blocks than
  * lingering kernels have. So it starts where LL16 ends. With 3 ranks, for which zero-copy has no special code, LL128
@@ -70,9 +70,9 @@ static const mscclpp_thresholds_t twin_thresholds[] = {
 #define NODES_PACKETS_MAX (8 * KIB)
 
 /*
- * The least number of nodes for a ring. In a ring, each link has one sender at a time instead of n - 1, and a rank has
- * two busy connections instead of n - 1 each way. This matters little with fewer nodes. With four imitated nodes, a
- * ring was measured to be 2 to 12 % faster over UCX, and a quarter slower over shared memory, which has no links.
+ * The least number of nodes for a ring. In a ring, each link has one sender at a time instead of n - 1. A rank has two
+ * busy connections instead of n - 1 each way. This matters little with fewer nodes. With four imitated nodes, a ring
+ * was measured to be 2 to 12 % faster over UCX, and a quarter slower over shared memory, which has no links.
  */
 #define NODES_RING_NODES 4u
 

@@ -27,7 +27,8 @@ static bool shape_ll128(const mscclpp_select_input_t *input, uint64_t shard_unit
 }
 
 /*
- * Fills in the choice: LL128 if this call should use it and it fits, else LL16. False if neither fits the packet area.
+ * Fills in the choice: LL128 if this call should use it and it fits, else LL16. Returns false if neither fits the
+ * packet area.
  */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {

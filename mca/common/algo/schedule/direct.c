@@ -9,8 +9,8 @@
  * Finds step `index` of an exchange with all other nodes. Returns false if the exchange has no such step. Otherwise
  * *sends_p tells whether the step sends or receives, and *distance_p is the distance of the peer, at least 1.
  *
- * A node sends to the nodes after it and receives from those before it, the nearest first, so that no node receives
- * from all others at once. With a fan-out, it sends message i only after it has received message i - fanout.
+ * A node sends to the nodes after it and receives from those before it, the nearest first. So no node receives from all
+ * others at once. With a fan-out, it sends message i only after it has received message i - fanout.
  */
 static bool find_exchange_step(const mscclpp_schedule_t *schedule, uint64_t index, bool *sends_p, uint32_t *distance_p)
 {

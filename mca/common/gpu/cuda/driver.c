@@ -119,7 +119,7 @@ static void cuda_load(void)
 }
 
 /*
- * The first call of any thread loads the driver's functions, while other threads wait. The result of that call is
+ * Loads the driver's functions in the first call of any thread, while other threads wait. The result of that call is
  * final: MSCCLPP_OK, or MSCCLPP_ERR_NOT_SUPPORTED.
  */
 mscclpp_status_t mscclpp_cuda_probe(int *device_count_p)
@@ -137,9 +137,8 @@ mscclpp_status_t mscclpp_cuda_probe(int *device_count_p)
 
 /*
  * Returns true if the operating system's driver runs a GPU that this process may see. Checks for the driver's files and
- * does not ask CUDA, because initialising CUDA takes up to 0.2 s, which is too long for a program that may never use
- * it. Some systems create these files only when CUDA is first initialised, or have other files; there only probing can
- * tell.
+ * does not ask CUDA: initialising CUDA takes up to 0.2 s, which is too long for a program that may never use it. Some
+ * systems create these files only when CUDA is first initialised, or have other files; there only probing can tell.
  */
 bool mscclpp_cuda_is_likely(void)
 {
@@ -173,7 +172,7 @@ static void find_init_query(void)
     *(void **)&cuda_get_current = dlsym(library, "cuCtxGetCurrent");
 }
 
-/* Probes, and reports it if CUDA is in use but has no device for this component. Runs once. */
+/* Probes, and logs it if CUDA is in use but has no device for this component. Runs once. */
 static void probe_in_use(void)
 {
     int count;
@@ -220,7 +219,7 @@ mscclpp_status_t mscclpp_cuda_check_device(int device)
 /*
  * Returns the primary context of a device. Retains the context once, under the device's lock; later calls only read it.
  * `has_pools` is set before the context is published, so a thread that has the context may read it without the lock.
- * Returns MSCCLPP_ERR_NO_MEMORY or MSCCLPP_ERR_DEVICE, both logged.
+ * Returns MSCCLPP_ERR_NO_MEMORY or MSCCLPP_ERR_DEVICE.
  */
 mscclpp_status_t mscclpp_cuda_primary_context(int device, CUcontext *context_p)
 {

@@ -82,8 +82,8 @@ static inline mscclpp_cuda_driver_t *mscclpp_cuda_driver(void)
 }
 
 /*
- * Like mscclpp_cuda_driver, but probes first if no thread has probed. Does so only once the application has initialised
- * the driver. Until then it returns NULL, and the process owns no device memory.
+ * Returns the driver's functions, and probes first if no thread has probed. Probes only once the application has
+ * initialised the driver. Until then it returns NULL, and the process owns no device memory.
  */
 mscclpp_cuda_driver_t *mscclpp_cuda_driver_in_use(void);
 
@@ -138,10 +138,10 @@ bool mscclpp_cuda_is_settled(unsigned long long buffer_id);
 /* cuda/order.c: does the work of `settle` for an allocation that has not been settled. */
 mscclpp_status_t mscclpp_cuda_settle_buffer(const void *address, unsigned long long buffer_id);
 
-/* Returns MSCCLPP_ERR_INVALID, which is logged, for the number of a device that does not exist. */
+/* Returns MSCCLPP_ERR_INVALID for the number of a device that does not exist. */
 mscclpp_status_t mscclpp_cuda_check_device(int device);
 
-/* Returns MSCCLPP_ERR_INVALID, which is logged, for an allocation of 0 bytes. */
+/* Returns MSCCLPP_ERR_INVALID for an allocation of 0 bytes. */
 mscclpp_status_t mscclpp_cuda_check_size(size_t size);
 
 /*
@@ -169,17 +169,20 @@ void mscclpp_cuda_leave(const mscclpp_cuda_scope_t *scope);
 mscclpp_status_t mscclpp_cuda_enter_any(mscclpp_cuda_scope_t *scope_p);
 
 /*
- * If a call of the runtime has failed, logs the failure at the level that the caller has chosen, and clears the
- * thread's last error. Returns `error`.
+ * Checks a call of the runtime. If it has failed, logs the failure at the level that the caller has chosen, and clears
+ * the thread's last error. Returns `error`.
  */
 cudaError_t mscclpp_cuda_check(mscclpp_log_level_t level, const char *call, cudaError_t error);
 #define CUDA_CALL(level_, call_) mscclpp_cuda_check((level_), #call_, (call_))
 
-/* Like mscclpp_cuda_check, for calls that release a resource: the caller continues in any case. */
+/*
+ * Checks a call of the runtime that releases a resource. Logs a failure and clears the last error; the caller
+ * continues.
+ */
 void mscclpp_cuda_check_release(const char *call, cudaError_t error);
 #define CUDA_RELEASE(call_) mscclpp_cuda_check_release(#call_, (call_))
 
-/* Like mscclpp_cuda_check, for calls of the driver, which has no last error. */
+/* Checks a call of the driver, which has no last error. Logs a failure at the level that the caller has chosen. */
 CUresult mscclpp_cuda_check_driver(mscclpp_log_level_t level, const char *call, CUresult result);
 #define DRIVER_CALL(level_, call_) mscclpp_cuda_check_driver((level_), #call_, (call_))
 

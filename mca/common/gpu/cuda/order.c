@@ -124,12 +124,12 @@ static bool call_in_contexts(CUcontext context, bool (*visit)(CUresult *), CUres
 }
 
 /*
- * Waits until the work that synchronous calls have left on an allocation has ended, and makes later synchronous calls
- * on it wait for their own work. Marks the allocation as settled if the driver stores this for the allocation.
- * Otherwise the flag of the contexts counts, which is checked each time.
+ * Waits until the work that synchronous calls have left on an allocation has ended. Makes later synchronous calls on it
+ * wait for their own work. Marks the allocation as settled if the driver stores this for the allocation. Otherwise the
+ * flag of the contexts counts, which is checked each time.
  *
  * If a capture forbids waiting, returns MSCCLPP_OK without marking the allocation, so that the next call tries again.
- * Returns MSCCLPP_ERR_DEVICE, which is logged, if the work has failed.
+ * Returns MSCCLPP_ERR_DEVICE if the work has failed.
  */
 mscclpp_status_t mscclpp_cuda_settle_buffer(const void *address, unsigned long long buffer_id)
 {

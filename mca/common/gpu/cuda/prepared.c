@@ -1,5 +1,5 @@
 /*
- * Prepared launches: graphs of one kernel each. The driver has written all that the device needs before the start, so a
+ * Prepared launches: graphs of one kernel each. The driver has written all that the device needs before the start. So a
  * start takes 2 us instead of 4, and the device has nothing to assemble.
  */
 #include "mca/common/gpu/cuda/driver.h"
@@ -70,8 +70,8 @@ static cudaError_t make_graph(int device, const mscclpp_dev_launch_t *launch, cu
 }
 
 /*
- * See `launch_prepare` in gpu.h. A failure to enter the device is logged as an error, and others at most at the debug
- * level, because the caller can launch without a graph.
+ * See `launch_prepare` in gpu.h. A failure to enter the device is logged as an error. Others are logged at most at the
+ * debug level, because the caller can launch without a graph.
  */
 mscclpp_status_t mscclpp_cuda_launch_prepare(int device, const mscclpp_dev_launch_t *launch,
                                              mscclpp_gpu_prepared_t **prepared_p)

@@ -38,8 +38,8 @@ static uint64_t find_server(int device)
 }
 
 /*
- * Describes a device: name, UUID, multiprocessors, PCI bus address, and MPS server. Returns MSCCLPP_ERR_DEVICE, which
- * is logged, if the driver fails. After a failure, *info_p is unchanged.
+ * Describes a device: name, UUID, multiprocessors, PCI bus address, and MPS server. Returns MSCCLPP_ERR_DEVICE if the
+ * driver fails. After a failure, *info_p is unchanged.
  */
 static mscclpp_status_t cuda_device_info(int device, mscclpp_gpu_info_t *info_p)
 {

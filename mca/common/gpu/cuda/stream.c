@@ -142,7 +142,7 @@ mscclpp_status_t mscclpp_cuda_stream_wrap(int device, void *native, mscclpp_gpu_
 
 /*
  * Returns true if work that is put into the stream becomes part of a graph that is being captured, or if no work may be
- * put into the stream. Returns false if the device cannot be entered; then later work fails as well.
+ * put into the stream. Returns false if the device cannot be entered. Later work then fails as well.
  */
 bool mscclpp_cuda_is_capturing(mscclpp_gpu_stream_t *stream)
 {
@@ -204,8 +204,7 @@ mscclpp_status_t mscclpp_cuda_retain(mscclpp_gpu_stream_t *stream, void (*releas
 }
 
 /*
- * Returns MSCCLPP_OK if all work in the stream has ended, MSCCLPP_IN_PROGRESS if it has not, or the error of the work,
- * which is logged.
+ * Returns MSCCLPP_OK if all work in the stream has ended, MSCCLPP_IN_PROGRESS if it has not, or the error of the work.
  */
 mscclpp_status_t mscclpp_cuda_stream_query(mscclpp_gpu_stream_t *stream)
 {
@@ -240,8 +239,8 @@ mscclpp_status_t mscclpp_cuda_stream_sync(mscclpp_gpu_stream_t *stream)
 }
 
 /*
- * Queues a copy in the stream, between any kinds of memory. Returns the error of queueing, which is logged; an error of
- * the copy itself appears later.
+ * Queues a copy in the stream, between any kinds of memory. Returns the error of queueing; an error of the copy itself
+ * appears later.
  */
 mscclpp_status_t mscclpp_cuda_copy(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t size)
 {
@@ -332,7 +331,7 @@ mscclpp_status_t mscclpp_cuda_copy_batch(mscclpp_gpu_stream_t *stream, const msc
 
 /*
  * Copies rows of `width` bytes; rows are `pitch` bytes apart. If the pitch is too large for the runtime, copies the
- * rows one by one. Returns the first error, which is logged.
+ * rows one by one. Returns the first error.
  */
 mscclpp_status_t mscclpp_cuda_copy_rows(mscclpp_gpu_stream_t *stream, void *to, const void *from, size_t pitch,
                                         size_t width, size_t rows)
@@ -423,7 +422,7 @@ mscclpp_status_t mscclpp_cuda_event_record(mscclpp_gpu_event_t *event, mscclpp_g
 
 /*
  * Returns MSCCLPP_OK if the work before the event has ended, MSCCLPP_IN_PROGRESS if it has not, or the error of that
- * work, which is logged.
+ * work.
  */
 mscclpp_status_t mscclpp_cuda_event_query(mscclpp_gpu_event_t *event)
 {

@@ -6,12 +6,11 @@
 
 #define HOST_DEVICE 0 /* the twin's only device */
 
-/* twin/memory.c: returns MSCCLPP_ERR_INVALID, which is logged, for any device other than the twin's only one. */
+/* twin/memory.c: returns MSCCLPP_ERR_INVALID for any device other than the twin's only one. */
 mscclpp_status_t mscclpp_twin_check_device(int device);
 
 /*
- * Allocates zeroed memory of the process, which the caller frees with free(). Returns MSCCLPP_ERR_INVALID, which is
- * logged, for 0 bytes.
+ * Allocates zeroed memory of the process, which the caller frees with free(). Returns MSCCLPP_ERR_INVALID for 0 bytes.
  */
 mscclpp_status_t mscclpp_twin_alloc_zeroed(size_t size, void **address_p);
 

@@ -18,7 +18,7 @@ mscclpp_status_t mscclpp_twin_check_device(int device)
 
 /*
  * Allocates zeroed memory, aligned to HOST_ALIGNMENT. Returns MSCCLPP_ERR_INVALID for 0 bytes, or
- * MSCCLPP_ERR_NO_MEMORY, both logged. After a failure, *address_p is unchanged.
+ * MSCCLPP_ERR_NO_MEMORY. After a failure, *address_p is unchanged.
  */
 mscclpp_status_t mscclpp_twin_alloc_zeroed(size_t size, void **address_p)
 {

@@ -89,7 +89,7 @@ mscclpp_status_t mscclpp_twin_stream_create(int device, mscclpp_gpu_stream_t **s
     return status;
 }
 
-/* `native` must be a stream of the twin; NULL, which means CUDA's default stream, is refused. */
+/* Wraps a stream of the twin. Refuses NULL, which means CUDA's default stream. */
 mscclpp_status_t mscclpp_twin_stream_wrap(int device, void *native, mscclpp_gpu_stream_t **stream_p)
 {
     mscclpp_status_t status = mscclpp_twin_check_device(device);
@@ -157,8 +157,8 @@ mscclpp_status_t mscclpp_twin_stream_sync(mscclpp_gpu_stream_t *stream)
 }
 
 /*
- * Destroying a queue waits for its work, so nothing uses the pending memory afterwards. A queue of the application is
- * not destroyed, so its work is waited for if memory is pending.
+ * Destroys a stream. Destroying a queue waits for its work, so nothing uses the pending memory afterwards. A queue of
+ * the application is not destroyed, so its work is waited for if memory is pending.
  */
 void mscclpp_twin_stream_destroy(mscclpp_gpu_stream_t *stream)
 {

@@ -254,7 +254,7 @@ bool mscclpp_transport_ucx_pack(mscclpp_conn_t *conn, ucx_op_t *op)
     return true;
 }
 
-/* Called by UCX when it no longer needs a message's header and data. If sending has failed, the peer is lost. */
+/* Notes that UCX no longer needs a message's header and data. If sending has failed, the peer is lost. */
 static void on_sent(void *request, ucs_status_t status, void *user_data)
 {
     ucx_message_t *message = user_data;
@@ -270,8 +270,8 @@ static void on_sent(void *request, ucs_status_t status, void *user_data)
 }
 
 /*
- * Called by UCX when it no longer needs a note, so that the next note of its kind can be sent. If sending has failed,
- * the peer is lost.
+ * Notes that UCX no longer needs a note, so that the next note of its kind can be sent. If sending has failed, the peer
+ * is lost.
  */
 static void on_note_sent(void *request, ucs_status_t status, void *user_data)
 {

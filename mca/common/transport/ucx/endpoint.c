@@ -14,7 +14,7 @@
 #define UCX_DRAIN_SECONDS 0.1 /* time for all good-byes together to leave */
 #define UCX_WATCH_SECONDS 0.1 /* time between two checks of the peers' processes */
 
-/* Called by UCX when it has lost the peer. Clean-up closes the endpoint once no connection has it. */
+/* Notes that UCX has lost the peer. Clean-up closes the endpoint once no connection has it. */
 static void on_failure(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
     ucx_endpoint_t *endpoint = arg;

@@ -263,9 +263,9 @@ struct mscclpp_transport {
 };
 
 /*
- * ids.c: mscclpp_transport_ucx_enter gives an object a number, or returns 0 if there is no memory.
- * mscclpp_transport_ucx_find returns the object with a number, or NULL. mscclpp_transport_ucx_remove removes the
- * number, which is never used again.
+ * ids.c: give an object a number, find an object by its number, and remove a number, which is never used again.
+ * mscclpp_transport_ucx_enter returns 0 if there is no memory. mscclpp_transport_ucx_find returns NULL for an unknown
+ * number.
  */
 uint64_t mscclpp_transport_ucx_enter(ucx_table_t *table, void *object);
 void *mscclpp_transport_ucx_find(const ucx_table_t *table, uint64_t id);
@@ -288,7 +288,7 @@ mscclpp_status_t mscclpp_transport_ucx_region_create(mscclpp_transport_t *transp
 mscclpp_status_t mscclpp_transport_ucx_region_key(const mscclpp_region_t *region, void *key, size_t *length_p);
 void mscclpp_transport_ucx_region_destroy(mscclpp_region_t *region);
 
-/* Called when an operation no longer refers to the remote. Frees a destroyed remote after its last operation. */
+/* Notes that an operation no longer refers to the remote. Frees a destroyed remote after its last operation. */
 void mscclpp_transport_ucx_drop_remote(mscclpp_remote_t *remote);
 
 /*
@@ -305,7 +305,7 @@ void mscclpp_transport_ucx_conn_destroy(mscclpp_conn_t *conn);
 mscclpp_status_t mscclpp_transport_ucx_conn_status(const mscclpp_conn_t *conn);
 
 /*
- * Called when UCX reports a failure: stores that the peer is lost. Clean-up breaks the connection later, unless a
+ * Stores that the peer is lost, after UCX has reported a failure. Clean-up breaks the connection later, unless a
  * good-bye of the peer, which may still arrive, explains the loss.
  */
 void mscclpp_transport_ucx_lose(mscclpp_conn_t *conn, ucs_status_t why);
@@ -332,7 +332,7 @@ void mscclpp_transport_ucx_clean_up_conns(mscclpp_transport_t *transport);
 /* Frees the remaining connections, after the worker has been destroyed. */
 void mscclpp_transport_ucx_drop_conns(mscclpp_transport_t *transport);
 
-/* endpoint.c: gives the connection an endpoint. Fails with MSCCLPP_ERR_NO_MEMORY or MSCCLPP_ERR_PEER, both logged. */
+/* endpoint.c: gives the connection an endpoint. Fails with MSCCLPP_ERR_NO_MEMORY or MSCCLPP_ERR_PEER. */
 mscclpp_status_t mscclpp_transport_ucx_endpoint_get(mscclpp_conn_t *conn, const void *address, size_t length);
 
 /*
@@ -346,8 +346,9 @@ void mscclpp_transport_ucx_endpoint_release(mscclpp_conn_t *conn, bool by_force)
 void mscclpp_transport_ucx_clean_up_endpoints(mscclpp_transport_t *transport);
 
 /*
- * mscclpp_transport_ucx_endpoint_close_all waits a moment until good-byes have left, and starts to close all endpoints.
- * mscclpp_transport_ucx_endpoint_drop frees the rest after the worker has been destroyed.
+ * Close all endpoints when the instance ends. mscclpp_transport_ucx_endpoint_close_all waits a moment until good-byes
+ * have left, and starts to close. mscclpp_transport_ucx_endpoint_drop frees the rest after the worker has been
+ * destroyed.
  */
 void mscclpp_transport_ucx_endpoint_close_all(mscclpp_transport_t *transport);
 void mscclpp_transport_ucx_endpoint_drop(mscclpp_transport_t *transport);
@@ -381,7 +382,7 @@ bool mscclpp_transport_ucx_pack(mscclpp_conn_t *conn, ucx_op_t *op);
 /* Hands the messages that are ready to UCX. A failure counts as a lost peer. */
 void mscclpp_transport_ucx_send(mscclpp_conn_t *conn);
 
-/* If the batch of copies from device memory has ended, marks the messages whose bytes it copied as ready to be sent. */
+/* Marks messages as ready to be sent if the batch of copies from device memory that fills them has ended. */
 void mscclpp_transport_ucx_end_copy_out(mscclpp_transport_t *transport);
 
 /*
@@ -415,8 +416,8 @@ void mscclpp_transport_ucx_end_copies(mscclpp_transport_t *transport);
 bool mscclpp_transport_ucx_test_batch(mscclpp_transport_t *transport, mscclpp_copier_t *copier);
 
 /*
- * receive.c: UCX calls mscclpp_transport_ucx_on_message for every message that arrives. mscclpp_transport_ucx_execute
- * executes the messages that have arrived, as far as possible, and acknowledges them.
+ * receive.c: handle the messages that arrive. UCX calls mscclpp_transport_ucx_on_message for every message.
+ * mscclpp_transport_ucx_execute executes the messages that have arrived, as far as possible, and acknowledges them.
  */
 ucs_status_t mscclpp_transport_ucx_on_message(void *arg, const void *header, size_t header_length, void *data,
                                               size_t length, const ucp_am_recv_param_t *param);

@@ -11,10 +11,7 @@ static ucx_op_t *op_at(mscclpp_conn_t *conn, uint64_t number)
     return &conn->ops[number % UCX_OPS_MAX];
 }
 
-/*
- * The common part of the callbacks of puts and flushes: counts the request as ended and frees it. If it failed, the
- * peer is lost.
- */
+/* Counts a put's or a flush's request as ended and frees it. If it failed, the peer is lost. */
 static void end_request(void *request, ucs_status_t status, void *user_data)
 {
     mscclpp_conn_t *conn = user_data;
@@ -26,7 +23,7 @@ static void end_request(void *request, ucs_status_t status, void *user_data)
     conn->transport->ucx.ucp_request_free(request);
 }
 
-/* Called when UCX no longer needs a direct put's source. Only a later flush tells that the bytes have arrived. */
+/* Notes that UCX no longer needs a direct put's source. Only a later flush tells that the bytes have arrived. */
 static void on_put(void *request, ucs_status_t status, void *user_data)
 {
     ucx_op_t *op = user_data;
@@ -36,7 +33,7 @@ static void on_put(void *request, ucs_status_t status, void *user_data)
     end_request(request, status, op->conn);
 }
 
-/* Called when a flush has ended: the direct puts before it are in the peer's memory. */
+/* Notes that a flush has ended: the direct puts before it are in the peer's memory. */
 static void on_flushed(void *request, ucs_status_t status, void *user_data)
 {
     mscclpp_conn_t *conn = user_data;
@@ -230,8 +227,8 @@ void mscclpp_transport_ucx_advance(mscclpp_conn_t *conn)
 
 /*
  * Returns MSCCLPP_OK if one more operation can be taken, MSCCLPP_IN_PROGRESS if too many are in progress, or the reason
- * why the connection takes none. Using a connection before it is connected returns MSCCLPP_ERR_INVALID, which is
- * logged. Using a connection that the peer has closed breaks it.
+ * why the connection takes none. Using a connection before it is connected returns MSCCLPP_ERR_INVALID. Using a
+ * connection that the peer has closed breaks it.
  */
 static mscclpp_status_t check_can_take(mscclpp_conn_t *conn)
 {
@@ -286,8 +283,8 @@ static bool goes_by_message(const mscclpp_remote_t *remote, const mscclpp_region
 
 /*
  * Checks a put and adds it to the queue; a put of 0 bytes is only checked. If `signal` is not 0, a signal of token
- * `signal - 1` follows the data. Returns MSCCLPP_ERR_INVALID, which is logged, for bytes outside a region; otherwise
- * returns what check_can_take does.
+ * `signal - 1` follows the data. Returns MSCCLPP_ERR_INVALID for bytes outside a region; otherwise returns what
+ * check_can_take does.
  */
 static mscclpp_status_t put_and_signal(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
                                        mscclpp_region_t *region, uint64_t from, uint64_t length, uint64_t signal)

@@ -25,8 +25,8 @@ static void reject(mscclpp_conn_t *conn, const char *reason)
 }
 
 /*
- * Called by UCX when the announced data of a message has arrived, or when this has failed; then the peer is lost. Data
- * of another length than announced breaks the connection.
+ * Notes that the announced data of a message has arrived. Data of another length than announced breaks the connection.
+ * If receiving has failed, the peer is lost.
  */
 static void on_received(void *request, ucs_status_t status, size_t length, void *user_data)
 {
@@ -206,9 +206,9 @@ static void on_acknowledgement(mscclpp_conn_t *conn, uint64_t number)
 }
 
 /*
- * Called by UCX for each message that arrives. Messages for connections that no longer exist are dropped, because peers
- * may still send some while this side destroys its half. The result is always UCS_OK, by which UCX releases the data
- * unless a fetch of it has begun.
+ * Handles a message that has arrived; UCX calls it. Messages for connections that no longer exist are dropped, because
+ * peers may still send some while this side destroys its half. The result is always UCS_OK, by which UCX releases the
+ * data unless a fetch of it has begun.
  */
 ucs_status_t mscclpp_transport_ucx_on_message(void *arg, const void *header, size_t header_length, void *data,
                                               size_t length, const ucp_am_recv_param_t *param)
@@ -431,9 +431,9 @@ static bool execute_conn(mscclpp_conn_t *conn)
 }
 
 /*
- * If the batch of copies to device memory has ended, counts the messages that the copies belong to as executed. Returns
- * true if there were any, or if the batch was a copy of an add. If there is no batch, the messages before `issued`
- * needed no copy and count at once.
+ * Counts messages as executed if the batch of copies to device memory that belongs to them has ended. If there is no
+ * batch, the messages before `issued` needed no copy and count at once. Returns true if any were counted, or if the
+ * batch was a copy of an add.
  */
 static bool end_copies(mscclpp_transport_t *transport)
 {

@@ -24,8 +24,8 @@ static bool map_memory(mscclpp_transport_t *transport, void *address, size_t len
  * Gives the region a number and, if host memory is put directly, registers it with UCX. Device memory is never
  * registered, because its data is sent in messages. An empty region is not registered either.
  *
- * Returns MSCCLPP_ERR_SYSTEM if UCX refuses to register the memory, or MSCCLPP_ERR_NO_MEMORY; both are logged.
- * Otherwise fails as `settle` does. After a failure, nothing is left.
+ * Returns MSCCLPP_ERR_SYSTEM if UCX refuses to register the memory, or MSCCLPP_ERR_NO_MEMORY. Otherwise fails as
+ * `settle` does. After a failure, nothing is left.
  */
 mscclpp_status_t mscclpp_transport_ucx_region_create(mscclpp_transport_t *transport, void *address, size_t length,
                                                      mscclpp_region_t **region_p)
@@ -64,7 +64,7 @@ mscclpp_status_t mscclpp_transport_ucx_region_create(mscclpp_transport_t *transp
 
 /*
  * Writes the facts about the region that peers need, followed by UCX's remote key if UCX can access the region. Returns
- * MSCCLPP_ERR_SYSTEM, which is logged, if UCX yields no key or one that is too long.
+ * MSCCLPP_ERR_SYSTEM if UCX yields no key or one that is too long.
  */
 mscclpp_status_t mscclpp_transport_ucx_region_key(const mscclpp_region_t *region, void *key, size_t *length_p)
 {

@@ -180,8 +180,8 @@ static void begin_slots(mscclpp_conn_t *conn)
  * Lists the work requests for one slot: the data and, if the data goes to landing memory, the header with a message.
  * The queue must have room for two requests.
  *
- * Messages fill the peer's slots in turn. The next slot is certainly free, because each message that is not
- * acknowledged keeps a slot of this side in use, and there are only SLOTS of them.
+ * Messages fill the peer's slots in turn. The next slot is certainly free: each message that is not acknowledged keeps
+ * a slot of this side in use, and there are only SLOTS of them.
  */
 static void post_slot(mscclpp_conn_t *conn, mscclpp_verbs_sent_t *sent, uint64_t index)
 {
@@ -296,8 +296,9 @@ mscclpp_status_t mscclpp_verbs_bounce_add(mscclpp_conn_t *conn, const mscclpp_re
 }
 
 /*
- * Counts an arrival or an acknowledgement. Any other message breaks the connection, and so does a message that would
- * count more slots than there are, because the counts limit which slots are read and sent.
+ * Handles a control message: a filled slot, an acknowledgement, or the peer's report of a failure. The counts decide
+ * which slots are read and sent. So a count that does not fit, and any other message, break the connection. A report of
+ * a failure is answered by one; the peer ignores that, because its connection is broken already.
  */
 void mscclpp_verbs_bounce_on_message(mscclpp_conn_t *conn, uint32_t message)
 {
@@ -444,7 +445,7 @@ static void acknowledge(mscclpp_conn_t *conn)
 }
 
 /*
- * If a copier's batch has ended, counts its copies as complete on all connections. `is_out` says that the copies filled
+ * Counts a copier's copies as complete on all connections if its batch has ended. `is_out` says that the copies filled
  * slots; otherwise they executed messages. A failed batch breaks every connection with bounced memory. Copies join a
  * batch until it ends, so the batch covers all copies that have begun.
  */
@@ -471,8 +472,8 @@ static void end_copies(mscclpp_transport_t *transport, mscclpp_copier_t *copier,
 }
 
 /*
- * Continues all bounced transfers. First counts the copies that have ended, so that the slots that they filled are
- * sent, and the messages that they executed are acknowledged, in the same round.
+ * Continues all bounced transfers. First counts the copies that have ended. So the slots that they filled are sent, and
+ * the messages that they executed are acknowledged, in the same round.
  */
 void mscclpp_verbs_bounce_progress(mscclpp_transport_t *transport)
 {

@@ -2,10 +2,10 @@
  * Bounces device memory that no HCA can register through pinned host memory. Private to this folder.
  *
  * A put is sent through slots. If its source is bounced, the runtime copies the bytes into a slot of the sender. The
- * HCA writes them to their target. If the target is bounced, the HCA writes them into the next slot of the receiver,
- * whose slots are used in turn and are its landing memory. A header and a control message follow the bytes there. The
- * receiver's progress copies the bytes to their target, in the order of arrival, and acknowledges them. The sender
- * counts the slots in use, which limits the memory on both sides.
+ * HCA writes them to their target. If the target is bounced, the HCA writes them into the next slot of the receiver.
+ * These slots are used in turn, and are the receiver's landing memory. A header and a control message follow the bytes
+ * there. The receiver's progress copies the bytes to their target, in the order of arrival, and acknowledges them. The
+ * sender counts the slots in use, which limits the memory on both sides.
  *
  * A signal waits at its sender until all data in landing memory is acknowledged. The data is then in device memory, so
  * a kernel that sees the signal also sees the data. Signals themselves are sent as usual, so only puts and adds to

@@ -155,8 +155,9 @@ mscclpp_status_t mscclpp_verbs_conn_address(const mscclpp_conn_t *conn, void *ad
 }
 
 /*
- * Sets the connection's mode, which is atomic if both sides want it. Returns MSCCLPP_ERR_NOT_SUPPORTED, with the reason
- * at the info level, if another connection of this rank has the other mode, or if the CPU cannot add to the tokens.
+ * Sets the connection's mode, which is atomic if both sides want it. Returns MSCCLPP_ERR_NOT_SUPPORTED if another
+ * connection of this rank has the other mode, or if the CPU cannot add to the tokens. The reason is then logged at the
+ * info level.
  */
 static mscclpp_status_t agree_on_mode(mscclpp_conn_t *conn, bool peer_wants_atomic)
 {
@@ -184,9 +185,9 @@ static mscclpp_status_t agree_on_mode(mscclpp_conn_t *conn, bool peer_wants_atom
  * Checks the peer's address, agrees on the mode, makes slots if the peer bounces memory, and connects the queue pairs
  * of the rails that both sides have.
  *
- * Returns MSCCLPP_ERR_INVALID if the address is invalid or the connection is already connected,
- * MSCCLPP_ERR_NOT_SUPPORTED if the modes or the ports do not match, or the error of memory or of a queue pair. All of
- * them are logged. After a failure, the connection can only be destroyed.
+ * Returns MSCCLPP_ERR_INVALID if the address is invalid or the connection is already connected. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED if the modes or the ports do not match. Other errors are those of memory or of a queue
+ * pair. All of them are logged. After a failure, the connection can only be destroyed.
  */
 mscclpp_status_t mscclpp_verbs_conn_connect(mscclpp_conn_t *conn, const void *address, size_t length)
 {

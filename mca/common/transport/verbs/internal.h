@@ -6,11 +6,11 @@
  * of large puts use other rails than rail 0.
  *
  * A signal never overtakes its data. The peer executes the requests of a queue pair in the order in which they were
- * posted, so a FETCH_ADD on the token, or the completion of a WRITE_WITH_IMM, comes after the earlier writes on that
+ * posted. So a FETCH_ADD on the token, or the completion of a WRITE_WITH_IMM, comes after the earlier writes on that
  * queue pair. The token memory is registered without relaxed ordering. So the update of a token is a strongly ordered
  * write, and overtakes no data between HCA and memory, whatever the data's own region allows. A stripe on another rail
  * ends with a read of its last byte. The read pushes the writes before it, so its completion says that they are in
- * memory, and only then may a signal be posted on rail 0.
+ * memory. Only then may a signal be posted on rail 0.
  *
  * Data in device memory and tokens in host memory take different paths. A kernel reads the token over the PCIe link
  * that the data took, so it gets the answer after the data. A GPU that reaches host memory over another link needs its
@@ -39,7 +39,7 @@
  *
  * Both modes have control messages: a WRITE_WITH_IMM of 0 bytes whose number is not a token's. A good-bye keeps the end
  * of a connection from looking like a failure. A side that has received all it waited for may destroy its queue pair
- * while the other side still waits for acknowledgements; after all its retries the other side would report that the
+ * while the other side still waits for acknowledgements. After all its retries the other side would report that the
  * peer does not answer. So a side says good-bye before it destroys a connection, and waits until the peer's HCA, not
  * the peer, has taken it. A side that receives a good-bye treats everything it has sent as arrived or unwanted.
  *
@@ -209,8 +209,8 @@ struct mscclpp_remote {
 };
 
 /*
- * verbs/device.c: mscclpp_verbs_open_rails opens the rails of an instance. Returns MSCCLPP_ERR_NOT_SUPPORTED, with the
- * reason at the info level, if there are none.
+ * verbs/device.c: open and close the rails of an instance. mscclpp_verbs_open_rails returns MSCCLPP_ERR_NOT_SUPPORTED,
+ * with the reason at the info level, if there are none.
  */
 mscclpp_status_t mscclpp_verbs_open_rails(mscclpp_transport_t *transport);
 void mscclpp_verbs_close_rails(mscclpp_transport_t *transport);
@@ -228,7 +228,7 @@ bool mscclpp_verbs_gids_match(const union ibv_gid *one, const union ibv_gid *oth
  */
 int mscclpp_verbs_path_distance(const char *path_a, const char *path_b);
 
-/* These functions write the resolved sysfs path of an HCA's PCI device, or of a GPU by its bus id; "" if unknown. */
+/* Write the resolved sysfs path of an HCA's PCI device, or of a GPU by its bus id; "" if unknown. */
 void mscclpp_verbs_path_of_hca(const struct ibv_device *device, char *path, size_t size);
 void mscclpp_verbs_path_of_gpu(const char *bus_id, char *path, size_t size);
 
@@ -272,7 +272,7 @@ static inline void mscclpp_verbs_bounce_wait(mscclpp_transport_t *transport)
 /* Waits for copies and frees the bounce state, if there is any. Called after the queue pairs are destroyed. */
 void mscclpp_verbs_bounce_destroy(mscclpp_conn_t *conn);
 
-/* The operations put (its region, its remote or both are bounced) and add (its remote is bounced). */
+/* Put and add through slots. For a put, the region, the remote or both are bounced; for an add, the remote is. */
 mscclpp_status_t mscclpp_verbs_bounce_put(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
                                           const mscclpp_region_t *region, uint64_t from, uint64_t length);
 mscclpp_status_t mscclpp_verbs_bounce_add(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
@@ -288,8 +288,9 @@ bool mscclpp_verbs_bounce_is_clear(const mscclpp_conn_t *conn);
 bool mscclpp_verbs_bounce_is_empty(const mscclpp_conn_t *conn);
 
 /*
- * Called when the connection has broken or ends, or its peer has left. Messages received on the connection are no
- * longer executed. An unfinished add of this connection no longer delays adds of other connections. In verbs/fail.c.
+ * verbs/fail.c: gives up the bounced transfers of a connection that has broken or ends, or whose peer has left.
+ * Messages received on the connection are no longer executed. An unfinished add of this connection no longer delays
+ * adds of other connections.
  */
 void mscclpp_verbs_bounce_give_up(mscclpp_conn_t *conn);
 

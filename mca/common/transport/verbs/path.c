@@ -95,8 +95,8 @@ void mscclpp_verbs_path_of_hca(const struct ibv_device *device, char *path, size
 }
 
 /*
- * `bus_id` has the form "0000:1b:00.0"; it is empty if the address is unknown. Then, and if there is no such device,
- * the path is empty.
+ * Writes the path of a GPU. `bus_id` has the form "0000:1b:00.0"; it is empty if the address is unknown. Then, and if
+ * there is no such device, the path is empty.
  */
 void mscclpp_verbs_path_of_gpu(const char *bus_id, char *path, size_t size)
 {

@@ -213,7 +213,7 @@ static void poll_events(mscclpp_transport_t *transport)
 /*
  * Probes the peers once in PROBE_INTERVAL, each by a write of no bytes. This is not needed if a request that asks for
  * its completion is already in progress. The peer's HCA answers as long as the queue pair exists. A rank that only
- * waits has no other requests in progress, so without the probe no failed completion would tell it that the peer's
+ * waits has no other requests in progress. Without the probe, no failed completion would tell it that the peer's
  * process is dead.
  */
 static void probe_peers(mscclpp_transport_t *transport)

@@ -47,8 +47,7 @@ static bool can_register_device_memory(mscclpp_transport_t *transport)
 
 /*
  * Allocates the scratch words in a page of their own. The library may protect registered memory from fork by hiding its
- * pages from children, so these pages must not contain other data. Returns MSCCLPP_ERR_NO_MEMORY, which is logged, if
- * there is no memory.
+ * pages from children, so these pages must not contain other data. Returns MSCCLPP_ERR_NO_MEMORY if there is no memory.
  */
 static mscclpp_status_t make_scratch(mscclpp_transport_t *transport)
 {
@@ -124,9 +123,9 @@ static uint32_t decide_on_device_memory(mscclpp_transport_t *transport, const ch
 
 /*
  * Opens the rails, registers the tokens, and finds out whether device memory must be bounced. Returns
- * MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if the library or one of its functions is missing, or
- * if no HCA can be used in the way that the parameters ask for. Other errors are logged. After a failure, nothing is
- * left.
+ * MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if the library or one of its functions is missing. Does
+ * so, too, if no HCA can be used in the way that the parameters ask for. Other errors are logged. After a failure,
+ * nothing is left.
  */
 static mscclpp_status_t verbs_create(const mscclpp_transport_params_t *params, uint32_t *flags_p,
                                      mscclpp_transport_t **transport_p)
