@@ -26,7 +26,7 @@ static void log_sink(void *context, mscclpp_log_level_t level, const char *line)
 {
     (void)context;
     (void)level;
-    if (strstr(line, "copy engines do not serve") != NULL) {
+    if (strstr(line, "copy engines are not used") != NULL) {
         __atomic_add_fetch(&refusals, 1, __ATOMIC_RELAXED);
     }
 }

@@ -19,8 +19,8 @@
 
 /*
  * File descriptors that UCX may take: for its first context, for each network device, and for each peer. UCX 1.13 was
- * seen to keep 5 for its first context, 5 to 8 for a worker on two interfaces, and one or two for a connection, and to
- * open as many again for a moment while it examines devices. UCX_DESCRIPTORS_LEFT more must stay for libraries that end
+ * seen to keep 5 for its first context, 5 to 8 for a worker on two interfaces, and one or two for a connection. While
+ * it examines devices, it opens as many again for a moment. UCX_DESCRIPTORS_LEFT more must stay for libraries that end
  * the process if they get no descriptor, such as Open MPI.
  */
 #define UCX_DESCRIPTORS 32
@@ -77,12 +77,11 @@ mscclpp_status_t mscclpp_ucx_check_limits(const char *purpose, size_t peers)
     const size_t space = UCX_SPACE + UCX_SPACE_PEER * peers + UCX_SPACE_LEFT;
 
     if (!mscclpp_limits_descriptors(descriptors)) {
-        mscclpp_info("%s: no UCX: it is used only where %zu more files can be open (ulimit -n)", purpose, descriptors);
+        mscclpp_info("%s: no UCX: it needs room for %zu more open files (ulimit -n)", purpose, descriptors);
         return MSCCLPP_ERR_NO_DESCRIPTORS;
     }
     if (!mscclpp_limits_address_space(space)) {
-        mscclpp_info("%s: no UCX: it is used only where %zu more bytes of address space can be had (ulimit -v)",
-                     purpose, space);
+        mscclpp_info("%s: no UCX: it needs %zu more bytes of address space (ulimit -v)", purpose, space);
         return MSCCLPP_ERR_NO_MEMORY;
     }
     return MSCCLPP_OK;
@@ -103,8 +102,8 @@ void mscclpp_ucx_allow(bool allowed)
 static mscclpp_status_t prepare_load(void)
 {
     if (load_forbidden) {
-        mscclpp_info("no UCX: the process began without it, as nothing called for it then; it may have threads by now, "
-                     "beside which UCX is not loaded");
+        mscclpp_info("no UCX: it was not needed when the process started, and is not loaded later, beside threads that "
+                     "the process may have");
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     if (!load_tried) {

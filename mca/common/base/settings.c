@@ -50,7 +50,7 @@ static void make_words(void)
         char *bar;
 
         if (used + length > WORDS_MAX_BYTES) {
-            mscclpp_error("parameter %s: no room for its words",
+            mscclpp_error("parameter %s: its choices are too long to be listed",
                           mscclpp_params[i].name); /* impossible: a unit test checks the size */
             return;
         }

@@ -304,7 +304,7 @@ static mscclpp_shmseg_t *find_segment(const mscclpp_shmseg_descriptor_t *descrip
 /*
  * Maps a segment that another process made. If this process has already mapped the segment, only takes another
  * reference. A number of this process that is not in the list belongs to a segment that has been freed, so the result
- * is MSCCLPP_ERR_NOT_SUPPORTED. Other errors are those of open_described, and MSCCLPP_ERR_NO_MEMORY, which is logged.
+ * is MSCCLPP_ERR_NOT_SUPPORTED. Other errors are those of open_described, and MSCCLPP_ERR_NO_MEMORY.
  */
 mscclpp_status_t mscclpp_shmseg_attach(const mscclpp_shmseg_descriptor_t *descriptor, mscclpp_shmseg_t **segment_p)
 {
@@ -319,7 +319,8 @@ mscclpp_status_t mscclpp_shmseg_attach(const mscclpp_shmseg_descriptor_t *descri
         goto out;
     }
     if (mscclpp_process_is_self(descriptor->pid, descriptor->token)) {
-        mscclpp_debug("shared segment %llu of this process exists no more", (unsigned long long)descriptor->id);
+        mscclpp_debug("shared segment %llu of this process does not exist any more",
+                      (unsigned long long)descriptor->id);
         status = MSCCLPP_ERR_NOT_SUPPORTED;
         goto out;
     }

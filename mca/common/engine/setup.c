@@ -58,8 +58,8 @@ static mscclpp_status_t allocate(mscclpp_engine_t *engine)
     const uint64_t slots = (uint64_t)(engine->group->size - 1) * MSCCLPP_DEV_ENGINE_DEPTH;
     const uint64_t chunk = mscclpp_engine_chunk_max((uint32_t)engine->group->size, engine->protocol);
     /*
-     * The size is the same for any number of ranks, so that all teams can share the memory, unless the user has set the
-     * size of chunks.
+     * Unless the user has set the size of chunks, the size is the same for any number of ranks, so that all teams can
+     * share the memory.
      */
     const uint64_t bytes = engine->protocol->engine_chunk == 0 ? engine->protocol->engine_scratch
                                                                : MSCCLPP_DEV_ENGINE_SLOTS + slots * chunk;
@@ -161,7 +161,7 @@ static void close_peers(mscclpp_engine_t *engine)
 
 /*
  * Frees everything except the engine structure. Collective: memory is freed when all peers have closed their mappings.
- * If the runner is stuck, or if a peer does not come, returns an error, and the memory is kept until
+ * If the runner is stuck, or if a peer does not come, returns an error. The memory is then kept until
  * mscclpp_engine_close returns it to the caller.
  */
 static mscclpp_status_t free_resources(mscclpp_engine_t *engine)
@@ -223,7 +223,7 @@ static mscclpp_status_t set_up(mscclpp_engine_t *engine)
         }
     }
     if (status == MSCCLPP_OK && !all_usable) {
-        mscclpp_info("%s: rank %d: copy engines do not serve, since %s", engine->group->oob.label, engine->group->rank,
+        mscclpp_info("%s: rank %d: copy engines are not used: %s", engine->group->oob.label, engine->group->rank,
                      own_status != MSCCLPP_OK ? mscclpp_status_string(own_status) : "a rank cannot take part");
         status = free_resources(engine);
     }
@@ -257,8 +257,8 @@ static mscclpp_status_t decline(mscclpp_group_t *group)
 }
 
 /*
- * The first call makes the engine and sets it up. Later calls only tell whether it can be used. *usable_p is set only
- * on success. After an error, *engine_p may be set, and mscclpp_engine_close frees it.
+ * Makes the engine and sets it up in the first call. Later calls only tell whether it can be used. *usable_p is set
+ * only on success. After an error, *engine_p may be set, and mscclpp_engine_close frees it.
  */
 mscclpp_status_t mscclpp_engine_open(mscclpp_runner_t *runner, const mscclpp_protocol_t *protocol, const void *process,
                                      mscclpp_engine_t **engine_p, bool *usable_p)
@@ -269,7 +269,7 @@ mscclpp_status_t mscclpp_engine_open(mscclpp_runner_t *runner, const mscclpp_pro
         mscclpp_engine_t *engine = calloc(1, sizeof(*engine));
 
         if (engine == NULL) {
-            mscclpp_info("%s: rank %d: copy engines do not serve, since there is no memory for their description",
+            mscclpp_info("%s: rank %d: copy engines are not used: there is no memory for their description",
                          runner->group->oob.label, runner->group->rank);
             *engine_p = &no_engine;
             status = decline(runner->group);

@@ -33,7 +33,7 @@ static const mscclpp_runner_capacities_t *capacities_of(mscclpp_runner_t *runner
     return kept;
 }
 
-/* The kernel's deadline comes after the host's (LATER). 0 means that there is none. */
+/* Fills in the arguments. The kernel's deadline comes after the host's (LATER). 0 means that there is none. */
 void mscclpp_runner_fill_args(mscclpp_runner_t *runner, mscclpp_dev_args_t *args)
 {
     const double later = runner->group->spans && !runner->serves_queue ? LATER_BETWEEN_NODES : LATER;
@@ -77,7 +77,7 @@ mscclpp_status_t mscclpp_runner_take_stream(mscclpp_runner_t *runner)
 
 /*
  * Asks the runtime, through a stream of the pool, whether the device has failed. Returns MSCCLPP_OK if it has not. A
- * kernel that was rung may run in a stream that another team uses by now, but a failed device reports the failure in
+ * kernel that was rung may run in a stream that another team uses by now. But a failed device reports the failure in
  * every stream.
  */
 static mscclpp_status_t check_device(const mscclpp_runner_t *runner)
@@ -93,8 +93,8 @@ static mscclpp_status_t check_device(const mscclpp_runner_t *runner)
 }
 
 /*
- * If the task has no stream, a lingering kernel serves the operation, so only the device as a whole can be checked. The
- * function that finds an error logs it.
+ * Checks for an error of the kernel. If the task has no stream, a lingering kernel serves the operation, so only the
+ * device as a whole can be checked. The function that finds an error logs it.
  */
 mscclpp_status_t mscclpp_runner_check_kernel(const mscclpp_runner_t *runner, const char *what)
 {
@@ -109,7 +109,7 @@ mscclpp_status_t mscclpp_runner_check_kernel(const mscclpp_runner_t *runner, con
      * must be there.
      */
     if (status == MSCCLPP_OK && !mscclpp_runner_has_ended(runner)) {
-        mscclpp_error("%s: %s call %llu (%s): the kernel of rank %d ended without a word", runner->group->oob.label,
+        mscclpp_error("%s: %s call %llu (%s): the kernel of rank %d ended without a report", runner->group->oob.label,
                       runner->group->collective, (unsigned long long)runner->group->call, what,
                       runner->group->members[runner->group->rank]);
         return MSCCLPP_ERR_DEVICE;

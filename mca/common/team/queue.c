@@ -21,8 +21,8 @@
 
 /*
  * Else the first team gets half of the quarter, since few applications use more communicators, and large messages need
- * blocks. `share` is what a team gets if all teams together then have no more than `room`, both in 32nds of the blocks
- * that can run at once. The first pair for which that is so on all ranks counts.
+ * blocks. A team gets `share` if all teams together then have no more than `room`. Both are in 32nds of the blocks that
+ * can run at once. The first pair for which that is so on all ranks counts.
  */
 static const struct {
     uint32_t share, room;
@@ -63,7 +63,7 @@ static mscclpp_status_t reserve_blocks(mscclpp_team_t *team, uint32_t *blocks_p)
         const bool reserved = blocks == 0 || mscclpp_admission_reserve_blocks(process, blocks, room);
 
         if (!reserved && i + 1 == tries) {
-            mscclpp_info("%s: rank %d: queued operations of other communicators have all the room",
+            mscclpp_info("%s: rank %d: no queued operations: other communicators have reserved all of the room",
                          team->group.oob.label, team->group.members[team->group.rank]);
         }
         status = mscclpp_vote(&team->group.oob, reserved ? MSCCLPP_OK : MSCCLPP_ERR_NOT_SUPPORTED, &vote);
@@ -95,11 +95,11 @@ mscclpp_status_t mscclpp_team_open_queue(mscclpp_team_t *team)
 
     /* These refusals are equal on all ranks. */
     if (runner->takes_turns) {
-        mscclpp_info("%s: queued operations are not for ranks that take turns on a GPU", team->group.oob.label);
+        mscclpp_info("%s: no queued operations: ranks take turns on a GPU", team->group.oob.label);
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     if (team->protocol.algorithm < -1) {
-        mscclpp_info("%s: no operation is queued, as coll_mscclpp_algorithm is stage", team->group.oob.label);
+        mscclpp_info("%s: no queued operations: coll_mscclpp_algorithm is stage", team->group.oob.label);
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     status = reserve_blocks(team, &blocks);

@@ -23,8 +23,8 @@ void mscclpp_user_list_free(mscclpp_user_list_t *list)
 }
 
 /*
- * Checks that a handler or a list may be set now for the channel with this index. Returns MSCCLPP_ERR_INVALID, which is
- * logged, if it may not be set, or MSCCLPP_ERR_REVOKED, which is not logged, if the team has ended.
+ * Checks that a handler or a list may be set now for the channel with this index. Returns MSCCLPP_ERR_INVALID if it may
+ * not be set, or MSCCLPP_ERR_REVOKED, which is not logged, if the team has ended.
  */
 static mscclpp_status_t check_may_set(const mscclpp_user_channels_t *channels, int index)
 {
@@ -184,7 +184,7 @@ static mscclpp_status_t carry_out_list(void *context, const mscclpp_dev_request_
 /*
  * Checks an item as far as this rank can: its channel, its type, that its bytes are within both memories, and that an
  * ADD has an aligned word. The proxy executes the item without further checks. `number` is the item's position in the
- * list, for messages. Returns MSCCLPP_ERR_INVALID, which is logged, if the item is invalid.
+ * list, for messages. Returns MSCCLPP_ERR_INVALID if the item is invalid.
  */
 static mscclpp_status_t check_item(const mscclpp_user_channels_t *channels, int number,
                                    const mscclpp_dev_request_t *item)
@@ -206,7 +206,8 @@ static mscclpp_status_t check_item(const mscclpp_user_channels_t *channels, int 
     peer_bytes = share->sizes[channels->peers[item->channel / (uint32_t)channels->per_peer]];
     if (((is_add || has_data) && !mscclpp_fits(item->to, bytes, peer_bytes)) ||
         (has_data && !mscclpp_fits(item->from, bytes, share->bytes)) || (is_add && item->to % sizeof(uint64_t) != 0)) {
-        mscclpp_error("%s: rank %d: item %d of a list: %llu bytes from offset %llu of %llu to offset %llu of %llu",
+        mscclpp_error("%s: rank %d: item %d of a list: %llu bytes do not fit: from offset %llu of %llu bytes to offset "
+                      "%llu of %llu bytes; the word of an ADD must be aligned to 8 bytes",
                       user->oob.label, user->oob.rank, number, (unsigned long long)bytes,
                       (unsigned long long)item->from, (unsigned long long)share->bytes, (unsigned long long)item->to,
                       (unsigned long long)peer_bytes);
@@ -228,7 +229,7 @@ mscclpp_status_t mscclpp_user_channels_set_list(mscclpp_user_channels_t *channel
     int i;
 
     if (status == MSCCLPP_OK && count < 0) {
-        mscclpp_error("%s: a list of %d items", channels->user->oob.label, count);
+        mscclpp_error("%s: a list of %d items; 0 or more are allowed", channels->user->oob.label, count);
         status = MSCCLPP_ERR_INVALID;
     }
     for (i = 0; i < count && status == MSCCLPP_OK; ++i) {

@@ -163,9 +163,9 @@ static mscclpp_status_t open_and_fill_card(mscclpp_user_channels_t *channels, co
 
 /*
  * Creates port channel `index` and fills in the structure for kernels in ports->views. The connection to the peer must
- * exist. The proxy owns the channel. Both ends number the tokens in the same way (mscclpp_user_token): a signal of this
- * rank adds to the peer's token for this rank and channel, and this rank waits on its own token for the peer and
- * channel. Returns the error of mscclpp_proxy_channel_create, which is logged.
+ * exist. The proxy owns the channel. Both ends number the tokens in the same way (mscclpp_user_token). A signal of this
+ * rank adds to the peer's token for this rank and channel. This rank waits on its own token for the peer and channel.
+ * Returns the error of mscclpp_proxy_channel_create.
  */
 static mscclpp_status_t make_channel(mscclpp_user_channels_t *channels, mscclpp_user_ports_t *ports, int index)
 {
@@ -192,8 +192,8 @@ static mscclpp_status_t make_channel(mscclpp_user_channels_t *channels, mscclpp_
 /*
  * Connects to all peers, and creates the proxy and the channels. Local. `cards` has the cards of all ranks, at
  * distances of `size` bytes. All ranks must have opened their ends before, so that all cards are complete. A peer
- * without memory gets no remote. Returns the error of the transport or of the proxy, which is logged. After an error
- * the caller destroys the proxy and disconnects.
+ * without memory gets no remote. Returns the error of the transport or of the proxy. After an error the caller destroys
+ * the proxy and disconnects.
  */
 static mscclpp_status_t connect_peers(mscclpp_user_channels_t *channels, mscclpp_user_ports_t *ports, const char *cards,
                                       size_t size)
@@ -312,7 +312,7 @@ static mscclpp_user_ports_t *new_ports(const mscclpp_user_channels_t *channels)
  * Takes a vote of all ranks on a transport. Collective. Returns MSCCLPP_OK if no rank failed, and otherwise the error
  * of the first rank that failed, on all ranks. Every rank logs that error and the rank that failed.
  * MSCCLPP_ERR_NOT_SUPPORTED is logged as information only, because another transport may be tried. If the exchange
- * itself fails, returns its error, which is logged.
+ * itself fails, returns its error.
  */
 static mscclpp_status_t vote_on_transport(const mscclpp_user_t *user, const mscclpp_transport_ops_t *ops,
                                           mscclpp_status_t own_status)
@@ -439,7 +439,7 @@ static void set_serving(mscclpp_user_channels_t *channels, bool serves)
 /*
  * Frees the ports in three steps: puts end, connections end, and tokens are freed. Between two steps all ranks vote, so
  * that no rank begins a step before all ranks have done the previous one. Returns the error of the first vote that
- * fails, which is logged. This rank then continues alone, and never frees its tokens.
+ * fails. This rank then continues alone, and never frees its tokens.
  */
 mscclpp_status_t mscclpp_user_ports_free(mscclpp_user_channels_t *channels)
 {
@@ -490,9 +490,9 @@ mscclpp_status_t mscclpp_user_channels_open(mscclpp_user_channels_t *channels)
 
 /*
  * Closes the channels. Only the last of several nested closes waits. Returns MSCCLPP_ERR_TIMEOUT if the proxy has not
- * finished at the deadline, MSCCLPP_ERR_INVALID if the channels are not open, or the failure of the proxy; all are
- * logged. Returns MSCCLPP_ERR_REVOKED, which is not logged, if the team has ended. After a timeout or a failure of the
- * proxy the channels count as closed.
+ * finished at the deadline, MSCCLPP_ERR_INVALID if the channels are not open, or the failure of the proxy. Returns
+ * MSCCLPP_ERR_REVOKED, which is not logged, if the team has ended. After a timeout or a failure of the proxy the
+ * channels count as closed.
  */
 mscclpp_status_t mscclpp_user_channels_close(mscclpp_user_channels_t *channels)
 {
@@ -504,7 +504,7 @@ mscclpp_status_t mscclpp_user_channels_close(mscclpp_user_channels_t *channels)
         return MSCCLPP_ERR_REVOKED;
     }
     if (channels->open_count == 0) {
-        mscclpp_error("%s: rank %d: channels are closed that are not open", user->oob.label, user->oob.rank);
+        mscclpp_error("%s: rank %d: a close of channels that are not open", user->oob.label, user->oob.rank);
         return MSCCLPP_ERR_INVALID;
     }
     if (--channels->open_count > 0 || !channels->is_port) {

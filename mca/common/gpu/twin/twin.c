@@ -205,7 +205,7 @@ static bool is_device(const void *address)
     return is_allocated_here;
 }
 
-/* An answer costs nothing here, so none is kept for host_reach. */
+/* Returns true for device memory. An answer costs nothing here, so none is kept for `reach`. */
 static bool host_is_device(const void *address, uint64_t *allocation_p)
 {
     if (allocation_p != NULL) {
@@ -390,8 +390,9 @@ static mscclpp_status_t host_import_memory(int device, const mscclpp_gpu_handle_
     mscclpp_shmseg_t *segment;
 
     if (MSCCLPP_OK == status && is_blocked_by_freed_memory(handle)) {
-        mscclpp_debug("%llu bytes of process %lld are where freed memory is still mapped",
-                      (unsigned long long)handle->length, (long long)handle->pid);
+        mscclpp_debug(
+            "cannot map %llu bytes of process %lld: memory that it has freed is still mapped at the same address",
+            (unsigned long long)handle->length, (long long)handle->pid);
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     if (MSCCLPP_OK == status) {

@@ -1,7 +1,7 @@
 /*
  * The transport between GPUs of one node. It maps peers' memory, and copy engines move the bytes. Each connection has
  * its own stream, so that copies and flushes of one connection never wait for those of another. Everything that a
- * connection does is a copy in its stream, and a copy begins only when the copy before it has ended and its data is
+ * connection does is a copy in its stream. A copy begins only when the copy before it has ended and its data is
  * visible. So a token is written after the data that it announces, for any reader that loads the token with acquire at
  * system scope. (A kernel could add to the token, but waiting kernels may occupy all multiprocessors.)
  *
@@ -11,8 +11,8 @@
  * A copy writes and cannot add. So the sender counts a token's signals and copies their number into the token, which is
  * 0 at first. Only one connection signals a token at any time, and a later one of the instance continues the count.
  *
- * A mapping of another process's memory stays valid, though useless, after that process frees it. Within one process,
- * CUDA gives no mapping but the owner's address: hence MSCCLPP_LENT_REGIONS, and a check of such addresses before use.
+ * A mapping of another process's memory stays valid after that process frees it. In the owner's process, the address is
+ * then invalid. So such regions are MSCCLPP_LENT_REGIONS, and their addresses are checked before use.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -350,7 +350,7 @@ static mscclpp_status_t find_counts(mscclpp_transport_t *transport, int peer, ui
     return MSCCLPP_OK;
 }
 
-/* Maps the peer's tokens, and continues earlier connections' counts. After a failure the connection is unchanged. */
+/* Maps the peer's tokens, and continues the counts of earlier connections. After an error nothing has changed. */
 static mscclpp_status_t ipc_conn_connect(mscclpp_conn_t *conn, const void *address, size_t length)
 {
     mscclpp_status_t status;
@@ -480,8 +480,8 @@ static mscclpp_status_t ipc_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, 
         return status;
     }
     if (!mscclpp_fits(to, length, remote->window.length) || !mscclpp_fits(from, length, region->length)) {
-        mscclpp_error("%s: put of %llu bytes from offset %llu of a region of %llu to offset %llu of one of %llu of "
-                      "rank %d",
+        mscclpp_error("%s: put of %llu bytes does not fit: from offset %llu of %llu bytes to offset %llu of %llu bytes "
+                      "of rank %d",
                       conn->transport->params.label, (unsigned long long)length, (unsigned long long)from,
                       (unsigned long long)region->length, (unsigned long long)to,
                       (unsigned long long)remote->window.length, conn->peer);
@@ -544,7 +544,7 @@ static mscclpp_status_t ipc_signal(mscclpp_conn_t *conn, uint32_t token)
     return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
 }
 
-/* A copy cannot add, so this transport has no additions. */
+/* Refuses: a copy cannot add, so this transport has no additions. */
 static mscclpp_status_t ipc_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, uint64_t value)
 {
     (void)conn, (void)remote, (void)to, (void)value;

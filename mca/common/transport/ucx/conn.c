@@ -44,8 +44,8 @@ mscclpp_status_t mscclpp_transport_ucx_conn_create(mscclpp_transport_t *transpor
     mscclpp_conn_t *conn;
 
     if (transport->stranded) {
-        mscclpp_error("%s: no ucx connection to rank %d: UCX has not let go of memory that was freed",
-                      transport->params.label, peer);
+        mscclpp_error("%s: no ucx connection to rank %d: UCX still uses memory that was freed", transport->params.label,
+                      peer);
         return MSCCLPP_ERR_SYSTEM;
     }
     conn = calloc(1, sizeof(*conn));
@@ -117,8 +117,8 @@ static bool is_sound(const mscclpp_conn_t *conn, size_t length)
     if (length < sizeof(conn->peer_address) || conn->peer_address.magic != UCX_MAGIC ||
         length - sizeof(conn->peer_address) != conn->peer_address.worker_length ||
         conn->peer_address.worker_length == 0) {
-        mscclpp_error("%s: the ucx address of rank %d, %zu bytes, is none", transport->params.label, conn->peer,
-                      length);
+        mscclpp_error("%s: the %zu bytes from rank %d are not a ucx address", transport->params.label, length,
+                      conn->peer);
         return false;
     }
     if (conn->peer_address.ring_size == 0 || conn->peer_address.ring_size % (UCX_CHUNKS * UCX_RING_ALIGN) != 0) {
@@ -134,9 +134,9 @@ static bool is_sound(const mscclpp_conn_t *conn, size_t length)
  * Checks the peer's address, makes the memory for messages, and gets an endpoint. Both sides use the smaller of their
  * two sizes of bounce memory.
  *
- * If the connection is already broken, returns its status. Returns MSCCLPP_ERR_INVALID, which is logged, for an invalid
- * address or a second call; otherwise fails as the memory or the endpoint does. After a failure of the first call, the
- * connection can only be destroyed.
+ * If the connection is already broken, returns its status. Returns MSCCLPP_ERR_INVALID for an invalid address or a
+ * second call; otherwise fails as the memory or the endpoint does. After a failure of the first call, the connection
+ * can only be destroyed.
  */
 mscclpp_status_t mscclpp_transport_ucx_conn_connect(mscclpp_conn_t *conn, const void *address, size_t length)
 {
@@ -287,8 +287,8 @@ static void break_by_force(mscclpp_conn_t *conn)
 }
 
 /*
- * The last resort if UCX does not let go of memory: stops the worker's progress forever, so that UCX accesses nothing
- * more, and breaks all connections.
+ * Stops the worker's progress forever, so that UCX accesses nothing more, and breaks all connections. This is the last
+ * resort if UCX does not let go of memory.
  */
 static void strand(mscclpp_transport_t *transport)
 {

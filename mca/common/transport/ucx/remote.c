@@ -9,7 +9,7 @@
 /*
  * Makes a peer's region known by its key. The connection must be connected, because UCX unpacks the key of a registered
  * region for one endpoint. If it is not, or if the bytes are not a key, returns MSCCLPP_ERR_INVALID. Returns
- * MSCCLPP_ERR_PEER if UCX refuses the key, or MSCCLPP_ERR_NO_MEMORY. All of them are logged.
+ * MSCCLPP_ERR_PEER if UCX refuses the key, or MSCCLPP_ERR_NO_MEMORY.
  */
 mscclpp_status_t mscclpp_transport_ucx_remote_create(mscclpp_conn_t *conn, const void *key, size_t length,
                                                      mscclpp_remote_t **remote_p)
@@ -21,8 +21,8 @@ mscclpp_status_t mscclpp_transport_ucx_remote_create(mscclpp_conn_t *conn, const
     memcpy(&head, key, length < sizeof(head) ? length : sizeof(head));
     if (length < sizeof(head) || head.magic != UCX_MAGIC || length - sizeof(head) != head.rkey_length ||
         !conn->connected) {
-        mscclpp_error("%s: the key of a region of rank %d, %zu bytes, is none, or there is no connection",
-                      transport->params.label, conn->peer, length);
+        mscclpp_error("%s: the %zu bytes from rank %d are not the key of a region, or the rank is not connected",
+                      transport->params.label, length, conn->peer);
         return MSCCLPP_ERR_INVALID;
     }
     remote = calloc(1, sizeof(*remote));

@@ -14,7 +14,7 @@
  * overtake a new one across a signal. Puts between two signals are not ordered, so they must not overlap.
  *
  * Signals and adds are not atomic operations of UCX. Newer versions (seen with 1.16 and 1.18) refuse those on endpoints
- * that report lost peers, and without these reports a killed peer would become a hang.
+ * that report lost peers. Without these reports, a killed peer would become a hang.
  *
  * Device memory does not go through UCX, which may have been built without support for it. Even with support, nothing
  * orders a device's write to GPU memory before a CPU's write to a token in host memory.
@@ -161,7 +161,7 @@ static void ucx_destroy(mscclpp_transport_t *transport)
     mscclpp_copier_fini(&transport->out, transport->params.gpu);
     mscclpp_copier_fini(&transport->in, transport->params.gpu);
     if (transport->worker != NULL && (transport->stranded || !close_all(transport))) {
-        mscclpp_info("%s: UCX does not close a connection or end what was under way; its memory is not freed",
+        mscclpp_info("%s: UCX does not close a connection or end an operation; its memory is not freed",
                      transport->params.label);
         return;
     }
@@ -208,8 +208,7 @@ static bool wants_direct_puts(const mscclpp_transport_params_t *params)
 /*
  * Loads UCX, and makes a context and a worker. Returns MSCCLPP_ERR_NOT_SUPPORTED, so that another transport may be
  * tried, if UCX is missing, refuses one of them, or has too long an address. If the system grants too few resources for
- * UCX, returns the status of mscclpp_ucx_check_limits. Returns MSCCLPP_ERR_NO_MEMORY, which is logged, if memory runs
- * out.
+ * UCX, returns the status of mscclpp_ucx_check_limits. Returns MSCCLPP_ERR_NO_MEMORY if memory runs out.
  */
 static mscclpp_status_t ucx_create(const mscclpp_transport_params_t *params, uint32_t *flags_p,
                                    mscclpp_transport_t **transport_p)

@@ -85,8 +85,9 @@ mscclpp_status_t mscclpp_verbs_choose_gid(mscclpp_transport_t *transport, mscclp
     if (wanted_index >= 0) {
         if (wanted_index >= table_length ||
             0 != transport->ibv.query_gid(rail->context, rail->port, wanted_index, &gid) || is_zero(&gid)) {
-            mscclpp_error("parameter verbs_gid_index: %d is not allowed; %s port %d has no such GID of %d",
-                          wanted_index, rail->name, rail->port, table_length);
+            mscclpp_error(
+                "parameter verbs_gid_index: %d is not allowed; %s port %d has no GID there (its table has %d entries)",
+                wanted_index, rail->name, rail->port, table_length);
             return MSCCLPP_ERR_INVALID;
         }
         rail->gid_index = wanted_index;

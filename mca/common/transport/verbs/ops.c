@@ -24,8 +24,8 @@ static bool is_outside(uint64_t offset, uint64_t length, uint64_t size)
  * Starts a put: through slots from or into bounced memory, otherwise by work requests on the memory itself. If the peer
  * has left, succeeds without putting anything. If the connection is broken, returns its status.
  *
- * Returns MSCCLPP_ERR_INVALID, which is logged, if the connection is not connected, or if the put exceeds a region.
- * Returns MSCCLPP_IN_PROGRESS, with nothing put, while an earlier put must be sent first or the queue is full.
+ * Returns MSCCLPP_ERR_INVALID if the connection is not connected, or if the put exceeds a region. Returns
+ * MSCCLPP_IN_PROGRESS, with nothing put, while an earlier put must be sent first or the queue is full.
  */
 mscclpp_status_t mscclpp_verbs_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
                                    mscclpp_region_t *region, uint64_t from, uint64_t length)
@@ -36,10 +36,10 @@ mscclpp_status_t mscclpp_verbs_put(mscclpp_conn_t *conn, mscclpp_remote_t *remot
         return status;
     }
     if (remote->conn != conn || is_outside(to, length, remote->length) || is_outside(from, length, region->length)) {
-        mscclpp_error(
-            "%s: verbs: a put of %llu bytes to rank %d, from %llu of %llu to %llu of %llu, leaves its regions",
-            conn->transport->params.label, (unsigned long long)length, conn->peer, (unsigned long long)from,
-            (unsigned long long)region->length, (unsigned long long)to, (unsigned long long)remote->length);
+        mscclpp_error("%s: verbs: a put of %llu bytes to rank %d does not fit: from offset %llu of %llu bytes to "
+                      "offset %llu of %llu bytes",
+                      conn->transport->params.label, (unsigned long long)length, conn->peer, (unsigned long long)from,
+                      (unsigned long long)region->length, (unsigned long long)to, (unsigned long long)remote->length);
         return MSCCLPP_ERR_INVALID;
     }
     if (0 == length || conn->peer_left) {
@@ -84,8 +84,7 @@ static void post_add(mscclpp_conn_t *conn, uint64_t address, uint32_t rkey, uint
  * connection is broken, returns its status.
  *
  * Returns MSCCLPP_IN_PROGRESS, with nothing done, while an earlier put could arrive later than the signal, or while the
- * queue is full. Returns MSCCLPP_ERR_INVALID, which is logged, if the connection is not connected, or if the peer has
- * no such token.
+ * queue is full. Returns MSCCLPP_ERR_INVALID if the connection is not connected, or if the peer has no such token.
  */
 mscclpp_status_t mscclpp_verbs_signal(mscclpp_conn_t *conn, uint32_t token)
 {
@@ -117,9 +116,8 @@ mscclpp_status_t mscclpp_verbs_signal(mscclpp_conn_t *conn, uint32_t token)
  * Adds to a word of the peer's region. If the connection does not use atomics, returns MSCCLPP_ERR_NOT_SUPPORTED. If
  * the peer has left, succeeds without adding anything. If the connection is broken, returns its status.
  *
- * Returns MSCCLPP_ERR_INVALID, which is logged, if the connection is not connected, or if the word is outside the
- * region or not aligned. Returns MSCCLPP_IN_PROGRESS, with nothing added, while an earlier put could arrive later or
- * the queue is full.
+ * Returns MSCCLPP_ERR_INVALID if the connection is not connected, or if the word is outside the region or not aligned.
+ * Returns MSCCLPP_IN_PROGRESS, with nothing added, while an earlier put could arrive later or the queue is full.
  */
 mscclpp_status_t mscclpp_verbs_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, uint64_t value)
 {
@@ -133,9 +131,10 @@ mscclpp_status_t mscclpp_verbs_add(mscclpp_conn_t *conn, mscclpp_remote_t *remot
     }
     if (remote->conn != conn || is_outside(to, sizeof(uint64_t), remote->length) ||
         0 != (remote->address + to) % sizeof(uint64_t)) {
-        mscclpp_error("%s: verbs: an add at %llu of the %llu bytes of rank %d's region is outside or not aligned to 8",
-                      conn->transport->params.label, (unsigned long long)to, (unsigned long long)remote->length,
-                      conn->peer);
+        mscclpp_error("%s: verbs: an add at offset %llu of rank %d's region, which has %llu bytes; the word must be "
+                      "aligned to 8 bytes",
+                      conn->transport->params.label, (unsigned long long)to, conn->peer,
+                      (unsigned long long)remote->length);
         return MSCCLPP_ERR_INVALID;
     }
     if (conn->peer_left) {

@@ -171,7 +171,7 @@ void mscclpp_verbs_qp_destroy(mscclpp_verbs_qp_t *qp)
     /* Nothing here waits for work requests; the library only waits until the HCA has released the queues. */
     if ((qp->qp != NULL && 0 != qp->conn->transport->ibv.destroy_qp(qp->qp)) ||
         (qp->cq != NULL && 0 != qp->conn->transport->ibv.destroy_cq(qp->cq))) {
-        mscclpp_warn("%s: verbs: a queue pair to rank %d could not be taken down", qp->conn->transport->params.label,
+        mscclpp_warn("%s: verbs: a queue pair to rank %d could not be destroyed", qp->conn->transport->params.label,
                      qp->conn->peer);
     }
     free(qp);
@@ -300,8 +300,7 @@ static mscclpp_status_t check_reachable(const mscclpp_verbs_qp_t *qp, const mscc
  *
  * Returns MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if packets cannot travel between the two ports.
  * Returns the connection's status if posting the receive requests has broken the connection. If the device refuses a
- * step, returns MSCCLPP_ERR_NO_MEMORY or MSCCLPP_ERR_SYSTEM, which is logged. After a failure, the queue pair can only
- * be destroyed.
+ * step, returns MSCCLPP_ERR_NO_MEMORY or MSCCLPP_ERR_SYSTEM. After a failure, the queue pair can only be destroyed.
  */
 mscclpp_status_t mscclpp_verbs_qp_connect(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
 {

@@ -103,7 +103,7 @@ struct ibv_mr *mscclpp_verbs_register(mscclpp_transport_t *transport, mscclpp_ve
 /*
  * Settles the memory, and registers it on every rail, unless it is device memory that is bounced. If a rail refuses it,
  * undoes the other registrations and returns MSCCLPP_ERR_NOT_SUPPORTED. Returns MSCCLPP_ERR_INVALID for 0 bytes, or
- * MSCCLPP_ERR_NO_MEMORY, both logged; otherwise fails as `settle` does.
+ * MSCCLPP_ERR_NO_MEMORY; otherwise fails as `settle` does.
  */
 mscclpp_status_t mscclpp_verbs_region_create(mscclpp_transport_t *transport, void *address, size_t length,
                                              mscclpp_region_t **region_p)
@@ -182,7 +182,7 @@ void mscclpp_verbs_region_destroy(mscclpp_region_t *region)
     if (region == NULL) {
         return;
     }
-    /* Only a bounced region is in the list. */
+    /* Only a bounced region is in the list. Once it has left the list, no message can write to it. */
     for (mscclpp_region_t **link = &region->transport->bounced_regions; *link != NULL; link = &(*link)->next) {
         if (region == *link) {
             *link = region->next;
@@ -192,7 +192,7 @@ void mscclpp_verbs_region_destroy(mscclpp_region_t *region)
     }
     for (int i = 0; i < region->transport->rail_count; ++i) {
         if (region->mrs[i] != NULL && 0 != region->transport->ibv.dereg_mr(region->mrs[i])) {
-            mscclpp_warn("%s: verbs: a region of %llu bytes could not be taken back", region->transport->params.label,
+            mscclpp_warn("%s: verbs: a region of %llu bytes could not be unregistered", region->transport->params.label,
                          (unsigned long long)region->length);
         }
     }
@@ -203,7 +203,7 @@ void mscclpp_verbs_region_destroy(mscclpp_region_t *region)
  * Checks the key of a peer's region, and makes the region known. The connection must be connected, and the key must
  * have an entry for each of its rails. A bounced region also needs the landing memory that the peer's address named, so
  * that its puts find the bounce state. If one of these conditions is not met, returns MSCCLPP_ERR_INVALID; if memory
- * runs out, MSCCLPP_ERR_NO_MEMORY. Both are logged.
+ * runs out, MSCCLPP_ERR_NO_MEMORY.
  */
 mscclpp_status_t mscclpp_verbs_remote_create(mscclpp_conn_t *conn, const void *key, size_t length,
                                              mscclpp_remote_t **remote_p)
