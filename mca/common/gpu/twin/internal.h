@@ -4,7 +4,7 @@
 
 #include "mca/common/gpu/gpu.h"
 
-#define HOST_DEVICE 0 /* the twin's only device */
+#define TWIN_DEVICE 0 /* the twin's only device */
 
 /* twin/memory.c: returns MSCCLPP_ERR_INVALID for any device other than the twin's only one. */
 mscclpp_status_t mscclpp_twin_check_device(int device);

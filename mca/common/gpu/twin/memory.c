@@ -5,19 +5,19 @@
 #include "mca/common/base/log.h"
 #include "mca/common/gpu/twin/internal.h"
 
-#define HOST_ALIGNMENT 4096
+#define TWIN_ALIGNMENT 4096
 
 mscclpp_status_t mscclpp_twin_check_device(int device)
 {
-    if (HOST_DEVICE != device) {
-        mscclpp_error("device %d does not exist: the host twin has device %d only", device, HOST_DEVICE);
+    if (TWIN_DEVICE != device) {
+        mscclpp_error("device %d does not exist: the host twin has device %d only", device, TWIN_DEVICE);
         return MSCCLPP_ERR_INVALID;
     }
     return MSCCLPP_OK;
 }
 
 /*
- * Allocates zeroed memory, aligned to HOST_ALIGNMENT. Returns MSCCLPP_ERR_INVALID for 0 bytes, or
+ * Allocates zeroed memory, aligned to TWIN_ALIGNMENT. Returns MSCCLPP_ERR_INVALID for 0 bytes, or
  * MSCCLPP_ERR_NO_MEMORY. After a failure, *address_p is unchanged.
  */
 mscclpp_status_t mscclpp_twin_alloc_zeroed(size_t size, void **address_p)
@@ -28,7 +28,7 @@ mscclpp_status_t mscclpp_twin_alloc_zeroed(size_t size, void **address_p)
         mscclpp_error("cannot allocate 0 bytes");
         return MSCCLPP_ERR_INVALID;
     }
-    if (0 != posix_memalign(&address, HOST_ALIGNMENT, size)) {
+    if (0 != posix_memalign(&address, TWIN_ALIGNMENT, size)) {
         mscclpp_error("out of memory for %zu bytes", size);
         return MSCCLPP_ERR_NO_MEMORY;
     }

@@ -16,17 +16,17 @@
 #define SLEEP_NANOSECONDS 50000
 
 /* Memory given to temp_free that queued kernels may still use. */
-typedef struct host_pending {
-    struct host_pending *next;
+typedef struct twin_pending {
+    struct twin_pending *next;
     void *address;
-} host_pending_t;
+} twin_pending_t;
 
 /* `owned`: the queue was created here, and is not the application's. */
 struct mscclpp_gpu_stream {
     mscclpp_dev_twin_queue_t *queue;
     bool owned;
     pthread_mutex_t lock; /* guards `pending` */
-    host_pending_t *pending;
+    twin_pending_t *pending;
 };
 
 struct mscclpp_gpu_event {
@@ -104,14 +104,14 @@ mscclpp_status_t mscclpp_twin_stream_wrap(int device, void *native, mscclpp_gpu_
 /* Frees the memory that waited for the stream's kernels. These must have ended. */
 static void free_pending(mscclpp_gpu_stream_t *stream)
 {
-    host_pending_t *pending;
+    twin_pending_t *pending;
 
     pthread_mutex_lock(&stream->lock);
     pending = stream->pending;
     stream->pending = NULL;
     pthread_mutex_unlock(&stream->lock);
     while (pending != NULL) {
-        host_pending_t *next = pending->next;
+        twin_pending_t *next = pending->next;
         free(pending->address);
         free(pending);
         pending = next;
@@ -187,7 +187,7 @@ mscclpp_status_t mscclpp_twin_temp_alloc(mscclpp_gpu_stream_t *stream, size_t si
  */
 void mscclpp_twin_temp_free(mscclpp_gpu_stream_t *stream, void *address)
 {
-    host_pending_t *pending;
+    twin_pending_t *pending;
 
     if (address == NULL) {
         return;

@@ -17,24 +17,24 @@
  * A piece of device memory that this process holds. The list is short: scratch and state of teams, of their peers, of
  * tests.
  */
-typedef struct host_memory {
-    struct host_memory *next;
+typedef struct twin_memory {
+    struct twin_memory *next;
     mscclpp_shmseg_t *segment;
     uint64_t id;                 /* number of the segment in its creator */
     bool imported;               /* mapped from a peer or from this process itself; else allocated here */
     mscclpp_gpu_handle_t handle; /* the handle of imported memory */
-} host_memory_t;
+} twin_memory_t;
 
 _Static_assert(sizeof(mscclpp_shmseg_descriptor_t) <= MSCCLPP_GPU_HANDLE_SIZE, "a handle holds a segment's descriptor");
 
-static pthread_mutex_t host_lock = PTHREAD_MUTEX_INITIALIZER;
-static host_memory_t *host_memories;
+static pthread_mutex_t twin_lock = PTHREAD_MUTEX_INITIALIZER;
+static twin_memory_t *twin_memories;
 
-typedef bool (*host_filter_fn_t)(const void *address);
-static _Atomic(host_filter_fn_t) host_filter; /* tests: which memory counts as host memory; NULL: none does */
+typedef bool (*twin_filter_fn_t)(const void *address);
+static _Atomic(twin_filter_fn_t) twin_filter; /* tests: which memory counts as host memory; NULL: none does */
 
-typedef void (*host_bounds_fn_t)(const void *address, void **base_p, size_t *length_p);
-static _Atomic(host_bounds_fn_t) host_bounds; /* tests: finds the bounds of memory that was not allocated here */
+typedef void (*twin_bounds_fn_t)(const void *address, void **base_p, size_t *length_p);
+static _Atomic(twin_bounds_fn_t) twin_bounds; /* tests: finds the bounds of memory that was not allocated here */
 
 void mscclpp_gpu_twin_set_progress(void (*progress)(void *context), void *context)
 {
@@ -43,23 +43,23 @@ void mscclpp_gpu_twin_set_progress(void (*progress)(void *context), void *contex
 
 void mscclpp_gpu_twin_set_filter(bool (*is_host)(const void *address))
 {
-    atomic_store_explicit(&host_filter, is_host, memory_order_release);
+    atomic_store_explicit(&twin_filter, is_host, memory_order_release);
 }
 
 void mscclpp_gpu_twin_set_bounds(void (*bounds)(const void *address, void **base_p, size_t *length_p))
 {
-    atomic_store_explicit(&host_bounds, bounds, memory_order_release);
+    atomic_store_explicit(&twin_bounds, bounds, memory_order_release);
 }
 
-static mscclpp_status_t host_probe(int *device_count_p)
+static mscclpp_status_t twin_probe(int *device_count_p)
 {
     *device_count_p = 1;
     return MSCCLPP_OK;
 }
 
-static mscclpp_status_t host_current_device(int *device_p)
+static mscclpp_status_t twin_current_device(int *device_p)
 {
-    *device_p = HOST_DEVICE;
+    *device_p = TWIN_DEVICE;
     return MSCCLPP_OK;
 }
 
@@ -67,7 +67,7 @@ static mscclpp_status_t host_current_device(int *device_p)
  * Writes the device's UUID, one for each machine. All processes of a machine use the same CPUs, so the twin's device is
  * one GPU that they share.
  */
-static void host_uuid(unsigned char *uuid)
+static void twin_uuid(unsigned char *uuid)
 {
     const uint64_t words[2] = {mscclpp_machine_boot(), UINT64_C(0x6d73636c70707477)}; /* no GPU has a UUID like this */
 
@@ -78,7 +78,7 @@ static void host_uuid(unsigned char *uuid)
  * Describes the twin's only device. Its server is not 0, which means that kernels of all processes run at the same
  * time.
  */
-static mscclpp_status_t host_device_info(int device, mscclpp_gpu_info_t *info_p)
+static mscclpp_status_t twin_device_info(int device, mscclpp_gpu_info_t *info_p)
 {
     mscclpp_status_t status = mscclpp_twin_check_device(device);
 
@@ -87,19 +87,19 @@ static mscclpp_status_t host_device_info(int device, mscclpp_gpu_info_t *info_p)
     }
     memset(info_p, 0, sizeof(*info_p));
     snprintf(info_p->name, sizeof(info_p->name), "host twin");
-    host_uuid(info_p->uuid);
+    twin_uuid(info_p->uuid);
     info_p->sm_count = MSCCLPP_DEV_MAX_BLOCKS; /* the system's scheduler lets any number of blocks make progress */
     info_p->server = 1;
     return MSCCLPP_OK;
 }
 
-static mscclpp_status_t host_preload(int device)
+static mscclpp_status_t twin_preload(int device)
 {
     return mscclpp_twin_check_device(device);
 }
 
 /* Returns true if an address is in a piece of memory. An address below it wraps round to a number that is too large. */
-static bool holds(const host_memory_t *memory, const void *address)
+static bool holds(const twin_memory_t *memory, const void *address)
 {
     uintptr_t base = (uintptr_t)mscclpp_shmseg_base(memory->segment);
 
@@ -108,11 +108,11 @@ static bool holds(const host_memory_t *memory, const void *address)
 
 /*
  * Returns the link to the memory that contains an address, among imported or allocated memory; a link to NULL if there
- * is none. The caller holds host_lock.
+ * is none. The caller holds twin_lock.
  */
-static host_memory_t **find_memory(const void *address, bool imported)
+static twin_memory_t **find_memory(const void *address, bool imported)
 {
-    host_memory_t **link = &host_memories;
+    twin_memory_t **link = &twin_memories;
 
     while (*link != NULL && ((*link)->imported != imported || !holds(*link, address))) {
         link = &(*link)->next;
@@ -126,7 +126,7 @@ static host_memory_t **find_memory(const void *address, bool imported)
  */
 static mscclpp_status_t add_memory(mscclpp_shmseg_t *segment, const mscclpp_gpu_handle_t *handle)
 {
-    host_memory_t *memory = malloc(sizeof(*memory));
+    twin_memory_t *memory = malloc(sizeof(*memory));
     mscclpp_shmseg_descriptor_t descriptor;
 
     if (memory == NULL) {
@@ -140,10 +140,10 @@ static mscclpp_status_t add_memory(mscclpp_shmseg_t *segment, const mscclpp_gpu_
     if (handle != NULL) {
         memory->handle = *handle;
     }
-    pthread_mutex_lock(&host_lock);
-    memory->next = host_memories;
-    host_memories = memory;
-    pthread_mutex_unlock(&host_lock);
+    pthread_mutex_lock(&twin_lock);
+    memory->next = twin_memories;
+    twin_memories = memory;
+    pthread_mutex_unlock(&twin_lock);
     return MSCCLPP_OK;
 }
 
@@ -153,13 +153,13 @@ static mscclpp_status_t add_memory(mscclpp_shmseg_t *segment, const mscclpp_gpu_
  */
 static void remove_memory(void *base, bool imported)
 {
-    host_memory_t **link;
-    host_memory_t *memory;
+    twin_memory_t **link;
+    twin_memory_t *memory;
 
     if (base == NULL) {
         return;
     }
-    pthread_mutex_lock(&host_lock);
+    pthread_mutex_lock(&twin_lock);
     link = find_memory(base, imported);
     memory = *link;
     if (memory != NULL && mscclpp_shmseg_base(memory->segment) == base) {
@@ -167,7 +167,7 @@ static void remove_memory(void *base, bool imported)
     } else {
         memory = NULL;
     }
-    pthread_mutex_unlock(&host_lock);
+    pthread_mutex_unlock(&twin_lock);
     if (memory == NULL) {
         mscclpp_warn("%p is not the start of %s device memory and stays as it is", base,
                      imported ? "imported" : "allocated");
@@ -180,7 +180,7 @@ static void remove_memory(void *base, bool imported)
 /* Returns true if a test wants an address to count as host memory. */
 static bool is_hidden(const void *address)
 {
-    host_filter_fn_t is_host = atomic_load_explicit(&host_filter, memory_order_acquire);
+    twin_filter_fn_t is_host = atomic_load_explicit(&twin_filter, memory_order_acquire);
 
     return is_host != NULL && is_host(address);
 }
@@ -199,14 +199,14 @@ static bool is_device(const void *address)
     if (!is_hidden(address)) {
         return true;
     }
-    pthread_mutex_lock(&host_lock);
+    pthread_mutex_lock(&twin_lock);
     is_allocated_here = *find_memory(address, false) != NULL;
-    pthread_mutex_unlock(&host_lock);
+    pthread_mutex_unlock(&twin_lock);
     return is_allocated_here;
 }
 
 /* Returns true for device memory. An answer costs nothing here, so none is kept for `reach`. */
-static bool host_is_device(const void *address, uint64_t *allocation_p)
+static bool twin_is_device(const void *address, uint64_t *allocation_p)
 {
     if (allocation_p != NULL) {
         *allocation_p = 0;
@@ -214,15 +214,15 @@ static bool host_is_device(const void *address, uint64_t *allocation_p)
     return is_device(address);
 }
 
-static mscclpp_status_t host_reach(int device, const void *address, uint64_t allocation, mscclpp_reach_t *reach_p)
+static mscclpp_status_t twin_reach(int device, const void *address, uint64_t allocation, mscclpp_reach_t *reach_p)
 {
     (void)allocation;
-    *reach_p = HOST_DEVICE == device && is_device(address) ? MSCCLPP_REACH_HOME : MSCCLPP_REACH_NONE;
+    *reach_p = TWIN_DEVICE == device && is_device(address) ? MSCCLPP_REACH_HOME : MSCCLPP_REACH_NONE;
     return MSCCLPP_OK;
 }
 
 /* Does nothing: the application copies with memcpy, which has ended when it returns. */
-static mscclpp_status_t host_settle(const void *address)
+static mscclpp_status_t twin_settle(const void *address)
 {
     (void)address;
     return MSCCLPP_OK;
@@ -230,12 +230,12 @@ static mscclpp_status_t host_settle(const void *address)
 
 /*
  * See `query` in gpu.h. Memory that was not allocated here has no known bounds, except in tests. The test's function
- * `bounds` is called with host_lock held.
+ * `bounds` is called with twin_lock held.
  */
-static void host_query(const void *address, mscclpp_mem_info_t *info_p)
+static void twin_query(const void *address, mscclpp_mem_info_t *info_p)
 {
-    host_bounds_fn_t bounds = atomic_load_explicit(&host_bounds, memory_order_acquire);
-    const host_memory_t *memory;
+    twin_bounds_fn_t bounds = atomic_load_explicit(&twin_bounds, memory_order_acquire);
+    const twin_memory_t *memory;
 
     memset(info_p, 0, sizeof(*info_p));
     info_p->kind = MSCCLPP_MEM_HOST;
@@ -244,8 +244,8 @@ static void host_query(const void *address, mscclpp_mem_info_t *info_p)
         return;
     }
     info_p->kind = MSCCLPP_MEM_DEVICE;
-    info_p->device = HOST_DEVICE;
-    pthread_mutex_lock(&host_lock);
+    info_p->device = TWIN_DEVICE;
+    pthread_mutex_lock(&twin_lock);
     memory = *find_memory(address, false);
     if (memory != NULL) {
         info_p->buffer_id = memory->id;
@@ -254,14 +254,14 @@ static void host_query(const void *address, mscclpp_mem_info_t *info_p)
     } else if (bounds != NULL) {
         bounds(address, &info_p->base, &info_p->length);
     }
-    pthread_mutex_unlock(&host_lock);
+    pthread_mutex_unlock(&twin_lock);
 }
 
 /*
  * Allocates device memory of the twin, which is a shared segment and zeroed. After a failure, which is logged, nothing
  * is left.
  */
-static mscclpp_status_t host_device_alloc(int device, size_t size, void **address_p)
+static mscclpp_status_t twin_device_alloc(int device, size_t size, void **address_p)
 {
     mscclpp_status_t status = mscclpp_twin_check_device(device);
     mscclpp_shmseg_t *segment;
@@ -281,14 +281,14 @@ static mscclpp_status_t host_device_alloc(int device, size_t size, void **addres
     return MSCCLPP_OK;
 }
 
-static void host_device_free(int device, void *address)
+static void twin_device_free(int device, void *address)
 {
     (void)device;
     remove_memory(address, false);
 }
 
 /* Kernels of the twin run on the CPU, so both addresses are the same. */
-static mscclpp_status_t host_host_alloc(size_t size, void **host_address_p, void **device_address_p)
+static mscclpp_status_t twin_host_alloc(size_t size, void **host_address_p, void **device_address_p)
 {
     void *address;
     mscclpp_status_t status = mscclpp_twin_alloc_zeroed(size, &address);
@@ -300,20 +300,20 @@ static mscclpp_status_t host_host_alloc(size_t size, void **host_address_p, void
     return status;
 }
 
-static void host_host_free(void *host_address)
+static void twin_host_free(void *host_address)
 {
     free(host_address);
 }
 
 /* Pins nothing: the twin's kernels reach any memory. */
-static mscclpp_status_t host_host_register(void *host_address, size_t size, void **device_address_p)
+static mscclpp_status_t twin_host_register(void *host_address, size_t size, void **device_address_p)
 {
     (void)size;
     *device_address_p = host_address;
     return MSCCLPP_OK;
 }
 
-static void host_host_unregister(void *host_address)
+static void twin_host_unregister(void *host_address)
 {
     (void)host_address;
 }
@@ -323,22 +323,22 @@ static void host_host_unregister(void *host_address)
  * copy of the library in this process. Returns MSCCLPP_ERR_NOT_SUPPORTED for all other memory. After a failure,
  * *handle_p is unchanged.
  */
-static mscclpp_status_t host_export_memory(const void *address, mscclpp_gpu_handle_t *handle_p)
+static mscclpp_status_t twin_export_memory(const void *address, mscclpp_gpu_handle_t *handle_p)
 {
-    const bool knows_other_copies = atomic_load_explicit(&host_bounds, memory_order_acquire) != NULL;
+    const bool knows_other_copies = atomic_load_explicit(&twin_bounds, memory_order_acquire) != NULL;
     mscclpp_shmseg_descriptor_t descriptor;
-    const host_memory_t *memory;
+    const twin_memory_t *memory;
     uint64_t offset = 0;
     bool is_found;
 
-    pthread_mutex_lock(&host_lock);
+    pthread_mutex_lock(&twin_lock);
     memory = *find_memory(address, false);
     is_found = memory != NULL;
     if (is_found) {
         mscclpp_shmseg_describe(memory->segment, &descriptor);
         offset = (uint64_t)((const char *)address - (const char *)mscclpp_shmseg_base(memory->segment));
     }
-    pthread_mutex_unlock(&host_lock);
+    pthread_mutex_unlock(&twin_lock);
     if (!is_found && !(knows_other_copies && mscclpp_shmseg_recognise(address, &descriptor, &offset))) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
@@ -364,8 +364,8 @@ static bool is_blocked_by_freed_memory(const mscclpp_gpu_handle_t *handle)
     if (mscclpp_process_is_self(handle->pid, handle->token)) {
         return false;
     }
-    pthread_mutex_lock(&host_lock);
-    for (const host_memory_t *memory = host_memories; memory != NULL && !is_found; memory = memory->next) {
+    pthread_mutex_lock(&twin_lock);
+    for (const twin_memory_t *memory = twin_memories; memory != NULL && !is_found; memory = memory->next) {
         const mscclpp_gpu_handle_t *mapped = &memory->handle;
 
         /* One process may have several copies of this library, each with a token and numbers of its own. */
@@ -374,7 +374,7 @@ static bool is_blocked_by_freed_memory(const mscclpp_gpu_handle_t *handle)
                    mapped->address < handle->address + handle->length &&
                    handle->address < mapped->address + mapped->length;
     }
-    pthread_mutex_unlock(&host_lock);
+    pthread_mutex_unlock(&twin_lock);
     return is_found;
 }
 
@@ -383,7 +383,7 @@ static bool is_blocked_by_freed_memory(const mscclpp_gpu_handle_t *handle)
  * each segment at only one address. Returns MSCCLPP_ERR_NOT_SUPPORTED if freed memory is in the way or the segment
  * cannot be reached, or another error of mscclpp_shmseg_attach or add_memory. After a failure, nothing is left.
  */
-static mscclpp_status_t host_import_memory(int device, const mscclpp_gpu_handle_t *handle, void **base_p)
+static mscclpp_status_t twin_import_memory(int device, const mscclpp_gpu_handle_t *handle, void **base_p)
 {
     mscclpp_status_t status = mscclpp_twin_check_device(device);
     mscclpp_shmseg_descriptor_t descriptor;
@@ -411,7 +411,7 @@ static mscclpp_status_t host_import_memory(int device, const mscclpp_gpu_handle_
     return MSCCLPP_OK;
 }
 
-static void host_close_memory(int device, const mscclpp_gpu_handle_t *handle, void *base)
+static void twin_close_memory(int device, const mscclpp_gpu_handle_t *handle, void *base)
 {
     (void)device;
     (void)handle;
@@ -421,25 +421,25 @@ static void host_close_memory(int device, const mscclpp_gpu_handle_t *handle, vo
 const mscclpp_gpu_ops_t mscclpp_gpu_twin_ops = {
     .name = "host",
     .twin = true,
-    .probe = host_probe,
-    .current_device = host_current_device,
-    .device_info = host_device_info,
-    .preload = host_preload,
-    .is_device = host_is_device,
-    .query = host_query,
-    .reach = host_reach,
-    .settle = host_settle,
-    .device_alloc = host_device_alloc,
-    .device_free = host_device_free,
+    .probe = twin_probe,
+    .current_device = twin_current_device,
+    .device_info = twin_device_info,
+    .preload = twin_preload,
+    .is_device = twin_is_device,
+    .query = twin_query,
+    .reach = twin_reach,
+    .settle = twin_settle,
+    .device_alloc = twin_device_alloc,
+    .device_free = twin_device_free,
     .temp_alloc = mscclpp_twin_temp_alloc,
     .temp_free = mscclpp_twin_temp_free,
-    .host_alloc = host_host_alloc,
-    .host_free = host_host_free,
-    .host_register = host_host_register,
-    .host_unregister = host_host_unregister,
-    .export_memory = host_export_memory,
-    .import_memory = host_import_memory,
-    .close_memory = host_close_memory,
+    .host_alloc = twin_host_alloc,
+    .host_free = twin_host_free,
+    .host_register = twin_host_register,
+    .host_unregister = twin_host_unregister,
+    .export_memory = twin_export_memory,
+    .import_memory = twin_import_memory,
+    .close_memory = twin_close_memory,
     .stream_create = mscclpp_twin_stream_create,
     .stream_destroy = mscclpp_twin_stream_destroy,
     .stream_wrap = mscclpp_twin_stream_wrap,
