@@ -240,7 +240,7 @@ static void pretend(side_t sides[2], uint64_t slots)
 
     sender->freed = sender->posted = sender->copied = sender->begun = slots;
     sender->messages = sender->acknowledged = slots;
-    receiver->arrived = receiver->issued = receiver->executed = receiver->answered = slots;
+    receiver->arrived = receiver->issued = receiver->executed = receiver->acknowledged_to_peer = slots;
 }
 
 /*
@@ -377,7 +377,7 @@ static void test_broken_add(int stage, int how)
     if (how == PEER_LEAVES) {
         leave(&theirs[0]);
     } else if (how == PEER_FAILS) {
-        mscclpp_verbs_send_control(theirs[0].conn->qps[0], MSCCLPP_VERBS_TROUBLE);
+        mscclpp_verbs_send_control(theirs[0].conn->qps[0], MSCCLPP_VERBS_FAILURE);
         mscclpp_verbs_ring_doorbell(theirs[0].conn->qps[0]);
     } else if (how == SIDE_LEAVES) {
         ops->conn_destroy(ours[0].conn);
@@ -470,7 +470,7 @@ static void test_trouble_at_the_end(void)
     side_t sides[2];
 
     open_sides(sides, "auto", bounced);
-    mscclpp_verbs_send_control(sides[1].conn->qps[0], MSCCLPP_VERBS_TROUBLE);
+    mscclpp_verbs_send_control(sides[1].conn->qps[0], MSCCLPP_VERBS_FAILURE);
     mscclpp_verbs_ring_doorbell(sides[1].conn->qps[0]);
     leave(&sides[0]);
     CHECK_EQ(ops->progress(sides[0].transport), MSCCLPP_OK);

@@ -221,7 +221,7 @@ void mscclpp_transport_ucx_clean_up_conns(mscclpp_transport_t *transport)
         if (!conn->destroyed && conn->peer_left && conn->acked < conn->packed) {
             mscclpp_transport_ucx_fail(conn, MSCCLPP_ERR_PEER, "the peer has closed it with puts or signals under way");
         }
-        if (conn->must_tell && mscclpp_transport_ucx_send_note(conn, UCX_TROUBLE)) {
+        if (conn->must_tell && mscclpp_transport_ucx_send_note(conn, UCX_FAILURE)) {
             conn->must_tell = false;
         }
         link = &conn->next;
@@ -279,7 +279,7 @@ static bool await_unused(const mscclpp_region_t *region)
 static void break_by_force(mscclpp_conn_t *conn)
 {
     mscclpp_transport_ucx_fail(conn, MSCCLPP_ERR_INVALID, "a region was destroyed with a put from or to it under way");
-    if (conn->must_tell && mscclpp_transport_ucx_send_note(conn, UCX_TROUBLE)) {
+    if (conn->must_tell && mscclpp_transport_ucx_send_note(conn, UCX_FAILURE)) {
         conn->must_tell = false;
     }
     conn->connected = false;

@@ -27,7 +27,7 @@ typedef enum {
     UCX_ADD,
     UCX_ACK,    /* all messages below `sequence` have been executed */
     UCX_BYE,    /* the sender has destroyed its half of the connection; also has the meaning of UCX_ACK */
-    UCX_TROUBLE /* the sender could not execute a message that it received */
+    UCX_FAILURE /* the sender could not execute a message that it received */
 } ucx_kind_t;
 
 /*
@@ -236,7 +236,7 @@ struct mscclpp_conn {
     char *landing; /* pinned memory of landing_size bytes, and one word for adds to device memory; NULL until needed */
     size_t landing_size;
     int add_stage;       /* UCX_ADD_...: progress of the add in message `executed` */
-    ucx_note_t notes[3]; /* UCX_ACK, UCX_BYE, UCX_TROUBLE */
+    ucx_note_t notes[3]; /* UCX_ACK, UCX_BYE, UCX_FAILURE */
 };
 
 struct mscclpp_transport {

@@ -241,7 +241,7 @@ ucs_status_t mscclpp_transport_ucx_on_message(void *arg, const void *header, siz
         on_acknowledgement(conn, copy.sequence);
         conn->peer_left = true;
         break;
-    case UCX_TROUBLE:
+    case UCX_FAILURE:
         mscclpp_transport_ucx_fail(conn, MSCCLPP_ERR_PEER, "the peer could not carry out what it was sent");
         break;
     default:

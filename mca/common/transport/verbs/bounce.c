@@ -17,7 +17,7 @@ static void fail_and_tell_peer(mscclpp_conn_t *conn, mscclpp_status_t status, co
         return;
     }
     if (conn->connected && mscclpp_verbs_free_slots(conn->qps[0]) > 0) {
-        mscclpp_verbs_send_control(conn->qps[0], MSCCLPP_VERBS_TROUBLE);
+        mscclpp_verbs_send_control(conn->qps[0], MSCCLPP_VERBS_FAILURE);
         mscclpp_verbs_ring_doorbell(conn->qps[0]);
     }
     mscclpp_verbs_fail(conn, status, "the connection to rank %d failed: %s", conn->peer, reason);
@@ -73,20 +73,20 @@ static void free_slots(mscclpp_conn_t *conn, mscclpp_verbs_slots_t *slots)
  * Returns MSCCLPP_ERR_NO_MEMORY, which is logged, or the error of the copiers. After a failure,
  * mscclpp_verbs_bounce_destroy frees what was made.
  */
-mscclpp_status_t mscclpp_verbs_bounce_create(mscclpp_conn_t *conn, bool lands)
+mscclpp_status_t mscclpp_verbs_bounce_create(mscclpp_conn_t *conn, bool has_landing)
 {
     if (conn->bounce == NULL) {
         conn->bounce = calloc(1, sizeof(*conn->bounce));
         conn->transport->bouncing_conns += conn->bounce != NULL;
     }
     if (conn->bounce == NULL || !ensure_slots(conn, &conn->bounce->out, 0) ||
-        (lands && !ensure_slots(conn, &conn->bounce->in, IBV_ACCESS_REMOTE_WRITE))) {
+        (has_landing && !ensure_slots(conn, &conn->bounce->in, IBV_ACCESS_REMOTE_WRITE))) {
         mscclpp_error("%s: no memory through which device memory could be bounced for rank %d",
                       conn->transport->params.label, conn->peer);
         return MSCCLPP_ERR_NO_MEMORY;
     }
     /* A side without bounced memory copies nothing. */
-    return lands ? open_copiers(conn->transport) : MSCCLPP_OK;
+    return has_landing ? open_copiers(conn->transport) : MSCCLPP_OK;
 }
 
 /*
@@ -144,7 +144,7 @@ static void begin_slots(mscclpp_conn_t *conn)
                                        .length = size,
                                        .lkey = bounce->waiting.lkey,
                                        .rkey = bounce->waiting.rkey,
-                                       .lands = bounce->waiting.lands};
+                                       .to_landing = bounce->waiting.to_landing};
         if (bounce->waiting.is_from_bounced) {
             mscclpp_status_t status;
             /* At most half of the slots are copied to at a time, so that the HCA sends the others meanwhile. */
@@ -194,14 +194,14 @@ static void post_slot(mscclpp_conn_t *conn, mscclpp_verbs_sent_t *sent, uint64_t
     if (sent->length > 0) {
         wr = mscclpp_verbs_next_request(qp);
         wr->opcode = IBV_WR_RDMA_WRITE;
-        wr->wr.rdma.remote_addr = sent->lands ? landing + offsetof(mscclpp_verbs_slot_t, data) : sent->to;
-        wr->wr.rdma.rkey = sent->lands ? bounce->peer_rkey : sent->rkey;
+        wr->wr.rdma.remote_addr = sent->to_landing ? landing + offsetof(mscclpp_verbs_slot_t, data) : sent->to;
+        wr->wr.rdma.rkey = sent->to_landing ? bounce->peer_rkey : sent->rkey;
         mscclpp_verbs_set_sge(wr, sent->from, sent->length, sent->lkey);
     }
-    if (sent->lands) {
+    if (sent->to_landing) {
         wr = mscclpp_verbs_next_request(qp);
         wr->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-        wr->imm_data = mscclpp_verbs_imm(MSCCLPP_VERBS_BOUNCED);
+        wr->imm_data = mscclpp_verbs_imm(MSCCLPP_VERBS_FILLED);
         wr->wr.rdma.remote_addr = landing;
         wr->wr.rdma.rkey = bounce->peer_rkey;
         mscclpp_verbs_set_sge(wr, (uintptr_t)&slot->header, sizeof(slot->header), bounce->out.mr->lkey);
@@ -223,7 +223,7 @@ static void continue_sending(mscclpp_conn_t *conn)
 
     while (bounce->freed < bounce->posted) {
         const mscclpp_verbs_sent_t *sent = &bounce->sent[bounce->freed % SLOTS];
-        if (sent->freed_by > (sent->lands ? bounce->acknowledged : qp->completed)) {
+        if (sent->freed_by > (sent->to_landing ? bounce->acknowledged : qp->completed)) {
             break;
         }
         ++bounce->freed;
@@ -265,7 +265,7 @@ mscclpp_status_t mscclpp_verbs_bounce_put(mscclpp_conn_t *conn, const mscclpp_re
     bounce->waiting.lkey = region->bounced ? 0 : region->mrs[0]->lkey;
     bounce->waiting.rkey = remote->rkeys[0];
     bounce->waiting.is_from_bounced = region->bounced;
-    bounce->waiting.lands = remote->bounced;
+    bounce->waiting.to_landing = remote->bounced;
     continue_sending(conn);
     return conn->status;
 }
@@ -289,7 +289,7 @@ mscclpp_status_t mscclpp_verbs_bounce_add(mscclpp_conn_t *conn, const mscclpp_re
     slot->header.to = remote->address + to;
     slot->header.value = value;
     slot->header.is_add = 1;
-    bounce->sent[bounce->begun % SLOTS] = (mscclpp_verbs_sent_t){.lands = true};
+    bounce->sent[bounce->begun % SLOTS] = (mscclpp_verbs_sent_t){.to_landing = true};
     bounce->copied = ++bounce->begun;
     continue_sending(conn);
     return conn->status;
@@ -298,7 +298,7 @@ mscclpp_status_t mscclpp_verbs_bounce_add(mscclpp_conn_t *conn, const mscclpp_re
 /*
  * Handles a control message: a filled slot, an acknowledgement, or the peer's report of a failure. The counts decide
  * which slots are read and sent. So a count that does not fit, and any other message, break the connection. A report of
- * a failure is answered by one; the peer ignores that, because its connection is broken already.
+ * a failure is acknowledged_to_peer by one; the peer ignores that, because its connection is broken already.
  */
 void mscclpp_verbs_bounce_on_message(mscclpp_conn_t *conn, uint32_t message)
 {
@@ -308,10 +308,10 @@ void mscclpp_verbs_bounce_on_message(mscclpp_conn_t *conn, uint32_t message)
 
     if (bounce == NULL) {
         fail_and_tell_peer(conn, MSCCLPP_ERR_PEER, "the peer sent a control message that is not expected");
-    } else if (MSCCLPP_VERBS_TROUBLE == kind) {
+    } else if (MSCCLPP_VERBS_FAILURE == kind) {
         fail_and_tell_peer(conn, MSCCLPP_ERR_PEER, "the peer could not carry out what it was sent");
-    } else if (MSCCLPP_VERBS_BOUNCED == kind && bounce->in.slots != NULL &&
-               bounce->arrived - bounce->answered < SLOTS) {
+    } else if (MSCCLPP_VERBS_FILLED == kind && bounce->in.slots != NULL &&
+               bounce->arrived - bounce->acknowledged_to_peer < SLOTS) {
         ++bounce->arrived;
     } else if (MSCCLPP_VERBS_ACKNOWLEDGED == kind) {
         /* The low bits of the count suffice, since at most SLOTS messages are not acknowledged. */
@@ -435,12 +435,12 @@ static void acknowledge(mscclpp_conn_t *conn)
 {
     mscclpp_verbs_bounce_t *bounce = conn->bounce;
 
-    if (bounce->answered != bounce->executed && MSCCLPP_OK == conn->status && !conn->peer_left &&
+    if (bounce->acknowledged_to_peer != bounce->executed && MSCCLPP_OK == conn->status && !conn->peer_left &&
         mscclpp_verbs_free_slots(conn->qps[0]) > 0) {
         mscclpp_verbs_send_control(conn->qps[0], MSCCLPP_VERBS_ACKNOWLEDGED |
                                                      ((uint32_t)bounce->executed & MSCCLPP_VERBS_COUNT_MASK));
         mscclpp_verbs_ring_doorbell(conn->qps[0]);
-        bounce->answered = bounce->executed;
+        bounce->acknowledged_to_peer = bounce->executed;
     }
 }
 

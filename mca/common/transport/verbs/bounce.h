@@ -45,8 +45,9 @@ typedef struct {
     uint64_t length; /* number of bytes of data; 0: an add */
     uint32_t lkey;
     uint32_t rkey;
-    bool lands;        /* the data goes to the receiver's landing memory */
-    uint64_t freed_by; /* the slot is free once this message is acknowledged (lands) or this work request completed */
+    bool to_landing; /* the data goes to the receiver's landing memory */
+    uint64_t
+        freed_by; /* the slot is free once this message is acknowledged (to_landing) or this work request completed */
 } mscclpp_verbs_sent_t;
 
 /* The progress of an add to bounced memory. A value stays after its copy has ended, until the next step. */
@@ -71,7 +72,7 @@ typedef struct {
         uint32_t lkey;
         uint32_t rkey;
         bool is_from_bounced; /* the source is bounced, so the bytes are copied to slots first */
-        bool lands;
+        bool to_landing;
     } waiting;
 
     /*
@@ -86,7 +87,7 @@ typedef struct {
      * The numbers of the peer's messages so far that have arrived, begun to be copied, been executed, and been
      * acknowledged.
      */
-    uint64_t arrived, issued, executed, answered;
+    uint64_t arrived, issued, executed, acknowledged_to_peer;
     int add_stage; /* MSCCLPP_VERBS_ADD_...: progress of the add in message `executed` */
 } mscclpp_verbs_bounce_t;
 

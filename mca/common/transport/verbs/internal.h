@@ -68,8 +68,8 @@
 /* Values of a WRITE_WITH_IMM: a token's number, below MSCCLPP_VERBS_TOKEN_LIMIT, or a control message. */
 #define MSCCLPP_VERBS_TOKEN_LIMIT 0x80000000u
 #define MSCCLPP_VERBS_GOOD_BYE 0x80000000u     /* the sender is about to destroy its half of the connection */
-#define MSCCLPP_VERBS_BOUNCED 0x81000000u      /* the next slot of the landing memory is filled */
-#define MSCCLPP_VERBS_TROUBLE 0x82000000u      /* the sender could not execute a message that it received */
+#define MSCCLPP_VERBS_FILLED 0x81000000u       /* the next slot of the landing memory is filled */
+#define MSCCLPP_VERBS_FAILURE 0x82000000u      /* the sender could not execute a message that it received */
 #define MSCCLPP_VERBS_ACKNOWLEDGED 0x83000000u /* the low bits are the number of slots that have been executed */
 #define MSCCLPP_VERBS_COUNT_MASK 0xffffffu
 
@@ -257,10 +257,10 @@ struct ibv_mr *mscclpp_verbs_register(mscclpp_transport_t *transport, mscclpp_ve
 
 /*
  * verbs/bounce.c: allocates the buffers and creates the streams of a connection with bounced memory on either side;
- * `lands` says that this side has bounced memory. All of this is done now: later a kernel may be waiting, and the
+ * `has_landing` says that this side has bounced memory. All of this is done now: later a kernel may be waiting, and the
  * runtime may make an allocation wait for that kernel.
  */
-mscclpp_status_t mscclpp_verbs_bounce_create(mscclpp_conn_t *conn, bool lands);
+mscclpp_status_t mscclpp_verbs_bounce_create(mscclpp_conn_t *conn, bool has_landing);
 
 /* Waits for the copies in progress. Called before memory that they read or write is freed. */
 static inline void mscclpp_verbs_bounce_wait(mscclpp_transport_t *transport)
