@@ -122,7 +122,7 @@ static mscclpp_mapped_t *map(full_line_t *line, int part)
     mscclpp_allreduce_args_t args = call_of(line, part);
     mscclpp_mapped_t *mapped = NULL;
 
-    CHECK_EQ(mscclpp_allreduce_map(line->queue.team, &args, &mapped), MSCCLPP_OK);
+    CHECK_EQ(mscclpp_allreduce_map_buffers(line->queue.team, &args, &mapped), MSCCLPP_OK);
     return mapped;
 }
 
@@ -175,7 +175,7 @@ static void run_turns(rank_t *rank)
         }
     }
     meet(rank);
-    mscclpp_allreduce_unmap(mapped);
+    mscclpp_allreduce_unmap_buffers(mapped);
     for (int i = 0; i < 2; ++i) {
         mscclpp_dev_twin_graph_destroy(graphs[i]);
     }
@@ -266,7 +266,7 @@ static void run_collectives(rank_t *rank)
         CHECK_EQ(mscclpp_collective_enqueue(line.queue.team, &args, line.queue.stream), MSCCLPP_OK);
         CHECK(strcmp(mscclpp_team_last_algorithm(line.queue.team), "zerocopy") == 0);
         CHECK_EQ(mscclpp_dev_twin_recorded(line.queue.native, &graphs[i]), 0);
-        CHECK_EQ(mscclpp_collective_map(line.queue.team, &args, &mapped[i]), MSCCLPP_OK);
+        CHECK_EQ(mscclpp_collective_map_buffers(line.queue.team, &args, &mapped[i]), MSCCLPP_OK);
         CHECK(mapped[i] != NULL);
     }
     for (int round = 0; round < rounds; ++round) {
@@ -293,7 +293,7 @@ static void run_collectives(rank_t *rank)
     }
     meet(rank);
     for (size_t i = 0; i < COLLECTIVES; ++i) {
-        mscclpp_allreduce_unmap(mapped[i]);
+        mscclpp_allreduce_unmap_buffers(mapped[i]);
         mscclpp_dev_twin_graph_destroy(graphs[i]);
     }
     for (int i = 0; i < 2; ++i) { /* gives back what nobody uses */
@@ -414,7 +414,7 @@ static void run_lives(rank_t *rank)
         mapped = round % 2 == 0 ? map(&line, -1) : NULL;
         CHECK((mapped != NULL) == (round % 2 == 0));
         graph = record(&line, mapped, "zerocopy");
-        mscclpp_allreduce_unmap(mapped);
+        mscclpp_allreduce_unmap_buffers(mapped);
         load(rank, &line, round);
         queue(&line, -1, NULL, false, "scratch"); /* gives back what nobody uses */
         meet(rank);

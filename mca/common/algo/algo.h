@@ -160,10 +160,11 @@ typedef struct {
      * thread. Within one node, kernels work without exchanges of the hosts, except for exchanges that map buffers.
      */
     bool early;
-    bool unsized;  /* only the two ranks of a pair know the size of their block, and the hosts do not exchange the sizes
-                    */
-    bool replayed; /* a CUDA graph may repeat the operation, so the hosts exchange nothing for it */
-    bool mapped;   /* for a queued call: the buffers of all ranks are mapped, or will be before the call is queued */
+    bool is_size_unknown; /* only the two ranks of a pair know the size of their block, and the hosts do not exchange
+                           * the sizes
+                           */
+    bool replayed;        /* a CUDA graph may repeat the operation, so the hosts exchange nothing for it */
+    bool mapped; /* for a queued call: the buffers of all ranks are mapped, or will be before the call is queued */
     uint32_t block_limit; /* the number of blocks that are guaranteed to run at the same time on every GPU of the team;
                              0 on the twin, which has no limit */
     const mscclpp_protocol_t *protocol;

@@ -204,7 +204,7 @@ mscclpp_status_t mscclpp_coll_select(const mscclpp_select_input_t *input, mscclp
                                                                                : forced;
         return mscclpp_coll_select_between(input, coll, block_bytes, varied, algo, choice_p);
     }
-    if (input->unsized) {
+    if (input->is_size_unknown) {
         /* Only the kernel with tiles finds out the size of the message on the device. */
         return shape(input, coll, UNSIZED_BLOCK, varied, MSCCLPP_COLL_BY_SCRATCH, choice_p) ? MSCCLPP_OK
                                                                                             : MSCCLPP_ERR_NOT_SUPPORTED;

@@ -90,8 +90,8 @@ typedef struct {
     bool early; /* the host does not wait for the call yet, as in mscclpp_allreduce_args_t */
     /*
      * For queued calls, as in mscclpp_allreduce_args_t: `mapped` has the buffers of all ranks that
-     * mscclpp_collective_map has mapped, or NULL. `may_map` says that a captured call may map them, because all ranks
-     * may wait for one another.
+     * mscclpp_collective_map_buffers has mapped, or NULL. `may_map` says that a captured call may map them, because all
+     * ranks may wait for one another.
      */
     void *mapped;
     bool may_map;

@@ -199,8 +199,8 @@ static bool have_equal_arguments(const mscclpp_group_t *group)
  * Without memory for the result, this rank still takes part in the exchange, because the others wait for it. Any other
  * failure is returned, and has been logged.
  */
-mscclpp_status_t mscclpp_runner_map(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes, bool willing,
-                                    mscclpp_mapped_t **mapped_p)
+mscclpp_status_t mscclpp_runner_map_buffers(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes,
+                                            bool willing, mscclpp_mapped_t **mapped_p)
 {
     const double deadline = exchange_deadline(runner->group);
     mscclpp_mapped_t *mapped = calloc(1, sizeof(*mapped));

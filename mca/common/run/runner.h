@@ -195,8 +195,8 @@ mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *i
  * The caller gives the result back by mscclpp_mapped_drop, and must not use the buffers for new operations after that.
  * Any thread may call mscclpp_mapped_drop at any time, because it does not call the GPU runtime.
  */
-mscclpp_status_t mscclpp_runner_map(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes, bool willing,
-                                    mscclpp_mapped_t **mapped_p);
+mscclpp_status_t mscclpp_runner_map_buffers(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes,
+                                            bool willing, mscclpp_mapped_t **mapped_p);
 void mscclpp_mapped_drop(mscclpp_mapped_t *mapped);
 
 /*

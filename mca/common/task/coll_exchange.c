@@ -232,12 +232,12 @@ mscclpp_status_t mscclpp_coll_exchange(mscclpp_coll_task_t *task, bool *mapped_p
     return status;
 }
 
-mscclpp_status_t mscclpp_coll_map(mscclpp_coll_task_t *task)
+mscclpp_status_t mscclpp_coll_map_buffers(mscclpp_coll_task_t *task)
 {
     const bool packs = mscclpp_coll_packs(task);
 
-    return mscclpp_runner_map(&task->team->runner, packs ? NULL : shared_in(task), packs ? NULL : shared_out(task),
-                              task->largest, !packs, &task->mapped);
+    return mscclpp_runner_map_buffers(&task->team->runner, packs ? NULL : shared_in(task),
+                                      packs ? NULL : shared_out(task), task->largest, !packs, &task->mapped);
 }
 
 void mscclpp_coll_use_mapped(mscclpp_coll_task_t *task)

@@ -27,7 +27,7 @@ static mscclpp_status_t choose_queued(mscclpp_coll_task_t *task)
     mscclpp_coll_describe_team(task->team, task->args->dtype, &input);
     input.early = true;
     input.replayed = true;
-    input.unsized = task->args->varied && !task->args->is_size_known;
+    input.is_size_unknown = task->args->varied && !task->args->is_size_known;
     input.engines = false;
     input.block_limit = task->team->runner.queue_blocks;
     return mscclpp_coll_choose(task, &input, true);
@@ -58,7 +58,7 @@ static mscclpp_status_t use_mapped(mscclpp_coll_task_t *task)
         return MSCCLPP_OK;
     }
     if (task->mapped == NULL) {
-        status = mscclpp_coll_map(task);
+        status = mscclpp_coll_map_buffers(task);
     }
     if (status == MSCCLPP_OK && task->mapped == NULL) {
         task->may_map = false;
@@ -180,7 +180,7 @@ mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_
         mscclpp_mapped_drop(task.mapped); /* the graph keeps it */
     }
     return status == MSCCLPP_OK
-               ? status
+               ? MSCCLPP_OK
                : mscclpp_team_fail(team, status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status);
 }
 
@@ -188,8 +188,8 @@ mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_
  * Returns MSCCLPP_OK with *mapped_p NULL if the kernel would not use mapped buffers. All conditions for this are equal
  * on all ranks, so either all or none take part in the exchange.
  */
-mscclpp_status_t mscclpp_collective_map(mscclpp_team_t *team, const mscclpp_coll_args_t *args,
-                                        mscclpp_mapped_t **mapped_p)
+mscclpp_status_t mscclpp_collective_map_buffers(mscclpp_team_t *team, const mscclpp_coll_args_t *args,
+                                                mscclpp_mapped_t **mapped_p)
 {
     mscclpp_coll_task_t task;
     mscclpp_by_plan_t by_plan;
@@ -215,8 +215,8 @@ mscclpp_status_t mscclpp_collective_map(mscclpp_team_t *team, const mscclpp_coll
      */
     status = mscclpp_coll_packs(&task) ? MSCCLPP_OK : mscclpp_coll_prepare_buffers(&task);
     if (status == MSCCLPP_OK) {
-        status = mscclpp_coll_map(&task);
+        status = mscclpp_coll_map_buffers(&task);
     }
     *mapped_p = task.mapped;
-    return status == MSCCLPP_OK ? status : mscclpp_team_fail(team, status);
+    return status == MSCCLPP_OK ? MSCCLPP_OK : mscclpp_team_fail(team, status);
 }

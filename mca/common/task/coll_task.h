@@ -100,11 +100,11 @@ mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task);
 mscclpp_status_t mscclpp_coll_exchange(mscclpp_coll_task_t *task, bool *mapped_p);
 
 /*
- * Map the peers' buffers for a captured call or a request. mscclpp_coll_map sets `mapped`, which stays NULL on all
- * ranks if not all buffers can be mapped, or if a rank does not come in time (mscclpp_runner_map).
+ * Map the peers' buffers for a captured call or a request. mscclpp_coll_map_buffers sets `mapped`, which stays NULL on
+ * all ranks if not all buffers can be mapped, or if a rank does not come in time (mscclpp_runner_map_buffers).
  * mscclpp_coll_use_mapped then sets `peer_in`, `peer_out` and `place`.
  */
-mscclpp_status_t mscclpp_coll_map(mscclpp_coll_task_t *task);
+mscclpp_status_t mscclpp_coll_map_buffers(mscclpp_coll_task_t *task);
 void mscclpp_coll_use_mapped(mscclpp_coll_task_t *task);
 
 /* Waits until all ranks have come to this point, or a rank has failed. `what` is the name of the point in messages. */

@@ -478,7 +478,7 @@ static mscclpp_status_t serve_call(mscclpp_coll_task_t *task)
     mscclpp_runner_give_stream(&team->runner);
     /* Peers may have started, so the call can no longer be staged (MSCCLPP_ERR_NOT_SUPPORTED). */
     return status == MSCCLPP_OK
-               ? status
+               ? MSCCLPP_OK
                : mscclpp_team_fail(team, status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status);
 }
 

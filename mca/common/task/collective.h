@@ -5,7 +5,7 @@
 #include "mca/common/algo/coll.h"
 #include "mca/common/team/team.h"
 
-/* The buffers of all ranks of repeated queued calls, mapped for kernels: see mscclpp_collective_map. */
+/* The buffers of all ranks of repeated queued calls, mapped for kernels: see mscclpp_collective_map_buffers. */
 typedef struct mscclpp_mapped mscclpp_mapped_t;
 
 /*
@@ -36,11 +36,11 @@ mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_
 /*
  * Maps the buffers of all ranks for later queued calls with the arguments `args`, if a kernel would use them.
  * Collective; waits for other ranks for some seconds at most. *mapped_p is NULL on all ranks if nothing is mapped, for
- * example for packed data and for calls in place that need separate memory. See mscclpp_allreduce_map
+ * example for packed data and for calls in place that need separate memory. See mscclpp_allreduce_map_buffers
  * (mca/common/task/task.h) for the use and the end of *mapped_p.
  */
-mscclpp_status_t mscclpp_collective_map(mscclpp_team_t *team, const mscclpp_coll_args_t *args,
-                                        mscclpp_mapped_t **mapped_p);
+mscclpp_status_t mscclpp_collective_map_buffers(mscclpp_team_t *team, const mscclpp_coll_args_t *args,
+                                                mscclpp_mapped_t **mapped_p);
 
 /* Returns true if mscclpp_collective_enqueue can queue such a call. */
 bool mscclpp_collective_can_enqueue(mscclpp_team_t *team, const mscclpp_coll_args_t *args);

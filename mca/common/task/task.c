@@ -132,7 +132,7 @@ static mscclpp_status_t use_mapped(mscclpp_task_t *task, mscclpp_select_input_t 
     int rank;
 
     if (task->mapped == NULL) {
-        status = mscclpp_runner_map(&team->runner, task->in, task->out, task->bytes, true, &task->mapped);
+        status = mscclpp_runner_map_buffers(&team->runner, task->in, task->out, task->bytes, true, &task->mapped);
     }
     if (status == MSCCLPP_OK && task->mapped == NULL) {
         task->may_map = false;
@@ -437,7 +437,7 @@ static mscclpp_status_t serve(mscclpp_task_t *task)
         status = serve_after_choice(task, &input);
     }
     mscclpp_runner_give_stream(&team->runner);
-    return status == MSCCLPP_OK ? status : mscclpp_team_fail(team, status);
+    return status == MSCCLPP_OK ? MSCCLPP_OK : mscclpp_team_fail(team, status);
 }
 
 /*
@@ -535,8 +535,8 @@ static bool may_map_buffers(const mscclpp_team_t *team)
  * Returns MSCCLPP_OK with *mapped_p NULL if the kernel would not use mapped buffers. All conditions for this are equal
  * on all ranks, so either all or none take part in the exchange.
  */
-mscclpp_status_t mscclpp_allreduce_map(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args,
-                                       mscclpp_mapped_t **mapped_p)
+mscclpp_status_t mscclpp_allreduce_map_buffers(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args,
+                                               mscclpp_mapped_t **mapped_p)
 {
     mscclpp_task_t task = {.team = team, .args = args, .bytes = bytes_of(args), .may_map = may_map_buffers(team)};
     mscclpp_select_input_t input;
@@ -550,11 +550,11 @@ mscclpp_status_t mscclpp_allreduce_map(mscclpp_team_t *team, const mscclpp_allre
     team->group.collective = mscclpp_coll_name(MSCCLPP_COLL_LAST);
     team->group.asked = mscclpp_board_ask(MSCCLPP_COLL_LAST, 0, task.bytes, args->dtype, args->op);
     mscclpp_runner_release_mappings(&team->runner, false);
-    status = mscclpp_runner_map(&team->runner, args->sendbuf, args->recvbuf, task.bytes, true, mapped_p);
-    return status == MSCCLPP_OK ? status : mscclpp_team_fail(team, status);
+    status = mscclpp_runner_map_buffers(&team->runner, args->sendbuf, args->recvbuf, task.bytes, true, mapped_p);
+    return status == MSCCLPP_OK ? MSCCLPP_OK : mscclpp_team_fail(team, status);
 }
 
-void mscclpp_allreduce_unmap(mscclpp_mapped_t *mapped)
+void mscclpp_allreduce_unmap_buffers(mscclpp_mapped_t *mapped)
 {
     mscclpp_mapped_drop(mapped);
 }

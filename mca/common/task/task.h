@@ -10,7 +10,7 @@
 
 #include "mca/common/team/team.h"
 
-/* The buffers of all ranks of repeated queued calls, mapped for kernels: see mscclpp_allreduce_map. */
+/* The buffers of all ranks of repeated queued calls, mapped for kernels: see mscclpp_allreduce_map_buffers. */
 typedef struct mscclpp_mapped mscclpp_mapped_t;
 
 typedef struct {
@@ -62,13 +62,14 @@ mscclpp_status_t mscclpp_allreduce_prepare(mscclpp_team_t *team, const mscclpp_a
  * parts of the buffers, of args->count elements each, at equal places on all ranks. Collective; waits for other ranks
  * for some seconds at most. *mapped_p is NULL on all ranks if nothing is mapped. After an error the team is broken.
  *
- * The caller passes *mapped_p with each call, and returns it by mscclpp_allreduce_unmap when no call that uses it is in
- * progress. Calls in graphs keep the mapping as long as the graphs. The buffers must stay allocated as long as calls
- * may use them. mscclpp_allreduce_unmap never waits, accepts NULL, and may be called after the end of the team.
+ * The caller passes *mapped_p with each call, and returns it by mscclpp_allreduce_unmap_buffers when no call that uses
+ * it is in progress. Calls in graphs keep the mapping as long as the graphs. The buffers must stay allocated as long as
+ * calls may use them. mscclpp_allreduce_unmap_buffers never waits, accepts NULL, and may be called after the end of the
+ * team.
  */
-mscclpp_status_t mscclpp_allreduce_map(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args,
-                                       mscclpp_mapped_t **mapped_p);
-void mscclpp_allreduce_unmap(mscclpp_mapped_t *mapped);
+mscclpp_status_t mscclpp_allreduce_map_buffers(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args,
+                                               mscclpp_mapped_t **mapped_p);
+void mscclpp_allreduce_unmap_buffers(mscclpp_mapped_t *mapped);
 
 /*
  * Queues an all-reduce in a stream of the application. Returns when the work is queued.

@@ -199,7 +199,7 @@ mscclpp_status_t mscclpp_team_enqueue_barrier(mscclpp_team_t *team, uint64_t cal
         launch.args = &args;
         status = mscclpp_runner_launch(&team->runner, stream, &launch, "barrier");
     }
-    return status == MSCCLPP_OK ? status : mscclpp_team_fail(team, status);
+    return status == MSCCLPP_OK ? MSCCLPP_OK : mscclpp_team_fail(team, status);
 }
 
 /* Returns true if a kernel has failed. Then the host cannot tell how many operations will still report their end. */

@@ -17,7 +17,7 @@ static mscclpp_status_t map_allreduce(mscclpp_team_t *team, const mca_coll_msccl
         .op = mca_coll_mscclpp_op(call->op),
     };
 
-    return mscclpp_allreduce_map(team, &args, mapped_p);
+    return mscclpp_allreduce_map_buffers(team, &args, mapped_p);
 }
 
 /*
@@ -31,7 +31,7 @@ static mscclpp_status_t map_other(mca_coll_mscclpp_module_t *module, const mca_c
     mscclpp_status_t status = MSCCLPP_OK;
 
     if (mca_coll_mscclpp_queued_describe(module, call, &native) && OMPI_SUCCESS == native.rc) {
-        status = mscclpp_collective_map(module->queued->team, &native.args, mapped_p);
+        status = mscclpp_collective_map_buffers(module->queued->team, &native.args, mapped_p);
     }
     mca_coll_mscclpp_native_end(&native);
     return status;
@@ -60,5 +60,5 @@ int mca_coll_mscclpp_map(const mca_coll_mscclpp_queue_call_t *call, void **mappe
 
 void mca_coll_mscclpp_unmap(void *mapped)
 {
-    mscclpp_allreduce_unmap(mapped);
+    mscclpp_allreduce_unmap_buffers(mapped);
 }

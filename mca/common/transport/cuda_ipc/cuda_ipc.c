@@ -70,7 +70,7 @@ struct mscclpp_conn {
     uint64_t markers;               /* begun */
     uint64_t passed_markers;        /* ended */
     uint64_t signals_before[SLOTS]; /* for each marker in progress: the number of signals that began before it */
-    bool unmarked;                  /* puts or signals were begun, or collected in the batch, after the last marker */
+    bool has_unmarked_work;         /* puts or signals were begun, or collected in the batch, after the last marker */
     mscclpp_gpu_copy_t batch[MAX_BATCH];
     unsigned batched; /* number of puts collected in the batch, which are not started yet */
     mscclpp_status_t status;
@@ -222,7 +222,7 @@ static mscclpp_status_t begin_batch(mscclpp_conn_t *conn)
         status = conn->transport->params.gpu->copy_batch(conn->stream, conn->batch, conn->batched);
         conn->batched = 0;
     }
-    return status == MSCCLPP_OK ? status : fail(conn, status);
+    return status == MSCCLPP_OK ? MSCCLPP_OK : fail(conn, status);
 }
 
 /* Appends a copy to the connection's stream, after the collected puts. A failure breaks the connection. */
@@ -233,7 +233,7 @@ static mscclpp_status_t enqueue(mscclpp_conn_t *conn, void *to, const void *from
     if (status == MSCCLPP_OK) {
         status = conn->transport->params.gpu->copy(conn->stream, to, from, length);
     }
-    return status == MSCCLPP_OK ? status : fail(conn, status);
+    return status == MSCCLPP_OK ? MSCCLPP_OK : fail(conn, status);
 }
 
 /* Appends a marker: a copy that shows when all work before it has ended. MSCCLPP_IN_PROGRESS: no marker is free. */
@@ -253,7 +253,7 @@ static mscclpp_status_t append_marker(mscclpp_conn_t *conn)
                      sizeof(uint64_t));
     if (status == MSCCLPP_OK) {
         conn->markers = marker;
-        conn->unmarked = false;
+        conn->has_unmarked_work = false;
     }
     return status;
 }
@@ -492,7 +492,7 @@ static mscclpp_status_t ipc_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, 
         if (status == MSCCLPP_OK) {
             conn->batch[conn->batched++] =
                 (mscclpp_gpu_copy_t){remote->window.base + to, region->address + from, length};
-            conn->unmarked = true;
+            conn->has_unmarked_work = true;
             /* Lent memory exists now but may be freed later, so a put into it is started at once. */
             if (conn->batched == MAX_BATCH || remote->window.lent_id != 0) {
                 status = begin_batch(conn);
@@ -520,7 +520,7 @@ static mscclpp_status_t ipc_signal(mscclpp_conn_t *conn, uint32_t token)
         update_passed(conn);
         if (conn->signals - conn->passed_signals == SLOTS) {
             /* The slots become free once the stream passes a marker behind their signals. */
-            status = conn->unmarked ? append_marker(conn) : MSCCLPP_OK;
+            status = conn->has_unmarked_work ? append_marker(conn) : MSCCLPP_OK;
             return status < 0 ? status : MSCCLPP_IN_PROGRESS;
         }
     }
@@ -537,7 +537,7 @@ static mscclpp_status_t ipc_signal(mscclpp_conn_t *conn, uint32_t token)
     }
     ++conn->counts->signals_sent[token];
     ++conn->signals;
-    conn->unmarked = true;
+    conn->has_unmarked_work = true;
     if (conn->signals % SIGNALS_PER_MARKER == 0) {
         status = append_marker(conn); /* if it cannot, the signal that finds no free slot does */
     }
@@ -556,7 +556,7 @@ static mscclpp_status_t ipc_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
 {
     mscclpp_status_t status = conn->status;
 
-    if (status == MSCCLPP_OK && conn->unmarked) {
+    if (status == MSCCLPP_OK && conn->has_unmarked_work) {
         status = append_marker(conn);
     }
     if (status == MSCCLPP_OK) {
