@@ -60,8 +60,8 @@ static void find_heap(void)
 
 /*
  * Finds the writable segments of the main program. The loader calls it for each object, until it returns 1 for the main
- * program. The main program is recognised by its headers, because in another namespace of the loader, the list contains
- * other objects.
+ * program. It recognises the main program by its headers, because in another namespace of the loader the list has other
+ * objects.
  */
 static int find_segments(struct dl_phdr_info *info, size_t size, void *argument)
 {

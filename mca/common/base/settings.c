@@ -92,7 +92,7 @@ static uint64_t find_word_number(const mscclpp_param_t *param, const char *text)
     return number;
 }
 
-/* Returns true unless the parameter is in the list above or its name has the prefix. */
+/* Returns true unless the parameter is in the list above, or its name begins with the prefix. */
 bool mscclpp_param_is_common(const mscclpp_param_t *param)
 {
     size_t i;

@@ -34,8 +34,8 @@ mscclpp_status_t mscclpp_copier_add(mscclpp_copier_t *copier, const mscclpp_gpu_
 mscclpp_status_t mscclpp_copier_test(mscclpp_copier_t *copier, const mscclpp_gpu_ops_t *gpu);
 
 /*
- * Waits for the batch. Called before memory that it reads or writes is freed. The next mscclpp_copier_test returns its
- * failure.
+ * Waits for the end of the batch. Call it before memory that the batch uses is freed. Does not report a failure of the
+ * batch; the next mscclpp_copier_test does.
  */
 void mscclpp_copier_wait(mscclpp_copier_t *copier, const mscclpp_gpu_ops_t *gpu);
 

@@ -83,8 +83,8 @@ static mscclpp_status_t restore(mscclpp_runner_t *runner, place_t *in, place_t *
 }
 
 /*
- * Runs the plan. Buffers in host memory are this rank's own affair: its peers only notice that they cannot map them.
- * *served_p is false, on all ranks, if some rank has no memory for the plan.
+ * Runs the plan. Peers need not know of buffers in host memory. They only notice that they cannot map them. *served_p
+ * is false, on all ranks, if some rank has no memory for the plan.
  */
 static mscclpp_status_t run(mscclpp_team_t *team, mscclpp_by_plan_t *call, bool *served_p)
 {

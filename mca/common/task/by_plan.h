@@ -32,8 +32,9 @@ mscclpp_status_t mscclpp_by_plan_prepare(mscclpp_team_t *team, const mscclpp_by_
 mscclpp_status_t mscclpp_by_plan(mscclpp_team_t *team, const mscclpp_by_plan_t *call, bool *served_p);
 
 /*
- * Returns true if there is a plan that can serve a queued call: its room is large enough already, and it can use the
- * call's buffers directly, or the elements have no padding, so that they can be copied. Equal on all ranks.
+ * Returns true if there is a plan that can serve a queued call. Its room must be large enough already. It must be able
+ * to use the call's buffers directly, or the elements must have no padding, so that they can be copied. Equal on all
+ * ranks.
  */
 bool mscclpp_by_plan_can_enqueue(mscclpp_team_t *team, const mscclpp_by_plan_t *call);
 

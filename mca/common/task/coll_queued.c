@@ -210,8 +210,8 @@ mscclpp_status_t mscclpp_collective_map_buffers(mscclpp_team_t *team, const mscc
     mscclpp_runner_release_mappings(&team->runner, false);
     team->group.asked = mscclpp_board_ask(args->coll, args->root, task.bytes, args->dtype, args->op);
     /*
-     * Packed data has other addresses in each call. So a rank that packs only tells the other ranks that it shares
-     * nothing.
+     * A rank that packs its data cannot share the packed copy, whose address changes with each call. It only tells that
+     * to the others.
      */
     status = mscclpp_coll_packs(&task) ? MSCCLPP_OK : mscclpp_coll_prepare_buffers(&task);
     if (status == MSCCLPP_OK) {

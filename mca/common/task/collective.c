@@ -329,7 +329,7 @@ static mscclpp_status_t copy_alone(mscclpp_coll_task_t *task)
     return status == MSCCLPP_OK ? mscclpp_runner_await_stream(&task->team->runner) : status;
 }
 
-/* Chooses on trial. True if one turn of packets or tiles between nodes is enough for a block. */
+/* Chooses on trial. Returns true if one turn of packets or tiles between nodes is enough for a block. */
 static bool takes_one_turn(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input)
 {
     mscclpp_coll_task_t tried = *task;

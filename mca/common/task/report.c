@@ -15,7 +15,7 @@ static uint64_t size_class_of(uint64_t bytes)
 }
 
 /*
- * Warns once for each algorithm that the user forces and that cannot serve a call. Only one rank of a communicator
+ * Warns once for each algorithm that the user forces but that cannot serve a call. Only one rank of a communicator
  * warns, and not during a trial at set-up. `warned` is shared by all threads.
  */
 void mscclpp_report_choice(const mscclpp_team_t *team, uint64_t call, const char *served_by)

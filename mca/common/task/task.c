@@ -532,8 +532,8 @@ static bool may_map_buffers(const mscclpp_team_t *team)
 }
 
 /*
- * Returns MSCCLPP_OK with *mapped_p NULL if the kernel would not use mapped buffers. All conditions for this are equal
- * on all ranks, so either all or none take part in the exchange.
+ * Maps the buffers, unless the kernel would not use them. All conditions for this are equal on all ranks, so either all
+ * or none take part in the exchange.
  */
 mscclpp_status_t mscclpp_allreduce_map_buffers(mscclpp_team_t *team, const mscclpp_allreduce_args_t *args,
                                                mscclpp_mapped_t **mapped_p)

@@ -141,8 +141,7 @@ static chunk_t *find(mscclpp_team_t *team, uint64_t size, bool may_recall, int *
 }
 
 /*
- * Allocates a new chunk, and makes the team its holder. Returns MSCCLPP_ERR_NO_MEMORY or the error of the allocation,
- * both of which are logged.
+ * Allocates a new chunk, and makes the team its holder. Returns MSCCLPP_ERR_NO_MEMORY or the error of the allocation.
  */
 static mscclpp_status_t make(mscclpp_team_t *team, uint64_t size, chunk_t **chunk_p)
 {

@@ -58,7 +58,7 @@ static bool serves(const mscclpp_team_plan_t *plan, const mscclpp_plan_query_t *
            (query->blocks == 0 || file->blocks <= query->blocks);
 }
 
-/* Parameters of the user come first, then rules, then the plans' own ranges of sizes. */
+/* Chooses by the user's parameters first, then by rules, then by the plans' own ranges of sizes. */
 mscclpp_team_plan_t *mscclpp_plans_choose(const mscclpp_team_t *team, const mscclpp_plan_query_t *query)
 {
     const mscclpp_protocol_t *protocol = &team->protocol;

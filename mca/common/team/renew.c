@@ -15,9 +15,9 @@ static mscclpp_status_t meet_ranks(mscclpp_team_t *team)
 }
 
 /*
- * Returns at once if the limit is not reached. Otherwise the order is: all ranks meet, each clears its own packet areas
- * and counters, and all meet again. After an error, which has been logged, the caller must break the team, because
- * peers may be waiting in here.
+ * Reserves packet flags. Returns at once if the limit is not reached. Otherwise all ranks meet, each clears its own
+ * packet areas and counters, and all meet again. After an error, which has been logged, the caller must break the team,
+ * because peers may be waiting in here.
  */
 mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, uint64_t epochs)
 {

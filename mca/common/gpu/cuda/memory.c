@@ -67,10 +67,10 @@ static bool was_seen_as_device(const void *address)
 }
 
 /*
- * See `is_device` in gpu.h. Usually asks the driver only one question: the allocation's number if the address was
- * device memory before, otherwise the kind of memory. The driver is slowest for addresses that it does not know, so it
- * is not asked about addresses that are certainly host memory. Answers for other host memory are not remembered,
- * because that memory can be unmapped, and CUDA may then use its addresses.
+ * Tells whether an address is device memory; see `is_device` in gpu.h. Usually asks the driver only one question: the
+ * allocation's number if the address was device memory before, otherwise the kind of memory. The driver is slowest for
+ * addresses that it does not know, so it is not asked about addresses that are certainly host memory. Answers for other
+ * host memory are not remembered, because that memory can be unmapped, and CUDA may then use its addresses.
  */
 bool mscclpp_cuda_is_device(const void *address, uint64_t *allocation_p)
 {
@@ -179,8 +179,8 @@ static mscclpp_reach_t find_reach(int device, const void *address, unsigned long
 }
 
 /*
- * See `reach` in gpu.h. Also settles the allocation, if this has not been done. *reach_p is set even if settling fails;
- * then the error of mscclpp_cuda_settle_buffer is returned.
+ * Tells how kernels reach an address; see `reach` in gpu.h. Also settles the allocation, if this has not been done.
+ * *reach_p is set even if settling fails; then the error of mscclpp_cuda_settle_buffer is returned.
  */
 mscclpp_status_t mscclpp_cuda_reach(int device, const void *address, uint64_t allocation, mscclpp_reach_t *reach_p)
 {
@@ -204,8 +204,8 @@ mscclpp_status_t mscclpp_cuda_reach(int device, const void *address, uint64_t al
 }
 
 /*
- * See `query` in gpu.h. Asks the driver for all attributes in one call. Errors are not logged, because an unknown
- * address is simply host memory.
+ * Describes an allocation; see `query` in gpu.h. Asks the driver for all attributes in one call. Errors are not logged,
+ * because an unknown address is simply host memory.
  */
 void mscclpp_cuda_query(const void *address, mscclpp_mem_info_t *info_p)
 {
@@ -264,7 +264,7 @@ void mscclpp_cuda_query(const void *address, mscclpp_mem_info_t *info_p)
 }
 
 /*
- * See `export_memory` in gpu.h. Makes an IPC handle of the whole allocation. Returns MSCCLPP_ERR_NOT_SUPPORTED, logged
+ * Makes an IPC handle of the whole allocation; see `export_memory` in gpu.h. Returns MSCCLPP_ERR_NOT_SUPPORTED, logged
  * at the debug level at most, for memory without such a handle. After a failure, *handle_p is unchanged.
  */
 mscclpp_status_t mscclpp_cuda_export_memory(const void *address, mscclpp_gpu_handle_t *handle_p)
@@ -417,8 +417,8 @@ static mscclpp_status_t import_own(int device, const mscclpp_gpu_handle_t *handl
 }
 
 /*
- * See `import_memory` in gpu.h. Memory of this process needs no mapping. Memory that cannot be reached is logged at the
- * debug level, lack of memory as a warning, and any other failure as an error (import_error).
+ * Maps memory of a handle; see `import_memory` in gpu.h. Memory of this process needs no mapping. Memory that cannot be
+ * reached is logged at the debug level, lack of memory as a warning, and any other failure as an error (import_error).
  */
 mscclpp_status_t mscclpp_cuda_import_memory(int device, const mscclpp_gpu_handle_t *handle, void **base_p)
 {
@@ -445,7 +445,7 @@ mscclpp_status_t mscclpp_cuda_import_memory(int device, const mscclpp_gpu_handle
     return status;
 }
 
-/* See `close_memory` in gpu.h. Memory of this process was not mapped, and stays. */
+/* Unmaps memory of a peer; see `close_memory` in gpu.h. Memory of this process was not mapped, and stays. */
 void mscclpp_cuda_close_memory(int device, const mscclpp_gpu_handle_t *handle, void *base)
 {
     mscclpp_cuda_scope_t scope;
@@ -489,7 +489,7 @@ static mscclpp_status_t export_pages(uintptr_t begin, uintptr_t end, int *fd_p)
 }
 
 /*
- * See `export_dmabuf` in gpu.h. Exports whole pages; *offset_p is the offset of the memory in them. Returns
+ * Exports whole pages; see `export_dmabuf` in gpu.h. *offset_p is the offset of the memory in them. Returns
  * MSCCLPP_ERR_NOT_SUPPORTED also for 0 bytes, and for memory that is not device memory.
  */
 mscclpp_status_t mscclpp_cuda_export_dmabuf(const void *address, size_t length, int *fd_p, uint64_t *offset_p)

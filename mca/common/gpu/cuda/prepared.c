@@ -70,8 +70,8 @@ static cudaError_t make_graph(int device, const mscclpp_dev_launch_t *launch, cu
 }
 
 /*
- * See `launch_prepare` in gpu.h. A failure to enter the device is logged as an error. Others are logged at most at the
- * debug level, because the caller can launch without a graph.
+ * Prepares a launch; see `launch_prepare` in gpu.h. A failure to enter the device is logged as an error. Others are
+ * logged at most at the debug level, because the caller can launch without a graph.
  */
 mscclpp_status_t mscclpp_cuda_launch_prepare(int device, const mscclpp_dev_launch_t *launch,
                                              mscclpp_gpu_prepared_t **prepared_p)
@@ -98,8 +98,8 @@ mscclpp_status_t mscclpp_cuda_launch_prepare(int device, const mscclpp_dev_launc
 }
 
 /*
- * See `launch_prepared` in gpu.h. The stream must belong to the device for which the launch was prepared. A failure is
- * logged.
+ * Starts a prepared launch; see `launch_prepared` in gpu.h. The stream must belong to the device for which the launch
+ * was prepared. A failure is logged.
  */
 mscclpp_status_t mscclpp_cuda_launch_prepared(mscclpp_gpu_stream_t *stream, mscclpp_gpu_prepared_t *prepared)
 {

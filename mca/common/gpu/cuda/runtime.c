@@ -78,9 +78,9 @@ static mscclpp_status_t cuda_device_info(int device, mscclpp_gpu_info_t *info_p)
 }
 
 /*
- * See `keeps_lines` in gpu.h. CUDA does not report whether lines arrive as a whole. Native atomics between the devices
- * are taken as the sign, because NVLink has them and PCIe does not. Devices before compute capability 7.0 count as
- * unable.
+ * Tells whether lines arrive as a whole; see `keeps_lines` in gpu.h. CUDA does not report whether lines arrive as a
+ * whole. Native atomics between the devices are taken as the sign, because NVLink has them and PCIe does not. Devices
+ * before compute capability 7.0 count as unable.
  */
 static bool cuda_keeps_lines(int device, const unsigned char *peer_uuid)
 {

@@ -21,8 +21,8 @@ cudaStream_t mscclpp_cuda_native_stream(const mscclpp_gpu_stream_t *stream)
 }
 
 /*
- * See `temp_alloc` in gpu.h. On devices without pools, uses cudaMalloc, whose memory can be used at once. A failure is
- * logged, and *address_p is then unchanged.
+ * Allocates temporary memory; see `temp_alloc` in gpu.h. On devices without pools, uses cudaMalloc, whose memory can be
+ * used at once. A failure is logged, and *address_p is then unchanged.
  */
 mscclpp_status_t mscclpp_cuda_temp_alloc(mscclpp_gpu_stream_t *stream, size_t size, void **address_p)
 {
@@ -185,8 +185,8 @@ static CUresult retain_in_graph(const mscclpp_cuda_driver_t *driver, CUstream st
 }
 
 /*
- * See `retain` in gpu.h. Returns MSCCLPP_ERR_NOT_SUPPORTED, without a log line, for any failure; `release` is then
- * never called.
+ * Keeps an object as long as a graph; see `retain` in gpu.h. Returns MSCCLPP_ERR_NOT_SUPPORTED, without a log line, for
+ * any failure; `release` is then never called.
  */
 mscclpp_status_t mscclpp_cuda_retain(mscclpp_gpu_stream_t *stream, void (*release)(void *object), void *object)
 {
@@ -278,9 +278,9 @@ static mscclpp_status_t copy_one_by_one(mscclpp_gpu_stream_t *stream, const mscc
 static atomic_bool has_batches = true;
 
 /*
- * See `copy_batch` in gpu.h. Copies are made one by one if there is only one, if there are more than BATCH_MAX, or if
- * any batch of this process has failed before. Copies of 0 bytes, and of memory onto itself, are left out. `attributes`
- * apply from the copy with index `first` on, which means to all of them.
+ * Makes a batch of copies; see `copy_batch` in gpu.h. Makes the copies one by one if there is only one, or more than
+ * BATCH_MAX. Does so, too, if any batch of this process has failed before. Copies of 0 bytes, and of memory onto
+ * itself, are left out. `attributes` apply from the copy with index `first` on, which means to all of them.
  */
 mscclpp_status_t mscclpp_cuda_copy_batch(mscclpp_gpu_stream_t *stream, const mscclpp_gpu_copy_t *copies, size_t count)
 {

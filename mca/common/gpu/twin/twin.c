@@ -229,8 +229,8 @@ static mscclpp_status_t twin_settle(const void *address)
 }
 
 /*
- * See `query` in gpu.h. Memory that was not allocated here has no known bounds, except in tests. The test's function
- * `bounds` is called with twin_lock held.
+ * Describes an allocation; see `query` in gpu.h. Memory that was not allocated here has no known bounds, except in
+ * tests. The test's function `bounds` is called with twin_lock held.
  */
 static void twin_query(const void *address, mscclpp_mem_info_t *info_p)
 {
@@ -287,7 +287,7 @@ static void twin_device_free(int device, void *address)
     remove_memory(address, false);
 }
 
-/* Kernels of the twin run on the CPU, so both addresses are the same. */
+/* Allocates host memory. Kernels of the twin run on the CPU, so both addresses are the same. */
 static mscclpp_status_t twin_host_alloc(size_t size, void **host_address_p, void **device_address_p)
 {
     void *address;
@@ -305,7 +305,7 @@ static void twin_host_free(void *host_address)
     free(host_address);
 }
 
-/* Pins nothing: the twin's kernels reach any memory. */
+/* Returns the same address. Nothing is pinned, because the twin's kernels reach any memory. */
 static mscclpp_status_t twin_host_register(void *host_address, size_t size, void **device_address_p)
 {
     (void)size;

@@ -77,10 +77,10 @@ mscclpp_status_t mscclpp_transport_ucx_equip(mscclpp_conn_t *conn)
     mscclpp_transport_t *transport = conn->transport;
     const bool bounces = transport->device_regions > 0;
     /* Data is sent in messages, unless both sides have registered their host memory with UCX. */
-    const bool lands = bounces || conn->peer_address.device_regions > 0 || !transport->registers_host ||
-                       conn->peer_address.registers_host == 0;
+    const bool needs_landing = bounces || conn->peer_address.device_regions > 0 || !transport->registers_host ||
+                               conn->peer_address.registers_host == 0;
 
-    if ((!lands || mscclpp_transport_ucx_ensure_landing(conn)) &&
+    if ((!needs_landing || mscclpp_transport_ucx_ensure_landing(conn)) &&
         (!bounces || (ensure_bounce_memory(conn, &conn->ring, conn->ring_size) &&
                       ensure_copier(conn, &transport->out) && ensure_copier(conn, &transport->in)))) {
         return MSCCLPP_OK;

@@ -406,7 +406,7 @@ mscclpp_status_t mscclpp_transport_ucx_equip(mscclpp_conn_t *conn);
 /* Allocates the landing memory if there is none. On failure breaks the connection and returns false. */
 bool mscclpp_transport_ucx_ensure_landing(mscclpp_conn_t *conn);
 
-/* Waits for the copies in progress. Called before memory that they read or write is freed. */
+/* Waits for the copies in progress. Call it before memory that they use is freed. */
 void mscclpp_transport_ucx_end_copies(mscclpp_transport_t *transport);
 
 /*

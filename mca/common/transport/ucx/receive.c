@@ -37,7 +37,7 @@ static void on_received(void *request, ucs_status_t status, size_t length, void 
     conn->placing -= arrival->is_placed;
     arrival->region = NULL;
     if (status == UCS_OK && length != arrival->header.value) {
-        reject(conn, "a message has not the length that it announced");
+        reject(conn, "a message does not have the length that it announced");
     } else if (status == UCS_OK) {
         arrival->has_data = true;
     } else {
@@ -155,7 +155,7 @@ static void accept_message(mscclpp_conn_t *conn, const ucx_header_t *header, voi
         return;
     }
     if (header->sequence - conn->executed >= UCX_MESSAGES_MAX || arrival->has_header) {
-        reject(conn, "a message has a number that is not its turn");
+        reject(conn, "a message has arrived out of turn");
         return;
     }
     if (length != (header->kind == UCX_PUT ? header->value : 0) || header->ring_offset > conn->landing_size ||
@@ -198,7 +198,7 @@ static void accept_message(mscclpp_conn_t *conn, const ucx_header_t *header, voi
 static void on_acknowledgement(mscclpp_conn_t *conn, uint64_t number)
 {
     if (number < conn->acked || number > conn->sent) {
-        reject(conn, "a message was acknowledged that has not been sent");
+        reject(conn, "the peer acknowledged a message that has not been sent");
     } else if (number > conn->acked) {
         conn->acked = number;
         conn->ring_begin = conn->messages[(number - 1) % UCX_MESSAGES_MAX].ring_end;

@@ -262,7 +262,7 @@ struct ibv_mr *mscclpp_verbs_register(mscclpp_transport_t *transport, mscclpp_ve
  */
 mscclpp_status_t mscclpp_verbs_bounce_create(mscclpp_conn_t *conn, bool has_landing);
 
-/* Waits for the copies in progress. Called before memory that they read or write is freed. */
+/* Waits for the copies in progress. Call it before memory that they use is freed. */
 static inline void mscclpp_verbs_bounce_wait(mscclpp_transport_t *transport)
 {
     mscclpp_copier_wait(&transport->out, transport->params.gpu);
