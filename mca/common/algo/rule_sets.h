@@ -27,7 +27,10 @@ struct mscclpp_rules {
     mscclpp_rule_figures_t figures[MSCCLPP_RULE_TRANSPORTS];
 };
 
-/* Returns the rules for so many ranks, which it adds if there are none. NULL if there is no memory, which is logged. */
+/*
+ * Returns the rules for so many ranks, which it adds if there are none. Returns NULL if there is no memory, and logs
+ * that.
+ */
 mscclpp_rule_sets_t *mscclpp_rules_have_sets(mscclpp_rules_t *rules, uint32_t nranks, bool on_twin);
 
 #endif

@@ -26,9 +26,9 @@ mscclpp_oob_part_t *mscclpp_oob_part_create(const mscclpp_oob_t *whole);
 void mscclpp_oob_part_table(mscclpp_oob_part_t *part, const mscclpp_nodes_t *nodes, mscclpp_oob_t *table_p);
 
 /*
- * Says that this rank needs no more exchanges, and takes part in the exchanges of other nodes until all ranks have
- * finished. Returns the error of an exchange if one has failed. If the exchange of all ranks has an all-gather among
- * selected ranks, the function does nothing.
+ * Tells the other ranks that this rank needs no more exchanges, and takes part in those of other nodes until all ranks
+ * have finished. Returns the error of an exchange if one has failed. If the exchange of all ranks has an all-gather
+ * among selected ranks, the function does nothing.
  */
 mscclpp_status_t mscclpp_oob_part_finish(mscclpp_oob_part_t *part);
 

@@ -43,9 +43,9 @@ void mscclpp_nodes_fini(mscclpp_nodes_t *nodes);
 void mscclpp_nodes_join_jobs(mscclpp_nodes_t *nodes, const uint64_t *jobs, const uint64_t *hosts, int size);
 
 /*
- * Computes all other fields from `leaders`. `ranks_per_node` divides hosts into imitated nodes: if above 0, a new node
- * begins where (rank / ranks_per_node) changes; if below 0, the rank modulo its absolute value gives the node. Returns
- * false, on all ranks alike, if the ranks' leaders contradict one another.
+ * Computes all other fields from `leaders`. `ranks_per_node` divides hosts into imitated nodes. If it is above 0, a new
+ * node begins where (rank / ranks_per_node) changes. If it is below 0, the node is the rank modulo the absolute value.
+ * Returns false, on all ranks alike, if the ranks' leaders contradict one another.
  */
 bool mscclpp_nodes_map(mscclpp_nodes_t *nodes, int size, int rank, int ranks_per_node);
 

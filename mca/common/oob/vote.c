@@ -49,8 +49,8 @@ static void count_ballots(const ballot_t *ballots, int size, mscclpp_vote_t *vot
 
 /*
  * Collects the ballots of all ranks and counts them. If this rank has no memory for the ballots, it passes NULL as
- * `recvbuf`, and the all-gather fails on all ranks. Returns the error of the all-gather, which is logged and equal on
- * all ranks. After a failure *vote_p is unchanged.
+ * `recvbuf`, and the all-gather fails on all ranks. Returns the error of the all-gather, which is equal on all ranks.
+ * After a failure *vote_p is unchanged.
  */
 static mscclpp_status_t cast(const mscclpp_oob_t *oob, mscclpp_status_t own_status, uint32_t flags,
                              mscclpp_vote_t *vote_p)

@@ -248,7 +248,7 @@ static mscclpp_status_t create_locked(mscclpp_proxy_t *proxy, const mscclpp_port
 
 /*
  * Creates a channel. Returns MSCCLPP_ERR_INVALID if a region is too large for triggers, or an error of create_locked.
- * All errors are logged, and *channel_p is then unchanged.
+ * After an error *channel_p is unchanged.
  */
 mscclpp_status_t mscclpp_proxy_channel_create(mscclpp_proxy_t *proxy, const mscclpp_port_params_t *params,
                                               mscclpp_dev_port_channel_t *channel_p)
@@ -343,7 +343,7 @@ void mscclpp_proxy_replace_memory(mscclpp_proxy_t *proxy, const mscclpp_conn_t *
     mscclpp_proxy_unlock(proxy);
 }
 
-/* Changes who carries out the channel's triggers, those that wait included. NULL: the transport. */
+/* Changes who carries out the channel's triggers, including those that wait. With NULL, the transport does. */
 mscclpp_status_t mscclpp_proxy_set_handler(mscclpp_proxy_t *proxy, uint32_t number, mscclpp_proxy_handler_fn_t handler,
                                            void *context)
 {

@@ -23,7 +23,7 @@ struct mscclpp_fifo {
  * Creates a FIFO. The tail and the ring are in host memory, where the proxy polls the ring. The head, by which kernels
  * take slots, and the last tail that kernels have seen are in device memory. The number of slots is rounded up to a
  * power of two, because the low bits of a position are the index of its slot. Returns MSCCLPP_ERR_NO_MEMORY or the
- * error of the GPU runtime; both are logged, and nothing is left to free.
+ * error of the GPU runtime. After an error nothing is left to free.
  */
 mscclpp_status_t mscclpp_fifo_create(const mscclpp_gpu_ops_t *gpu, int device, uint64_t slots, mscclpp_fifo_t **fifo_p)
 {

@@ -142,8 +142,8 @@ typedef enum { MSCCLPP_PROXY_LEAVE, MSCCLPP_PROXY_HAND_OVER, MSCCLPP_PROXY_DELIV
 
 /*
  * Runs one round: makes progress on the transports, then executes the triggers that wait, then newly pushed ones.
- * Treats unflushed transfers as `settle` says. Returns MSCCLPP_OK, even if work is left, or the first error. It is
- * logged as an error, unless it is the loss of a peer, which the transport may only describe (`loss` in transport.h).
+ * Treats unflushed transfers as `settle` says. Returns MSCCLPP_OK, even if work is left, or the first error. The loss
+ * of a peer may not be logged as an error: the transport may only describe it (`loss` in transport.h).
  */
 mscclpp_status_t mscclpp_proxy_carry(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t settle);
 

@@ -200,8 +200,8 @@ static mscclpp_status_t start_thread(mscclpp_proxy_t *proxy)
 
 /*
  * Creates a proxy. Starts the thread last, because the thread uses all other parts. Returns MSCCLPP_ERR_NO_MEMORY,
- * MSCCLPP_ERR_SYSTEM if the thread cannot be started, or the error of the GPU runtime. All errors are logged, and
- * nothing is left to free.
+ * MSCCLPP_ERR_SYSTEM if the thread cannot be started, or the error of the GPU runtime. After an error nothing is left
+ * to free.
  */
 mscclpp_status_t mscclpp_proxy_create(const mscclpp_proxy_params_t *params, mscclpp_proxy_t **proxy_p)
 {
@@ -367,7 +367,7 @@ void mscclpp_proxy_end(mscclpp_proxy_t *proxy)
 /*
  * Runs a round if there is work and neither a thread of the proxy nor another caller makes the progress. Returns
  * MSCCLPP_OK if no work is left for this caller, MSCCLPP_IN_PROGRESS if the caller must call again, or the proxy's
- * failure, which is not logged again.
+ * failure.
  */
 mscclpp_status_t mscclpp_proxy_progress(mscclpp_proxy_t *proxy)
 {
@@ -388,7 +388,7 @@ mscclpp_status_t mscclpp_proxy_progress(mscclpp_proxy_t *proxy)
 
 /*
  * Runs one round, whether or not the proxy has a thread. Returns MSCCLPP_OK if `is_done` is true after the round,
- * MSCCLPP_IN_PROGRESS if it is not, or the proxy's failure, which is not logged again.
+ * MSCCLPP_IN_PROGRESS if it is not, or the proxy's failure.
  */
 static mscclpp_status_t run_settling_round(mscclpp_proxy_t *proxy, mscclpp_proxy_settle_t settle,
                                            bool (*is_done)(const mscclpp_proxy_t *proxy))

@@ -75,8 +75,8 @@ void mscclpp_proxy_stop(mscclpp_proxy_t *proxy);
 
 /*
  * Creates a channel and fills in the structure that kernels use. Returns MSCCLPP_ERR_INVALID for regions above
- * MSCCLPP_DEV_PORT_REGION_MAX bytes, MSCCLPP_ERR_NO_MEMORY, also if there are MSCCLPP_DEV_PORT_CHANNELS channels
- * already, or a failure of the GPU runtime.
+ * MSCCLPP_DEV_PORT_REGION_MAX bytes, or a failure of the GPU runtime. Returns MSCCLPP_ERR_NO_MEMORY if there is no
+ * memory, or if there are MSCCLPP_DEV_PORT_CHANNELS channels already.
  */
 mscclpp_status_t mscclpp_proxy_channel_create(mscclpp_proxy_t *proxy, const mscclpp_port_params_t *params,
                                               mscclpp_dev_port_channel_t *channel_p);

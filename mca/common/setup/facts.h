@@ -45,7 +45,7 @@ uint64_t mscclpp_facts_digest(const mscclpp_protocol_t *protocol);
 /*
  * Replaces a rank's protocol by the protocol of rank 0, which applies to all ranks. Protocols are exchanged only if
  * digests differ. `digests` points to the digest of the first rank; the digests of the others follow at distances of
- * `stride` bytes. Collective. Returns the error of the exchange, which is logged and equal on all ranks.
+ * `stride` bytes. Collective. Returns the error of the exchange, which is equal on all ranks.
  */
 mscclpp_status_t mscclpp_facts_share_protocol(const mscclpp_oob_t *oob, const uint64_t *digests, size_t stride,
                                               mscclpp_protocol_t *protocol);

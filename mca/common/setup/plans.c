@@ -34,7 +34,7 @@ typedef struct {
     entry_t entries[PLANS_MAX];
 } list_t;
 
-/* Claims the one message that each file gets in this process. True if this call has got it. */
+/* Claims the one message that each file gets in this process. Returns true if this call has got it. */
 static bool claim_message(mscclpp_plan_file_t *file)
 {
     return !__atomic_exchange_n(&file->told, true, __ATOMIC_RELAXED);

@@ -59,7 +59,7 @@ static bool await_default_stream(CUstream stream, CUresult *result_p)
 
 /*
  * Waits for the work in both default streams of the current context: the one that all threads share, and the calling
- * thread's own. Tries both. True if both have ended well.
+ * thread's own. Tries both. Returns true if both have ended well.
  */
 static bool await_default_streams(CUresult *result_p)
 {

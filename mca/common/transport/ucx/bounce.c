@@ -127,8 +127,8 @@ void mscclpp_transport_ucx_end_copy_out(mscclpp_transport_t *transport)
 }
 
 /*
- * Returns the next message to fill in. NULL if too many await their acknowledgement, or if UCX still reads the header
- * of the one that had this place before.
+ * Returns the next message to fill in, or NULL if too many await their acknowledgement, or if UCX still reads the
+ * header of the one that had this place before.
  */
 static ucx_message_t *next_message(mscclpp_conn_t *conn)
 {

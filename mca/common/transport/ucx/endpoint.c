@@ -39,7 +39,7 @@ static ucs_status_t open_endpoint(mscclpp_transport_t *transport, ucx_endpoint_t
     return transport->ucx.ucp_ep_create(transport->worker, &params, &endpoint->ep);
 }
 
-/* Begins to watch the peer's process, if it is visible on this machine. True if its end will be noticed. */
+/* Begins to watch the peer's process, if it is visible on this machine. Returns true if its end will be noticed. */
 static bool start_watching(mscclpp_conn_t *conn)
 {
 #ifdef SYS_pidfd_open

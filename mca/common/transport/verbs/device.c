@@ -264,7 +264,7 @@ static void choose_rails(mscclpp_transport_t *transport, candidate_t *candidates
     }
 }
 
-/* Finds the GPU's path in sysfs. Empty if it is not known, or does not matter because the CPU reads all memory. */
+/* Finds the GPU's path in sysfs; "" if it is not known, or does not matter because the CPU reads all memory. */
 static void find_gpu_path(const mscclpp_transport_t *transport, char *path, size_t size)
 {
     mscclpp_gpu_info_t info;

@@ -74,7 +74,7 @@ int mscclpp_verbs_path_distance(const char *path_a, const char *path_b)
     return distance + (socket_a >= 0 && socket_b >= 0 && socket_a != socket_b ? OTHER_SOCKET : 0);
 }
 
-/* Writes the path without symbolic links. Empty if it does not exist or is too long. */
+/* Writes the path without symbolic links, or "" if it does not exist or is too long. */
 static void resolve_links(const char *name, char *path, size_t size)
 {
     char *resolved = realpath(name, NULL);
