@@ -185,26 +185,33 @@ mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_
 }
 
 /*
- * Returns MSCCLPP_OK with *mapped_p NULL if the kernel would not use mapped buffers. All conditions for this are equal
- * on all ranks, so either all or none take part in the exchange.
+ * Returns true if the kernel of such a call would use mapped buffers. Chooses the algorithm. Equal on all ranks, so
+ * either all or none take part in the exchange.
  */
+static bool wants_mapped_buffers(mscclpp_coll_task_t *task)
+{
+    mscclpp_by_plan_t by_plan;
+
+    if (!task->may_map || task->largest == 0 || task->team->group.gave_up || choose_queued(task) != MSCCLPP_OK ||
+        task->choice.algo != MSCCLPP_COLL_BY_ZEROCOPY) {
+        return false;
+    }
+    by_plan = describe_queued_by_plan(task);
+    return !mscclpp_by_plan_can_enqueue(task->team, &by_plan);
+}
+
+/* Maps the buffers, unless the kernel would not use them. *mapped_p is NULL after an error, too. */
 mscclpp_status_t mscclpp_collective_map_buffers(mscclpp_team_t *team, const mscclpp_coll_args_t *args,
                                                 mscclpp_mapped_t **mapped_p)
 {
     mscclpp_coll_task_t task;
-    mscclpp_by_plan_t by_plan;
     mscclpp_status_t status;
 
     *mapped_p = NULL;
     mscclpp_coll_init_task(&task, team, args);
     task.queued = true;
     task.may_map = may_map(&task);
-    if (!task.may_map || task.largest == 0 || team->group.gave_up || choose_queued(&task) != MSCCLPP_OK ||
-        task.choice.algo != MSCCLPP_COLL_BY_ZEROCOPY) {
-        return MSCCLPP_OK;
-    }
-    by_plan = describe_queued_by_plan(&task);
-    if (mscclpp_by_plan_can_enqueue(team, &by_plan)) {
+    if (!wants_mapped_buffers(&task)) {
         return MSCCLPP_OK;
     }
     mscclpp_runner_release_mappings(&team->runner, false);

@@ -389,16 +389,17 @@ static mscclpp_status_t twin_import_memory(int device, const mscclpp_gpu_handle_
     mscclpp_shmseg_descriptor_t descriptor;
     mscclpp_shmseg_t *segment;
 
-    if (MSCCLPP_OK == status && is_blocked_by_freed_memory(handle)) {
+    if (MSCCLPP_OK != status) {
+        return status;
+    }
+    if (is_blocked_by_freed_memory(handle)) {
         mscclpp_debug(
             "cannot map %llu bytes of process %lld: memory that it has freed is still mapped at the same address",
             (unsigned long long)handle->length, (long long)handle->pid);
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    if (MSCCLPP_OK == status) {
-        memcpy(&descriptor, handle->opaque, sizeof(descriptor));
-        status = mscclpp_shmseg_attach(&descriptor, &segment);
-    }
+    memcpy(&descriptor, handle->opaque, sizeof(descriptor));
+    status = mscclpp_shmseg_attach(&descriptor, &segment);
     if (MSCCLPP_OK != status) {
         return status;
     }

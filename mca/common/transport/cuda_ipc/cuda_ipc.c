@@ -60,8 +60,8 @@ struct mscclpp_conn {
     mscclpp_conn_t *next;
     mscclpp_transport_t *transport;
     int peer;
-    mscclpp_window_t tokens; /* the peer's tokens; base is NULL until connected */
-    ipc_counts_t *counts;
+    mscclpp_window_t tokens; /* the peer's tokens */
+    ipc_counts_t *counts;    /* NULL until connected */
     mscclpp_gpu_stream_t *stream;
     ipc_board_t *board;             /* the board at the address that the CPU uses */
     ipc_board_t *device_board;      /* the board at the address that copies use */

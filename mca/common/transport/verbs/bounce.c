@@ -306,14 +306,17 @@ void mscclpp_verbs_bounce_on_message(mscclpp_conn_t *conn, uint32_t message)
     const uint32_t kind = message & ~MSCCLPP_VERBS_COUNT_MASK;
     uint64_t newly_acknowledged;
 
-    if (bounce == NULL) {
-        fail_and_tell_peer(conn, MSCCLPP_ERR_PEER, "the peer sent a control message that is not expected");
-    } else if (MSCCLPP_VERBS_FAILURE == kind) {
+    switch (bounce != NULL ? kind : 0) {
+    case MSCCLPP_VERBS_FAILURE:
         fail_and_tell_peer(conn, MSCCLPP_ERR_PEER, "the peer could not carry out what it was sent");
-    } else if (MSCCLPP_VERBS_FILLED == kind && bounce->in.slots != NULL &&
-               bounce->arrived - bounce->acknowledged_to_peer < SLOTS) {
-        ++bounce->arrived;
-    } else if (MSCCLPP_VERBS_ACKNOWLEDGED == kind) {
+        return;
+    case MSCCLPP_VERBS_FILLED:
+        if (bounce->in.slots != NULL && bounce->arrived - bounce->acknowledged_to_peer < SLOTS) {
+            ++bounce->arrived;
+            return;
+        }
+        break;
+    case MSCCLPP_VERBS_ACKNOWLEDGED:
         /* The low bits of the count suffice, since at most SLOTS messages are not acknowledged. */
         newly_acknowledged = (message - (uint32_t)bounce->acknowledged) & MSCCLPP_VERBS_COUNT_MASK;
         if (newly_acknowledged > bounce->messages - bounce->acknowledged) {
@@ -321,9 +324,11 @@ void mscclpp_verbs_bounce_on_message(mscclpp_conn_t *conn, uint32_t message)
         } else {
             bounce->acknowledged += newly_acknowledged;
         }
-    } else {
-        fail_and_tell_peer(conn, MSCCLPP_ERR_PEER, "the peer sent a control message that is not expected");
+        return;
+    default:
+        break;
     }
+    fail_and_tell_peer(conn, MSCCLPP_ERR_PEER, "the peer sent a control message that is not expected");
 }
 
 /* Returns true if the bytes are in a bounced region of this rank. Addresses from peers are not trusted. */
