@@ -32,9 +32,9 @@
 #define STARTS_FULL_MAX (1024 * KIB)
 
 /*
- * Bytes of the shortest slot in which any collective can exchange tiles: in an all-to-all, where an owner sends most to
- * another node, a unit of each block, and the sizes of the blocks. MSCCLPP_DEV_COLL_NODES_ROOM is what a slot has for
- * that.
+ * Returns the bytes of the shortest slot in which any collective can exchange tiles. The all-to-all needs most, because
+ * an owner sends most to another node: a unit of each block, and the sizes of the blocks. MSCCLPP_DEV_COLL_NODES_ROOM
+ * is the room of a slot for that.
  */
 static uint64_t shortest_slot(const mscclpp_fabric_t *fabric)
 {
@@ -61,7 +61,7 @@ static mscclpp_fabric_division_t divide(const mscclpp_fabric_t *fabric, uint64_t
                                        .packet_units = units == 0 ? 1 : units};
 }
 
-/* Bytes that an area with this division has. */
+/* Returns the bytes of an area with this division. */
 static uint64_t size_of(const mscclpp_fabric_t *fabric, const mscclpp_fabric_division_t *division)
 {
     return MSCCLPP_DEV_NODES_SLOTS(fabric->nodes.count) * division->slot_size +
@@ -69,8 +69,8 @@ static uint64_t size_of(const mscclpp_fabric_t *fabric, const mscclpp_fabric_div
 }
 
 /*
- * Yields the division of an area of the given size. False if the area would be of no use, or not small: then a larger
- * one has to do.
+ * Computes the division of an area of the given size. Returns false if a larger size is needed: the small size is not
+ * small with so many nodes, or the middle size is too small for them.
  */
 static bool divide_as(const mscclpp_fabric_t *fabric, mscclpp_fabric_size_t size, mscclpp_fabric_division_t *division)
 {

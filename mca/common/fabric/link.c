@@ -100,7 +100,7 @@ mscclpp_status_t mscclpp_fabric_list_peers(const mscclpp_fabric_t *fabric, msccl
     return MSCCLPP_OK;
 }
 
-/* Frees what find_partners has allocated; also what is left of it after an error. May be called again. */
+/* Frees what find_partners has allocated, also after an error of it. May be called again. */
 void mscclpp_fabric_free_partners(mscclpp_fabric_partners_t *partners)
 {
     free(partners->nodes);

@@ -203,8 +203,8 @@ void mscclpp_fabric_retire(mscclpp_fabric_t *fabric)
 
 /*
  * Makes progress on the proxy for a waiting host; the runner calls it while the kernel runs. If the proxy fails, the
- * proxy tells the kernel to give up, and the call fails with the status returned here. That there is more to do
- * (MSCCLPP_IN_PROGRESS) is no failure.
+ * proxy tells the kernel to give up, and the call fails with the status returned here. MSCCLPP_IN_PROGRESS, which says
+ * that there is more to do, is no failure.
  */
 static mscclpp_status_t pump(void *context)
 {

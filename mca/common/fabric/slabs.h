@@ -1,7 +1,7 @@
 /*
- * Shared memory of fabrics, in slabs: a slab is one pinned segment that several communicators of a thread get pieces
- * of. A peer on the host maps a slab once for all of them, so that a further communicator of the same ranks maps
- * nothing anew. Pieces are zeroed, since no piece is used twice; a slab is freed with its last piece. Thread-safe.
+ * Shared memory of fabrics, in slabs. A slab is one pinned segment, of which several communicators of a thread get
+ * pieces. A peer on the host maps a slab once for all of them. So a further communicator of the same ranks needs no new
+ * mapping. Pieces are zeroed, because no piece is used twice. A slab is freed with its last piece. Thread-safe.
  */
 #ifndef MCA_COMMON_FABRIC_SLABS_H
 #define MCA_COMMON_FABRIC_SLABS_H
