@@ -113,8 +113,8 @@ static mscclpp_status_t wait_by(mscclpp_group_t *group, const char *what, uint64
 }
 
 /*
- * Publishes this rank's handles and waits for the handles of all ranks. Returns the error of the wait, which is logged,
- * if a rank has failed; *met_p is then false.
+ * Publishes this rank's handles and waits for the handles of all ranks. Returns the error of the wait if a rank has
+ * failed; *met_p is then false.
  */
 mscclpp_status_t mscclpp_group_meet_exchange_by(mscclpp_group_t *group, const char *what, uint64_t bytes,
                                                 double deadline, bool *met_p)
@@ -132,8 +132,8 @@ mscclpp_status_t mscclpp_group_meet_exchange_by(mscclpp_group_t *group, const ch
 }
 
 /*
- * Publishes this rank's vote, waits for the votes of all ranks and counts them. Returns the error of the wait, which is
- * logged, if a rank has failed; *all_p is then false.
+ * Publishes this rank's vote, waits for the votes of all ranks and counts them. Returns the error of the wait if a rank
+ * has failed; *all_p is then false.
  */
 mscclpp_status_t mscclpp_group_end_exchange_by(mscclpp_group_t *group, const char *what, uint64_t bytes,
                                                double deadline, bool yes, bool *all_p)

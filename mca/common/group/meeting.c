@@ -104,8 +104,8 @@ static bool try_to_take_slot(mscclpp_group_t *group, const mscclpp_admission_can
 
 /*
  * Takes a vote of all nodes. Every rank of a node passes the same `yes`. The first ranks of the nodes send one another
- * the votes of their nodes. *all_yes_p becomes true if all nodes voted yes. Returns the error of the wait, which is
- * logged, if the wait fails; *all_yes_p is then false.
+ * the votes of their nodes. *all_yes_p becomes true if all nodes voted yes. Returns the error of the wait; *all_yes_p
+ * is then false.
  *
  * The result stays on the board until all ranks of the node have come to the next vote, before which the ranks of a
  * node wait for one another. While votes of other nodes are missing, the first rank counts the votes again in each
@@ -141,8 +141,7 @@ static mscclpp_status_t vote_of_nodes(mscclpp_group_t *group, mscclpp_group_wait
 
 /*
  * Takes one vote on slots: tells the other ranks whether this rank has its slot, and waits for the votes of all ranks.
- * *all_yes_p becomes true if all ranks have their slots. Returns the error of the wait, which is logged, if the wait
- * fails; *all_yes_p is then false.
+ * *all_yes_p becomes true if all ranks have their slots. Returns the error of the wait; *all_yes_p is then false.
  *
  * A rank's word on the board is 2 * the number of the vote, + 1 for yes. Votes alternate between two words, because a
  * rank that knows a result may publish its next vote while other ranks still read this one. No rank gets two votes
@@ -168,11 +167,15 @@ static mscclpp_status_t vote_on_slots(mscclpp_group_t *group, mscclpp_group_wait
 }
 
 /*
- * Takes a slot on every rank that needs one. All ranks have arrived, and try to take their slots at the same time. If a
- * rank does not get its slot, each rank gives its slot back. It then waits until the team is first in the queue of its
- * process. A vote without slots then tells that all ranks have come so far, and the ranks try again. All processes
- * order the teams in the same way, so the first of all teams becomes first in every process. If a team with a lower key
- * comes before all ranks have taken their slots, the ranks repeat the attempt.
+ * Takes a slot on every rank that needs one, after all ranks have arrived:
+ *
+ * 1. All ranks try to take their slots at the same time, and vote.
+ * 2. If a rank has not got its slot, each rank gives its slot back. It then waits until the team is first in the queue
+ *    of its process.
+ * 3. A vote without slots tells that all ranks have come so far. The ranks continue with step 1.
+ *
+ * All processes order the teams in the same way, so the first of all teams becomes first in every process. If a team
+ * with a lower key comes before all ranks have taken their slots, the ranks repeat the attempt.
  *
  * Returns MSCCLPP_ERR_TIMEOUT at the deadline or another error of the wait. After an error this rank may still hold its
  * slot.

@@ -1,11 +1,11 @@
 /*
  * Notices: what ranks tell one another by control messages. A notice reports a failed call, or helps to find out that
- * some ranks passed host buffers and others device buffers. The board shows such a mixture within a node; between nodes
+ * some ranks passed host buffers and others device buffers. The board shows such a mixture within a node. Between nodes
  * it takes notices:
  *
- * When the first rank of a node has waited long in a call on device buffers, it tells the first rank of each other
- * node. If that rank is also in a call on device buffers, it will find a mixture within its node on its own board. If
- * it passed host buffers, its own search for mixtures finds the notice, and it answers all ranks.
+ * 1. The first rank of a node has waited long in a call on device buffers. It tells the first rank of each other node.
+ * 2. If that rank is also in a call on device buffers, it will find a mixture within its node on its own board.
+ * 3. If that rank passed host buffers, its own search for mixtures finds the notice, and it answers all ranks.
  *
  * Notices also carry the votes by which the hosts of all nodes meet (group/meeting.c), and the search for the rank that
  * all others wait for (group/inquiry.c).

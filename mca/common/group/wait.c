@@ -419,7 +419,7 @@ void mscclpp_group_progress(const mscclpp_group_t *group)
     }
 }
 
-/* Moves the start of the wait on if the application stayed away from the runtime: only AWAY_MAX of that time counts. */
+/* Moves the start of the wait if the application stayed away from the runtime: only AWAY_MAX of that time counts. */
 static void discount_time_away(mscclpp_group_wait_t *wait, double now)
 {
     if (wait->started > 0 && wait->last_turn > 0 && now - wait->last_turn > AWAY_MAX) {
