@@ -27,11 +27,11 @@ typedef struct {
     uint32_t node;
     uint32_t root; /* node */
     uint32_t tree; /* 0 or 1 */
-} mscclpp_dev_trees_t;
+} mscclpp_dev_tree_place_t;
 
 /*
- * The parent of number `number`, which is not 0, in the first tree of `nnodes` nodes: one higher, which means that the
- * lowest bit that is set moves up by one place. If that number does not exist, the bit is only cleared.
+ * Returns the parent of a number other than 0 in the first tree of `nnodes` nodes. It is one higher, which means that
+ * the lowest bit that is set moves up by one place. If that number does not exist, the bit is only cleared.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_trees_up(uint32_t nnodes, uint32_t number)
 {
@@ -63,9 +63,9 @@ MSCCLPP_DEV uint32_t mscclpp_dev_trees_down(uint32_t nnodes, uint32_t number, ui
 }
 
 /*
- * How many nodes the mirrored tree has, M: all of them, or all but one if their number is even. Number v is number M -
- * v there. The root of that tree is number 0 if there are M nodes in all; number 0 stays 0 then. Else it is the last
- * node, number M, which number 0 sends to.
+ * Returns how many nodes the mirrored tree has, M: all of them, or all but one if their number is even. Number v is
+ * number M - v there. The root of that tree is number 0 if there are M nodes in all; number 0 stays 0 then. Else it is
+ * the last node, number M, which number 0 sends to.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_trees_mirrored(uint32_t nnodes)
 {
@@ -77,7 +77,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_trees_mirrored(uint32_t nnodes)
  * first tree of the mirrored numbers, and mirrored back. If the number of nodes is even, that tree's root is the last
  * node, which receives from the root.
  */
-MSCCLPP_DEV uint32_t mscclpp_dev_trees_parent(const mscclpp_dev_trees_t *place)
+MSCCLPP_DEV uint32_t mscclpp_dev_trees_parent(const mscclpp_dev_tree_place_t *place)
 {
     const uint32_t nnodes = place->nnodes, mirrored_nodes = mscclpp_dev_trees_mirrored(nnodes);
     const uint32_t number = MSCCLPP_DEV_NODES_BEHIND(nnodes, place->node, place->root);
@@ -96,9 +96,9 @@ MSCCLPP_DEV uint32_t mscclpp_dev_trees_parent(const mscclpp_dev_trees_t *place)
 
 /*
  * Returns child 0 or 1 of this node, to which this node sends, or NONE if there is no such child. In the second tree,
- * it is computed by mirrored numbers, as the parent.
+ * the child is computed by mirrored numbers, as the parent is.
  */
-MSCCLPP_DEV uint32_t mscclpp_dev_trees_child(const mscclpp_dev_trees_t *place, uint32_t child)
+MSCCLPP_DEV uint32_t mscclpp_dev_trees_child(const mscclpp_dev_tree_place_t *place, uint32_t child)
 {
     const uint32_t nnodes = place->nnodes, mirrored_nodes = mscclpp_dev_trees_mirrored(nnodes);
     const uint32_t number = MSCCLPP_DEV_NODES_BEHIND(nnodes, place->node, place->root);
@@ -116,8 +116,8 @@ MSCCLPP_DEV uint32_t mscclpp_dev_trees_child(const mscclpp_dev_trees_t *place, u
 }
 
 /*
- * When all nodes meet, each signals those that are 1, 2, 4 ... nodes after it, and waits for those before it. True if
- * `from` signals `to` then.
+ * Returns true if `from` signals `to` when all nodes meet. Then each signals those that are 1, 2, 4 ... nodes after it,
+ * and waits for those before it.
  */
 MSCCLPP_DEV bool mscclpp_dev_trees_meets(uint32_t nnodes, uint32_t from, uint32_t to)
 {
@@ -127,20 +127,23 @@ MSCCLPP_DEV bool mscclpp_dev_trees_meets(uint32_t nnodes, uint32_t from, uint32_
 }
 
 /* Returns true if this node exchanges data or credits with another one in the tree. */
-MSCCLPP_DEV bool mscclpp_dev_trees_touches(const mscclpp_dev_trees_t *place, uint32_t other)
+MSCCLPP_DEV bool mscclpp_dev_trees_is_neighbor(const mscclpp_dev_tree_place_t *place, uint32_t other)
 {
     return other == mscclpp_dev_trees_parent(place) || other == mscclpp_dev_trees_child(place, 0) ||
            other == mscclpp_dev_trees_child(place, 1);
 }
 
-/* Signals from node `from` in an operation of `turns` turns: the nodes meet at its beginning and at its end. */
-MSCCLPP_DEV uint64_t mscclpp_dev_trees_signals(const mscclpp_dev_trees_t *place, uint32_t from, uint64_t turns)
+/*
+ * Returns how often node `from` signals this node in an operation of `turns` turns. The nodes meet at its beginning and
+ * at its end.
+ */
+MSCCLPP_DEV uint64_t mscclpp_dev_trees_signals(const mscclpp_dev_tree_place_t *place, uint32_t from, uint64_t turns)
 {
     if (turns == 0) {
         return 0;
     }
     return (mscclpp_dev_trees_meets(place->nnodes, from, place->node) ? 2 : 0) +
-           (mscclpp_dev_trees_touches(place, from) ? turns : 0);
+           (mscclpp_dev_trees_is_neighbor(place, from) ? turns : 0);
 }
 
 #endif

@@ -71,7 +71,7 @@ static void *allocate(uint64_t count, size_t size)
  * Combines the results of nodes, in `partial`, as they are combined on the way through a tree to a node: those of the
  * first child's branch, those of the second one's, and its own.
  */
-static void reduce_over_tree(const case_t *c, mscclpp_dev_trees_t place, void *const *partial, uint64_t count,
+static void reduce_over_tree(const case_t *c, mscclpp_dev_tree_place_t place, void *const *partial, uint64_t count,
                              void *result)
 {
     const void *parts[MSCCLPP_DEV_TREES_CHILDREN + 1];
@@ -80,7 +80,7 @@ static void reduce_over_tree(const case_t *c, mscclpp_dev_trees_t place, void *c
     uint32_t i;
 
     for (i = 0; i < MSCCLPP_DEV_TREES_CHILDREN; ++i) {
-        mscclpp_dev_trees_t below = place;
+        mscclpp_dev_tree_place_t below = place;
 
         below.node = mscclpp_dev_trees_child(&place, i);
         if (below.node != MSCCLPP_DEV_TREES_NONE) {
@@ -185,10 +185,10 @@ static void reduce_by_nodes(const case_t *c, int receiver, uint32_t tree, const 
         partials[node] = partial[(first + node) % nodes];
     }
     if (case_goes_over_trees(c)) {
-        const mscclpp_dev_trees_t place = {.nnodes = (uint32_t)nodes,
-                                           .node = (uint32_t)node_of(c, receiver),
-                                           .root = (uint32_t)node_of(c, receiver),
-                                           .tree = tree};
+        const mscclpp_dev_tree_place_t place = {.nnodes = (uint32_t)nodes,
+                                                .node = (uint32_t)node_of(c, receiver),
+                                                .root = (uint32_t)node_of(c, receiver),
+                                                .tree = tree};
 
         reduce_over_tree(c, place, partial, count, result);
     } else if (case_goes_by_halving(c)) {

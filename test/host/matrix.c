@@ -424,7 +424,7 @@ static void expect(group_state_t *state, const case_t *c, int ranks, uint64_t be
     }
     if (!is_narrow(c->dtype) && strcmp(state->group->algo->algorithm, "nodes_trees") == 0) {
         for (order = 0; order < 2; ++order) {
-            const mscclpp_dev_trees_t root = {.nnodes = (uint32_t)nodes, .tree = (uint32_t)order};
+            const mscclpp_dev_tree_place_t root = {.nnodes = (uint32_t)nodes, .tree = (uint32_t)order};
 
             reference_reduce_over_tree(c->dtype, c->op, root, state->partial, begin, end, state->expected[order]);
         }

@@ -347,7 +347,7 @@ void reference_reduce_doubled(mscclpp_dtype_t dtype, mscclpp_op_t op, unsigned c
     reference_reduce(dtype, op, pair, 1, first, last, result);
 }
 
-void reference_reduce_over_tree(mscclpp_dtype_t dtype, mscclpp_op_t op, mscclpp_dev_trees_t place,
+void reference_reduce_over_tree(mscclpp_dtype_t dtype, mscclpp_op_t op, mscclpp_dev_tree_place_t place,
                                 unsigned char *const *operands, uint64_t first, uint64_t last, void *result)
 {
     unsigned char *branch[MSCCLPP_DEV_TREES_CHILDREN] = {NULL};
@@ -356,7 +356,7 @@ void reference_reduce_over_tree(mscclpp_dtype_t dtype, mscclpp_op_t op, mscclpp_
     uint32_t i;
 
     for (i = 0; i < MSCCLPP_DEV_TREES_CHILDREN; ++i) {
-        mscclpp_dev_trees_t below = place;
+        mscclpp_dev_tree_place_t below = place;
 
         below.node = mscclpp_dev_trees_child(&place, i);
         if (below.node != MSCCLPP_DEV_TREES_NONE) {

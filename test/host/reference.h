@@ -32,7 +32,7 @@ void reference_reduce_doubled(mscclpp_dtype_t dtype, mscclpp_op_t op, unsigned c
  * The same for the nodes below a place in a tree: the results of its children's branches, and then its own. Takes
  * elements of up to `last` from the operands, which stay as they are. Exits if there is no memory.
  */
-void reference_reduce_over_tree(mscclpp_dtype_t dtype, mscclpp_op_t op, mscclpp_dev_trees_t place,
+void reference_reduce_over_tree(mscclpp_dtype_t dtype, mscclpp_op_t op, mscclpp_dev_tree_place_t place,
                                 unsigned char *const *operands, uint64_t first, uint64_t last, void *result);
 
 /*

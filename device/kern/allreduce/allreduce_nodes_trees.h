@@ -42,10 +42,10 @@ MSCCLPP_DEV bool mscclpp_dev_nodes_over_trees(const mscclpp_dev_nodes_block_t *b
 }
 
 /* Returns this node's place in the tree of this block. */
-MSCCLPP_DEV mscclpp_dev_trees_t mscclpp_dev_trees_place(const mscclpp_dev_ctx_t *ctx,
-                                                        const mscclpp_dev_nodes_args_t *nodes)
+MSCCLPP_DEV mscclpp_dev_tree_place_t mscclpp_dev_trees_place(const mscclpp_dev_ctx_t *ctx,
+                                                             const mscclpp_dev_nodes_args_t *nodes)
 {
-    mscclpp_dev_trees_t place;
+    mscclpp_dev_tree_place_t place;
 
     place.nnodes = nodes->nnodes;
     place.node = nodes->node;
@@ -60,7 +60,7 @@ MSCCLPP_DEV mscclpp_dev_trees_t mscclpp_dev_trees_place(const mscclpp_dev_ctx_t 
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_trees_lag(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes)
 {
-    mscclpp_dev_trees_t place = mscclpp_dev_trees_place(ctx, nodes);
+    mscclpp_dev_tree_place_t place = mscclpp_dev_trees_place(ctx, nodes);
     uint64_t lag = 0;
     uint32_t parent;
 
@@ -115,7 +115,7 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_trees_put(mscclpp_dev_ctx_t *ctx, const msc
 MSCCLPP_DEV void mscclpp_dev_trees_meet_all(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block, bool is_end)
 {
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;
-    const mscclpp_dev_trees_t place = mscclpp_dev_trees_place(ctx, nodes);
+    const mscclpp_dev_tree_place_t place = mscclpp_dev_trees_place(ctx, nodes);
     uint32_t distance;
 
     for (distance = 1; distance < nodes->nnodes && ctx->tid == 0 && !ctx->failed; distance *= 2) {
@@ -131,7 +131,8 @@ MSCCLPP_DEV void mscclpp_dev_trees_meet_all(mscclpp_dev_ctx_t *ctx, const mscclp
 
 /* Sends a tile's result, which lies in this node's own place, to its children. Called by one thread. */
 MSCCLPP_DEV void mscclpp_dev_trees_send_down(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
-                                             const mscclpp_dev_trees_t *place, const mscclpp_dev_nodes_tile_t *tile)
+                                             const mscclpp_dev_tree_place_t *place,
+                                             const mscclpp_dev_nodes_tile_t *tile)
 {
     uint32_t i;
 
@@ -178,7 +179,7 @@ MSCCLPP_DEV void mscclpp_dev_trees_go_up(mscclpp_dev_ctx_t *ctx, const mscclpp_d
                                          const mscclpp_dev_nodes_tile_t *tile)
 {
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;
-    mscclpp_dev_trees_t place = mscclpp_dev_trees_place(ctx, nodes);
+    mscclpp_dev_tree_place_t place = mscclpp_dev_trees_place(ctx, nodes);
     const uint32_t parent = mscclpp_dev_trees_parent(&place), first = mscclpp_dev_trees_child(&place, 0),
                    second = mscclpp_dev_trees_child(&place, 1);
 
@@ -214,7 +215,7 @@ MSCCLPP_DEV void mscclpp_dev_trees_go_down(mscclpp_dev_ctx_t *ctx, const mscclpp
                                            const mscclpp_dev_nodes_tile_t *tile)
 {
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;
-    const mscclpp_dev_trees_t place = mscclpp_dev_trees_place(ctx, nodes);
+    const mscclpp_dev_tree_place_t place = mscclpp_dev_trees_place(ctx, nodes);
     const uint32_t parent = mscclpp_dev_trees_parent(&place);
 
     if (parent == MSCCLPP_DEV_TREES_NONE) {
@@ -233,7 +234,7 @@ MSCCLPP_DEV void mscclpp_dev_trees_go_down(mscclpp_dev_ctx_t *ctx, const mscclpp
 MSCCLPP_DEV void mscclpp_dev_trees_count(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block)
 {
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;
-    const mscclpp_dev_trees_t place = mscclpp_dev_trees_place(ctx, nodes);
+    const mscclpp_dev_tree_place_t place = mscclpp_dev_trees_place(ctx, nodes);
     uint32_t node;
 
     for (node = 0; node < nodes->nnodes; ++node) {

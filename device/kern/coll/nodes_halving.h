@@ -1,6 +1,6 @@
 /*
- * The exchange between nodes by recursive halving, of a reduce-scatter, and by recursive doubling, of an all-gather: in
- * rounds with radix 2 (lib/nodes_rounds.h), for any number of nodes. A turn has one message to another node in each
+ * The exchange between nodes by recursive halving, for a reduce-scatter, and by recursive doubling, for an all-gather.
+ * Its rounds have radix 2 (lib/nodes_rounds.h), for any number of nodes. A turn has one message to another node in each
  * round, and as many rounds as log2 of the number of nodes, rounded up. The message of round 0 is sent when the turn is
  * given, those of the other rounds when it is taken.
  *
@@ -15,10 +15,9 @@
  * these, a reduce-scatter has as many places for what arrives.
  *
  * A node hears once in each turn from each node that is a power of 2 before it, always in the same round. So the
- * signals from a node have the numbers of the turns. A node that has ended the last round of a turn has received
- * signals from all nodes, directly or through others, so sets of slots are used as in nodes.h: once a node has taken e
- * + 3, all nodes have given e + 3, so they have taken e + 1 and e, and all that was put in e has arrived and has left
- * its source.
+ * signals from a node have the numbers of the turns. Sets of slots are used as in nodes.h: a node that has ended the
+ * last round of a turn has heard from all nodes, directly or through others. So once a node has taken e + 3, all nodes
+ * have given e + 3, and have taken e and e + 1. All that was put in e has then arrived and has left its source.
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_NODES_HALVING_H
 #define MSCCLPP_DEVICE_KERN_COLL_NODES_HALVING_H
@@ -27,8 +26,8 @@
 #include "device/kern/coll/nodes_turn.h"
 #include "device/lib/port_channel.h"
 
-/* The rounds of this call, as this node sees them. */
-MSCCLPP_DEV mscclpp_dev_rounds_t mscclpp_dev_ch_rounds(const mscclpp_dev_cn_state_t *state)
+/* Returns the rounds of this call, as this node sees them. */
+MSCCLPP_DEV mscclpp_dev_rounds_t mscclpp_dev_coll_nodes_halving_rounds(const mscclpp_dev_coll_nodes_state_t *state)
 {
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
     mscclpp_dev_rounds_t scheme;
@@ -46,14 +45,15 @@ MSCCLPP_DEV mscclpp_dev_rounds_t mscclpp_dev_ch_rounds(const mscclpp_dev_cn_stat
  * Sends the message of a round to the node at the round's distance. The message's data must be in their places, and the
  * block must have synchronised after they were stored. Called by one thread.
  */
-MSCCLPP_DEV_OUTLINE void mscclpp_dev_ch_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
-                                             const mscclpp_dev_cn_turn_t *turn, uint32_t round)
+MSCCLPP_DEV_OUTLINE void mscclpp_dev_coll_nodes_halving_send(mscclpp_dev_ctx_t *ctx,
+                                                             const mscclpp_dev_coll_nodes_state_t *state,
+                                                             const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t round)
 {
     const mscclpp_dev_nodes_args_t *nodes = &state->args->nodes;
-    const mscclpp_dev_rounds_t scheme = mscclpp_dev_ch_rounds(state);
+    const mscclpp_dev_rounds_t scheme = mscclpp_dev_coll_nodes_halving_rounds(state);
     const mscclpp_dev_rounds_message_t message = mscclpp_dev_rounds_message(&scheme, scheme.node, round, 1);
     const uint32_t to_node = mscclpp_dev_rounds_behind(&scheme, message.distance);
-    const uint64_t pitch = mscclpp_dev_cn_pitch(state, turn);
+    const uint64_t pitch = mscclpp_dev_coll_nodes_pitch(state, turn);
 
     mscclpp_dev_port_put_with_signal(
         ctx, &nodes->common, &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, to_node)],
@@ -67,23 +67,23 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_ch_send(mscclpp_dev_ctx_t *ctx, const msccl
  * there, together with their sizes. If no node has any in this turn, there is nothing to combine. Called by all
  * threads, each of which combines other units.
  */
-MSCCLPP_DEV void mscclpp_dev_ch_combine(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
-                                        const mscclpp_dev_cn_turn_t *turn, const mscclpp_dev_rounds_t *scheme,
-                                        uint32_t round)
+MSCCLPP_DEV void mscclpp_dev_coll_nodes_halving_combine(const mscclpp_dev_ctx_t *ctx,
+                                                        const mscclpp_dev_coll_nodes_state_t *state,
+                                                        const mscclpp_dev_coll_nodes_turn_t *turn,
+                                                        const mscclpp_dev_rounds_t *scheme, uint32_t round)
 {
     const mscclpp_dev_rounds_message_t message = mscclpp_dev_rounds_message(scheme, scheme->node, round, 1);
-    const uint64_t pitch = mscclpp_dev_cn_pitch(state, turn);
+    const uint64_t pitch = mscclpp_dev_coll_nodes_pitch(state, turn);
     uint64_t place = turn->set, arrived = turn->set + mscclpp_dev_rounds_arrival(scheme, message, round, 1) * pitch;
     uint32_t position;
 
     for (position = 0; position < message.count; ++position, place += pitch, arrived += pitch) {
         const uint32_t for_node = mscclpp_dev_rounds_behind(scheme, position);
         const bool is_bare = round == 0 && position == 0;
-        const uint64_t end = mscclpp_dev_cn_slot_bytes(state, turn, arrived, scheme->node, for_node);
-        const uint64_t begin =
-            is_bare
-                ? 0
-                : MSCCLPP_DEV_COLL_NODES_HEAD(mscclpp_dev_cn_count(state, turn, scheme->node, state->index, for_node));
+        const uint64_t end = mscclpp_dev_coll_nodes_slot_bytes(state, turn, arrived, scheme->node, for_node);
+        const uint64_t begin = is_bare ? 0
+                                       : MSCCLPP_DEV_COLL_NODES_HEAD(mscclpp_dev_coll_nodes_count(
+                                             state, turn, scheme->node, state->index, for_node));
         char *own = state->args->nodes.exchange + place;
         const char *received = state->args->nodes.exchange + arrived;
         uint64_t at;
@@ -103,15 +103,16 @@ MSCCLPP_DEV void mscclpp_dev_ch_combine(const mscclpp_dev_ctx_t *ctx, const mscc
 }
 
 /*
- * One round of the step `take`: waits for the round's message, combines its data if the pattern does, and sends the
- * message of the next round. Called by all threads. If the wait fails, sets ctx->failed in all of them, and sends
- * nothing.
+ * Carries out one round of the step `take`: waits for the round's message, combines its data if the pattern does, and
+ * sends the message of the next round. Called by all threads. If the wait fails, sets ctx->failed in all of them, and
+ * sends nothing.
  */
-MSCCLPP_DEV void mscclpp_dev_ch_round(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
-                                      const mscclpp_dev_cn_turn_t *turn, uint32_t round)
+MSCCLPP_DEV void mscclpp_dev_coll_nodes_halving_round(mscclpp_dev_ctx_t *ctx,
+                                                      const mscclpp_dev_coll_nodes_state_t *state,
+                                                      const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t round)
 {
     const mscclpp_dev_nodes_args_t *nodes = &state->args->nodes;
-    const mscclpp_dev_rounds_t scheme = mscclpp_dev_ch_rounds(state);
+    const mscclpp_dev_rounds_t scheme = mscclpp_dev_coll_nodes_halving_rounds(state);
     const uint32_t distance = mscclpp_dev_rounds_worth(&scheme, round);
     const uint32_t from_node = mscclpp_dev_rounds_before(&scheme, distance);
 
@@ -125,11 +126,11 @@ MSCCLPP_DEV void mscclpp_dev_ch_round(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
         return;
     }
     if (state->merges) {
-        mscclpp_dev_ch_combine(ctx, state, turn, &scheme, round);
+        mscclpp_dev_coll_nodes_halving_combine(ctx, state, turn, &scheme, round);
         mscclpp_dev_block_sync(ctx);
     }
     if (ctx->tid == 0 && round + 1 < scheme.rounds) {
-        mscclpp_dev_ch_send(ctx, state, turn, round + 1);
+        mscclpp_dev_coll_nodes_halving_send(ctx, state, turn, round + 1);
     }
 }
 

@@ -1,6 +1,6 @@
 /*
- * Partial results of nodes, for reduce and reduce-scatter: what an owner makes of its node's operands and sends, and
- * how the rank that gets a result combines those of all nodes.
+ * Partial results of nodes, for reduce and reduce-scatter: how an owner combines its node's operands, and how the rank
+ * that gets a result combines the partial results of all nodes.
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_NODES_MERGE_H
 #define MSCCLPP_DEVICE_KERN_COLL_NODES_MERGE_H
@@ -9,13 +9,14 @@
 #include "device/lib/reduce.h"
 
 /*
- * Combines one unit of this node's blocks for `receiver`, in rank order. This rank's operand is at `own_operand`. The
- * operands of the other ranks are in rows of this rank's scratch: either in the rows of data for this rank, if it is
- * the receiver, or in the rows of data that this rank sends for others.
+ * Returns one unit of this node's blocks for `receiver`, combined in rank order. This rank's operand is at
+ * `own_operand`. The operands of the other ranks are in rows of this rank's scratch: either in the rows of data for
+ * this rank, if it is the receiver, or in the rows of data that this rank sends for others.
  */
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cn_merge(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
-                                                   const mscclpp_dev_cn_turn_t *turn, uint32_t receiver,
-                                                   const char *own_operand, uint64_t unit, uint64_t bytes)
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_nodes_merge(const mscclpp_dev_ctx_t *ctx,
+                                                           const mscclpp_dev_coll_nodes_state_t *state,
+                                                           const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t receiver,
+                                                           const char *own_operand, uint64_t unit, uint64_t bytes)
 {
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
     mscclpp_dev_acc_t acc;
@@ -29,8 +30,9 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cn_merge(const mscclpp_dev_ctx_t *ctx,
 
         from = own_operand;
         if (rank != args->rank) {
-            from = mscclpp_dev_cn_row(ctx, state, turn, state->index,
-                                      receiver == args->rank ? rank : mscclpp_dev_cn_relay_row(state, rank, receiver)) +
+            from = mscclpp_dev_coll_nodes_row(
+                       ctx, state, turn, state->index,
+                       receiver == args->rank ? rank : mscclpp_dev_coll_nodes_relay_row(state, rank, receiver)) +
                    MSCCLPP_DEV_UNIT;
         }
         value = mscclpp_dev_ld_unit(from, unit, bytes);
@@ -49,12 +51,14 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cn_merge(const mscclpp_dev_ctx_t *ctx,
  * `first` is. If they are given, stores the combination of the first, the second and this node's own one, in this
  * order. Sets *size_p to the size in bytes. Returns the place for the next partial result.
  */
-MSCCLPP_DEV char *mscclpp_dev_cn_store_merged(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
-                                              const mscclpp_dev_cn_turn_t *turn, uint32_t receiver, const char *first,
-                                              const char *second, uint32_t *size_p, char *to)
+MSCCLPP_DEV char *mscclpp_dev_coll_nodes_store_merged(const mscclpp_dev_ctx_t *ctx,
+                                                      const mscclpp_dev_coll_nodes_state_t *state,
+                                                      const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t receiver,
+                                                      const char *first, const char *second, uint32_t *size_p, char *to)
 {
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
-    const mscclpp_dev_block_t part = mscclpp_dev_cn_cut(args, turn, mscclpp_dev_cn_send_block(args, receiver));
+    const mscclpp_dev_block_t part =
+        mscclpp_dev_coll_nodes_part(args, turn, mscclpp_dev_coll_nodes_send_block(args, receiver));
     const char *own_operand = (const char *)args->nodes.common.in + part.offset;
     uint64_t unit;
 
@@ -62,7 +66,8 @@ MSCCLPP_DEV char *mscclpp_dev_cn_store_merged(const mscclpp_dev_ctx_t *ctx, cons
         *size_p = (uint32_t)part.bytes;
     }
     for (unit = ctx->tid; unit < mscclpp_dev_units(part.bytes); unit += ctx->nthreads) {
-        mscclpp_dev_vec_t value = mscclpp_dev_cn_merge(ctx, state, turn, receiver, own_operand, unit, part.bytes);
+        mscclpp_dev_vec_t value =
+            mscclpp_dev_coll_nodes_merge(ctx, state, turn, receiver, own_operand, unit, part.bytes);
         mscclpp_dev_acc_t acc;
 
         if (first != NULL) {
@@ -76,7 +81,7 @@ MSCCLPP_DEV char *mscclpp_dev_cn_store_merged(const mscclpp_dev_ctx_t *ctx, cons
         }
         mscclpp_dev_st_vec(to + unit * MSCCLPP_DEV_UNIT, value);
     }
-    return to + mscclpp_dev_cn_padded(part.bytes);
+    return to + mscclpp_dev_coll_nodes_padded(part.bytes);
 }
 
 /*
@@ -84,22 +89,23 @@ MSCCLPP_DEV char *mscclpp_dev_cn_store_merged(const mscclpp_dev_ctx_t *ctx, cons
  * each receiver. `first` and `second` are slots with the partial results of other nodes, which are combined with this
  * node's own; NULL: there are none.
  */
-MSCCLPP_DEV void mscclpp_dev_cn_store_results(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
-                                              const mscclpp_dev_cn_turn_t *turn, uint32_t to_node, const char *first,
-                                              const char *second)
+MSCCLPP_DEV void mscclpp_dev_coll_nodes_store_results(const mscclpp_dev_ctx_t *ctx,
+                                                      const mscclpp_dev_coll_nodes_state_t *state,
+                                                      const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t to_node,
+                                                      const char *first, const char *second)
 {
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
-    const uint32_t count = mscclpp_dev_cn_count(state, turn, args->nodes.node, state->index, to_node);
-    char *slot = args->nodes.exchange + mscclpp_dev_cn_outgoing(state, turn, to_node);
+    const uint32_t count = mscclpp_dev_coll_nodes_count(state, turn, args->nodes.node, state->index, to_node);
+    char *slot = args->nodes.exchange + mscclpp_dev_coll_nodes_outgoing(state, turn, to_node);
     uint64_t at = MSCCLPP_DEV_COLL_NODES_HEAD(count);
     uint32_t *size_p = (uint32_t *)slot;
     uint32_t i;
 
     for (i = args->begin[to_node]; i < args->begin[to_node + 1]; ++i) {
-        if (mscclpp_dev_cn_merges_for(args, turn, state->index, args->members[i], to_node)) {
-            at = (uint64_t)(mscclpp_dev_cn_store_merged(ctx, state, turn, args->members[i],
-                                                        first == NULL ? NULL : first + at,
-                                                        second == NULL ? NULL : second + at, size_p++, slot + at) -
+        if (mscclpp_dev_coll_nodes_merges_for(args, turn, state->index, args->members[i], to_node)) {
+            at = (uint64_t)(mscclpp_dev_coll_nodes_store_merged(
+                                ctx, state, turn, args->members[i], first == NULL ? NULL : first + at,
+                                second == NULL ? NULL : second + at, size_p++, slot + at) -
                             slot);
         }
     }
@@ -113,14 +119,15 @@ MSCCLPP_DEV void mscclpp_dev_cn_store_results(const mscclpp_dev_ctx_t *ctx, cons
  * node. Over trees, those of each child's branch are already combined, and are in the child's row. In these cases the
  * received ones come first, and this node's own one last.
  */
-MSCCLPP_DEV void mscclpp_dev_cn_combine_nodes(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
-                                              const mscclpp_dev_cn_turn_t *turn)
+MSCCLPP_DEV void mscclpp_dev_coll_nodes_combine_nodes(const mscclpp_dev_ctx_t *ctx,
+                                                      const mscclpp_dev_coll_nodes_state_t *state,
+                                                      const mscclpp_dev_coll_nodes_turn_t *turn)
 {
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
     const uint32_t nnodes = args->nodes.nnodes;
-    const bool are_combined = mscclpp_dev_cn_in_ring(state) || mscclpp_dev_cn_in_halving(state);
-    const bool in_trees = mscclpp_dev_cn_in_trees(state);
-    const mscclpp_dev_trees_t place = mscclpp_dev_cn_tree(ctx, state);
+    const bool are_combined = mscclpp_dev_coll_nodes_in_ring(state) || mscclpp_dev_coll_nodes_in_halving(state);
+    const bool in_trees = mscclpp_dev_coll_nodes_in_trees(state);
+    const mscclpp_dev_tree_place_t place = mscclpp_dev_coll_nodes_tree_place(ctx, state);
     const uint32_t branches = mscclpp_dev_trees_child(&place, 1) != MSCCLPP_DEV_TREES_NONE ? 2 : 1;
     const uint32_t count = are_combined ? 2 : in_trees ? branches + 1 : nnodes;
     mscclpp_dev_block_t part = {0, 0}, own_operand;
@@ -129,9 +136,9 @@ MSCCLPP_DEV void mscclpp_dev_cn_combine_nodes(const mscclpp_dev_ctx_t *ctx, cons
     uint64_t unit;
     uint32_t i;
 
-    part.bytes = mscclpp_dev_cn_result_bytes(args);
-    part = mscclpp_dev_cn_cut(args, turn, part);
-    own_operand = mscclpp_dev_cn_cut(args, turn, mscclpp_dev_cn_send_block(args, args->rank));
+    part.bytes = mscclpp_dev_coll_nodes_result_bytes(args);
+    part = mscclpp_dev_coll_nodes_part(args, turn, part);
+    own_operand = mscclpp_dev_coll_nodes_part(args, turn, mscclpp_dev_coll_nodes_send_block(args, args->rank));
     for (unit = ctx->tid; unit < mscclpp_dev_units(part.bytes); unit += ctx->nthreads) {
         for (i = 0; i < count; ++i) {
             const uint32_t node = are_combined    ? MSCCLPP_DEV_NODES_AHEAD(nnodes, args->nodes.node, 1 - i)
@@ -140,14 +147,14 @@ MSCCLPP_DEV void mscclpp_dev_cn_combine_nodes(const mscclpp_dev_ctx_t *ctx, cons
                                                   : mscclpp_dev_trees_child(&place, i);
 
             if (node == args->nodes.node) {
-                value =
-                    mscclpp_dev_cn_merge(ctx, state, turn, args->rank,
-                                         (const char *)args->nodes.common.in + own_operand.offset, unit, part.bytes);
+                value = mscclpp_dev_coll_nodes_merge(ctx, state, turn, args->rank,
+                                                     (const char *)args->nodes.common.in + own_operand.offset, unit,
+                                                     part.bytes);
             } else {
-                value = mscclpp_dev_ld_unit(
-                    mscclpp_dev_cn_row(ctx, state, turn, state->index, mscclpp_dev_cn_first_of(args, node)) +
-                        MSCCLPP_DEV_UNIT,
-                    unit, part.bytes);
+                value = mscclpp_dev_ld_unit(mscclpp_dev_coll_nodes_row(ctx, state, turn, state->index,
+                                                                       mscclpp_dev_coll_nodes_first_rank(args, node)) +
+                                                MSCCLPP_DEV_UNIT,
+                                            unit, part.bytes);
             }
             if (i == 0) {
                 mscclpp_dev_acc_set(&acc, state->dtype, value);

@@ -1,6 +1,6 @@
 /*
- * Small blocks of one size over several nodes as packets. It uses no barriers and no signals. It sends one message to
- * each other node; or, in rounds, a few messages whose number grows with the logarithm of the number of nodes:
+ * Sends small blocks of one size over several nodes as packets, without barriers and signals. An owner sends one
+ * message to each other node. In rounds, it sends fewer: their number grows with the logarithm of the number of nodes.
  *
  *   1. Every rank stores its blocks as packets into the scratch of the ranks of its node. If another rank sends them to
  *      other nodes, it stores them into that owner's scratch, too.
@@ -10,7 +10,7 @@
  *      node.
  *   4. Every rank waits for its packets, and moves or combines their data.
  *
- * As with tiles (nodes.h): who sends what for whom, and what is combined where. One block does everything, in one
+ * Who sends what for whom, and what is combined where, is as with tiles (nodes.h). One block does everything, in one
  * epoch.
  *
  * Why two sets, selected by the parity of the flag, are enough (lib/packet.h, allreduce_nodes_packets.h): every rank
@@ -29,15 +29,16 @@
 /* ---- Send ---- */
 
 /* Stores a block of this rank's input as packets into `row`. Called by all threads; one that has failed stores none. */
-MSCCLPP_DEV void mscclpp_dev_cp_send(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch,
-                                     mscclpp_dev_block_t block, mscclpp_dev_cp_row_t row)
+MSCCLPP_DEV void mscclpp_dev_coll_nodes_send_packets(const mscclpp_dev_ctx_t *ctx,
+                                                     const mscclpp_dev_coll_nodes_epoch_t *epoch,
+                                                     mscclpp_dev_block_t block, mscclpp_dev_coll_nodes_row_t row)
 {
     const char *from = (const char *)epoch->state.args->nodes.common.in + block.offset;
     const uint64_t units = mscclpp_dev_units(block.bytes);
     uint64_t unit;
 
     for (unit = ctx->tid; unit < units && !ctx->failed; unit += ctx->nthreads) {
-        mscclpp_dev_cp_put(epoch, row, unit, mscclpp_dev_ld_unit(from, unit, block.bytes));
+        mscclpp_dev_coll_nodes_put_unit(epoch, row, unit, mscclpp_dev_ld_unit(from, unit, block.bytes));
     }
 }
 
@@ -45,17 +46,19 @@ MSCCLPP_DEV void mscclpp_dev_cp_send(const mscclpp_dev_ctx_t *ctx, const mscclpp
  * Sends a block for a rank of another node to the owner that puts the block to that node. Sends nothing if this rank is
  * that owner, or if the block is empty: the owner knows from the pattern that it receives none.
  */
-MSCCLPP_DEV void mscclpp_dev_cp_relay(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch,
-                                      mscclpp_dev_block_t block, uint32_t receiver)
+MSCCLPP_DEV void mscclpp_dev_coll_nodes_relay_packets(const mscclpp_dev_ctx_t *ctx,
+                                                      const mscclpp_dev_coll_nodes_epoch_t *epoch,
+                                                      mscclpp_dev_block_t block, uint32_t receiver)
 {
     const mscclpp_dev_coll_nodes_args_t *args = epoch->state.args;
-    const uint32_t owner = epoch->state.merges ? mscclpp_dev_cn_merger_of(args, &epoch->turn, receiver)
-                                               : mscclpp_dev_cn_owner_of(args, &epoch->turn, args->rank);
+    const uint32_t owner = epoch->state.merges ? mscclpp_dev_coll_nodes_merger_of(args, &epoch->turn, receiver)
+                                               : mscclpp_dev_coll_nodes_owner_of(args, &epoch->turn, args->rank);
 
     if (owner != epoch->state.index && block.bytes > 0) {
-        mscclpp_dev_cp_send(
+        mscclpp_dev_coll_nodes_send_packets(
             ctx, epoch, block,
-            mscclpp_dev_cp_row(epoch, owner, mscclpp_dev_cn_relay_row(&epoch->state, args->rank, receiver)));
+            mscclpp_dev_coll_nodes_packet_row(epoch, owner,
+                                              mscclpp_dev_coll_nodes_relay_row(&epoch->state, args->rank, receiver)));
     }
 }
 
@@ -64,42 +67,46 @@ MSCCLPP_DEV void mscclpp_dev_cp_relay(const mscclpp_dev_ctx_t *ctx, const mscclp
  * node gets at least one packet, an empty one if there is no block: see the top of this file. Begins with the rank
  * after this one, so that the ranks do not all store to the same rank at once.
  */
-MSCCLPP_DEV void mscclpp_dev_cp_send_all(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch)
+MSCCLPP_DEV void mscclpp_dev_coll_nodes_send_all_packets(const mscclpp_dev_ctx_t *ctx,
+                                                         const mscclpp_dev_coll_nodes_epoch_t *epoch)
 {
     const mscclpp_dev_coll_nodes_args_t *args = epoch->state.args;
     uint32_t i;
 
     for (i = 1; i < args->nranks; ++i) {
         const uint32_t peer = args->rank + i < args->nranks ? args->rank + i : args->rank + i - args->nranks;
-        const mscclpp_dev_block_t block = mscclpp_dev_cn_send_block(args, peer);
+        const mscclpp_dev_block_t block = mscclpp_dev_coll_nodes_send_block(args, peer);
 
         if (args->place[peer].node == args->nodes.node) {
-            const mscclpp_dev_cp_row_t row = mscclpp_dev_cp_row(epoch, args->place[peer].index, args->rank);
+            const mscclpp_dev_coll_nodes_row_t row =
+                mscclpp_dev_coll_nodes_packet_row(epoch, args->place[peer].index, args->rank);
 
-            mscclpp_dev_cp_send(ctx, epoch, block, row);
+            mscclpp_dev_coll_nodes_send_packets(ctx, epoch, block, row);
             if (block.bytes == 0 && ctx->tid == 0 && !ctx->failed) {
-                mscclpp_dev_cp_put(epoch, row, 0, mscclpp_dev_vec_zero());
+                mscclpp_dev_coll_nodes_put_unit(epoch, row, 0, mscclpp_dev_vec_zero());
             }
         } else if (epoch->state.merges || epoch->state.sends_many) {
-            mscclpp_dev_cp_relay(ctx, epoch, block, peer);
+            mscclpp_dev_coll_nodes_relay_packets(ctx, epoch, block, peer);
         }
     }
     if (!epoch->state.merges && !epoch->state.sends_many) {
-        mscclpp_dev_cp_relay(ctx, epoch, mscclpp_dev_cn_common_block(args), 0);
+        mscclpp_dev_coll_nodes_relay_packets(ctx, epoch, mscclpp_dev_coll_nodes_common_block(args), 0);
     }
 }
 
 /* ---- An owner's part ---- */
 
 /*
- * Waits for one unit of this node's blocks for `receiver`, and combines the blocks in rank order. If a wait fails, sets
- * ctx->failed, and the value is arbitrary. This also holds for the other functions here that wait for a unit.
+ * Waits for one unit of this node's blocks for `receiver`, and returns their combination in rank order. If a wait
+ * fails, sets ctx->failed, and the value is arbitrary. This also holds for the other functions here that wait for a
+ * unit.
  */
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_merge(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch,
-                                                   uint32_t receiver, uint64_t unit)
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_nodes_merge_packets(mscclpp_dev_ctx_t *ctx,
+                                                                   const mscclpp_dev_coll_nodes_epoch_t *epoch,
+                                                                   uint32_t receiver, uint64_t unit)
 {
     const mscclpp_dev_coll_nodes_args_t *args = epoch->state.args;
-    const mscclpp_dev_block_t own_block = mscclpp_dev_cn_send_block(args, receiver);
+    const mscclpp_dev_block_t own_block = mscclpp_dev_coll_nodes_send_block(args, receiver);
     mscclpp_dev_acc_t acc;
     const uint32_t begin = args->begin[args->nodes.node], end = args->begin[args->nodes.node + 1];
     uint32_t i;
@@ -111,11 +118,11 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_merge(mscclpp_dev_ctx_t *ctx, const
         if (rank == args->rank) {
             value = mscclpp_dev_ld_unit((const char *)args->nodes.common.in + own_block.offset, unit, own_block.bytes);
         } else {
-            value = mscclpp_dev_cp_get(
+            value = mscclpp_dev_coll_nodes_get_unit(
                 ctx, epoch,
-                mscclpp_dev_cp_row(epoch, epoch->state.index,
-                                   receiver == args->rank ? rank
-                                                          : mscclpp_dev_cn_relay_row(&epoch->state, rank, receiver)),
+                mscclpp_dev_coll_nodes_packet_row(
+                    epoch, epoch->state.index,
+                    receiver == args->rank ? rank : mscclpp_dev_coll_nodes_relay_row(&epoch->state, rank, receiver)),
                 unit, args->place[rank].index);
         }
         if (i == begin) {
@@ -131,31 +138,33 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_merge(mscclpp_dev_ctx_t *ctx, const
  * Returns one unit of the block that `sender`, a rank of this node, has for `receiver`, a rank of another node. If
  * `sender` is not this rank, waits for its packets.
  */
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_client_unit(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch,
-                                                         uint32_t sender, uint32_t receiver, uint64_t unit)
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_nodes_client_unit(mscclpp_dev_ctx_t *ctx,
+                                                                 const mscclpp_dev_coll_nodes_epoch_t *epoch,
+                                                                 uint32_t sender, uint32_t receiver, uint64_t unit)
 {
     const mscclpp_dev_coll_nodes_args_t *args = epoch->state.args;
 
     if (sender == args->rank) {
-        const mscclpp_dev_block_t block =
-            epoch->state.sends_many ? mscclpp_dev_cn_send_block(args, receiver) : mscclpp_dev_cn_common_block(args);
+        const mscclpp_dev_block_t block = epoch->state.sends_many ? mscclpp_dev_coll_nodes_send_block(args, receiver)
+                                                                  : mscclpp_dev_coll_nodes_common_block(args);
 
         return mscclpp_dev_ld_unit((const char *)args->nodes.common.in + block.offset, unit, block.bytes);
     }
-    return mscclpp_dev_cp_get(
+    return mscclpp_dev_coll_nodes_get_unit(
         ctx, epoch,
-        mscclpp_dev_cp_row(epoch, epoch->state.index, mscclpp_dev_cn_relay_row(&epoch->state, sender, receiver)), unit,
-        args->place[sender].index);
+        mscclpp_dev_coll_nodes_packet_row(epoch, epoch->state.index,
+                                          mscclpp_dev_coll_nodes_relay_row(&epoch->state, sender, receiver)),
+        unit, args->place[sender].index);
 }
 
 /* Returns true if `sender` sends a block to a rank of another node. */
-MSCCLPP_DEV bool mscclpp_dev_cp_sends_far(const mscclpp_dev_coll_nodes_args_t *args, uint32_t sender)
+MSCCLPP_DEV bool mscclpp_dev_coll_nodes_sends_far(const mscclpp_dev_coll_nodes_args_t *args, uint32_t sender)
 {
     bool is_found = false;
     uint32_t node;
 
     for (node = 0; node < args->nodes.nnodes && !is_found; ++node) {
-        is_found = node != args->nodes.node && mscclpp_dev_cn_reaches(args, sender, node);
+        is_found = node != args->nodes.node && mscclpp_dev_coll_nodes_reaches(args, sender, node);
     }
     return is_found;
 }
@@ -168,14 +177,18 @@ MSCCLPP_DEV bool mscclpp_dev_cp_sends_far(const mscclpp_dev_coll_nodes_args_t *a
  * such blocks are not written, and an empty packet is stored, too, for a node that needs none of the data. If a wait
  * for another rank's block fails, wrong data are stored, but nothing is sent then.
  */
-MSCCLPP_DEV void mscclpp_dev_cp_store_for_node(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch, uint32_t to_node)
+MSCCLPP_DEV void mscclpp_dev_coll_nodes_store_packets_for_node(mscclpp_dev_ctx_t *ctx,
+                                                               const mscclpp_dev_coll_nodes_epoch_t *epoch,
+                                                               uint32_t to_node)
 {
     const mscclpp_dev_coll_nodes_args_t *args = epoch->state.args;
     const uint64_t units =
-        mscclpp_dev_cn_count(&epoch->state, &epoch->turn, args->nodes.node, epoch->state.index, to_node) * epoch->units;
-    const mscclpp_dev_cp_row_t row = epoch->in_rounds
-                                         ? mscclpp_dev_cr_outgoing(epoch, to_node)
-                                         : mscclpp_dev_cp_far(epoch, mscclpp_dev_cp_outgoing(epoch, to_node), units);
+        mscclpp_dev_coll_nodes_count(&epoch->state, &epoch->turn, args->nodes.node, epoch->state.index, to_node) *
+        epoch->units;
+    const mscclpp_dev_coll_nodes_row_t row =
+        epoch->in_rounds
+            ? mscclpp_dev_coll_nodes_rounds_outgoing(epoch, to_node)
+            : mscclpp_dev_coll_nodes_far_row(epoch, mscclpp_dev_coll_nodes_packets_outgoing(epoch, to_node), units);
     const uint32_t first_receiver = args->begin[to_node];
     const uint32_t receivers_end = epoch->state.sends_many ? args->begin[to_node + 1] : first_receiver + 1;
     uint64_t offset = 0, unit;
@@ -188,11 +201,12 @@ MSCCLPP_DEV void mscclpp_dev_cp_store_for_node(mscclpp_dev_ctx_t *ctx, const msc
     for (i = first_receiver; i < args->begin[to_node + 1] && epoch->state.merges; ++i) {
         const uint32_t receiver = args->members[i];
 
-        if (!mscclpp_dev_cn_merges_for(args, &epoch->turn, epoch->state.index, receiver, to_node)) {
+        if (!mscclpp_dev_coll_nodes_merges_for(args, &epoch->turn, epoch->state.index, receiver, to_node)) {
             continue;
         }
         for (unit = ctx->tid; unit < epoch->units; unit += ctx->nthreads) {
-            mscclpp_dev_cp_put(epoch, row, offset + unit, mscclpp_dev_cp_merge(ctx, epoch, receiver, unit));
+            mscclpp_dev_coll_nodes_put_unit(epoch, row, offset + unit,
+                                            mscclpp_dev_coll_nodes_merge_packets(ctx, epoch, receiver, unit));
         }
         offset += epoch->units;
     }
@@ -200,25 +214,27 @@ MSCCLPP_DEV void mscclpp_dev_cp_store_for_node(mscclpp_dev_ctx_t *ctx, const msc
         const uint32_t sender = args->members[i];
         bool is_needed;
 
-        if (!mscclpp_dev_cn_is_client(args, &epoch->turn, sender, args->nodes.node, epoch->state.index)) {
+        if (!mscclpp_dev_coll_nodes_is_client(args, &epoch->turn, sender, args->nodes.node, epoch->state.index)) {
             continue;
         }
-        is_needed = mscclpp_dev_cp_sends_far(args, sender);
+        is_needed = mscclpp_dev_coll_nodes_sends_far(args, sender);
         for (j = first_receiver; j < receivers_end; ++j) {
             for (unit = ctx->tid; unit < epoch->units && (is_needed || epoch->in_rounds); unit += ctx->nthreads) {
-                mscclpp_dev_cp_put(epoch, row, offset + unit,
-                                   is_needed ? mscclpp_dev_cp_client_unit(ctx, epoch, sender, args->members[j], unit)
-                                             : mscclpp_dev_vec_zero());
+                mscclpp_dev_coll_nodes_put_unit(
+                    epoch, row, offset + unit,
+                    is_needed ? mscclpp_dev_coll_nodes_client_unit(ctx, epoch, sender, args->members[j], unit)
+                              : mscclpp_dev_vec_zero());
             }
             offset += epoch->units;
         }
     }
     for (unit = offset + ctx->tid; epoch->in_rounds && unit < epoch->pitch; unit += ctx->nthreads) {
-        mscclpp_dev_cp_put(epoch, row, unit, mscclpp_dev_vec_zero());
+        mscclpp_dev_coll_nodes_put_unit(epoch, row, unit, mscclpp_dev_vec_zero());
     }
     if (ctx->tid == 0 && !epoch->in_rounds) {
-        mscclpp_dev_cp_put(epoch, mscclpp_dev_cp_far(epoch, mscclpp_dev_cp_empty(epoch, to_node), 1), 0,
-                           mscclpp_dev_vec_zero());
+        mscclpp_dev_coll_nodes_put_unit(
+            epoch, mscclpp_dev_coll_nodes_far_row(epoch, mscclpp_dev_coll_nodes_empty_packet(epoch, to_node), 1), 0,
+            mscclpp_dev_vec_zero());
     }
 }
 
@@ -226,22 +242,23 @@ MSCCLPP_DEV void mscclpp_dev_cp_store_for_node(mscclpp_dev_ctx_t *ctx, const msc
  * Stores the data for all other nodes. In rounds, an owner that has no data stores nothing, and in a reduce only the
  * root's node gets data.
  */
-MSCCLPP_DEV void mscclpp_dev_cp_store_all(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch)
+MSCCLPP_DEV void mscclpp_dev_coll_nodes_store_all_packets(mscclpp_dev_ctx_t *ctx,
+                                                          const mscclpp_dev_coll_nodes_epoch_t *epoch)
 {
     const mscclpp_dev_nodes_args_t *nodes = &epoch->state.args->nodes;
     const bool differs_by_node =
         epoch->in_rounds ? epoch->state.sends_many : epoch->state.sends_many || epoch->state.merges;
     uint32_t i;
 
-    if (epoch->in_rounds && !mscclpp_dev_cr_has_data(epoch)) {
+    if (epoch->in_rounds && !mscclpp_dev_coll_nodes_rounds_has_data(epoch)) {
         return;
     }
     if (epoch->in_rounds && epoch->state.args->pattern == MSCCLPP_DEV_REDUCE) {
-        mscclpp_dev_cp_store_for_node(ctx, epoch, epoch->scheme.root);
+        mscclpp_dev_coll_nodes_store_packets_for_node(ctx, epoch, epoch->scheme.root);
         return;
     }
     for (i = 1; i < nodes->nnodes && (differs_by_node || i == 1); ++i) {
-        mscclpp_dev_cp_store_for_node(ctx, epoch, (nodes->node + i) % nodes->nnodes);
+        mscclpp_dev_coll_nodes_store_packets_for_node(ctx, epoch, (nodes->node + i) % nodes->nnodes);
     }
 }
 
@@ -249,18 +266,20 @@ MSCCLPP_DEV void mscclpp_dev_cp_store_all(mscclpp_dev_ctx_t *ctx, const mscclpp_
  * Puts the data to the other nodes. A node that needs none of the data gets the empty packet. The block must have
  * synchronised after the data were stored. Called by all threads, each of which puts to other nodes.
  */
-MSCCLPP_DEV void mscclpp_dev_cp_send_far(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch)
+MSCCLPP_DEV void mscclpp_dev_coll_nodes_send_packets_far(mscclpp_dev_ctx_t *ctx,
+                                                         const mscclpp_dev_coll_nodes_epoch_t *epoch)
 {
     const mscclpp_dev_nodes_args_t *nodes = &epoch->state.args->nodes;
     uint32_t i;
 
     for (i = 1 + ctx->tid; i < nodes->nnodes; i += ctx->nthreads) {
         const uint32_t to_node = (nodes->node + i) % nodes->nnodes;
-        const uint64_t units = mscclpp_dev_cp_units(epoch, nodes->node, epoch->state.index, to_node);
+        const uint64_t units = mscclpp_dev_coll_nodes_units(epoch, nodes->node, epoch->state.index, to_node);
 
         mscclpp_dev_port_put(ctx, &nodes->common, &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, 0, to_node)],
-                             mscclpp_dev_cp_slot(epoch, 1 + nodes->node),
-                             units > 0 ? mscclpp_dev_cp_outgoing(epoch, to_node) : mscclpp_dev_cp_empty(epoch, to_node),
+                             mscclpp_dev_coll_nodes_packet_slot(epoch, 1 + nodes->node),
+                             units > 0 ? mscclpp_dev_coll_nodes_packets_outgoing(epoch, to_node)
+                                       : mscclpp_dev_coll_nodes_empty_packet(epoch, to_node),
                              (units > 0 ? units : 1) * MSCCLPP_DEV_PACKET_UNIT);
     }
 }
@@ -270,13 +289,16 @@ MSCCLPP_DEV void mscclpp_dev_cp_send_far(mscclpp_dev_ctx_t *ctx, const mscclpp_d
  * blocks are in the order in which the sender has stored them. If the node has no data for this one, waits for the
  * empty packet instead; in rounds there is none.
  */
-MSCCLPP_DEV void mscclpp_dev_cp_hand_out(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch, uint32_t from_node)
+MSCCLPP_DEV void mscclpp_dev_coll_nodes_hand_out_packets(mscclpp_dev_ctx_t *ctx,
+                                                         const mscclpp_dev_coll_nodes_epoch_t *epoch,
+                                                         uint32_t from_node)
 {
     const mscclpp_dev_coll_nodes_args_t *args = epoch->state.args;
-    const uint64_t units = mscclpp_dev_cp_units(epoch, from_node, epoch->state.index, args->nodes.node);
-    const mscclpp_dev_cp_row_t row =
-        epoch->in_rounds ? mscclpp_dev_cr_incoming(epoch, from_node)
-                         : mscclpp_dev_cp_far(epoch, mscclpp_dev_cp_slot(epoch, 1 + from_node), units > 0 ? units : 1);
+    const uint64_t units = mscclpp_dev_coll_nodes_units(epoch, from_node, epoch->state.index, args->nodes.node);
+    const mscclpp_dev_coll_nodes_row_t row =
+        epoch->in_rounds ? mscclpp_dev_coll_nodes_rounds_incoming(epoch, from_node)
+                         : mscclpp_dev_coll_nodes_far_row(
+                               epoch, mscclpp_dev_coll_nodes_packet_slot(epoch, 1 + from_node), units > 0 ? units : 1);
     const uint32_t late_rank = args->nodes.channels[MSCCLPP_DEV_NODES_NUMBER(args->nodes.nnodes, 0, from_node)].peer;
     const uint32_t begin = args->begin[args->nodes.node], end = args->begin[args->nodes.node + 1];
     uint64_t offset = 0, unit;
@@ -284,7 +306,7 @@ MSCCLPP_DEV void mscclpp_dev_cp_hand_out(mscclpp_dev_ctx_t *ctx, const mscclpp_d
 
     if (units == 0) {
         if (ctx->tid == 0 && !epoch->in_rounds) {
-            (void)mscclpp_dev_cp_get(ctx, epoch, row, 0, late_rank);
+            (void)mscclpp_dev_coll_nodes_get_unit(ctx, epoch, row, 0, late_rank);
         }
         return;
     }
@@ -292,16 +314,17 @@ MSCCLPP_DEV void mscclpp_dev_cp_hand_out(mscclpp_dev_ctx_t *ctx, const mscclpp_d
     for (i = begin; i < end && epoch->state.merges; ++i) {
         const uint32_t receiver = args->members[i];
 
-        if (!mscclpp_dev_cn_merges_for(args, &epoch->turn, epoch->state.index, receiver, args->nodes.node)) {
+        if (!mscclpp_dev_coll_nodes_merges_for(args, &epoch->turn, epoch->state.index, receiver, args->nodes.node)) {
             continue;
         }
         for (unit = ctx->tid; unit < epoch->units; unit += ctx->nthreads) {
-            const mscclpp_dev_vec_t value = mscclpp_dev_cp_get(ctx, epoch, row, offset + unit, late_rank);
+            const mscclpp_dev_vec_t value = mscclpp_dev_coll_nodes_get_unit(ctx, epoch, row, offset + unit, late_rank);
 
             if (!ctx->failed) {
-                mscclpp_dev_cp_put(
+                mscclpp_dev_coll_nodes_put_unit(
                     epoch,
-                    mscclpp_dev_cp_row(epoch, args->place[receiver].index, mscclpp_dev_cn_first_of(args, from_node)),
+                    mscclpp_dev_coll_nodes_packet_row(epoch, args->place[receiver].index,
+                                                      mscclpp_dev_coll_nodes_first_rank(args, from_node)),
                     unit, value);
             }
         }
@@ -314,19 +337,21 @@ MSCCLPP_DEV void mscclpp_dev_cp_hand_out(mscclpp_dev_ctx_t *ctx, const mscclpp_d
     for (i = args->begin[from_node]; i < args->begin[from_node + 1] && !epoch->state.merges; ++i) {
         const uint32_t sender = args->members[i];
 
-        if (!mscclpp_dev_cn_is_client(args, &epoch->turn, sender, from_node, epoch->state.index)) {
+        if (!mscclpp_dev_coll_nodes_is_client(args, &epoch->turn, sender, from_node, epoch->state.index)) {
             continue;
         }
         for (j = begin; j < end; ++j) {
             const uint32_t receiver = args->members[j];
 
-            for (unit = ctx->tid; unit < epoch->units && mscclpp_dev_cn_sends(args, sender, receiver);
+            for (unit = ctx->tid; unit < epoch->units && mscclpp_dev_coll_nodes_sends(args, sender, receiver);
                  unit += ctx->nthreads) {
-                const mscclpp_dev_vec_t value = mscclpp_dev_cp_get(ctx, epoch, row, offset + unit, late_rank);
+                const mscclpp_dev_vec_t value =
+                    mscclpp_dev_coll_nodes_get_unit(ctx, epoch, row, offset + unit, late_rank);
 
                 if (!ctx->failed) {
-                    mscclpp_dev_cp_put(epoch, mscclpp_dev_cp_row(epoch, args->place[receiver].index, sender), unit,
-                                       value);
+                    mscclpp_dev_coll_nodes_put_unit(
+                        epoch, mscclpp_dev_coll_nodes_packet_row(epoch, args->place[receiver].index, sender), unit,
+                        value);
                 }
             }
             offset += epoch->state.sends_many ? epoch->units : 0;
@@ -339,50 +364,57 @@ MSCCLPP_DEV void mscclpp_dev_cp_hand_out(mscclpp_dev_ctx_t *ctx, const mscclpp_d
  * Hands out the data from all other nodes. In rounds, combined data of all other nodes have become one result, which is
  * handed out as if it had come from the next node.
  */
-MSCCLPP_DEV void mscclpp_dev_cp_hand_all(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch)
+MSCCLPP_DEV void mscclpp_dev_coll_nodes_hand_out_all_packets(mscclpp_dev_ctx_t *ctx,
+                                                             const mscclpp_dev_coll_nodes_epoch_t *epoch)
 {
     const mscclpp_dev_nodes_args_t *nodes = &epoch->state.args->nodes;
     uint32_t i;
 
     for (i = 1; i < nodes->nnodes && !(epoch->in_rounds && epoch->state.merges); ++i) {
-        mscclpp_dev_cp_hand_out(ctx, epoch, (nodes->node + nodes->nnodes - i) % nodes->nnodes);
+        mscclpp_dev_coll_nodes_hand_out_packets(ctx, epoch, (nodes->node + nodes->nnodes - i) % nodes->nnodes);
     }
     if (epoch->in_rounds && epoch->state.merges) {
-        mscclpp_dev_cp_hand_out(ctx, epoch, (nodes->node + 1) % nodes->nnodes);
+        mscclpp_dev_coll_nodes_hand_out_packets(ctx, epoch, (nodes->node + 1) % nodes->nnodes);
     }
 }
 
 /* ---- Receive ---- */
 
-/* The rank of this node that is late if a block of `sender` does not come: `sender`, or the owner that hands it out. */
-MSCCLPP_DEV uint32_t mscclpp_dev_cp_late_rank(const mscclpp_dev_cp_t *epoch, uint32_t sender)
+/*
+ * Returns the rank of this node that is late if a block of `sender` does not come: `sender`, or the owner that hands it
+ * out.
+ */
+MSCCLPP_DEV uint32_t mscclpp_dev_coll_nodes_late_rank(const mscclpp_dev_coll_nodes_epoch_t *epoch, uint32_t sender)
 {
     const mscclpp_dev_coll_nodes_args_t *args = epoch->state.args;
 
     return args->place[sender].node == args->nodes.node ? args->place[sender].index
-           : epoch->state.merges                        ? mscclpp_dev_cn_merger_of(args, &epoch->turn, args->rank)
-                                                        : mscclpp_dev_cn_owner_of(args, &epoch->turn, sender);
+           : epoch->state.merges ? mscclpp_dev_coll_nodes_merger_of(args, &epoch->turn, args->rank)
+                                 : mscclpp_dev_coll_nodes_owner_of(args, &epoch->turn, sender);
 }
 
-/* Waits for one unit of the block of `sender`, or of what was combined on the node of `sender`. */
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch,
-                                                     uint32_t sender, uint64_t unit)
+/* Waits for one unit of the block of `sender`, or of the partial result of its node, and returns the unit. */
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_nodes_receive_unit(mscclpp_dev_ctx_t *ctx,
+                                                                  const mscclpp_dev_coll_nodes_epoch_t *epoch,
+                                                                  uint32_t sender, uint64_t unit)
 {
-    return mscclpp_dev_cp_get(ctx, epoch, mscclpp_dev_cp_row(epoch, epoch->state.index, sender), unit,
-                              mscclpp_dev_cp_late_rank(epoch, sender));
+    return mscclpp_dev_coll_nodes_get_unit(ctx, epoch,
+                                           mscclpp_dev_coll_nodes_packet_row(epoch, epoch->state.index, sender), unit,
+                                           mscclpp_dev_coll_nodes_late_rank(epoch, sender));
 }
 
 /*
- * Waits for all operands of one unit of the result, and combines them. For a scan, these are the operands of ranks 0 to
- * `end` - 1, in rank order; `end` is at least 1. For reduce and reduce-scatter, they are the partial results of all
- * nodes, in node order. In rounds, they are this node's partial result, and then the combined result of all other
- * nodes, which is in the row of the next node.
+ * Waits for all operands of one unit of the result, and returns their combination. For a scan, these are the operands
+ * of ranks 0 to `end` - 1, in rank order; `end` is at least 1. For reduce and reduce-scatter, they are the partial
+ * results of all nodes, in node order. In rounds, they are this node's partial result, and then the combined result of
+ * all other nodes, which is in the row of the next node.
  */
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_combine(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch,
-                                                     uint32_t end, uint64_t unit)
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_nodes_combine_packets(mscclpp_dev_ctx_t *ctx,
+                                                                     const mscclpp_dev_coll_nodes_epoch_t *epoch,
+                                                                     uint32_t end, uint64_t unit)
 {
     const mscclpp_dev_coll_nodes_args_t *args = epoch->state.args;
-    const mscclpp_dev_block_t own_block = mscclpp_dev_cn_send_block(args, args->rank);
+    const mscclpp_dev_block_t own_block = mscclpp_dev_coll_nodes_send_block(args, args->rank);
     const uint32_t count = !epoch->state.merges ? end : epoch->in_rounds ? 2 : args->nodes.nnodes;
     const uint32_t own_index = !epoch->state.merges ? args->rank : epoch->in_rounds ? 0 : args->nodes.node;
     mscclpp_dev_acc_t acc;
@@ -392,14 +424,14 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_combine(mscclpp_dev_ctx_t *ctx, con
         mscclpp_dev_vec_t value;
 
         if (i == own_index) {
-            value = epoch->state.merges ? mscclpp_dev_cp_merge(ctx, epoch, args->rank, unit)
+            value = epoch->state.merges ? mscclpp_dev_coll_nodes_merge_packets(ctx, epoch, args->rank, unit)
                                         : mscclpp_dev_ld_unit((const char *)args->nodes.common.in + own_block.offset,
                                                               unit, own_block.bytes);
         } else {
             const uint32_t node = epoch->in_rounds ? (args->nodes.node + 1) % args->nodes.nnodes : i;
 
-            value =
-                mscclpp_dev_cp_receive(ctx, epoch, epoch->state.merges ? mscclpp_dev_cn_first_of(args, node) : i, unit);
+            value = mscclpp_dev_coll_nodes_receive_unit(
+                ctx, epoch, epoch->state.merges ? mscclpp_dev_coll_nodes_first_rank(args, node) : i, unit);
         }
         if (i == 0) {
             mscclpp_dev_acc_set(&acc, epoch->state.dtype, value);
@@ -414,17 +446,18 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_combine(mscclpp_dev_ctx_t *ctx, con
  * Waits for all packets for this rank, and moves or combines their data into the output. Also waits for the empty
  * packet of each rank of the node that has no block for this rank. A thread that has failed stores nothing more.
  */
-MSCCLPP_DEV void mscclpp_dev_cp_receive_all(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch)
+MSCCLPP_DEV void mscclpp_dev_coll_nodes_receive_all_packets(mscclpp_dev_ctx_t *ctx,
+                                                            const mscclpp_dev_coll_nodes_epoch_t *epoch)
 {
     const mscclpp_dev_coll_nodes_args_t *args = epoch->state.args;
     const bool combines = MSCCLPP_DEV_COMBINES(args->pattern);
-    const uint64_t result_bytes = combines ? mscclpp_dev_cn_result_bytes(args) : 0;
+    const uint64_t result_bytes = combines ? mscclpp_dev_coll_nodes_result_bytes(args) : 0;
     const uint32_t end = args->pattern == MSCCLPP_DEV_SCAN ? args->rank + 1 : args->rank;
     uint64_t unit;
     uint32_t sender;
 
     for (unit = ctx->tid; unit < mscclpp_dev_units(result_bytes); unit += ctx->nthreads) {
-        const mscclpp_dev_vec_t value = mscclpp_dev_cp_combine(ctx, epoch, end, unit);
+        const mscclpp_dev_vec_t value = mscclpp_dev_coll_nodes_combine_packets(ctx, epoch, end, unit);
 
         if (!ctx->failed) {
             mscclpp_dev_st_unit(args->nodes.common.out, unit, result_bytes, value,
@@ -432,16 +465,16 @@ MSCCLPP_DEV void mscclpp_dev_cp_receive_all(mscclpp_dev_ctx_t *ctx, const mscclp
         }
     }
     for (sender = 0; sender < args->nranks; ++sender) {
-        const mscclpp_dev_block_t block = mscclpp_dev_cn_recv_block(args, sender);
+        const mscclpp_dev_block_t block = mscclpp_dev_coll_nodes_recv_block(args, sender);
 
         if (sender == args->rank) {
             continue;
         }
         if (args->place[sender].node == args->nodes.node && ctx->tid == 0) {
-            (void)mscclpp_dev_cp_receive(ctx, epoch, sender, 0); /* possibly an empty packet */
+            (void)mscclpp_dev_coll_nodes_receive_unit(ctx, epoch, sender, 0); /* possibly an empty packet */
         }
         for (unit = ctx->tid; unit < mscclpp_dev_units(block.bytes) && !combines; unit += ctx->nthreads) {
-            const mscclpp_dev_vec_t value = mscclpp_dev_cp_receive(ctx, epoch, sender, unit);
+            const mscclpp_dev_vec_t value = mscclpp_dev_coll_nodes_receive_unit(ctx, epoch, sender, unit);
 
             if (!ctx->failed) {
                 mscclpp_dev_st_unit((char *)args->nodes.common.out + block.offset, unit, block.bytes, value,
@@ -452,42 +485,42 @@ MSCCLPP_DEV void mscclpp_dev_cp_receive_all(mscclpp_dev_ctx_t *ctx, const mscclp
 }
 
 /*
- * The kernel's body, for a grid of one block. After a failure nothing more is sent to other nodes or stored in the
- * output. The flag counts as used even then.
+ * Runs the kernel, on a grid of one block. After a failure nothing more is sent to other nodes or stored in the output.
+ * The flag counts as used even then.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_args_t *args,
                                                 int dtype, int op)
 {
     const mscclpp_dev_nodes_args_t *nodes = &args->nodes;
     const uint64_t launches = mscclpp_dev_last_launch(ctx, &nodes->common);
-    mscclpp_dev_cp_t epoch;
+    mscclpp_dev_coll_nodes_epoch_t epoch;
 
     epoch.flag = mscclpp_dev_last_epoch(ctx, &nodes->common) + 1;
-    mscclpp_dev_cn_begin(&epoch.state, args, dtype, op);
+    mscclpp_dev_coll_nodes_begin(&epoch.state, args, dtype, op);
     /* There is one turn. Where only one owner sends, the owners take turns from call to call. */
     epoch.turn.index = epoch.turn.begin = epoch.turn.set = 0;
     epoch.turn.owner = epoch.flag % nodes->shards;
     epoch.units = mscclpp_dev_units(nodes->common.bytes);
     epoch.capacity = MSCCLPP_DEV_COLL_NODES_CAPACITY(nodes->common.packet_half, epoch.state.set_rows);
     epoch.node_units = MSCCLPP_DEV_COLL_NODES_PACKET_ROOM(args->pattern, nodes->nnodes, nodes->packet_units);
-    mscclpp_dev_cr_begin(&epoch);
-    mscclpp_dev_cp_send_all(ctx, &epoch);
+    mscclpp_dev_coll_nodes_rounds_begin(&epoch);
+    mscclpp_dev_coll_nodes_send_all_packets(ctx, &epoch);
     if (epoch.state.is_owner) {
-        mscclpp_dev_cp_store_all(ctx, &epoch);
+        mscclpp_dev_coll_nodes_store_all_packets(ctx, &epoch);
     }
     /* In place, no thread may write data that another thread still has to send. */
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
     if (epoch.state.is_owner && epoch.in_rounds) {
-        mscclpp_dev_cr_run(ctx, &epoch);
+        mscclpp_dev_coll_nodes_rounds_run(ctx, &epoch);
     } else if (epoch.state.is_owner && !ctx->failed) {
-        mscclpp_dev_cp_send_far(ctx, &epoch);
+        mscclpp_dev_coll_nodes_send_packets_far(ctx, &epoch);
     }
     if (epoch.state.is_owner && !ctx->failed) {
-        mscclpp_dev_cp_hand_all(ctx, &epoch);
+        mscclpp_dev_coll_nodes_hand_out_all_packets(ctx, &epoch);
     }
-    mscclpp_dev_cp_receive_all(ctx, &epoch);
+    mscclpp_dev_coll_nodes_receive_all_packets(ctx, &epoch);
     if (!ctx->failed) {
-        mscclpp_dev_cn_copy_own(ctx, args);
+        mscclpp_dev_coll_nodes_copy_own(ctx, args);
     }
     mscclpp_dev_finish_packets(ctx, &nodes->common, launches, epoch.flag);
 }

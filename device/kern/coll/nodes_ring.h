@@ -1,23 +1,22 @@
 /*
- * The exchange between nodes in a ring. A node sends only to the next node, so that no link ever carries data that
- * several nodes send to one node. It is for two patterns: an all-gather, where each node has one block of data for all
- * others, and a reduce-scatter.
+ * The exchange between nodes in a ring, for an all-gather and a reduce-scatter. A node sends only to the next node, so
+ * that no link ever carries data that several nodes send to one node.
  *
- * In a turn an owner sends a message to the next node when it gives the turn, and passes on what comes from the
- * previous node when it takes it. Step k of taking it, counted from 1, receives the message that began k nodes before
- * this node. There are n - 1 steps. The message of the last one began at the next node, and is not passed on.
+ * An owner sends a message to the next node when it gives a turn. When it takes the turn, it passes on what comes from
+ * the previous node. Step k of taking it, counted from 1, receives the message that began k nodes before this node.
+ * There are n - 1 steps. The message of the last one began at the next node, and is not passed on.
  *
  * All-gather: a node's message has its own data, which stay the same. Data arrive where they would arrive without a
  * ring, and are sent on from there.
  *
  * Reduce-scatter: a message has the partial results for the node before the one where it began, which is the last to
- * receive it. Each node on the way combines it with its own partial results, received ones first. So results for node
- * d are combined in the order d + 1, d + 2, ... d. What is passed on lies where this node would send its partial
- * results for node d from without a ring.
+ * receive it. Each node on the way combines it with its own partial results, received ones first. So results for node d
+ * are combined in the order d + 1, d + 2, ... d. What is passed on lies where this node would send its partial results
+ * for node d from without a ring.
  *
  * Each node signals the next one n - 1 times in each turn, whether it has data or not. So a node that has taken a turn
- * has, in effect, heard from all nodes, and sets of slots are used as without a ring (nodes.h): once a node has taken e
- * + 3, all nodes have taken e + 1, and what each of them passed on in e has arrived and has left its source.
+ * has, in effect, heard from all nodes. So sets of slots are used as without a ring (nodes.h). Once a node has taken e
+ * + 3, all nodes have taken e + 1. So what each of them passed on in e has arrived and has left its source.
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_NODES_RING_H
 #define MSCCLPP_DEVICE_KERN_COLL_NODES_RING_H
@@ -27,15 +26,15 @@
 #include "device/lib/nodes_ring.h"
 
 /*
- * The number of the signal that an owner waits for in step `step` of a turn, counted from 1: the number of signals that
- * the predecessor has sent in this operation up to and including this one.
+ * Returns the number of the signal that an owner waits for in step `step` of a turn, counted from 1. It is the number
+ * of signals that the predecessor has sent in this operation up to and including this one.
  *
  * The predecessor gives turn 0, gives turn 1, takes turn 0, gives turn 2, takes turn 1 and so on. It signals once when
  * it gives a turn, and n - 2 times when it takes one. The signal of step 1 is the one for giving the turn. The signals
  * of the further steps are sent when it takes the turn, which is after it has given the next turn.
  */
-MSCCLPP_DEV uint64_t mscclpp_dev_cn_ring_signal_number(const mscclpp_dev_cn_state_t *state,
-                                                       const mscclpp_dev_cn_turn_t *turn, uint32_t step)
+MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_ring_signal_number(const mscclpp_dev_coll_nodes_state_t *state,
+                                                               const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t step)
 {
     const uint64_t passed_on_in_a_turn = state->args->nodes.nnodes - 2;
     const uint64_t turns_given = turn->index + 2 < state->turns ? turn->index + 2 : state->turns;
@@ -46,47 +45,49 @@ MSCCLPP_DEV uint64_t mscclpp_dev_cn_ring_signal_number(const mscclpp_dev_cn_stat
     return turns_given + turn->index * passed_on_in_a_turn + step - 1;
 }
 
-/* Sends the message of this node that a turn begins with. Its data must be stored. Called by one thread. */
-MSCCLPP_DEV void mscclpp_dev_cn_ring_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
-                                          const mscclpp_dev_cn_turn_t *turn)
+/* Sends the message with which this node begins a turn. Its data must be stored. Called by one thread. */
+MSCCLPP_DEV void mscclpp_dev_coll_nodes_ring_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_state_t *state,
+                                                  const mscclpp_dev_coll_nodes_turn_t *turn)
 {
     const mscclpp_dev_nodes_args_t *nodes = &state->args->nodes;
     const uint32_t for_node = state->merges ? mscclpp_dev_ring_predecessor(nodes) : mscclpp_dev_ring_successor(nodes);
-    const uint64_t slot = mscclpp_dev_cn_outgoing(state, turn, for_node);
+    const uint64_t slot = mscclpp_dev_coll_nodes_outgoing(state, turn, for_node);
 
-    mscclpp_dev_ring_put(ctx, nodes, mscclpp_dev_cn_incoming(state, turn, nodes->node), slot,
-                         mscclpp_dev_cn_slot_bytes(state, turn, slot, nodes->node, for_node));
+    mscclpp_dev_ring_put(ctx, nodes, mscclpp_dev_coll_nodes_incoming(state, turn, nodes->node), slot,
+                         mscclpp_dev_coll_nodes_slot_bytes(state, turn, slot, nodes->node, for_node));
 }
 
 /*
- * Step `step` of taking a turn: waits for the message that began `step` nodes before this one, and sends it to the
- * successor unless it began there. In a reduce-scatter, first combines it with this node's partial results. Called by
- * all threads, of which the first one waits and sends. If the wait fails, sets ctx->failed in all of them, and nothing
- * is sent.
+ * Carries out step `step` of taking a turn: waits for the message that began `step` nodes before this one, and sends it
+ * to the successor unless it began there. In a reduce-scatter, first combines it with this node's partial results.
+ * Called by all threads, of which the first one waits and sends. If the wait fails, sets ctx->failed in all of them,
+ * and nothing is sent.
  */
-MSCCLPP_DEV void mscclpp_dev_cn_ring_pass_on(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
-                                             const mscclpp_dev_cn_turn_t *turn, uint32_t step)
+MSCCLPP_DEV void mscclpp_dev_coll_nodes_ring_pass_on(mscclpp_dev_ctx_t *ctx,
+                                                     const mscclpp_dev_coll_nodes_state_t *state,
+                                                     const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t step)
 {
     const mscclpp_dev_nodes_args_t *nodes = &state->args->nodes;
     const uint32_t source = MSCCLPP_DEV_NODES_BEHIND(nodes->nnodes, nodes->node, step);
     const uint32_t for_node =
         state->merges ? MSCCLPP_DEV_NODES_BEHIND(nodes->nnodes, source, 1) : mscclpp_dev_ring_successor(nodes);
-    const uint64_t arrived = mscclpp_dev_cn_incoming(state, turn, source);
-    const uint64_t slot = state->merges ? mscclpp_dev_cn_outgoing(state, turn, for_node) : arrived;
+    const uint64_t arrived = mscclpp_dev_coll_nodes_incoming(state, turn, source);
+    const uint64_t slot = state->merges ? mscclpp_dev_coll_nodes_outgoing(state, turn, for_node) : arrived;
     const bool goes_on = source != mscclpp_dev_ring_successor(nodes);
 
     if (ctx->tid == 0) {
-        mscclpp_dev_ring_await(ctx, nodes, mscclpp_dev_cn_ring_signal_number(state, turn, step));
+        mscclpp_dev_ring_await(ctx, nodes, mscclpp_dev_coll_nodes_ring_signal_number(state, turn, step));
     }
     if (goes_on && state->merges) {
         ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
         if (!ctx->failed) {
-            mscclpp_dev_cn_store_results(ctx, state, turn, for_node, nodes->exchange + arrived, NULL);
+            mscclpp_dev_coll_nodes_store_results(ctx, state, turn, for_node, nodes->exchange + arrived, NULL);
         }
         mscclpp_dev_block_sync(ctx);
     }
     if (ctx->tid == 0 && goes_on && !ctx->failed) {
-        mscclpp_dev_ring_put(ctx, nodes, arrived, slot, mscclpp_dev_cn_slot_bytes(state, turn, slot, source, for_node));
+        mscclpp_dev_ring_put(ctx, nodes, arrived, slot,
+                             mscclpp_dev_coll_nodes_slot_bytes(state, turn, slot, source, for_node));
     }
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
 }

@@ -14,7 +14,7 @@
 #include "device/lib/reduce.h"
 
 /* Sets epoch->in_rounds if the call is carried out in rounds, and then also sets the fields that only rounds use. */
-MSCCLPP_DEV void mscclpp_dev_cr_begin(mscclpp_dev_cp_t *epoch)
+MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_begin(mscclpp_dev_coll_nodes_epoch_t *epoch)
 {
     const mscclpp_dev_coll_nodes_args_t *args = epoch->state.args;
 
@@ -34,29 +34,33 @@ MSCCLPP_DEV void mscclpp_dev_cr_begin(mscclpp_dev_cp_t *epoch)
                      epoch->turn.owner == epoch->state.index;
 }
 
-/* The row at a place, in the slot that is sent from. */
-MSCCLPP_DEV mscclpp_dev_cp_row_t mscclpp_dev_cr_row(const mscclpp_dev_cp_t *epoch, uint64_t place)
+/* Returns the row at a place, in the slot that is sent from. */
+MSCCLPP_DEV mscclpp_dev_coll_nodes_row_t mscclpp_dev_coll_nodes_place_row(const mscclpp_dev_coll_nodes_epoch_t *epoch,
+                                                                          uint64_t place)
 {
-    return mscclpp_dev_cp_far(epoch, mscclpp_dev_cp_slot(epoch, 0) + place * epoch->pitch * MSCCLPP_DEV_PACKET_UNIT,
-                              epoch->pitch);
+    return mscclpp_dev_coll_nodes_far_row(
+        epoch, mscclpp_dev_coll_nodes_packet_slot(epoch, 0) + place * epoch->pitch * MSCCLPP_DEV_PACKET_UNIT,
+        epoch->pitch);
 }
 
-/* Offset of the packet that all empty messages are sent from. It lies behind the places. */
-MSCCLPP_DEV uint64_t mscclpp_dev_cr_blank(const mscclpp_dev_cp_t *epoch)
+/* Returns the offset of the packet that all empty messages are sent from. It lies behind the places. */
+MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_rounds_blank(const mscclpp_dev_coll_nodes_epoch_t *epoch)
 {
-    return mscclpp_dev_cp_slot(epoch, 0) +
+    return mscclpp_dev_coll_nodes_packet_slot(epoch, 0) +
            mscclpp_dev_rounds_places(&epoch->scheme) * epoch->pitch * MSCCLPP_DEV_PACKET_UNIT;
 }
 
-/* Offset of the packet as which message `j` of a round arrives if it is empty. */
-MSCCLPP_DEV uint64_t mscclpp_dev_cr_empty(const mscclpp_dev_cp_t *epoch, uint32_t round, uint32_t j)
+/* Returns the offset at which message `j` of a round arrives if it is empty. */
+MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_rounds_empty(const mscclpp_dev_coll_nodes_epoch_t *epoch, uint32_t round,
+                                                         uint32_t j)
 {
-    return mscclpp_dev_cr_blank(epoch) + ((uint64_t)round * (epoch->scheme.radix - 1) + j) * MSCCLPP_DEV_PACKET_UNIT;
+    return mscclpp_dev_coll_nodes_rounds_blank(epoch) +
+           ((uint64_t)round * (epoch->scheme.radix - 1) + j) * MSCCLPP_DEV_PACKET_UNIT;
 }
 
-/* Message `j` of `sender` in a round. Its count is 0 if this owner has no data in this call. */
-MSCCLPP_DEV mscclpp_dev_rounds_message_t mscclpp_dev_cr_message(const mscclpp_dev_cp_t *epoch, uint32_t sender,
-                                                                uint32_t round, uint32_t j)
+/* Returns message `j` of `sender` in a round. Its count is 0 if this owner has no data in this call. */
+MSCCLPP_DEV mscclpp_dev_rounds_message_t mscclpp_dev_coll_nodes_rounds_message(
+    const mscclpp_dev_coll_nodes_epoch_t *epoch, uint32_t sender, uint32_t round, uint32_t j)
 {
     mscclpp_dev_rounds_message_t message = mscclpp_dev_rounds_message(&epoch->scheme, sender, round, j);
 
@@ -67,7 +71,7 @@ MSCCLPP_DEV mscclpp_dev_rounds_message_t mscclpp_dev_cr_message(const mscclpp_de
 /* ---- Before the rounds ---- */
 
 /* Returns true if this owner has data of its own node to send before the first round. */
-MSCCLPP_DEV bool mscclpp_dev_cr_has_data(const mscclpp_dev_cp_t *epoch)
+MSCCLPP_DEV bool mscclpp_dev_coll_nodes_rounds_has_data(const mscclpp_dev_coll_nodes_epoch_t *epoch)
 {
     const uint32_t pattern = epoch->state.args->pattern;
 
@@ -76,46 +80,52 @@ MSCCLPP_DEV bool mscclpp_dev_cr_has_data(const mscclpp_dev_cp_t *epoch)
                                                               : true);
 }
 
-/* The row for the data for a node, or for all nodes if they are the same. */
-MSCCLPP_DEV mscclpp_dev_cp_row_t mscclpp_dev_cr_outgoing(const mscclpp_dev_cp_t *epoch, uint32_t to_node)
+/* Returns the row for the data for a node, or for all nodes if they get the same data. */
+MSCCLPP_DEV mscclpp_dev_coll_nodes_row_t
+mscclpp_dev_coll_nodes_rounds_outgoing(const mscclpp_dev_coll_nodes_epoch_t *epoch, uint32_t to_node)
 {
-    return mscclpp_dev_cr_row(epoch, epoch->state.sends_many
-                                         ? (to_node + epoch->scheme.nnodes - epoch->scheme.node) % epoch->scheme.nnodes
-                                         : 0);
+    return mscclpp_dev_coll_nodes_place_row(
+        epoch,
+        epoch->state.sends_many ? (to_node + epoch->scheme.nnodes - epoch->scheme.node) % epoch->scheme.nnodes : 0);
 }
 
-/* The row that contains the data from a node after the rounds, or the combined data from all other nodes. */
-MSCCLPP_DEV mscclpp_dev_cp_row_t mscclpp_dev_cr_incoming(const mscclpp_dev_cp_t *epoch, uint32_t from_node)
+/* Returns the row that contains the data from a node after the rounds, or the combined data from all other nodes. */
+MSCCLPP_DEV mscclpp_dev_coll_nodes_row_t
+mscclpp_dev_coll_nodes_rounds_incoming(const mscclpp_dev_coll_nodes_epoch_t *epoch, uint32_t from_node)
 {
     const uint32_t position = (epoch->scheme.node + epoch->scheme.nnodes - from_node) % epoch->scheme.nnodes;
     const bool at_first_place = epoch->state.merges || MSCCLPP_DEV_COLL_ALONE(epoch->state.args->pattern);
 
-    return mscclpp_dev_cr_row(
+    return mscclpp_dev_coll_nodes_place_row(
         epoch, at_first_place ? 0 : mscclpp_dev_rounds_place(&epoch->scheme, position, epoch->scheme.rounds));
 }
 
 /* ---- Rounds ---- */
 
 /*
- * All-to-all: copies the blocks of message `j` of a round, which are at scattered places, to the consecutive places
- * that the message is sent from. All packets that it reads have arrived, because the block has synchronised after the
- * previous round. So it never waits, and the rank 0 that it passes is never reported as late. Called by all threads.
+ * Copies the blocks of message `j` of a round of an all-to-all, which are at scattered places, to the consecutive
+ * places that the message is sent from. All packets that it reads have arrived, because the block has synchronised
+ * after the previous round. So it never waits, and the rank 0 that it passes is never reported as late. Called by all
+ * threads.
  */
-MSCCLPP_DEV void mscclpp_dev_cr_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch, uint32_t round,
-                                       uint32_t j)
+MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_gather(mscclpp_dev_ctx_t *ctx,
+                                                      const mscclpp_dev_coll_nodes_epoch_t *epoch, uint32_t round,
+                                                      uint32_t j)
 {
-    const mscclpp_dev_rounds_message_t message = mscclpp_dev_cr_message(epoch, epoch->scheme.node, round, j);
+    const mscclpp_dev_rounds_message_t message =
+        mscclpp_dev_coll_nodes_rounds_message(epoch, epoch->scheme.node, round, j);
     const uint64_t departure = mscclpp_dev_rounds_departure(&epoch->scheme, message, round, j);
     uint64_t unit;
 
     for (unit = ctx->tid; unit < message.count * epoch->pitch && !ctx->failed; unit += ctx->nthreads) {
         const uint32_t i = (uint32_t)(unit / epoch->pitch);
         const uint32_t position = mscclpp_dev_rounds_turned(&epoch->scheme, round, j, i);
-        const mscclpp_dev_cp_row_t from =
-            mscclpp_dev_cr_row(epoch, mscclpp_dev_rounds_place(&epoch->scheme, position, round));
+        const mscclpp_dev_coll_nodes_row_t from =
+            mscclpp_dev_coll_nodes_place_row(epoch, mscclpp_dev_rounds_place(&epoch->scheme, position, round));
 
-        mscclpp_dev_cp_put(epoch, mscclpp_dev_cr_row(epoch, departure + i), unit % epoch->pitch,
-                           mscclpp_dev_cp_get(ctx, epoch, from, unit % epoch->pitch, 0));
+        mscclpp_dev_coll_nodes_put_unit(epoch, mscclpp_dev_coll_nodes_place_row(epoch, departure + i),
+                                        unit % epoch->pitch,
+                                        mscclpp_dev_coll_nodes_get_unit(ctx, epoch, from, unit % epoch->pitch, 0));
     }
 }
 
@@ -123,14 +133,17 @@ MSCCLPP_DEV void mscclpp_dev_cr_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
  * Sends the messages of a round. A message without data is an empty packet. The data must be in their places, and the
  * block must have synchronised after they were stored. Called by all threads, each of which sends other messages.
  */
-MSCCLPP_DEV void mscclpp_dev_cr_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch, uint32_t round)
+MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_epoch_t *epoch,
+                                                    uint32_t round)
 {
     const mscclpp_dev_nodes_args_t *nodes = &epoch->state.args->nodes;
-    const uint64_t begin = mscclpp_dev_cp_slot(epoch, 0), place_bytes = epoch->pitch * MSCCLPP_DEV_PACKET_UNIT;
+    const uint64_t begin = mscclpp_dev_coll_nodes_packet_slot(epoch, 0),
+                   place_bytes = epoch->pitch * MSCCLPP_DEV_PACKET_UNIT;
     uint32_t j;
 
     for (j = 1 + ctx->tid; j < epoch->scheme.radix; j += ctx->nthreads) {
-        const mscclpp_dev_rounds_message_t message = mscclpp_dev_cr_message(epoch, epoch->scheme.node, round, j);
+        const mscclpp_dev_rounds_message_t message =
+            mscclpp_dev_coll_nodes_rounds_message(epoch, epoch->scheme.node, round, j);
         const uint32_t peer = mscclpp_dev_rounds_behind(&epoch->scheme, message.distance);
         const mscclpp_dev_port_channel_t *channel = &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, 0, peer)];
 
@@ -140,17 +153,18 @@ MSCCLPP_DEV void mscclpp_dev_cr_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_c
                                  begin + mscclpp_dev_rounds_departure(&epoch->scheme, message, round, j) * place_bytes,
                                  message.count * place_bytes);
         } else if (message.distance != 0) {
-            mscclpp_dev_port_put(ctx, &nodes->common, channel, mscclpp_dev_cr_empty(epoch, round, j),
-                                 mscclpp_dev_cr_blank(epoch), MSCCLPP_DEV_PACKET_UNIT);
+            mscclpp_dev_port_put(ctx, &nodes->common, channel, mscclpp_dev_coll_nodes_rounds_empty(epoch, round, j),
+                                 mscclpp_dev_coll_nodes_rounds_blank(epoch), MSCCLPP_DEV_PACKET_UNIT);
         }
     }
 }
 
 /*
- * Returns true if the first block of a message is stored, not combined: the node that gets the result has stored no
- * data at place 0 (see above), and this is the first message that comes.
+ * Returns true if the first block of a message is stored, not combined. It is for the first message that comes to the
+ * node that gets the result, because that node has stored no data at place 0 (see above).
  */
-MSCCLPP_DEV bool mscclpp_dev_cr_is_bare(const mscclpp_dev_cp_t *epoch, uint32_t round, uint32_t j)
+MSCCLPP_DEV bool mscclpp_dev_coll_nodes_rounds_is_bare(const mscclpp_dev_coll_nodes_epoch_t *epoch, uint32_t round,
+                                                       uint32_t j)
 {
     return round == 0 && j == 1 &&
            (epoch->scheme.pattern != MSCCLPP_DEV_REDUCE || epoch->scheme.node == epoch->scheme.root);
@@ -161,19 +175,21 @@ MSCCLPP_DEV bool mscclpp_dev_cr_is_bare(const mscclpp_dev_cp_t *epoch, uint32_t 
  * message has stored. If `is_bare`, there are no units in the first place yet, so a unit of the first block is stored
  * instead. A unit is handled by the same thread in all messages, so no two threads combine the same unit.
  */
-MSCCLPP_DEV void mscclpp_dev_cr_combine_arrived(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch, bool is_bare,
-                                                uint64_t unit, mscclpp_dev_vec_t value)
+MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_combine_arrived(mscclpp_dev_ctx_t *ctx,
+                                                               const mscclpp_dev_coll_nodes_epoch_t *epoch,
+                                                               bool is_bare, uint64_t unit, mscclpp_dev_vec_t value)
 {
-    const mscclpp_dev_cp_row_t row = mscclpp_dev_cr_row(epoch, unit / epoch->pitch);
+    const mscclpp_dev_coll_nodes_row_t row = mscclpp_dev_coll_nodes_place_row(epoch, unit / epoch->pitch);
     mscclpp_dev_acc_t acc;
 
     if (is_bare && unit < epoch->pitch) {
-        mscclpp_dev_cp_put(epoch, row, unit, value);
+        mscclpp_dev_coll_nodes_put_unit(epoch, row, unit, value);
         return;
     }
-    mscclpp_dev_acc_set(&acc, epoch->state.dtype, mscclpp_dev_cp_get(ctx, epoch, row, unit % epoch->pitch, 0));
+    mscclpp_dev_acc_set(&acc, epoch->state.dtype,
+                        mscclpp_dev_coll_nodes_get_unit(ctx, epoch, row, unit % epoch->pitch, 0));
     mscclpp_dev_acc_add(&acc, false, epoch->state.dtype, epoch->state.op, value);
-    mscclpp_dev_cp_put(epoch, row, unit % epoch->pitch, mscclpp_dev_acc_get(&acc, epoch->state.dtype));
+    mscclpp_dev_coll_nodes_put_unit(epoch, row, unit % epoch->pitch, mscclpp_dev_acc_get(&acc, epoch->state.dtype));
 }
 
 /*
@@ -181,12 +197,14 @@ MSCCLPP_DEV void mscclpp_dev_cr_combine_arrived(mscclpp_dev_ctx_t *ctx, const ms
  * shows that its sender has reached this round. If a wait fails, sets ctx->failed in this thread. Called by all
  * threads.
  */
-MSCCLPP_DEV void mscclpp_dev_cr_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch, uint32_t round, uint32_t j)
+MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_await(mscclpp_dev_ctx_t *ctx,
+                                                     const mscclpp_dev_coll_nodes_epoch_t *epoch, uint32_t round,
+                                                     uint32_t j)
 {
     const mscclpp_dev_nodes_args_t *nodes = &epoch->state.args->nodes;
-    const uint32_t distance = mscclpp_dev_cr_message(epoch, epoch->scheme.node, round, j).distance;
+    const uint32_t distance = mscclpp_dev_coll_nodes_rounds_message(epoch, epoch->scheme.node, round, j).distance;
     const uint32_t sender = mscclpp_dev_rounds_before(&epoch->scheme, distance);
-    const mscclpp_dev_rounds_message_t message = mscclpp_dev_cr_message(epoch, sender, round, j);
+    const mscclpp_dev_rounds_message_t message = mscclpp_dev_coll_nodes_rounds_message(epoch, sender, round, j);
     const uint64_t arrival = mscclpp_dev_rounds_arrival(&epoch->scheme, message, round, j);
     const uint32_t late_rank = nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, 0, sender)].peer;
     uint64_t unit;
@@ -195,15 +213,18 @@ MSCCLPP_DEV void mscclpp_dev_cr_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
         return;
     }
     if (message.count == 0 && ctx->tid == 0) {
-        (void)mscclpp_dev_cp_get(ctx, epoch, mscclpp_dev_cp_far(epoch, mscclpp_dev_cr_empty(epoch, round, j), 1), 0,
-                                 late_rank);
+        (void)mscclpp_dev_coll_nodes_get_unit(
+            ctx, epoch, mscclpp_dev_coll_nodes_far_row(epoch, mscclpp_dev_coll_nodes_rounds_empty(epoch, round, j), 1),
+            0, late_rank);
     }
     for (unit = ctx->tid; unit < message.count * epoch->pitch && !ctx->failed; unit += ctx->nthreads) {
-        const mscclpp_dev_vec_t value = mscclpp_dev_cp_get(
-            ctx, epoch, mscclpp_dev_cr_row(epoch, arrival + unit / epoch->pitch), unit % epoch->pitch, late_rank);
+        const mscclpp_dev_vec_t value = mscclpp_dev_coll_nodes_get_unit(
+            ctx, epoch, mscclpp_dev_coll_nodes_place_row(epoch, arrival + unit / epoch->pitch), unit % epoch->pitch,
+            late_rank);
 
         if (epoch->state.merges && !ctx->failed) {
-            mscclpp_dev_cr_combine_arrived(ctx, epoch, mscclpp_dev_cr_is_bare(epoch, round, j), unit, value);
+            mscclpp_dev_coll_nodes_rounds_combine_arrived(
+                ctx, epoch, mscclpp_dev_coll_nodes_rounds_is_bare(epoch, round, j), unit, value);
         }
     }
 }
@@ -213,24 +234,26 @@ MSCCLPP_DEV void mscclpp_dev_cr_await(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
  * before it sends, so that the data are complete, and after each round, so that all threads stop after a failure. If
  * ctx->failed is set afterwards, the result is incomplete.
  */
-MSCCLPP_DEV void mscclpp_dev_cr_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch)
+MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_epoch_t *epoch)
 {
     uint32_t round, j;
 
     if (ctx->tid == 0) {
-        mscclpp_dev_cp_put(epoch, mscclpp_dev_cp_far(epoch, mscclpp_dev_cr_blank(epoch), 1), 0, mscclpp_dev_vec_zero());
+        mscclpp_dev_coll_nodes_put_unit(
+            epoch, mscclpp_dev_coll_nodes_far_row(epoch, mscclpp_dev_coll_nodes_rounds_blank(epoch), 1), 0,
+            mscclpp_dev_vec_zero());
     }
     for (round = 0; round < epoch->scheme.rounds && !ctx->failed; ++round) {
         for (j = 1; j < epoch->scheme.radix && epoch->scheme.pattern == MSCCLPP_DEV_ALLTOALL; ++j) {
-            mscclpp_dev_cr_gather(ctx, epoch, round, j);
+            mscclpp_dev_coll_nodes_rounds_gather(ctx, epoch, round, j);
         }
         ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
         if (ctx->failed) {
             return;
         }
-        mscclpp_dev_cr_send(ctx, epoch, round);
+        mscclpp_dev_coll_nodes_rounds_send(ctx, epoch, round);
         for (j = 1; j < epoch->scheme.radix; ++j) {
-            mscclpp_dev_cr_await(ctx, epoch, round, j);
+            mscclpp_dev_coll_nodes_rounds_await(ctx, epoch, round, j);
         }
         ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
     }

@@ -15,12 +15,12 @@
 typedef struct {
     char *first;
     uint64_t pair;
-} mscclpp_dev_cp_row_t;
+} mscclpp_dev_coll_nodes_row_t;
 
 /* One call, which takes one epoch. */
 typedef struct {
-    mscclpp_dev_cn_state_t state;
-    mscclpp_dev_cn_turn_t turn;
+    mscclpp_dev_coll_nodes_state_t state;
+    mscclpp_dev_coll_nodes_turn_t turn;
     uint64_t units;      /* units of a block of data */
     uint64_t capacity;   /* units of a row of scratch */
     uint64_t node_units; /* the most units of data for one other node */
@@ -29,11 +29,12 @@ typedef struct {
     mscclpp_dev_rounds_t scheme; /* the scheme of the rounds */
     uint64_t pitch;              /* units of a place */
     bool carries;                /* this owner's messages have data in this epoch; else all of them are empty */
-} mscclpp_dev_cp_t;
+} mscclpp_dev_coll_nodes_epoch_t;
 
 /* Stores one unit of a row as packets. */
-MSCCLPP_DEV void mscclpp_dev_cp_put(const mscclpp_dev_cp_t *epoch, mscclpp_dev_cp_row_t row, uint64_t unit,
-                                    mscclpp_dev_vec_t value)
+MSCCLPP_DEV void mscclpp_dev_coll_nodes_put_unit(const mscclpp_dev_coll_nodes_epoch_t *epoch,
+                                                 mscclpp_dev_coll_nodes_row_t row, uint64_t unit,
+                                                 mscclpp_dev_vec_t value)
 {
     mscclpp_dev_put_unit(row.first + unit * MSCCLPP_DEV_PACKET_STEP, row.pair, value, epoch->flag, MSCCLPP_DEV_LL16);
 }
@@ -43,8 +44,10 @@ MSCCLPP_DEV void mscclpp_dev_cp_put(const mscclpp_dev_cp_t *epoch, mscclpp_dev_c
  * value is arbitrary. `peer` is the rank that is reported as late: a rank's number in this node, or the `peer` of a
  * channel.
  */
-MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_get(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cp_t *epoch,
-                                                 mscclpp_dev_cp_row_t row, uint64_t unit, uint32_t peer)
+MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_nodes_get_unit(mscclpp_dev_ctx_t *ctx,
+                                                              const mscclpp_dev_coll_nodes_epoch_t *epoch,
+                                                              mscclpp_dev_coll_nodes_row_t row, uint64_t unit,
+                                                              uint32_t peer)
 {
     mscclpp_dev_vec_t value = mscclpp_dev_vec_zero();
 
@@ -53,11 +56,12 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_cp_get(mscclpp_dev_ctx_t *ctx, const m
     return value;
 }
 
-/* Row `number` in the scratch of rank `index` of this node. */
-MSCCLPP_DEV mscclpp_dev_cp_row_t mscclpp_dev_cp_row(const mscclpp_dev_cp_t *epoch, uint32_t index, uint64_t number)
+/* Returns row `number` in the scratch of rank `index` of this node. */
+MSCCLPP_DEV mscclpp_dev_coll_nodes_row_t mscclpp_dev_coll_nodes_packet_row(const mscclpp_dev_coll_nodes_epoch_t *epoch,
+                                                                           uint32_t index, uint64_t number)
 {
     const mscclpp_dev_args_t *common = &epoch->state.args->nodes.common;
-    mscclpp_dev_cp_row_t row;
+    mscclpp_dev_coll_nodes_row_t row;
 
     row.first = common->scratch[index] + MSCCLPP_DEV_PACKET_OFFSET + (epoch->flag & 1) * common->packet_half +
                 number * epoch->capacity * MSCCLPP_DEV_PACKET_UNIT;
@@ -65,8 +69,10 @@ MSCCLPP_DEV mscclpp_dev_cp_row_t mscclpp_dev_cp_row(const mscclpp_dev_cp_t *epoc
     return row;
 }
 
-/* Offset of a packet slot in the exchange area. Slot 0 is sent from. Data from node k arrive in slot 1 + k. */
-MSCCLPP_DEV uint64_t mscclpp_dev_cp_slot(const mscclpp_dev_cp_t *epoch, uint32_t slot)
+/*
+ * Returns the offset of a packet slot in the exchange area. Slot 0 is sent from. Data from node k arrive in slot 1 + k.
+ */
+MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_packet_slot(const mscclpp_dev_coll_nodes_epoch_t *epoch, uint32_t slot)
 {
     const mscclpp_dev_nodes_args_t *nodes = &epoch->state.args->nodes;
 
@@ -74,34 +80,40 @@ MSCCLPP_DEV uint64_t mscclpp_dev_cp_slot(const mscclpp_dev_cp_t *epoch, uint32_t
            ((epoch->flag & 1) * ((uint64_t)nodes->nnodes + 1) + slot) * nodes->packet_units * MSCCLPP_DEV_PACKET_UNIT;
 }
 
-/* Offset of the data for a node in the exchange area. All nodes have the same place if they get the same data. */
-MSCCLPP_DEV uint64_t mscclpp_dev_cp_outgoing(const mscclpp_dev_cp_t *epoch, uint32_t to_node)
+/*
+ * Returns the offset of the data for a node in the exchange area. It is the same for all nodes if they get the same
+ * data.
+ */
+MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_packets_outgoing(const mscclpp_dev_coll_nodes_epoch_t *epoch,
+                                                             uint32_t to_node)
 {
-    return mscclpp_dev_cp_slot(epoch, 0) +
+    return mscclpp_dev_coll_nodes_packet_slot(epoch, 0) +
            (epoch->state.sends_many ? to_node * epoch->node_units * MSCCLPP_DEV_PACKET_UNIT : 0);
 }
 
-/* Offset of the empty packet for a node: the last unit of the place for that node's data. */
-MSCCLPP_DEV uint64_t mscclpp_dev_cp_empty(const mscclpp_dev_cp_t *epoch, uint32_t to_node)
+/* Returns the offset of the empty packet for a node: the last unit of the place for that node's data. */
+MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_empty_packet(const mscclpp_dev_coll_nodes_epoch_t *epoch, uint32_t to_node)
 {
-    return mscclpp_dev_cp_outgoing(epoch, to_node) + (epoch->node_units - 1) * MSCCLPP_DEV_PACKET_UNIT;
+    return mscclpp_dev_coll_nodes_packets_outgoing(epoch, to_node) + (epoch->node_units - 1) * MSCCLPP_DEV_PACKET_UNIT;
 }
 
-/* The row formed by `units` units at an offset in the exchange area. */
-MSCCLPP_DEV mscclpp_dev_cp_row_t mscclpp_dev_cp_far(const mscclpp_dev_cp_t *epoch, uint64_t offset, uint64_t units)
+/* Returns the row formed by `units` units at an offset in the exchange area. */
+MSCCLPP_DEV mscclpp_dev_coll_nodes_row_t mscclpp_dev_coll_nodes_far_row(const mscclpp_dev_coll_nodes_epoch_t *epoch,
+                                                                        uint64_t offset, uint64_t units)
 {
-    mscclpp_dev_cp_row_t row;
+    mscclpp_dev_coll_nodes_row_t row;
 
     row.first = epoch->state.args->nodes.exchange + offset;
     row.pair = units * MSCCLPP_DEV_PACKET_STEP;
     return row;
 }
 
-/* Number of units that owner `owner` of node `from` sends to node `to`. 0: it sends an empty packet. */
-MSCCLPP_DEV uint64_t mscclpp_dev_cp_units(const mscclpp_dev_cp_t *epoch, uint32_t from, uint32_t owner, uint32_t to)
+/* Returns the number of units that owner `owner` of node `from` sends to node `to`. 0: it sends an empty packet. */
+MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_units(const mscclpp_dev_coll_nodes_epoch_t *epoch, uint32_t from,
+                                                  uint32_t owner, uint32_t to)
 {
-    return mscclpp_dev_cn_flows(&epoch->state, &epoch->turn, from, owner, to)
-               ? mscclpp_dev_cn_count(&epoch->state, &epoch->turn, from, owner, to) * epoch->units
+    return mscclpp_dev_coll_nodes_flows(&epoch->state, &epoch->turn, from, owner, to)
+               ? mscclpp_dev_coll_nodes_count(&epoch->state, &epoch->turn, from, owner, to) * epoch->units
                : 0;
 }
 

@@ -1,9 +1,6 @@
 /*
  * Collectives over several nodes: which bytes a turn moves, who sends them to other nodes for which rank, and where
  * they are stored on the way. nodes.h describes the steps of a turn.
- *
- * In names, cn stands for these collectives between nodes, cp for those of small blocks as packets (nodes_packets.h),
- * cr for the rounds of these (nodes_rounds.h), and ch for tiles that are exchanged in rounds (nodes_halving.h).
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_NODES_TURN_H
 #define MSCCLPP_DEVICE_KERN_COLL_NODES_TURN_H
@@ -13,7 +10,7 @@
 #include "device/lib/nodes_trees.h"
 #include "device/types/coll_nodes.h"
 
-/* A block's description of the call, and its progress. */
+/* The call, as a block of the grid sees it, and the block's progress. */
 typedef struct {
     const mscclpp_dev_coll_nodes_args_t *args;
     uint64_t turns;      /* number of turns of this block of the grid */
@@ -24,11 +21,11 @@ typedef struct {
     uint32_t index;      /* this rank's number in its node */
     int dtype;
     int op;
-    bool sends_many; /* a sender has a separate block for each receiver; else one block for all of them */
-    bool merges;     /* nodes send the combined blocks of their ranks */
-    bool relays;     /* in some turn, an owner of this node sends blocks of other ranks */
-    bool is_owner;   /* this rank owns a shard, so it exchanges data with other nodes */
-} mscclpp_dev_cn_state_t;
+    bool sends_many;  /* a sender has a separate block for each receiver; else one block for all of them */
+    bool merges;      /* nodes send the combined blocks of their ranks */
+    bool any_relayed; /* in some turn, an owner of this node sends blocks of other ranks */
+    bool is_owner;    /* this rank owns a shard, so it exchanges data with other nodes */
+} mscclpp_dev_coll_nodes_state_t;
 
 /* The data that a turn moves: a tile of each block of data, from `begin` on. */
 typedef struct {
@@ -36,18 +33,19 @@ typedef struct {
     uint64_t begin; /* bytes before it in each block of data */
     uint64_t set;   /* where its set of slots begins in the exchange area, offset in bytes */
     uint32_t owner; /* the owner that sends in this turn, for patterns in which only one does; its number in its node */
-} mscclpp_dev_cn_turn_t;
+} mscclpp_dev_coll_nodes_turn_t;
 
 /*
  * Describes turn `index` of this block of the grid. Exchanges are counted over all calls, and the sets of slots are
  * used in this order. Tiles and owners are counted within the call.
  */
-MSCCLPP_DEV mscclpp_dev_cn_turn_t mscclpp_dev_cn_turn(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
-                                                      uint64_t index)
+MSCCLPP_DEV mscclpp_dev_coll_nodes_turn_t mscclpp_dev_coll_nodes_turn(const mscclpp_dev_ctx_t *ctx,
+                                                                      const mscclpp_dev_coll_nodes_state_t *state,
+                                                                      uint64_t index)
 {
     const mscclpp_dev_nodes_args_t *nodes = &state->args->nodes;
     const uint32_t set = (uint32_t)((state->exchanged + index) % MSCCLPP_DEV_NODES_SETS);
-    mscclpp_dev_cn_turn_t turn;
+    mscclpp_dev_coll_nodes_turn_t turn;
 
     turn.index = index;
     turn.begin = (ctx->block + index * ctx->nblocks) * state->args->tile;
@@ -57,11 +55,11 @@ MSCCLPP_DEV mscclpp_dev_cn_turn_t mscclpp_dev_cn_turn(const mscclpp_dev_ctx_t *c
 }
 
 /*
- * Fills in the fields that are equal on all blocks of the grid, except `node_bytes` and `relays`. The caller sets these
- * two, if it needs them, and the fields that count.
+ * Fills in the fields that are equal on all blocks of the grid, except `node_bytes` and `any_relayed`. The caller sets
+ * these two, if it needs them, and the fields that count.
  */
-MSCCLPP_DEV void mscclpp_dev_cn_begin(mscclpp_dev_cn_state_t *state, const mscclpp_dev_coll_nodes_args_t *args,
-                                      int dtype, int op)
+MSCCLPP_DEV void mscclpp_dev_coll_nodes_begin(mscclpp_dev_coll_nodes_state_t *state,
+                                              const mscclpp_dev_coll_nodes_args_t *args, int dtype, int op)
 {
     const mscclpp_dev_nodes_args_t *nodes = &args->nodes;
 
@@ -77,28 +75,32 @@ MSCCLPP_DEV void mscclpp_dev_cn_begin(mscclpp_dev_cn_state_t *state, const msccl
 }
 
 /* Returns true if the nodes exchange in a ring. */
-MSCCLPP_DEV bool mscclpp_dev_cn_in_ring(const mscclpp_dev_cn_state_t *state)
+MSCCLPP_DEV bool mscclpp_dev_coll_nodes_in_ring(const mscclpp_dev_coll_nodes_state_t *state)
 {
     return state->args->nodes.pattern == MSCCLPP_DEV_NODES_RING;
 }
 
 /* Returns true if the nodes exchange over trees. */
-MSCCLPP_DEV bool mscclpp_dev_cn_in_trees(const mscclpp_dev_cn_state_t *state)
+MSCCLPP_DEV bool mscclpp_dev_coll_nodes_in_trees(const mscclpp_dev_coll_nodes_state_t *state)
 {
     return state->args->nodes.pattern == MSCCLPP_DEV_NODES_TREES;
 }
 
 /* Returns true if the nodes exchange by recursive halving or doubling. */
-MSCCLPP_DEV bool mscclpp_dev_cn_in_halving(const mscclpp_dev_cn_state_t *state)
+MSCCLPP_DEV bool mscclpp_dev_coll_nodes_in_halving(const mscclpp_dev_coll_nodes_state_t *state)
 {
     return state->args->nodes.pattern == MSCCLPP_DEV_NODES_HALVING;
 }
 
-/* This node's place in the tree of this block of the grid. */
-MSCCLPP_DEV mscclpp_dev_trees_t mscclpp_dev_cn_tree(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state)
+/*
+ * Returns this node's place in the tree that this block uses. Even blocks use the first tree and odd blocks the second,
+ * so that each tree carries half of the data. The tree's root is the node of the call's root rank.
+ */
+MSCCLPP_DEV mscclpp_dev_tree_place_t mscclpp_dev_coll_nodes_tree_place(const mscclpp_dev_ctx_t *ctx,
+                                                                       const mscclpp_dev_coll_nodes_state_t *state)
 {
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
-    mscclpp_dev_trees_t place;
+    mscclpp_dev_tree_place_t place;
 
     place.nnodes = args->nodes.nnodes;
     place.node = args->nodes.node;
@@ -109,15 +111,17 @@ MSCCLPP_DEV mscclpp_dev_trees_t mscclpp_dev_cn_tree(const mscclpp_dev_ctx_t *ctx
 
 /* ---- Which bytes ---- */
 
-/* True if, by the pattern, `sender` has a block for `receiver`. */
-MSCCLPP_DEV bool mscclpp_dev_cn_sends(const mscclpp_dev_coll_nodes_args_t *args, uint32_t sender, uint32_t receiver)
+/* Returns true if, by the pattern, `sender` has a block for `receiver`. */
+MSCCLPP_DEV bool mscclpp_dev_coll_nodes_sends(const mscclpp_dev_coll_nodes_args_t *args, uint32_t sender,
+                                              uint32_t receiver)
 {
     return MSCCLPP_DEV_COLL_SENDS(args->pattern, args->root, sender, receiver);
 }
 
-/* The part of a block that the turn moves. It has 0 bytes if the block ends before the turn's tile. */
-MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_cn_cut(const mscclpp_dev_coll_nodes_args_t *args,
-                                                   const mscclpp_dev_cn_turn_t *turn, mscclpp_dev_block_t block)
+/* Returns the part of a block that the turn moves. It has 0 bytes if the block ends before the turn's tile. */
+MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_nodes_part(const mscclpp_dev_coll_nodes_args_t *args,
+                                                            const mscclpp_dev_coll_nodes_turn_t *turn,
+                                                            mscclpp_dev_block_t block)
 {
     const uint64_t bytes_left = block.bytes > turn->begin ? block.bytes - turn->begin : 0;
 
@@ -126,8 +130,9 @@ MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_cn_cut(const mscclpp_dev_coll_nodes_
     return block;
 }
 
-/* This rank's block for `peer`, as a place in the input. It has 0 bytes if there is none. */
-MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_cn_send_block(const mscclpp_dev_coll_nodes_args_t *args, uint32_t peer)
+/* Returns where this rank's block for `peer` is in the input. It has 0 bytes if there is none. */
+MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_nodes_send_block(const mscclpp_dev_coll_nodes_args_t *args,
+                                                                  uint32_t peer)
 {
     mscclpp_dev_block_t block;
 
@@ -135,12 +140,13 @@ MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_cn_send_block(const mscclpp_dev_coll
         return args->send[peer];
     }
     block.offset = MSCCLPP_DEV_COLL_SENDS_MANY(args->pattern) ? peer * args->stride : 0;
-    block.bytes = mscclpp_dev_cn_sends(args, args->rank, peer) ? args->nodes.common.bytes : 0;
+    block.bytes = mscclpp_dev_coll_nodes_sends(args, args->rank, peer) ? args->nodes.common.bytes : 0;
     return block;
 }
 
-/* The place in the output for the block of `peer`. It has 0 bytes if `peer` has no block for this rank. */
-MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_cn_recv_block(const mscclpp_dev_coll_nodes_args_t *args, uint32_t peer)
+/* Returns the place in the output for the block of `peer`. It has 0 bytes if `peer` has no block for this rank. */
+MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_nodes_recv_block(const mscclpp_dev_coll_nodes_args_t *args,
+                                                                  uint32_t peer)
 {
     mscclpp_dev_block_t block;
 
@@ -148,12 +154,12 @@ MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_cn_recv_block(const mscclpp_dev_coll
         return args->recv[peer];
     }
     block.offset = MSCCLPP_DEV_COLL_RECVS_MANY(args->pattern) ? peer * args->stride : 0;
-    block.bytes = mscclpp_dev_cn_sends(args, peer, args->rank) ? args->nodes.common.bytes : 0;
+    block.bytes = mscclpp_dev_coll_nodes_sends(args, peer, args->rank) ? args->nodes.common.bytes : 0;
     return block;
 }
 
-/* For patterns that combine: the size of this rank's result, bytes. 0: this rank gets none. */
-MSCCLPP_DEV uint64_t mscclpp_dev_cn_result_bytes(const mscclpp_dev_coll_nodes_args_t *args)
+/* Returns the bytes of this rank's result, for patterns that combine. 0: this rank gets none. */
+MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_result_bytes(const mscclpp_dev_coll_nodes_args_t *args)
 {
     if (args->varied != 0) {
         return args->recv[args->rank].bytes;
@@ -161,77 +167,81 @@ MSCCLPP_DEV uint64_t mscclpp_dev_cn_result_bytes(const mscclpp_dev_coll_nodes_ar
     if (args->pattern == MSCCLPP_DEV_EXSCAN) {
         return args->rank == 0 ? 0 : args->nodes.common.bytes;
     }
-    return mscclpp_dev_cn_sends(args, args->rank, args->rank) ? args->nodes.common.bytes : 0;
+    return mscclpp_dev_coll_nodes_sends(args, args->rank, args->rank) ? args->nodes.common.bytes : 0;
 }
 
 /*
- * For patterns with one block for all receivers: that block, as a place in the input. It has 0 bytes if no rank of
- * another node receives it.
+ * Returns where the block for all receivers is in the input, for patterns with one such block. It has 0 bytes if no
+ * rank of another node receives it.
  */
-MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_cn_common_block(const mscclpp_dev_coll_nodes_args_t *args)
+MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_nodes_common_block(const mscclpp_dev_coll_nodes_args_t *args)
 {
     mscclpp_dev_block_t block = {0, 0};
     uint32_t peer;
 
     for (peer = 0; peer < args->nranks && block.bytes == 0; ++peer) {
         if (args->place[peer].node != args->nodes.node) {
-            block = mscclpp_dev_cn_send_block(args, peer);
+            block = mscclpp_dev_coll_nodes_send_block(args, peer);
         }
     }
     return block;
 }
 
-/* True if, by the pattern, `sender` has a block for at least one rank of the node. */
-MSCCLPP_DEV bool mscclpp_dev_cn_reaches(const mscclpp_dev_coll_nodes_args_t *args, uint32_t sender, uint32_t node)
+/* Returns true if, by the pattern, `sender` has a block for at least one rank of the node. */
+MSCCLPP_DEV bool mscclpp_dev_coll_nodes_reaches(const mscclpp_dev_coll_nodes_args_t *args, uint32_t sender,
+                                                uint32_t node)
 {
     bool is_found = false;
     uint32_t i;
 
     for (i = args->begin[node]; i < args->begin[node + 1] && !is_found; ++i) {
-        is_found = mscclpp_dev_cn_sends(args, sender, args->members[i]);
+        is_found = mscclpp_dev_coll_nodes_sends(args, sender, args->members[i]);
     }
     return is_found;
 }
 
 /* ---- Who sends for whom ---- */
 
-/* The owner that sends the blocks of `sender` to other nodes; its number within its node. */
-MSCCLPP_DEV uint32_t mscclpp_dev_cn_owner_of(const mscclpp_dev_coll_nodes_args_t *args,
-                                             const mscclpp_dev_cn_turn_t *turn, uint32_t sender)
+/* Returns the owner that sends the blocks of `sender` to other nodes, by its number within its node. */
+MSCCLPP_DEV uint32_t mscclpp_dev_coll_nodes_owner_of(const mscclpp_dev_coll_nodes_args_t *args,
+                                                     const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t sender)
 {
     return MSCCLPP_DEV_COLL_ALONE(args->pattern) ? turn->owner : args->place[sender].index % args->nodes.shards;
 }
 
 /*
- * The owner that merges and sends blocks for `receiver`, and receives those of other nodes; its number within a node.
+ * Returns the owner that merges and sends blocks for `receiver`, and receives those of other nodes, by its number
+ * within a node.
  */
-MSCCLPP_DEV uint32_t mscclpp_dev_cn_merger_of(const mscclpp_dev_coll_nodes_args_t *args,
-                                              const mscclpp_dev_cn_turn_t *turn, uint32_t receiver)
+MSCCLPP_DEV uint32_t mscclpp_dev_coll_nodes_merger_of(const mscclpp_dev_coll_nodes_args_t *args,
+                                                      const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t receiver)
 {
     return args->pattern == MSCCLPP_DEV_REDUCE ? turn->owner : args->place[receiver].index % args->nodes.shards;
 }
 
 /* Returns true if owner `owner` of a node sends its node's partial result for `receiver` to node `to`. */
-MSCCLPP_DEV bool mscclpp_dev_cn_merges_for(const mscclpp_dev_coll_nodes_args_t *args, const mscclpp_dev_cn_turn_t *turn,
-                                           uint32_t owner, uint32_t receiver, uint32_t to)
+MSCCLPP_DEV bool mscclpp_dev_coll_nodes_merges_for(const mscclpp_dev_coll_nodes_args_t *args,
+                                                   const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t owner,
+                                                   uint32_t receiver, uint32_t to)
 {
     return args->place[receiver].node == to && (args->pattern != MSCCLPP_DEV_REDUCE || receiver == args->root) &&
-           mscclpp_dev_cn_merger_of(args, turn, receiver) == owner;
+           mscclpp_dev_coll_nodes_merger_of(args, turn, receiver) == owner;
 }
 
 /* Returns true if owner `owner` of node `node` sends the blocks of `sender` in this turn. */
-MSCCLPP_DEV bool mscclpp_dev_cn_is_client(const mscclpp_dev_coll_nodes_args_t *args, const mscclpp_dev_cn_turn_t *turn,
-                                          uint32_t sender, uint32_t node, uint32_t owner)
+MSCCLPP_DEV bool mscclpp_dev_coll_nodes_is_client(const mscclpp_dev_coll_nodes_args_t *args,
+                                                  const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t sender,
+                                                  uint32_t node, uint32_t owner)
 {
     return args->place[sender].node == node && (!MSCCLPP_DEV_COLL_ALONE(args->pattern) || sender == args->root) &&
-           mscclpp_dev_cn_owner_of(args, turn, sender) == owner;
+           mscclpp_dev_coll_nodes_owner_of(args, turn, sender) == owner;
 }
 
 /*
- * True if, in some turn, an owner of this node sends data of another rank. All ranks of the node must get the same
- * answer, and do: if it is true, they meet in each turn.
+ * Returns true if, in some turn, an owner of this node sends data of another rank. The answer is the same on all ranks
+ * of the node. If it is true, they meet in each turn.
  */
-MSCCLPP_DEV bool mscclpp_dev_cn_relays(const mscclpp_dev_coll_nodes_args_t *args)
+MSCCLPP_DEV bool mscclpp_dev_coll_nodes_any_relayed(const mscclpp_dev_coll_nodes_args_t *args)
 {
     const bool root_is_here = args->place[args->root].node == args->nodes.node;
 
@@ -251,11 +261,11 @@ MSCCLPP_DEV bool mscclpp_dev_cn_relays(const mscclpp_dev_coll_nodes_args_t *args
 }
 
 /*
- * The row with number `row` in the turn's set, in the scratch of rank `index` of this node. The row's first unit may
- * hold the size of the data, which follow it.
+ * Returns row number `row` of the turn's set in the scratch of rank `index` of this node. The row's first unit may hold
+ * the size of the data, which follow it.
  */
-MSCCLPP_DEV char *mscclpp_dev_cn_row(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_cn_state_t *state,
-                                     const mscclpp_dev_cn_turn_t *turn, uint32_t index, uint64_t row)
+MSCCLPP_DEV char *mscclpp_dev_coll_nodes_row(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_state_t *state,
+                                             const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t index, uint64_t row)
 {
     const mscclpp_dev_args_t *common = &state->args->nodes.common;
     const uint32_t set =
@@ -266,14 +276,15 @@ MSCCLPP_DEV char *mscclpp_dev_cn_row(const mscclpp_dev_ctx_t *ctx, const mscclpp
 }
 
 /*
- * The row in which an owner receives the block of `sender` for `receiver`. These rows follow the rows of the blocks for
- * the owner itself. `receiver` matters only if a sender has a separate block for each receiver.
+ * Returns the number of the row in which an owner receives the block of `sender` for `receiver`. These rows follow the
+ * rows of the blocks for the owner itself. `receiver` matters only if a sender has a separate block for each receiver.
  *
  * If all ranks have blocks, and these are not merged, `sender` must not be an owner: an owner sends its own blocks from
  * the input, and has no row. So the sender's number among the owner's clients, counted from 0, is its number in the
  * node divided by the number of shards, minus 1.
  */
-MSCCLPP_DEV uint64_t mscclpp_dev_cn_relay_row(const mscclpp_dev_cn_state_t *state, uint32_t sender, uint32_t receiver)
+MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_relay_row(const mscclpp_dev_coll_nodes_state_t *state, uint32_t sender,
+                                                      uint32_t receiver)
 {
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
     const uint32_t clients_per_owner = MSCCLPP_DEV_COLL_NODES_EACH(args->nodes.largest_node, args->nodes.shards);
@@ -290,19 +301,20 @@ MSCCLPP_DEV uint64_t mscclpp_dev_cn_relay_row(const mscclpp_dev_cn_state_t *stat
 }
 
 /*
- * The number of blocks in the data of owner `owner` of node `from` for node `to` in this turn. Some or all of them may
- * be empty.
+ * Returns how many blocks owner `owner` of node `from` sends to node `to` in this turn. Some or all of them may be
+ * empty.
  */
-MSCCLPP_DEV uint32_t mscclpp_dev_cn_count(const mscclpp_dev_cn_state_t *state, const mscclpp_dev_cn_turn_t *turn,
-                                          uint32_t from, uint32_t owner, uint32_t to)
+MSCCLPP_DEV uint32_t mscclpp_dev_coll_nodes_count(const mscclpp_dev_coll_nodes_state_t *state,
+                                                  const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t from,
+                                                  uint32_t owner, uint32_t to)
 {
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
     const uint32_t node = state->merges ? to : from;
     uint32_t count = 0, i;
 
     for (i = args->begin[node]; i < args->begin[node + 1]; ++i) {
-        count += state->merges ? mscclpp_dev_cn_merges_for(args, turn, owner, args->members[i], to)
-                               : mscclpp_dev_cn_is_client(args, turn, args->members[i], from, owner);
+        count += state->merges ? mscclpp_dev_coll_nodes_merges_for(args, turn, owner, args->members[i], to)
+                               : mscclpp_dev_coll_nodes_is_client(args, turn, args->members[i], from, owner);
     }
     return state->sends_many && !state->merges ? count * (args->begin[to + 1] - args->begin[to]) : count;
 }
@@ -312,53 +324,55 @@ MSCCLPP_DEV uint32_t mscclpp_dev_cn_count(const mscclpp_dev_cn_state_t *state, c
  * node only a signal or an empty packet. Sender and receiver compute the same answer, so the receiver knows whether to
  * expect data.
  */
-MSCCLPP_DEV bool mscclpp_dev_cn_flows(const mscclpp_dev_cn_state_t *state, const mscclpp_dev_cn_turn_t *turn,
-                                      uint32_t from, uint32_t owner, uint32_t to)
+MSCCLPP_DEV bool mscclpp_dev_coll_nodes_flows(const mscclpp_dev_coll_nodes_state_t *state,
+                                              const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t from, uint32_t owner,
+                                              uint32_t to)
 {
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
-    bool is_found = state->merges && mscclpp_dev_cn_count(state, turn, from, owner, to) > 0;
+    bool is_found = state->merges && mscclpp_dev_coll_nodes_count(state, turn, from, owner, to) > 0;
     uint32_t i;
 
     for (i = args->begin[from]; i < args->begin[from + 1] && !is_found && !state->merges; ++i) {
-        is_found = mscclpp_dev_cn_is_client(args, turn, args->members[i], from, owner) &&
-                   mscclpp_dev_cn_reaches(args, args->members[i], to);
+        is_found = mscclpp_dev_coll_nodes_is_client(args, turn, args->members[i], from, owner) &&
+                   mscclpp_dev_coll_nodes_reaches(args, args->members[i], to);
     }
     return is_found;
 }
 
-/* A size, rounded up to whole units. */
-MSCCLPP_DEV uint64_t mscclpp_dev_cn_padded(uint64_t bytes)
+/* Returns a size, rounded up to whole units. */
+MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_padded(uint64_t bytes)
 {
     return (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT * MSCCLPP_DEV_UNIT;
 }
 
 /*
- * By halving or doubling: the number of bytes from one place of a set to the next. A place is large enough for the data
+ * Returns the bytes from one place of a set to the next, for halving or doubling. A place is large enough for the data
  * that any owner has for any node in this turn.
  */
-MSCCLPP_DEV uint64_t mscclpp_dev_cn_pitch(const mscclpp_dev_cn_state_t *state, const mscclpp_dev_cn_turn_t *turn)
+MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_pitch(const mscclpp_dev_coll_nodes_state_t *state,
+                                                  const mscclpp_dev_coll_nodes_turn_t *turn)
 {
     const mscclpp_dev_coll_nodes_args_t *args = state->args;
     const uint64_t blocks = MSCCLPP_DEV_COLL_NODES_BLOCKS(args->pattern, args->nodes.largest_node, args->nodes.shards);
     const uint64_t bytes_left = args->most - turn->begin;
 
     return MSCCLPP_DEV_COLL_NODES_HEAD(blocks) +
-           blocks * mscclpp_dev_cn_padded(bytes_left < args->tile ? bytes_left : args->tile);
+           blocks * mscclpp_dev_coll_nodes_padded(bytes_left < args->tile ? bytes_left : args->tile);
 }
 
 /*
  * Returns the place from which data for a node are sent, as an offset in the exchange area. If all nodes get the same
  * data, `to_node` does not matter. By halving, this is the place of the node's position (nodes_halving.h).
  */
-MSCCLPP_DEV uint64_t mscclpp_dev_cn_outgoing(const mscclpp_dev_cn_state_t *state, const mscclpp_dev_cn_turn_t *turn,
-                                             uint32_t to_node)
+MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_outgoing(const mscclpp_dev_coll_nodes_state_t *state,
+                                                     const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t to_node)
 {
     const mscclpp_dev_nodes_args_t *nodes = &state->args->nodes;
 
-    if (mscclpp_dev_cn_in_halving(state)) {
+    if (mscclpp_dev_coll_nodes_in_halving(state)) {
         const uint32_t position = state->sends_many ? MSCCLPP_DEV_NODES_BEHIND(nodes->nnodes, to_node, nodes->node) : 0;
 
-        return turn->set + position * mscclpp_dev_cn_pitch(state, turn);
+        return turn->set + position * mscclpp_dev_coll_nodes_pitch(state, turn);
     }
     return turn->set + (state->sends_many ? to_node * state->node_bytes : 0);
 }
@@ -367,55 +381,82 @@ MSCCLPP_DEV uint64_t mscclpp_dev_cn_outgoing(const mscclpp_dev_cn_state_t *state
  * Returns the place at which data from a node arrive, as an offset in the exchange area. By halving, the combined data
  * of all other nodes arrive at position 0.
  */
-MSCCLPP_DEV uint64_t mscclpp_dev_cn_incoming(const mscclpp_dev_cn_state_t *state, const mscclpp_dev_cn_turn_t *turn,
-                                             uint32_t from_node)
+MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_incoming(const mscclpp_dev_coll_nodes_state_t *state,
+                                                     const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t from_node)
 {
     const mscclpp_dev_nodes_args_t *nodes = &state->args->nodes;
 
-    if (mscclpp_dev_cn_in_halving(state)) {
+    if (mscclpp_dev_coll_nodes_in_halving(state)) {
         const uint32_t position = state->merges ? 0 : MSCCLPP_DEV_NODES_BEHIND(nodes->nnodes, nodes->node, from_node);
 
-        return turn->set + position * mscclpp_dev_cn_pitch(state, turn);
+        return turn->set + position * mscclpp_dev_coll_nodes_pitch(state, turn);
     }
     return turn->set + ((state->sends_many ? state->args->nodes.nnodes : 1) + (uint64_t)from_node) * state->node_bytes;
 }
 
 /*
- * The number of bytes of the data of node `from` at `slot`, including the sizes of the blocks, if they are sent to node
- * `to`; 0 if that node needs none of them. Reads the sizes at `slot`, so they must have been stored there or have
+ * Returns the bytes that node `from` sends to node `to` of its data at `slot`, including the sizes of the blocks.
+ * Returns 0 if that node needs none of them. Reads the sizes at `slot`, so they must have been stored there or have
  * arrived. If there are no data, the slot may still hold the data of an earlier turn, which are not counted.
  */
-MSCCLPP_DEV uint64_t mscclpp_dev_cn_slot_bytes(const mscclpp_dev_cn_state_t *state, const mscclpp_dev_cn_turn_t *turn,
-                                               uint64_t slot, uint32_t from, uint32_t to)
+MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_slot_bytes(const mscclpp_dev_coll_nodes_state_t *state,
+                                                       const mscclpp_dev_coll_nodes_turn_t *turn, uint64_t slot,
+                                                       uint32_t from, uint32_t to)
 {
-    const uint32_t count = mscclpp_dev_cn_count(state, turn, from, state->index, to);
+    const uint32_t count = mscclpp_dev_coll_nodes_count(state, turn, from, state->index, to);
     const uint32_t *sizes = (const uint32_t *)(state->args->nodes.exchange + slot);
-    const bool has_data = mscclpp_dev_cn_flows(state, turn, from, state->index, to);
+    const bool has_data = mscclpp_dev_coll_nodes_flows(state, turn, from, state->index, to);
     uint64_t bytes = MSCCLPP_DEV_COLL_NODES_HEAD(count);
     uint32_t i;
 
     for (i = 0; i < count && has_data; ++i) {
-        bytes += mscclpp_dev_cn_padded(sizes[i]);
+        bytes += mscclpp_dev_coll_nodes_padded(sizes[i]);
     }
     return has_data ? bytes : 0;
 }
 
-/* The first rank of a node. In the receiver's scratch, the row of this rank takes the node's partial result. */
-MSCCLPP_DEV uint32_t mscclpp_dev_cn_first_of(const mscclpp_dev_coll_nodes_args_t *args, uint32_t node)
+/* Returns the first rank of a node. In the receiver's scratch, the row of this rank takes the node's partial result. */
+MSCCLPP_DEV uint32_t mscclpp_dev_coll_nodes_first_rank(const mscclpp_dev_coll_nodes_args_t *args, uint32_t node)
 {
     return args->members[args->begin[node]];
 }
 
 /* Copies this rank's own block, unless it is in place already. Called by all threads of the grid. */
-MSCCLPP_DEV void mscclpp_dev_cn_copy_own(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_args_t *args)
+MSCCLPP_DEV void mscclpp_dev_coll_nodes_copy_own(const mscclpp_dev_ctx_t *ctx,
+                                                 const mscclpp_dev_coll_nodes_args_t *args)
 {
-    const mscclpp_dev_block_t from = mscclpp_dev_cn_send_block(args, args->rank);
-    const mscclpp_dev_block_t to = mscclpp_dev_cn_recv_block(args, args->rank);
+    const mscclpp_dev_block_t from = mscclpp_dev_coll_nodes_send_block(args, args->rank);
+    const mscclpp_dev_block_t to = mscclpp_dev_coll_nodes_recv_block(args, args->rank);
 
     if (args->in_place == 0 && !MSCCLPP_DEV_COMBINES(args->pattern)) {
         mscclpp_dev_coll_copy((char *)args->nodes.common.out + to.offset,
                               (const char *)args->nodes.common.in + from.offset, to.bytes,
                               (uint64_t)ctx->block * ctx->nthreads + ctx->tid, (uint64_t)ctx->nblocks * ctx->nthreads);
+    }
+}
+
+/*
+ * Adds this operation's exchanges to the counts that later operations start from: the number of the block's exchanges,
+ * and the number of signals expected from each other node. Called by one thread of an owner, after all exchanges, and
+ * also after a failure.
+ */
+MSCCLPP_DEV void mscclpp_dev_coll_nodes_count_exchanges(const mscclpp_dev_ctx_t *ctx,
+                                                        const mscclpp_dev_coll_nodes_state_t *state)
+{
+    const mscclpp_dev_nodes_args_t *nodes = &state->args->nodes;
+    const mscclpp_dev_tree_place_t place = mscclpp_dev_coll_nodes_tree_place(ctx, state);
+    uint32_t node;
+
+    nodes->exchanged[ctx->block] = state->exchanged + state->turns;
+    for (node = 0; node < nodes->nnodes; ++node) {
+        const uint64_t signals =
+            mscclpp_dev_coll_nodes_in_trees(state)
+                ? mscclpp_dev_trees_signals(&place, node, state->turns)
+                : state->turns * MSCCLPP_DEV_COLL_NODES_SIGNALS(nodes->pattern, nodes->nnodes, nodes->node, node);
+
+        if (signals > 0) {
+            *nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, node)].expected += signals;
+        }
     }
 }
 

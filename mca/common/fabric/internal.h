@@ -103,7 +103,7 @@ struct mscclpp_fabric {
     mscclpp_dev_step_t *device_steps;
     mscclpp_fabric_steps_t doubling, halving; /* the lists of steps of these two patterns */
     uint32_t pattern;                         /* pattern of the current call (mscclpp_dev_nodes_pattern_t) */
-    mscclpp_dev_trees_t trees;                /* if the pattern is TREES: this node's place; `tree` is not set */
+    mscclpp_dev_tree_place_t trees;           /* if the pattern is TREES: this node's place; `tree` is not set */
     uint32_t coll_blocks;                     /* number of blocks of the current call's grid, if coll_tiles is not 0 */
     uint64_t
         coll_tiles; /* number of tiles of the current call; 0: a call with packets, or an all-reduce not in TREES */

@@ -286,7 +286,7 @@ static void note_trees(mscclpp_fabric_t *fabric, const mscclpp_choice_t *choice,
         fabric->coll_tiles = count_tiles(fabric, choice, args);
         fabric->coll_blocks = choice->nblocks;
         fabric->trees =
-            (mscclpp_dev_trees_t){.nnodes = (uint32_t)fabric->nodes.count, .node = (uint32_t)fabric->nodes.node};
+            (mscclpp_dev_tree_place_t){.nnodes = (uint32_t)fabric->nodes.count, .node = (uint32_t)fabric->nodes.node};
     }
 }
 
@@ -471,9 +471,9 @@ mscclpp_status_t mscclpp_fabric_run_coll(mscclpp_fabric_t *fabric, mscclpp_gpu_s
     fabric->pattern = args->nodes.pattern;
     fabric->coll_tiles = tiles;
     fabric->coll_blocks = launch->nblocks;
-    fabric->trees = (mscclpp_dev_trees_t){.nnodes = (uint32_t)fabric->nodes.count,
-                                          .node = (uint32_t)fabric->nodes.node,
-                                          .root = (uint32_t)fabric->nodes.node_of[args->root]};
+    fabric->trees = (mscclpp_dev_tree_place_t){.nnodes = (uint32_t)fabric->nodes.count,
+                                               .node = (uint32_t)fabric->nodes.node,
+                                               .root = (uint32_t)fabric->nodes.node_of[args->root]};
     note_rounds(fabric, args);
     status = run_with_proxy(fabric, launch, what, args->most);
     if (status != MSCCLPP_OK) {

@@ -110,7 +110,7 @@ uint64_t mscclpp_fabric_count_messages(const mscclpp_fabric_steps_t *steps, uint
 uint64_t mscclpp_fabric_count_signals(const mscclpp_fabric_t *fabric, uint32_t node)
 {
     const uint64_t tiles = fabric->coll_tiles, blocks = fabric->coll_blocks;
-    mscclpp_dev_trees_t place = fabric->trees;
+    mscclpp_dev_tree_place_t place = fabric->trees;
     uint64_t sum = 0;
     uint32_t block;
 

@@ -34,7 +34,7 @@ plant coll-nodes-silent-far collectives_storm "$coll/nodes_packets.h" "$launcher
 plant coll-nodes-packets-sync collectives_storm "$coll/nodes_packets.h" "$launcher" \
     's/^    ctx->failed = mscclpp_dev_block_sync_or\(ctx, ctx->failed\);//'
 plant rounds-one-set collectives_rounds "$coll/nodes_rows.h" "$launcher" \
-    '/mscclpp_dev_cp_slot\(/,/^}/s/\(epoch->flag & 1\)/(epoch->flag \& 0)/'
+    '/mscclpp_dev_coll_nodes_packet_slot\(/,/^}/s/\(epoch->flag & 1\)/(epoch->flag \& 0)/'
 plant rounds-partner collectives_rounds device/lib/nodes_rounds.h "$launcher" \
     's/scheme->node \+ distance\) % scheme->nnodes/scheme->node + distance + (scheme->node == 1)) % scheme->nnodes/'
 plant rounds-two-roots collectives_rounds "$coll/nodes_rounds.h" "$launcher" \
@@ -42,7 +42,7 @@ plant rounds-two-roots collectives_rounds "$coll/nodes_rounds.h" "$launcher" \
 plant rounds-silent collectives_rounds "$coll/nodes_rounds.h" "$launcher" \
     's/message\.count == 0 && ctx->tid == 0/false/'
 plant rounds-sync collectives_rounds "$coll/nodes_rounds.h" "$launcher" \
-    '/void mscclpp_dev_cr_run\(/,/^}/s/^        ctx->failed = mscclpp_dev_block_sync_or\(ctx, ctx->failed\);//'
+    '/void mscclpp_dev_coll_nodes_rounds_run\(/,/^}/s/^ {8}ctx->failed = mscclpp_dev_block_sync_or\(.*;//'
 ring=$coll/nodes_ring.h
 plant coll-ring-own-unawaited collectives_ring "$ring" "$launcher" \
     's/return turn->index \+ 1 \+/return turn->index +/'

@@ -10,7 +10,7 @@
 static bool find_step_of_reduce(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index,
                                 mscclpp_step_t *step_p)
 {
-    mscclpp_dev_trees_t place = {
+    mscclpp_dev_tree_place_t place = {
         .nnodes = schedule->nodes, .node = node, .root = schedule->root, .tree = schedule->tree};
     const uint32_t parent = mscclpp_dev_trees_parent(&place);
     uint32_t i;
@@ -40,7 +40,7 @@ static bool find_step_of_reduce(const mscclpp_schedule_t *schedule, uint32_t nod
 static bool find_step_of_broadcast(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index,
                                    mscclpp_step_t *step_p)
 {
-    const mscclpp_dev_trees_t place = {
+    const mscclpp_dev_tree_place_t place = {
         .nnodes = schedule->nodes, .node = node, .root = schedule->root, .tree = schedule->tree};
     const uint32_t parent = mscclpp_dev_trees_parent(&place);
     uint32_t i;
@@ -62,7 +62,7 @@ static bool find_step_of_broadcast(const mscclpp_schedule_t *schedule, uint32_t 
 /* Returns how many steps a node has in a reduce: one for each neighbour. */
 static uint64_t count_steps_of_reduce(const mscclpp_schedule_t *schedule, uint32_t node)
 {
-    const mscclpp_dev_trees_t place = {
+    const mscclpp_dev_tree_place_t place = {
         .nnodes = schedule->nodes, .node = node, .root = schedule->root, .tree = schedule->tree};
 
     return (uint64_t)(mscclpp_dev_trees_child(&place, 0) != MSCCLPP_DEV_TREES_NONE) +
