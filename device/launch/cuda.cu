@@ -262,7 +262,7 @@ static int find_variant(uint32_t dtype, uint32_t op)
     return variant;
 }
 
-/* The compiled kernel of a variant, as find_variant numbers them. */
+/* Returns the compiled kernel of a variant, as find_variant numbers them. */
 static const void *function_of_variant(mscclpp_dev_kernel_t kernel, int variant)
 {
 #define MATCH(dtype_, op_)                                                                                             \
@@ -285,7 +285,8 @@ static struct {
 } devices[DEVICES];
 
 /*
- * True for kernels that call mscclpp_dev_await_stream, and so may become resident before the kernel in front has ended.
+ * Returns true for kernels that call mscclpp_dev_await_stream, and so may become resident before the kernel in front
+ * has ended.
  */
 static bool awaits_stream(mscclpp_dev_kernel_t kernel)
 {

@@ -125,7 +125,7 @@ static __global__ void __launch_bounds__(THREADS)
     mscclpp_dev_coll_nodes_packets(&ctx, &args, (int)args.nodes.common.dtype, (int)args.nodes.common.op);
 }
 
-/* The compiled kernel for a type and operation. Most kernels have only one for all of them. */
+/* Returns the compiled kernel for a type and operation. Most kernels have only one for all of them. */
 template <int DTYPE, int OP> static const void *function_of(mscclpp_dev_kernel_t kernel)
 {
     switch (kernel) {

@@ -5,7 +5,7 @@
 #include "device/types/launch.h"
 
 /*
- * One of MSCCLPP_KERNEL_COLL_*, in the form that the CUDA runtime's functions take. `dtype` and `op` are a hot
+ * Returns one of MSCCLPP_KERNEL_COLL_*, in the form that the CUDA runtime's functions take. `dtype` and `op` are a hot
  * combination (types/hot.h), or both -1.
  */
 const void *mscclpp_dev_cuda_coll_kernel(mscclpp_dev_kernel_t kernel, int dtype, int op);

@@ -23,16 +23,16 @@ typedef struct {
     const void *args;  /* the structure that the kernel's identifier names */
 } mscclpp_dev_launch_t;
 
-/* Size of a kernel's arguments, bytes. */
+/* Returns the size of a kernel's arguments in bytes. */
 size_t mscclpp_dev_args_size(mscclpp_dev_kernel_t kernel);
 
 /* Returns true if kernels can combine elements of this type with this operation, on the twin or on GPUs. */
 bool mscclpp_dev_supports(mscclpp_dtype_t dtype, mscclpp_op_t op, bool on_twin);
 
-/* Bytes of one element, from its first byte to the first byte of the next; 0 for an unknown type. */
+/* Returns the bytes of one element, from its first byte to the first byte of the next; 0 for an unknown type. */
 size_t mscclpp_dev_dtype_extent(mscclpp_dtype_t dtype);
 
-/* Bytes of one element without the padding after its last member. */
+/* Returns the bytes of one element without the padding after its last member. */
 size_t mscclpp_dev_dtype_true_extent(mscclpp_dtype_t dtype);
 
 /*
@@ -73,10 +73,10 @@ void mscclpp_dev_twin_queue_set_apart(mscclpp_dev_twin_queue_t *queue);
 int mscclpp_dev_twin_call(mscclpp_dev_twin_queue_t *queue, void (*function)(void *argument), void *argument);
 
 /*
- * Recording, as CUDA captures a stream in a graph. Between `record` and `recorded`, whatever is put into the queue is
- * recorded and not carried out. `replay` puts a copy of all of it into a queue. All return 0 or an errno value; EBUSY
- * if the queue is recorded already, EINVAL if it is not. After an error, `replay` may have put a part of the jobs into
- * the queue. `graph_destroy` frees a graph; NULL is allowed.
+ * These functions record work in a graph, as CUDA captures a stream. Between `record` and `recorded`, whatever is put
+ * into the queue is recorded and not carried out. `replay` puts a copy of all of it into a queue. All return 0 or an
+ * errno value; EBUSY if the queue is recorded already, EINVAL if it is not. After an error, `replay` may have put a
+ * part of the jobs into the queue. `graph_destroy` frees a graph; NULL is allowed.
  */
 typedef struct mscclpp_dev_twin_graph mscclpp_dev_twin_graph_t;
 int mscclpp_dev_twin_record(mscclpp_dev_twin_queue_t *queue);
@@ -85,8 +85,8 @@ int mscclpp_dev_twin_replay(const mscclpp_dev_twin_graph_t *graph, mscclpp_dev_t
 void mscclpp_dev_twin_graph_destroy(mscclpp_dev_twin_graph_t *graph);
 
 /*
- * Puts a loop into a queue, or records one: what `body` has recorded is carried out again and again while *condition is
- * not 0, which is looked at before each turn. The body is copied.
+ * Puts a loop into a queue, or records one. The loop carries out what `body` has recorded as long as *condition is not
+ * 0, which it checks before each turn. The body is copied.
  */
 int mscclpp_dev_twin_loop(mscclpp_dev_twin_queue_t *queue, const mscclpp_dev_twin_graph_t *body,
                           const uint64_t *condition);
@@ -100,15 +100,15 @@ int mscclpp_dev_twin_append(mscclpp_dev_twin_graph_t *graph, const mscclpp_dev_t
  */
 int mscclpp_dev_twin_keep(mscclpp_dev_twin_queue_t *queue, void (*release)(void *object), void *object);
 
-/* True between `record` and `recorded`. */
+/* Returns true between `record` and `recorded`. */
 bool mscclpp_dev_twin_queue_is_recorded(mscclpp_dev_twin_queue_t *queue);
 
 /* Returns true if all launches and copies have ended. */
 bool mscclpp_dev_twin_queue_idle(mscclpp_dev_twin_queue_t *queue);
 
 /*
- * `end` gives a mark behind everything that is in the queue now. `passed` tells whether everything before a mark has
- * ended.
+ * `end` returns a mark behind everything that is in the queue now. `passed` returns true if everything before a mark
+ * has ended.
  */
 uint64_t mscclpp_dev_twin_queue_end(mscclpp_dev_twin_queue_t *queue);
 bool mscclpp_dev_twin_queue_passed(mscclpp_dev_twin_queue_t *queue, uint64_t mark);

@@ -271,7 +271,7 @@ static void end_first_job(mscclpp_dev_twin_queue_t *queue)
 }
 
 /*
- * The main function of a worker: runs threads of the first job's grid, one after another, until the queue is closing
+ * Runs threads of the first job's grid, one after another, as the main function of a worker, until the queue is closing
  * and empty. All threads of a grid run at the same time, because there are at least as many workers. The lock is not
  * held while a thread runs. The job is not freed meanwhile: it ends only when its last thread has ended.
  */

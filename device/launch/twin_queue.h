@@ -83,7 +83,10 @@ struct mscclpp_dev_twin_queue {
 /* A launch of one thread, without a kernel: for copies, functions and loops. */
 extern const mscclpp_dev_launch_t mscclpp_dev_twin_single;
 
-/* Makes a job of a launch, whose arguments are copied. NULL: there is no memory. Free it, or hand it to a queue. */
+/*
+ * Makes a job of a launch, whose arguments are copied. Returns NULL if there is no memory. Free it, or hand it to a
+ * queue.
+ */
 mscclpp_dev_twin_job_t *mscclpp_dev_twin_new_job(const mscclpp_dev_launch_t *launch);
 void mscclpp_dev_twin_free_job(mscclpp_dev_twin_job_t *job);
 

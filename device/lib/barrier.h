@@ -7,7 +7,7 @@
 
 #include "device/lib/wait.h"
 
-/* The barrier words of a rank, at the head of its scratch. */
+/* Returns the barrier words of a rank, which are at the head of its scratch. */
 MSCCLPP_DEV mscclpp_dev_sync_t *mscclpp_dev_sync_of(const mscclpp_dev_args_t *args, uint32_t rank)
 {
     return (mscclpp_dev_sync_t *)args->scratch[rank];
@@ -48,7 +48,7 @@ MSCCLPP_DEV void mscclpp_dev_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_a
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
 }
 
-/* The number of the team's operations that have ended before this one. A lingering kernel has its own count. */
+/* Returns how many of the team's operations have ended before this one. A lingering kernel has its own count. */
 MSCCLPP_DEV uint64_t mscclpp_dev_last_launch(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
     return ctx->lingers ? args->launches : args->state->progress[ctx->block].launches;
@@ -67,9 +67,9 @@ MSCCLPP_DEV void mscclpp_dev_recall_failure(mscclpp_dev_ctx_t *ctx, const mscclp
 }
 
 /*
- * A barrier of all blocks of this rank. Afterwards each block sees all that every block wrote before the barrier. If a
- * thread gives up, sets ctx->failed in all threads of its block. All blocks of the grid must be on the device at the
- * same time.
+ * Waits until all blocks of this rank have called this function. Afterwards each block sees all that every block wrote
+ * before the call. If a thread gives up, sets ctx->failed in all threads of its block. All blocks of the grid must be
+ * on the device at the same time.
  *
  * A block reads the number of turns before it counts itself, so that the turn cannot end in between. The last block to
  * arrive resets the count before it ends the turn, because other blocks may enter the next gate at once.
@@ -166,8 +166,8 @@ MSCCLPP_DEV bool mscclpp_dev_exit(const mscclpp_dev_ctx_t *ctx, const mscclpp_de
 }
 
 /*
- * The number of barriers that the block has passed in the team's life. Also marks the thread if an earlier operation
- * failed.
+ * Returns how many barriers the block has passed in the team's life. Also marks the thread as failed if an earlier
+ * operation gave up.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_last_barrier(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
@@ -265,7 +265,7 @@ MSCCLPP_DEV void mscclpp_dev_finish(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_ar
     mscclpp_dev_report_end(args, self.block, launches + 1);
 }
 
-/* mscclpp_dev_finish for an operation that has passed no barriers. */
+/* Ends an operation that has passed no barriers (mscclpp_dev_finish). */
 MSCCLPP_DEV void mscclpp_dev_finish_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint64_t launches,
                                             uint32_t epoch)
 {

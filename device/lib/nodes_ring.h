@@ -8,7 +8,7 @@
 #include "device/lib/port_channel.h"
 #include "device/types/nodes.h"
 
-/* The node that this node sends to, and the node that it receives from. */
+/* The first function returns the node that this node sends to, the second the node that it receives from. */
 MSCCLPP_DEV uint32_t mscclpp_dev_ring_successor(const mscclpp_dev_nodes_args_t *nodes)
 {
     return MSCCLPP_DEV_NODES_AHEAD(nodes->nnodes, nodes->node, 1);

@@ -22,8 +22,8 @@
  *   fold     Reduce-scatter. As spread, but each node has a block for all others, and combines what arrives with its
  *            own block for the same node.
  *
- * Blocks lie at positions, which count from the node itself: position d has the block from the node d before it
- * (collect), or the block for the node d behind it (the others).
+ * Blocks lie at positions, which count from the node itself. To collect, position d has the block from the node d
+ * before it. Otherwise it has the block for the node d behind it.
  */
 #ifndef MSCCLPP_DEVICE_LIB_NODES_ROUNDS_H
 #define MSCCLPP_DEVICE_LIB_NODES_ROUNDS_H
@@ -54,7 +54,7 @@ typedef struct {
  * place holds one.
  */
 
-/* The number of rounds: as many as the largest number below `nnodes` has digits in base `radix`. */
+/* Returns the number of rounds: the number of digits of the largest number below `nnodes` in base `radix`. */
 MSCCLPP_DEV uint32_t mscclpp_dev_rounds_count(uint32_t nnodes, uint32_t radix)
 {
     uint64_t worth = 1;
@@ -73,7 +73,7 @@ MSCCLPP_DEV bool mscclpp_dev_rounds_falls(uint32_t pattern)
     return pattern == MSCCLPP_DEV_BCAST || pattern == MSCCLPP_DEV_SCATTER || pattern == MSCCLPP_DEV_REDUCE_SCATTER;
 }
 
-/* The shortest distance of a round: what its digit is worth, a power of the radix. */
+/* Returns the shortest distance of a round: what its digit is worth, a power of the radix. */
 MSCCLPP_DEV uint32_t mscclpp_dev_rounds_worth(const mscclpp_dev_rounds_t *scheme, uint32_t round)
 {
     uint32_t digit = mscclpp_dev_rounds_falls(scheme->pattern) ? scheme->rounds - 1 - round : round;
@@ -163,13 +163,13 @@ MSCCLPP_DEV mscclpp_dev_rounds_message_t mscclpp_dev_rounds_message(const mscclp
     return message;
 }
 
-/* The node that is `distance` nodes before this one: a message of that distance comes from there. */
+/* Returns the node that is `distance` nodes before this one, from which a message of that distance comes. */
 MSCCLPP_DEV uint32_t mscclpp_dev_rounds_before(const mscclpp_dev_rounds_t *scheme, uint32_t distance)
 {
     return (scheme->node + scheme->nnodes - distance) % scheme->nnodes;
 }
 
-/* The node that is `distance` nodes behind this one: a message of that distance goes there. */
+/* Returns the node that is `distance` nodes behind this one, to which a message of that distance goes. */
 MSCCLPP_DEV uint32_t mscclpp_dev_rounds_behind(const mscclpp_dev_rounds_t *scheme, uint32_t distance)
 {
     return (scheme->node + distance) % scheme->nnodes;
@@ -177,13 +177,13 @@ MSCCLPP_DEV uint32_t mscclpp_dev_rounds_behind(const mscclpp_dev_rounds_t *schem
 
 /* ---- The positions of blocks ---- */
 
-/* Number of places for the positions of a node. A broadcast and a reduction have one block in all. */
+/* Returns the number of places for the positions of a node. A broadcast and a reduction have one block in all. */
 MSCCLPP_DEV uint64_t mscclpp_dev_rounds_positions(const mscclpp_dev_rounds_t *scheme)
 {
     return scheme->pattern == MSCCLPP_DEV_BCAST || scheme->pattern == MSCCLPP_DEV_REDUCE ? 1 : scheme->nnodes;
 }
 
-/* The most messages that a node receives. */
+/* Returns the most messages that a node receives. */
 MSCCLPP_DEV uint32_t mscclpp_dev_rounds_messages(const mscclpp_dev_rounds_t *scheme)
 {
     return scheme->rounds * (scheme->radix - 1);
@@ -218,7 +218,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_rounds_arrival(const mscclpp_dev_rounds_t *sche
                : message.to;
 }
 
-/* The first of the places from which a message is sent. `j` is its number in the round. */
+/* Returns the first of the places from which a message is sent. `j` is the message's number in the round. */
 MSCCLPP_DEV uint64_t mscclpp_dev_rounds_departure(const mscclpp_dev_rounds_t *scheme,
                                                   mscclpp_dev_rounds_message_t message, uint32_t round, uint32_t j)
 {
@@ -227,7 +227,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_rounds_departure(const mscclpp_dev_rounds_t *sc
                : message.first;
 }
 
-/* The position of block `i` of a message of an all-to-all. */
+/* Returns the position of block `i` of a message of an all-to-all. */
 MSCCLPP_DEV uint32_t mscclpp_dev_rounds_turned(const mscclpp_dev_rounds_t *scheme, uint32_t round, uint32_t j,
                                                uint32_t i)
 {

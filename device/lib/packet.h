@@ -21,23 +21,24 @@
  *     has    unit      first half of the        unit       second half of the
  *            0 .. 6    15th unit, then flag     7 .. 13    15th unit, then flag
  *
- * Except for the 15th unit, which a shuffle divides, each lane loads, combines and stores its own unit. Each lane
- * reads and writes 16 bytes of both buffers and lines. A warp moves four lines at once, a bundle, and all its lanes
- * check the flags together.
+ * Except for the 15th unit, which a shuffle divides, each lane loads, combines and stores its own unit. Each lane reads
+ * and writes 16 bytes of both buffers and lines. A warp moves four lines at once, a bundle, and all its lanes check the
+ * flags together.
  *
  * LL128 has its own memory. Its data may be any bits, and lie where the other formats have flags. In the other formats'
  * memory, a line of an old epoch could therefore pass for packets of the current one; so LL128 never writes there. In
- * LL128's own memory, the 8 bytes of a flag have only ever held flags: 0 at first and after each renewal, then flags of
- * earlier epochs, none of which is the expected one. All formats share one count of epochs, and kernels with LL128 also
- * receive from every peer. So the rules above hold for the other formats whatever comes between.
+ * LL128's own memory, the 8 bytes of a flag have only ever held flags. They are 0 at first and after each renewal, and
+ * then flags of earlier epochs, none of which is the expected one. All formats share one count of epochs, and kernels
+ * with LL128 also receive from every peer. So the rules above hold for the other formats whatever comes between.
  *
- * LL128 does not need two halves. Apart from the probe (kern/probe/ll128.h), after which the hosts meet, only the two
- * phases of all-reduces use it, and both phases place bundle b of an epoch in the same way. Operands: a rank sends
- * operands b of the next epoch, or kernel, only after it has received results b of this one from all peers, and each
- * peer sent those after it had read all operands b. Results: a rank sends result b of the next epoch only after it has
- * received operands b of that epoch from all peers, and each peer sent those after it had read all results b of this
- * epoch. The latter holds because, within a kernel, the same warp handles b in each epoch, and no lane of a warp stores
- * anything before all lanes have the data that they voted on.
+ * LL128 does not need two halves. Only the two phases of all-reduces use it, and both place bundle b of an epoch in the
+ * same way. (The probe uses it, too; the hosts meet after it.)
+ *
+ *   1. Operands. A rank sends operands b of the next epoch, or kernel, after it has received results b of this one from
+ *      all peers. Each peer sent those after it had read all operands b.
+ *   2. Results. A rank sends result b of the next epoch after it has received operands b of that epoch from all peers.
+ *      Each peer sent those after it had read all results b of this epoch: within a kernel, the same warp handles b in
+ *      each epoch, and no lane of a warp stores anything before all lanes have the data that they voted on.
  */
 #ifndef MSCCLPP_DEVICE_LIB_PACKET_H
 #define MSCCLPP_DEVICE_LIB_PACKET_H
@@ -55,8 +56,8 @@ enum { MSCCLPP_DEV_PHASE_OPERANDS, MSCCLPP_DEV_PHASE_RESULTS };
 #define MSCCLPP_DEV_PACKET_STEP 16
 
 /*
- * Peer `i` of this rank, for i from 1. Peer 1 is the next rank, so that the ranks do not all send to the same one at
- * the same time.
+ * Returns peer `i` of this rank, for i from 1. Peer 1 is the next rank, so that the ranks do not all send to the same
+ * one at the same time.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_peer(const mscclpp_dev_args_t *args, uint32_t i)
 {
@@ -136,9 +137,9 @@ MSCCLPP_DEV bool mscclpp_dev_bundle_unit(uint32_t lane, uint32_t *unit)
 #define MSCCLPP_DEV_NOT_LATE 0xffffffffu
 
 /*
- * One turn of a warp's wait for bundles. Called by all lanes together, after they have polled. `late` is a peer whose
- * data this thread still misses, or MSCCLPP_DEV_NOT_LATE. Returns true if the warp has to poll again. Returns false if
- * all data have arrived, or if the warp gives up; then ctx->failed is set in all of its threads.
+ * Takes one turn of a warp's wait for bundles. Called by all lanes together, after they have polled. `late` is a peer
+ * whose data this thread still misses, or MSCCLPP_DEV_NOT_LATE. Returns true if the warp has to poll again. Returns
+ * false if all data have arrived, or if the warp gives up; then ctx->failed is set in all of its threads.
  */
 MSCCLPP_DEV bool mscclpp_dev_bundle_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                          mscclpp_dev_wait_t *wait, uint32_t late)
@@ -154,8 +155,8 @@ MSCCLPP_DEV bool mscclpp_dev_bundle_wait(mscclpp_dev_ctx_t *ctx, const mscclpp_d
 }
 
 /*
- * Place where `sender` puts bundle number `index` of a phase in the memory of `receiver`. A phase has `capacity`
- * bundles. A receiver has no slot for itself.
+ * Returns the place where `sender` puts bundle number `index` of a phase in the memory of `receiver`. A phase has
+ * `capacity` bundles. A receiver has no slot for itself.
  */
 MSCCLPP_DEV char *mscclpp_dev_bundle_slot(const mscclpp_dev_args_t *args, uint32_t receiver, uint32_t sender, int phase,
                                           uint64_t capacity, uint64_t index)

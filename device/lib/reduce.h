@@ -250,14 +250,14 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_combine(int dtype, int op, mscclpp_dev
     return a.v;
 }
 
-/* mscclpp_dev_combine as one copy that is not inlined, for all kernels that learn type and operation at run time. */
+/* Calls mscclpp_dev_combine. It is one copy, not inlined, for all kernels that learn type and operation at run time. */
 MSCCLPP_DEV_OUTLINE mscclpp_dev_vec_t mscclpp_dev_combine_any(int dtype, int op, mscclpp_dev_vec_t first,
                                                               mscclpp_dev_vec_t second)
 {
     return mscclpp_dev_combine(dtype, op, first, second);
 }
 
-/* True for the two types of 16-bit floats. */
+/* Returns true for the two types of 16-bit floats. */
 MSCCLPP_DEV bool mscclpp_dev_is_float16(int dtype)
 {
     return dtype == MSCCLPP_DTYPE_FLOAT16 || dtype == MSCCLPP_DTYPE_BFLOAT16;

@@ -115,13 +115,17 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_row_add(int dtype, int op, void *acc, const
     }
 }
 
-/* Without any units, mscclpp_dev_row_add touches no memory, and only tells whether it handles the pair. */
+/*
+ * Calls mscclpp_dev_row_add without any units: it then touches no memory, and only tells whether it handles the pair.
+ */
 MSCCLPP_DEV bool mscclpp_dev_row_is_known(int dtype, int op)
 {
     return mscclpp_dev_row_add(dtype, op, NULL, NULL, 0);
 }
 
-/* The first of the units that thread `tid` handles, of `count` units. Each thread's units follow one another. */
+/*
+ * Returns the first of the units that thread `tid` handles, of `count` units. Each thread's units follow one another.
+ */
 MSCCLPP_DEV uint64_t mscclpp_dev_row_begin(const mscclpp_dev_ctx_t *ctx, uint64_t count, uint32_t tid)
 {
     return count / ctx->nthreads * tid + (count % ctx->nthreads < tid ? count % ctx->nthreads : tid);

@@ -56,8 +56,8 @@ MSCCLPP_DEV mscclpp_dev_request_t mscclpp_dev_trigger_unpack(const mscclpp_dev_t
 }
 
 /*
- * The parity bit that word 1 of a slot has once position `position` of a FIFO of `size` slots is filled: 1 in the first
- * lap, then 0 and 1 in turn.
+ * Returns the parity bit that word 1 of a slot has once position `position` of a FIFO of `size` slots is filled. It is
+ * 1 in the first lap, then 0 and 1 in turn.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_trigger_parity(uint64_t position, uint64_t size)
 {

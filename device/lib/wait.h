@@ -20,7 +20,7 @@
 #define MSCCLPP_DEV_WAIT_TURNS 256u
 #endif
 
-/* The turn of each period in which a warp checks. */
+/* Returns the turn of each period in which a warp checks. */
 MSCCLPP_DEV uint32_t mscclpp_dev_wait_place(const mscclpp_dev_ctx_t *ctx)
 {
     const uint32_t warp = (ctx->block * ctx->nthreads + ctx->tid) / MSCCLPP_DEV_WARP;
@@ -54,14 +54,14 @@ MSCCLPP_DEV bool mscclpp_dev_wait_check(const mscclpp_dev_args_t *args, uint64_t
     return false;
 }
 
-/* mscclpp_dev_wait_check as a copy that is not inlined, so that it takes none of the caller's registers. */
+/* Calls mscclpp_dev_wait_check. It is not inlined, so that it takes none of the caller's registers. */
 MSCCLPP_DEV_OUTLINE bool mscclpp_dev_wait_check_apart(const mscclpp_dev_args_t *args, uint64_t waited_ns, uint32_t peer)
 {
     return mscclpp_dev_wait_check(args, waited_ns, peer);
 }
 
 /*
- * One turn of a wait for `peer`. Returns true if the wait continues. Returns false if the caller has to give up,
+ * Takes one turn of a wait for `peer`. Returns true if the wait continues. Returns false if the caller has to give up,
  * because the host asks for it or the deadline has passed. Then ctx->failed is set, the mailbox names the peer, and
  * every later wait of this thread ends at once. `is_outlined`: the check is not inlined, for callers that need
  * registers.
@@ -88,7 +88,7 @@ MSCCLPP_DEV bool mscclpp_dev_wait_turn_by(mscclpp_dev_ctx_t *ctx, const mscclpp_
     return !ctx->failed;
 }
 
-/* mscclpp_dev_wait_turn_by with a check that is not inlined, as nearly all callers want it. */
+/* Calls mscclpp_dev_wait_turn_by with a check that is not inlined, as nearly all callers want it. */
 MSCCLPP_DEV bool mscclpp_dev_wait_turn(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, mscclpp_dev_wait_t *wait,
                                        uint32_t peer)
 {

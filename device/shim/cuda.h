@@ -63,7 +63,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_ld_relaxed_sys_u32(const uint32_t *p)
     return value;
 }
 
-/* In memory shared by the threads of one block. */
+/* Loads a word of the memory that the threads of a block share. */
 MSCCLPP_DEV uint32_t mscclpp_dev_ld_relaxed_block_u32(const uint32_t *p)
 {
     return *(const volatile uint32_t *)p;
@@ -120,7 +120,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_ld_acquire_gpu_u64(const uint64_t *p)
 
 /*
  * Relays words that the host wrote. The data that the words describe were written by others, before the caller acquired
- * the words. So a relaxed store is enough for all readers of this device to see the data: it need not wait for anything
+ * the words. So a relaxed store is enough for all readers of this device to see the data. It need not wait for anything
  * of the caller's own, and the reader's acquire drops its stale cache lines.
  */
 MSCCLPP_DEV void mscclpp_dev_st_relay_gpu_u64(uint64_t *p, uint64_t value)
@@ -165,7 +165,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_ld_acquire_cluster_u64(const uint64_t *p)
 #endif
 }
 
-/* The number of blocks in this block's cluster; 1 if the kernel was launched without clusters. */
+/* Returns the number of blocks in this block's cluster; 1 if the kernel was launched without clusters. */
 MSCCLPP_DEV uint32_t mscclpp_dev_cluster_size(const mscclpp_dev_ctx_t *ctx)
 {
     (void)ctx;
@@ -208,7 +208,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_atom_acq_rel_gpu_add_u32(uint32_t *p, uint32_t 
     return old;
 }
 
-/* No memory clobber, so that the compiler may overlap the loads of several units. */
+/* Loads a unit. The instruction has no memory clobber, so that the compiler may overlap the loads of several units. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_vec(const void *p)
 {
     uint4 loaded = *(const uint4 *)p;
@@ -232,9 +232,9 @@ MSCCLPP_DEV void mscclpp_dev_fence_acq_rel_sys(void)
 }
 
 /*
- * Packets of 8 and of 16 bytes: each word of data is followed by the flag. A load returns true if the packet has the
- * flag, else the data are arbitrary. Relaxed order is enough, because the data are in the same vector as the flags that
- * are tested.
+ * The next four functions store and load packets of 8 and of 16 bytes: each word of data is followed by the flag. A
+ * load returns true if the packet has the flag, else the data are arbitrary. Relaxed order is enough, because the data
+ * are in the same vector as the flags that are tested.
  */
 MSCCLPP_DEV void mscclpp_dev_st_packet8(void *p, uint32_t data, uint32_t flag)
 {
@@ -270,7 +270,9 @@ MSCCLPP_DEV bool mscclpp_dev_ld_packet16(const void *p, uint32_t flag, uint32_t 
     return flag_0 == flag && flag_1 == flag;
 }
 
-/* One turn of a waiting loop. A thread polls a flag as fast as it can: the latency of the load is the pause. */
+/*
+ * Pauses for one turn of a waiting loop. A thread polls a flag as fast as it can: the latency of the load is the pause.
+ */
 MSCCLPP_DEV void mscclpp_dev_pause(mscclpp_dev_ctx_t *ctx)
 {
     (void)ctx;
@@ -284,8 +286,8 @@ MSCCLPP_DEV void mscclpp_dev_rest(mscclpp_dev_ctx_t *ctx)
 }
 
 /*
- * A product that the compiler does not fuse with an addition. It would do so for some elements and GPUs and not for
- * others.
+ * Returns a product that the compiler does not fuse with an addition. It would do so for some elements and GPUs and not
+ * for others.
  */
 MSCCLPP_DEV float mscclpp_dev_mul_f32(float x, float y)
 {
@@ -318,8 +320,8 @@ MSCCLPP_DEV bool mscclpp_dev_block_sync_or(mscclpp_dev_ctx_t *ctx, bool flag)
 }
 
 /*
- * For kernels that may become resident before the kernel in front of them in the stream has ended. Waits for that end,
- * and lets the next kernel come. So at most two kernels are resident, and the first one has all its blocks.
+ * Waits for the end of the kernel in front in the stream, and lets the next kernel come. It is for kernels that may
+ * become resident before that end. So at most two kernels are resident, and the first one has all its blocks.
  */
 MSCCLPP_DEV void mscclpp_dev_await_stream(void)
 {
@@ -352,8 +354,8 @@ MSCCLPP_DEV uint32_t mscclpp_dev_lane(const mscclpp_dev_ctx_t *ctx, uint32_t i)
 }
 
 /*
- * Turns units and the flag into lines, as device/lib/packet.h describes: in each pair of lines, the second half of the
- * last unit goes to the last lane of the second line, and the flag follows each half. Called by all lanes of the warp
+ * Turns units and the flag into lines, as device/lib/packet.h describes. In each pair of lines, the second half of the
+ * last unit goes to the last lane of the second line. The flag follows each half. Called by all lanes of the warp
  * together.
  */
 MSCCLPP_DEV void mscclpp_dev_bundle_close(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_bundle_t *bundle, uint32_t flag)
@@ -416,7 +418,7 @@ MSCCLPP_DEV void mscclpp_dev_bundle_ld(const mscclpp_dev_ctx_t *ctx, const char 
     (void)flag;
 }
 
-/* False if the thread holds a flag that is not the expected one. */
+/* Returns true unless the thread holds a flag that is not the expected one. */
 MSCCLPP_DEV bool mscclpp_dev_bundle_has(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_bundle_t *bundle, uint32_t flag)
 {
     return ctx->tid % 8 != 7 || (bundle->lane[0].w[2] == flag && bundle->lane[0].w[3] == flag);

@@ -73,7 +73,7 @@ typedef struct {
     void *progress_context;
 } mscclpp_dev_ctx_t;
 
-/* Nothing to do: CPU threads are not short of registers (shim/cuda.h). */
+/* Does nothing: CPU threads are not short of registers (shim/cuda.h). */
 MSCCLPP_DEV void mscclpp_dev_ctx_renew(mscclpp_dev_ctx_t *ctx)
 {
     (void)ctx;
@@ -124,7 +124,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_ld_acquire_gpu_u64(const uint64_t *p)
     return __atomic_load_n(p, __ATOMIC_ACQUIRE);
 }
 
-/* A release, because nothing else would make the host's writes visible to the readers' processors. */
+/* Stores with release, because nothing else would make the host's writes visible to the readers' processors. */
 MSCCLPP_DEV void mscclpp_dev_st_relay_gpu_u64(uint64_t *p, uint64_t value)
 {
     __atomic_store_n(p, value, __ATOMIC_RELEASE);
@@ -183,9 +183,9 @@ MSCCLPP_DEV void mscclpp_dev_fence_acq_rel_sys(void)
 }
 
 /*
- * Packets of 8 and of 16 bytes, as in device/shim/cuda.h. Each 8-byte half carries its own flag, so 8-byte accesses are
- * enough for both widths. Relaxed order is enough as well, because the data are in the same word as the flag that is
- * tested.
+ * The next four functions store and load packets of 8 and of 16 bytes, as in device/shim/cuda.h. Each 8-byte half
+ * carries its own flag, so 8-byte accesses are enough for both widths. Relaxed order is enough as well, because the
+ * data are in the same word as the flag that is tested.
  */
 MSCCLPP_DEV void mscclpp_dev_st_packet8(void *p, uint32_t data, uint32_t flag)
 {
@@ -217,8 +217,8 @@ MSCCLPP_DEV bool mscclpp_dev_ld_packet16(const void *p, uint32_t flag, uint32_t 
 #define MSCCLPP_DEV_TWIN_SPINS 32
 
 /*
- * One turn of a waiting loop. Twins of many ranks may share few processors, so a thread yields its processor after a
- * number of turns, its patience. In an application's thread, also calls the progress function every
+ * Pauses for one turn of a waiting loop. Twins of many ranks may share few processors, so a thread yields its processor
+ * after a number of turns, its patience. In an application's thread, also calls the progress function every
  * MSCCLPP_DEV_TWIN_SPINS turns.
  */
 MSCCLPP_DEV void mscclpp_dev_pause(mscclpp_dev_ctx_t *ctx)
@@ -238,7 +238,7 @@ MSCCLPP_DEV void mscclpp_dev_pause(mscclpp_dev_ctx_t *ctx)
     }
 }
 
-/* Nothing to do: the pause in each turn of a wait is enough on the twin. */
+/* Does nothing: the pause in each turn of a wait is enough on the twin. */
 MSCCLPP_DEV void mscclpp_dev_rest(mscclpp_dev_ctx_t *ctx)
 {
     (void)ctx;
@@ -263,7 +263,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_now_ns(void)
 }
 
 /*
- * Waits until `threads` threads have called this function with this barrier. Returns true if any of them has passed a
+ * Waits until `threads` threads have called this function with this `meeting`. Returns true if any of them has passed a
  * true flag. Afterwards all threads see all that any of them wrote before. Has no deadline.
  */
 MSCCLPP_DEV bool mscclpp_dev_twin_meet(mscclpp_dev_ctx_t *ctx, mscclpp_dev_twin_block_t *meeting, uint32_t threads,
@@ -288,6 +288,10 @@ MSCCLPP_DEV bool mscclpp_dev_twin_meet(mscclpp_dev_ctx_t *ctx, mscclpp_dev_twin_
     return __atomic_load_n(any, __ATOMIC_RELAXED) != 0;
 }
 
+/*
+ * Waits until all threads of the block have called this function. Returns true in all threads if any of them passed
+ * true. With one thread, nothing waits.
+ */
 MSCCLPP_DEV bool mscclpp_dev_block_sync_or(mscclpp_dev_ctx_t *ctx, bool flag)
 {
     return ctx->nthreads == 1 ? flag : mscclpp_dev_twin_meet(ctx, ctx->meeting, ctx->nthreads, flag);
@@ -328,8 +332,8 @@ MSCCLPP_DEV uint32_t mscclpp_dev_lane(const mscclpp_dev_ctx_t *ctx, uint32_t i)
 }
 
 /*
- * Turns units and the flag into lines, as device/lib/packet.h describes: in each pair of lines, the second half of the
- * last unit goes to the last lane of the second line, and the flag follows each half.
+ * Turns units and the flag into lines, as device/lib/packet.h describes. In each pair of lines, the second half of the
+ * last unit goes to the last lane of the second line. The flag follows each half.
  */
 MSCCLPP_DEV void mscclpp_dev_bundle_close(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_bundle_t *bundle, uint32_t flag)
 {
@@ -357,7 +361,7 @@ MSCCLPP_DEV void mscclpp_dev_bundle_open(const mscclpp_dev_ctx_t *ctx, mscclpp_d
     }
 }
 
-/* The bundle's 64-bit word number `i`. A lane has two. */
+/* Returns the bundle's 64-bit word number `i`. A lane has two. */
 MSCCLPP_DEV uint64_t mscclpp_dev_bundle_word(const mscclpp_dev_bundle_t *bundle, uint32_t i)
 {
     const mscclpp_dev_vec_t *lane = &bundle->lane[i / 2];

@@ -83,8 +83,8 @@ typedef struct {
     uint64_t pad2[5];
     uint64_t bell[8]; /* written by the host: types/linger.h */
     /*
-     * Written by the host before it rings for blocks of different sizes: two words, offset and bytes, for this rank's
-     * block for each rank, then two for the place of each rank's block.
+     * Written by the host before it rings for blocks of different sizes. Two words, offset and bytes, describe this
+     * rank's block for each rank; then two describe the place of each rank's block.
      */
     uint64_t lists[4 * MSCCLPP_DEV_LINGER_PEERS];
 } mscclpp_dev_mailbox_t;

@@ -90,8 +90,8 @@ typedef struct {
 } mscclpp_dev_steps_t;
 
 /*
- * Units that a packet slot holds: one slot for each node and one to send from, or, with steps, one for each message and
- * one to send from in each round. `slots_` is the number of both.
+ * Units that a packet slot holds. There is one slot for each node and one to send from. With steps, there is one for
+ * each message and one to send from in each round; `slots_` is the number of both.
  */
 #define MSCCLPP_DEV_NODES_PACKET_UNITS(pattern_, nnodes_, packet_units_, slots_)                                       \
     ((pattern_) == MSCCLPP_DEV_NODES_DOUBLING ? ((uint64_t)(nnodes_) + 1) * (packet_units_) / (2 * (uint64_t)(slots_)) \
@@ -134,7 +134,7 @@ typedef struct {
 /*
  * Signals that `tiles_` tiles need from node `from_` to node `to_`. In a ring, these come from the predecessor. Each
  * other node adds one signal in each operation, counted with the block for which `first_` is 1. With steps, the list
- * says how many signals there are.
+ * has the number of signals.
  */
 #define MSCCLPP_DEV_NODES_SIGNALS(pattern_, nnodes_, to_, from_, tiles_, first_)                                       \
     ((pattern_) == MSCCLPP_DEV_NODES_DIRECT  ? (uint64_t)(tiles_)                                                      \

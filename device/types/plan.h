@@ -105,8 +105,9 @@ typedef struct {
 } mscclpp_dev_plan_state_t;
 
 /*
- * Who sees to it that a queued launch finds the scratch as it has to be, if chunks have another size than before or the
- * flags are used up: the launch itself, where its ranks can meet; else earlier ones, of which one clears the scratch.
+ * Which launch prepares the scratch of a queued launch if chunks have another size than before, or the flags are used
+ * up. READIES_ITSELF: the launch itself, after its ranks have met. If ranks cannot meet, because they are on several
+ * nodes, an earlier launch prepares it: ONLY_CLEARS clears the scratch, and IS_READY finds it prepared.
  */
 enum { MSCCLPP_DEV_PLAN_READIES_ITSELF, MSCCLPP_DEV_PLAN_IS_READY, MSCCLPP_DEV_PLAN_ONLY_CLEARS };
 

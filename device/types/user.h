@@ -18,8 +18,8 @@
 #define MSCCLPP_DEV_USER_REPORT_WORDS 8
 
 /*
- * Kinds of misuse: bytes beyond a rank's memory or a request's partitions; a block beyond those of a room; an
- * all-reduce too large for a room, or of an unknown type or operation.
+ * Kinds of misuse. MEMORY: bytes beyond a rank's memory or a request's partitions. BLOCK: a block beyond those of a
+ * room. SIZE: an all-reduce too large for a room, or of an unknown type or operation.
  */
 enum { MSCCLPP_DEV_USER_MEMORY = 1, MSCCLPP_DEV_USER_BLOCK, MSCCLPP_DEV_USER_SIZE };
 

@@ -25,18 +25,24 @@
  * from one node. Partial results travel in the type of the elements. 16-bit floats are accumulated in float32, both
  * within a node and among the partial results, and rounded in between.
  *
- * Why MSCCLPP_DEV_NODES_SETS sets of slots are enough, and a put needs no flush: exchange e of a block, counted over
- * all operations, uses set e mod 5, whose places do not depend on the operation. A block that gives e + 5 has joined or
- * taken e + 3 before, and so has seen signals of e + 3 at least. The senders of these signals gave e + 3 after they had
- * taken e, because the steps follow one another as give(i), join(i - 1), take(i - 2), give(i + 1). So nobody reads the
- * data received in e any more, and they may be overwritten. To take e, the sender needed everything that was put in e.
- * So these puts have long left their sources, which may be overwritten, too.
+ * Why MSCCLPP_DEV_NODES_SETS sets of slots are enough, and a put needs no flush. Exchange e of a block, counted over
+ * all operations, uses set e mod 5, whose places do not depend on the operation. Steps follow one another as give(i),
+ * join(i - 1), take(i - 2), give(i + 1).
  *
- * Why two sets of tiles in the scratch are enough: other ranks read operands in the step in which they are given, and,
- * if nothing is joined, once more when the tile is taken, before that step's barrier. A rank writes operands i + 2
- * after the barrier in which it gave i + 1, or after the barrier in which it took i. It writes results i + 2 after the
- * barrier of take i + 1, and a rank that enters this barrier has copied out results i. The barriers at the end of one
- * operation and at the beginning of the next one serve in the same way.
+ *   1. A block that gives e + 5 has joined or taken e + 3 before, and so has seen signals of e + 3 at least.
+ *   2. The senders of these signals gave e + 3 after they had taken e. So nobody reads the data received in e any more,
+ *      and they may be overwritten.
+ *   3. To take e, a sender needed everything that was put in e. So these puts have long left their sources, which may
+ *      be overwritten, too.
+ *
+ * Why two sets of tiles in the scratch are enough:
+ *
+ *   1. Other ranks read operands in the step in which they are given. If nothing is joined, they read them once more
+ *      when the tile is taken, before that step's barrier.
+ *   2. A rank writes operands i + 2 after the barrier in which it gave i + 1, or after the barrier in which it took i.
+ *   3. It writes results i + 2 after the barrier of take i + 1. A rank that enters this barrier has copied out
+ *      results i.
+ *   4. The barriers at the end of one operation and at the beginning of the next one serve in the same way.
  */
 #ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_NODES_H
 #define MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_NODES_H
@@ -49,9 +55,9 @@
 #include "device/lib/port_channel.h"
 
 /*
- * Two places in a set, as offsets in the exchange area: where a node's partial results arrive, and if split, where its
- * part of the result arrives. The first is at the start of that node's slot, the second at its end. They do not
- * overlap, since together they are at most two parts of a tile.
+ * The first two functions return places in a set, as offsets in the exchange area: where a node's partial results
+ * arrive, and if split, where its part of the result arrives. The first is at the start of that node's slot, the second
+ * at its end. They do not overlap, since together they are at most two parts of a tile.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_nodes_incoming(const mscclpp_dev_nodes_block_t *block,
                                                 const mscclpp_dev_nodes_tile_t *tile, uint32_t from_node)
@@ -69,9 +75,9 @@ MSCCLPP_DEV uint64_t mscclpp_dev_nodes_joined(const mscclpp_dev_nodes_block_t *b
 }
 
 /*
- * Combines one unit of the partial results of all nodes, in node order. This node's partial result is `own_value`. The
- * partial results of the other nodes must have arrived. Each begins at the start of its slot with the tile's unit
- * `first`.
+ * Returns one unit of the partial results of all nodes, combined in node order. This node's partial result is
+ * `own_value`. The partial results of the other nodes must have arrived. Each begins at the start of its slot with the
+ * tile's unit `first`.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_combine_nodes(const mscclpp_dev_nodes_block_t *block,
                                                               const mscclpp_dev_nodes_tile_t *tile, uint64_t unit,
@@ -126,8 +132,8 @@ MSCCLPP_DEV void mscclpp_dev_nodes_await(mscclpp_dev_ctx_t *ctx, const mscclpp_d
 }
 
 /*
- * The number of the signal that comes with a tile's partial results or, if split and `is_joined`, with a part of its
- * result. If split, a node signals in the order give 0, give 1, join 0, give 2, join 1 and so on.
+ * Returns the number of the signal that comes with a tile's partial results or, if split and `is_joined`, with a part
+ * of its result. If split, a node signals in the order give 0, give 1, join 0, give 2, join 1 and so on.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_nodes_signal(const mscclpp_dev_nodes_block_t *block,
                                               const mscclpp_dev_nodes_tile_t *tile, bool is_joined)
@@ -178,10 +184,10 @@ MSCCLPP_DEV void mscclpp_dev_nodes_send(mscclpp_dev_ctx_t *ctx, const mscclpp_de
 }
 
 /*
- * The step `give` of a tile: copies this rank's operands to its scratch, and passes a barrier, after which the operands
- * of all ranks of the node are in their scratch. The owner then combines its shard, and sends the partial result to the
- * other nodes; with a list of steps, the step `join` sends it later. A rank that is alone on its node reads its
- * operands in place, and passes no barrier. If the barrier fails, ctx->failed is set, and nothing is sent.
+ * Carries out the step `give` of a tile: copies this rank's operands to its scratch, and passes a barrier. After that,
+ * the operands of all ranks of the node are in their scratch. The owner then combines its shard, and sends the partial
+ * result to the other nodes; with a list of steps, the step `join` sends it later. A rank that is alone on its node
+ * reads its operands in place, and passes no barrier. If the barrier fails, ctx->failed is set, and nothing is sent.
  */
 MSCCLPP_DEV void mscclpp_dev_nodes_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev_nodes_block_t *block,
                                         const mscclpp_dev_nodes_tile_t *tile)
@@ -220,9 +226,9 @@ MSCCLPP_DEV void mscclpp_dev_nodes_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev_node
 }
 
 /*
- * The step `join` of a tile, if split: combines the partial results of all nodes for this node's part, and sends the
- * result to all other nodes. The result overwrites this node's own partial result of the part, which is not sent to any
- * node. If the wait fails, ctx->failed is set, and nothing is sent.
+ * Carries out the step `join` of a tile, if split: combines the partial results of all nodes for this node's part, and
+ * sends the result to all other nodes. The result overwrites this node's own partial result of the part, which is not
+ * sent to any node. If the wait fails, ctx->failed is set, and nothing is sent.
  */
 MSCCLPP_DEV void mscclpp_dev_nodes_join(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                         const mscclpp_dev_nodes_tile_t *tile)
@@ -274,9 +280,9 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_result(const mscclpp_dev_ctx_t *
 }
 
 /*
- * The owner's part of the step `take`: waits for the tile's result, and stores it in the scratch of each rank of the
- * node. If this rank is alone on its node, stores it in its output instead. If the wait fails, sets ctx->failed, and
- * stores nothing.
+ * Carries out an owner's part of the step `take`: waits for the tile's result, and stores it in the scratch of each
+ * rank of the node. If this rank is alone on its node, stores it in its output instead. If the wait fails, sets
+ * ctx->failed, and stores nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_nodes_hand_out(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                             const mscclpp_dev_nodes_tile_t *tile)
@@ -307,8 +313,9 @@ MSCCLPP_DEV void mscclpp_dev_nodes_hand_out(mscclpp_dev_ctx_t *ctx, const mscclp
 }
 
 /*
- * The step `take` of a tile: the owners hand out their results, and after a barrier each rank copies the results from
- * its scratch to its output. If a wait fails, ctx->failed is set, and the tile's part of the output is not written.
+ * Carries out the step `take` of a tile: the owners hand out their results, and after a barrier each rank copies the
+ * results from its scratch to its output. If a wait fails, ctx->failed is set, and the tile's part of the output is not
+ * written.
  */
 MSCCLPP_DEV void mscclpp_dev_nodes_take(mscclpp_dev_ctx_t *ctx, mscclpp_dev_nodes_block_t *block,
                                         const mscclpp_dev_nodes_tile_t *tile)
@@ -364,7 +371,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_count_exchanges(const mscclpp_dev_ctx_t *ctx,
 }
 
 /*
- * The kernel's body. Each turn gives one tile, and joins and takes earlier ones, as described at the top of this file.
+ * Runs the kernel. Each turn gives one tile, and joins and takes earlier ones, as described at the top of this file.
  * After a failure no further turn begins, and the output is incomplete. The counts are advanced even then, so that they
  * stay equal on all ranks.
  */

@@ -1,7 +1,7 @@
 /*
- * All-reduce over several nodes with packets, for small messages. It uses no barriers and no signals, and sends one
- * message to each other node, or, with MSCCLPP_DEV_NODES_DOUBLING, to one partner after another, whose number grows
- * with the logarithm of the number of nodes:
+ * All-reduce over several nodes with packets, for small messages, without barriers and signals. An owner sends one
+ * message to each other node. With MSCCLPP_DEV_NODES_DOUBLING, it sends to one partner after another; their number
+ * grows with the logarithm of the number of nodes.
  *
  *   1. Every rank sends its operands as packets to the ranks of its node that own them.
  *   2. An owner combines the operands in rank order, stores this partial result as packets in the exchange area, and
@@ -13,13 +13,15 @@
  * are imitated; it then stores the packets there itself, without puts. Each block handles a contiguous part of the
  * shard, so that it sends all its data for another node in one put.
  *
- * Why two sets, selected by the parity of the flag, are enough, and why nobody flushes or signals: packets show by
- * themselves that they have arrived, in whatever order a put's bytes arrive; the transport guarantees whole words.
- * Epoch e + 2 is put from where epoch e was put from, to where epoch e was put. A block pushes e + 2 after its threads,
- * together, have received packets of e + 1 from the blocks of the same number on all other nodes (each has at least one
- * unit). Those blocks pushed e + 1 after all their threads had read all packets of e, as a block synchronises before it
- * pushes. If e belonged to an earlier kernel, that kernel had ended on their side. So everything that e put has arrived
- * and has been read.
+ * Nobody flushes or signals, because packets show by themselves that they have arrived, in whatever order a put's bytes
+ * arrive. The transport guarantees whole words. Why two sets, selected by the parity of the flag, are enough:
+ *
+ *   1. Epoch e + 2 is put from where epoch e was put from, to where epoch e was put.
+ *   2. A block pushes e + 2 after its threads, together, have received packets of e + 1 from the blocks of the same
+ *      number on all other nodes. Each of these has at least one unit.
+ *   3. Those blocks pushed e + 1 after all their threads had read all packets of e, as a block synchronises before it
+ *      pushes. If e belonged to an earlier kernel, that kernel had ended on their side.
+ *   4. So everything that e put has arrived and has been read.
  *
  * If packets are stored, the same holds between kernels, and within a kernel for each thread. A thread stores e + 2
  * where it stored e, after it has received e + 1 from the thread of the same number there. That thread had read e
@@ -29,8 +31,8 @@
  * side has read, even if parts of e are still being put. It pushes once its whole block has received e + 1. And it
  * stores or prepares e + 1 only after it has read e.
  *
- * Within the node, the argument is that of packet.h: a rank that owns nothing exchanges packets with owners only, and
- * nobody else writes to it.
+ * Within the node, packet.h has the proof. A rank that owns nothing exchanges packets with owners only, and nobody else
+ * writes to it.
  */
 #ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_NODES_PACKETS_H
 #define MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_NODES_PACKETS_H
@@ -80,7 +82,10 @@ MSCCLPP_DEV mscclpp_dev_nodes_row_t mscclpp_dev_nodes_near_row(const mscclpp_dev
     return row;
 }
 
-/* Offset of the block's part of slot `slot` in the exchange area: 0 to send from, 1 + k for what node k sends. */
+/*
+ * Returns the offset of the block's part of slot `slot` in the exchange area: 0 to send from, 1 + k for what node k
+ * sends.
+ */
 MSCCLPP_DEV uint64_t mscclpp_dev_nodes_packet_slot(const mscclpp_dev_nodes_epoch_t *epoch, uint32_t slot)
 {
     const mscclpp_dev_nodes_args_t *nodes = epoch->nodes;
@@ -89,7 +94,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_nodes_packet_slot(const mscclpp_dev_nodes_epoch
     return nodes->packets_offset + (number * nodes->packet_units + epoch->begin) * MSCCLPP_DEV_PACKET_UNIT;
 }
 
-/* The places of one unit of the block's part in the exchange area: the packets of all other nodes. */
+/* Returns the places of one unit of the block's part in the exchange area: the packets of all other nodes. */
 MSCCLPP_DEV mscclpp_dev_nodes_row_t mscclpp_dev_nodes_far_row(const mscclpp_dev_nodes_epoch_t *epoch, uint64_t unit)
 {
     mscclpp_dev_nodes_row_t row;
@@ -100,7 +105,7 @@ MSCCLPP_DEV mscclpp_dev_nodes_row_t mscclpp_dev_nodes_far_row(const mscclpp_dev_
     return row;
 }
 
-/* The rank that is late if the packets of a sender do not come. If `is_far`, the sender is a node. */
+/* Returns the rank that is late if the packets of a sender do not come. If `is_far`, the sender is a node. */
 MSCCLPP_DEV uint32_t mscclpp_dev_nodes_late_rank(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
                                                  bool is_far, uint32_t sender)
 {
@@ -276,8 +281,8 @@ MSCCLPP_DEV void mscclpp_dev_nodes_deliver(const mscclpp_dev_ctx_t *ctx, const m
 #define MSCCLPP_DEV_NODES_UNSTORED 0xffffffffu
 
 /*
- * The offset in the exchange area of one unit of the block's part of slot `slot`. The slots for received messages come
- * first. After them there is one slot for each round, from which messages are sent.
+ * Returns the offset in the exchange area of one unit of the block's part of slot `slot`. The slots for received
+ * messages come first. After them there is one slot for each round, from which messages are sent.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_nodes_step_offset(const mscclpp_dev_nodes_epoch_t *epoch, uint32_t slot, uint64_t unit)
 {
@@ -373,13 +378,14 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_step_combine(uint32_t kind, bool
 }
 
 /*
- * The owner's part of an epoch with one partner after another: carries out all steps, and sends the result to all ranks
- * of the node. Each unit is handled by the same thread in all steps. The result of a receiving step is stored in the
- * slot from which the next round sends it.
+ * Carries out all steps of an owner's part of an epoch, with one partner after another, and sends the result to all
+ * ranks of the node. Each unit is handled by the same thread in all steps. The result of a receiving step is stored in
+ * the slot from which the next round sends it.
  *
- * Two sets are enough here, too. A block that has ended epoch e + 1 has received, directly or through others, data that
- * every block of the same number pushed in e + 1, after all threads of that block had read all packets of e. So all
- * puts of e have arrived, and the slots and sources of e are free, whichever patterns e and e + 2 have.
+ * Two sets are enough here, too. A block that has ended epoch e + 1 has received data that every block of the same
+ * number pushed in e + 1, directly or through others. Each of those blocks pushed them after all its threads had read
+ * all packets of e. So all puts of e have arrived, and the slots and sources of e are free, whichever patterns e and e
+ * + 2 have.
  */
 MSCCLPP_DEV void mscclpp_dev_nodes_stepwise(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch, bool hot,
                                             int dtype, int op)
@@ -437,8 +443,8 @@ MSCCLPP_DEV void mscclpp_dev_nodes_stepwise(mscclpp_dev_ctx_t *ctx, const mscclp
 }
 
 /*
- * The owner's part of an epoch: combines its node's operands, exchanges this partial result with the other nodes, and
- * sends the result to all ranks of its node. A thread that has failed sends and stores nothing more.
+ * Carries out an owner's part of an epoch: combines its node's operands, exchanges this partial result with the other
+ * nodes, and sends the result to all ranks of its node. A thread that has failed sends and stores nothing more.
  */
 MSCCLPP_DEV void mscclpp_dev_nodes_combine(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch, bool hot,
                                            int dtype, int op)
@@ -514,8 +520,8 @@ MSCCLPP_DEV void mscclpp_dev_nodes_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_d
 }
 
 /*
- * The kernel's body: runs epochs until the whole shard is done. Each epoch uses up a flag, even after a failure, so
- * that all ranks count in the same way.
+ * Runs the kernel: runs epochs until the whole shard is done. Each epoch uses up a flag, even after a failure, so that
+ * all ranks count in the same way.
  */
 MSCCLPP_DEV void mscclpp_dev_allreduce_nodes_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
                                                      bool hot, int dtype, int op)

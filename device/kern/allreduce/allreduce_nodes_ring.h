@@ -15,13 +15,13 @@
  * the results. No node sends a part's result before all nodes have combined that part. Everything that the node itself
  * has sent of that part has arrived long before. The second area receives partial results from the predecessor.
  *
- * Turn i alternates between steps of both rounds, reduce for tile i - 1 and gather for tile i - 2, so that the link
- * carries one while the other is on its way. Each step has to know the number of the signal that it waits for: a node
- * sends its own part of a tile one turn before the tile's first step, when it gives the tile, and the part's result at
- * the end of the turn.
+ * Turn i alternates between steps of both rounds: reduce for tile i - 1, and gather for tile i - 2. So the link carries
+ * one while the other is on its way. Each step has to know the number of the signal that it waits for. A node sends its
+ * own part of a tile one turn before the tile's first step, when it gives the tile. It sends the part's result at the
+ * end of the turn.
  *
  * Sets are used in turn as without a ring (allreduce_nodes.h). Once a node has reduced its part of e + 3, it has in
- * effect seen signals of all other nodes: each has contributed to that part what it gave after it had taken e.
+ * effect seen signals of all other nodes. Each has contributed to that part what it gave after it had taken e.
  */
 #ifndef MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_NODES_RING_H
 #define MSCCLPP_DEVICE_KERN_ALLREDUCE_ALLREDUCE_NODES_RING_H
@@ -30,8 +30,9 @@
 #include "device/lib/nodes_ring.h"
 
 /*
- * Number of signals that a node has sent to its successor before turn `turn`: one for each tile that it has given, n -
- * 1 in round reduce of each earlier turn, and n - 2 in round gather of each of these turns except the first.
+ * Returns how many signals a node has sent to its successor before turn `turn`. It has sent one for each tile that it
+ * has given, and n - 1 in round reduce of each earlier turn. It has sent n - 2 in round gather of each of these turns
+ * except the first.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_ring_signals_before(const mscclpp_dev_nodes_block_t *block, uint64_t turn)
 {
@@ -41,9 +42,9 @@ MSCCLPP_DEV uint64_t mscclpp_dev_ring_signals_before(const mscclpp_dev_nodes_blo
 }
 
 /*
- * The number of the signal that a node waits for in step `step` of turn `turn`, in round gather or round reduce: the
- * number of signals that the predecessor has sent up to and including this one. Not inlined, because the kernel has few
- * registers left.
+ * Returns the number of the signal that a node waits for in step `step` of turn `turn`, in round gather or round
+ * reduce. It is the number of signals that the predecessor has sent up to and including this one. Not inlined, because
+ * the kernel has few registers left.
  */
 MSCCLPP_DEV_OUTLINE uint64_t mscclpp_dev_ring_signal_number(const mscclpp_dev_nodes_block_t *block, uint64_t turn,
                                                             uint32_t step, bool is_gather)
@@ -59,7 +60,7 @@ MSCCLPP_DEV_OUTLINE uint64_t mscclpp_dev_ring_signal_number(const mscclpp_dev_no
            (is_gather ? reduces : 0) + 1;
 }
 
-/* Where the second area of a tile's set begins, as an offset in the exchange area. */
+/* Returns where the second area of a tile's set begins, as an offset in the exchange area. */
 MSCCLPP_DEV uint64_t mscclpp_dev_ring_incoming(const mscclpp_dev_nodes_block_t *block,
                                                const mscclpp_dev_nodes_tile_t *tile)
 {
@@ -102,9 +103,10 @@ MSCCLPP_DEV void mscclpp_dev_ring_set_out(mscclpp_dev_ctx_t *ctx, const mscclpp_
 }
 
 /*
- * Step `step` of round reduce in turn `turn`: waits for a part from the predecessor, combines the part with this node's
- * partial result, and sends the combination to the successor. In the last step this is the part's result, which begins
- * round gather. Called by all threads. If the wait fails, sets ctx->failed in all of them, and nothing is sent.
+ * Carries out step `step` of round reduce in turn `turn`: waits for a part from the predecessor, combines the part with
+ * this node's partial result, and sends the combination to the successor. In the last step this is the part's result,
+ * which begins round gather. Called by all threads. If the wait fails, sets ctx->failed in all of them, and nothing is
+ * sent.
  */
 MSCCLPP_DEV void mscclpp_dev_ring_reduce(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                          const mscclpp_dev_nodes_tile_t *tile, uint64_t turn, uint32_t step)
@@ -136,9 +138,9 @@ MSCCLPP_DEV void mscclpp_dev_ring_reduce(mscclpp_dev_ctx_t *ctx, const mscclpp_d
 }
 
 /*
- * Step `step` of round gather in turn `turn`: waits for a part of the result from the predecessor, and sends it to the
- * successor unless this is the last step. Called by one thread; the others may read the data after the block has
- * synchronised at the end of the turn. If the wait fails, sets ctx->failed in this thread.
+ * Carries out step `step` of round gather in turn `turn`: waits for a part of the result from the predecessor, and
+ * sends it to the successor unless this is the last step. Called by one thread; the others may read the data after the
+ * block has synchronised at the end of the turn. If the wait fails, sets ctx->failed in this thread.
  */
 MSCCLPP_DEV void mscclpp_dev_ring_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                          const mscclpp_dev_nodes_tile_t *tile, uint64_t turn, uint32_t step)
@@ -153,8 +155,8 @@ MSCCLPP_DEV void mscclpp_dev_ring_gather(mscclpp_dev_ctx_t *ctx, const mscclpp_d
 }
 
 /*
- * Turn number `turn`, counted from 1: reduces tile `turn` - 1, and gathers the results of tile `turn` - 2, if these
- * tiles exist. Called by all threads. If a wait fails, sets ctx->failed in all of them.
+ * Carries out turn number `turn`, counted from 1: reduces tile `turn` - 1, and gathers the results of tile `turn` - 2,
+ * if these tiles exist. Called by all threads. If a wait fails, sets ctx->failed in all of them.
  */
 MSCCLPP_DEV void mscclpp_dev_ring_turn(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block, uint64_t turn)
 {

@@ -7,7 +7,7 @@
 #include "device/types/nodes.h"
 #include "device/lib/reduce.h"
 
-/* A block's description of the operation, and its progress. */
+/* The operation, as a block of the grid sees it, and the block's progress. */
 typedef struct {
     const mscclpp_dev_nodes_args_t *nodes;
     uint64_t shard;     /* units of each shard */
@@ -76,16 +76,16 @@ MSCCLPP_DEV char *mscclpp_dev_nodes_place(const mscclpp_dev_ctx_t *ctx, const ms
     return nodes->common.scratch[rank] + nodes->common.bulk_offset + row * block->tile * MSCCLPP_DEV_UNIT;
 }
 
-/* The first unit of a part of the tile, and so also the end of the part before it. Parts are counted from 0. */
+/* Returns the first unit of a part of the tile, which is the end of the part before it. Parts are counted from 0. */
 MSCCLPP_DEV uint64_t mscclpp_dev_nodes_part_begin(const mscclpp_dev_nodes_tile_t *tile, uint32_t part)
 {
     return part * tile->part < tile->size ? part * tile->part : tile->size;
 }
 
 /*
- * Combines one unit of this rank's shard from the operands of all ranks of the node, in rank order, and returns the
- * node's partial result. The operands must be in the scratch of all ranks of the node. A rank that is alone on its node
- * reads its operand in place.
+ * Returns one unit of the node's partial result: the operands of all ranks of the node in this rank's shard, combined
+ * in rank order. The operands must be in the scratch of all ranks of the node. A rank that is alone on its node reads
+ * its operand in place.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_combine_ranks(const mscclpp_dev_ctx_t *ctx,
                                                               const mscclpp_dev_nodes_block_t *block,

@@ -4,8 +4,8 @@
  *
  * A node combines a tile of its children with its own, in the order first child, second child, own, and sends that to
  * its parent. What the root has combined is the result, which goes down the same tree: each node passes it on to its
- * children. A node sends a tile up as soon as it is given, and passes its result on some turns later, the later the
- * further it is from the root (mscclpp_dev_trees_lag): so long it takes to the root and back, and meanwhile the node
+ * children. A node sends a tile up as soon as it is given. It passes the result on some turns later
+ * (mscclpp_dev_trees_lag): the further it is from the root, the longer the way to the root and back. Meanwhile the node
  * gives further tiles.
  *
  * The block's part of the area is divided anew, into MSCCLPP_DEV_NODES_TREES_WINDOW sets that are used in turn. A set
@@ -14,7 +14,7 @@
  *
  * Why no credits are needed. Let W be the number of sets and L the largest lag, at most W - 2. In each turn a node
  * gives a tile and sends it up, and then passes on one result. So a node that sends tile i up has passed on the results
- * up to i - 1 - L at least, and so have all nodes below it, since each has waited for those below it first. Tile i + W
+ * up to i - 1 - L at least. So have all nodes below it, since each has waited for those below it first. Tile i + W
  * takes the places of tile i:
  * - In the parent, of a child's tile. The child has received result i before, as W > L, so the parent has combined it.
  * - In the node itself, of its own tile. It has received result i, so what it sent up has left. What it passed on has
@@ -33,7 +33,7 @@
 #include "device/lib/port_channel.h"
 
 /*
- * True if the nodes exchange over trees. Hosts never choose trees for 16-bit floats. The second condition lets
+ * Returns true if the nodes exchange over trees. Hosts never choose trees for 16-bit floats. The second condition lets
  * compilers leave out the code for trees in kernels for such a type alone.
  */
 MSCCLPP_DEV bool mscclpp_dev_nodes_over_trees(const mscclpp_dev_nodes_block_t *block)
@@ -55,8 +55,8 @@ MSCCLPP_DEV mscclpp_dev_tree_place_t mscclpp_dev_trees_place(const mscclpp_dev_c
 }
 
 /*
- * How many turns after a tile was given its result is passed on: for each level above this node, one turn up and one
- * down, as far as the sets suffice. Equal on all ranks of the node.
+ * Returns how many turns lie between giving a tile and passing on its result: one turn up and one down for each level
+ * above this node, as far as the sets suffice. Equal on all ranks of the node.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_trees_lag(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes)
 {
@@ -72,7 +72,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_trees_lag(const mscclpp_dev_ctx_t *ctx, const m
     return lag;
 }
 
-/* Where what child 0 or 1 of a node sends up arrives in that node's area. */
+/* Returns where the data that child 0 or 1 of a node sends up arrive in that node's area. */
 MSCCLPP_DEV uint64_t mscclpp_dev_trees_incoming(const mscclpp_dev_nodes_block_t *block,
                                                 const mscclpp_dev_nodes_tile_t *tile, uint32_t child)
 {

@@ -25,7 +25,7 @@ typedef struct {
     uint32_t chunk; /* units in this epoch */
 } mscclpp_dev_oneshot_t;
 
-/* Place of one unit from `sender` in the scratch of `receiver`. */
+/* Returns the place of one unit from `sender` in the scratch of `receiver`. */
 MSCCLPP_DEV char *mscclpp_dev_oneshot_slot(const mscclpp_dev_oneshot_t *epoch, uint32_t receiver, uint32_t sender,
                                            uint32_t unit)
 {
@@ -176,8 +176,8 @@ MSCCLPP_DEV bool mscclpp_dev_oneshot_is_brief(const mscclpp_dev_args_t *args, ui
 }
 
 /*
- * All-reduce of a message for which mscclpp_dev_oneshot_is_brief is true. Each thread has at most one unit, which stays
- * in registers, and there is only one epoch, so no loops are needed. `const_ranks` is the number of ranks, a constant.
+ * Reduces a message for which mscclpp_dev_oneshot_is_brief is true. Each thread has at most one unit, which stays in
+ * registers, and there is only one epoch, so no loops are needed. `const_ranks` is the number of ranks, a constant.
  * After a failure the thread stores nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_oneshot_brief(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
@@ -204,7 +204,7 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_brief(mscclpp_dev_ctx_t *ctx, const mscclpp
 }
 
 /*
- * All-reduce of a message of any size, epoch by epoch. `const_ranks` is the number of ranks as a constant, or 0 for any
+ * Reduces a message of any size, epoch by epoch. `const_ranks` is the number of ranks as a constant, or 0 for any
  * number. Each epoch uses up a flag, even after a failure, so that all ranks count in the same way.
  */
 MSCCLPP_DEV void mscclpp_dev_oneshot_long(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
@@ -227,7 +227,7 @@ MSCCLPP_DEV void mscclpp_dev_oneshot_long(mscclpp_dev_ctx_t *ctx, const mscclpp_
 }
 
 /*
- * The kernel body. `hot`: `dtype` and `op` are constants. `width` is MSCCLPP_DEV_LL16 or MSCCLPP_DEV_LL8. The function
+ * Runs the kernel. `hot`: `dtype` and `op` are constants. `width` is MSCCLPP_DEV_LL16 or MSCCLPP_DEV_LL8. The function
  * for brief messages exists only for the numbers of ranks in MSCCLPP_DEV_RANKS.
  */
 MSCCLPP_DEV void mscclpp_dev_allreduce_oneshot(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot,

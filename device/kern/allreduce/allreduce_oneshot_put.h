@@ -29,14 +29,15 @@
 #define MSCCLPP_DEV_PUT_GRAIN 8u
 
 /*
- * Peer `i` of this rank. Peer 1 is the next rank, so that the ranks do not all send to the same one at the same time.
+ * Returns peer `i` of this rank. Peer 1 is the next rank, so that the ranks do not all send to the same one at the same
+ * time.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_put_peer(const mscclpp_dev_args_t *args, uint32_t nranks, uint32_t i)
 {
     return args->rank + i < nranks ? args->rank + i : args->rank + i - nranks;
 }
 
-/* Place where this block of `sender` puts piece `number` in the memory of `receiver`. */
+/* Returns the place where this block of `sender` puts piece `number` in the memory of `receiver`. */
 MSCCLPP_DEV char *mscclpp_dev_put_slot(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint32_t receiver,
                                        uint32_t sender, uint64_t number)
 {
@@ -47,7 +48,9 @@ MSCCLPP_DEV char *mscclpp_dev_put_slot(const mscclpp_dev_ctx_t *ctx, const msccl
     return args->scratch[receiver] + args->put_offset + (uint64_t)slot * args->put_capacity * MSCCLPP_DEV_UNIT;
 }
 
-/* Number of units in the piece that begins at unit `first`: at most `piece`, and none from unit `end` on. */
+/*
+ * Returns the number of units in the piece that begins at unit `first`: at most `piece`, and none from unit `end` on.
+ */
 MSCCLPP_DEV uint32_t mscclpp_dev_put_size(uint64_t end, uint64_t first, uint32_t piece)
 {
     return end <= first ? 0 : end - first < piece ? (uint32_t)(end - first) : piece;
@@ -60,8 +63,8 @@ MSCCLPP_DEV bool mscclpp_dev_put_is_plain(const mscclpp_dev_args_t *args)
 }
 
 /*
- * Units that can be moved whole: all except one that the message's end cuts off. 0 if buffers or type do not allow
- * whole units.
+ * Returns how many units can be moved whole: all except one that the message's end cuts off. 0: buffers or type do not
+ * allow whole units.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_put_whole(const mscclpp_dev_args_t *args, int dtype)
 {
@@ -98,9 +101,9 @@ MSCCLPP_DEV void mscclpp_dev_put_st(const mscclpp_dev_args_t *args, bool is_plai
 }
 
 /*
- * The first unit of the calling thread in the block's next batch, which begins at unit `begin`. Each thread takes
- * `batch` units, a constant. A warp's units form `batch` adjacent rows with one unit per lane, so that the addresses of
- * a thread's units differ by constants.
+ * Returns the first unit of the calling thread in the block's next batch, which begins at unit `begin`. Each thread
+ * takes `batch` units, a constant. A warp's units form `batch` adjacent rows with one unit per lane, so that the
+ * addresses of a thread's units differ by constants.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_put_first_unit(const mscclpp_dev_ctx_t *ctx, int batch, uint32_t begin)
 {
@@ -321,9 +324,9 @@ MSCCLPP_DEV uint32_t mscclpp_dev_put_piece(const mscclpp_dev_args_t *args, uint3
 }
 
 /*
- * The whole operation. `const_ranks` is the number of ranks as a constant, or 0 for any number. `is_plain` and `hot`
- * are constants, too. After a failure the pieces are still counted, so that all ranks count in the same way, but no
- * more of them are sent or combined.
+ * Runs the whole operation. `const_ranks` is the number of ranks as a constant, or 0 for any number. `is_plain` and
+ * `hot` are constants, too. After a failure the pieces are still counted, so that all ranks count in the same way, but
+ * no more of them are sent or combined.
  */
 MSCCLPP_DEV void mscclpp_dev_put_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
                                        bool is_plain, bool hot, int dtype, int op)
@@ -353,7 +356,7 @@ MSCCLPP_DEV void mscclpp_dev_put_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
                        count);
 }
 
-/* The kernel body. `hot` says that `dtype` and `op` are constants. */
+/* Runs the kernel. `hot` says that `dtype` and `op` are constants. */
 MSCCLPP_DEV void mscclpp_dev_allreduce_oneshot_put(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot,
                                                    int dtype, int op)
 {

@@ -16,8 +16,8 @@
 #include "device/types/hot.h"
 
 /*
- * Units of a tile in each shard. A block's part of the bulk area holds a tile of operands and a tile of results for all
- * n shards.
+ * Returns the units of a tile in each shard. A block's part of the bulk area holds a tile of operands and a tile of
+ * results for all n shards.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_scratch_tile(const mscclpp_dev_args_t *args, uint32_t nblocks)
 {
@@ -27,7 +27,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_scratch_tile(const mscclpp_dev_args_t *args, ui
 }
 
 /*
- * Start of shard `shard` of a block's tile in a rank's scratch. `phase` is MSCCLPP_DEV_PHASE_OPERANDS or _RESULTS.
+ * Returns the start of shard `shard` of a block's tile in a rank's scratch. `phase` is MSCCLPP_DEV_PHASE_OPERANDS or
+ * _RESULTS.
  */
 MSCCLPP_DEV char *mscclpp_dev_scratch_place(const mscclpp_dev_args_t *args, uint32_t rank, uint32_t block,
                                             uint64_t tile, int phase, uint32_t shard)
@@ -37,7 +38,7 @@ MSCCLPP_DEV char *mscclpp_dev_scratch_place(const mscclpp_dev_args_t *args, uint
     return args->scratch[rank] + args->bulk_offset + row * tile * MSCCLPP_DEV_UNIT;
 }
 
-/* Rank `rank`'s operand for one unit of the tile, in this rank's shard. */
+/* Returns rank `rank`'s operand for one unit of the tile, in this rank's shard. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_scratch_operand(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                                           uint32_t rank, uint64_t tile, uint64_t unit)
 {
@@ -138,7 +139,7 @@ MSCCLPP_DEV bool mscclpp_dev_scratch_combine_rows(const mscclpp_dev_ctx_t *ctx, 
 }
 
 /*
- * The kernel body. For 2, 4 and 8 ranks the number of ranks is a constant. `hot`: `dtype` and `op` are constants. After
+ * Runs the kernel. For 2, 4 and 8 ranks the number of ranks is a constant. `hot`: `dtype` and `op` are constants. After
  * a failed barrier the kernel ends at once, and the output is incomplete.
  */
 MSCCLPP_DEV void mscclpp_dev_allreduce_scratch(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot,

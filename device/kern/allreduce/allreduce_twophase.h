@@ -15,8 +15,8 @@
 #include "device/lib/reduce.h"
 
 /*
- * Place of a sender's packets in the scratch of `receiver`. Each half of the packet area holds two slots per sender:
- * one for operands and one for results, as `phase` says.
+ * Returns the place of a sender's packets in the scratch of `receiver`. Each half of the packet area holds two slots
+ * per sender: one for operands and one for results, as `phase` says.
  */
 MSCCLPP_DEV char *mscclpp_dev_twophase_slot(const mscclpp_dev_args_t *args, uint32_t receiver, uint32_t sender,
                                             int phase, uint32_t flag, uint64_t capacity, uint64_t unit)
@@ -230,8 +230,8 @@ MSCCLPP_DEV void mscclpp_dev_twophase_epoch(mscclpp_dev_ctx_t *ctx, const mscclp
 }
 
 /*
- * All-reduce of a message of any size, epoch by epoch. Each epoch uses up a flag, even after a failure, so that all
- * ranks count in the same way.
+ * Reduces a message of any size, epoch by epoch. Each epoch uses up a flag, even after a failure, so that all ranks
+ * count in the same way.
  */
 MSCCLPP_DEV void mscclpp_dev_twophase_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
                                             bool hot, int dtype, int op)
@@ -254,7 +254,7 @@ MSCCLPP_DEV void mscclpp_dev_twophase_ranks(mscclpp_dev_ctx_t *ctx, const mscclp
     mscclpp_dev_finish_packets(ctx, args, launches, epoch.flag);
 }
 
-/* The kernel body. `hot` says that `dtype` and `op` are constants. */
+/* Runs the kernel. `hot` says that `dtype` and `op` are constants. */
 MSCCLPP_DEV void mscclpp_dev_allreduce_twophase(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot,
                                                 int dtype, int op)
 {

@@ -23,8 +23,8 @@ typedef struct {
 } mscclpp_dev_ll128_batch_t;
 
 /*
- * Bundle `j` of a batch, or its first bundle if there is no bundle `j`. Loading the first one again is faster than a
- * branch, which would make each load wait for the one before.
+ * Returns bundle `j` of a batch, or its first bundle if there is no bundle `j`. Loading the first one again is faster
+ * than a branch, which would make each load wait for the one before.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_ll128_loadable(const mscclpp_dev_ll128_batch_t *batch, int j)
 {
@@ -102,7 +102,10 @@ MSCCLPP_DEV void mscclpp_dev_ll128_get(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
     mscclpp_dev_bundle_open(ctx, bundle);
 }
 
-/* First phase, for any number of ranks: sends bundle number `index` of each other rank's shard to that rank. */
+/*
+ * Carries out the first phase for any number of ranks: sends bundle number `index` of each other rank's shard to that
+ * rank.
+ */
 MSCCLPP_DEV void mscclpp_dev_ll128_send_any(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
                                             uint64_t index)
 {
@@ -119,8 +122,8 @@ MSCCLPP_DEV void mscclpp_dev_ll128_send_any(const mscclpp_dev_ctx_t *ctx, const 
 }
 
 /*
- * First phase, if the number of ranks is the constant `const_ranks`: sends a batch of bundles. It loads all of them
- * before it sends the first one.
+ * Carries out the first phase for a batch of bundles, if the number of ranks is the constant `const_ranks`: sends the
+ * bundles. Loads all of them before it sends the first one.
  */
 MSCCLPP_DEV void mscclpp_dev_ll128_send(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
                                         int const_ranks, const mscclpp_dev_ll128_batch_t *batch)
@@ -203,8 +206,9 @@ MSCCLPP_DEV void mscclpp_dev_ll128_finish(const mscclpp_dev_ctx_t *ctx, const ms
 }
 
 /*
- * Between the two phases, for any number of ranks: waits for bundle number `index` of this rank's shard from all peers,
- * combines it in rank order, and sends the result. If the warp gives up, sets ctx->failed and sends nothing.
+ * Reduces one bundle between the two phases, for any number of ranks. Waits for bundle number `index` of this rank's
+ * shard from all peers, combines it in rank order, and sends the result. If the warp gives up, sets ctx->failed and
+ * sends nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_ll128_reduce_any(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, bool hot,
                                               int dtype, int op, uint32_t mask, uint64_t index)
@@ -225,9 +229,9 @@ MSCCLPP_DEV void mscclpp_dev_ll128_reduce_any(mscclpp_dev_ctx_t *ctx, const mscc
 }
 
 /*
- * Between the two phases, for a constant number of ranks `const_ranks`: waits for a batch of bundles of this rank's
- * shard from all peers, combines them, and sends the results. All bundles of the batch are polled together until the
- * last one has arrived. If the warp gives up, sets ctx->failed and sends nothing.
+ * Reduces a batch of bundles between the two phases, for a constant number of ranks `const_ranks`. Waits for the
+ * bundles of this rank's shard from all peers, combines them, and sends the results. All bundles of the batch are
+ * polled together until the last one has arrived. If the warp gives up, sets ctx->failed and sends nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_ll128_reduce(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, int const_ranks,
                                           bool hot, int dtype, int op, uint32_t mask,
@@ -294,8 +298,8 @@ MSCCLPP_DEV void mscclpp_dev_ll128_reduce(mscclpp_dev_ctx_t *ctx, const mscclpp_
 }
 
 /*
- * Second phase, for any number of ranks: waits for bundle number `index` of each other shard, and stores it. If the
- * warp gives up, sets ctx->failed and stores no further bundle.
+ * Carries out the second phase for any number of ranks: waits for bundle number `index` of each other shard, and stores
+ * it. If the warp gives up, sets ctx->failed and stores no further bundle.
  */
 MSCCLPP_DEV void mscclpp_dev_ll128_receive_any(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch,
                                                uint32_t mask, uint64_t index)
@@ -312,8 +316,8 @@ MSCCLPP_DEV void mscclpp_dev_ll128_receive_any(mscclpp_dev_ctx_t *ctx, const msc
 }
 
 /*
- * Second phase, if the number of ranks is the constant `const_ranks`: waits for a batch of bundles of all other shards
- * of the result, and stores them. If the warp gives up, sets ctx->failed and stores nothing.
+ * Carries out the second phase, if the number of ranks is the constant `const_ranks`: waits for a batch of bundles of
+ * all other shards of the result, and stores them. If the warp gives up, sets ctx->failed and stores nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_ll128_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_twophase_t *epoch, int const_ranks,
                                            uint32_t mask, const mscclpp_dev_ll128_batch_t *batch)
@@ -404,7 +408,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_epoch_any(mscclpp_dev_ctx_t *ctx, const msccl
 }
 
 /*
- * All-reduce of a message of any size, epoch by epoch. `const_ranks` is the number of ranks as a constant, or 0 for any
+ * Reduces a message of any size, epoch by epoch. `const_ranks` is the number of ranks as a constant, or 0 for any
  * number. Each epoch uses up a flag, even after a failure, so that all ranks count in the same way.
  */
 MSCCLPP_DEV void mscclpp_dev_ll128_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, int const_ranks,
@@ -434,7 +438,7 @@ MSCCLPP_DEV void mscclpp_dev_ll128_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_d
     mscclpp_dev_finish_packets(ctx, args, launches, epoch.flag);
 }
 
-/* The kernel body. `hot` says that `dtype` and `op` are constants. */
+/* Runs the kernel. `hot` says that `dtype` and `op` are constants. */
 MSCCLPP_DEV void mscclpp_dev_allreduce_twophase_ll128(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, bool hot,
                                                       int dtype, int op)
 {

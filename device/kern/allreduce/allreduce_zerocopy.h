@@ -52,7 +52,7 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_load_row(const char *from, int batch, uint
     }
 }
 
-/* The reverse of mscclpp_dev_zerocopy_load_row: stores the units. `batch` is a constant here, too. */
+/* Stores the units that mscclpp_dev_zerocopy_load_row loads. `batch` is a constant here, too. */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_store_row(char *to, int batch, uint64_t index, uint64_t stride,
                                                 const mscclpp_dev_vec_t *values)
 {
@@ -158,7 +158,7 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_combine_any(const mscclpp_dev_zerocopy_arg
     }
 }
 
-/* Split variant: writes `batch` whole, aligned units of this rank's output to the peers. */
+/* Writes `batch` whole, aligned units of this rank's output to the peers, in the split variant. */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_write_out(const mscclpp_dev_zerocopy_args_t *args, int const_ranks, int batch,
                                                 uint64_t index, uint64_t stride)
 {
@@ -224,9 +224,9 @@ MSCCLPP_DEV uint64_t mscclpp_dev_zerocopy_batches(const mscclpp_dev_zerocopy_arg
 }
 
 /*
- * The whole operation, between two barriers. After the first barrier, all ranks have reached the operation in their
- * streams, so all operands are in place. After the second barrier, all results are in place, and no peer accesses this
- * rank's buffers any more. `const_ranks` is the number of ranks as a constant, or 0 for any number. If the first
+ * Runs the whole operation, between two barriers. After the first barrier, all ranks have reached the operation in
+ * their streams, so all operands are in place. After the second barrier, all results are in place, and no peer accesses
+ * this rank's buffers any more. `const_ranks` is the number of ranks as a constant, or 0 for any number. If the first
  * barrier fails, no output is written; if the second one fails, the output may be incomplete.
  */
 MSCCLPP_DEV void mscclpp_dev_zerocopy_ranks(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_zerocopy_args_t *args,
@@ -274,7 +274,7 @@ MSCCLPP_DEV void mscclpp_dev_zerocopy_ranks(mscclpp_dev_ctx_t *ctx, const mscclp
     mscclpp_dev_finish(ctx, common, launches, epoch, barriers - 2, barriers);
 }
 
-/* The kernel body. `hot` says that `dtype` and `op` are constants. */
+/* Runs the kernel. `hot` says that `dtype` and `op` are constants. */
 MSCCLPP_DEV void mscclpp_dev_allreduce_zerocopy(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_zerocopy_args_t *args,
                                                 bool is_split, bool hot, int dtype, int op)
 {

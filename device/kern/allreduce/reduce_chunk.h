@@ -18,7 +18,7 @@
 /* The most units of each rank that a thread loads at once. */
 #define MSCCLPP_DEV_CHUNK_BATCH 4
 
-/* The operand of a rank. Slots are in rank order, without one for this rank. */
+/* Returns the operand of a rank. Slots are in rank order, without one for this rank. */
 MSCCLPP_DEV const char *mscclpp_dev_chunk_operand(const mscclpp_dev_reduce_args_t *args, uint32_t rank)
 {
     if (rank == args->common.rank) {
@@ -95,7 +95,7 @@ MSCCLPP_DEV void mscclpp_dev_chunk_units(const mscclpp_dev_reduce_args_t *args, 
 }
 
 /*
- * The kernel body. `hot`: `dtype` and `op` are constants. The more ranks there are, the smaller a batch is, because a
+ * Runs the kernel. `hot`: `dtype` and `op` are constants. The more ranks there are, the smaller a batch is, because a
  * thread's registers hold the operands of all ranks for one batch. For other numbers of ranks than those below, and for
  * buffers that are not aligned, units are combined one by one.
  */

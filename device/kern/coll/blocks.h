@@ -6,7 +6,7 @@
 #include "device/lib/row.h"
 #include "device/lib/unit.h"
 
-/* True if, by the pattern, `sender` has a block for `receiver`. */
+/* Returns true if, by the pattern, `sender` has a block for `receiver`. */
 MSCCLPP_DEV bool mscclpp_dev_coll_sends(const mscclpp_dev_coll_args_t *coll, uint32_t sender, uint32_t receiver)
 {
     return MSCCLPP_DEV_COLL_SENDS(coll->pattern, coll->root, sender, receiver);
@@ -52,7 +52,7 @@ MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_recv_block(const mscclpp_dev_co
     return block;
 }
 
-/* For patterns that combine: the size of this rank's result, in bytes. 0: this rank gets none. */
+/* Returns the bytes of this rank's result, for patterns that combine. 0: this rank gets none. */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_result_bytes(const mscclpp_dev_coll_args_t *coll,
                                                    const mscclpp_dev_blocks_args_t *blocks)
 {
@@ -68,15 +68,15 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_result_bytes(const mscclpp_dev_coll_args_t
 }
 
 /*
- * Peer `i` of this rank, for i from 1. Peer 1 is the next rank, so that the ranks do not all use the same one at the
- * same time.
+ * Returns peer `i` of this rank, for i from 1. Peer 1 is the next rank, so that the ranks do not all use the same one
+ * at the same time.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_coll_next(const mscclpp_dev_args_t *args, uint32_t i)
 {
     return args->rank + i < args->nranks ? args->rank + i : args->rank + i - args->nranks;
 }
 
-/* The rank `i` places before this one, going around. */
+/* Returns the rank `i` places before this one, going around. */
 MSCCLPP_DEV uint32_t mscclpp_dev_coll_previous(const mscclpp_dev_args_t *args, uint32_t i)
 {
     return args->rank >= i ? args->rank - i : args->rank + args->nranks - i;

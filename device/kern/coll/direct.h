@@ -310,7 +310,7 @@ MSCCLPP_DEV void mscclpp_dev_direct_go_home(const mscclpp_dev_direct_args_t *arg
 }
 
 /*
- * The kernel body for the modes that move blocks. If the first barrier fails, nothing is copied. If the second one
+ * Runs the kernel for the modes that move blocks. If the first barrier fails, nothing is copied. If the second one
  * fails, the output may be incomplete.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_move_direct(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_direct_args_t *args)
@@ -336,7 +336,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_move_direct(mscclpp_dev_ctx_t *ctx, const mscc
 }
 
 /*
- * The kernel body for the modes that combine blocks. `hot` says that `dtype` and `op` are constants. If the first
+ * Runs the kernel for the modes that combine blocks. `hot` says that `dtype` and `op` are constants. If the first
  * barrier fails, nothing is written. If the second one fails, the result may be incomplete, and is not copied home.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_combine_direct(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_direct_args_t *args,

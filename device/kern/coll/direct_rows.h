@@ -15,7 +15,7 @@
 
 #define MSCCLPP_DEV_ROW_BYTES ((uint64_t)MSCCLPP_DEV_ROW_UNITS * MSCCLPP_DEV_UNIT)
 
-/* The bytes of a block that thread `thread` of `threads` handles: whole units, except for the block's end. */
+/* Returns the bytes of a block that thread `thread` of `threads` handles: whole units, except for the block's end. */
 MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_rows_part(uint64_t bytes, uint64_t thread, uint64_t threads)
 {
     const uint64_t part_bytes = (mscclpp_dev_units(bytes) + threads - 1) / threads * MSCCLPP_DEV_UNIT;
@@ -26,13 +26,16 @@ MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_rows_part(uint64_t bytes, uint64_t t
     return part;
 }
 
-/* The size of the next row of a part of which `done` bytes are done. */
+/* Returns the size of the next row of a part of which `done` bytes are done. */
 MSCCLPP_DEV uint64_t mscclpp_dev_rows_next(mscclpp_dev_block_t part, uint64_t done)
 {
     return part.bytes - done < MSCCLPP_DEV_ROW_BYTES ? part.bytes - done : MSCCLPP_DEV_ROW_BYTES;
 }
 
-/* Copies like mscclpp_dev_direct_copy. With several places, copies row by row, each row to all places. */
+/*
+ * Copies a block to each of `count` places, row by row, each row to all places. The arguments are those of
+ * mscclpp_dev_direct_copy.
+ */
 MSCCLPP_DEV void mscclpp_dev_rows_copy(char *const *to, uint32_t count, uint32_t first_target, const char *from,
                                        uint64_t bytes, uint64_t thread, uint64_t threads)
 {
@@ -52,7 +55,7 @@ MSCCLPP_DEV void mscclpp_dev_rows_copy(char *const *to, uint32_t count, uint32_t
     }
 }
 
-/* Swaps two blocks like mscclpp_dev_direct_swap, one row at a time. */
+/* Swaps two blocks, one row at a time. */
 MSCCLPP_DEV void mscclpp_dev_rows_swap(char *here, char *there, uint64_t bytes, uint64_t thread, uint64_t threads)
 {
     const mscclpp_dev_block_t part = mscclpp_dev_rows_part(bytes, thread, threads);
@@ -70,9 +73,9 @@ MSCCLPP_DEV void mscclpp_dev_rows_swap(char *here, char *there, uint64_t bytes, 
 }
 
 /*
- * Combines one row like mscclpp_dev_direct_combine: the `size` bytes at `offset` of each operand. A reduction reads all
- * operands before it writes the result. A scan writes each result after it has read the operands that the result may
- * overwrite.
+ * Combines one row, the `size` bytes at `offset` of each operand, with the results of mscclpp_dev_direct_combine. A
+ * reduction reads all operands before it writes the result. A scan writes each result after it has read the operands
+ * that the result may overwrite.
  */
 MSCCLPP_DEV void mscclpp_dev_rows_combine_row(const mscclpp_dev_direct_args_t *args, int dtype, int op, uint64_t offset,
                                               uint64_t size)
@@ -108,7 +111,7 @@ MSCCLPP_DEV void mscclpp_dev_rows_combine_row(const mscclpp_dev_direct_args_t *a
     }
 }
 
-/* Combines this thread's part of the block, which mscclpp_dev_rows_serve has found to go by rows. */
+/* Combines this thread's part of a block for which mscclpp_dev_rows_serve is true. */
 MSCCLPP_DEV void mscclpp_dev_rows_combine(const mscclpp_dev_direct_args_t *args, int dtype, int op, uint64_t thread,
                                           uint64_t threads)
 {

@@ -69,7 +69,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_pack_piece(const mscclpp_dev_ctx_t *ctx, const
     }
 }
 
-/* The kernel body: packs or unpacks all pieces. It waits for nobody and does not report its end. */
+/* Runs the kernel: packs or unpacks all pieces. It waits for nobody and does not report its end. */
 MSCCLPP_DEV void mscclpp_dev_coll_pack(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_pack_args_t *args)
 {
     uint32_t i;

@@ -1,6 +1,6 @@
 /*
- * Small blocks as packets (lib/packet.h), in one epoch: each rank stores its block for a peer into its slot in the
- * peer's scratch, and the peer moves the block to its place or combines it with others. This takes one step of latency.
+ * Small blocks as packets (lib/packet.h), in one epoch. Each rank stores its block for a peer into its slot in the
+ * peer's scratch. The peer moves the block to its place or combines it with others. This takes one step of latency.
  *
  * A rank that has no block for a peer sends an empty packet in place of the block's first unit. So every kernel
  * receives a packet from every peer, as packets require: a rank that has ended kernel k + 1 knows that all peers have
@@ -26,9 +26,7 @@
 #define MSCCLPP_DEV_COLL_BATCH 8
 #define MSCCLPP_DEV_COLL_LINGER_BATCH 4
 
-/*
- * The state of a call in one thread. The threads of the grid form rows: each row works on one block of data at a time.
- */
+/* A call as one thread sees it. The threads of the grid form rows: each row works on one block of data at a time. */
 typedef struct {
     const mscclpp_dev_coll_args_t *coll;
     const mscclpp_dev_blocks_args_t *blocks; /* NULL: all blocks have the same size */
@@ -42,7 +40,7 @@ typedef struct {
     bool own_by_slot;                        /* this rank's own block, too, goes through a slot: its own */
 } mscclpp_dev_coll_packets_t;
 
-/* Place where the receiver finds one unit of the sender's block. */
+/* Returns the place where the receiver finds one unit of the sender's block. */
 MSCCLPP_DEV char *mscclpp_dev_coll_slot(const mscclpp_dev_coll_packets_t *packets, uint32_t receiver, uint32_t sender,
                                         uint32_t unit)
 {
@@ -135,7 +133,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_packets_get(mscclpp_dev_ctx_t *ctx, const mscc
 }
 
 /*
- * The kernel body for patterns that move blocks. `blocks` is NULL if all blocks have the same size. After a failure no
+ * Runs the kernel for patterns that move blocks. `blocks` is NULL if all blocks have the same size. After a failure no
  * more blocks are sent to peers or stored from peers. This rank's own block is copied even then.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_move_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_args_t *coll,
@@ -189,9 +187,9 @@ MSCCLPP_DEV bool mscclpp_dev_coll_packets_poll(const mscclpp_dev_coll_packets_t 
 }
 
 /*
- * Waits for the operands of ranks 0 to `end` - 1 for one unit, and combines them in rank order. If a wait fails, sets
- * ctx->failed, and the value is arbitrary. `end` is at least 1. `bytes` is the size of the whole result. `batch` is a
- * constant, at most MSCCLPP_DEV_COLL_BATCH.
+ * Waits for the operands of ranks 0 to `end` - 1 for one unit, and returns their combination in rank order. If a wait
+ * fails, sets ctx->failed, and the value is arbitrary. `end` is at least 1. `bytes` is the size of the whole result.
+ * `batch` is a constant, at most MSCCLPP_DEV_COLL_BATCH.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_packets_combine(mscclpp_dev_ctx_t *ctx,
                                                                const mscclpp_dev_coll_packets_t *packets, uint32_t end,
@@ -225,7 +223,7 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_packets_combine(mscclpp_dev_ctx_t
 }
 
 /*
- * The kernel body for patterns that combine blocks. `blocks` is NULL if all blocks have the same size. `hot` says that
+ * Runs the kernel for patterns that combine blocks. `blocks` is NULL if all blocks have the same size. `hot` says that
  * `dtype` and `op` are constants; `batch` is one, too, at most MSCCLPP_DEV_COLL_BATCH. After a failure nothing more is
  * sent or stored in the output.
  */

@@ -61,9 +61,9 @@ MSCCLPP_DEV uint64_t mscclpp_dev_strided_lanes(uint64_t items, uint32_t width, u
 }
 
 /*
- * Where segment `segment` of a side begins, as an offset in bytes. The side's runs hold `run` segments of `size` bytes,
- * and are `stride` bytes apart. Most runs are one segment, and then no 64-bit division is needed, which takes a GPU
- * long.
+ * Returns where segment `segment` of a side begins, as an offset in bytes. The side's runs hold `run` segments of
+ * `size` bytes, and are `stride` bytes apart. A 64-bit division takes a GPU long, and most runs, of one segment, do not
+ * need it.
  */
 MSCCLPP_DEV int64_t mscclpp_dev_strided_place(uint64_t segment, uint64_t run, int64_t stride, uint64_t size)
 {
@@ -91,7 +91,7 @@ MSCCLPP_DEV void mscclpp_dev_strided_block(const mscclpp_dev_strided_t *block, u
     }
 }
 
-/* The kernel body: copies all blocks of the list between two barriers. If the first one fails, nothing is copied. */
+/* Runs the kernel: copies all blocks of the list between two barriers. If the first one fails, nothing is copied. */
 MSCCLPP_DEV void mscclpp_dev_coll_move_strided(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_strided_args_t *args)
 {
     const mscclpp_dev_args_t *common = &args->common;

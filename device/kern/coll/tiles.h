@@ -1,10 +1,10 @@
 /*
  * Collectives through the team's scratch, for user buffers that peers cannot map. Tile by tile, each rank stores its
- * block for a peer into the peer's bulk area, and the peer moves the block to its place or combines it with others.
+ * block for a peer into the peer's bulk area. The peer moves the block to its place or combines it with others.
  *
- * Each block of the grid has two tiles per sender, used in turn. One barrier per turn is enough: a rank stores turn t +
- * 2 after the barrier of turn t + 1, which every peer enters only after it has read turn t. The barrier at the
- * beginning ensures that all ranks have ended earlier use of the bulk area.
+ * Each block of the grid has two tiles per sender, used in turn. One barrier per turn is enough. A rank stores turn t +
+ * 2 after the barrier of turn t + 1, and every peer enters that barrier only after it has read turn t. The barrier at
+ * the beginning ensures that all ranks have ended earlier use of the bulk area.
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_TILES_H
 #define MSCCLPP_DEVICE_KERN_COLL_TILES_H
@@ -23,7 +23,7 @@ typedef struct {
     uint32_t half;                           /* which of the two tiles this turn uses: 0 or 1 */
 } mscclpp_dev_coll_turn_t;
 
-/* The part of a block that this turn moves. It has 0 bytes if the block ends before the turn's tile. */
+/* Returns the part of a block that this turn moves. It has 0 bytes if the block ends before the turn's tile. */
 MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_cut(const mscclpp_dev_coll_turn_t *turn, mscclpp_dev_block_t block)
 {
     const uint64_t bytes_left = block.bytes > turn->begin ? block.bytes - turn->begin : 0;
@@ -33,7 +33,7 @@ MSCCLPP_DEV mscclpp_dev_block_t mscclpp_dev_coll_cut(const mscclpp_dev_coll_turn
     return block;
 }
 
-/* Place in the receiver's scratch of the tile that the sender stores in this turn. */
+/* Returns the place in the receiver's scratch of the tile that the sender stores in this turn. */
 MSCCLPP_DEV char *mscclpp_dev_coll_tile(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn,
                                         uint32_t receiver, uint32_t sender)
 {
@@ -78,7 +78,10 @@ MSCCLPP_DEV void mscclpp_dev_coll_take(const mscclpp_dev_ctx_t *ctx, const msccl
     }
 }
 
-/* Where the operand of `rank` for the turn's part of the result lies: this rank's in the input, others in its tiles. */
+/*
+ * Returns where the operand of `rank` for the turn's part of the result lies: this rank's in the input, others in its
+ * tiles.
+ */
 MSCCLPP_DEV const char *mscclpp_dev_coll_operand(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn,
                                                  const mscclpp_dev_block_t *own_block, uint32_t rank)
 {
@@ -90,7 +93,7 @@ MSCCLPP_DEV const char *mscclpp_dev_coll_operand(const mscclpp_dev_ctx_t *ctx, c
 
 #if MSCCLPP_DEV_ROWS
 
-/* Combines and stores like mscclpp_dev_coll_take_combined, by rows, for a large part of the result. */
+/* Combines a large part of the result by rows, as mscclpp_dev_coll_take_combined does unit by unit, and stores it. */
 MSCCLPP_DEV void mscclpp_dev_coll_take_rows(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_turn_t *turn,
                                             const mscclpp_dev_block_t *own_block, mscclpp_dev_block_t part,
                                             uint32_t end, int dtype, int op)
@@ -175,7 +178,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_find_largest(mscclpp_dev_ctx_t *ctx, msccl
 }
 
 /*
- * The kernel body: in each turn, stores data into the peers' tiles, passes a barrier, and moves or combines the data in
+ * Runs the kernel: in each turn, stores data into the peers' tiles, passes a barrier, and moves or combines the data in
  * this rank's tiles. Blocks of the grid may have different numbers of turns, but blocks of the same number have the
  * same number of turns on all ranks. After a failure no further turn begins, and the output is incomplete.
  */

@@ -34,9 +34,9 @@ typedef struct {
 } mscclpp_dev_plan_run_t;
 
 /*
- * Returns the bytes of a step that this block handles, for a step that is in no loop: the block's part if the step is
- * shared by a group of blocks, else all bytes. Chunks are multiples of the alignment, so the parts of a group cover all
- * bytes. If the chunks do not divide evenly, the first parts are longer by one alignment. The range may be empty.
+ * Returns the bytes of a step that this block handles, for a step that is in no loop. If a group of blocks shares the
+ * step, they are the block's part, else all bytes. Chunks are multiples of the alignment, so the parts of a group cover
+ * all bytes. If the chunks do not divide evenly, the first parts are longer by one alignment. The range may be empty.
  */
 MSCCLPP_DEV mscclpp_dev_plan_slice_t mscclpp_dev_plan_slice_apart(const mscclpp_dev_plan_args_t *args,
                                                                   const mscclpp_dev_plan_step_t *step)
@@ -57,9 +57,9 @@ MSCCLPP_DEV mscclpp_dev_plan_slice_t mscclpp_dev_plan_slice_apart(const mscclpp_
 }
 
 /*
- * Returns the bytes of a step that this block handles now: in a loop, those of the current turn, of which the last one
- * may have fewer; otherwise as mscclpp_dev_plan_slice_apart. `step` must be in the block's program, because its index
- * selects the slice.
+ * Returns the bytes of a step that this block handles now. In a loop, they are those of the current turn; the last turn
+ * may have fewer. Otherwise they are as mscclpp_dev_plan_slice_apart says. `step` must be in the block's program,
+ * because its index selects the slice.
  */
 MSCCLPP_DEV mscclpp_dev_plan_slice_t mscclpp_dev_plan_slice(const mscclpp_dev_plan_args_t *args,
                                                             const mscclpp_dev_plan_step_t *step,
@@ -119,7 +119,10 @@ MSCCLPP_DEV mscclpp_dev_plan_span_t mscclpp_dev_plan_span(const mscclpp_dev_plan
     return span;
 }
 
-/* Parts of units, units at other addresses, and packets of 8 bytes are rare, so they are handled out of line. */
+/*
+ * The next functions handle parts of units, units at other addresses, and packets of 8 bytes. They are out of line,
+ * because these are rare.
+ */
 MSCCLPP_DEV_OUTLINE mscclpp_dev_vec_t mscclpp_dev_plan_load_part(const char *address, uint64_t unit, uint64_t bytes)
 {
     return mscclpp_dev_ld_unit(address, unit, bytes);
@@ -245,7 +248,7 @@ MSCCLPP_DEV void mscclpp_dev_plan_load_batch(const char *first, uint64_t stride,
     }
 }
 
-/* The address of a unit of an item, counted from byte `first_byte` of its chunks. */
+/* Returns the address of a unit of an item, counted from byte `first_byte` of its chunks. */
 MSCCLPP_DEV char *mscclpp_dev_plan_unit(const mscclpp_dev_plan_args_t *args, const mscclpp_dev_plan_run_t *run,
                                         uint32_t item, uint64_t first_byte, uint64_t unit)
 {
@@ -311,8 +314,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_plan_batches(const mscclpp_dev_ctx_t *ctx, cons
 }
 
 /*
- * mscclpp_dev_plan_batches for types and operations that are looked up at run time. Out of line, since inlined, it
- * would take more registers than there are.
+ * Calls mscclpp_dev_plan_batches for types and operations that are looked up at run time. Out of line, because inlined
+ * code would take more registers than there are.
  */
 MSCCLPP_DEV_OUTLINE uint64_t mscclpp_dev_plan_batches_any(mscclpp_dev_ctx_t ctx, const mscclpp_dev_plan_args_t *args,
                                                           const mscclpp_dev_plan_step_t *step,
@@ -375,9 +378,9 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_plan_after_packets(mscclpp_dev_ctx_t *ctx, 
 }
 
 /*
- * Combines a unit of all sources of a step, in their order. Takes the sources in batches. First tries all sources of a
- * batch, and then again those whose packets have not arrived; plain sources need no second try. If a wait fails, sets
- * ctx->failed, and the value is arbitrary.
+ * Returns a unit of all sources of a step, combined in their order. Takes the sources in batches. First tries all
+ * sources of a batch, and then again those whose packets have not arrived; plain sources need no second try. If a wait
+ * fails, sets ctx->failed, and the value is arbitrary.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_plan_combine(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args,
                                                        const mscclpp_dev_plan_step_t *step,

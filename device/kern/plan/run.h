@@ -87,9 +87,9 @@ MSCCLPP_DEV void mscclpp_dev_plan_sync(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
 }
 
 /*
- * A barrier of step->count blocks of this rank. No block leaves the barrier, and so none enters it again, before all
- * blocks have entered. All steps of a barrier have the same count, as mscclpp_plan_check ensures. So pass k of the
- * barrier, counted from 0, has the tickets k * count to (k + 1) * count - 1, and ends when (k + 1) * count blocks have
+ * Passes a barrier of step->count blocks of this rank. No block leaves the barrier, and so none enters it again, before
+ * all blocks have entered. All steps of a barrier have the same count, as mscclpp_plan_check ensures. So pass k of the
+ * barrier, counted from 0, has the tickets k * count to (k + 1) * count - 1. It ends when (k + 1) * count blocks have
  * arrived in total.
  *
  * If a thread gives up, sets ctx->failed in all threads of its block. A block that has failed before does not enter.
@@ -189,7 +189,7 @@ MSCCLPP_DEV void mscclpp_dev_plan_leave(const mscclpp_dev_ctx_t *ctx, const mscc
 }
 
 /*
- * The body of a launch that only clears the scratch for later launches, if this is necessary. It runs between two other
+ * Runs a launch that only clears the scratch for later launches, if this is necessary. It runs between two other
  * kernels in which the ranks meet.
  */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_plan_only_clear(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_plan_args_t *args)
@@ -285,7 +285,7 @@ MSCCLPP_DEV mscclpp_dev_plan_program_t mscclpp_dev_plan_prepare(const mscclpp_de
 }
 
 /*
- * The kernel's body: executes this block's program. `copy` is the block's own memory, which must hold the program if it
+ * Runs the kernel: executes this block's program. `copy` is the block's own memory, which must hold the program if it
  * fits (mscclpp_dev_plan_load_program). `in_bulk` and `hot` are as in mscclpp_dev_plan_data. After a failure the
  * remaining steps are still visited, but they send no signals. Every program ends with END.
  */

@@ -24,7 +24,7 @@ MSCCLPP_DEV mscclpp_dev_memory_channel_t mscclpp_dev_ring_channel(const mscclpp_
 }
 
 /*
- * The kernel's body: in each round, moves bytes to or from the next rank, by puts or by gets, and waits until the
+ * Runs the kernel: in each round, moves bytes to or from the next rank, by puts or by gets, and waits until the
  * previous rank has done the same. All rounds move the same bytes to the same places, so no rank waits for a place to
  * become free. After a failed wait the output is not written.
  */

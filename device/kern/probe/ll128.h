@@ -3,9 +3,9 @@
  * epoch, and checks each line whose flag has arrived. Every word changes from each use of a line to the next, so any
  * part of a line that is late is found.
  *
- * There is only one phase, so epochs use the slots of both phases in turn. That is safe because a rank sends epoch e +
- * 2 after it has received e + 1 from all peers, and each peer sent e + 1 after it had read all of e. The hosts must
- * meet before the slots are used for anything else.
+ * There is only one phase, so epochs use the slots of both phases in turn. That is safe: a rank sends epoch e + 2 after
+ * it has received e + 1 from all peers. Each peer sent e + 1 after it had read all of e. The hosts must meet before the
+ * slots are used for anything else.
  */
 #ifndef MSCCLPP_DEVICE_KERN_PROBE_LL128_H
 #define MSCCLPP_DEVICE_KERN_PROBE_LL128_H
@@ -51,7 +51,7 @@ MSCCLPP_DEV bool mscclpp_dev_ll128_differs(const mscclpp_dev_bundle_t *first, co
 }
 
 /*
- * The kernel's body, for one block: exchanges known bundles with all peers. Sets `torn` in the mailbox if a line has
+ * Runs the kernel, on one block: exchanges known bundles with all peers. Sets `torn` in the mailbox if a line has
  * arrived with its flag but is not complete. All flags count as used, even after a failed wait.
  */
 MSCCLPP_DEV void mscclpp_dev_ll128_probe(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_ll128_probe_args_t *probe)

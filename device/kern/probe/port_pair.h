@@ -52,7 +52,7 @@ MSCCLPP_DEV void mscclpp_dev_port_pair_round(mscclpp_dev_ctx_t *ctx, const msccl
 }
 
 /*
- * The kernel's body: after both ranks have met, measures the time of all rounds, and writes it to *elapsed_ns. After a
+ * Runs the kernel: after both ranks have met, measures the time of all rounds, and writes it to *elapsed_ns. After a
  * failed wait writes nothing, so the host's value stays there.
  */
 MSCCLPP_DEV void mscclpp_dev_port_pair(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_port_pair_args_t *pair)

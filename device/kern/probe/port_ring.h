@@ -47,7 +47,7 @@ MSCCLPP_DEV bool mscclpp_dev_port_ring_round(mscclpp_dev_ctx_t *ctx, const msccl
 }
 
 /*
- * The kernel's body: passes bytes around the ring. If there are additions, counts the rounds in which the addition was
+ * Runs the kernel: passes bytes around the ring. If there are additions, counts the rounds in which the addition was
  * late. After a failed wait the output is not written.
  */
 MSCCLPP_DEV void mscclpp_dev_port_ring(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_port_ring_args_t *ring)

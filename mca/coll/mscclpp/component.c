@@ -47,7 +47,7 @@ mca_coll_base_component_t mca_coll_mscclpp_component = {
 MCA_BASE_COMPONENT_INIT(ompi, coll, mscclpp)
 #endif
 
-/* The sink of the log: writes a line to the component's output stream. */
+/* Writes a line of the log to the component's output stream. */
 static void log_to_opal_output(void *context, mscclpp_log_level_t level, const char *line)
 {
     static const char *const names[] = {"error: ", "warning: ", "", ""};
@@ -184,7 +184,7 @@ static bool others_need_staging(const char *stage, const mscclpp_gpu_ops_t *gpu)
     return 0 == strcmp(stage, "always");
 }
 
-/* The number of ranks that the launcher has written into an environment variable; 0: there is none. */
+/* Returns the number of ranks that the launcher has written into an environment variable; 0: there is none. */
 static long launcher_count(const char *variable)
 {
     const char *value = getenv(variable);
@@ -226,9 +226,10 @@ static void read_files(mca_coll_mscclpp_state_t *state)
 }
 
 /*
- * Open MPI asks once, in MPI_Init, whether the component can be used. Starts the parts that the whole process needs,
- * and returns OMPI_SUCCESS. If the settings turn the component off, if there is no device, or if a part fails to start,
- * ends the parts that were started, and returns OMPI_ERR_NOT_AVAILABLE: Open MPI then continues without this component.
+ * Starts the parts that the whole process needs, and returns OMPI_SUCCESS. Open MPI calls this once, in MPI_Init, to
+ * ask whether the component can be used. The answer is no if the settings turn the component off, if there is no
+ * device, or if a part fails to start. Then ends the parts that were started, and returns OMPI_ERR_NOT_AVAILABLE: Open
+ * MPI continues without this component.
  */
 static int component_init_query(bool enable_progress_threads, bool enable_mpi_threads)
 {

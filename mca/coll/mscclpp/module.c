@@ -207,8 +207,8 @@ static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator
 }
 
 /*
- * Open MPI calls this for each new communicator. Returns NULL if this component does not serve the communicator, or,
- * after an error message, if there is no memory and no spare module is left.
+ * Returns NULL if this component does not serve the communicator, or, after an error message, if there is no memory and
+ * no spare module is left. Open MPI calls this for each new communicator.
  */
 mca_coll_base_module_t *mca_coll_mscclpp_comm_query(struct ompi_communicator_t *comm, int *priority)
 {

@@ -82,7 +82,7 @@ static int create_enumeration(const mscclpp_param_t *param, mca_base_var_enum_t 
     return rc;
 }
 
-/* The number of a word in a list such as "a|b|c", counted from 0; -1 if the list does not have it. */
+/* Returns the number of a word in a list such as "a|b|c", counted from 0; -1 if the list does not have it. */
 static int choice_number(const char *choices, const char *word)
 {
     size_t length = strlen(word);

@@ -4,7 +4,7 @@
  */
 #include "mca/coll/mscclpp/component.h"
 
-/* The callback of opal_progress. */
+/* Answers the requests of peers, as a callback of opal_progress. */
 static int nodes_progress(void)
 {
     mscclpp_team_progress_all();

@@ -33,8 +33,8 @@ void mca_coll_mscclpp_publish_settings(void)
 }
 
 /*
- * True for parameters that decide whether there is ever a set-up exchange. That exchange reports differences in all
- * other parameters.
+ * Returns true for parameters that decide whether there is ever a set-up exchange. That exchange reports differences in
+ * all other parameters.
  */
 static bool decides_setup(const mscclpp_param_t *param)
 {

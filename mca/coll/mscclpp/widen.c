@@ -47,8 +47,8 @@ static bool is_loaded(const char *name)
 }
 
 /*
- * Returns true if a component exists and can be loaded. To be asked before a component is loaded, because to load one
- * that does not exist is fatal.
+ * Returns true if a component exists and can be loaded. Ask before you load one: loading one that does not exist is
+ * fatal.
  */
 static bool can_be_loaded(const char *name)
 {
@@ -74,7 +74,7 @@ static bool can_be_loaded(const char *name)
     return false;
 }
 
-/* Registers the parameters of a component and opens it, as Open MPI does. False if it wants to be left out. */
+/* Registers the parameters of a component and opens it, as Open MPI does. Returns false if it wants to be left out. */
 static bool start_component(const mca_base_component_t *component)
 {
     if (component->mca_register_component_params != NULL &&
@@ -127,8 +127,8 @@ static bool load_component(char *name)
 }
 
 /*
- * Returns the names in `list`, which are separated by commas, whose components exist and are not loaded yet: an array
- * that NULL ends, or NULL if there are none. The caller frees it by opal_argv_free.
+ * Returns the names in `list`, which are separated by commas, whose components exist and are not loaded yet. The result
+ * is an array that NULL ends, or NULL if there are none. The caller frees it by opal_argv_free.
  */
 static char **missing_names(const char *list)
 {

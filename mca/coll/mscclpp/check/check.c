@@ -55,8 +55,8 @@ static check_t *pending;
 static check_t *arrived;
 
 /*
- * For a nonblocking call that this rank cannot compare, as it has no memory. The call goes on: peers may have begun it,
- * and would wait for this rank. Tells them, so that they do not wait for its arguments. Called without the oob's lock.
+ * Tells the peers not to wait for this rank's arguments of a nonblocking call, as it has no memory to compare it. The
+ * call goes on: peers may have begun it, and would wait for this rank. Called without the oob's lock.
  */
 static void skip_comparison(mca_coll_mscclpp_module_t *module, uint64_t number)
 {
@@ -160,7 +160,7 @@ static mscclpp_status_t accept_signature(check_t *check, mca_coll_mscclpp_oob_me
     return MSCCLPP_OK;
 }
 
-/* True if a function returns only when its call has ended. */
+/* Returns true if a function returns only when its call has ended. */
 static bool is_blocking(mca_coll_mscclpp_check_function_t function)
 {
     return function < MCA_COLL_MSCCLPP_CHECK_iallgather; /* the first function that does not wait */
@@ -176,7 +176,7 @@ static mca_coll_mscclpp_oob_message_t *take_end(check_t *check)
                            : mca_coll_mscclpp_oob_take(check->oob, MCA_COLL_MSCCLPP_OOB_CHECK_SKIPPED, check->number);
 }
 
-/* True if the sender of such a message goes on with the call, and this rank does, too: neither call waits for peers. */
+/* Returns true if the sender of such a message and this rank go on with the call: neither call waits for peers. */
 static bool is_skipped(const check_t *check, const mca_coll_mscclpp_oob_message_t *message)
 {
     return MCA_COLL_MSCCLPP_OOB_CHECK_SKIPPED == message->header.kind && !is_blocking(check->own_signature->function);
@@ -184,9 +184,9 @@ static bool is_skipped(const check_t *check, const mca_coll_mscclpp_oob_message_
 
 /*
  * Sends this rank's arguments, once, and receives those of other ranks. Returns MSCCLPP_OK when the arguments of all
- * ranks have arrived, and MSCCLPP_IN_PROGRESS before that. Anything else ends the comparison, and has been logged:
- * MSCCLPP_ERR_NOT_SUPPORTED if a rank continues without a comparison, so that this rank may, too; MSCCLPP_ERR_PEER if a
- * rank has given up; or an error of the messages.
+ * ranks have arrived, and MSCCLPP_IN_PROGRESS before that. Anything else ends the comparison, and has been logged.
+ * MSCCLPP_ERR_NOT_SUPPORTED: a rank continues without a comparison, so this rank may, too. MSCCLPP_ERR_PEER: a rank has
+ * given up. Other errors are those of the messages.
  */
 static mscclpp_status_t advance_check(check_t *check)
 {
@@ -288,7 +288,7 @@ static void report_mismatch(const check_t *check, mscclpp_log_level_t level, con
                 check->oob->label, (unsigned long long)check->number, name, ompi_comm_rank(check->module->comm), text);
 }
 
-/* The level at which a mismatch is logged. All ranks find the same one, so only rank 0 logs it as an error. */
+/* Returns the level at which a mismatch is logged. All ranks find the same one, so only rank 0 logs it as an error. */
 static mscclpp_log_level_t report_level(const check_t *check)
 {
     return check->rank > 0 ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_ERROR;
@@ -306,7 +306,7 @@ static void end_job(const check_t *check)
 }
 
 /*
- * For a blocking call: waits until the arguments of all ranks have arrived (MSCCLPP_OK). Returns MSCCLPP_ERR_REVOKED if
+ * Waits until the arguments of all ranks have arrived (MSCCLPP_OK), for a blocking call. Returns MSCCLPP_ERR_REVOKED if
  * the communicator is revoked; any other error, of this function or of advance_check, has been logged.
  */
 static mscclpp_status_t wait_for(check_t *check)
@@ -414,7 +414,7 @@ static int progress(void)
     return ended;
 }
 
-/* True if comparisons of this module are pending. `module` NULL: of any module. */
+/* Returns true if comparisons of this module are pending. `module` NULL: of any module. */
 static bool has_pending(const mca_coll_mscclpp_module_t *module)
 {
     bool is_found = false;
@@ -474,8 +474,8 @@ void mca_coll_mscclpp_check_fini(void)
 
 /*
  * Ends the comparisons of a communicator after an error: its later compared calls fail. Tells the other ranks that this
- * rank has given up, so that a rank that comes late to the call does not wait for ranks that have left it. Tells nobody
- * after MSCCLPP_ERR_PEER, for which another rank is to blame, or on an inter-communicator.
+ * rank has given up: a rank that comes late to the call must not wait for ranks that have left it. Tells nobody after
+ * MSCCLPP_ERR_PEER, for which another rank is to blame, or on an inter-communicator.
  */
 static void abandon_check(check_t *check, mscclpp_status_t status)
 {
@@ -495,7 +495,7 @@ static void abandon_check(check_t *check, mscclpp_status_t status)
     mca_coll_mscclpp_oob_break_off(check->module);
 }
 
-/* Waits for a blocking call's arguments and compares them. MSCCLPP_ERR_INVALID, which is logged: no match. */
+/* Waits for a blocking call's arguments and compares them. No match: returns MSCCLPP_ERR_INVALID, which is logged. */
 static mscclpp_status_t compare_now(check_t *check)
 {
     mscclpp_status_t status = wait_for(check);
@@ -528,8 +528,8 @@ static void send_without_waiting(check_t *check)
 }
 
 /*
- * For a rank without memory to compare a call, which has its number. A blocking call fails: logs this, tells the other
- * ranks (but not on an inter-communicator), and returns MPI_ERR_NO_MEM. Any other call goes on: returns OMPI_SUCCESS.
+ * Gives up a call's comparison for lack of memory. A blocking call fails: logs this, tells the other ranks (but not on
+ * an inter-communicator), and returns MPI_ERR_NO_MEM. Any other call goes on: returns OMPI_SUCCESS.
  */
 static int give_up_without_memory(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_check_function_t function)
 {

@@ -64,7 +64,7 @@ int mca_coll_mscclpp_check_call(mca_coll_mscclpp_module_t *module, const mca_col
 int mca_coll_mscclpp_check_without_memory(mca_coll_mscclpp_module_t *module,
                                           mca_coll_mscclpp_check_function_t function);
 
-/* The number of ranks that a call exchanges bytes with. */
+/* Returns the number of ranks that a call exchanges bytes with. */
 static inline int mca_coll_mscclpp_check_peers(struct ompi_communicator_t *comm)
 {
     return OMPI_COMM_IS_INTER(comm) ? ompi_comm_remote_size(comm) : ompi_comm_size(comm);

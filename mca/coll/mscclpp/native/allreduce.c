@@ -74,9 +74,9 @@ int mca_coll_mscclpp_refuse_broken(mca_coll_mscclpp_module_t *module, const char
 }
 
 /*
- * Serves the current call, on device buffers, with the team, which the first such call makes. True if the call is over,
- * with its result in *rc_p; else the caller stages it or leaves it to Open MPI, on all ranks. An error breaks the
- * communicator. `early`: the call runs in a fiber. `allocation` is recvbuf's, or 0.
+ * Serves the current call, on device buffers, with the team, which the first such call makes. Returns true if the call
+ * is over, with its result in *rc_p. Otherwise the caller stages the call or leaves it to Open MPI, on all ranks. An
+ * error breaks the communicator. `early`: the call runs in a fiber. `allocation` is recvbuf's, or 0.
  */
 static bool serve_on_device(mca_coll_mscclpp_module_t *module, const void *sendbuf, void *recvbuf,
                             mca_coll_mscclpp_count_t count, struct ompi_datatype_t *datatype, struct ompi_op_t *op,
@@ -129,8 +129,8 @@ static bool serve_on_device(mca_coll_mscclpp_module_t *module, const void *sendb
 
 /*
  * Serves MPI_Allreduce by kernels, by staging, or by the component before this one. All ranks have to pass the same
- * kind of memory, unless mixed_buffers is set: then they agree first, with an all-reduce of the component before this
- * one, whose error ends the call.
+ * kind of memory. If mixed_buffers is set, they agree on it first, with an all-reduce of the component before this one.
+ * An error of that ends the call.
  */
 int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscclpp_count_t count,
                                struct ompi_datatype_t *datatype, struct ompi_op_t *op, struct ompi_communicator_t *comm,
@@ -227,10 +227,11 @@ static int pass_later(mca_coll_mscclpp_request_t *request)
 }
 
 /*
- * MPI_Iallreduce. Kernels serve a call if the application made it with data of a predefined type in device memory. With
- * mixed_buffers, kernels serve no nonblocking call, because the ranks would first have to agree on the kind of memory.
- * All other calls are passed to another component: at once if no call of the communicator is in progress, else after
- * the calls that were started before. Returns an MPI error code; MPI_ERR_NO_MEM if there is no memory for the request.
+ * Starts MPI_Iallreduce. Kernels serve a call if the application made it with data of a predefined type in device
+ * memory. With mixed_buffers, kernels serve no nonblocking call, because the ranks would first have to agree on the
+ * kind of memory. All other calls are passed to another component: at once if no call of the communicator is in
+ * progress, else after the calls that were started before. Returns an MPI error code; MPI_ERR_NO_MEM if there is no
+ * memory for the request.
  */
 static int start_nonblocking(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *type,
                              struct ompi_op_t *op, struct ompi_communicator_t *comm, ompi_request_t **request_p,
@@ -256,7 +257,7 @@ static int start_nonblocking(const void *sbuf, void *rbuf, mca_coll_mscclpp_coun
     return mca_coll_mscclpp_request_submit(request, request_p);
 }
 
-/* The arguments of a persistent request. The number of the call is set at each start. */
+/* Returns the arguments of a persistent request. The number of the call is set at each start. */
 static mscclpp_allreduce_args_t persistent_args(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count,
                                                 struct ompi_datatype_t *type, struct ompi_op_t *op)
 {
@@ -270,7 +271,7 @@ static mscclpp_allreduce_args_t persistent_args(const void *sbuf, void *rbuf, mc
     };
 }
 
-/* For mca_coll_mscclpp_lane_make: prepares the team for the request's arguments. */
+/* Prepares the team for the request's arguments (`prepare` of mca_coll_mscclpp_lane_make). */
 static mscclpp_status_t prepare_team(mscclpp_team_t *team, void *args)
 {
     return mscclpp_allreduce_prepare(team, args);
@@ -319,9 +320,9 @@ static int make_lane(mca_coll_mscclpp_module_t *module, const void *sbuf, void *
 }
 
 /*
- * MPI_Allreduce_init. Collective, and waits for all ranks, which MPI allows. If kernels do not serve the request,
- * staging or the previous component makes it. Returns an MPI error code. If there is no memory for the request, its
- * lane is freed with it, and this rank alone returns MPI_ERR_NO_MEM.
+ * Makes the request of MPI_Allreduce_init. Collective, and waits for all ranks, which MPI allows. If kernels do not
+ * serve the request, staging or the previous component makes it. Returns an MPI error code. If there is no memory for
+ * the request, its lane is freed with it, and this rank alone returns MPI_ERR_NO_MEM.
  */
 static int make_persistent(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *type,
                            struct ompi_op_t *op, struct ompi_communicator_t *comm, struct ompi_info_t *info,

@@ -69,7 +69,7 @@ typedef struct {
     void *stream; /* a cudaStream_t, or a queue of the twin */
     /*
      * 1 if `largest_block` is the largest block of all ranks, in bytes. In other calls of gatherv, scatterv, alltoallv,
-     * alltoallw and of neighbourhood collectives, each rank only knows the sizes of its own blocks, and the kernels
+     * alltoallw and neighbourhood collectives, each rank only knows the sizes of its own blocks. The kernels then
      * determine the largest block.
      */
     int agreed;
@@ -147,8 +147,8 @@ typedef struct {
      * Makes a call that `prepare` has prepared on all ranks faster: kernels of all ranks get access to its buffers, if
      * they would use it. Collective; does not wait for any rank longer than some seconds. *mapped_p becomes NULL on all
      * ranks if there is no mapping. The mapping can also be used for calls on parts of these buffers, if each part is
-     * as long as this call and at the same place on all ranks. The buffers must not be freed before `unmap`, which is
-     * called when no call with the mapping is running; calls in graphs use the mapping as long as the graphs exist.
+     * as long as this call and at the same place on all ranks. The buffers must not be freed before `unmap`. Call
+     * `unmap` when no call with the mapping is running; calls in graphs use the mapping as long as the graphs exist.
      * Returns an MPI error code.
      */
     int (*map)(const mca_coll_mscclpp_queue_call_t *call, void **mapped_p);

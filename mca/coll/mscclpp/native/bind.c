@@ -2,10 +2,10 @@
  * Binds a team to its communicator. The communicator's first call on device memory makes the team. The team is freed
  * with the communicator.
  *
- * Open MPI frees collective modules too late to free the team then: after MPI_Comm_free has begun to take the
- * communicator apart, or, if the communicator lives until MPI_Finalize, after the processes have disconnected.
- * Attributes are deleted before that: a communicator's at the start of MPI_Comm_free, and those of MPI_COMM_SELF at the
- * start of MPI_Finalize. (Some versions never delete those of MPI_COMM_WORLD.)
+ * Open MPI frees collective modules too late to free the team then. It has already begun to take the communicator apart
+ * in MPI_Comm_free, or, in MPI_Finalize, the processes have disconnected. Attributes are deleted before that: a
+ * communicator's at the start of MPI_Comm_free, and those of MPI_COMM_SELF at the start of MPI_Finalize. (Some versions
+ * never delete those of MPI_COMM_WORLD.)
  */
 #include "mca/coll/mscclpp/native/gate.h"
 
@@ -61,7 +61,10 @@ void mca_coll_mscclpp_module_release_team(mca_coll_mscclpp_module_t *module)
     mca_coll_mscclpp_oob_destroy(module); /* after the team, because the team's table is part of it */
 }
 
-/* Open MPI is about to free a communicator: ends all calls that are in progress on it, and releases its team. */
+/*
+ * Ends all calls that are in progress on a communicator, and releases its team. Open MPI calls this when it is about to
+ * free the communicator.
+ */
 static int comm_deleted(MPI_Comm comm, int key, void *value, void *context)
 {
     (void)comm;
@@ -102,8 +105,8 @@ static mca_coll_mscclpp_module_t *find_module(bool (*is_wanted)(const mca_coll_m
 }
 
 /*
- * MPI_Finalize has begun: releases all teams, and prevents new ones. In each of the two loops the condition becomes
- * false for the module that was found, so the loops end.
+ * Releases all teams, and prevents new ones, at the beginning of MPI_Finalize. In each of the two loops the condition
+ * becomes false for the module that was found, so the loops end.
  */
 static void free_all(void)
 {
@@ -159,7 +162,9 @@ static mscclpp_status_t create_team(mca_coll_mscclpp_module_t *module, const voi
     return status;
 }
 
-/* On rank 0: warns, once in each process, if the user named an algorithm that cannot serve because there is no team. */
+/*
+ * Warns, on rank 0 and once in each process, if the user named an algorithm that cannot serve because there is no team.
+ */
 static void report_refusal(const mca_coll_mscclpp_module_t *module)
 {
     static bool told;
@@ -181,7 +186,7 @@ static void append(char *text, size_t size, const char *name)
     (void)snprintf(text + used, size - used, "%s%s", 0 == used ? "" : ", ", name);
 }
 
-/* On rank 0: logs which collectives kernels serve, and which they do not. */
+/* Logs, on rank 0, which collectives kernels serve, and which they do not. */
 static void report_native(const mca_coll_mscclpp_module_t *module)
 {
     char native[512] = "", others[512] = "";

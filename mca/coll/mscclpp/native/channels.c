@@ -8,7 +8,10 @@
 #include "mca/common/base/log.h"
 #include "mca/common/user/user.h"
 
-/* For mca_coll_mscclpp_lane_make: makes the communicator's object for channels in *context, once there is a team. */
+/*
+ * Makes the communicator's object for channels in *context, once there is a team (`prepare` of
+ * mca_coll_mscclpp_lane_make).
+ */
 static mscclpp_status_t open_user(mscclpp_team_t *team, void *context)
 {
     return mscclpp_user_create(team, &mca_coll_mscclpp_state.config, context);
@@ -64,8 +67,8 @@ mscclpp_status_t mca_coll_mscclpp_channels_find_failure(const mca_coll_mscclpp_m
 }
 
 /*
- * The MPI error code for a status. The functions below are those of the table (channel_api.h); they call the functions
- * of mca/common/user/user.h of the same names.
+ * Returns the MPI error code for a status. The functions below are those of the table (channel_api.h). They call the
+ * functions of mca/common/user/user.h of the same names.
  */
 static int mpi_code(mscclpp_status_t status)
 {

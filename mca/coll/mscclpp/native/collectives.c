@@ -9,7 +9,7 @@
 #include "mca/coll/mscclpp/native/define.h"
 #include "mca/coll/mscclpp/native/gate.h"
 
-/* The address of element `index` of a buffer. */
+/* Returns the address of element `index` of a buffer. */
 static char *element_address(const void *buffer, ptrdiff_t index, type_t *type)
 {
     ptrdiff_t lb, extent;
@@ -314,14 +314,14 @@ static bool fill_reduced_blocks(call_t *call, int rank, uint64_t (*count_of)(con
     return 0 != elements_before;
 }
 
-/* For fill_reduced_blocks, where all blocks have one count. */
+/* Returns the count of a block, for fill_reduced_blocks, where all blocks have one count. */
 static uint64_t same_count(const void *counts, int peer)
 {
     (void)peer;
     return (uint64_t) * (const count_t *)counts;
 }
 
-/* For fill_reduced_blocks, where each block has its own count. */
+/* Returns the count of a block, for fill_reduced_blocks, where each block has its own count. */
 static uint64_t count_at(const void *counts, int peer)
 {
     return (uint64_t)mca_coll_mscclpp_count_at(*(const counts_t *)counts, peer);

@@ -24,8 +24,8 @@ typedef struct ompi_datatype_t type_t;
  * nothing to do. Calls that kernels do not serve are staged, or passed to Open MPI's other components if these accept
  * device buffers.
  *
- * If the communicator is known to have at most MSCCLPP_DEV_MAX_RANKS ranks, the result of mca_coll_mscclpp_native_begin
- * is ignored, because it allocates no memory then and cannot fail.
+ * The result of mca_coll_mscclpp_native_begin is ignored where the communicator is known to have at most
+ * MSCCLPP_DEV_MAX_RANKS ranks. That function then allocates no memory and cannot fail.
  *
  * The functions for MPI are call_<name>, start_<name> (nonblocking) and make_<name> (persistent). The other functions:
  *     other_<name>, other_i<name>: serve a call without kernels

@@ -8,27 +8,27 @@
 #include "device/launch/launch.h"
 
 /*
- * allreduce.c: with the parameter mixed_buffers, lets all ranks agree on the kind of memory. *on_device_p: first
+ * Lets all ranks agree on the kind of memory if the parameter mixed_buffers is set (allreduce.c). *on_device_p: first
  * whether this rank passes device memory, then whether any rank does. Waits for all ranks. Returns an MPI error code.
  */
 int mca_coll_mscclpp_agree_on_kind(mca_coll_mscclpp_module_t *module, bool *on_device_p);
 
 /*
- * bind.c: makes the team if this is the communicator's first call on device buffers, which waits for all ranks. True if
- * there is a team to serve the call. Otherwise *status_p is MSCCLPP_OK if the call can be served in another way, or an
- * error. The caller must have looked whether the communicator is broken: no call may go another way then.
+ * Makes the team if this is the communicator's first call on device buffers (bind.c). That waits for all ranks. Returns
+ * true if there is a team to serve the call. Otherwise *status_p is MSCCLPP_OK if the call can be served in another
+ * way, or an error. The caller must have looked whether the communicator is broken: no call may go another way then.
  */
 bool mca_coll_mscclpp_ensure_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf,
                                   mscclpp_status_t *status_p);
 
 /*
- * make.c: makes a new team of the communicator, for the device that holds the buffers. Collective, and waits.
- * MSCCLPP_ERR_NOT_SUPPORTED is returned on all ranks or none. `port`: see mca/coll/mscclpp/oob/oob.h.
+ * Makes a new team of the communicator, for the device that holds the buffers (make.c). Collective, and waits. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED on all ranks or none. `port`: see mca/coll/mscclpp/oob/oob.h.
  */
 mscclpp_status_t mca_coll_mscclpp_make_team(mca_coll_mscclpp_module_t *module, const void *sendbuf, const void *recvbuf,
                                             mca_coll_mscclpp_oob_port_t *port, mscclpp_team_t **team_p);
 
-/* Why kernels of this device do not combine data of this type with this operation; NONE: they do. */
+/* Returns why kernels of this device do not combine data of this type with this operation; NONE: they do. */
 static inline mca_coll_mscclpp_reason_t mca_coll_mscclpp_unknown(mscclpp_dtype_t dtype, mscclpp_op_t op)
 {
     if (MSCCLPP_OP_LAST == op) {
@@ -59,7 +59,10 @@ void mca_coll_mscclpp_module_release_team(mca_coll_mscclpp_module_t *module);
 /* Makes MPI_Finalize free the teams that are left. Returns an Open MPI error code, which is logged. */
 int mca_coll_mscclpp_bind_self(void);
 
-/* Like mca_coll_mscclpp_bind_self; also makes MPI_Comm_free free the module's team. */
+/*
+ * Makes MPI_Comm_free free the module's team, and MPI_Finalize the teams that are left. Returns an Open MPI error code,
+ * which is logged.
+ */
 int mca_coll_mscclpp_bind(mca_coll_mscclpp_module_t *module);
 
 #endif

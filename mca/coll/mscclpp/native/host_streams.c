@@ -5,7 +5,7 @@
 #include "mca/coll/mscclpp/ompi/module.h"
 #include "mca/common/team/queue.h"
 
-/* The MPI error code for an errno of the host twin. */
+/* Returns the MPI error code for an errno of the host twin. */
 static int errno_to_mpi(int error)
 {
     return 0 == error                          ? OMPI_SUCCESS

@@ -9,7 +9,7 @@
 /* The most lanes of one communicator. Each has its own scratch in device memory. */
 #define MAX_LANES 32
 
-/* The number of lanes of a communicator. */
+/* Returns the number of lanes of a communicator. */
 static int count_lanes(const mca_coll_mscclpp_module_t *module)
 {
     const mca_coll_mscclpp_lane_t *lane;

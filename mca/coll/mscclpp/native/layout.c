@@ -15,7 +15,10 @@ size_t mca_coll_mscclpp_native_bytes(size_t count, const struct ompi_datatype_t 
     return count * size;
 }
 
-/* Allocates the lists of a call with more ranks than `built_in` has room for. False without memory, which is logged. */
+/*
+ * Allocates the lists of a call with more ranks than `built_in` has room for. Returns false without memory, which is
+ * logged.
+ */
 static bool allocate_lists(mca_coll_mscclpp_native_t *call)
 {
     const size_t ranks = (size_t)call->ranks, size = ranks * 2 * (sizeof(*call->send) + sizeof(*call->send_runs));
@@ -148,8 +151,8 @@ static void include_elements(bounds_t *bounds, const elements_t *elements)
 
 /*
  * Returns true if the data within the bounds may lie in several allocations, some of them perhaps in host memory. MPI
- * allows this for blocks with displacements in bytes, and for elements with holes. False if the bounds are within one
- * allocation, or if the GPU library does not know the allocation that contains the lowest byte.
+ * allows this for blocks with displacements in bytes, and for elements with holes. Returns false if the bounds are
+ * within one allocation, or if the GPU library does not know the allocation that contains the lowest byte.
  */
 static bool is_scattered(const bounds_t *bounds)
 {
@@ -162,7 +165,7 @@ static bool is_scattered(const bounds_t *bounds)
 
 /*
  * Describes a buffer of consecutive elements. If they have holes, they become the only entry of `packs`, and
- * *scattered_p tells whether they may lie in several allocations; otherwise *pack_count is 0 and *scattered_p is
+ * *scattered_p tells whether they may lie in several allocations. Otherwise *pack_count is 0, and *scattered_p is
  * unchanged. Returns the address that the call passes to kernels, or NULL if the elements have no data.
  */
 static char *describe_elements(mca_coll_mscclpp_native_t *call, const void *buffer, size_t count,
@@ -229,7 +232,7 @@ static elements_t elements_of_block(const mca_coll_mscclpp_blocks_t *blocks, int
     return elements_at(blocks->address, offset, count, type);
 }
 
-/* The number of blocks of a buffer: one for each edge, or one for each rank. */
+/* Returns the number of blocks of a buffer: one for each edge, or one for each rank. */
 static int count_blocks(const mca_coll_mscclpp_native_t *call, const mca_coll_mscclpp_blocks_t *blocks)
 {
     return blocks->edges == NULL ? call->ranks : blocks->edges->count;
@@ -243,8 +246,8 @@ static int get_block(const mca_coll_mscclpp_blocks_t *blocks, int position, elem
 }
 
 /*
- * Returns a list of packs with room for `blocks` blocks: `built_in` if it is large enough, else a new list, which is
- * stored in *more_p and freed with the call. Without memory, logs this, sets the call's error and returns NULL.
+ * Returns a list of packs with room for `blocks` blocks: `built_in` if it is large enough, else a new list. The new
+ * list is stored in *more_p and freed with the call. Without memory, logs this, sets the call's error and returns NULL.
  */
 static mscclpp_coll_pack_t *ensure_packs(mca_coll_mscclpp_native_t *call, mscclpp_coll_pack_t *built_in,
                                          mscclpp_coll_pack_t **more_p, int blocks)

@@ -4,7 +4,7 @@
 
 #include "mca/coll/mscclpp/native/api.h"
 
-/* `map` and `unmap` of api.h. */
+/* Carry out `map` and `unmap` of api.h. */
 int mca_coll_mscclpp_map(const mca_coll_mscclpp_queue_call_t *call, void **mapped_p);
 void mca_coll_mscclpp_unmap(void *mapped);
 

@@ -98,9 +98,8 @@ static void end_job(mca_coll_mscclpp_module_t *module, uint64_t call, int peer)
 }
 
 /*
- * The callback of opal_progress: from time to time, checks whether this rank waits in a host call for a rank that
- * passed device memory. If so, ends the job and does not return. Otherwise returns 0, which means that no progress was
- * made.
+ * Checks, from time to time, whether this rank waits in a host call for a rank that passed device memory. If so, ends
+ * the job and does not return. Otherwise returns 0: no progress was made. It is a callback of opal_progress.
  */
 static int find_mixture(void)
 {

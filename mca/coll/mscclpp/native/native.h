@@ -75,33 +75,36 @@ void mca_coll_mscclpp_native_end(mca_coll_mscclpp_native_t *call);
  * with holes are listed for packing. A failure, such as a lack of memory, is logged and becomes the call's `rc`.
  */
 
-/* This rank sends or receives `count` adjacent elements of one type. */
+/* Describes `count` adjacent elements of one type that this rank sends or receives. */
 void mca_coll_mscclpp_native_send(mca_coll_mscclpp_native_t *call, const void *buffer, size_t count,
                                   struct ompi_datatype_t *type);
 void mca_coll_mscclpp_native_recv(mca_coll_mscclpp_native_t *call, void *buffer, size_t count,
                                   struct ompi_datatype_t *type);
 
-/* This rank sends a block to each rank, or receives a block from each rank. */
+/* Describes a block that this rank sends to each rank, or receives from each rank. */
 void mca_coll_mscclpp_native_send_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_mscclpp_blocks_t *blocks);
 void mca_coll_mscclpp_native_recv_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_mscclpp_blocks_t *blocks);
 
-/* This rank sends `count` elements to `peer`, or to every rank if `peer` is negative; or receives them from `peer`. */
+/*
+ * Describes `count` elements that this rank sends to `peer`, or to every rank if `peer` is negative, or receives from
+ * `peer`.
+ */
 void mca_coll_mscclpp_native_send_one(mca_coll_mscclpp_native_t *call, const void *buffer, size_t count,
                                       struct ompi_datatype_t *type, int peer);
 void mca_coll_mscclpp_native_recv_one(mca_coll_mscclpp_native_t *call, void *buffer, size_t count,
                                       struct ompi_datatype_t *type, int peer);
 
 /*
- * For calls whose blocks differ in size: removes a buffer whose blocks are all empty from the description, because its
- * address may be any pointer. The output of a call in place stays.
+ * Removes a buffer whose blocks are all empty from the description, in calls whose blocks differ in size. Its address
+ * may be any pointer. The output of a call in place stays.
  */
 void mca_coll_mscclpp_native_drop_empty(mca_coll_mscclpp_native_t *call);
 
-/* Returns the number of bytes of data in `count` elements. */
+/* Returns the bytes of data in `count` elements of `type`, without holes. */
 size_t mca_coll_mscclpp_native_bytes(size_t count, const struct ompi_datatype_t *type);
 
 /*
- * serve.c: serves a blocking call, unless its buffers are host memory or it has to be staged. Returns true if the call
+ * Serves a blocking call, unless its buffers are host memory or it has to be staged (serve.c). Returns true if the call
  * is over, with its result, an MPI error code, in *rc_p. Otherwise the caller stages the call or passes it to the
  * previous component, and then calls mca_coll_mscclpp_native_leave.
  */
@@ -109,7 +112,7 @@ bool mca_coll_mscclpp_native_serve(mca_coll_mscclpp_module_t *module, mca_coll_m
 void mca_coll_mscclpp_native_leave(mca_coll_mscclpp_module_t *module);
 
 /*
- * Does the same for a nonblocking call, which already has its number. Runs in a fiber. The caller does not call
+ * Serves a nonblocking call, which already has its number, in the same way. Runs in a fiber. The caller does not call
  * mca_coll_mscclpp_native_leave.
  */
 bool mca_coll_mscclpp_native_serve_later(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, int *rc_p);
@@ -118,16 +121,15 @@ bool mca_coll_mscclpp_native_serve_later(mca_coll_mscclpp_module_t *module, mca_
 bool mca_coll_mscclpp_native_excludes_nonblocking(const mca_coll_mscclpp_module_t *module);
 
 /*
- * For a nonblocking call that would pass the gate, while no other call of the communicator is in progress. If the call
- * can be passed to another component at once, numbers it and returns true. This is so if this rank passes host memory,
- * there is no team whose ranks could have decided otherwise, and no peer can ask this rank to agree on the kind of
- * memory.
+ * Numbers a nonblocking call that would pass the gate, and returns true, if the call can be passed to another component
+ * at once. No other call of the communicator is in progress. Three conditions must hold: this rank passes host memory;
+ * there is no team whose ranks could have decided otherwise; no peer can ask this rank to agree on the kind of memory.
  */
 bool mca_coll_mscclpp_native_pass_at_once(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_native_t *call);
 
 /*
- * For persistent requests. The first function makes the request's lane, and sets *lane_p to NULL on all ranks if
- * kernels do not serve the request. The second function serves a start of the request, in a fiber. Both return MPI
+ * These functions serve persistent requests. The first one makes the request's lane, and sets *lane_p to NULL on all
+ * ranks if kernels do not serve the request. The second one serves a start of the request, in a fiber. Both return MPI
  * error codes.
  */
 int mca_coll_mscclpp_native_make_lane(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call,
@@ -170,16 +172,16 @@ MCA_COLL_MSCCLPP_LATER_DECLARE(allreduce)
 #undef MCA_COLL_MSCCLPP_LATER_DECLARE
 
 /*
- * allreduce.c: MPI_Allreduce. Calls on device memory are served by kernels or staged; calls on host memory are passed
- * to the previous component. Returns an MPI error code.
+ * Serves MPI_Allreduce (allreduce.c). Calls on device memory are served by kernels or staged; calls on host memory are
+ * passed to the previous component. Returns an MPI error code.
  */
 int mca_coll_mscclpp_allreduce(const void *sendbuf, void *recvbuf, mca_coll_mscclpp_count_t count,
                                struct ompi_datatype_t *datatype, struct ompi_op_t *op, struct ompi_communicator_t *comm,
                                mca_coll_base_module_t *module);
 
 /*
- * native/mixture.c: detects calls in which this rank passed host memory and waits for peers that passed device memory.
- * Returns an Open MPI error code.
+ * Begins and ends the search for calls in which this rank passed host memory and waits for peers that passed device
+ * memory (mixture.c). `init` returns an Open MPI error code.
  */
 int mca_coll_mscclpp_mixture_init(void);
 void mca_coll_mscclpp_mixture_fini(void);

@@ -70,7 +70,7 @@ static int neighbor_of(struct ompi_communicator_t *comm, int rank, bool out, int
     return out ? comm->c_topo->mtc.dist_graph->out[edge] : comm->c_topo->mtc.dist_graph->in[edge];
 }
 
-/* For qsort: orders edges by peer, and edges of one peer by turn. */
+/* Orders edges by peer, and edges of one peer by turn, for qsort. */
 static int compare_edges(const void *left, const void *right)
 {
     const mca_coll_mscclpp_edge_t *first = left, *second = right;
@@ -234,8 +234,8 @@ static bool fill_neighbor_alltoallv(call_t *call, int rank, const void *sbuf, co
 }
 
 /*
- * Describes MPI_Neighbor_alltoallw: like MPI_Neighbor_alltoallv, but with a type for each block and displacements in
- * bytes.
+ * Describes MPI_Neighbor_alltoallw: blocks of different sizes to the neighbours, with a type for each block and
+ * displacements in bytes.
  */
 static bool fill_neighbor_alltoallw(call_t *call, int rank, const void *sbuf, counts_t scounts,
                                     const MPI_Aint *soffsets, type_t *const *stypes, void *rbuf, counts_t rcounts,

@@ -19,7 +19,7 @@ static int barrier_later(request_t *request)
     return PREVIOUS(ibarrier, module->comm, &request->inner);
 }
 
-/* MPI_Ibarrier: hands the call to the component before this one, at once or, if calls are in progress, after these. */
+/* Hands a call of MPI_Ibarrier to the component before this one, at once or, if calls are in progress, after these. */
 static int start_barrier(struct ompi_communicator_t *comm, ompi_request_t **request_p, mca_coll_base_module_t *base)
 {
     module_t *module = (module_t *)base;
@@ -32,7 +32,7 @@ static int start_barrier(struct ompi_communicator_t *comm, ompi_request_t **requ
     return request == NULL ? MPI_ERR_NO_MEM : mca_coll_mscclpp_request_submit(request, request_p);
 }
 
-/* MPI_Barrier_init: waits for the calls in progress, and then hands the call over. */
+/* Waits for the calls in progress, and then hands a call of MPI_Barrier_init over. */
 static int make_barrier(struct ompi_communicator_t *comm, struct ompi_info_t *info, ompi_request_t **request_p,
                         mca_coll_base_module_t *base)
 {

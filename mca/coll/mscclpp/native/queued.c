@@ -20,7 +20,10 @@
 typedef mca_coll_mscclpp_queue_call_t call_t;
 typedef mca_coll_mscclpp_queue_end_t outcome_t;
 
-/* For mca_coll_mscclpp_lane_make: makes the team's queue. Sets *context, a bool, to tell that there was a team. */
+/*
+ * Makes the team's queue (`prepare` of mca_coll_mscclpp_lane_make). Sets *context, a bool, to tell that there was a
+ * team.
+ */
 static mscclpp_status_t open_queue(mscclpp_team_t *team, void *context)
 {
     *(bool *)context = true;
@@ -68,7 +71,9 @@ static outcome_t outcome_from_status(mscclpp_status_t status, int *code_p)
     }
 }
 
-/* Why a team is broken: the error that an earlier operation met on this rank, or else that another rank failed. */
+/*
+ * Returns why a team is broken: the error that an earlier operation met on this rank, or else that another rank failed.
+ */
 static mscclpp_status_t find_cause(mscclpp_team_t *team)
 {
     char text[MSCCLPP_TEAM_FAILURE_TEXT];
@@ -100,7 +105,7 @@ static mscclpp_status_t begin_call(mca_coll_mscclpp_lane_t *lane, void *app_stre
     return status;
 }
 
-/* True for a buffer that kernels can use, that does not exist, or that is MPI_IN_PLACE. */
+/* Returns true for a buffer that kernels can use, that does not exist, or that is MPI_IN_PLACE. */
 static bool is_none_or_device(const void *buffer)
 {
     return buffer == NULL || MPI_IN_PLACE == buffer || mca_coll_mscclpp_is_device(buffer);
@@ -167,17 +172,20 @@ static const char no_queue[] = "no call of this communicator can be queued";
 static const char host_memory[] = "some of its data are in host memory";
 static const char is_first[] = "it is the communicator's first queued call, for which ranks wait for one another";
 
-/* True for a captured call that would have to make the communicator's queue. Equal on all ranks if all capture it. */
+/*
+ * Returns true for a captured call that would have to make the communicator's queue. Equal on all ranks if all capture
+ * it.
+ */
 static bool is_captured_first(const mca_coll_mscclpp_module_t *module, const call_t *call)
 {
     return module->queued == NULL && !module->never_queued && is_capturing(call->stream);
 }
 
 /*
- * Enqueues an all-reduce. Returns MCA_COLL_MSCCLPP_NOT_QUEUED, and queues nothing, for derived types, for types and
- * operations that no kernel knows, for data in host memory, without a queue, and for a captured call that would have to
- * make the queue. These are equal on all ranks: the caller promises that all pass device memory, or none
- * (mpix_mscclpp.h).
+ * Enqueues an all-reduce. Returns MCA_COLL_MSCCLPP_NOT_QUEUED, and queues nothing, if the type is derived, if no kernel
+ * knows the type or the operation, or if the data are in host memory. The same holds without a queue, and for a
+ * captured call that would have to make the queue. All of this is equal on all ranks: the caller promises that all pass
+ * device memory, or none (mpix_mscclpp.h).
  */
 static outcome_t enqueue_allreduce(mca_coll_mscclpp_module_t *module, const call_t *call, int *code_p)
 {
@@ -255,7 +263,7 @@ static bool fits_count(size_t count)
 }
 
 /*
- * Tells whether kernels can reach all data that this rank passes. The buffers of a rank without data may be any
+ * Returns true if kernels can reach all data that this rank passes. The buffers of a rank without data may be any
  * pointers. Such a rank says yes if all ranks have agreed to queue the call, or if only it knows that it has no data.
  */
 static bool all_on_device(const mca_coll_mscclpp_native_t *native, const call_t *call)

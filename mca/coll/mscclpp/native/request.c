@@ -15,8 +15,7 @@ static bool is_ready; /* mca_coll_mscclpp_request_init has succeeded */
 
 /*
  * Guards all queues and their list. New queues are put at the head of the list. The holder of the turn reads a queue's
- * first call, and the queue's `next`, without the lock: only the holder of the turn removes calls, and with the last
- * call the queue.
+ * first call, and the queue's `next`, without the lock. Nobody else removes calls, or the queue with its last call.
  */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static mca_coll_mscclpp_queue_t *active_queues; /* the queues that hold calls; atomic */
@@ -76,7 +75,7 @@ static mca_coll_mscclpp_request_t *remove_first(mca_coll_mscclpp_queue_t *queue)
     return next;
 }
 
-/* The oldest call of a queue; NULL: there is none. */
+/* Returns the oldest call of a queue; NULL: there is none. */
 static mca_coll_mscclpp_request_t *first_of(const mca_coll_mscclpp_queue_t *queue)
 {
     return __atomic_load_n(&queue->first, __ATOMIC_ACQUIRE);
@@ -101,7 +100,7 @@ static void run_call(void *argument)
     request->result = request->serve(request);
 }
 
-/* Takes the turn to run calls, for `thread`. False if another thread has it. */
+/* Takes the turn to run calls, for `thread`. Returns false if another thread has it. */
 static bool take_turn(int thread)
 {
     int expected = NOBODY;
@@ -110,13 +109,16 @@ static bool take_turn(int thread)
                                                    memory_order_relaxed);
 }
 
-/* Takes the turn for a thread of MPI. False if another thread has it, or the code that resumed the caller's fiber. */
+/*
+ * Takes the turn for a thread of MPI. Returns false if another thread has it, or the code that resumed the caller's
+ * fiber.
+ */
 static bool begin_turn(void)
 {
     return !mscclpp_fiber_inside() && take_turn(THREAD_OF_MPI);
 }
 
-/* Does the same for a new call. Waits for the starter, which never has the turn for long. */
+/* Takes the turn for a new call (begin_turn). Waits for the starter, which never has the turn for long. */
 static bool begin_turn_of_start(void)
 {
     bool has_turn = begin_turn();
@@ -134,7 +136,7 @@ static void end_turn(void)
     atomic_store_explicit(&turn, NOBODY, memory_order_release);
 }
 
-/* The first queue in the list; NULL: there is none. */
+/* Returns the first queue in the list; NULL: there is none. */
 static mca_coll_mscclpp_queue_t *first_queue(void)
 {
     return __atomic_load_n(&active_queues, __ATOMIC_ACQUIRE);
@@ -142,7 +144,7 @@ static mca_coll_mscclpp_queue_t *first_queue(void)
 
 /*
  * Returns true if the starter is to continue a call that has begun. What follows a kernel is left to MPI unless another
- * call may wait for it: the next one of the queue, or one of any queue that needs the slot for its kernel.
+ * call may wait for it. That is the next one of the queue, or one of any queue that needs the slot for its kernel.
  */
 static bool is_for_starter(const mca_coll_mscclpp_request_t *request)
 {
@@ -151,7 +153,7 @@ static bool is_for_starter(const mca_coll_mscclpp_request_t *request)
 }
 
 /*
- * In the starter: runs the calls of a queue, oldest first, until a call has to wait or may only be run by a thread of
+ * Runs the calls of a queue in the starter, oldest first, until a call has to wait or may only be run by a thread of
  * MPI. Calls that end here go to the list `ended`, since only a thread of MPI may complete their requests. Returns BUSY
  * if a call has advanced, WAITING if the first call still waits, or IDLE if no call is for the starter. If there is no
  * memory for a fiber, the call is left to a thread of MPI.
@@ -306,7 +308,7 @@ static int complete_ended(void)
 }
 
 /*
- * Advances all queues: the callback of opal_progress. Returns the number of requests that were completed; 0 if another
+ * Advances all queues, as a callback of opal_progress. Returns the number of requests that were completed; 0 if another
  * thread has the turn.
  */
 static int progress(void)

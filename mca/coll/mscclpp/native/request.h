@@ -88,7 +88,10 @@ mca_coll_mscclpp_request_t *mca_coll_mscclpp_request_new(mca_coll_mscclpp_module
                                                          int (*serve)(mca_coll_mscclpp_request_t *request),
                                                          bool is_numbered);
 
-/* Makes a persistent request, which is inactive. Its starts go to `queue`. NULL without memory, which is logged. */
+/*
+ * Makes a persistent request, which is inactive. Its starts go to `queue`. Returns NULL without memory, which is
+ * logged.
+ */
 mca_coll_mscclpp_request_t *mca_coll_mscclpp_request_new_persistent(mca_coll_mscclpp_module_t *module,
                                                                     mca_coll_mscclpp_queue_t *queue,
                                                                     int (*serve)(mca_coll_mscclpp_request_t *request));
@@ -109,7 +112,7 @@ static inline bool mca_coll_mscclpp_request_is_idle(const mca_coll_mscclpp_modul
 /* Waits until a queue is empty. Does not wait in a fiber, because its code serves a call that has its turn. */
 void mca_coll_mscclpp_request_await_queue(const mca_coll_mscclpp_queue_t *queue);
 
-/* Used by blocking calls, which run after all nonblocking calls that have been started. */
+/* Waits until all nonblocking calls that have been started are over. Blocking calls use it, which run after them. */
 static inline void mca_coll_mscclpp_request_await(mca_coll_mscclpp_module_t *module)
 {
     if (OPAL_UNLIKELY(!mca_coll_mscclpp_request_is_idle(module))) {

@@ -8,7 +8,7 @@
 #include "mca/common/team/parts.h"
 
 /*
- * For calls in which some ranks may pass no data, while there is no team: the ranks agree in each of the first
+ * How often the ranks agree while there is no team, in calls in which some ranks may pass no data: in each of the first
  * AGREE_ALWAYS calls, and later in every AGREE_EVERY-th call.
  */
 #define AGREE_ALWAYS 16
@@ -21,9 +21,9 @@ static bool has_board(const mca_coll_mscclpp_module_t *module)
 }
 
 /*
- * For a rank that sends and receives nothing: waits until its peers have decided whether the call is on device memory,
- * and returns their decision. This rank must follow the decision, because the peers may wait for it. If no rank of the
- * node passes data, no rank decides, and the result is false: the call is served as one on host buffers.
+ * Waits until the peers have decided whether the call is on device memory, and returns their decision. It is for a rank
+ * that sends and receives nothing. This rank must follow the decision, because the peers may wait for it. If no rank of
+ * the node passes data, no rank decides, and the result is false: the call is served as one on host buffers.
  */
 static bool follow_peers(mca_coll_mscclpp_module_t *module)
 {
@@ -71,8 +71,8 @@ static int agree_on_exchange(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp
 }
 
 /*
- * True if this rank passes device memory. If it passes data, only buffers with data count, because a buffer without
- * data may be any pointer. *allocation_p is set to the output's, for the rest of the call, or to 0.
+ * Returns true if this rank passes device memory. If it passes data, only buffers with data count, because a buffer
+ * without data may be any pointer. *allocation_p is set to the output's, for the rest of the call, or to 0.
  */
 static bool find_whether_device(const mca_coll_mscclpp_native_t *call, uint64_t *allocation_p)
 {
@@ -82,7 +82,7 @@ static bool find_whether_device(const mca_coll_mscclpp_native_t *call, uint64_t 
                : mca_coll_mscclpp_is_device(call->buffers[1]) || mca_coll_mscclpp_is_device(call->buffers[0]);
 }
 
-/* find_whether_device for callers that keep no allocation. */
+/* Returns true if this rank passes device memory (find_whether_device). */
 static bool passes_device(const mca_coll_mscclpp_native_t *call)
 {
     uint64_t allocation;
@@ -169,12 +169,12 @@ static int fail_undescribed(mscclpp_team_t *team, const mca_coll_mscclpp_native_
 
 /*
  * Serves a call on the device, with the team. The first such call makes the team. Returns true if the call is over,
- * with its result, an MPI error code, in *rc_p. Returns false if all ranks stage the call: the call is marked so,
- * kernels cannot serve the communicator, MPI_Finalize has begun, or the team has no algorithm for the call.
- * module->unserved is then the reason. An error breaks the communicator for device buffers.
+ * with its result, an MPI error code, in *rc_p. Returns false if all ranks stage the call; module->unserved is then the
+ * reason. They do if the call is marked so, if kernels cannot serve the communicator, if MPI_Finalize has begun, or if
+ * the team has no algorithm for the call. An error breaks the communicator for device buffers.
  *
- * A call that this rank could not describe fails only after the team has been made, because the team is needed to tell
- * the other ranks, which wait for this one.
+ * A call that this rank could not describe fails only after the team has been made. The team is needed to tell the
+ * other ranks, which wait for this one.
  */
 static bool serve_on_device(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_native_t *call, int *rc_p)
 {
@@ -230,10 +230,10 @@ static bool decide_on_device(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp
 }
 
 /*
- * For a call whose type or operation no kernel knows, which is so on all ranks: each rank stages the call if it passes
- * device memory, whatever the other ranks pass. The ranks need no agreement, because staging is local. Returns false,
- * with the reason in module->unserved. Returns true if the communicator is broken for device buffers: the call then
- * ends with the error in *rc_p.
+ * Leaves a call to staging whose type or operation no kernel knows, which is so on all ranks. Each rank stages the call
+ * if it passes device memory, whatever the other ranks pass. The ranks need no agreement, because staging is local.
+ * Returns false, with the reason in module->unserved. Returns true if the communicator is broken for device buffers:
+ * the call then ends with the error in *rc_p.
  */
 static bool leave_to_staging(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_native_t *call, int *rc_p)
 {
@@ -325,7 +325,7 @@ bool mca_coll_mscclpp_native_pass_at_once(mca_coll_mscclpp_module_t *module, con
     return true;
 }
 
-/* For mca_coll_mscclpp_lane_make: prepares the team for the call's arguments. */
+/* Prepares the team for the call's arguments (`prepare` of mca_coll_mscclpp_lane_make). */
 static mscclpp_status_t prepare_team(mscclpp_team_t *team, void *context)
 {
     mca_coll_mscclpp_native_t *call = context;

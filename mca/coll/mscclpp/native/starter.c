@@ -60,7 +60,7 @@ static void sleep_since(unsigned seen)
 }
 
 /*
- * The thread's function. Looks for calls, without the lock. Spins for a while; then naps as long as there are calls,
+ * Looks for calls, without the lock, as the thread's function. Spins for a while; then naps as long as there are calls,
  * and sleeps if there are none. If the thread has been woken since the previous look, it spins again, as it does after
  * it has continued a call.
  */

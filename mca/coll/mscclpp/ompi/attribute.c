@@ -8,8 +8,8 @@ static bool attribute_self_set;
 static void (*attribute_ended)(void);
 
 /*
- * Open MPI deletes the attributes of MPI_COMM_SELF at the start of MPI_Finalize. Calls attribute_ended, without the
- * lock, which it may take.
+ * Calls attribute_ended, without the lock, which it may take. Open MPI deletes the attributes of MPI_COMM_SELF at the
+ * start of MPI_Finalize.
  */
 static int self_deleted(MPI_Comm comm, int key, void *value, void *context)
 {

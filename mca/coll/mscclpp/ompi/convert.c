@@ -47,8 +47,8 @@ static const unsigned char basic_rows[] = {
 };
 
 /*
- * Types by MPI's number, which is looked up first. It is needed for two kinds: pairs of a value and an index are
- * structures, which have no number by their representation; and Open MPI represents MPI_OFFSET as an unsigned integer,
+ * Types by MPI's number, which is looked up first. Two kinds of types need it. Pairs of a value and an index are
+ * structures, which have no number by their representation. And Open MPI represents MPI_OFFSET as an unsigned integer,
  * which MPI_Offset is not.
  */
 static const unsigned char mpi_rows[] = {

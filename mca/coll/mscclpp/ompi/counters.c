@@ -228,7 +228,7 @@ uint64_t mca_coll_mscclpp_served_calls(void)
     return __atomic_load_n(&served_calls, __ATOMIC_RELAXED);
 }
 
-/* The reason for a call for which none was noted. */
+/* Returns the reason for a call for which none was noted. */
 static mca_coll_mscclpp_reason_t usual_reason(const mca_coll_mscclpp_module_t *module)
 {
     return OMPI_COMM_IS_INTER(module->comm)                       ? MCA_COLL_MSCCLPP_REASON_INTER

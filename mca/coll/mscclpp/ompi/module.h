@@ -248,8 +248,8 @@ typedef struct {
 extern mca_coll_mscclpp_state_t mca_coll_mscclpp_state;
 
 /*
- * True for device memory; false for MPI_IN_PLACE, MPI_BOTTOM and NULL. *allocation_p is set as by `is_device` in
- * mca/common/gpu/gpu.h.
+ * Returns true for device memory; false for MPI_IN_PLACE, MPI_BOTTOM and NULL. *allocation_p is set as by `is_device`
+ * in mca/common/gpu/gpu.h.
  */
 static inline bool mca_coll_mscclpp_find_device(const void *buffer, uint64_t *allocation_p)
 {
@@ -257,7 +257,7 @@ static inline bool mca_coll_mscclpp_find_device(const void *buffer, uint64_t *al
     return buffer != MPI_IN_PLACE && buffer != NULL && mca_coll_mscclpp_state.gpu->is_device(buffer, allocation_p);
 }
 
-/* mca_coll_mscclpp_find_device for callers that pass on no allocation. */
+/* Returns true for device memory (mca_coll_mscclpp_find_device). */
 static inline bool mca_coll_mscclpp_is_device(const void *buffer)
 {
     uint64_t allocation;
@@ -265,7 +265,7 @@ static inline bool mca_coll_mscclpp_is_device(const void *buffer)
     return mca_coll_mscclpp_find_device(buffer, &allocation);
 }
 
-/* For messages: the communicator's name, or a text that says that it has none. */
+/* Returns the communicator's name for messages, or a text that says that it has none. */
 static inline const char *mca_coll_mscclpp_comm_name(const struct ompi_communicator_t *comm)
 {
     const char *name = comm->c_name;
@@ -273,7 +273,10 @@ static inline const char *mca_coll_mscclpp_comm_name(const struct ompi_communica
     return name != NULL && '\0' != name[0] ? name : "an unnamed communicator";
 }
 
-/* One turn of a waiting loop. Runs Open MPI's progress, or, in a fiber, goes back to the code that runs the fiber. */
+/*
+ * Takes one turn of a waiting loop: runs Open MPI's progress, or, in a fiber, goes back to the code that runs the
+ * fiber.
+ */
 static inline void mca_coll_mscclpp_progress(void)
 {
     if (!mscclpp_fiber_yield()) {
@@ -281,11 +284,14 @@ static inline void mca_coll_mscclpp_progress(void)
     }
 }
 
-/* state.c: the list of enabled modules. To remove a module that is not in the list does nothing. */
+/*
+ * These add a module to the list of enabled modules, and remove it (state.c). Removing a module that is not in the list
+ * does nothing.
+ */
 void mca_coll_mscclpp_list_insert(mca_coll_mscclpp_module_t *module);
 void mca_coll_mscclpp_list_remove(mca_coll_mscclpp_module_t *module);
 
-/* The module of a communicator; NULL if this component does not serve it. */
+/* Returns the module of a communicator; NULL if this component does not serve it. */
 mca_coll_mscclpp_module_t *mca_coll_mscclpp_module_of(const struct ompi_communicator_t *comm);
 
 /*
@@ -295,15 +301,15 @@ mca_coll_mscclpp_module_t *mca_coll_mscclpp_module_of(const struct ompi_communic
 void mca_coll_mscclpp_wait_for_watchers(const mca_coll_mscclpp_module_t *module);
 
 /*
- * attribute.c: `deleted` is called with `value` at the start of MPI_Comm_free. Returns an Open MPI error code, which is
- * logged.
+ * Makes MPI_Comm_free call `deleted` with `value` when it begins (attribute.c). Returns an Open MPI error code, which
+ * is logged.
  */
 typedef int (*mca_coll_mscclpp_deleted_fn_t)(MPI_Comm comm, int key, void *value, void *context);
 int mca_coll_mscclpp_attribute_attach(struct ompi_communicator_t *comm, mca_coll_mscclpp_deleted_fn_t deleted,
                                       void *value);
 
 /*
- * `ended` is called at the start of MPI_Finalize. Call this function when MPI_COMM_SELF is created, before anybody else
+ * Makes MPI_Finalize call `ended` when it begins. Call this function when MPI_COMM_SELF is created, before anybody else
  * can attach an attribute. Attributes that are attached later are deleted earlier, so their callbacks still find the
  * teams on every rank. Does nothing if `ended` is attached already, or if there are only sessions, which have no
  * MPI_COMM_SELF. Returns an Open MPI error code, which is logged.
@@ -319,9 +325,9 @@ typedef enum {
 } mca_coll_mscclpp_counted_t;
 
 /*
- * counters.c: performance variables coll_mscclpp_served, _staged, _rung, _planned and _plan, for each reason
- * coll_mscclpp_staged_<reason>, and for each collective coll_mscclpp_<collective>_kernels, _engines, _plans, _rung,
- * _staged and _passed.
+ * Registers the performance variables (counters.c): coll_mscclpp_served, _staged, _rung, _planned and _plan, for each
+ * reason coll_mscclpp_staged_<reason>, and for each collective coll_mscclpp_<collective>_kernels, _engines, _plans,
+ * _rung, _staged and _passed.
  */
 void mca_coll_mscclpp_register_counters(void);
 void mca_coll_mscclpp_count_anew(mca_coll_mscclpp_module_t *module); /* restarts counting, because the team may have
@@ -351,11 +357,11 @@ void mca_coll_mscclpp_describe_staged(const mca_coll_mscclpp_module_t *module, c
 /* Counts a call that was left to the previous component, and forgets the reason. */
 void mca_coll_mscclpp_count_passed(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_counted_t counted);
 
-/* convert.c: the kernels' type or operation. MSCCLPP_DTYPE_LAST or MSCCLPP_OP_LAST: they know none like it. */
+/* Return the kernels' type or operation (convert.c). MSCCLPP_DTYPE_LAST or MSCCLPP_OP_LAST: they know none like it. */
 mscclpp_dtype_t mca_coll_mscclpp_dtype(const struct ompi_datatype_t *datatype);
 mscclpp_op_t mca_coll_mscclpp_op(const struct ompi_op_t *op);
 
-/* convert.c: the error code for a status, which a collective can return to the application. */
+/* Returns the error code for a status, which a collective can return to the application (convert.c). */
 int mca_coll_mscclpp_status_to_ompi(mscclpp_status_t status);
 
 #endif

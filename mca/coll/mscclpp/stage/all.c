@@ -6,13 +6,16 @@
 
 typedef mca_coll_mscclpp_stage_call_t call_t;
 
-/* The number of ranks with which a rank exchanges blocks. */
+/* Returns the number of ranks with which a rank exchanges blocks. */
 static int count_peers(struct ompi_communicator_t *comm)
 {
     return OMPI_COMM_IS_INTER(comm) ? ompi_comm_remote_size(comm) : ompi_comm_size(comm);
 }
 
-/* Sets the addresses of the call's buffers. True if this rank works in place, with its data in the receive buffer. */
+/*
+ * Sets the addresses of the call's buffers. Returns true if this rank works in place, with its data in the receive
+ * buffer.
+ */
 static bool set_buffers(call_t *call, const void *sbuf, void *rbuf)
 {
     call->send.address = sbuf;
@@ -20,7 +23,7 @@ static bool set_buffers(call_t *call, const void *sbuf, void *rbuf)
     return MPI_IN_PLACE == sbuf;
 }
 
-/* MPI_Allgather: reads this rank's block (in place: of the receive buffer), and writes all blocks. */
+/* Describes MPI_Allgather: reads this rank's block (in place: of the receive buffer), and writes all blocks. */
 static void describe_allgather(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
                                struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
                                struct ompi_datatype_t *rdtype, struct ompi_communicator_t *comm)
@@ -34,7 +37,7 @@ static void describe_allgather(call_t *call, const void *sbuf, mca_coll_mscclpp_
     mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)rcount * (size_t)count_peers(comm), rdtype);
 }
 
-/* MPI_Allgatherv: reads this rank's block (in place: of the receive buffer), and writes all blocks. */
+/* Describes MPI_Allgatherv: reads this rank's block (in place: of the receive buffer), and writes all blocks. */
 static void describe_allgatherv(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
                                 struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_counts_t rcounts,
                                 mca_coll_mscclpp_displs_t displs, struct ompi_datatype_t *rdtype,
@@ -49,7 +52,7 @@ static void describe_allgatherv(call_t *call, const void *sbuf, mca_coll_mscclpp
     mca_coll_mscclpp_stage_vector(&call->recv.write, count_peers(comm), rcounts, displs, rdtype);
 }
 
-/* MPI_Alltoall: reads a block for each rank (in place: of the receive buffer), and writes one from each. */
+/* Describes MPI_Alltoall: reads a block for each rank (in place: of the receive buffer), and writes one from each. */
 static void describe_alltoall(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
                               struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
                               struct ompi_datatype_t *rdtype, struct ompi_communicator_t *comm)
@@ -64,7 +67,7 @@ static void describe_alltoall(call_t *call, const void *sbuf, mca_coll_mscclpp_c
     mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)rcount * ranks, rdtype);
 }
 
-/* MPI_Alltoallv: reads a block for each rank (in place: of the receive buffer), and writes one from each. */
+/* Describes MPI_Alltoallv: reads a block for each rank (in place: of the receive buffer), and writes one from each. */
 static void describe_alltoallv(call_t *call, const void *sbuf, mca_coll_mscclpp_counts_t scounts,
                                mca_coll_mscclpp_displs_t sdispls, struct ompi_datatype_t *sdtype, void *rbuf,
                                mca_coll_mscclpp_counts_t rcounts, mca_coll_mscclpp_displs_t rdispls,
@@ -78,7 +81,7 @@ static void describe_alltoallv(call_t *call, const void *sbuf, mca_coll_mscclpp_
     mca_coll_mscclpp_stage_vector(&call->recv.write, count_peers(comm), rcounts, rdispls, rdtype);
 }
 
-/* MPI_Alltoallw: as MPI_Alltoallv, with a type for each block. */
+/* Describes MPI_Alltoallw: as MPI_Alltoallv, with a type for each block. */
 static void describe_alltoallw(call_t *call, const void *sbuf, mca_coll_mscclpp_counts_t scounts,
                                mca_coll_mscclpp_displs_t sdispls, struct ompi_datatype_t *const *sdtypes, void *rbuf,
                                mca_coll_mscclpp_counts_t rcounts, mca_coll_mscclpp_displs_t rdispls,
@@ -101,7 +104,7 @@ static void describe_reduction(call_t *call, const void *sbuf, void *rbuf, size_
     mca_coll_mscclpp_stage_elements(&call->recv.write, out_count, dtype);
 }
 
-/* MPI_Allreduce: reads and writes `count` elements. */
+/* Describes MPI_Allreduce: reads and writes `count` elements. */
 static void describe_allreduce(call_t *call, const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count,
                                struct ompi_datatype_t *dtype, struct ompi_op_t *op, struct ompi_communicator_t *comm)
 {
@@ -111,7 +114,7 @@ static void describe_allreduce(call_t *call, const void *sbuf, void *rbuf, mca_c
 }
 
 /*
- * MPI_Reduce_scatter_block: reads a block for each rank, and writes this rank's. On an intercommunicator, a
+ * Describes MPI_Reduce_scatter_block: reads a block for each rank, and writes this rank's. On an intercommunicator, a
  * contribution has a block for each rank of its own group.
  */
 static void describe_reduce_scatter_block(call_t *call, const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t rcount,
@@ -122,7 +125,7 @@ static void describe_reduce_scatter_block(call_t *call, const void *sbuf, void *
     describe_reduction(call, sbuf, rbuf, (size_t)rcount * (size_t)ompi_comm_size(comm), (size_t)rcount, dtype);
 }
 
-/* MPI_Reduce_scatter: reads the elements of all ranks, and writes this rank's block. */
+/* Describes MPI_Reduce_scatter: reads the elements of all ranks, and writes this rank's block. */
 static void describe_reduce_scatter(call_t *call, const void *sbuf, void *rbuf, mca_coll_mscclpp_counts_t rcounts,
                                     struct ompi_datatype_t *dtype, struct ompi_op_t *op,
                                     struct ompi_communicator_t *comm)
@@ -137,7 +140,7 @@ static void describe_reduce_scatter(call_t *call, const void *sbuf, void *rbuf, 
     describe_reduction(call, sbuf, rbuf, total_count, own_count, dtype);
 }
 
-/* MPI_Scan: reads and writes `count` elements. */
+/* Describes MPI_Scan: reads and writes `count` elements. */
 static void describe_scan(call_t *call, const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count,
                           struct ompi_datatype_t *dtype, struct ompi_op_t *op, struct ompi_communicator_t *comm)
 {
@@ -147,8 +150,8 @@ static void describe_scan(call_t *call, const void *sbuf, void *rbuf, mca_coll_m
 }
 
 /*
- * MPI_Exscan: reads `count` elements, and writes as many, except on rank 0. That rank receives nothing, and unless it
- * works in place, its receive buffer is not significant and of any size.
+ * Describes MPI_Exscan: reads `count` elements, and writes as many, except on rank 0. That rank receives nothing, and
+ * unless it works in place, its receive buffer is not significant and of any size.
  */
 static void describe_exscan(call_t *call, const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count,
                             struct ompi_datatype_t *dtype, struct ompi_op_t *op, struct ompi_communicator_t *comm)

@@ -9,7 +9,7 @@
 typedef mca_coll_mscclpp_stage_layout_t layout_t;
 typedef mca_coll_mscclpp_check_pair_t pair_t;
 
-/* Bytes of data in one element. */
+/* Returns the bytes of data in one element. */
 static uint64_t size_of(const struct ompi_datatype_t *type)
 {
     size_t size = 0;
@@ -18,7 +18,10 @@ static uint64_t size_of(const struct ompi_datatype_t *type)
     return size;
 }
 
-/* Bytes of block `index`. A layout that does not describe its blocks one by one has `blocks` blocks of equal size. */
+/*
+ * Returns the bytes of block `index`. A layout that does not describe its blocks one by one has `blocks` blocks of
+ * equal size.
+ */
 static uint64_t block_bytes(const layout_t *layout, int blocks, int index)
 {
     switch (layout->kind) {
@@ -35,7 +38,7 @@ static uint64_t block_bytes(const layout_t *layout, int blocks, int index)
     return 0;
 }
 
-/* The bytes of data in all blocks of a layout together. */
+/* Returns the bytes of data in all blocks of a layout. */
 static uint64_t all_bytes(const layout_t *layout)
 {
     uint64_t bytes = 0;
@@ -55,15 +58,18 @@ static bool has_root_role(const mca_coll_mscclpp_stage_view_t *view, struct ompi
     return OMPI_COMM_IS_INTER(comm) ? MPI_ROOT == view->root : ompi_comm_rank(comm) == view->root;
 }
 
-/* The layout of this rank's contribution. A rank that works in place has its contribution in the receive buffer. */
+/*
+ * Returns the layout of this rank's contribution. A rank that works in place has its contribution in the receive
+ * buffer.
+ */
 static const layout_t *contribution(const mca_coll_mscclpp_stage_call_t *call)
 {
     return MCA_COLL_MSCCLPP_STAGE_NOTHING != call->send.read.kind ? &call->send.read : &call->recv.read;
 }
 
 /*
- * For a call whose data go to the root: fills in the bytes that this rank sends to each peer and expects from it.
- * A root that works in place counts as sending to itself what it expects of itself. `self` is this rank; -1 on an
+ * Fills in the bytes that this rank sends to each peer and expects from it, for a call whose data go to the root. A
+ * root that works in place counts as sending to itself what it expects of itself. `self` is this rank; -1 on an
  * inter-communicator, where the root exchanges data only with the other group. A rank whose root is MPI_PROC_NULL takes
  * no part, and sends and expects nothing.
  */
@@ -86,9 +92,9 @@ static void fill_to_root(const mca_coll_mscclpp_stage_call_t *call, const mca_co
 }
 
 /*
- * For a call whose data come from the root: fills in the bytes that this rank sends to each peer and expects from it.
- * `self` as for fill_to_root. A root that works in place, and the root of a broadcast, count as
- * receiving what they send to themselves.
+ * Fills in the bytes that this rank sends to each peer and expects from it, for a call whose data come from the root.
+ * `self` as for fill_to_root. A root that works in place, and the root of a broadcast, count as receiving what they
+ * send to themselves.
  */
 static void fill_from_root(const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view,
                            bool is_root, int self, int peers, pair_t *pairs)
@@ -111,8 +117,8 @@ static void fill_from_root(const mca_coll_mscclpp_stage_call_t *call, const mca_
 }
 
 /*
- * The rank at the other end of edge `index`; negative if there is none. Edges are numbered like the blocks. `in`: an
- * edge into this rank, otherwise one out of it.
+ * Returns the rank at the other end of edge `index`; negative if there is none. Edges are numbered like the blocks.
+ * `in`: an edge into this rank, otherwise one out of it.
  */
 static int neighbour(struct ompi_communicator_t *comm, int index, bool in)
 {
@@ -132,7 +138,7 @@ static int neighbour(struct ompi_communicator_t *comm, int index, bool in)
 }
 
 /*
- * For a call on a topology: fills in the bytes that this rank sends to each neighbour and expects from it. The bytes of
+ * Fills in the bytes that this rank sends to each neighbour and expects from it, for a call on a topology. The bytes of
  * several edges to one neighbour are added up. Edges that lead nowhere have a negative peer, and exchange nothing.
  */
 static void fill_neighbours(const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view,

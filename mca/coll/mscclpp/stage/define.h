@@ -1,7 +1,7 @@
 /*
- * STAGE_COLLECTIVE generates the functions of a collective from one description: functions that stage a call, and
- * functions that compare the calls of all ranks before they are served (check_calls), each in a blocking, a nonblocking
- * and a persistent variant. The functions of different collectives differ only in their names, their arguments and the
+ * STAGE_COLLECTIVE generates the functions of a collective from one description. Some functions stage a call. Others
+ * compare the calls of all ranks before they are served (check_calls). Each has a blocking, a nonblocking and a
+ * persistent variant. The functions of different collectives differ only in their names, their arguments and the
  * request, so they are written once, in this file. The meaning of a collective is defined by ordinary functions.
  *
  * `params_` are the parameters that the three variants share, and `args_` their names, both in parentheses. The buffers

@@ -87,13 +87,13 @@ static bool get_block(const mca_coll_mscclpp_stage_layout_t *layout, int index, 
     return true;
 }
 
-/* The index after a layout's last block; of an empty layout, that of its first block. */
+/* Returns the index after a layout's last block; for an empty layout, that of its first block. */
 static int blocks_end(const mca_coll_mscclpp_stage_layout_t *layout)
 {
     return MCA_COLL_MSCCLPP_STAGE_NOTHING == layout->kind ? layout->first : layout->first + layout->blocks;
 }
 
-/* The bytes from a block's first to its last, holes included. With a negative extent, the first element is highest. */
+/* Returns the range of a block's bytes, holes included. With a negative extent, the first element is highest. */
 static mca_coll_mscclpp_stage_piece_t block_span(const block_t *block)
 {
     ptrdiff_t to_last = block->extent * (ptrdiff_t)(block->count - 1);
@@ -170,7 +170,7 @@ void mca_coll_mscclpp_stage_piece_bounds(const mca_coll_mscclpp_stage_piece_t *p
               (to_last_repeat > 0 ? to_last_repeat : 0);
 }
 
-/* The bytes from an offset to the end of its allocation; 0 if that is not known. Asks the runtime only if it must. */
+/* Returns the bytes from an offset to its allocation's end; 0: not known. Asks the runtime only if it must. */
 static size_t bytes_to_end(builder_t *builder, ptrdiff_t offset)
 {
     uintptr_t address = builder->address + (uintptr_t)offset;
@@ -186,7 +186,7 @@ static size_t bytes_to_end(builder_t *builder, ptrdiff_t offset)
 }
 
 /* Merges `piece` into `last` if it is inside `last`, or follows it in the same allocation or where none is known. Both
- * must be single ranges. True if merged. */
+ * must be single ranges. Returns true if merged. */
 static bool merge_piece(builder_t *builder, mca_coll_mscclpp_stage_piece_t *last,
                         const mca_coll_mscclpp_stage_piece_t *piece)
 {
@@ -233,7 +233,7 @@ static int pieces_add(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder,
 
 /*
  * Asks Open MPI for the first *used_p segments of one element, and sets *used_p to their number. Their bases are
- * offsets from the element's address. True if the element has no more segments; *length_p is then their total length.
+ * offsets from the element's address. Returns true if there are no more segments; *length_p is then their total length.
  */
 static bool segments_read(const struct ompi_datatype_t *type, struct iovec *segments, uint32_t *used_p,
                           size_t *length_p)
@@ -362,8 +362,8 @@ void mca_coll_mscclpp_stage_element_release(mca_coll_mscclpp_stage_pieces_t *lis
     pieces_release(list);
 }
 
-/* Turns a piece of one element into a piece of `count` elements: into wider runs if the elements' runs adjoin and
- * the wider ones do not overlap, else into more runs if all runs have one stride, else into repeats. */
+/* Turns a piece of one element into a piece of `count` elements. The runs become wider if they adjoin and do not
+ * overlap then. Else there are more runs, if all have one stride. Else the piece is repeated. */
 static void repeat_piece(mca_coll_mscclpp_stage_piece_t *piece, size_t count, ptrdiff_t extent)
 {
     ptrdiff_t width = (ptrdiff_t)(piece->length * count);
@@ -534,7 +534,7 @@ bool mca_coll_mscclpp_stage_find(const mca_coll_mscclpp_stage_argument_t *argume
     return found;
 }
 
-/* The number of bytes in all pieces of a list. */
+/* Returns the number of bytes in all pieces of a list. */
 static size_t pieces_bytes(const mca_coll_mscclpp_stage_pieces_t *list)
 {
     size_t bytes = 0;

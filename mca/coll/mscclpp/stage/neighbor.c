@@ -15,7 +15,7 @@ typedef struct {
     bool has_absent; /* some neighbours do not exist; the blocks received from them stay as they are */
 } degrees_t;
 
-/* The degrees in a grid. Absent neighbours count, too: their edges lead to MPI_PROC_NULL. */
+/* Returns the degrees in a grid. Absent neighbours count, too: their edges lead to MPI_PROC_NULL. */
 static degrees_t cart_degrees(const mca_topo_base_comm_cart_t *cart)
 {
     degrees_t degrees = {.in = 2 * cart->ndims, .out = 2 * cart->ndims};
@@ -26,7 +26,7 @@ static degrees_t cart_degrees(const mca_topo_base_comm_cart_t *cart)
     return degrees;
 }
 
-/* The degrees in a graph, whose index holds running sums of its nodes' degrees. */
+/* Returns the degrees in a graph, whose index holds running sums of its nodes' degrees. */
 static degrees_t graph_degrees(const mca_topo_base_comm_graph_t *graph, int rank)
 {
     int degree = graph->index[rank] - (rank > 0 ? graph->index[rank - 1] : 0);
@@ -34,7 +34,7 @@ static degrees_t graph_degrees(const mca_topo_base_comm_graph_t *graph, int rank
     return (degrees_t){.in = degree, .out = degree};
 }
 
-/* How many edges lead to this rank and from it; none without a topology. */
+/* Returns how many edges lead to this rank and from it; none without a topology. */
 static degrees_t degrees_of(struct ompi_communicator_t *comm)
 {
     degrees_t degrees = {0};
@@ -77,7 +77,7 @@ static void keep_absent_blocks(call_t *call, degrees_t degrees)
     }
 }
 
-/* MPI_Neighbor_allgather: reads one block, unless there is no edge out, and writes one for each edge in. */
+/* Describes MPI_Neighbor_allgather: reads one block, unless there is no edge out, and writes one for each edge in. */
 static void describe_neighbor_allgather(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
                                         struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
                                         struct ompi_datatype_t *rdtype, struct ompi_communicator_t *comm)
@@ -89,7 +89,7 @@ static void describe_neighbor_allgather(call_t *call, const void *sbuf, mca_coll
     keep_absent_blocks(call, degrees);
 }
 
-/* MPI_Neighbor_allgatherv: reads one block, unless there is no edge out, and writes one for each edge in. */
+/* Describes MPI_Neighbor_allgatherv: reads one block, unless there is no edge out, and writes one for each edge in. */
 static void describe_neighbor_allgatherv(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
                                          struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_counts_t rcounts,
                                          mca_coll_mscclpp_displs_t displs, struct ompi_datatype_t *rdtype,
@@ -102,7 +102,7 @@ static void describe_neighbor_allgatherv(call_t *call, const void *sbuf, mca_col
     keep_absent_blocks(call, degrees);
 }
 
-/* MPI_Neighbor_alltoall: reads a block for each edge out, and writes one for each edge in. */
+/* Describes MPI_Neighbor_alltoall: reads a block for each edge out, and writes one for each edge in. */
 static void describe_neighbor_alltoall(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
                                        struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
                                        struct ompi_datatype_t *rdtype, struct ompi_communicator_t *comm)
@@ -114,7 +114,7 @@ static void describe_neighbor_alltoall(call_t *call, const void *sbuf, mca_coll_
     keep_absent_blocks(call, degrees);
 }
 
-/* MPI_Neighbor_alltoallv: reads a block for each edge out, and writes one for each edge in. */
+/* Describes MPI_Neighbor_alltoallv: reads a block for each edge out, and writes one for each edge in. */
 static void describe_neighbor_alltoallv(call_t *call, const void *sbuf, mca_coll_mscclpp_counts_t scounts,
                                         mca_coll_mscclpp_displs_t sdispls, struct ompi_datatype_t *sdtype, void *rbuf,
                                         mca_coll_mscclpp_counts_t rcounts, mca_coll_mscclpp_displs_t rdispls,
@@ -127,7 +127,9 @@ static void describe_neighbor_alltoallv(call_t *call, const void *sbuf, mca_coll
     keep_absent_blocks(call, degrees);
 }
 
-/* MPI_Neighbor_alltoallw: as MPI_Neighbor_alltoallv, with a type for each block and displacements in bytes. */
+/*
+ * Describes MPI_Neighbor_alltoallw: as MPI_Neighbor_alltoallv, with a type for each block and displacements in bytes.
+ */
 static void describe_neighbor_alltoallw(call_t *call, const void *sbuf, mca_coll_mscclpp_counts_t scounts,
                                         const MPI_Aint *sdispls, struct ompi_datatype_t *const *sdtypes, void *rbuf,
                                         mca_coll_mscclpp_counts_t rcounts, const MPI_Aint *rdispls,

@@ -25,7 +25,10 @@ static unused_block_t *pool_unused[CLASSES];
 static unused_block_t *pool_excess; /* blocks that are to be freed */
 static size_t pool_kept;            /* bytes in pool_unused */
 
-/* The smallest class whose blocks have `size` bytes or more. The size must not be above that of the largest block. */
+/*
+ * Returns the smallest class whose blocks have `size` bytes or more. The size must not be above that of the largest
+ * block.
+ */
 static int class_of(size_t size)
 {
     int index = 0;

@@ -13,8 +13,8 @@
 #define POLLS_MAX 1000
 
 /*
- * Requests come from a free list and their memory is never given back before the component is closed: Open MPI reads
- * a request after its own free function has run, to release the types and operations that it retained in it.
+ * The free list of requests. Their memory is not given back before the component is closed. Open MPI reads a request
+ * after its own free function has run, to release the types and operations that it retained in it.
  */
 static opal_free_list_t requests;
 static bool is_ready; /* mca_coll_mscclpp_stage_init has succeeded */
@@ -98,8 +98,8 @@ static void complete(mca_coll_mscclpp_stage_request_t *request, int error)
 }
 
 /*
- * Makes progress on all requests: the callback of opal_progress. Returns the number of operations that have ended. Does
- * nothing if it is called from within itself or by a second thread.
+ * Makes progress on all requests, as a callback of opal_progress. Returns the number of operations that have ended.
+ * Does nothing if it is called from within itself or by a second thread.
  */
 static int progress(void)
 {
@@ -182,9 +182,9 @@ static void give_back(mca_coll_mscclpp_stage_request_t *request)
 
 /*
  * Keeps the communicator alive while the request exists. Open MPI's inner operation uses the communicator, but does not
- * keep it alive: if the application freed it while the operation is under way, which MPI allows, the program would
- * crash. The reference is dropped where the request is freed and not where the operation ends, because that may happen
- * within any other call.
+ * keep it alive. MPI allows the application to free it while the operation is under way, and the program would crash.
+ * The reference is dropped where the request is freed and not where the operation ends, because that may happen within
+ * any other call.
  */
 static void hold_communicator(mca_coll_mscclpp_stage_request_t *request)
 {

@@ -92,7 +92,7 @@ static bool add_piece(spans_t *spans, mca_coll_mscclpp_stage_piece_t piece)
     return added;
 }
 
-/* Adds the spans that a list of pieces covers. False if there are too many. */
+/* Adds the spans that a list of pieces covers. Returns false if there are too many. */
 static bool add_pieces(spans_t *spans, const mca_coll_mscclpp_stage_pieces_t *list)
 {
     bool added = true;
@@ -131,7 +131,7 @@ void mca_coll_mscclpp_stage_unreserve(mca_coll_mscclpp_stage_reservation_t *rese
     reservation->count = 0;
 }
 
-/* Maps memory at an address (NULL: anywhere), and notes it in the reservation. False if that fails. */
+/* Maps memory at an address (NULL: anywhere), and notes it in the reservation. Returns false if that fails. */
 static bool map_window(mca_coll_mscclpp_stage_reservation_t *reservation, char *address, size_t size)
 {
     char *mapped = map_memory(address, size);
@@ -166,8 +166,8 @@ static bool map_windows(const mca_coll_mscclpp_stage_plan_t *plan, const spans_t
 }
 
 /*
- * A random address, at a page boundary, with room for `size` bytes within the range above. Returns NULL if there is
- * none, or without a random number.
+ * Returns a random address, at a page boundary, with room for `size` bytes within the range above. Returns NULL if
+ * there is none, or without a random number.
  */
 static char *guess_address(size_t size)
 {

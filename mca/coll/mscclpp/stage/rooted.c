@@ -13,7 +13,7 @@ typedef enum {
     OUTSIDE /* on an intercommunicator, a rank of the root's group that is not the root */
 } role_t;
 
-/* This rank's role in a call with a root. */
+/* Returns this rank's role in a call with a root. */
 static role_t role_of(int root, struct ompi_communicator_t *comm)
 {
     if (OMPI_COMM_IS_INTER(comm)) {
@@ -22,7 +22,7 @@ static role_t role_of(int root, struct ompi_communicator_t *comm)
     return ompi_comm_rank(comm) == root ? ROOT : PEER;
 }
 
-/* The number of ranks that the root exchanges blocks with, itself included, except on an intercommunicator. */
+/* Returns the number of ranks that the root exchanges blocks with, itself included, except on an intercommunicator. */
 static int count_peers(struct ompi_communicator_t *comm)
 {
     return OMPI_COMM_IS_INTER(comm) ? ompi_comm_remote_size(comm) : ompi_comm_size(comm);
@@ -38,7 +38,7 @@ typedef struct {
     bool in_place;
 } to_root_t;
 
-/* Sets the addresses of the buffers of a call whose data go to the root, and tells which of them this rank uses. */
+/* Sets the addresses of the buffers of a call whose data go to the root, and returns which of them this rank uses. */
 static to_root_t to_root(call_t *call, const void *sbuf, void *rbuf, int root, struct ompi_communicator_t *comm)
 {
     role_t role = role_of(root, comm);
@@ -60,7 +60,9 @@ typedef struct {
     bool receives;
 } from_root_t;
 
-/* Sets the addresses of the buffers of a call whose data come from the root, and tells which of them this rank uses. */
+/*
+ * Sets the addresses of the buffers of a call whose data come from the root, and returns which of them this rank uses.
+ */
 static from_root_t from_root(call_t *call, const void *sbuf, void *rbuf, int root, struct ompi_communicator_t *comm)
 {
     role_t role = role_of(root, comm);
@@ -72,7 +74,7 @@ static from_root_t from_root(call_t *call, const void *sbuf, void *rbuf, int roo
                              PEER == role || (ROOT == role && !OMPI_COMM_IS_INTER(comm) && MPI_IN_PLACE != rbuf)};
 }
 
-/* MPI_Bcast: the root reads the buffer, the other ranks write it. */
+/* Describes MPI_Bcast: the root reads the buffer, the other ranks write it. */
 static void describe_bcast(call_t *call, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *dtype,
                            int root, struct ompi_communicator_t *comm)
 {
@@ -84,7 +86,7 @@ static void describe_bcast(call_t *call, void *rbuf, mca_coll_mscclpp_count_t co
     }
 }
 
-/* MPI_Reduce: reads this rank's operand; the root writes the result. */
+/* Describes MPI_Reduce: reads this rank's operand; the root writes the result. */
 static void describe_reduce(call_t *call, const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count,
                             struct ompi_datatype_t *dtype, struct ompi_op_t *op, int root,
                             struct ompi_communicator_t *comm)
@@ -103,7 +105,7 @@ static void describe_reduce(call_t *call, const void *sbuf, void *rbuf, mca_coll
     }
 }
 
-/* MPI_Gather: reads this rank's block; the root writes all blocks. */
+/* Describes MPI_Gather: reads this rank's block; the root writes all blocks. */
 static void describe_gather(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
                             struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
                             struct ompi_datatype_t *rdtype, int root, struct ompi_communicator_t *comm)
@@ -122,7 +124,7 @@ static void describe_gather(call_t *call, const void *sbuf, mca_coll_mscclpp_cou
     }
 }
 
-/* MPI_Gatherv: reads this rank's block; the root writes all blocks. */
+/* Describes MPI_Gatherv: reads this rank's block; the root writes all blocks. */
 static void describe_gatherv(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
                              struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_counts_t rcounts,
                              mca_coll_mscclpp_displs_t displs, struct ompi_datatype_t *rdtype, int root,
@@ -142,7 +144,7 @@ static void describe_gatherv(call_t *call, const void *sbuf, mca_coll_mscclpp_co
     }
 }
 
-/* MPI_Scatter: the root reads all blocks; each rank writes its own. */
+/* Describes MPI_Scatter: the root reads all blocks; each rank writes its own. */
 static void describe_scatter(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
                              struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
                              struct ompi_datatype_t *rdtype, int root, struct ompi_communicator_t *comm)
@@ -157,7 +159,7 @@ static void describe_scatter(call_t *call, const void *sbuf, mca_coll_mscclpp_co
     }
 }
 
-/* MPI_Scatterv: the root reads all blocks; each rank writes its own. */
+/* Describes MPI_Scatterv: the root reads all blocks; each rank writes its own. */
 static void describe_scatterv(call_t *call, const void *sbuf, mca_coll_mscclpp_counts_t scounts,
                               mca_coll_mscclpp_displs_t displs, struct ompi_datatype_t *sdtype, void *rbuf,
                               mca_coll_mscclpp_count_t rcount, struct ompi_datatype_t *rdtype, int root,
@@ -204,8 +206,8 @@ STAGE_COLLECTIVE(scatterv,
                  (sbuf, scounts, displs, sdtype, rbuf, rcount, rdtype, root), STAGE_USE_BOTH, STAGE_IS_SCATTER);
 
 /*
- * MPI_Reduce_local, which involves no other rank. The receive buffer is an operand, too, so it is read and written.
- * Returns an MPI error code.
+ * Serves MPI_Reduce_local, which involves no other rank. The receive buffer is an operand, too, so it is read and
+ * written. Returns an MPI error code.
  */
 static int reduce_local(const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *dtype,
                         struct ompi_op_t *op, mca_coll_base_module_t *base)

@@ -30,7 +30,7 @@
 static pthread_mutex_t streams_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_gpu_stream_t *_Atomic streams[DEVICES_MAX];
 
-/* The MPI error code for a status. */
+/* Returns the MPI error code for a status. */
 static int to_mpi(mscclpp_status_t status)
 {
     return MSCCLPP_ERR_NO_MEMORY == status ? MPI_ERR_NO_MEM : mca_coll_mscclpp_status_to_ompi(status);
@@ -97,9 +97,9 @@ bool mca_coll_mscclpp_stage_needed(const mca_coll_mscclpp_stage_call_t *call)
 }
 
 /*
- * If a buffer is in device memory, finds out what has to be copied, and gets host memory for it: pinned memory, or, for
- * few bytes that are far apart, unpinned memory. Any other buffer is used in its place, with `memory` NULL. Returns an
- * MPI error code; after an error there is nothing to release.
+ * Finds out what has to be copied of a buffer in device memory, and gets host memory for it. That memory is pinned,
+ * except for few bytes that are far apart. Any other buffer is used in its place, with `memory` NULL. Returns an MPI
+ * error code; after an error there is nothing to release.
  */
 static int buffer_prepare(mca_coll_mscclpp_stage_buffer_t *buffer, const mca_coll_mscclpp_stage_argument_t *argument)
 {
@@ -208,7 +208,7 @@ static char *add_offset(void *address, ptrdiff_t offset)
     return (char *)((uintptr_t)address + (uintptr_t)offset);
 }
 
-/* The pieces that are copied to the device (`to_device`), or from it. */
+/* Returns the pieces that are copied to the device (`to_device`), or from it. */
 static const mca_coll_mscclpp_stage_pieces_t *pieces_of(const mca_coll_mscclpp_stage_buffer_t *buffer, bool to_device)
 {
     return to_device ? &buffer->plan.out : &buffer->plan.in;
@@ -320,7 +320,10 @@ static mscclpp_status_t start_copies(mca_coll_mscclpp_stage_buffer_t *buffer, bo
     return status;
 }
 
-/* Waits for a buffer's copies or, without `wait`, asks whether they have ended; MSCCLPP_IN_PROGRESS: not yet. */
+/*
+ * Waits for a buffer's copies or, without `wait`, asks whether they have ended. Returns MSCCLPP_IN_PROGRESS if they
+ * have not.
+ */
 static mscclpp_status_t end_copies(mca_coll_mscclpp_stage_buffer_t *buffer, bool to_device, bool wait)
 {
     const mscclpp_gpu_ops_t *gpu = mca_coll_mscclpp_state.gpu;

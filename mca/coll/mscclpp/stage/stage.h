@@ -83,7 +83,7 @@ typedef struct {
 /*
  * The copies for one argument. All bytes that the collective reads or writes are in low .. high - 1, relative to the
  * buffer's address. The copy back writes exactly the bytes that the collective writes, however fine the layout is. The
- * application may use the bytes between them while the operation is in progress: they may be the interior of a grid
+ * application may use the bytes between them while the operation is in progress. They may be the interior of a grid
  * whose halo is exchanged, or blocks of another operation. The copy in may include the holes.
  */
 typedef struct {
@@ -210,7 +210,7 @@ int mca_coll_mscclpp_stage_copy_out(mca_coll_mscclpp_stage_t *stage);
 int mca_coll_mscclpp_stage_end_copy_out(mca_coll_mscclpp_stage_t *stage, bool wait, bool *done_p);
 
 /*
- * For a blocking call. mca_coll_mscclpp_stage_begin prepares the stage, copies in and counts the call.
+ * These two stage a blocking call. mca_coll_mscclpp_stage_begin prepares the stage, copies in and counts the call.
  * mca_coll_mscclpp_stage_end copies out, unless the previous component's `result` is an error, and frees the memory.
  * Both return an MPI error code; after a failure of the first function there is nothing to end.
  */
