@@ -228,8 +228,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_rounds_departure(const mscclpp_dev_rounds_t *sc
 }
 
 /* Returns the position of block `i` of a message of an all-to-all. */
-MSCCLPP_DEV uint32_t mscclpp_dev_rounds_turned(const mscclpp_dev_rounds_t *scheme, uint32_t round, uint32_t j,
-                                               uint32_t i)
+MSCCLPP_DEV uint32_t mscclpp_dev_rounds_alltoall_position(const mscclpp_dev_rounds_t *scheme, uint32_t round,
+                                                          uint32_t j, uint32_t i)
 {
     const uint32_t worth = mscclpp_dev_rounds_worth(scheme, round);
 

@@ -33,7 +33,7 @@ typedef struct {
  * Returns the parent of a number other than 0 in the first tree of `nnodes` nodes. It is one higher, which means that
  * the lowest bit that is set moves up by one place. If that number does not exist, the bit is only cleared.
  */
-MSCCLPP_DEV uint32_t mscclpp_dev_trees_up(uint32_t nnodes, uint32_t number)
+MSCCLPP_DEV uint32_t mscclpp_dev_first_tree_parent(uint32_t nnodes, uint32_t number)
 {
     const uint32_t bit = number & (~number + 1);
     const uint32_t up = (number ^ bit) | (bit << 1);
@@ -47,7 +47,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_trees_up(uint32_t nnodes, uint32_t number)
  * which the sum is below `nnodes`; there may be none. Odd numbers have no children. Number 0 has only child 0, which is
  * the largest power of 2 below `nnodes`, or none if there is only one node.
  */
-MSCCLPP_DEV uint32_t mscclpp_dev_trees_down(uint32_t nnodes, uint32_t number, uint32_t child)
+MSCCLPP_DEV uint32_t mscclpp_dev_first_tree_child(uint32_t nnodes, uint32_t number, uint32_t child)
 {
     uint32_t distance = (number & (~number + 1)) / 2;
 
@@ -87,9 +87,9 @@ MSCCLPP_DEV uint32_t mscclpp_dev_trees_parent(const mscclpp_dev_tree_place_t *pl
         return MSCCLPP_DEV_TREES_NONE;
     }
     if (place->tree == 0) {
-        up = mscclpp_dev_trees_up(nnodes, number);
+        up = mscclpp_dev_first_tree_parent(nnodes, number);
     } else if (number != mirrored_nodes) {
-        up = (mirrored_nodes - mscclpp_dev_trees_up(mirrored_nodes, mirrored_nodes - number)) % nnodes;
+        up = (mirrored_nodes - mscclpp_dev_first_tree_parent(mirrored_nodes, mirrored_nodes - number)) % nnodes;
     }
     return MSCCLPP_DEV_NODES_AHEAD(nnodes, place->root, up);
 }
@@ -105,11 +105,11 @@ MSCCLPP_DEV uint32_t mscclpp_dev_trees_child(const mscclpp_dev_tree_place_t *pla
     uint32_t down;
 
     if (place->tree == 0) {
-        down = mscclpp_dev_trees_down(nnodes, number, child);
+        down = mscclpp_dev_first_tree_child(nnodes, number, child);
     } else if (number == 0 && nnodes % 2 == 0) {
         down = child == 0 ? mirrored_nodes : MSCCLPP_DEV_TREES_NONE;
     } else {
-        down = mscclpp_dev_trees_down(mirrored_nodes, number == 0 ? 0 : mirrored_nodes - number, child);
+        down = mscclpp_dev_first_tree_child(mirrored_nodes, number == 0 ? 0 : mirrored_nodes - number, child);
         down = down == MSCCLPP_DEV_TREES_NONE ? down : mirrored_nodes - down;
     }
     return down == MSCCLPP_DEV_TREES_NONE ? down : MSCCLPP_DEV_NODES_AHEAD(nnodes, place->root, down);

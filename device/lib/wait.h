@@ -21,7 +21,7 @@
 #endif
 
 /* Returns the turn of each period in which a warp checks. */
-MSCCLPP_DEV uint32_t mscclpp_dev_wait_place(const mscclpp_dev_ctx_t *ctx)
+MSCCLPP_DEV uint32_t mscclpp_dev_wait_check_turn(const mscclpp_dev_ctx_t *ctx)
 {
     const uint32_t warp = (ctx->block * ctx->nthreads + ctx->tid) / MSCCLPP_DEV_WARP;
 
@@ -55,7 +55,8 @@ MSCCLPP_DEV bool mscclpp_dev_wait_check(const mscclpp_dev_args_t *args, uint64_t
 }
 
 /* Calls mscclpp_dev_wait_check. It is not inlined, so that it takes none of the caller's registers. */
-MSCCLPP_DEV_OUTLINE bool mscclpp_dev_wait_check_apart(const mscclpp_dev_args_t *args, uint64_t waited_ns, uint32_t peer)
+MSCCLPP_DEV_OUTLINE bool mscclpp_dev_wait_check_outlined(const mscclpp_dev_args_t *args, uint64_t waited_ns,
+                                                         uint32_t peer)
 {
     return mscclpp_dev_wait_check(args, waited_ns, peer);
 }
@@ -76,14 +77,15 @@ MSCCLPP_DEV bool mscclpp_dev_wait_turn_by(mscclpp_dev_ctx_t *ctx, const mscclpp_
     }
     mscclpp_dev_pause(ctx);
     ++wait->turns;
-    if (wait->turns < MSCCLPP_DEV_WAIT_TURNS || wait->turns % MSCCLPP_DEV_WAIT_TURNS != mscclpp_dev_wait_place(ctx)) {
+    if (wait->turns < MSCCLPP_DEV_WAIT_TURNS ||
+        wait->turns % MSCCLPP_DEV_WAIT_TURNS != mscclpp_dev_wait_check_turn(ctx)) {
         return true;
     }
     now = mscclpp_dev_now_ns();
     if (wait->since_ns == 0) {
         wait->since_ns = now;
     }
-    ctx->failed = is_outlined ? !mscclpp_dev_wait_check_apart(args, now - wait->since_ns, peer)
+    ctx->failed = is_outlined ? !mscclpp_dev_wait_check_outlined(args, now - wait->since_ns, peer)
                               : !mscclpp_dev_wait_check(args, now - wait->since_ns, peer);
     return !ctx->failed;
 }

@@ -109,7 +109,7 @@ static void carry_out(world_t *world)
                 const uint64_t departure = mscclpp_dev_rounds_departure(&r, m, round, j);
 
                 for (i = 0; i < m.count; ++i) {
-                    const uint32_t position = mscclpp_dev_rounds_turned(&r, round, j, i);
+                    const uint32_t position = mscclpp_dev_rounds_alltoall_position(&r, round, j, i);
 
                     world->faulty = world->faulty || position >= n;
                     *at(world, node, departure + i) =

@@ -387,8 +387,8 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_step_combine(uint32_t kind, bool
  * all packets of e. So all puts of e have arrived, and the slots and sources of e are free, whichever patterns e and e
  * + 2 have.
  */
-MSCCLPP_DEV void mscclpp_dev_nodes_stepwise(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch, bool hot,
-                                            int dtype, int op)
+MSCCLPP_DEV void mscclpp_dev_nodes_run_steps(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_epoch_t *epoch, bool hot,
+                                             int dtype, int op)
 {
     const mscclpp_dev_nodes_args_t *nodes = epoch->nodes;
     const uint32_t mask = mscclpp_dev_unit_mask(dtype);
@@ -499,7 +499,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_d
         }
     }
     if (args->rank < nodes->shards && nodes->pattern == MSCCLPP_DEV_NODES_DOUBLING) {
-        mscclpp_dev_nodes_stepwise(ctx, epoch, hot, dtype, op);
+        mscclpp_dev_nodes_run_steps(ctx, epoch, hot, dtype, op);
     } else if (args->rank < nodes->shards) {
         mscclpp_dev_nodes_combine(ctx, epoch, hot, dtype, op);
     }

@@ -66,7 +66,7 @@ MSCCLPP_DEV bool mscclpp_dev_put_is_plain(const mscclpp_dev_args_t *args)
  * Returns how many units can be moved whole: all except one that the message's end cuts off. 0: buffers or type do not
  * allow whole units.
  */
-MSCCLPP_DEV uint64_t mscclpp_dev_put_whole(const mscclpp_dev_args_t *args, int dtype)
+MSCCLPP_DEV uint64_t mscclpp_dev_put_whole_units(const mscclpp_dev_args_t *args, int dtype)
 {
     return mscclpp_dev_put_is_plain(args) && mscclpp_dev_unit_mask(dtype) == MSCCLPP_DEV_WHOLE_UNIT
                ? args->bytes / MSCCLPP_DEV_UNIT
@@ -204,7 +204,7 @@ MSCCLPP_DEV void mscclpp_dev_put_send(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_
 {
     const uint32_t nranks = const_ranks != 0 ? (uint32_t)const_ranks : args->nranks;
     const uint32_t size = mscclpp_dev_put_size(mscclpp_dev_units(args->bytes), first, piece);
-    const uint32_t whole_size = mscclpp_dev_put_size(mscclpp_dev_put_whole(args, dtype), first, piece);
+    const uint32_t whole_size = mscclpp_dev_put_size(mscclpp_dev_put_whole_units(args, dtype), first, piece);
     const char *in = (const char *)args->in + first * MSCCLPP_DEV_UNIT;
     uint32_t unit, i;
 
@@ -268,7 +268,7 @@ MSCCLPP_DEV void mscclpp_dev_put_receive(mscclpp_dev_ctx_t *ctx, const mscclpp_d
     const int batch = const_ranks == 0 ? 0 : MSCCLPP_DEV_PUT_OPERANDS / (is_plain ? 2 * const_ranks : const_ranks);
     const uint32_t size = mscclpp_dev_put_size(mscclpp_dev_units(args->bytes), first, piece);
     const uint32_t whole_size =
-        const_ranks == 0 ? 0 : mscclpp_dev_put_size(mscclpp_dev_put_whole(args, dtype), first, piece);
+        const_ranks == 0 ? 0 : mscclpp_dev_put_size(mscclpp_dev_put_whole_units(args, dtype), first, piece);
     char *out = (char *)args->out + first * MSCCLPP_DEV_UNIT;
     const char *from[MSCCLPP_DEV_CONST_RANKS_MAX];
     mscclpp_dev_acc_t acc;

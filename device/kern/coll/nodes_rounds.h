@@ -119,7 +119,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_gather(mscclpp_dev_ctx_t *ctx,
 
     for (unit = ctx->tid; unit < message.count * epoch->pitch && !ctx->failed; unit += ctx->nthreads) {
         const uint32_t i = (uint32_t)(unit / epoch->pitch);
-        const uint32_t position = mscclpp_dev_rounds_turned(&epoch->scheme, round, j, i);
+        const uint32_t position = mscclpp_dev_rounds_alltoall_position(&epoch->scheme, round, j, i);
         const mscclpp_dev_coll_nodes_row_t from =
             mscclpp_dev_coll_nodes_place_row(epoch, mscclpp_dev_rounds_place(&epoch->scheme, position, round));
 

@@ -38,8 +38,8 @@ typedef struct {
  * step, they are the block's part, else all bytes. Chunks are multiples of the alignment, so the parts of a group cover
  * all bytes. If the chunks do not divide evenly, the first parts are longer by one alignment. The range may be empty.
  */
-MSCCLPP_DEV mscclpp_dev_plan_slice_t mscclpp_dev_plan_slice_apart(const mscclpp_dev_plan_args_t *args,
-                                                                  const mscclpp_dev_plan_step_t *step)
+MSCCLPP_DEV mscclpp_dev_plan_slice_t mscclpp_dev_plan_slice_outside_loop(const mscclpp_dev_plan_args_t *args,
+                                                                         const mscclpp_dev_plan_step_t *step)
 {
     const uint64_t total = step->size * args->chunk;
     mscclpp_dev_plan_slice_t slice = {0, total};
@@ -58,8 +58,8 @@ MSCCLPP_DEV mscclpp_dev_plan_slice_t mscclpp_dev_plan_slice_apart(const mscclpp_
 
 /*
  * Returns the bytes of a step that this block handles now. In a loop, they are those of the current turn; the last turn
- * may have fewer. Otherwise they are as mscclpp_dev_plan_slice_apart says. `step` must be in the block's program,
- * because its index selects the slice.
+ * may have fewer. Otherwise they are as mscclpp_dev_plan_slice_outside_loop says. `step` must be in the block's
+ * program, because its index selects the slice.
  */
 MSCCLPP_DEV mscclpp_dev_plan_slice_t mscclpp_dev_plan_slice(const mscclpp_dev_plan_args_t *args,
                                                             const mscclpp_dev_plan_step_t *step,
@@ -70,7 +70,7 @@ MSCCLPP_DEV mscclpp_dev_plan_slice_t mscclpp_dev_plan_slice(const mscclpp_dev_pl
 
     if (run->turns == 0) {
         return run->program.slices != NULL ? run->program.slices[step - run->program.steps]
-                                           : mscclpp_dev_plan_slice_apart(args, step);
+                                           : mscclpp_dev_plan_slice_outside_loop(args, step);
     }
     slice.first_byte = run->turn * run->unit;
     slice.bytes = slice.first_byte >= total              ? 0

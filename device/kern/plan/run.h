@@ -279,7 +279,7 @@ MSCCLPP_DEV mscclpp_dev_plan_program_t mscclpp_dev_plan_prepare(const mscclpp_de
     }
     /* Begins with the last thread, which has no item if the program is short. */
     for (i = ctx->nthreads - 1 - ctx->tid; i < args->most_steps; i += ctx->nthreads) {
-        copy->slices[i] = mscclpp_dev_plan_slice_apart(args, &program.steps[i]);
+        copy->slices[i] = mscclpp_dev_plan_slice_outside_loop(args, &program.steps[i]);
     }
     return program;
 }

@@ -247,7 +247,7 @@ int mca_coll_mscclpp_register_params(void)
                          stays */
         }
         if (rc < 0) {
-            mscclpp_error("cannot register parameter %s with Open MPI (%d); component disabled", param->name, rc);
+            mscclpp_error("cannot register parameter %s with Open MPI (error %d); component disabled", param->name, rc);
             return OMPI_ERR_NOT_AVAILABLE;
         }
         if (MSCCLPP_OK != take_over_value(config, param, file_text(rc))) {

@@ -107,7 +107,7 @@ static bool load_component(char *name)
     rc = mca_base_component_find(NULL, framework, false, true);
     framework->framework_selection = selection;
     if (OPAL_SUCCESS != rc) {
-        mscclpp_warn("cannot load the coll component %s (%d)", name, rc);
+        mscclpp_warn("cannot load the coll component %s (Open MPI error %d)", name, rc);
     }
     while (opal_list_get_last(components) != last) {
         mca_base_component_list_item_t *item = (mca_base_component_list_item_t *)opal_list_remove_last(components);

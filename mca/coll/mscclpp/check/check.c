@@ -148,7 +148,7 @@ static mscclpp_status_t accept_signature(check_t *check, mca_coll_mscclpp_oob_me
 
     if (length < sizeof(*signature) || length != mca_coll_mscclpp_signature_size(signature) ||
         check->signatures[message->peer] != NULL) {
-        mscclpp_error("%s: rank %d sent %zu bytes of what it calls; do all ranks load the same version?",
+        mscclpp_error("%s: rank %d sent an unexpected comparison of %zu bytes; do all ranks load the same version?",
                       check->oob->label, message->peer, length);
         free(message);
         return MSCCLPP_ERR_PEER;
@@ -259,11 +259,11 @@ static mscclpp_status_t check_clock(check_t *check)
     const mscclpp_config_t *config = &mca_coll_mscclpp_state.config;
     const double waited = mscclpp_now() - check->started;
     const bool is_over = config->timeout > 0 && waited > config->timeout;
-    const bool warns = config->warn_after > 0 && waited > config->warn_after && !check->warned;
+    const bool must_warn = config->warn_after > 0 && waited > config->warn_after && !check->warned;
     const int rank = ompi_comm_rank(check->module->comm);
     char name[64], call[112], ranks[128];
 
-    if (!is_over && !warns) {
+    if (!is_over && !must_warn) {
         return MSCCLPP_OK;
     }
     check->warned = true;

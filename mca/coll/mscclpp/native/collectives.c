@@ -40,7 +40,7 @@ static void send_in_place(call_t *call, void *rbuf, size_t skip, size_t count, t
 static bool fill_allgather(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
                            count_t rcount, type_t *rtype)
 {
-    call->args.count = mca_coll_mscclpp_native_bytes((size_t)rcount, rtype);
+    call->args.count = mca_coll_mscclpp_packed_bytes((size_t)rcount, rtype);
     mca_coll_mscclpp_native_recv(call, rbuf, (size_t)rcount * (size_t)call->ranks, rtype);
     if (MPI_IN_PLACE == sbuf) {
         send_in_place(call, rbuf, (size_t)rank * (size_t)rcount, (size_t)rcount, rtype);
@@ -57,7 +57,7 @@ static bool fill_alltoall(call_t *call, int rank, const void *sbuf, count_t scou
     const size_t ranks = (size_t)call->ranks;
 
     (void)rank;
-    call->args.count = mca_coll_mscclpp_native_bytes((size_t)rcount, rtype);
+    call->args.count = mca_coll_mscclpp_packed_bytes((size_t)rcount, rtype);
     mca_coll_mscclpp_native_recv(call, rbuf, (size_t)rcount * ranks, rtype);
     if (MPI_IN_PLACE == sbuf) {
         send_in_place(call, rbuf, 0, (size_t)rcount * ranks, rtype);
@@ -71,7 +71,7 @@ static bool fill_alltoall(call_t *call, int rank, const void *sbuf, count_t scou
 static bool fill_bcast(call_t *call, int rank, void *buf, count_t count, type_t *type, int root)
 {
     call->args.root = root;
-    call->args.count = mca_coll_mscclpp_native_bytes((size_t)count, type);
+    call->args.count = mca_coll_mscclpp_packed_bytes((size_t)count, type);
     if (rank == root) {
         mca_coll_mscclpp_native_send(call, buf, (size_t)count, type);
     } else {
@@ -86,10 +86,10 @@ static bool fill_gather(call_t *call, int rank, const void *sbuf, count_t scount
 {
     call->args.root = root;
     if (rank == root) {
-        call->args.count = mca_coll_mscclpp_native_bytes((size_t)rcount, rtype);
+        call->args.count = mca_coll_mscclpp_packed_bytes((size_t)rcount, rtype);
         mca_coll_mscclpp_native_recv(call, rbuf, (size_t)rcount * (size_t)call->ranks, rtype);
     } else {
-        call->args.count = mca_coll_mscclpp_native_bytes((size_t)scount, stype);
+        call->args.count = mca_coll_mscclpp_packed_bytes((size_t)scount, stype);
     }
     if (rank == root && MPI_IN_PLACE == sbuf) {
         send_in_place(call, rbuf, (size_t)rank * (size_t)rcount, (size_t)rcount, rtype);
@@ -105,10 +105,10 @@ static bool fill_scatter(call_t *call, int rank, const void *sbuf, count_t scoun
 {
     call->args.root = root;
     if (rank == root) {
-        call->args.count = mca_coll_mscclpp_native_bytes((size_t)scount, stype);
+        call->args.count = mca_coll_mscclpp_packed_bytes((size_t)scount, stype);
         mca_coll_mscclpp_native_send(call, sbuf, (size_t)scount * (size_t)call->ranks, stype);
     } else {
-        call->args.count = mca_coll_mscclpp_native_bytes((size_t)rcount, rtype);
+        call->args.count = mca_coll_mscclpp_packed_bytes((size_t)rcount, rtype);
     }
     if (rank == root && MPI_IN_PLACE == rbuf) {
         call->args.in_place = true;
@@ -269,7 +269,7 @@ static void fill_reduction(call_t *call, const void *sbuf, void *rbuf, type_t *t
     call->args.out = rbuf;
     call->buffers[0] = call->args.in;
     call->buffers[1] = rbuf;
-    call->touches = true;
+    call->passes_data = true;
 }
 
 /* Describes MPI_Reduce. Only the root has a receive buffer. */

@@ -7,7 +7,7 @@
 #include "mca/coll/mscclpp/native/pieces.h"
 #include "mca/common/base/log.h"
 
-size_t mca_coll_mscclpp_native_bytes(size_t count, const struct ompi_datatype_t *type)
+size_t mca_coll_mscclpp_packed_bytes(size_t count, const struct ompi_datatype_t *type)
 {
     size_t size;
 
@@ -46,7 +46,7 @@ int mca_coll_mscclpp_native_begin(mca_coll_mscclpp_native_t *call, mca_coll_mscc
     call->args.dtype = MSCCLPP_DTYPE_UINT8;
     call->args.op = MSCCLPP_OP_SUM;
     call->buffers[0] = call->buffers[1] = NULL;
-    call->touches = false;
+    call->passes_data = false;
     call->unserved = MCA_COLL_MSCCLPP_REASON_NONE;
     call->rc = OMPI_SUCCESS;
     call->module = module;
@@ -179,7 +179,7 @@ static char *describe_elements(mca_coll_mscclpp_native_t *call, const void *buff
     if (0 == elements.count) {
         return NULL;
     }
-    call->touches = true;
+    call->passes_data = true;
     if (!elements.dense) {
         include_elements(&bounds, &elements);
         *scattered_p = is_scattered(&bounds);
@@ -367,7 +367,7 @@ static char *describe_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_msc
     if (UINTPTR_MAX == placement.lowest) {
         return NULL;
     }
-    call->touches = true;
+    call->passes_data = true;
     described->scattered = (!placement.dense || blocks->types != NULL) && is_scattered(&placement.bounds);
     placement.dense = placement.dense && !described->scattered;
     described->packs = placement.dense ? described->built_in_packs
@@ -444,7 +444,7 @@ static void set_bytes(const mca_coll_mscclpp_native_t *call, mscclpp_dev_block_t
 void mca_coll_mscclpp_native_send_one(mca_coll_mscclpp_native_t *call, const void *buffer, size_t count,
                                       struct ompi_datatype_t *type, int peer)
 {
-    const uint64_t bytes = mca_coll_mscclpp_native_bytes(count, type);
+    const uint64_t bytes = mca_coll_mscclpp_packed_bytes(count, type);
 
     mca_coll_mscclpp_native_send(call, buffer, count, type);
     call->args.send = call->send;
@@ -455,7 +455,7 @@ void mca_coll_mscclpp_native_send_one(mca_coll_mscclpp_native_t *call, const voi
 void mca_coll_mscclpp_native_recv_one(mca_coll_mscclpp_native_t *call, void *buffer, size_t count,
                                       struct ompi_datatype_t *type, int peer)
 {
-    const uint64_t bytes = mca_coll_mscclpp_native_bytes(count, type);
+    const uint64_t bytes = mca_coll_mscclpp_packed_bytes(count, type);
 
     mca_coll_mscclpp_native_recv(call, buffer, count, type);
     call->args.recv = call->recv;

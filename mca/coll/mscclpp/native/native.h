@@ -29,7 +29,7 @@ typedef struct {
     mca_coll_mscclpp_module_t *module;
     const void *buffers[2];             /* the send and the receive buffer of this rank; NULL: none, or MPI_IN_PLACE */
     int ranks;                          /* number of ranks in the communicator */
-    bool touches;                       /* this rank sends or receives data */
+    bool passes_data;                   /* this rank sends or receives data */
     mca_coll_mscclpp_reason_t unserved; /* why no kernel serves the call; equal on all ranks. NONE: not known */
     int rc;                             /* OMPI_SUCCESS, or the error for a call that cannot be described */
     mscclpp_dev_block_t *send;          /* this list and the next three lists are in `built_in` or in `allocated` */
@@ -101,7 +101,7 @@ void mca_coll_mscclpp_native_recv_one(mca_coll_mscclpp_native_t *call, void *buf
 void mca_coll_mscclpp_native_drop_empty(mca_coll_mscclpp_native_t *call);
 
 /* Returns the bytes of data in `count` elements of `type`, without holes. */
-size_t mca_coll_mscclpp_native_bytes(size_t count, const struct ompi_datatype_t *type);
+size_t mca_coll_mscclpp_packed_bytes(size_t count, const struct ompi_datatype_t *type);
 
 /*
  * Serves a blocking call, unless its buffers are host memory or it has to be staged (serve.c). Returns true if the call

@@ -138,7 +138,7 @@ static const mca_coll_mscclpp_edges_t *ensure_edges(call_t *call, bool out)
  */
 static void send_same(call_t *call, const mca_coll_mscclpp_blocks_t *blocks)
 {
-    const uint64_t bytes = mca_coll_mscclpp_native_bytes(blocks->count, blocks->type);
+    const uint64_t bytes = mca_coll_mscclpp_packed_bytes(blocks->count, blocks->type);
 
     if (blocks->edges->parallel) {
         mca_coll_mscclpp_native_send_blocks(call, blocks);

@@ -270,7 +270,7 @@ static bool all_on_device(const mca_coll_mscclpp_native_t *native, const call_t 
 {
     const void *in = native->args.in, *out = native->args.out;
 
-    return (call->agreed || mca_coll_mscclpp_has_unknown_sizes(native)) && !native->touches
+    return (call->agreed || mca_coll_mscclpp_has_unknown_sizes(native)) && !native->passes_data
                ? true
                : is_none_or_device(in) && is_none_or_device(out) && (in != NULL || out != NULL);
 }
@@ -298,7 +298,7 @@ static outcome_t enqueue_described(mca_coll_mscclpp_module_t *module, const call
      * together. A rank does not vote for a queue if it has no data and only this rank knows that.
      */
     *code_p = ensure_queue(module, native->buffers,
-                           on_device && (native->touches || !mca_coll_mscclpp_has_unknown_sizes(native)));
+                           on_device && (native->passes_data || !mca_coll_mscclpp_has_unknown_sizes(native)));
     if (OMPI_SUCCESS != *code_p) {
         return MCA_COLL_MSCCLPP_QUEUE_ERROR;
     }
@@ -410,9 +410,9 @@ static int prepare_other(mca_coll_mscclpp_module_t *module, const call_t *call, 
         *can_queue_p = true;
     } else {
         /* A rank without data votes neither against a queue nor for one. */
-        const bool on_device = !native.touches || all_on_device(&native, call);
+        const bool on_device = !native.passes_data || all_on_device(&native, call);
 
-        rc = ensure_queue(module, native.buffers, native.touches && on_device);
+        rc = ensure_queue(module, native.buffers, native.passes_data && on_device);
         native.args.is_size_known = true; /* when the call is queued, all ranks know the largest block */
         *largest_p = native.args.largest_block;
         *can_queue_p = OMPI_SUCCESS == rc && OMPI_SUCCESS == native.rc && module->queued != NULL && on_device &&

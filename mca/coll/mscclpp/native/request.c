@@ -158,7 +158,7 @@ static bool is_for_starter(const mca_coll_mscclpp_request_t *request)
  * if a call has advanced, WAITING if the first call still waits, or IDLE if no call is for the starter. If there is no
  * memory for a fiber, the call is left to a thread of MPI.
  */
-static mca_coll_mscclpp_starter_look_t run_apart(mca_coll_mscclpp_queue_t *queue)
+static mca_coll_mscclpp_starter_look_t run_in_starter(mca_coll_mscclpp_queue_t *queue)
 {
     mca_coll_mscclpp_starter_look_t found = MCA_COLL_MSCCLPP_STARTER_IDLE;
     mca_coll_mscclpp_request_t *request = first_of(queue), *next;
@@ -210,7 +210,7 @@ static mca_coll_mscclpp_starter_look_t look_for_open_calls(void)
         mca_coll_mscclpp_starter_look_t here;
 
         next = queue->next; /* the queue leaves the list once it is empty */
-        here = run_apart(queue);
+        here = run_in_starter(queue);
         found = here > found ? here : found;
     }
     end_turn();

@@ -77,7 +77,7 @@ static int agree_on_exchange(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp
 static bool find_whether_device(const mca_coll_mscclpp_native_t *call, uint64_t *allocation_p)
 {
     *allocation_p = 0;
-    return call->touches
+    return call->passes_data
                ? mca_coll_mscclpp_find_device(call->args.out, allocation_p) || mca_coll_mscclpp_is_device(call->args.in)
                : mca_coll_mscclpp_is_device(call->buffers[1]) || mca_coll_mscclpp_is_device(call->buffers[0]);
 }
@@ -225,8 +225,8 @@ static bool decide_on_device(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp
     if (!has_board(module)) {
         return on_device;
     }
-    return on_device || call->touches ? mscclpp_team_decide(module->team, module->current_call, on_device)
-                                      : follow_peers(module);
+    return on_device || call->passes_data ? mscclpp_team_decide(module->team, module->current_call, on_device)
+                                          : follow_peers(module);
 }
 
 /*
