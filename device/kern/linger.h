@@ -6,8 +6,8 @@
  * one block alone. It hands an operation for several blocks on to all other blocks through the relay.
  *
  * Only the first block decides to leave. It does so after its last poll of the bell, and then writes `left` to the
- * mailbox. A host that sees `left`, but not the end of the operation that it rang for, knows that the kernel will not
- * serve that operation, and launches a new kernel. No further agreement is needed. contrib/models/linger.pml is a model
+ * mailbox. If a host sees `left`, but not the end of the operation that it rang for, the kernel will not serve that
+ * operation. Then the host launches a new kernel. No further agreement is needed. contrib/models/linger.pml is a model
  * of this protocol.
  *
  * All blocks report the end of an operation for several blocks. A block that takes no part reports it at once. The host
@@ -78,8 +78,8 @@ MSCCLPP_DEV bool mscclpp_dev_linger_listen(const mscclpp_dev_ctx_t *ctx, const u
 }
 
 /*
- * True if all blocks have ended their last operation, which means that they have read its words from the relay. The
- * first block may then write the quit word over these words. Called by the listening threads.
+ * Returns true if all blocks have ended their last operation. They have then read its words from the relay. The first
+ * block may then write the quit word over these words. Called by the listening threads.
  *
  * The other blocks wait for the relay without a deadline, as in a barrier of the kernel, because the first block always
  * writes to it in the end. Each block ends its operation in the end, even if it fails, because waits inside an
@@ -102,7 +102,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_all_ended(const mscclpp_dev_ctx_t *ctx, cons
     return !mscclpp_dev_warp_or(!have_ended);
 }
 
-/* In thread 0: counts the operation that the bell has announced. The one before has ended. */
+/* Counts, in thread 0, the operation that the bell has announced. The one before has ended. */
 MSCCLPP_DEV void mscclpp_dev_linger_count(mscclpp_dev_linger_block_t *block_state)
 {
     ++block_state->args.launches;
@@ -110,8 +110,8 @@ MSCCLPP_DEV void mscclpp_dev_linger_count(mscclpp_dev_linger_block_t *block_stat
 }
 
 /*
- * True if threads of the first block can serve the operation that has arrived, without other blocks. `limits` are those
- * of brief operations for these threads.
+ * Returns true if threads of the first block can serve the operation that has arrived, without other blocks. `limits`
+ * are those of brief operations for these threads.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_is_for(const mscclpp_dev_linger_block_t *block_state,
                                            const mscclpp_dev_brief_limits_t *limits)
@@ -123,9 +123,9 @@ MSCCLPP_DEV bool mscclpp_dev_linger_is_for(const mscclpp_dev_linger_block_t *blo
 }
 
 /*
- * Serves such an operation with all threads of the first block, or with the listening threads alone: `whole_block`
- * tells which. `launches` is the number of operations that have ended, and `row_shift` is that of the limits for these
- * threads. All of these threads have read the epoch when the operation's function returns.
+ * Serves such an operation with all threads of the first block, if `whole_block`, or with the listening threads alone.
+ * `launches` is the number of operations that have ended, and `row_shift` is that of the limits for these threads. All
+ * of these threads have read the epoch when the operation's function returns.
  */
 MSCCLPP_DEV void mscclpp_dev_linger_serve_first(mscclpp_dev_ctx_t *ctx, mscclpp_dev_linger_block_t *block_state,
                                                 uint32_t row_shift, uint64_t launches, bool whole_block)
@@ -152,8 +152,8 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve_first(mscclpp_dev_ctx_t *ctx, mscclpp_
 
 /*
  * Polls the bell with the listening threads, and serves brief operations: alone if they can, else together with the
- * block's other threads, which wait in mscclpp_dev_linger_await_bell. Returns true when another operation has arrived,
- * and false when it is time to leave: when the host says so, or the kernel's time is over, or the period ends
+ * block's other threads, which wait in mscclpp_dev_linger_await_bell. Returns true when another operation has arrived.
+ * Returns false when it is time to leave: the host says so, the kernel's time is over, or the period ends
  * (MSCCLPP_DEV_LINGER_PERIOD). Not inlined, for the same reason as the operations of linger_serve.h.
  */
 MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx, const mscclpp_dev_linger_args_t *args,
@@ -201,7 +201,7 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx, c
 }
 
 /*
- * In the first block: waits for the bell, and serves brief operations, until another operation has arrived. Returns
+ * Waits for the bell in the first block, and serves brief operations, until another operation has arrived. Returns
  * false, in all threads, when it is time to leave. Only one warp polls, so that a poll needs no barrier of the block.
  * The barrier publishes to the other threads what that warp has received. The operation before has ended, so it is
  * counted whether or not another one follows.
@@ -239,8 +239,8 @@ MSCCLPP_DEV bool mscclpp_dev_linger_await_bell(mscclpp_dev_ctx_t *ctx, const msc
 #define MSCCLPP_DEV_RELAY_STRIDE 8u
 
 /*
- * In the first block: hands the words that it has taken from the bell (block_state->words) on to the other blocks, with
- * the epoch from which the operation starts. If `quits`, tells them to leave the kernel. Called by all threads.
+ * Hands the words that the first block has taken from the bell (block_state->words) on to the other blocks, with the
+ * epoch from which the operation starts. If `quits`, tells them to leave the kernel. Called by all threads.
  * block_state->words must not change before the block's next barrier, as other threads may still be reading them.
  *
  * The upper half of each word of the relay is the operation's place: its number, counted from 0 at the kernel's first
@@ -277,9 +277,9 @@ MSCCLPP_DEV void mscclpp_dev_linger_relay(const mscclpp_dev_ctx_t *ctx, const ms
 }
 
 /*
- * In one of the other blocks: waits for the next words of the relay, and takes them. Called by all threads; each waits
+ * Waits for the next words of the relay in one of the other blocks, and takes them. Called by all threads; each waits
  * for some of the words. Returns false when it is time to leave. Operations that the first block executes alone do not
- * reach the other blocks, so the operation's number comes from a word's place, and its epoch is a word of its own. The
+ * reach the other blocks. So the operation's number comes from a word's place, and its epoch is a word of its own. The
  * block's own place changes after the barrier, when all threads have compared their words with the old one.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_await_relay(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_linger_args_t *args,
@@ -407,7 +407,7 @@ MSCCLPP_DEV void mscclpp_dev_linger_leave(mscclpp_dev_ctx_t *ctx, const mscclpp_
 }
 
 /*
- * The kernel body: serves the operation of the launch, and then those that the host rings for. `block_state` lies in
+ * Runs the kernel: serves the operation of the launch, and then those that the host rings for. `block_state` lies in
  * memory that the block's threads share; its contents at the beginning do not matter. After a failure the kernel still
  * answers the bell, but its operations send nothing: each begins with ctx->failed as the block's threads have left it.
  */

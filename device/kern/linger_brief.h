@@ -18,8 +18,8 @@
 #include "device/types/linger.h"
 
 /*
- * The most bytes of an operation that `threads` threads serve with one unit each; 0 if the number of ranks has no code
- * of its own here. All ranks' units fit into the packet area then.
+ * Returns the most bytes of an operation that `threads` threads serve with one unit each; 0 if the number of ranks has
+ * no code of its own here. All ranks' units fit into the packet area then.
  */
 MSCCLPP_DEV uint32_t mscclpp_dev_brief_limit(const mscclpp_dev_args_t *args, uint32_t threads)
 {
@@ -62,7 +62,7 @@ typedef struct {
     uint32_t flag;  /* that they carry */
 } mscclpp_dev_brief_packets_t;
 
-/* Place of a unit from `sender` in the scratch of `receiver`. */
+/* Returns the place of a unit from `sender` in the scratch of `receiver`. */
 MSCCLPP_DEV char *mscclpp_dev_brief_slot(const mscclpp_dev_args_t *args, const mscclpp_dev_brief_packets_t *packets,
                                          uint32_t receiver, uint32_t sender)
 {

@@ -1,9 +1,9 @@
 /*
- * Brief operations of a lingering kernel for collectives other than all-reduce: those by packets, with blocks of data
- * of one size, in which each thread sends at most one unit and receives at most one unit, or one from each rank. Like
- * linger_brief.h, this is little code, as fetching instructions takes a large part of a small call.
+ * Brief operations of a lingering kernel for collectives other than all-reduce. They go by packets, with blocks of data
+ * of one size. Each thread sends at most one unit, and receives at most one unit, or one from each rank. There is
+ * little code, as in linger_brief.h, because fetching instructions takes a large part of a small call.
  *
- * The threads form rows of the same length, one for each rank: the thread number `lane` of row i has unit `lane` of the
+ * The threads form rows of the same length, one for each rank. Thread number `lane` of row i has unit `lane` of the
  * block for the i-th next rank, and of the block from the rank i places before. Row 0 has the rank's own block, which
  * goes through the rank's own slot: one code serves all rows, and everything that is stored comes from packets. If the
  * collective combines blocks, row 0 combines what all ranks have sent.
@@ -24,7 +24,7 @@ typedef struct {
     uint32_t row_shift; /* in other collectives, rows have 1 << row_shift threads */
 } mscclpp_dev_brief_limits_t;
 
-/* The limits for operations of `threads` threads. */
+/* Returns the limits for operations of `threads` threads. */
 MSCCLPP_DEV mscclpp_dev_brief_limits_t mscclpp_dev_brief_limits(const mscclpp_dev_args_t *args, uint32_t threads)
 {
     mscclpp_dev_brief_limits_t limits = {mscclpp_dev_brief_limit(args, threads), 0, 0};
@@ -37,7 +37,7 @@ MSCCLPP_DEV mscclpp_dev_brief_limits_t mscclpp_dev_brief_limits(const mscclpp_de
     return limits;
 }
 
-/* True if an operation is brief. `code` is the bell's word CODE. */
+/* Returns true if an operation is brief. `code` is the bell's word CODE. */
 MSCCLPP_DEV bool mscclpp_dev_linger_is_brief(const mscclpp_dev_args_t *args, uint32_t code,
                                              const mscclpp_dev_brief_limits_t *limits)
 {
@@ -57,13 +57,13 @@ typedef struct {
     uint32_t row; /* at least the number of ranks: the thread is in no row */
 } mscclpp_dev_brief_coll_t;
 
-/* True if a thread has a packet of a block of `bytes` bytes, which may be an empty one. */
+/* Returns true if a thread has a packet of a block of `bytes` bytes, which may be an empty one. */
 MSCCLPP_DEV bool mscclpp_dev_brief_coll_has_packet(const mscclpp_dev_brief_coll_t *coll, uint32_t bytes)
 {
     return coll->lane * MSCCLPP_DEV_UNIT < bytes || coll->lane == 0;
 }
 
-/* The size of the block that `sender` has for `receiver`. */
+/* Returns the size of the block that `sender` has for `receiver`. */
 MSCCLPP_DEV uint32_t mscclpp_dev_brief_coll_bytes(const mscclpp_dev_args_t *args, const mscclpp_dev_brief_coll_t *coll,
                                                   uint32_t sender, uint32_t receiver)
 {
@@ -117,7 +117,7 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_move(mscclpp_dev_ctx_t *ctx, const msccl
     }
 }
 
-/* The ranks whose blocks this rank combines are those from 0 to this number minus 1. */
+/* Returns the end of the ranks whose blocks this rank combines: they are those from 0 to this number minus 1. */
 MSCCLPP_DEV uint32_t mscclpp_dev_brief_coll_end(const mscclpp_dev_args_t *args, const mscclpp_dev_brief_coll_t *coll)
 {
     const uint32_t pattern = MSCCLPP_DEV_BELL_PATTERN(coll->word);
@@ -129,7 +129,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_brief_coll_end(const mscclpp_dev_args_t *args, 
 }
 
 /*
- * In row 0: receives a thread's unit from each rank that has a block for this one, combines these in rank order, and
+ * Receives, in row 0, a thread's unit from each rank that has a block for this one, combines these in rank order, and
  * stores the result. The first thread also receives the empty packets of the other ranks. If a wait fails, sets
  * ctx->failed and stores nothing.
  */

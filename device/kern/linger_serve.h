@@ -176,7 +176,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_serve_zerocopy(mscclpp_dev_ctx_t *ctx, const
     return mscclpp_dev_linger_zerocopy(*ctx, args);
 }
 
-/* True for the packet kernels of collectives other than all-reduce whose blocks have different sizes. */
+/* Returns true for the packet kernels of collectives other than all-reduce whose blocks have different sizes. */
 MSCCLPP_DEV bool mscclpp_dev_linger_is_varied(uint32_t kernel)
 {
     return kernel == MSCCLPP_KERNEL_COLL_MOVE_BLOCKS || kernel == MSCCLPP_KERNEL_COLL_COMBINE_BLOCKS;
@@ -241,7 +241,7 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_serve_coll(mscclpp_dev_ctx_t ctx, ms
     }
 }
 
-/* The plan's operation, out of line like those above. The kernel has copied the program when it began. */
+/* Executes the plan's operation, out of line like those above. The kernel has copied the program when it began. */
 MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_plan(mscclpp_dev_ctx_t ctx, mscclpp_dev_linger_block_t *block_state)
 {
     const mscclpp_dev_plan_args_t *args = &block_state->plan;
@@ -252,7 +252,7 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_plan(mscclpp_dev_ctx_t ctx, mscclpp_
     return ctx.failed;
 }
 
-/* The same for sums of floats. */
+/* Executes the plan's operation for sums of floats. */
 MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_plan_float(mscclpp_dev_ctx_t ctx, mscclpp_dev_linger_block_t *block_state)
 {
     ctx.lingers = true;
@@ -295,7 +295,7 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_serve_plan(mscclpp_dev_ctx_t ctx, ms
                : mscclpp_dev_linger_plan(ctx, block_state);
 }
 
-/* True for kernels whose packets take one epoch, which a lingering kernel has to count. */
+/* Returns true for kernels whose packets take one epoch, which a lingering kernel has to count. */
 MSCCLPP_DEV bool mscclpp_dev_linger_takes_epoch(uint32_t kernel)
 {
     return kernel != MSCCLPP_KERNEL_PLAN && kernel != MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY &&

@@ -6,7 +6,7 @@
 
 #include <cuda_runtime.h>
 
-/* The kernel, in the form that the CUDA runtime's functions take. */
+/* Returns the kernel, in the form that the CUDA runtime's functions take. */
 const void *mscclpp_dev_cuda_linger_kernel(void);
 
 /* Determines which cluster sizes the calling thread's device supports. Called before the first launch there. */
