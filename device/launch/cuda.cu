@@ -274,7 +274,7 @@ static const void *function_of_variant(mscclpp_dev_kernel_t kernel, int variant)
     return function_of<ANY, ANY>(kernel);
 }
 
-/* State of each device, written by preload before the first launch there. */
+/* What is known of each device. Written by preload before the first launch there. */
 static struct {
     bool overlaps; /* each kernel that has to wait for earlier kernels in the stream contains this wait */
     /*
@@ -320,7 +320,7 @@ static int launch_by_driver(int device, void *stream, const mscclpp_dev_launch_t
 }
 
 /*
- * Lingering kernels have their own launch function, because they may form a cluster. All others are launched by the
+ * Launches lingering kernels by their own function, because they may form a cluster. Launches all others by the
  * driver's function if preload has stored it, else by the runtime. A kernel may become resident early only if its
  * results become visible at its end in the stream, and if it waits for the previous kernel itself.
  */

@@ -58,7 +58,7 @@ bool mscclpp_dev_supports(mscclpp_dtype_t dtype, mscclpp_op_t op, bool on_twin)
     return op <= MSCCLPP_OP_BXOR;
 }
 
-/* All kernels that are not listed have only the common arguments. */
+/* Returns the size of the common arguments for kernels that are not listed. */
 size_t mscclpp_dev_args_size(mscclpp_dev_kernel_t kernel)
 {
     switch (kernel) {

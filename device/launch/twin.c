@@ -469,8 +469,8 @@ int mscclpp_dev_twin_queue_job(mscclpp_dev_twin_queue_t *queue, job_t *job)
 }
 
 /*
- * A launch that runs in the caller's thread cannot fail. While it runs, workers wait, and launches of other threads are
- * queued, because a queue runs one job at a time.
+ * Runs a launch in the caller's thread if it may, and if the queue is empty. That cannot fail. While it runs, workers
+ * wait, and launches of other threads are queued, because a queue runs one job at a time.
  */
 int mscclpp_dev_twin_launch(mscclpp_dev_twin_queue_t *queue, const mscclpp_dev_launch_t *launch)
 {

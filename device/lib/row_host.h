@@ -140,7 +140,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_row_bytes(uint64_t index, uint64_t count, uint6
     return bytes_left < count * MSCCLPP_DEV_UNIT ? bytes_left : count * MSCCLPP_DEV_UNIT;
 }
 
-/* Each thread copies consecutive units. Bytes after the buffer's end are set to 0. */
+/* Copies consecutive units in each thread. Bytes after the buffer's end are set to 0. */
 MSCCLPP_DEV void mscclpp_dev_row_load(const mscclpp_dev_ctx_t *ctx, char *to, const void *buffer, uint64_t index,
                                       uint64_t count, uint64_t bytes)
 {
@@ -154,7 +154,7 @@ MSCCLPP_DEV void mscclpp_dev_row_load(const mscclpp_dev_ctx_t *ctx, char *to, co
     memset(to + first * MSCCLPP_DEV_UNIT + present, 0, size - present);
 }
 
-/* One copy is enough unless `mask` leaves out bytes between elements, which must keep their contents. */
+/* Stores by one copy, unless `mask` leaves out bytes between elements, which must keep their contents. */
 MSCCLPP_DEV void mscclpp_dev_row_store(const mscclpp_dev_ctx_t *ctx, void *buffer, uint64_t index, uint64_t count,
                                        uint64_t bytes, const char *from, uint32_t mask)
 {
@@ -173,8 +173,9 @@ MSCCLPP_DEV void mscclpp_dev_row_store(const mscclpp_dev_ctx_t *ctx, void *buffe
 }
 
 /*
- * Only this thread accesses its units, and it reads a group of them from all ranks before it writes the group. So a
- * rank's input and output may be the same memory. Returns false if the type or the operation is unknown here.
+ * Combines a group of units at a time. Only this thread accesses its units, and it reads a group of them from all ranks
+ * before it writes the group. So a rank's input and output may be the same memory. Returns false if the type or the
+ * operation is unknown here.
  */
 MSCCLPP_DEV bool mscclpp_dev_row_combine(const mscclpp_dev_ctx_t *ctx, int dtype, int op, uint32_t nranks,
                                          const char *const *in, char *const *out, uint64_t count)

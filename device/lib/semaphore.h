@@ -6,9 +6,9 @@
 #include "device/lib/wait.h"
 
 /*
- * Signals the peer. Called by one thread. A peer that has waited for the signal sees what this thread wrote before, and
- * what the other threads of its block wrote before the block last synchronised. The signal is an atomic addition, not a
- * store, because signals of several kernels may be under way.
+ * Signals the peer. Called by one thread. A peer that has waited for the signal sees what this thread wrote before. It
+ * also sees what the other threads of its block wrote before the block last synchronised. The signal is an atomic
+ * addition, not a store, because signals of several kernels may be under way.
  */
 MSCCLPP_DEV void mscclpp_dev_semaphore_signal(const mscclpp_dev_semaphore_t *semaphore)
 {

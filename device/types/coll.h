@@ -76,8 +76,8 @@ typedef enum {
 } mscclpp_dev_varied_t;
 
 /*
- * Arguments of kernels for blocks whose sizes and places differ. A rank without a block for another rank lists one of 0
- * bytes, and so does the receiver.
+ * Arguments of kernels for blocks whose sizes and places differ. If a rank has no block for another rank, both list one
+ * of 0 bytes.
  */
 typedef struct {
     mscclpp_dev_coll_args_t coll;

@@ -5,37 +5,38 @@
 #include "mca/coll/mscclpp/ompi/module.h"
 
 /*
- * params.c: registers the table of mca/common/base/config.h with Open MPI, under coll_mscclpp_, and reads the values
- * that users have set. Returns an Open MPI error code.
+ * Registers the table of mca/common/base/config.h with Open MPI, under coll_mscclpp_, and reads the values that users
+ * have set (params.c). Returns an Open MPI error code.
  */
 int mca_coll_mscclpp_register_params(void);
 
 /*
- * settings.c: rank 0 publishes its settings before Open MPI's exchange in MPI_Init. The other ranks adopt them after
- * it.
+ * Publish the settings of rank 0 before Open MPI's exchange in MPI_Init, and adopt them on the other ranks after it
+ * (settings.c).
  */
 void mca_coll_mscclpp_publish_settings(void);
 void mca_coll_mscclpp_adopt_settings(void);
 
-/* widen.c: makes `--mca coll mscclpp` load and open the components that a communicator cannot do without. */
+/* Makes `--mca coll mscclpp` load and open the components that a communicator cannot do without (widen.c). */
 void mca_coll_mscclpp_widen_selection(void);
 
 /*
- * module.c: makes the module of a new communicator, and yields the component's priority. Returns NULL if this component
- * does not serve the communicator, or if there is no memory, which is logged.
+ * Makes the module of a new communicator, and yields the component's priority (module.c). Returns NULL if this
+ * component does not serve the communicator, or if there is no memory, which is logged.
  */
 mca_coll_base_module_t *mca_coll_mscclpp_comm_query(struct ompi_communicator_t *comm, int *priority);
 
 /*
- * progress.c: a callback of opal_progress, in which ranks of teams over several nodes serve each other. It is
- * registered before there are any such teams: registering later would replace the table of callbacks, which
- * opal_progress in other threads may be using.
+ * Register and remove a callback of opal_progress, in which ranks of teams over several nodes serve each other
+ * (progress.c). It is registered before there are any such teams: registering later would replace the table of
+ * callbacks, which opal_progress in other threads may be using.
  */
 int mca_coll_mscclpp_nodes_init(void);
 void mca_coll_mscclpp_nodes_fini(void);
 
 /*
- * twin.c: applies the parameters twin_host_ranks and twin_shared_only, for tests. `rank` is the rank in MPI_COMM_WORLD.
+ * Applies the parameters twin_host_ranks and twin_shared_only, for tests (twin.c). `rank` is the rank in
+ * MPI_COMM_WORLD.
  */
 void mca_coll_mscclpp_twin_hide_buffers(int rank);
 

@@ -14,7 +14,9 @@
 #include "mca/common/base/log.h"
 #include "mca/common/base/settings.h"
 
-/* Only rank 0 of the job sends its settings. If it cannot, which is logged, the other ranks keep their own settings. */
+/*
+ * Sends the settings on rank 0 of the job only. If it cannot, which is logged, the other ranks keep their own settings.
+ */
 void mca_coll_mscclpp_publish_settings(void)
 {
     mca_coll_mscclpp_state_t *state = &mca_coll_mscclpp_state;

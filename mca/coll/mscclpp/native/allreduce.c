@@ -58,7 +58,7 @@ int mca_coll_mscclpp_agree_on_kind(mca_coll_mscclpp_module_t *module, bool *on_d
     return rc;
 }
 
-/* `collective` is the name of the call in the log. The failure is logged once for each communicator. */
+/* Logs the failure once for each communicator. `collective` is the name of the call in the log. */
 int mca_coll_mscclpp_refuse_broken(mca_coll_mscclpp_module_t *module, const char *collective)
 {
     if (!module->told_broken) {

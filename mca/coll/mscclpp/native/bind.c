@@ -27,8 +27,8 @@
 #define FINALIZE_SECONDS 5.0
 
 /*
- * The team is taken from the module first, so that no other thread begins to use it, and is freed after the threads
- * that use it have finished.
+ * Takes the team from the module first, so that no other thread begins to use it, and frees it after the threads that
+ * use it have finished.
  */
 void mca_coll_mscclpp_module_release_team(mca_coll_mscclpp_module_t *module)
 {

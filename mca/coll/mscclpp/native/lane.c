@@ -121,7 +121,7 @@ static void lane_free(mca_coll_mscclpp_lane_t *lane)
     free(lane);
 }
 
-/* The request gets the lane's own queue, so that its starts run one after another, and wait for no other call. */
+/* Gives the request the lane's own queue, so that its starts run one after another, and wait for no other call. */
 mca_coll_mscclpp_request_t *mca_coll_mscclpp_lane_request(mca_coll_mscclpp_lane_t *lane,
                                                           int (*serve)(mca_coll_mscclpp_request_t *request))
 {
@@ -137,8 +137,8 @@ mca_coll_mscclpp_request_t *mca_coll_mscclpp_lane_request(mca_coll_mscclpp_lane_
 }
 
 /*
- * Each turn removes one lane from the list and ends the lane's team. The last turn finds no lane; mscclpp_team_destroy
- * then gets NULL, which it allows.
+ * Removes one lane from the list in each turn, and ends the lane's team. The last turn finds no lane;
+ * mscclpp_team_destroy then gets NULL, which it allows.
  */
 void mca_coll_mscclpp_lane_end_all(mca_coll_mscclpp_module_t *module)
 {

@@ -25,8 +25,8 @@ static int self_deleted(MPI_Comm comm, int key, void *value, void *context)
 }
 
 /*
- * Each attribute has its own key, which is freed together with the attribute. With a common key, it would never be
- * known when the key can be freed.
+ * Makes a key for each attribute, which is freed together with it. With a common key, it would never be known when the
+ * key can be freed.
  */
 int mca_coll_mscclpp_attribute_attach(struct ompi_communicator_t *comm, mca_coll_mscclpp_deleted_fn_t deleted,
                                       void *value)

@@ -197,7 +197,7 @@ void mca_coll_mscclpp_count_named(const mscclpp_team_t *team)
 }
 
 /*
- * Each call counts as served either by kernels or by engines. It also counts as rung if a lingering kernel served it,
+ * Counts each call as served either by kernels or by engines. Also counts it as rung if a lingering kernel served it,
  * and as planned if its algorithm was a plan.
  */
 void mca_coll_mscclpp_count_served_by(mca_coll_mscclpp_module_t *module, mscclpp_coll_t coll,

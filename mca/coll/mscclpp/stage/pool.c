@@ -129,7 +129,7 @@ void mca_coll_mscclpp_stage_pool_put(void *block, size_t size)
     }
 }
 
-/* No call may use the pool any more. */
+/* Frees all blocks. No call may use the pool any more. */
 void mca_coll_mscclpp_stage_pool_drain(void)
 {
     mca_coll_mscclpp_stage_pool_trim();

@@ -1,5 +1,5 @@
 /*
- * Memory for the small lists of a staged call. If malloc fails, these functions take whole pages from the system: the
+ * Memory for the small lists of a staged call. If malloc fails, these functions take whole pages from the system. The
  * peers will be in the call, so this rank should not fail for a small list.
  */
 #ifndef MCA_COLL_MSCCLPP_STAGE_SPARE_H

@@ -290,15 +290,15 @@ typedef struct {
 int mca_coll_mscclpp_stage_check(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_check_function_t function,
                                  const mca_coll_mscclpp_stage_call_t *call, const mca_coll_mscclpp_stage_view_t *view);
 
-/* neighbor.c: yields the number of edges to this rank and from it, including edges of absent neighbours. */
+/* Yields the number of edges to this rank and from it, including edges of absent neighbours (neighbor.c). */
 void mca_coll_mscclpp_stage_degrees(struct ompi_communicator_t *comm, int *in_p, int *out_p);
 
 /* ---- layouts, for the descriptions of the collectives ---- */
 
 /*
- * A layout of `count` elements. This function and the next ones write the layout in place. They run in every call, also
- * on host buffers, where building a structure and copying it would cost more than all else that this component does for
- * the call.
+ * Describes `count` elements. This function and the next ones write the layout in place. They run in every call, also
+ * on host buffers. There, building a structure and copying it would cost more than all else that this component does
+ * for the call.
  */
 static inline void mca_coll_mscclpp_stage_elements(mca_coll_mscclpp_stage_layout_t *layout, size_t count,
                                                    struct ompi_datatype_t *type)
@@ -309,7 +309,7 @@ static inline void mca_coll_mscclpp_stage_elements(mca_coll_mscclpp_stage_layout
     layout->type = type;
 }
 
-/* A layout of blocks with their own counts and displacements, as in MPI_Allgatherv. */
+/* Describes blocks with their own counts and displacements, as in MPI_Allgatherv. */
 static inline void mca_coll_mscclpp_stage_vector(mca_coll_mscclpp_stage_layout_t *layout, int blocks,
                                                  mca_coll_mscclpp_counts_t counts, mca_coll_mscclpp_displs_t displs,
                                                  struct ompi_datatype_t *type)
@@ -321,7 +321,7 @@ static inline void mca_coll_mscclpp_stage_vector(mca_coll_mscclpp_stage_layout_t
     layout->type = type;
 }
 
-/* A layout of blocks with their own types, too, as in MPI_Alltoallw. */
+/* Describes blocks with their own types, too, as in MPI_Alltoallw. */
 static inline void mca_coll_mscclpp_stage_types(mca_coll_mscclpp_stage_layout_t *layout, int blocks,
                                                 mca_coll_mscclpp_counts_t counts, mca_coll_mscclpp_displs_t displs,
                                                 struct ompi_datatype_t *const *types)
@@ -333,7 +333,7 @@ static inline void mca_coll_mscclpp_stage_types(mca_coll_mscclpp_stage_layout_t 
     layout->types = types;
 }
 
-/* A layout of blocks with their own types, and displacements in bytes, as in MPI_Neighbor_alltoallw. */
+/* Describes blocks with their own types, and displacements in bytes, as in MPI_Neighbor_alltoallw. */
 static inline void mca_coll_mscclpp_stage_offsets(mca_coll_mscclpp_stage_layout_t *layout, int blocks,
                                                   mca_coll_mscclpp_counts_t counts, const MPI_Aint *offsets,
                                                   struct ompi_datatype_t *const *types)
@@ -358,8 +358,7 @@ MCA_COLL_MSCCLPP_ALL(MCA_COLL_MSCCLPP_STAGE_DECLARE)
 #undef MCA_COLL_MSCCLPP_STAGE_DECLARE
 
 /*
- * stage/request.c: starts and ends the callback of opal_progress that completes staged nonblocking and persistent
- * operations.
+ * Start and end the callback of opal_progress that completes staged nonblocking and persistent operations (request.c).
  */
 int mca_coll_mscclpp_stage_init(void);
 void mca_coll_mscclpp_stage_fini(void);
