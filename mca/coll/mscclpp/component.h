@@ -22,7 +22,7 @@ void mca_coll_mscclpp_widen_selection(void);
 
 /*
  * Makes the module of a new communicator, and yields the component's priority (module.c). Returns NULL if this
- * component does not serve the communicator, or if there is no memory, which is logged.
+ * component does not serve the communicator, or if there is no memory.
  */
 mca_coll_base_module_t *mca_coll_mscclpp_comm_query(struct ompi_communicator_t *comm, int *priority);
 

@@ -14,9 +14,7 @@
 #include "mca/common/base/log.h"
 #include "mca/common/base/settings.h"
 
-/*
- * Sends the settings on rank 0 of the job only. If it cannot, which is logged, the other ranks keep their own settings.
- */
+/* Sends the settings on rank 0 of the job only. If it cannot, the other ranks keep their own settings. */
 void mca_coll_mscclpp_publish_settings(void)
 {
     mca_coll_mscclpp_state_t *state = &mca_coll_mscclpp_state;
@@ -58,7 +56,7 @@ static void report_difference(const mscclpp_param_t *param, uint64_t local, uint
 /*
  * own_config keeps the values that this rank was started with, so that the set-up can report differences. Differences
  * that are reported here are removed from it, so that they are reported once. If rank 0 has sent nothing, or has other
- * parameters, this rank keeps its own settings, which is logged.
+ * parameters, this rank keeps its own settings.
  */
 void mca_coll_mscclpp_adopt_settings(void)
 {

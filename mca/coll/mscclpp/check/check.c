@@ -115,8 +115,8 @@ static check_t *create_check(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp
 
 /*
  * Starts to send this rank's arguments to all peers. On an intra-communicator, a rank without memory sends to none: a
- * peer that had the arguments of all ranks would begin the call. A failure is logged. Called, like take_end
- * and advance_check, with the oob's lock held.
+ * peer that had the arguments of all ranks would begin the call. Called, like take_end and advance_check, with the
+ * oob's lock held.
  */
 static mscclpp_status_t send_arguments(check_t *check)
 {
@@ -137,9 +137,9 @@ static mscclpp_status_t send_arguments(check_t *check)
 }
 
 /*
- * Keeps a message with the signature of one rank. If the message is damaged or the rank's second one, logs this, frees
- * it and returns MSCCLPP_ERR_PEER. message->peer is a valid index, since the message came over the communicator. Needs
- * no memory, because the peers may already have the arguments of all ranks and have begun the call.
+ * Keeps a message with the signature of one rank. If the message is damaged or the rank's second one, frees it and
+ * returns MSCCLPP_ERR_PEER. message->peer is a valid index, since the message came over the communicator. Needs no
+ * memory, because the peers may already have the arguments of all ranks and have begun the call.
  */
 static mscclpp_status_t accept_signature(check_t *check, mca_coll_mscclpp_oob_message_t *message)
 {
@@ -495,7 +495,7 @@ static void abandon_check(check_t *check, mscclpp_status_t status)
     mca_coll_mscclpp_oob_break_off(check->module);
 }
 
-/* Waits for a blocking call's arguments and compares them. No match: returns MSCCLPP_ERR_INVALID, which is logged. */
+/* Waits for a blocking call's arguments and compares them. No match: returns MSCCLPP_ERR_INVALID. */
 static mscclpp_status_t compare_now(check_t *check)
 {
     mscclpp_status_t status = wait_for(check);

@@ -50,9 +50,8 @@ bool mca_coll_mscclpp_check_wanted(const mca_coll_mscclpp_module_t *module, cons
 /*
  * Compares a call with the calls of the other ranks, before the call is served. Returns OMPI_SUCCESS if the calls
  * match. Also returns OMPI_SUCCESS if the call is nonblocking or persistent, whose comparison continues in
- * opal_progress, or `hopeless`: such a blocking call reports its own error. Otherwise returns an MPI error code, whose
- * cause has been logged. If the comparison itself failed, no further call of the communicator is compared, and each
- * fails.
+ * opal_progress, or `hopeless`: such a blocking call reports its own error. Otherwise returns an MPI error code. If the
+ * comparison itself failed, no further call of the communicator is compared, and each fails.
  */
 int mca_coll_mscclpp_check_call(mca_coll_mscclpp_module_t *module, const mca_coll_mscclpp_check_call_t *call);
 

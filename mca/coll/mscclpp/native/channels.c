@@ -19,7 +19,7 @@ static mscclpp_status_t open_user(mscclpp_team_t *team, void *context)
 
 /*
  * Yields the communicator's object for channels. The first call makes the object and its team, and waits for all ranks.
- * `base` is an address on the device to use. If the communicator can have no such object, logs this and returns
+ * `base` is an address on the device to use. If the communicator can have no such object, returns
  * MPI_ERR_UNSUPPORTED_OPERATION on all ranks. Returns another MPI error code if making the team failed; *user_p is NULL
  * then.
  */

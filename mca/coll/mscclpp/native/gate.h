@@ -56,12 +56,11 @@ int mca_coll_mscclpp_refuse_broken(mca_coll_mscclpp_module_t *module, const char
  */
 void mca_coll_mscclpp_module_release_team(mca_coll_mscclpp_module_t *module);
 
-/* Makes MPI_Finalize free the teams that are left. Returns an Open MPI error code, which is logged. */
+/* Makes MPI_Finalize free the teams that are left. Returns an Open MPI error code. */
 int mca_coll_mscclpp_bind_self(void);
 
 /*
- * Makes MPI_Comm_free free the module's team, and MPI_Finalize the teams that are left. Returns an Open MPI error code,
- * which is logged.
+ * Makes MPI_Comm_free free the module's team, and MPI_Finalize the teams that are left. Returns an Open MPI error code.
  */
 int mca_coll_mscclpp_bind(mca_coll_mscclpp_module_t *module);
 

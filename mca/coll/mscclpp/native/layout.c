@@ -15,10 +15,7 @@ size_t mca_coll_mscclpp_packed_bytes(size_t count, const struct ompi_datatype_t 
     return count * size;
 }
 
-/*
- * Allocates the lists of a call with more ranks than `built_in` has room for. Returns false without memory, which is
- * logged.
- */
+/* Allocates the lists of a call with more ranks than `built_in` has room for. Returns false without memory. */
 static bool allocate_lists(mca_coll_mscclpp_native_t *call)
 {
     const size_t ranks = (size_t)call->ranks, size = ranks * 2 * (sizeof(*call->send) + sizeof(*call->send_runs));
@@ -106,7 +103,7 @@ static elements_t elements_at(const void *buffer, ptrdiff_t offset, size_t count
 
 /*
  * Fills in an entry of the list of elements to pack. The packed data of the elements begins `offset` bytes into the
- * packed buffer. A failure, which is logged, becomes the call's error, and the entry then has no elements.
+ * packed buffer. A failure becomes the call's error, and the entry then has no elements.
  */
 static void add_pack(mca_coll_mscclpp_native_t *call, mscclpp_coll_pack_t *pack, const elements_t *elements,
                      uint64_t offset)
@@ -247,7 +244,7 @@ static int get_block(const mca_coll_mscclpp_blocks_t *blocks, int position, elem
 
 /*
  * Returns a list of packs with room for `blocks` blocks: `built_in` if it is large enough, else a new list. The new
- * list is stored in *more_p and freed with the call. Without memory, logs this, sets the call's error and returns NULL.
+ * list is stored in *more_p and freed with the call. Without memory, sets the call's error and returns NULL.
  */
 static mscclpp_coll_pack_t *ensure_packs(mca_coll_mscclpp_native_t *call, mscclpp_coll_pack_t *built_in,
                                          mscclpp_coll_pack_t **more_p, int blocks)
@@ -277,8 +274,7 @@ typedef struct {
 
 /*
  * Describes a block as runs of one length and one distance. Their offsets count from address `lowest`. Returns false if
- * the block does not consist of such runs, or if a failure, which is logged, has become the call's error. The block
- * must not be empty.
+ * the block does not consist of such runs, or if a failure has become the call's error. The block must not be empty.
  */
 static bool find_runs(mca_coll_mscclpp_native_t *call, const elements_t *block, uintptr_t lowest,
                       mscclpp_dev_runs_t *runs)
@@ -350,8 +346,8 @@ static placement_t measure_blocks(mca_coll_mscclpp_native_t *call, const mca_col
  * without gaps if any block has holes, if a rank has several blocks, or if the blocks may lie in several allocations.
  * Where possible they are described as runs, too, so that nothing has to be packed if the blocks of all ranks are runs.
  *
- * Returns the address from which offsets count, or NULL if all blocks are empty. A failure, which is logged, becomes
- * the call's error; the description is then incomplete and must not be used.
+ * Returns the address from which offsets count, or NULL if all blocks are empty. A failure becomes the call's error;
+ * the description is then incomplete and must not be used.
  */
 static char *describe_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_mscclpp_blocks_t *blocks,
                              described_t *described)

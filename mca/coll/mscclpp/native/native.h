@@ -63,8 +63,7 @@ typedef struct {
 
 /*
  * Begins the description of a call of `coll`. Allocates memory only if the communicator has more ranks than a node may
- * have. If memory runs out, logs this and returns MPI_ERR_NO_MEM, and there is nothing to end. Otherwise returns
- * OMPI_SUCCESS.
+ * have. If memory runs out, returns MPI_ERR_NO_MEM, and there is nothing to end. Otherwise returns OMPI_SUCCESS.
  */
 int mca_coll_mscclpp_native_begin(mca_coll_mscclpp_native_t *call, mca_coll_mscclpp_module_t *module,
                                   mscclpp_coll_t coll);

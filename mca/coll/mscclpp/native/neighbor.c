@@ -81,7 +81,7 @@ static int compare_edges(const void *left, const void *right)
 
 /*
  * Returns a new list of the edges out of this rank (if `out` is true) or into it, without edges that lead nowhere. If
- * memory runs out, logs this and returns NULL.
+ * memory runs out, returns NULL.
  */
 static mca_coll_mscclpp_edges_t *find_edges(struct ompi_communicator_t *comm, bool out)
 {

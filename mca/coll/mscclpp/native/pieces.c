@@ -42,10 +42,7 @@ static int ensure_key(void)
     return ompi_attr_create_keyval(TYPE_ATTR, copy, delete, &key, NULL, 0, NULL);
 }
 
-/*
- * Makes a type's list of pieces, which the caller attaches to the type. Returns an MPI error code, which is
- * logged.
- */
+/* Makes a type's list of pieces, which the caller attaches to the type. Returns an MPI error code. */
 static int make_list(struct ompi_datatype_t *type, list_t **list_p)
 {
     mca_coll_mscclpp_stage_pieces_t element;

@@ -8,8 +8,8 @@
 
 /*
  * Yields the pieces of one element in the order of its type map, which is also the order in which they are packed. The
- * type owns the list, which stays until the type is freed. Returns an MPI error code, which is logged,
- * or an Open MPI error code of its attributes, which is not.
+ * type owns the list, which stays until the type is freed. Returns an MPI error code, or an Open MPI error code of its
+ * attributes, which is not logged.
  */
 int mca_coll_mscclpp_pieces_get(const struct ompi_datatype_t *type, const mscclpp_coll_piece_t **pieces_p,
                                 size_t *count_p);

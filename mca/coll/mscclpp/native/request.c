@@ -402,8 +402,8 @@ static int start_requests(size_t count, ompi_request_t **outers)
 }
 
 /*
- * Makes a request for a call that `serve` carries out. Returns NULL if there is no memory, which is logged. Does not
- * set `fiber` and `inner`: begin_request sets them at each start.
+ * Makes a request for a call that `serve` carries out. Returns NULL if there is no memory. Does not set `fiber` and
+ * `inner`: begin_request sets them at each start.
  */
 static mca_coll_mscclpp_request_t *make_request(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_queue_t *queue,
                                                 int (*serve)(mca_coll_mscclpp_request_t *request), bool persistent)

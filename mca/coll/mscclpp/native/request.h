@@ -80,18 +80,14 @@ OBJ_CLASS_DECLARATION(mca_coll_mscclpp_request_t);
 #define EACH_8(do_, request_, name_, ...) do_(request_, name_), EACH_7(do_, request_, __VA_ARGS__)
 
 /*
- * Makes the request of a nonblocking call. The caller sets `passed`. `is_numbered`: the call is numbered as one
- * that kernels may serve. The caller owns the request until it is submitted. Without memory it logs this and returns
- * NULL.
+ * Makes the request of a nonblocking call. The caller sets `passed`. `is_numbered`: the call is numbered as one that
+ * kernels may serve. The caller owns the request until it is submitted. Returns NULL without memory.
  */
 mca_coll_mscclpp_request_t *mca_coll_mscclpp_request_new(mca_coll_mscclpp_module_t *module,
                                                          int (*serve)(mca_coll_mscclpp_request_t *request),
                                                          bool is_numbered);
 
-/*
- * Makes a persistent request, which is inactive. Its starts go to `queue`. Returns NULL without memory, which is
- * logged.
- */
+/* Makes a persistent request, which is inactive. Its starts go to `queue`. Returns NULL without memory. */
 mca_coll_mscclpp_request_t *mca_coll_mscclpp_request_new_persistent(mca_coll_mscclpp_module_t *module,
                                                                     mca_coll_mscclpp_queue_t *queue,
                                                                     int (*serve)(mca_coll_mscclpp_request_t *request));

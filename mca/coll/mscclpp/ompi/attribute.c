@@ -51,8 +51,8 @@ int mca_coll_mscclpp_attribute_attach(struct ompi_communicator_t *comm, mca_coll
 }
 
 /*
- * Does nothing if MPI_COMM_SELF has the attribute already or does not exist yet. After a failure, which is logged, the
- * next call tries again.
+ * Does nothing if MPI_COMM_SELF has the attribute already or does not exist yet. After a failure, the next call tries
+ * again.
  */
 int mca_coll_mscclpp_attribute_attach_self(void (*ended)(void))
 {

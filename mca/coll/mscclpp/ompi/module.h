@@ -1,4 +1,9 @@
-/* The state of the process, the modules, and what all files of the component use. */
+/*
+ * The state of the process, the modules, and what all files of the component use.
+ *
+ * Errors are logged as mca/common/base/status.h says, by the function that first detects them. The same holds for
+ * functions of this component that return MPI error codes.
+ */
 #ifndef MCA_COLL_MSCCLPP_OMPI_MODULE_H
 #define MCA_COLL_MSCCLPP_OMPI_MODULE_H
 
@@ -300,10 +305,7 @@ mca_coll_mscclpp_module_t *mca_coll_mscclpp_module_of(const struct ompi_communic
  */
 void mca_coll_mscclpp_wait_for_watchers(const mca_coll_mscclpp_module_t *module);
 
-/*
- * Makes MPI_Comm_free call `deleted` with `value` when it begins (attribute.c). Returns an Open MPI error code, which
- * is logged.
- */
+/* Makes MPI_Comm_free call `deleted` with `value` when it begins (attribute.c). Returns an Open MPI error code. */
 typedef int (*mca_coll_mscclpp_deleted_fn_t)(MPI_Comm comm, int key, void *value, void *context);
 int mca_coll_mscclpp_attribute_attach(struct ompi_communicator_t *comm, mca_coll_mscclpp_deleted_fn_t deleted,
                                       void *value);
@@ -312,7 +314,7 @@ int mca_coll_mscclpp_attribute_attach(struct ompi_communicator_t *comm, mca_coll
  * Makes MPI_Finalize call `ended` when it begins. Call this function when MPI_COMM_SELF is created, before anybody else
  * can attach an attribute. Attributes that are attached later are deleted earlier, so their callbacks still find the
  * teams on every rank. Does nothing if `ended` is attached already, or if there are only sessions, which have no
- * MPI_COMM_SELF. Returns an Open MPI error code, which is logged.
+ * MPI_COMM_SELF. Returns an Open MPI error code.
  */
 int mca_coll_mscclpp_attribute_attach_self(void (*ended)(void));
 

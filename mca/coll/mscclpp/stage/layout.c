@@ -134,7 +134,7 @@ static bool is_single(const mca_coll_mscclpp_stage_piece_t *piece)
     return 1 == piece->count && 1 == piece->repeats;
 }
 
-/* Appends a copy of a piece. Returns an MPI error code, which is logged; after an error the list is as before. */
+/* Appends a copy of a piece. Returns an MPI error code; after an error the list is as before. */
 static int pieces_push(mca_coll_mscclpp_stage_pieces_t *list, const mca_coll_mscclpp_stage_piece_t *piece)
 {
     if (list->used == list->capacity) {
@@ -205,7 +205,7 @@ static bool merge_piece(builder_t *builder, mca_coll_mscclpp_stage_piece_t *last
 
 /* Appends a piece, or merges it with the last one. A contiguous piece that reaches from one allocation into the next
  * becomes several pieces, because the GPU's runtime refuses to copy it at once. In a type of absolute addresses,
- * neighbouring bytes may belong to two allocations. Returns an MPI error code, which is logged. */
+ * neighbouring bytes may belong to two allocations. Returns an MPI error code. */
 static int pieces_add(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder,
                       const mca_coll_mscclpp_stage_piece_t *piece)
 {
@@ -295,9 +295,7 @@ static int element_add_segments(element_t *element, const struct iovec *segments
     return rc;
 }
 
-/*
- * Determines the places of one element's `size` bytes of data. Returns MPI_ERR_NO_MEM or MPI_ERR_TYPE, which is logged.
- */
+/* Determines the places of one element's `size` bytes of data. Returns MPI_ERR_NO_MEM or MPI_ERR_TYPE. */
 static int element_read(element_t *element, const struct ompi_datatype_t *type, size_t size)
 {
     struct iovec *segments = NULL;
@@ -444,7 +442,7 @@ static int add_blocks(mca_coll_mscclpp_stage_pieces_t *list, builder_t *builder,
 }
 
 /* Looks for a byte of a block for which `matches` is true. Asks about one byte of each run of each element, because the
- * elements of MPI_BOTTOM may be anywhere. If the type cannot be described, which is logged, returns false. */
+ * elements of MPI_BOTTOM may be anywhere. If the type cannot be described, returns false. */
 static bool elements_find(const block_t *block, element_t *element, uintptr_t address, bool (*matches)(const void *),
                           const char **address_p)
 {

@@ -38,8 +38,8 @@ static int to_mpi(mscclpp_status_t status)
 
 /*
  * Yields the staging stream of a device, or of the current device if `device` is negative. Makes the stream at the
- * first use. Returns MSCCLPP_ERR_INVALID, which is logged, for a device number that is too large, or an error of the
- * GPU library; then the next call tries again.
+ * first use. Returns MSCCLPP_ERR_INVALID for a device number that is too large, or an error of the GPU library; then
+ * the next call tries again.
  */
 static mscclpp_status_t ensure_stream(int device, mscclpp_gpu_stream_t **stream_p)
 {

@@ -140,7 +140,7 @@ bool mca_coll_mscclpp_stage_find(const mca_coll_mscclpp_stage_argument_t *argume
 
 /*
  * Determines which bytes have to be copied for an argument. The collective must read or write at least one byte of the
- * argument. Returns an MPI error code, which is logged; on success *plan has to be released.
+ * argument. Returns an MPI error code; on success *plan has to be released.
  */
 int mca_coll_mscclpp_stage_plan_make(mca_coll_mscclpp_stage_plan_t *plan,
                                      const mca_coll_mscclpp_stage_argument_t *argument);
@@ -148,7 +148,7 @@ void mca_coll_mscclpp_stage_plan_release(mca_coll_mscclpp_stage_plan_t *plan);
 
 /*
  * Makes a list of the pieces of one element of a type in the order of its type map, with offsets from the element.
- * Returns an MPI error code, which is logged; on success the list has to be released. It must not be moved.
+ * Returns an MPI error code; on success the list has to be released. It must not be moved.
  */
 int mca_coll_mscclpp_stage_element_pieces(mca_coll_mscclpp_stage_pieces_t *list, const struct ompi_datatype_t *type);
 void mca_coll_mscclpp_stage_element_release(mca_coll_mscclpp_stage_pieces_t *list);
@@ -166,8 +166,8 @@ void mca_coll_mscclpp_stage_piece_bounds(const mca_coll_mscclpp_stage_piece_t *p
  *
  * *memory_p is aligned to a page, and the copy of plan->low begins `in_page` bytes after it. Up to `slack` bytes after
  * each part may be used, too. The function is thread-safe. The caller frees the memory with
- * mca_coll_mscclpp_stage_unreserve after the call. If the memory cannot be mapped, logs this and returns
- * MSCCLPP_ERR_NO_MEMORY, and there is nothing to free.
+ * mca_coll_mscclpp_stage_unreserve after the call. If the memory cannot be mapped, returns MSCCLPP_ERR_NO_MEMORY, and
+ * there is nothing to free.
  */
 mscclpp_status_t mca_coll_mscclpp_stage_reserve(const mca_coll_mscclpp_stage_plan_t *plan, size_t in_page, size_t slack,
                                                 mca_coll_mscclpp_stage_reservation_t *reservation, void **memory_p);
