@@ -52,7 +52,7 @@ MSCCLPP_DEV void mscclpp_dev_linger_take(mscclpp_dev_linger_block_t *block_state
  * Looks at the bell once, with the listening threads, which are the block's first warp. Returns true in all of them if
  * all words of operation `number` have arrived; block_state then holds them. If only some have arrived, they are taken,
  * too, and taken again at the next look, which does no harm. In the thread that reads the word LEAVE, sets *leave to
- * whether the host tells this kernel, number `kernel`, to leave; *leave stays as it is in the others.
+ * whether the host tells this kernel, number `kernel`, to leave. In the others, *leave stays as it is.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_listen(const mscclpp_dev_ctx_t *ctx, const uint64_t *bell,
                                            mscclpp_dev_linger_block_t *block_state, uint64_t number, uint64_t kernel,

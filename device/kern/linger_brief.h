@@ -141,7 +141,7 @@ MSCCLPP_DEV void mscclpp_dev_brief_advance(const mscclpp_dev_ctx_t *ctx, const m
 }
 
 /*
- * Waits for a thread's unit from all ranks, in rank order. It comes from this rank, too: reading it back takes no
+ * Waits for a thread's unit from all ranks, in rank order. It comes from this rank, too. Reading it back takes no
  * longer than the peers' packets take, and spares the code that would tell own and others' units apart. Returns false
  * if the thread gives up.
  */

@@ -244,8 +244,8 @@ enum { VARIANTS = 1 MSCCLPP_DEV_HOT(ONE_MORE) };
 #undef ONE_MORE
 
 /*
- * Returns the index of the kernel for a hot combination of type and operation, or the index of the kernel for all other
- * combinations, which is the last one.
+ * Returns the index of the kernel for a hot combination of type and operation. Returns the last index, of the kernel
+ * for all other combinations, if it is not hot.
  */
 static int find_variant(uint32_t dtype, uint32_t op)
 {

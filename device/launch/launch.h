@@ -1,6 +1,6 @@
 /*
- * The C interface that starts kernels, on CUDA (cuda.cu) or on CPU threads (twin.c). Kernels may wait for their peers,
- * so all blocks of a launch must run at the same time, and launch sizes do not exceed the capacity of the device.
+ * The C interface that starts kernels, on CUDA (cuda.cu) or on CPU threads (twin.c). Kernels may wait for their peers.
+ * So all blocks of a launch must run at the same time, and launch sizes do not exceed the capacity of the device.
  */
 #ifndef MSCCLPP_DEVICE_LAUNCH_LAUNCH_H
 #define MSCCLPP_DEVICE_LAUNCH_LAUNCH_H
@@ -95,8 +95,8 @@ int mscclpp_dev_twin_loop(mscclpp_dev_twin_queue_t *queue, const mscclpp_dev_twi
 int mscclpp_dev_twin_append(mscclpp_dev_twin_graph_t *graph, const mscclpp_dev_twin_graph_t *added);
 
 /*
- * Calls `release` when the job that was recorded last, and all its copies, have been freed: when the graph is destroyed
- * and no launch of it is under way. EINVAL if no job has been recorded, or if it has such a function already.
+ * Calls `release` when the job that was recorded last, and all its copies, have been freed. That is when the graph is
+ * destroyed and no launch of it is under way. EINVAL if no job has been recorded, or if it has such a function already.
  */
 int mscclpp_dev_twin_keep(mscclpp_dev_twin_queue_t *queue, void (*release)(void *object), void *object);
 

@@ -55,7 +55,7 @@ MSCCLPP_DEV uint64_t mscclpp_dev_last_launch(const mscclpp_dev_ctx_t *ctx, const
 }
 
 /*
- * Marks the thread as failed if an earlier operation gave up. This comes before the thread sends anything: the operands
+ * Marks the thread as failed if an earlier operation gave up. This comes before the thread sends anything. The operands
  * may be results of the failed operation, and peers would take this operation's packets for those that were never sent.
  * The operation may have been in the stream already when the earlier one failed. A lingering kernel checks only once,
  * before its first operation.

@@ -8,8 +8,8 @@
 
 /*
  * Pushes a trigger and returns its position. Called by one thread; any number of threads may push at the same time.
- * When the host takes the trigger, it sees all that the thread wrote before, and all that the other threads of its
- * block wrote before the block last synchronised.
+ * When the host takes the trigger, it sees all that the thread wrote before. It also sees all that the other threads of
+ * its block wrote before the block last synchronised.
  *
  * Waits while the ring is full. If this wait fails, sets ctx->failed, and `peer` is reported as late. The position then
  * stays empty forever, and the host takes no trigger after it. A thread that has failed before pushes nothing and

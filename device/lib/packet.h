@@ -37,8 +37,9 @@
  *   1. Operands. A rank sends operands b of the next epoch, or kernel, after it has received results b of this one from
  *      all peers. Each peer sent those after it had read all operands b.
  *   2. Results. A rank sends result b of the next epoch after it has received operands b of that epoch from all peers.
- *      Each peer sent those after it had read all results b of this epoch: within a kernel, the same warp handles b in
- *      each epoch, and no lane of a warp stores anything before all lanes have the data that they voted on.
+ *      Each peer sent those after it had read all results b of this epoch. This holds because, within a kernel, the
+ *      same warp handles b in each epoch, and none of its lanes stores anything before all have the data that they
+ *      voted on.
  */
 #ifndef MSCCLPP_DEVICE_LIB_PACKET_H
 #define MSCCLPP_DEVICE_LIB_PACKET_H

@@ -77,9 +77,10 @@
                                                                        : 0))
 
 /*
- * RINGS is true for patterns whose tiles can go around a ring of nodes, or by halving or doubling: each rank has one
- * block for all others, or each node one partial result for each other one. TREES is true for patterns whose tiles can
- * go over two trees: one rank has a block for all, or each node one partial result for the same rank.
+ * RINGS is true for patterns whose tiles can go around a ring of nodes, or by halving or doubling. In these, each rank
+ * has one block for all others, or each node one partial result for each other one. TREES is true for patterns whose
+ * tiles can go over two trees. In these, one rank has a block for all, or each node one partial result for the same
+ * rank.
  */
 #define MSCCLPP_DEV_COLL_RINGS(pattern_)                                                                               \
     ((pattern_) == MSCCLPP_DEV_ALLGATHER || (pattern_) == MSCCLPP_DEV_REDUCE_SCATTER)

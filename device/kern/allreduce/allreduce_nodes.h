@@ -55,9 +55,9 @@
 #include "device/lib/port_channel.h"
 
 /*
- * The first two functions return places in a set, as offsets in the exchange area: where a node's partial results
- * arrive, and if split, where its part of the result arrives. The first is at the start of that node's slot, the second
- * at its end. They do not overlap, since together they are at most two parts of a tile.
+ * These two functions return places in a set, as offsets in the exchange area. A node's partial results arrive at the
+ * first, and if split, its part of the result arrives at the second. The first is at the start of that node's slot, the
+ * second at its end. They do not overlap, since together they are at most two parts of a tile.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_nodes_incoming(const mscclpp_dev_nodes_block_t *block,
                                                 const mscclpp_dev_nodes_tile_t *tile, uint32_t from_node)

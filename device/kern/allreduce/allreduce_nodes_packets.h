@@ -4,8 +4,8 @@
  * grows with the logarithm of the number of nodes.
  *
  *   1. Every rank sends its operands as packets to the ranks of its node that own them.
- *   2. An owner combines the operands in rank order, stores this partial result as packets in the exchange area, and
- *      has it put to the owners of the same shard on the other nodes.
+ *   2. An owner combines the operands in rank order, and stores this partial result as packets in the exchange area.
+ *      It has the packets put to the owners of the same shard on the other nodes.
  *   3. These owners wait for the packets, combine the partial results in node order, and send the result as packets to
  *      the ranks of their node.
  *
@@ -476,7 +476,7 @@ MSCCLPP_DEV void mscclpp_dev_nodes_combine(mscclpp_dev_ctx_t *ctx, const mscclpp
 }
 
 /*
- * Runs one epoch of the block's part: sends this rank's operands to the owners, takes part in the owners' exchange if
+ * Runs one epoch of the block's part. Sends this rank's operands to the owners, takes part in the owners' exchange if
  * this rank is an owner, and waits for the results of the other shards. The owners are the first ranks of a node, in
  * the order of shards; a rank after them sends all its operands. A thread that has failed sends and stores nothing
  * more.

@@ -4,8 +4,8 @@
  * turns of two steps:
  *
  *   give   Every rank stores its blocks for ranks of its own node into rows of these ranks' scratch. An owner stores
- *          the data for other nodes in its exchange area, including those that other ranks of its node have given it,
- *          and has them put to the same owner on those nodes.
+ *          the data for other nodes in its exchange area. These include data that other ranks of its node have given
+ *          it. It has them put to the same owner on those nodes.
  *   take   The owner waits for data from other nodes, and hands them to the ranks of its node, into rows of their
  *          scratch. Barrier of the node. Every rank moves the data in its rows to its output, or combines them.
  *
@@ -19,8 +19,8 @@
  * In each turn, an owner signals all other nodes, even if it has sent nothing. In a ring (nodes_ring.h) it signals only
  * the next one, by halving (nodes_halving.h) one node in each round, and over trees (nodes_trees.h) its parent and its
  * children. So a turn is an exchange like those of an all-reduce, and both use the same sets of slots in turn. They are
- * enough for the same reasons (kern/allreduce/allreduce_nodes.h): between give e and give e + 5, a block takes e + 3,
- * and the sender of e + 3 gave it after it had taken e + 1 at least.
+ * enough for the same reasons (kern/allreduce/allreduce_nodes.h). Between give e and give e + 5, a block takes e + 3.
+ * The sender of e + 3 gave it after it had taken e + 1 at least.
  *
  * Why three sets of rows are enough. Steps follow one another as give t + 2, take t + 1, give t + 3. So other ranks
  * write the rows of turn t + 3 only once they have taken t + 1; this holds for an owner's data to send, too. The rank
@@ -247,7 +247,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_send(mscclpp_dev_ctx_t *ctx, const msccl
  * Carries out the step `give` of a turn. After the barrier, all ranks have stored the blocks that the owners send for
  * them. If the barrier fails, ctx->failed is set, and nothing is sent. If every node gets the same data, the data are
  * stored only once. In a ring of partial results, only those for the previous node are stored here, because they are
- * sent first; those for other nodes are combined with data that arrive later. Over trees, a node that only forwards
+ * sent first. Those for other nodes are combined with data that arrive later. Over trees, a node that only forwards
  * data gives nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_give(mscclpp_dev_ctx_t *ctx, mscclpp_dev_coll_nodes_state_t *state,
@@ -425,7 +425,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_hand_out_branches(const mscclpp_dev_ctx_
 
 /*
  * Carries out the rounds of a turn, by halving or doubling. In an all-gather, blocks are handed out in the round in
- * which they arrive: round r brings the blocks of the nodes that are 2^r to 2^(r + 1) - 1 places before this one. In a
+ * which they arrive. Round r brings the blocks of the nodes that are 2^r to 2^(r + 1) - 1 places before this one. In a
  * reduce-scatter, the partial results are handed out at the end, when all are combined, as if they had come from the
  * next node. If a wait fails, ctx->failed is set, and nothing more is handed out.
  */

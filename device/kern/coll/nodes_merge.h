@@ -1,6 +1,6 @@
 /*
- * Partial results of nodes, for reduce and reduce-scatter: how an owner combines its node's operands, and how the rank
- * that gets a result combines the partial results of all nodes.
+ * Partial results of nodes, for reduce and reduce-scatter. An owner combines its node's operands. The rank that gets a
+ * result combines the partial results of all nodes.
  */
 #ifndef MSCCLPP_DEVICE_KERN_COLL_NODES_MERGE_H
 #define MSCCLPP_DEVICE_KERN_COLL_NODES_MERGE_H
@@ -10,8 +10,8 @@
 
 /*
  * Returns one unit of this node's blocks for `receiver`, combined in rank order. This rank's operand is at
- * `own_operand`. The operands of the other ranks are in rows of this rank's scratch: either in the rows of data for
- * this rank, if it is the receiver, or in the rows of data that this rank sends for others.
+ * `own_operand`. The operands of the other ranks are in rows of this rank's scratch. If this rank is the receiver,
+ * these are the rows of data for it; else they are the rows of data that it sends for others.
  */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_nodes_merge(const mscclpp_dev_ctx_t *ctx,
                                                            const mscclpp_dev_coll_nodes_state_t *state,

@@ -13,10 +13,10 @@
  * Who sends what for whom, and what is combined where, is as with tiles (nodes.h). One block does everything, in one
  * epoch.
  *
- * Why two sets, selected by the parity of the flag, are enough (lib/packet.h, allreduce_nodes_packets.h): every rank
- * receives a packet from every other rank of its node, and every owner one from the same owner on every other node. A
- * sender that has no data sends an empty packet. So a rank that has ended kernel k + 1 knows that all these senders
- * have ended kernel k, and that everything that it put in k has been read. No other rank writes here: the data that an
+ * Why two sets, selected by the parity of the flag, are enough (lib/packet.h, allreduce_nodes_packets.h). Every rank
+ * receives a packet from every other rank of its node. Every owner receives one from the same owner on every other
+ * node. A sender that has no data sends an empty packet. So a rank that has ended kernel k + 1 knows that all these
+ * senders have ended kernel k, and have read everything that it put in k. No other rank writes here: the data that an
  * owner hands out come from a rank of the node. In rounds, an owner hears from some of those owners through others, and
  * waits for all of every message.
  */

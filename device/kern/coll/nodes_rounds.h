@@ -1,7 +1,8 @@
 /*
- * The owners' exchange of small blocks in rounds. lib/nodes_rounds.h says who sends which blocks to whom. What an owner
- * has for another node, or for all of them, lies in a place: a row of as many units as the largest node needs, whose
- * end is filled with zeros. A message is a run of places, so that it can be passed on from where it has arrived.
+ * The owners' exchange of small blocks in rounds. lib/nodes_rounds.h says who sends which blocks to whom. The data that
+ * an owner has for another node, or for all of them, lie in a place. It is a row of as many units as the largest node
+ * needs, and its end is filled with zeros. A message is a run of places, so that it can be passed on from where it has
+ * arrived.
  *
  * Reduce and reduce-scatter combine what arrives with what lies there, in the type of the elements. The node that gets
  * the result contributes nothing on the way: its receiving ranks combine their node's operands with the rest.

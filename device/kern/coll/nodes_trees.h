@@ -120,9 +120,9 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_trees_meet(mscclpp_dev_ctx_t *ctx, const
 
 /*
  * Waits until the places of a turn may be used again, on this node and on the nodes that get its data. Returns false if
- * this node has nothing to give: in a broadcast because it is not the root's node, in a reduce because it has children,
- * whose data it needs first. Also returns false, with ctx->failed set in all threads, if a wait fails. Called by all
- * threads.
+ * this node has nothing to give. In a broadcast, that is every node but the root's. In a reduce, it is a node with
+ * children, whose data it needs first. Also returns false, with ctx->failed set in all threads, if a wait fails. Called
+ * by all threads.
  */
 MSCCLPP_DEV bool mscclpp_dev_coll_nodes_trees_open(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_state_t *state,
                                                    const mscclpp_dev_coll_nodes_turn_t *turn)

@@ -3,8 +3,8 @@
  * peer's scratch. The peer moves the block to its place or combines it with others. This takes one step of latency.
  *
  * A rank that has no block for a peer sends an empty packet in place of the block's first unit. So every kernel
- * receives a packet from every peer, as packets require: a rank that has ended kernel k + 1 knows that all peers have
- * ended kernel k. Without the empty packet, a rank could get two kernels ahead of a peer with which it exchanges
+ * receives a packet from every peer, as packets require. A rank that has ended kernel k + 1 then knows that all peers
+ * have ended kernel k. Without the empty packet, a rank could get two kernels ahead of a peer with which it exchanges
  * nothing. Kernel k + 2, of another pattern, could then overwrite packets of kernel k in the same half while that peer
  * still reads them.
  *

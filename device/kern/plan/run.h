@@ -145,8 +145,8 @@ MSCCLPP_DEV void mscclpp_dev_plan_clear(const mscclpp_dev_ctx_t *ctx, const mscc
  *
  * For launches that the host waits for, the host has prepared the scratch. For queued launches the device does it,
  * because the host does not know which kernels run before them. All ranks decide in the same way, because flags and
- * sizes are equal on all of them. If chunks have another size than in the last launch, all ranks meet first: the
- * scratch is divided differently, so no peer may still be in an earlier launch. If old data could be mistaken for
+ * sizes are equal on all of them. If chunks have another size than in the last launch, all ranks meet first. The
+ * scratch is then divided differently, so no peer may still be in an earlier launch. If old data could be mistaken for
  * packets, or if all flags have been used, the scratch is also cleared.
  *
  * Ranks of several nodes cannot meet within this kernel, so other kernels have done this before.

@@ -8,8 +8,8 @@
 #include "mca/common/team/parts.h"
 
 /*
- * How often the ranks agree while there is no team, in calls in which some ranks may pass no data: in each of the first
- * AGREE_ALWAYS calls, and later in every AGREE_EVERY-th call.
+ * Without a team, the ranks agree in some of the calls in which some ranks may pass no data. They do so in each of the
+ * first AGREE_ALWAYS calls, and later in every AGREE_EVERY-th call.
  */
 #define AGREE_ALWAYS 16
 #define AGREE_EVERY 64
