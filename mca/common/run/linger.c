@@ -146,10 +146,7 @@ void mscclpp_linger_clear(mscclpp_runner_t *runner)
     }
 }
 
-/*
- * Called after a lingering kernel was launched: it may be rung from now on, unless another team has taken the device in
- * the meantime.
- */
+/* Allows the launched lingering kernel to be rung, unless another team has taken the device in the meantime. */
 static void allow_rings(mscclpp_runner_t *runner, uint64_t number)
 {
     pthread_mutex_lock(&lock);
@@ -160,7 +157,7 @@ static void allow_rings(mscclpp_runner_t *runner, uint64_t number)
     pthread_mutex_unlock(&lock);
 }
 
-/* The number of the last lingering kernel of the team that has left. */
+/* Returns the number of the team's last lingering kernel that has left. */
 static uint64_t number_of_last_that_left(const mscclpp_runner_t *runner)
 {
     return __atomic_load_n(&runner->mailbox->left, __ATOMIC_ACQUIRE);
@@ -305,7 +302,7 @@ static uint32_t fewest_blocks(const mscclpp_runner_t *runner, const mscclpp_dev_
                : 1;
 }
 
-/* The number of blocks of a lingering kernel that is launched for an operation. */
+/* Returns the number of blocks of the lingering kernel that is launched for an operation. */
 static uint32_t kernel_blocks(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
 {
     const uint32_t fewest = fewest_blocks(runner, launch);
@@ -343,7 +340,7 @@ _Static_assert(MSCCLPP_DEV_BELL_VARIANT(MSCCLPP_DEV_BELL_ENCODE(0, 0, 0, 1, 0, M
                    MSCCLPP_DEV_NODES_HALVING,
                "the doorbell's code has room for every pattern between nodes");
 
-/* The kernel's own part of the doorbell's code: the set of buffers, made if needed, or the pattern between nodes. */
+/* Returns the kernel's part of the doorbell's code: the set of buffers, made if needed, or the nodes' pattern. */
 static uint32_t choose_variant(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
 {
     if (launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_ZEROCOPY) {
@@ -355,7 +352,7 @@ static uint32_t choose_variant(mscclpp_runner_t *runner, const mscclpp_dev_launc
     return 0;
 }
 
-/* The doorbell's code, if a lingering kernel of `nblocks` blocks serves the operation: by packets, with 1 or all. */
+/* Returns the doorbell's code for a lingering kernel of `nblocks` blocks. One block or all serve packets. */
 static uint32_t encode_bell(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, uint32_t variant,
                             uint32_t nblocks)
 {
@@ -367,8 +364,8 @@ static uint32_t encode_bell(const mscclpp_runner_t *runner, const mscclpp_dev_la
 }
 
 /*
- * The number of blocks that report the end of the operation. If it is for several blocks, all blocks report: each must
- * have read the relayed doorbell before the next doorbell overwrites it.
+ * Returns the number of blocks that report the end of the operation. If it is for several blocks, all blocks report:
+ * each must have read the relayed doorbell before the next doorbell overwrites it.
  */
 static uint32_t count_reporting_blocks(const mscclpp_linger_t *linger, uint32_t code)
 {
@@ -433,8 +430,8 @@ void mscclpp_linger_note_call(mscclpp_runner_t *runner)
 }
 
 /*
- * Called before a launch. The last lingering kernel will not be rung any more, so its number of rings goes to the
- * history. A missed ring counts as well: the kernel left too early, but the call did come.
+ * Adds the rings of the last lingering kernel to the history, before a launch after which it is not rung any more. A
+ * missed ring counts as well: the kernel left too early, but the call did come.
  */
 static void note_kernel(mscclpp_linger_t *linger, bool was_missed)
 {
@@ -445,8 +442,8 @@ static void note_kernel(mscclpp_linger_t *linger, bool was_missed)
 }
 
 /*
- * Returns true if lingering is likely to save time. It is not for zero-copy operations that use more buffers than there
- * are sets, since a new kernel would have to replace the old one for each operation.
+ * Returns true if lingering is likely to save time. It does not for zero-copy operations that use more buffers than
+ * there are sets: a new kernel would have to replace the old one for each operation.
  */
 static bool is_worthwhile(const mscclpp_linger_t *linger, const mscclpp_dev_launch_t *launch)
 {
