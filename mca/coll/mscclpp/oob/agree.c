@@ -48,8 +48,8 @@ typedef struct {
 } wait_t;
 
 /*
- * Seconds after which a hurried rank tells the others that it waits: the time of the warning, but at most half of that
- * to the deadline. 0: never.
+ * Returns the seconds after which a hurried rank tells the others that it waits: the time of the warning, but at most
+ * half of that to the deadline. 0: never.
  */
 static double seconds_until_asking(void)
 {
@@ -61,7 +61,7 @@ static double seconds_until_asking(void)
 
 /*
  * Writes into `text` the first RANKS_SHOWN ranks that have not told this rank that they wait, and the number of the
- * others. "unknown" if there is no memory for `present`; "none" if all ranks wait.
+ * others. Writes "unknown" if there is no memory for `present`, and "none" if all ranks wait.
  */
 static void list_late(const wait_t *wait, char *text, size_t size)
 {
@@ -96,8 +96,8 @@ static void tell_all(const wait_t *wait, mca_coll_mscclpp_oob_t *oob, mca_coll_m
 
 /*
  * Takes the messages of this agreement that have arrived. When the first rank tells this one that it waits, this rank
- * tells all others that it waits, too. Returns MSCCLPP_ERR_PEER, which is logged, if a rank has given up, or an error
- * of the messages. Called, like the next function, with the oob's lock held.
+ * tells all others that it waits, too. Returns MSCCLPP_ERR_PEER if a rank has given up, or an error of the messages.
+ * Called, like the next function, with the oob's lock held.
  */
 static mscclpp_status_t take_messages(wait_t *wait, mca_coll_mscclpp_oob_t *oob)
 {
@@ -129,10 +129,10 @@ static mscclpp_status_t take_messages(wait_t *wait, mca_coll_mscclpp_oob_t *oob)
 }
 
 /*
- * On a hurried rank, in this order: after a time, asks which ranks wait, by telling them that this rank does; warns
- * about the ranks that have not answered; and at the deadline logs the error, tells all ranks and returns
- * MSCCLPP_ERR_TIMEOUT. On other ranks it does nothing and returns MSCCLPP_OK, since a call on host memory has no
- * deadline.
+ * Looks after the deadline of a hurried rank. After some time it tells all ranks that this rank waits; ranks that wait,
+ * too, answer. A while later it warns about those that have not answered. At the deadline it logs an error, tells all
+ * ranks and returns MSCCLPP_ERR_TIMEOUT. On other ranks, whose calls on host memory have no deadline, it does nothing
+ * and returns MSCCLPP_OK.
  */
 static mscclpp_status_t check_clock(wait_t *wait, mca_coll_mscclpp_oob_t *oob, double now)
 {
@@ -175,7 +175,7 @@ static mscclpp_status_t check_clock(wait_t *wait, mca_coll_mscclpp_oob_t *oob, d
 /*
  * Called in each turn of the wait. Every LOOK_EVERY seconds, takes messages and checks the clock. Returns MSCCLPP_OK if
  * the wait continues, or the error that ends it: MSCCLPP_ERR_TIMEOUT, MSCCLPP_ERR_PEER, a revocation, or an error of
- * the messages, all of which have been logged.
+ * the messages.
  */
 static mscclpp_status_t check_wait(wait_t *wait)
 {
@@ -245,7 +245,8 @@ static mscclpp_status_t await(wait_t *wait, const numbers_t *numbers)
 }
 
 /*
- * On a rank that cannot begin the all-reduce: makes the other ranks, which would wait for it, give up. Needs no memory.
+ * Makes the other ranks give up, on a rank that cannot begin the all-reduce, for which they would wait. Needs no
+ * memory.
  */
 static void abstain(mca_coll_mscclpp_module_t *module)
 {

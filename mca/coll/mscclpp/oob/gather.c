@@ -102,7 +102,7 @@ mscclpp_status_t mca_coll_mscclpp_oob_check(mca_coll_mscclpp_oob_t *oob)
     return MSCCLPP_ERR_REVOKED;
 }
 
-/* The lock is held only during a step. Progress runs without the lock, because it may resume calls that take it. */
+/* Holds the lock only during a step. Progress runs without the lock, because it may resume calls that take it. */
 mscclpp_status_t mca_coll_mscclpp_gather_run(mca_coll_mscclpp_gather_t *gather, void *state,
                                              mca_coll_mscclpp_gather_step_fn_t *step,
                                              mca_coll_mscclpp_gather_watch_fn_t *watch)

@@ -73,7 +73,7 @@ static void queue_free(mca_coll_mscclpp_oob_queue_t *queue)
     }
 }
 
-/* Makes a message to be sent, with copies of its header and data. Without memory it logs this and returns NULL. */
+/* Makes a message to be sent, with copies of its header and data. Returns NULL without memory. */
 static mca_coll_mscclpp_oob_message_t *create_sent(const mca_coll_mscclpp_oob_t *oob, int peer,
                                                    const mca_coll_mscclpp_oob_header_t *header, const void *data)
 {
@@ -91,8 +91,8 @@ static mca_coll_mscclpp_oob_message_t *create_sent(const mca_coll_mscclpp_oob_t 
 }
 
 /*
- * Begins to send a message. The list of sends then owns the message. If Open MPI cannot begin, logs this, frees the
- * message and returns MSCCLPP_ERR_PEER.
+ * Begins to send a message. The list of sends then owns the message. If Open MPI cannot begin, frees the message and
+ * returns MSCCLPP_ERR_PEER.
  */
 static mscclpp_status_t send_message(mca_coll_mscclpp_oob_t *oob, mca_coll_mscclpp_oob_message_t *message)
 {
@@ -224,8 +224,8 @@ static bool end_if_complete(mca_coll_mscclpp_oob_message_t *message, int *rc_p)
 }
 
 /*
- * Frees the messages whose sends have ended. Returns MSCCLPP_ERR_PEER, which is logged, if any of these sends failed;
- * the others are freed nevertheless.
+ * Frees the messages whose sends have ended. Returns MSCCLPP_ERR_PEER if any of these sends failed; the others are
+ * freed nevertheless.
  */
 static mscclpp_status_t advance_sends(mca_coll_mscclpp_oob_t *oob)
 {
@@ -250,8 +250,8 @@ static mscclpp_status_t advance_sends(mca_coll_mscclpp_oob_t *oob)
 /*
  * Begins to receive up to `limit` messages that have arrived. The limit saves time: a probe that finds no message takes
  * a turn of Open MPI's progress, which yields the processor if there are more ranks than processors. Returns
- * MSCCLPP_ERR_PEER, which is logged, if Open MPI cannot probe or receive. A lack of memory is logged once and is no
- * error: the message stays in Open MPI's queue.
+ * MSCCLPP_ERR_PEER if Open MPI cannot probe or receive. A lack of memory is logged once and is no error: the message
+ * stays in Open MPI's queue.
  */
 static mscclpp_status_t begin_receives(mca_coll_mscclpp_oob_t *oob, int limit)
 {
@@ -306,8 +306,8 @@ static bool is_sound(const mca_coll_mscclpp_oob_message_t *message)
 
 /*
  * Moves complete messages into the inbox. A message waits for earlier messages of the same peer, so that each peer's
- * messages stay in the order of sending. Returns MSCCLPP_ERR_PEER, which is logged, if receiving a message failed or
- * its header is invalid; such a message is freed.
+ * messages stay in the order of sending. Returns MSCCLPP_ERR_PEER if receiving a message failed or its header is
+ * invalid; such a message is freed.
  */
 static mscclpp_status_t end_receives(mca_coll_mscclpp_oob_t *oob)
 {

@@ -81,7 +81,7 @@ struct mca_coll_mscclpp_oob {
 
 /*
  * Returns the object that holds the messages of the module's communicator. Makes the object if it does not exist. Any
- * thread may call this function. Returns NULL if there is no memory, which is logged.
+ * thread may call this function. Returns NULL if there is no memory.
  */
 mca_coll_mscclpp_oob_t *mca_coll_mscclpp_oob_ensure(mca_coll_mscclpp_module_t *module);
 
@@ -92,10 +92,10 @@ void mca_coll_mscclpp_oob_queues_free(mca_coll_mscclpp_oob_t *oob);
 /*
  * Keeps the communicator alive until MPI_Finalize begins. Called when an exchange has failed.
  *
- * Messages of that exchange may still arrive, and not every point-to-point layer drops them when the communicator is
- * freed: the next communicator with the same context id would receive them. Open MPI does not reuse the id while
- * somebody holds a reference to the communicator. A rank that never began the exchange does not hold one, so its own
- * later communicators can receive what was sent to it.
+ * Messages of that exchange may still arrive. Not every point-to-point layer drops them when the communicator is freed.
+ * So the next communicator with the same context id would receive them. Open MPI does not reuse the id while somebody
+ * holds a reference to the communicator. A rank that never began the exchange does not hold one, so its own later
+ * communicators can receive what was sent to it.
  *
  * _let_go drops the reference. If it was the last one, this frees the communicator and the module.
  */
@@ -113,13 +113,13 @@ void mca_coll_mscclpp_oob_lock(mca_coll_mscclpp_oob_t *oob);
  * The functions below must be called with the lock held, unless they say otherwise. They never wait.
  */
 
-/* Starts to send a copy of the data to rank `peer`. A failure is logged. */
+/* Starts to send a copy of the data to rank `peer`. */
 mscclpp_status_t mca_coll_mscclpp_oob_post(mca_coll_mscclpp_oob_t *oob, int peer, mca_coll_mscclpp_oob_kind_t kind,
                                            uint64_t number, uint64_t call, const void *data, size_t length);
 
 /*
  * Starts to send a copy of the data to `count` ranks, except this one. `members` lists the ranks; NULL: all ranks of
- * the communicator. If there is no memory for all messages, sends none. A failure is logged.
+ * the communicator. If there is no memory for all messages, sends none.
  */
 mscclpp_status_t mca_coll_mscclpp_oob_post_among(mca_coll_mscclpp_oob_t *oob, const int *members, int count,
                                                  mca_coll_mscclpp_oob_kind_t kind, uint64_t number, uint64_t call,
@@ -128,7 +128,7 @@ mscclpp_status_t mca_coll_mscclpp_oob_post_among(mca_coll_mscclpp_oob_t *oob, co
 /*
  * Frees messages that have been sent. Begins to receive up to `limit` messages that have arrived; with
  * MCA_COLL_MSCCLPP_OOB_ANY, all of them. Moves messages that are complete into the inbox, those of each peer in the
- * order of sending. Returns MSCCLPP_OK, or an error, which is logged.
+ * order of sending. Returns MSCCLPP_OK, or an error.
  */
 #define MCA_COLL_MSCCLPP_OOB_ANY INT_MAX
 mscclpp_status_t mca_coll_mscclpp_oob_advance(mca_coll_mscclpp_oob_t *oob, int limit);
@@ -163,7 +163,10 @@ void mca_coll_mscclpp_oob_send_empty(mca_coll_mscclpp_module_t *module, const in
 void mca_coll_mscclpp_oob_abstain_among(mca_coll_mscclpp_module_t *module, const int *members, int count,
                                         uint64_t number);
 
-/* MSCCLPP_ERR_REVOKED, which is reported once, if the communicator cannot be used any more. Called without the lock. */
+/*
+ * Returns MSCCLPP_ERR_REVOKED, which is reported once, if the communicator cannot be used any more. Called without the
+ * lock.
+ */
 mscclpp_status_t mca_coll_mscclpp_oob_check(mca_coll_mscclpp_oob_t *oob);
 
 /* Frees the messages of `kind` in the inbox whose number is below `number`. */

@@ -31,8 +31,8 @@ void mca_coll_mscclpp_oob_abstain(mca_coll_mscclpp_module_t *module, uint64_t nu
 
 /*
  * Called while this rank is in a call with host memory. Finds the ranks that set up a team in that call, by their
- * messages that have arrived, and sends each of them a refusal, which ends its set-up with MSCCLPP_ERR_MIXED. Returns
- * the first such rank, or -1 if it finds none now; a later call may find one. Any thread may call this.
+ * messages that have arrived. Sends each of them a refusal, which ends its set-up with MSCCLPP_ERR_MIXED. Returns the
+ * first such rank, or -1 if it finds none now; a later call may find one. Any thread may call this.
  */
 int mca_coll_mscclpp_oob_refuse(mca_coll_mscclpp_module_t *module, uint64_t call);
 

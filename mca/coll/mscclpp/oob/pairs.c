@@ -23,9 +23,9 @@ typedef struct {
 } pairs_t;
 
 /*
- * Copies a peer's message to its place. Returns MSCCLPP_ERR_PEER, which is logged, if the message is too long, comes
- * from a rank that is not a peer, or is the peer's second one. An empty message, from a peer without memory, leaves the
- * place as the caller has initialized it. The caller frees the message.
+ * Copies a peer's message to its place. Returns MSCCLPP_ERR_PEER if the message is too long, comes from a rank that is
+ * not a peer, or is the peer's second one. An empty message, from a peer without memory, leaves the place as the caller
+ * has initialized it. The caller frees the message.
  */
 static mscclpp_status_t accept_message(pairs_t *pairs, const mca_coll_mscclpp_oob_message_t *message)
 {
@@ -48,7 +48,7 @@ static mscclpp_status_t accept_message(pairs_t *pairs, const mca_coll_mscclpp_oo
 
 /*
  * Receives the messages that have arrived (mca_coll_mscclpp_gather_step_fn_t). Returns MSCCLPP_OK when the messages of
- * all peers have arrived and this rank's own messages have been sent. All errors have been logged.
+ * all peers have arrived and this rank's own messages have been sent.
  */
 static mscclpp_status_t pairs_step(void *state)
 {
