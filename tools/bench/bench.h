@@ -75,7 +75,7 @@ bool bench_parse_choice(const char *option, const char *text, const char *choice
 /* Prints "OPTION: 'VALUE' is not allowed; use ALLOWED" on one rank. Returns false, for callers to return it. */
 bool bench_refuse(const char *option, const char *value, const char *allowed);
 
-/* The same for an option that getopt_long refused with the result "?" (unknown) or ":" (a value is missing). */
+/* Refuses an option for which getopt_long returned `result`: "?" (unknown) or ":" (a value is missing). */
 struct option;
 bool bench_refuse_option(int result, char *const *argv, const struct option *table);
 
@@ -89,8 +89,8 @@ bool bench_speaks(void);
 int bench_end(int status);
 
 /*
- * The same for a run that ends before MPI_Init or after a failure there. If `status` is not 0, ranks that do not print
- * first wait, because the launcher may end all ranks as soon as one has ended.
+ * Returns the exit status of a run that ends before MPI_Init or after a failure there, as bench_end does. If `status`
+ * is not 0, ranks that do not print first wait, because the launcher may end all ranks as soon as one has ended.
  */
 int bench_leave(int status);
 
@@ -184,8 +184,8 @@ bool bench_options_parse(int argc, char **argv, bench_options_t *options_p, int 
 bool bench_options_fit_together(const bench_options_t *options);
 const char *bench_mode_name(bench_mode_t mode);
 /*
- * The first returns true if MPI or the extension library serves the calls of a mode, and the second if the calls are
- * queued, with one wait at the end.
+ * bench_mode_is_mpi returns true if MPI or the extension library serves the calls of a mode. bench_mode_queues returns
+ * true if the calls are queued, with one wait at the end.
  */
 bool bench_mode_is_mpi(bench_mode_t mode);
 bool bench_mode_queues(bench_mode_t mode);
@@ -342,14 +342,14 @@ typedef struct bench_contender {
 } bench_contender_t;
 
 /*
- * Make a contender of MPI's blocking function, or of the host library's calls: blocking ones, or if `stream`, calls
- * that are queued in the environment's stream.
+ * Make a contender. The calls of bench_contender_mpi are MPI's blocking function. Those of bench_contender_library are
+ * the host library's blocking calls or, with `stream`, calls that are queued in the environment's stream.
  */
 bench_contender_t bench_contender_mpi(bench_env_t *env, const bench_coll_t *coll);
 bench_contender_t bench_contender_library(bench_env_t *env, mscclpp_team_t *team, const bench_coll_t *coll,
                                           bool stream);
 
-/* Make a contender of MPI's nonblocking or persistent calls, or of the extension library's queued ones. */
+/* Make a contender of MPI's nonblocking or persistent calls, or of the extension library's queued calls. */
 bench_contender_t bench_contender_requests(bench_env_t *env, const bench_coll_t *coll, bool persistent);
 bench_contender_t bench_contender_queued(bench_env_t *env, const bench_coll_t *coll);
 
@@ -439,7 +439,7 @@ bool bench_plan_served(const bench_env_t *env, const bench_type_t *type, size_t 
  */
 bool bench_native_open(bench_env_t *env, bench_contender_t *contender_p);
 
-/* The same of the host library's blocking calls without lingering kernels. */
+/* Makes a contender of the host library's blocking calls without lingering kernels. Otherwise as bench_native_open. */
 bool bench_launched_open(bench_env_t *env, bench_contender_t *contender_p);
 void bench_launched_close(bench_contender_t *contender);
 
@@ -584,7 +584,7 @@ void bench_report_header(const bench_report_t *report);
 /* Begins a collective's table: prints what a size means, and the columns. `rival` NULL: there is none. */
 void bench_report_begin(bench_report_t *report, const bench_coll_t *coll, const bench_contender_t *rival);
 void bench_report_row(bench_report_t *report, const bench_row_t *row);
-/* Parts of the JSON file, which is open. */
+/* Write one cell to the JSON file, which is open, and the rest of the file, which is then closed. */
 void bench_json_cell(bench_report_t *report, const bench_row_t *row, const bench_cell_t *cell, bool in_place);
 bool bench_json_close(bench_report_t *report, uint64_t wrong, uint64_t rival_wrong, const bench_component_t *component);
 

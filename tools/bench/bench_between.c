@@ -86,9 +86,9 @@ void bench_between_close(void)
 }
 
 /*
- * Launches the kernel that represents the application's work. On the host twin, only computes the time at which
- * await_work returns: the kernel's duration after now, or after the end of the earlier work if that is later. If the
- * launch fails, prints a line and returns false.
+ * Launches the kernel that represents the application's work. If the launch fails, prints a line and returns false. On
+ * the host twin, only computes the time at which await_work returns. It is the kernel's duration after now, or after
+ * the end of the earlier work if that is later.
  */
 static bool launch_work(void)
 {
@@ -128,8 +128,8 @@ static bool make_calls(bench_contender_t *inner, const bench_operation_t *operat
 }
 
 /*
- * The contender's call is one turn of the loop: first the kernels and then the calls or, if `ahead` is 0, first the
- * calls and then one kernel. Waits for the end of all of them. Returns false if a kernel or a call failed.
+ * Makes the contender's call, which is one turn of the loop: first the kernels and then the calls. If `ahead` is 0, the
+ * calls come first, and then one kernel. Waits for the end of all of them. Returns false if a kernel or a call failed.
  */
 static bool run_turn(bench_contender_t *contender, const bench_operation_t *operation)
 {

@@ -307,8 +307,8 @@ static bool compare_with_expected(bench_buffers_t *buffers, const bench_env_t *e
 }
 
 /*
- * Computes one period of the expected elements of a segment, from index 0 of the operands on, and stores it twice, so
- * that a comparison can begin at any of its elements.
+ * Computes one period of a segment's expected elements, from index 0 of the operands on. Stores it twice, so that a
+ * comparison can begin at any of its elements.
  */
 static void compute_expected(bench_buffers_t *buffers, const bench_operation_t *operation,
                              const bench_segment_t *segment, int seed)

@@ -248,7 +248,7 @@ static void measure_size(side_t *side, const bench_options_t *options, row_t *ro
     }
 }
 
-/* On rank 0, prints what is measured and the head of the table. */
+/* Prints what is measured and the head of the table, on rank 0. */
 static void report_header(const bench_report_t *report)
 {
     const bench_env_t *env = report->env;
@@ -291,7 +291,7 @@ static void json_row(bench_report_t *report, const row_t *row)
     fprintf(file, "}");
 }
 
-/* On rank 0, prints one row of the table, and writes it to the JSON file. */
+/* Prints one row of the table and writes it to the JSON file, on rank 0. */
 static void report_row(bench_report_t *report, const row_t *row)
 {
     if (0 != report->env->rank) {

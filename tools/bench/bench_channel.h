@@ -51,9 +51,9 @@ MPIX_DEVICE void bench_channel_receive(mpix_group_t *block, const bench_channel_
 }
 
 /*
- * The body of the kernel: sends a message to the peer and receives one, `rounds` times. Before these rounds comes one
- * that is not timed, so that no rank times the launch of the other's kernel. Each round has its own flag for packets.
- * If a channel fails, the time stays 0. Otherwise it is at least 1, even if the clock has not advanced.
+ * Runs the kernel: sends a message to the peer and receives one, `rounds` times. Before these rounds comes one that is
+ * not timed, so that no rank times the launch of the other's kernel. Each round has its own flag for packets. If a
+ * channel fails, the time stays 0. Otherwise it is at least 1, even if the clock has not advanced.
  */
 MPIX_DEVICE void bench_channel_body(mpix_group_t *block, const bench_channel_args_t *args)
 {

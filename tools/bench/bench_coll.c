@@ -185,8 +185,8 @@ static size_t share_size(const bench_layout_t *layout, int index)
 }
 
 /*
- * Returns the elements of a block. In an exchange, the sum of two ranks determines the size of the blocks that they
- * send each other, so that both send the same number of elements. Therefore one array of counts serves for sending and
+ * Returns how many elements a block has. In an exchange, the sum of two ranks determines the size of the blocks that
+ * they send each other. So both send the same number of elements, and one array of counts serves for sending and
  * receiving. A rank's blocks are all shares, in another order, so that together they fill its buffer.
  */
 size_t bench_layout_block(const bench_layout_t *layout, int owner, int index)
@@ -197,7 +197,7 @@ size_t bench_layout_block(const bench_layout_t *layout, int owner, int index)
     return share_size(layout, BENCH_EXCHANGES == layout->coll->blocks ? (owner + index) % layout->size : index);
 }
 
-/* In an all-gather of neighbours the owner's send buffer has one block for both edges, which begins at 0. */
+/* Returns 0 in an all-gather of neighbours: there the owner's send buffer has one block for both edges. */
 size_t bench_layout_first(const bench_layout_t *layout, int owner, int index)
 {
     size_t first = 0;
@@ -330,8 +330,8 @@ bench_piece_t bench_layout_input(const bench_layout_t *layout, bool in_place)
 /*
  * Returns the number of segments of the result, which are verified. A reduction or gather has none on ranks other than
  * the root, and an exclusive scan has none on rank 0. A scatter in place has none on the root, whose own block stays in
- * the send buffer. Data that is in the receive buffer from the start counts as a part of the result: the own block of a
- * gather in place, and the operand of a broadcast's root.
+ * the send buffer. Data that is in the receive buffer from the start counts as a part of the result. This is the own
+ * block of a gather in place, and the operand of a broadcast's root.
  */
 int bench_layout_segments(const bench_layout_t *layout, bool in_place)
 {
@@ -397,8 +397,8 @@ bench_segment_t bench_layout_segment(const bench_layout_t *layout, int index)
 }
 
 /*
- * In a reduce-scatter in place, the elements behind the result are operands. An implementation may use them as
- * temporary memory, so they may change.
+ * Returns false for a reduce-scatter in place: the elements behind the result are operands, which an implementation may
+ * use as temporary memory.
  */
 bool bench_layout_keeps_rest(const bench_layout_t *layout, bool in_place)
 {

@@ -77,8 +77,8 @@ typedef struct {
 } bench_layout_t;
 
 /*
- * Returns how many elements of a whole buffer of at most `bytes` bytes can be measured: so many that equal blocks, or
- * those of neighbours, fill the buffer. 0: there are too few bytes for this collective.
+ * Returns how many elements of a whole buffer of at most `bytes` bytes can be measured. Equal blocks, or blocks of
+ * neighbours, must fill the buffer. Returns 0 if there are too few bytes for this collective.
  */
 size_t bench_layout_fit(const bench_coll_t *coll, int size, size_t bytes, size_t type_size);
 

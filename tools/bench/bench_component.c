@@ -42,10 +42,11 @@ static void write_choice(MPI_T_enum enumtype, int value, char *text, size_t leng
 }
 
 /*
- * Reads a parameter and writes its value as a text, cut off after `length` - 1 characters. Returns false, and does not
- * write the text, if there is no parameter of this name, if MPI cannot read it, if its text may be too long for
- * `value`, or if its type is not one of those that the component's parameters have. An unsigned long is read as an
- * unsigned long long, because both have 64 bits here.
+ * Reads a parameter and writes its value as a text, cut off after `length` - 1 characters. An unsigned long is read as
+ * an unsigned long long, because both have 64 bits here. Returns false, and writes nothing, if
+ * - there is no parameter of this name, or MPI cannot read it,
+ * - its text may be too long for `value`, or
+ * - its type is not one of those that the component's parameters have.
  */
 bool bench_component_parameter(const char *name, char *text, size_t length)
 {

@@ -154,8 +154,8 @@ static bool copy_all(bench_contender_t *contender, const bench_operation_t *oper
 }
 
 /*
- * Copies cannot reduce. Where they give no right result, only their time is compared: within a rank's own buffers, and
- * in exchanges in place, whose blocks would overwrite one another.
+ * Returns BENCH_SERVES_NOT for reductions, because copies cannot reduce. Where copies give no right result, only their
+ * time is compared: within a rank's own buffers, and in exchanges in place, whose blocks would overwrite one another.
  */
 static bench_serves_t serves(const bench_contender_t *contender, const bench_coll_t *coll, bool in_place)
 {

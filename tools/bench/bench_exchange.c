@@ -99,14 +99,14 @@ bool bench_all(MPI_Comm comm, bool value)
     return 0 == bench_sum(comm, value ? 0 : 1);
 }
 
-/* For mscclpp_oob_t: the all-gather. */
+/* Gathers the data of all ranks, for mscclpp_oob_t. */
 static mscclpp_status_t oob_allgather(void *context, const void *sendbuf, void *recvbuf, size_t length)
 {
     bench_allgather(*(MPI_Comm *)context, sendbuf, recvbuf, length);
     return MSCCLPP_OK;
 }
 
-/* For mscclpp_oob_t: lets MPI make progress. The portable way is to probe for a message that never comes. */
+/* Lets MPI make progress, for mscclpp_oob_t. The portable way is to probe for a message that never comes. */
 static void oob_progress(void *context)
 {
     int flag;
@@ -114,7 +114,7 @@ static void oob_progress(void *context)
     MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, *(MPI_Comm *)context, &flag, MPI_STATUS_IGNORE);
 }
 
-/* For mscclpp_oob_t: looks for revoked communicators, of which this program has none. */
+/* Looks for revoked communicators, for mscclpp_oob_t. This program has none. */
 static mscclpp_status_t oob_check(void *context)
 {
     (void)context;

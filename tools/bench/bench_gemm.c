@@ -1,6 +1,6 @@
 /*
- * A product of square matrices by cuBLAS. Declares the few functions and constants of its stable interface that are
- * needed.
+ * Kernels of a chosen duration: products of square matrices by cuBLAS. The few declarations of cuBLAS that are needed
+ * are repeated here, because the library is loaded at run time.
  */
 #include "tools/bench/bench_kernel.h"
 
@@ -176,15 +176,19 @@ static bool time_product(int size, void *stream, double *microseconds_p)
 }
 
 /*
- * Finds the least size, in steps of SIZE_STEP from SMALLEST_SIZE on, whose product takes at least `microseconds`.
- * Yields LARGEST_SIZE if even its product takes less. If a product fails, prints a line and returns false.
+ * Finds the smallest size whose product takes at least `microseconds`, in steps of SIZE_STEP from SMALLEST_SIZE on.
+ * Assumes that larger products take longer. Yields LARGEST_SIZE if no size takes that long. If a product fails, prints
+ * a line and returns false.
  */
 bool bench_gemm_choose(double microseconds, void *stream, int *size_p)
 {
-    int low = SMALLEST_SIZE, high = SMALLEST_SIZE; /* matrix sizes, in multiples of SIZE_STEP */
+    int low = SMALLEST_SIZE, high = SMALLEST_SIZE; /* rows of a matrix */
     double time;                                   /* microseconds of a product */
 
-    /* Double the size until a product takes long enough, and then halve the interval. */
+    /*
+     * Double the size until a product takes long enough, and then halve the interval. `low` is too short, or the
+     * smallest size. `high` is long enough, or the largest size.
+     */
     for (;;) {
         if (!time_product(high, stream, &time)) {
             return false;

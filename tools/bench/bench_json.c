@@ -128,9 +128,9 @@ static void write_environment(FILE *file, const bench_options_t *options, const 
 }
 
 /*
- * Writes an object for each collective that was measured: the values that its rows have in common, and the numbers of
- * this rank's calls that the component served and staged, or null if it has no counters. "blocks" lists the weights of
- * ranks 0, 1, 2 and so on.
+ * Writes an object for each collective that was measured. It has the values that its rows have in common, and how many
+ * of this rank's calls the component served and staged. These two are null if it has no counters. "blocks" lists the
+ * weights of ranks 0, 1, 2 and so on.
  */
 static void write_collectives(const bench_report_t *report)
 {

@@ -12,7 +12,7 @@ typedef enum {
     BENCH_KERNEL_NONE,
     BENCH_KERNEL_WAVES, /* as many threads as the GPU can hold at once */
     BENCH_KERNEL_FULL,  /* a block for each multiprocessor, with most of its shared memory */
-    BENCH_KERNEL_HALF,  /* the same for half of the multiprocessors, which leaves the others free */
+    BENCH_KERNEL_HALF,  /* as FULL, on half of the multiprocessors, which leaves the others free */
     BENCH_KERNEL_COOP,  /* as FULL, launched cooperatively */
     BENCH_KERNEL_GEMM   /* a product of square matrices by cuBLAS */
 } bench_kernel_kind_t;
@@ -27,8 +27,8 @@ void bench_kernel_close(void); /* also if no kernel is loaded */
 bool bench_gemm_load(bool speaks);
 
 /*
- * Finds, by trials, the matrix size whose product takes about `microseconds`, and yields its rows. bench_gemm_open then
- * makes matrices of this size, for products in `stream`.
+ * Finds, by trials, the smallest matrices whose product takes at least `microseconds`, and yields their number of rows.
+ * bench_gemm_open then makes matrices of this size, for products in `stream`.
  */
 bool bench_gemm_choose(double microseconds, void *stream, int *size_p);
 bool bench_gemm_open(int size, void *stream);

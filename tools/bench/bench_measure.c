@@ -62,7 +62,7 @@ static bool reset_contender(bench_contender_t *contender, bool timed)
 }
 
 /*
- * Returns the number of a contender's calls in a round, if one of its operations takes `seconds`: enough calls for the
+ * Returns how many calls a round of a contender has if one of its operations takes `seconds`. They are enough for the
  * operations that the options ask for or, without --iterations, to fill a round.
  */
 static int choose_calls(const bench_options_t *options, const bench_contender_t *contender, double seconds)

@@ -101,7 +101,7 @@ bench_mpi_args_t bench_mpi_args(const bench_operation_t *operation);
         break;                                                                                                         \
     }
 
-/* The same for the collectives of neighbours. */
+/* Calls a collective of neighbours, as BENCH_MPI_CALL calls the others. */
 #define BENCH_MPI_NEIGHBOR_CALL(result_, a_, FUNCTION_, ...)                                                           \
     switch ((a_).layout->coll->coll) {                                                                                 \
     case MSCCLPP_COLL_NEIGHBOR_ALLGATHER:                                                                              \

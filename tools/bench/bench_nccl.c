@@ -109,7 +109,7 @@ static bool finish(bench_contender_t *contender)
     return MSCCLPP_OK == status;
 }
 
-/* The contender's call: queues one call of NCCL, and waits for it if the contender waits. */
+/* Makes the contender's call: queues one call of NCCL, and waits for it if the contender waits. */
 static bool call_nccl(bench_contender_t *contender, const bench_operation_t *operation)
 {
     const char *function = operation->layout->coll->function;
@@ -118,7 +118,7 @@ static bool call_nccl(bench_contender_t *contender, const bench_operation_t *ope
            (!contender->waits || finish(contender));
 }
 
-/* For bench_contender_t: returns what NCCL can do with a collective. */
+/* Returns what NCCL can do with a collective, for bench_contender_t. */
 static bench_serves_t serves(const bench_contender_t *contender, const bench_coll_t *coll, bool in_place)
 {
     (void)contender;

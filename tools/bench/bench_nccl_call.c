@@ -18,7 +18,7 @@ bench_serves_t bench_nccl_serves(const bench_coll_t *coll, bool in_place)
     return in_place && coll->reduces && BENCH_SCATTERS == coll->blocks ? BENCH_SERVES_TIME : BENCH_SERVES;
 }
 
-/* Returns the address of the block of `rank` in a buffer of this rank. *count_p is its number of elements. */
+/* Returns the address of rank `rank`'s block in a buffer of this rank. *count_p is its number of elements. */
 static char *block_at(const bench_operation_t *operation, char *buffer, int rank, size_t *count_p)
 {
     const bench_layout_t *layout = operation->layout;
@@ -29,8 +29,8 @@ static char *block_at(const bench_operation_t *operation, char *buffer, int rank
 
 /*
  * Returns the address of the elements that this rank sends to `peer`, and their number in *count_p. The number is 0 if
- * this rank sends nothing: if it has no operand, if `peer` is not the root that gathers, or if the block is this rank's
- * own one in place.
+ * this rank sends nothing. This is so if it has no operand, if `peer` is not the root that gathers, or if the block is
+ * this rank's own one in place.
  */
 static const char *find_sent(const bench_operation_t *operation, int peer, size_t *count_p)
 {
@@ -53,9 +53,9 @@ static const char *find_sent(const bench_operation_t *operation, int peer, size_
 
 /*
  * Returns the address at which this rank receives the block from `peer`, and the number of its elements in *count_p.
- * The number is 0 if this rank receives nothing: if the block is its own one in place, if `peer` is not the root that
- * scatters, or if this rank is not the root that gathers. These cases match those of find_sent, so each send has a
- * receive of as many elements.
+ * The number is 0 if this rank receives nothing. This is so if the block is its own one in place, if `peer` is not the
+ * root that scatters, or if this rank is not the root that gathers. These cases match those of find_sent, so each send
+ * has a receive of as many elements.
  */
 static char *find_received(const bench_operation_t *operation, int peer, size_t *count_p)
 {

@@ -126,7 +126,7 @@ static const char help[] =
 
 #define DEFAULT_WINDOW 64 /* puts before a flush */
 
-/* For bench_parse_list: adds an element type. If there is none of this name, prints a line and returns false. */
+/* Adds an element type, for bench_parse_list. If there is none of this name, prints a line and returns false. */
 static bool add_type(const char *name, void *context)
 {
     bench_options_t *options = context;
@@ -140,7 +140,7 @@ static bool add_type(const char *name, void *context)
     return bench_refuse("--type", name, "char, int8, uint8, int32, int64, half, bfloat16, float or double, at most 16");
 }
 
-/* For bench_parse_list: adds an operation. If there is none of this name, prints a line and returns false. */
+/* Adds an operation, for bench_parse_list. If there is none of this name, prints a line and returns false. */
 static bool add_op(const char *name, void *context)
 {
     bench_options_t *options = context;
@@ -155,7 +155,7 @@ static bool add_op(const char *name, void *context)
 }
 
 /*
- * For bench_parse_list: adds the collective, or the group of collectives, that bench_coll_add finds. If there is none
+ * Adds the collective, or the group of collectives, that bench_coll_add finds, for bench_parse_list. If there is none
  * of this name, prints a line and returns false.
  */
 static bool add_coll(const char *name, void *context)

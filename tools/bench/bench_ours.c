@@ -7,7 +7,7 @@
 /* How long the end waits for peers that still hold memory of the team. */
 #define FINALIZE_SECONDS 5.0
 
-/* The contender's call: MPI's blocking function. Neighbours have a communicator of their own. */
+/* Makes the contender's call: MPI's blocking function. Neighbours have a communicator of their own. */
 static bool call_mpi(bench_contender_t *contender, const bench_operation_t *operation)
 {
     return bench_call_mpi(operation, bench_mpi_comm(contender->env, operation->layout->coll));
@@ -51,7 +51,7 @@ static bool succeeded(const bench_contender_t *contender, mscclpp_status_t statu
     return MSCCLPP_OK == status;
 }
 
-/* The contender's call: one blocking call of the host library. If it fails, prints a line and returns false. */
+/* Makes the contender's call: one blocking call of the host library. If it fails, prints a line and returns false. */
 static bool call_library(bench_contender_t *contender, const bench_operation_t *operation)
 {
     mscclpp_allreduce_args_t args = next_call_args(operation);
@@ -60,7 +60,7 @@ static bool call_library(bench_contender_t *contender, const bench_operation_t *
                                                         : bench_call_collective(contender->team, operation, args.call));
 }
 
-/* The contender's call: queues one all-reduce in the stream. If that fails, prints a line and returns false. */
+/* Makes the contender's call: queues one all-reduce in the stream. If that fails, prints a line and returns false. */
 static bool call_stream(bench_contender_t *contender, const bench_operation_t *operation)
 {
     mscclpp_allreduce_args_t args = next_call_args(operation);

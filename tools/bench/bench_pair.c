@@ -35,8 +35,8 @@ static struct {
 } last_message = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /*
- * For mscclpp_log_set: stores a line of the log without its label, and prints it if its level is one that the user
- * wants to see. Takes the lock, because threads of the library may log at the same time.
+ * Stores a line of the log without its label, for mscclpp_log_set. Prints it if its level is one that the user wants to
+ * see. Takes the lock, because threads of the library may log at the same time.
  */
 static void keep_message(void *context, mscclpp_log_level_t level, const char *line)
 {
@@ -73,9 +73,10 @@ static void stop_keeping_messages(void)
 }
 
 /*
- * Returns true on all ranks if `ok` is true on all of them. Otherwise returns false, and every rank gets in `reason`, a
- * text of BENCH_PAIR_REASON bytes, the reason of the lowest rank on which `ok` is false: its own `reason` or, if that
- * is empty, the last message of its log. All ranks call this function. If memory runs out, the program ends.
+ * Returns true on all ranks if `ok` is true on all of them. Otherwise returns false, and every rank gets the same text
+ * of BENCH_PAIR_REASON bytes in `reason`. It is the reason of the lowest rank on which `ok` is false: its own `reason`
+ * or, if that is empty, the last message of its log. All ranks call this function. If memory runs out, the program
+ * ends.
  */
 static bool agree_on_success(const bench_pair_t *pair, bool ok, char *reason)
 {
@@ -207,8 +208,8 @@ static bool create_instance(bench_pair_t *pair, uint32_t *flags_p)
 }
 
 /*
- * Returns true if a transport with these flags can serve this pair: it must reach another node or ranks of one node, as
- * this pair needs, and must be able to move the memory that the pair uses. Otherwise `reason` says why not.
+ * Returns true if a transport with these flags can serve this pair. It must reach another node or ranks of one node, as
+ * this pair needs. It must also be able to move the memory that the pair uses. Otherwise `reason` says why not.
  */
 static bool can_reach_peer(const bench_pair_t *pair, uint32_t flags, char *reason)
 {
@@ -364,16 +365,16 @@ static bool meet(bench_pair_t *pair)
     return true;
 }
 
-/* For mscclpp_gpu_twin_set_progress: carries out what the kernels of the twin ask the proxy for. */
+/* Carries out what the kernels of the twin ask the proxy for, for mscclpp_gpu_twin_set_progress. */
 static void progress(void *context)
 {
     (void)mscclpp_proxy_progress(((bench_pair_t *)context)->proxy);
 }
 
 /*
- * Frees everything, including the parts that a failed bench_pair_open has made. All ranks call this function, and wait
- * for one another between the steps: memory must stay until the peer has closed its connection and can no longer access
- * it. On one rank, each part is freed before the parts that it uses: the proxy, then the connection, the region, the
+ * Frees everything, also the parts that a failed bench_pair_open has made. All ranks call this function. They wait for
+ * one another between the steps: memory must stay until the peer has closed its connection and can no longer access it.
+ * On one rank, each part is freed before the parts that it uses: the proxy, then the connection, the region, the
  * transport and the memory.
  */
 void bench_pair_close(bench_pair_t *pair)

@@ -243,9 +243,9 @@ static bool finish(bench_contender_t *contender)
 }
 
 /*
- * On the twin, reads and writes as many bytes as the kernel on a GPU. Words that are read beyond the written ones are
- * added up; both sizes are multiples of UNIT. The buffers are large enough, because `capacity` is that of the largest
- * call.
+ * Reads and writes as many bytes on the twin as the kernel does on a GPU. Words that are read beyond the written ones
+ * are added up; both sizes are multiples of UNIT. The buffers are large enough, because `capacity` is that of the
+ * largest call.
  */
 static void touch(uint64_t reads, uint64_t writes)
 {
@@ -261,9 +261,9 @@ static void touch(uint64_t reads, uint64_t writes)
 }
 
 /*
- * The contender's call: on the first rank of each GPU launches the kernel, and waits for it if the contender waits. The
- * kernel reads and writes as many bytes as this call must on all ranks of the GPU. Other ranks return at once, so the
- * time of the slowest rank is the time of the kernel. Returns false if the launch or the wait failed.
+ * Makes the contender's call: launches the kernel on the first rank of each GPU, and waits for it if the contender
+ * waits. The kernel reads and writes as many bytes as this call must on all ranks of the GPU. Other ranks return at
+ * once, so the time of the slowest rank is the time of the kernel. Returns false if the launch or the wait failed.
  */
 static bool launch(bench_contender_t *contender, const bench_operation_t *operation)
 {
@@ -295,8 +295,8 @@ static bench_serves_t serves(const bench_contender_t *contender, const bench_col
 }
 
 /*
- * Returns the number of bytes that each of the two buffers needs for the largest call of any collective, in place or
- * out of place. Counts in elements of one byte, so that a call has --max elements.
+ * Returns how many bytes each of the two buffers needs for the largest call of any collective, in place or out of
+ * place. Counts in elements of one byte, so that a call has --max elements.
  */
 static uint64_t find_capacity(const bench_env_t *env, const bench_options_t *options)
 {

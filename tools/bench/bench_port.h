@@ -32,7 +32,7 @@ typedef struct {
     uint64_t *tokens;                      /* one: the count of the peer's signals */
     bool tokens_on_host;                   /* in host memory; else in device memory */
     mscclpp_shmseg_t *tokens_segment;      /* shared memory of the tokens; NULL: not shared */
-    mscclpp_shmseg_t *memory_segment;      /* the same for `memory` */
+    mscclpp_shmseg_t *memory_segment;      /* shared memory of `memory`; NULL: not shared */
     uint64_t *expected_signals;            /* device memory: how many signals the kernel has waited for */
     mscclpp_dev_state_t *state;            /* device memory: the kernel's */
     mscclpp_dev_mailbox_t *mailbox;        /* pinned host memory: the kernel tells its end there */
@@ -103,7 +103,7 @@ bool bench_port_measure(bench_env_t *env, const bench_options_t *options);
 
 /*
  * Print parts of the report: what is measured; the head of a transport's table; why a transport cannot be used; one
- * row, also in the JSON file. Only rank 0 prints; the other ranks do nothing.
+ * row. The last two also go to the JSON file. Only rank 0 prints; the other ranks do nothing.
  */
 void bench_port_report_header(const bench_report_t *report);
 void bench_port_report_transport(const bench_report_t *report, const char *name);

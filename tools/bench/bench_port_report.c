@@ -3,7 +3,7 @@
 
 static const char *const kind_names[BENCH_PORT_KINDS] = {"latency", "put", "put_both", "copy", "copy_both"};
 
-/* On rank 0, prints what is measured, where, and what the columns of the tables mean. */
+/* Prints what is measured, where, and what the columns of the tables mean, on rank 0. */
 void bench_port_report_header(const bench_report_t *report)
 {
     const bench_env_t *env = report->env;
@@ -34,7 +34,7 @@ void bench_port_report_transport(const bench_report_t *report, const char *name)
     fflush(stdout);
 }
 
-/* On rank 0, prints why a transport cannot be measured, and writes that to the JSON file. */
+/* Prints why a transport cannot be measured, and writes that to the JSON file, on rank 0. */
 void bench_port_report_unusable(bench_report_t *report, const char *name, const char *reason)
 {
     if (0 != report->env->rank) {
@@ -86,7 +86,7 @@ static void json_row(bench_report_t *report, const bench_port_row_t *row)
     fprintf(file, "}");
 }
 
-/* On rank 0, prints one row of the table, and writes it to the JSON file. What was not measured is a dash. */
+/* Prints one row of the table, and writes it to the JSON file, on rank 0. What was not measured is a dash. */
 void bench_port_report_row(bench_report_t *report, const bench_port_row_t *row)
 {
     const double copy_rate = bench_port_rate(row, BENCH_PORT_COPY);

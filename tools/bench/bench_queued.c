@@ -183,9 +183,9 @@ bench_calls_t bench_queued_calls(const bench_env_t *env)
 
 /*
  * Takes the environment's stream, or creates a stream of the twin, and makes the first queued call, which waits for all
- * ranks. If `captures`, this call shows whether calls of these ranks can be queued: if they cannot, each call would
- * wait, and none could be captured, so this function fails with a line. Other failures print no line, but for that of
- * waiting for a stream of CUDA.
+ * ranks. With `captures`, this call shows whether calls of these ranks can be queued. If they cannot, each call would
+ * wait and none could be captured, so this function fails with a line. Of other failures, only that of waiting for a
+ * stream of CUDA prints a line.
  */
 bool bench_queued_open(bench_env_t *env, const bench_buffers_t *buffers, bool captures)
 {

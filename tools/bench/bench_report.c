@@ -187,7 +187,7 @@ static void print_rival(const bench_options_t *options)
     }
 }
 
-/* On rank 0, prints the lines before the first table: what is measured, where, beside what and with which buffers. */
+/* Prints the lines before the first table, on rank 0: what is measured, where, beside what and with which buffers. */
 void bench_report_header(const bench_report_t *report)
 {
     const bench_options_t *options = report->options;
@@ -221,7 +221,10 @@ void bench_report_header(const bench_report_t *report)
     }
 }
 
-/* If the rival cannot serve a collective at all, or not in place, prints that. None can do it in place only. */
+/*
+ * Prints that the rival cannot serve a collective at all, or not in place, if this is so. No rival serves it in place
+ * only.
+ */
 static void print_absent(const bench_report_t *report, const bench_contender_t *rival)
 {
     const bool lacks_out_of_place =
@@ -255,10 +258,11 @@ static void print_blocks(const bench_report_t *report)
 }
 
 /*
- * Prints the head of a collective's table, and decides which columns it has: none in place if the collective does not
- * allow it, none out of place if it has one buffer, and none at all in mode graph if it cannot be captured. A
- * collective with one buffer counts as in place whatever the options say. All ranks decide, because they measure only
- * what has a column; only rank 0 prints.
+ * Prints the head of a collective's table, and decides which columns it has. All ranks decide, because they measure
+ * only what has a column; only rank 0 prints.
+ * - In place: none if the collective does not allow it.
+ * - Out of place: none if the collective has one buffer. It counts as in place, whatever the options say.
+ * - None at all in mode graph, if the collective cannot be captured.
  */
 void bench_report_begin(bench_report_t *report, const bench_coll_t *coll, const bench_contender_t *rival)
 {
@@ -308,9 +312,9 @@ void bench_report_begin(bench_report_t *report, const bench_coll_t *coll, const 
 }
 
 /*
- * Prints the columns of one place with --between: the time that a call adds to the loop of kernels, the times from
- * which it is computed, and the same for the rival. Prints N/A if the rival was not measured, and in place of the ratio
- * if one of the added times is not positive. `wrong`: the text of the column of wrong elements.
+ * Prints the columns of one place with --between. They are the time that a call adds to the loop of kernels, the times
+ * from which it is computed, and the same times of the rival. Prints N/A if the rival was not measured, and in place of
+ * the ratio if one of the added times is not positive. `wrong` is the text of the column of wrong elements.
  */
 static void print_added(const bench_report_t *report, const bench_cell_t *cell, const char *wrong)
 {
@@ -443,7 +447,7 @@ void bench_report_end(bench_report_t *report, const bench_component_t *before, c
 }
 
 /*
- * On rank 0, prints how many elements were wrong, and completes the JSON file. Other ranks do nothing and return true.
+ * Prints how many elements were wrong, and completes the JSON file, on rank 0. Other ranks do nothing and return true.
  */
 bool bench_report_close(bench_report_t *report, uint64_t wrong, uint64_t rival_wrong,
                         const bench_component_t *component)

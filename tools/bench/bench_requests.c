@@ -9,7 +9,7 @@
 #endif
 #define NONBLOCKING(Name_, name_) MPI_I##name_
 
-/* The contender's call: starts a nonblocking call, and waits for it. Returns false if MPI reports an error. */
+/* Makes the contender's call: starts a nonblocking call, and waits for it. Returns false if MPI reports an error. */
 static bool call_nonblocking(bench_contender_t *contender, const bench_operation_t *operation)
 {
     const bench_mpi_args_t args = bench_mpi_args(operation);
@@ -26,9 +26,9 @@ static bool call_nonblocking(bench_contender_t *contender, const bench_operation
 }
 
 /*
- * The contender's call: starts the persistent request, and waits for it. If there is none, makes it first. An existing
- * request belongs to the same operation, because bench_measure calls forget() before another operation. Returns false
- * if MPI reports an error.
+ * Makes the contender's call: starts the persistent request, and waits for it. If there is none, makes it first. An
+ * existing request belongs to the same operation, because bench_measure calls forget() before another operation.
+ * Returns false if MPI reports an error.
  */
 static bool call_persistent(bench_contender_t *contender, const bench_operation_t *operation)
 {

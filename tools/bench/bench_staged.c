@@ -1,5 +1,5 @@
 /*
- * The rival "staged" does what an application has to do without the component: it copies its operands to pinned host
+ * The rival "staged" does what an application has to do without the component. It copies its operands to pinned host
  * memory, calls MPI there, and copies the result back.
  */
 #include "tools/bench/bench.h"
@@ -14,9 +14,9 @@ static bool copy_and_wait(const bench_env_t *env, void *to, const void *from, si
 }
 
 /*
- * The contender's call: copies the operands to host memory, calls MPI there, and copies the result back. Bytes that are
- * neither operand nor result are not copied. Segments follow one another from the beginning of the buffer, so the end
- * of the last segment is the size of the result. Returns false if a copy or MPI's function fails.
+ * Makes the contender's call: copies the operands to host memory, calls MPI there, and copies the result back. Bytes
+ * that are neither operand nor result are not copied. Segments follow one another from the beginning of the buffer, so
+ * the end of the last segment is the size of the result. Returns false if a copy or MPI's function fails.
  */
 static bool call_staged(bench_contender_t *contender, const bench_operation_t *operation)
 {
@@ -41,7 +41,7 @@ static bool call_staged(bench_contender_t *contender, const bench_operation_t *o
 
 /*
  * Makes the contender, with its pinned memory. All ranks return the same: false on the host twin, after a line of rank
- * 0, or if a rank gets no memory; then all free what they have allocated.
+ * 0, and false if a rank gets no memory. Then all free what they have allocated.
  */
 bool bench_staged_open(bench_env_t *env, size_t capacity, bench_contender_t *contender_p)
 {

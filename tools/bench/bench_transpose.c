@@ -49,7 +49,7 @@ static size_t volume(const int *shape)
 }
 
 /*
- * Makes MPI's type for the part of an array of this shape from `begin` to `end` - 1 of an axis. Returns the number of
+ * Makes MPI's type for the part of an array of this shape from `begin` to `end` - 1 of an axis. Returns how many
  * elements of this type to send: 1, or 0 if the part is empty, because MPI has no empty subarrays. In the latter case
  * *type_p is MPI_BYTE, which must not be freed.
  */
@@ -144,7 +144,7 @@ static bool open_transposition(transposition_t *transposition)
  */
 static transposition_t *current;
 
-/* The contender's call: MPI_Alltoallw of the subarrays of `current`. It needs no operation. */
+/* Makes the contender's call: MPI_Alltoallw of the subarrays of `current`. It needs no operation. */
 static bool call_subarrays(bench_contender_t *contender, const bench_operation_t *operation)
 {
     const transposition_t *transposition = current;
@@ -155,7 +155,7 @@ static bool call_subarrays(bench_contender_t *contender, const bench_operation_t
                                         transposition->zeros, transposition->recv_types, contender->env->comm);
 }
 
-/* The rival's call: MPI_Alltoall of as many bytes. What arrives is not verified, since it is no transposition. */
+/* Makes the rival's call: MPI_Alltoall of as many bytes. What arrives is not verified, since it is no transposition. */
 static bool call_blocks(bench_contender_t *contender, const bench_operation_t *operation)
 {
     const transposition_t *transposition = current;
@@ -283,7 +283,7 @@ static bool measure(transposition_t *transposition, const bench_options_t *optio
     return true;
 }
 
-/* On rank 0, prints what is measured and the head of the table. */
+/* Prints what is measured and the head of the table, on rank 0. */
 static void report_header(const bench_report_t *report, int length)
 {
     const bench_env_t *env = report->env;
@@ -317,7 +317,7 @@ static void json_times(FILE *file, const char *name, const bench_times_t *times)
     fprintf(file, "]}");
 }
 
-/* On rank 0, prints one row of the table, and writes it to the JSON file. */
+/* Prints one row of the table, and writes it to the JSON file, on rank 0. */
 static void report_row(bench_report_t *report, const transposition_t *transposition, const row_t *row)
 {
     const double subarrays = bench_times_median(&row->subarrays), blocks = bench_times_median(&row->blocks);

@@ -4,8 +4,8 @@
 #include <string.h>
 
 /*
- * The name, the number of bytes, the library's type, NCCL's number, and the largest n such that the type holds all
- * integers from 0 to n exactly, but at most 2^24, which is the n of float.
+ * The columns: name, number of bytes, the library's type, NCCL's number, and the largest n such that the type holds all
+ * integers from 0 to n exactly. n is at most 2^24, which is that of float.
  */
 const bench_type_t bench_types[] = {
     {"char", 1, MSCCLPP_DTYPE_INT8, 0, 127},

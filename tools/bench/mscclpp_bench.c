@@ -26,9 +26,11 @@ static bool mpi_takes_device_buffers(void)
 }
 
 /*
- * Checks that the run would not crash, or measure something that the user did not ask for. Prints a line and returns
- * false if neither the component nor MPI takes device buffers, if the component runs on another kind of device than the
- * program, or if --root is not a rank. All ranks return the same.
+ * Returns false, after a line, if the run would crash or measure something that the user did not ask for. All ranks
+ * return the same. There are three cases:
+ * - Neither the component nor MPI takes device buffers.
+ * - The component runs on another kind of device than the program.
+ * - --root is not a rank.
  */
 static bool can_run(const bench_env_t *env, const bench_options_t *options)
 {
@@ -126,9 +128,9 @@ static bool open_rival(bench_env_t *env, const bench_options_t *options, const b
 }
 
 /*
- * In mode graph, replaces *rival_p by `graph`, a contender that captures the rival's calls, too. MPI's blocking
- * function cannot be captured and is not replaced. `graph` keeps the rival's address. Prints a line and returns false
- * on the host twin, whose streams capture only the extension library's calls.
+ * Replaces *rival_p in mode graph by `graph`, a contender that captures the rival's calls, too. MPI's blocking function
+ * cannot be captured and is not replaced. `graph` keeps the rival's address. Prints a line and returns false on the
+ * host twin, whose streams capture only the extension library's calls.
  */
 static bool capture_rival(bench_env_t *env, const bench_options_t *options, bench_contender_t *graph,
                           bench_contender_t **rival_p)
@@ -173,8 +175,8 @@ static void close_rival(bench_env_t *env, const bench_options_t *options, bench_
 }
 
 /*
- * Returns true if the program calls the host library, not MPI: in a mode that is not MPI's, or for a type that MPI
- * lacks, half or bfloat16.
+ * Returns true if the program calls the host library, not MPI. It does so in a mode that is not MPI's, and for types
+ * that MPI lacks, half and bfloat16.
  */
 static bool is_served_by_library(const bench_options_t *options, const bench_type_t *type)
 {
@@ -430,7 +432,7 @@ static bool choose_device(bench_env_t *env, bench_options_t *options, int *statu
 
 /*
  * Parses the command line, starts MPI and measures. Returns 0 or a BENCH_EXIT_ constant. After a failure before
- * MPI_Init, or in the choice of the device, calls bench_leave, so that the rank that prints can still do so before the
+ * MPI_Init, or in the choice of the device, calls bench_leave. So the rank that prints can still do so before the
  * launcher ends all ranks.
  */
 int main(int argc, char **argv)

@@ -120,7 +120,7 @@ static void print_allreduce_bounds(FILE *out, const synth_topology_t *topology, 
     fputc('\n', out);
 }
 
-/* The time is divided equally among the collectives. */
+/* Divides the time equally among the collectives. */
 void synth_tool_bounds(FILE *out, const synth_topology_t *topology, int root, double seconds, bool json)
 {
     const char *separator = "";

@@ -34,7 +34,7 @@ static void write_prefix(synth_collective_t collective, int ranks, int device, c
 }
 
 /*
- * Copies the lines of the old file to the new one, except for rules that this run replaces: rules of the same
+ * Copies the lines of the old file to the new one, except for rules that this run replaces. These have the same
  * collective, number of ranks, and value of in_place. A rule is recognised by the prefix that write_rules writes, so
  * rules that were written in another form are kept.
  */
@@ -71,7 +71,7 @@ static uint64_t most_bytes(const synth_candidate_t *candidate)
     return most_of_plan < most_of_rules ? most_of_plan : most_of_rules;
 }
 
-/* For qsort: orders candidates by the largest message that they are the fastest for. */
+/* Compares candidates by the largest message that they are the fastest for, for qsort. */
 static int by_size(const void *left, const void *right)
 {
     const synth_candidate_t *const *a = left, *const *b = right;

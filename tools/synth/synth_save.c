@@ -86,10 +86,12 @@ static bool save_plan(const char *folder, const synth_topology_t *topology, cons
 }
 
 /*
- * Saves the plan of candidate `index`. If that fails, another candidate gets its sizes, so that every size has a plan,
- * unless the plan of that candidate was saved already and cannot be saved again. The file of a plan contains the sizes,
- * so the other candidate's plan is saved again if it was already saved; otherwise it will be saved later. Stores in
- * `saved` which plans are saved. Returns false after a message if the plan of this candidate is not saved.
+ * Saves the plan of candidate `index`. Stores in `saved` which plans are saved. Returns false after a message if the
+ * plan of this candidate is not saved.
+ *
+ * If that fails, another candidate gets its sizes, so that every size has a plan. A file contains the sizes of its
+ * plan. So the other candidate's plan is saved again if it was already saved; otherwise it will be saved later. If
+ * saving it again fails, these sizes have no plan.
  */
 static bool save_or_replace(const char *folder, const synth_topology_t *topology, synth_candidate_t *candidates,
                             int count, int index, bool *saved, const synth_plan_options_t *plan_options, FILE *messages)

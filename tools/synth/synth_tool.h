@@ -20,7 +20,7 @@ void synth_tool_bounds(FILE *out, const synth_topology_t *topology, int root, do
 void synth_tool_front(FILE *out, const synth_topology_t *topology, synth_collective_t collective,
                       const synth_options_t *options, const synth_front_t *front, double seconds, bool json);
 
-/* Prints, in words, the sends of each rank in each step of each schedule of the front. */
+/* Prints in words what each rank sends in each step, for all schedules of the front. */
 void synth_tool_steps(FILE *out, const synth_front_t *front);
 
 /* Options for making plans, from the command line. */
@@ -42,8 +42,8 @@ bool synth_tool_save(const char *folder, const synth_topology_t *topology, synth
                      const synth_plan_options_t *plan_options, FILE *messages);
 
 /*
- * Composes the plan's name from characters that are allowed in every rules file: collective, ranks, chunks, steps,
- * rounds, manner, "in_place" for plans in place, and the suffix for the GPUs.
+ * Composes the plan's name from characters that are allowed in every rules file. Its parts are: collective, ranks,
+ * chunks, steps, rounds, manner, "in_place" for plans in place, and the suffix for the GPUs.
  */
 void synth_tool_plan_name(const synth_candidate_t *candidate, const synth_plan_options_t *plan_options, char *name,
                           size_t size);

@@ -26,8 +26,8 @@ typedef struct {
 } composer_t;
 
 /*
- * Adds a schedule to the front if the replay finds no fault in it and it has the numbers of steps and chunks that the
- * options ask for; otherwise frees it. Takes ownership of the schedule, which may be NULL.
+ * Adds a schedule to the front if it passes the replay and has the numbers of steps and chunks that the options ask
+ * for. Otherwise frees it. Takes ownership of the schedule, which may be NULL.
  */
 static void offer(composer_t *composer, synth_schedule_t *schedule, const char *by, synth_label_t label)
 {
@@ -54,9 +54,10 @@ static synth_label_t weaker_label(synth_label_t a, synth_label_t b)
 
 /*
  * Joins the schedules of two points, which then run one after the other, and adds the result to the front. Large
- * schedules take long to make and to replay. So the ratio and the number of sends of the result are computed first, and
- * it is not made if it has too many sends or if the front already has a schedule that is as good. The ratio of an
- * all-reduce counts the rounds for each chunk of the whole vector, like the ratio of a reduce or a broadcast. The ratio
+ * schedules take long to make and to replay. So the ratio and the number of sends are computed first. The schedule is
+ * not made if it has too many sends, or if the front already has one that is as good.
+ *
+ * The ratio of an all-reduce, a reduce or a broadcast counts the rounds for each chunk of the whole vector. The ratio
  * of a reduce-scatter or an all-gather counts the rounds for each chunk of one rank's block, so it is divided by the
  * number of blocks.
  */
@@ -76,11 +77,11 @@ static void offer_pair(composer_t *composer, const synth_point_t *first, const s
 }
 
 /*
- * Adds all combinations of a schedule of `first` and a schedule of `second`. If `second` is all-gather, also adds
- * all-gathers of whole inputs. The two searches take up to `seconds` seconds together. They are not limited to the
- * steps and chunks of the options, since these are meant for the joined schedule; offer compares them. Returns the
- * error of synth_front_find if one of the searches fails; no pair is then added to composer->front. Without steps and
- * chunks in the options, that can only be MSCCLPP_ERR_NO_MEMORY.
+ * Joins each schedule of the collective `first` with each schedule of `second`. If `second` is all-gather, also adds
+ * all-gathers of whole inputs. The two searches together take up to `seconds` seconds. The steps and chunks of the
+ * options do not limit them, since these are meant for the joined schedule; offer compares them. If a search fails,
+ * returns its error and adds no pair to composer->front. Without steps and chunks in the options, that can only be
+ * MSCCLPP_ERR_NO_MEMORY.
  */
 static mscclpp_status_t offer_joined(composer_t *composer, synth_collective_t first, synth_collective_t second,
                                      int root, double seconds, const char *by, char *why, size_t why_size)

@@ -5,12 +5,16 @@
 #include "tools/synth/lib/front.h"
 
 /*
- * Fills the front as synth_front_find does. Its points come from five kinds of schedules: a reduce-scatter followed by
- * an all-gather; a reduce followed by a broadcast of the same root; an all-gather of whole inputs; trees to and from
- * several roots; and an all-reduce of two levels. Only 1 step has its own bound. A point with more steps is proven only
- * if it meets the bound for any number of steps. Returns MSCCLPP_OK, with no points if none has the steps and chunks
- * that the options ask for, or an error of synth_front_find, which can only be MSCCLPP_ERR_NO_MEMORY; `why` is then
- * unchanged, and there is nothing to free.
+ * Fills the front as synth_front_find does. Its points come from five kinds of schedules:
+ * - a reduce-scatter followed by an all-gather,
+ * - a reduce followed by a broadcast of the same root,
+ * - an all-gather of whole inputs,
+ * - trees to and from several roots,
+ * - an all-reduce of two levels.
+ *
+ * Only 1 step has its own bound. A point with more steps is proven only if it meets the bound for any number of steps.
+ * Returns MSCCLPP_OK, with no points if none has the steps and chunks that the options ask for. The only error is
+ * MSCCLPP_ERR_NO_MEMORY; `why` is then unchanged, and there is nothing to free.
  */
 mscclpp_status_t synth_allreduce_find(const synth_topology_t *topology, const synth_options_t *options,
                                       synth_front_t *front, char *why, size_t why_size);

@@ -12,7 +12,10 @@ enum {
     MOST_CAPACITY = SYNTH_MAX_CAPACITY * SYNTH_MAX_RANKS /* no rank sends or receives more in a round */
 };
 
-/* Collectives without a root have chunks from each rank to each other rank; the others only from the root or to it. */
+/*
+ * Distinguishes two cases: without a root each rank has chunks for each other rank, with a root only the root has them,
+ * or gets them.
+ */
 int synth_bound_steps(const synth_topology_t *topology, synth_collective_t collective, int root)
 {
     int distance[SYNTH_MAX_RANKS][SYNTH_MAX_RANKS], longest = 0;
@@ -72,9 +75,11 @@ static void find_ports(const synth_topology_t *topology, int *out_of, int *into)
 }
 
 /*
- * Builds the graph with capacities of 0, which flow_to replaces. The arcs are added in the order of network_t: ports
- * and then links, in the order of `capacity`; then an arc from the source to each rank; then an arc from each rank to
- * the sink. Returns false if memory runs out. The caller frees flow and capacity in either case.
+ * Builds the graph with capacities of 0, which flow_to replaces. Returns false if memory runs out. The caller frees
+ * flow and capacity in either case. The arcs are added in the order of network_t:
+ * 1. ports and then links, in the order of `capacity`,
+ * 2. an arc from the source to each rank,
+ * 3. an arc from each rank to the sink.
  */
 static bool build_network(network_t *network, const synth_topology_t *topology)
 {
@@ -122,8 +127,8 @@ static bool build_network(network_t *network, const synth_topology_t *topology)
 }
 
 /*
- * Returns the largest flow if each rank of `from` puts in `each` units, each link carries `scale` times its capacity,
- * and each rank of `to` takes out any amount. `sink` is either the sink of the network, or a rank that takes out
+ * Returns the largest flow in which each rank of `from` puts in `each` units and each link carries `scale` times its
+ * capacity. Each rank of `to` takes out any amount. `sink` is the sink of the network, or a rank that takes out
  * everything; `to` is then empty.
  */
 static int64_t flow_to(network_t *network, uint64_t from, int64_t each, int64_t scale, uint64_t to, int sink)
@@ -151,12 +156,13 @@ static uint64_t near_set(const network_t *network)
 }
 
 /*
- * Lowers `share` to the largest amount that all ranks of `from` can each send to the sink in the same round. If the
- * function lowers it, *set becomes the cut that limits it. Each turn tries the current share. If not all of it arrives,
- * the minimum cut has senders on its near side, and the share becomes the capacity of the cut divided by their number.
- * The flow that senders on the far side put in does not cross the cut, so it is subtracted from the flow to get this
- * capacity. The share decreases in each turn but the last, to the limit of some cut. There are finitely many cuts, so
- * the loop ends.
+ * Lowers `share` to the largest amount that all ranks of `from` can each send to the sink in the same round. If that
+ * lowers it, *set becomes the cut that limits it.
+ *
+ * Each turn tries the current share. If not all of it arrives, the minimum cut has senders on its near side, and the
+ * share becomes the capacity of the cut divided by their number. What senders on the far side put in does not cross the
+ * cut, so it is subtracted from the flow to get this capacity. In each turn but the last, the share decreases to the
+ * limit of some cut. There are finitely many cuts, so the loop ends.
  */
 static void tighten(network_t *network, uint64_t from, int sink, synth_rational_t *share, uint64_t *set)
 {
@@ -330,7 +336,7 @@ mscclpp_status_t synth_bound_cut(const synth_topology_t *topology, synth_collect
     return MSCCLPP_OK;
 }
 
-/* The linear program is solved on reversed links if the collective combines. */
+/* Solves the linear program on reversed links if the collective combines. */
 mscclpp_status_t synth_bound_rounds(const synth_topology_t *topology, synth_collective_t collective, int root,
                                     double seconds, synth_bound_t *bound)
 {
@@ -350,10 +356,10 @@ mscclpp_status_t synth_bound_rounds(const synth_topology_t *topology, synth_coll
 }
 
 /*
- * Returns the largest number of chunks that can be sent between different parts of the machine in one round; part[rank]
- * is the part to which a rank belongs. Each chunk leaves through one port, crosses one link, and enters through one
- * port. A link without a port begins at the flow's source or ends at its sink. Returns SYNTH_FLOW_FULL, which limits
- * nothing, if memory runs out.
+ * Returns the largest number of chunks that one round can send between different parts of the machine. part[rank] is
+ * the part to which a rank belongs. Each chunk leaves through one port, crosses one link, and enters through one port.
+ * A link without a port begins at the flow's source or ends at its sink. If memory runs out, returns SYNTH_FLOW_FULL,
+ * which limits nothing.
  */
 static int64_t sends_of_round(const synth_topology_t *topology, const int *part)
 {
@@ -385,7 +391,8 @@ static int64_t sends_of_round(const synth_topology_t *topology, const int *part)
 
 /*
  * Raises the bound of an all-reduce to what its sends between parts of the machine take, if that is more. With k parts,
- * a piece of the vector takes at least k - 1 sends until some rank has its sum, and k - 1 more to tell the other parts.
+ * a piece of the vector takes at least k - 1 sends until some rank has its sum. It takes k - 1 more to tell the other
+ * parts.
  */
 static void raise_by_sends(const synth_topology_t *topology, const int *part, int parts, synth_bound_t *bound)
 {

@@ -31,10 +31,11 @@ mscclpp_status_t synth_bound_rounds(const synth_topology_t *topology, synth_coll
                                     double seconds, synth_bound_t *bound);
 
 /*
- * Computes two bounds of an all-reduce, and returns the larger one. The first bound: the reduced vector has to reach
- * each rank, and so has to cross each cut. The second bound: every piece of the vector has to be summed up and then
- * sent to all ranks, which takes a number of sends between ranks and between nodes. If memory runs out, the bound may
- * be lower, but it remains valid.
+ * Computes two bounds of an all-reduce, and returns the larger one. If memory runs out, the bound may be lower, but it
+ * remains valid.
+ * 1. The reduced vector has to reach each rank, and so has to cross each cut.
+ * 2. Every piece of the vector has to be summed up and then sent to all ranks. This takes a number of sends between
+ *    ranks and between nodes.
  */
 void synth_bound_allreduce(const synth_topology_t *topology, synth_bound_t *bound);
 

@@ -237,7 +237,7 @@ static bool make_folder(const char *folder)
     return mkdir(path, 0777) == 0 || errno == EEXIST;
 }
 
-/* The name of the file is the digest of the canonical text and the name of the collective. */
+/* Names the file by the digest of the canonical text and by the collective. */
 synth_cache_t *synth_cache_open(const char *folder, const synth_topology_t *topology, synth_collective_t collective,
                                 int root, char *why, size_t why_size)
 {

@@ -12,10 +12,11 @@ typedef struct synth_cache synth_cache_t;
 
 /*
  * Opens the entry of a collective that does not combine, and makes the folder if it does not exist. `root` is negative
- * if the collective has no root. If the file cannot be read or is no valid entry, the cache begins empty, `why` names
- * the file, and the file is replaced as soon as there is something to write; otherwise `why` is empty. If the folder
- * cannot be made, or the path is too long, the cache works in memory only, and synth_cache_close reports the failure.
- * Returns NULL if memory runs out.
+ * if the collective has no root. Returns NULL if memory runs out.
+ * - If the file cannot be read or is no valid entry, the cache begins empty and `why` names the file. The file is
+ *   replaced as soon as there is something to write. Otherwise `why` is empty.
+ * - If the folder cannot be made, or the path is too long, the cache works in memory only, and synth_cache_close
+ *   reports the failure.
  */
 synth_cache_t *synth_cache_open(const char *folder, const synth_topology_t *topology, synth_collective_t collective,
                                 int root, char *why, size_t why_size);

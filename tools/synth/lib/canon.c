@@ -1,7 +1,7 @@
 /*
- * Finds canonical numberings. The search refines a partition of the ranks into cells, singles out one rank of a cell,
- * refines again, and continues until each rank has its own cell. Backtracking tries the other ranks that can be singled
- * out; known automorphisms tell which of them need not be tried.
+ * Finds canonical numberings. The search refines a partition of the ranks into cells and singles out one rank of a
+ * cell. It repeats this until each rank has its own cell. Backtracking tries the other ranks that can be singled out.
+ * Known automorphisms tell which of them need not be tried.
  */
 #include "tools/synth/lib/canon.h"
 
@@ -42,7 +42,7 @@ static uint64_t mix(uint64_t a, uint64_t b)
     return mixed ^ mixed >> 32;
 }
 
-/* For qsort: orders signatures by cell, then by hash. */
+/* Compares signatures by cell, then by hash, for qsort. */
 static int by_hash(const void *left, const void *right)
 {
     const signature_t *a = left, *b = right;
@@ -61,9 +61,9 @@ static uint64_t pair_hash(const synth_topology_t *topology, int rank, int other)
 }
 
 /*
- * Splits cells until all ranks of a cell have equal links and groups to every cell. The number of a cell is the number
- * of ranks in the cells before it. Returns the number of cells. A hash is a sum over links and groups, so it does not
- * depend on the numbering of the ranks, and topologies that differ only in the numbering are split in the same way. If
+ * Splits cells until all ranks of a cell have equal links and groups to every cell. Returns the number of cells. The
+ * number of a cell is the number of ranks in the cells before it. A hash is a sum over links and groups, so it does not
+ * depend on the numbering of the ranks. So topologies that differ only in the numbering are split in the same way. If
  * two hashes are equal by chance, the cell is not split, and the search tries its ranks one by one.
  */
 static int refine(const synth_topology_t *topology, int *cell)
@@ -111,13 +111,13 @@ static int refine(const synth_topology_t *topology, int *cell)
     return cells;
 }
 
-/* For qsort: orders whole numbers. */
+/* Compares whole numbers, for qsort. */
 static int by_number(const void *left, const void *right)
 {
     return *(const int *)left - *(const int *)right;
 }
 
-/* For qsort: orders texts. */
+/* Compares texts, for qsort. */
 static int by_text(const void *left, const void *right)
 {
     return strcmp(*(char *const *)left, *(char *const *)right);
@@ -210,9 +210,11 @@ static char *text_of(const synth_topology_t *topology, const int *place, bool ha
 
 /*
  * Compares the text of a complete numbering with the least text so far, and keeps the smaller one. If the texts are
- * equal, the two numberings yield an automorphism, which is stored. Returns the level at which the search continues:
- * the current level or, after an equal text, the level at which the current path leaves the path of the least text. The
- * subtree below that level on the current path is a mirror image of the one that was already searched.
+ * equal, the two numberings yield an automorphism, which is stored.
+ *
+ * Returns the level at which the search continues. After an equal text, this is the level at which the current path
+ * leaves the path of the least text: below it, the current path mirrors what was already searched. Otherwise it is the
+ * current level.
  */
 static int take_leaf(search_t *search, const int *place, int level, bool has_root)
 {
@@ -260,8 +262,8 @@ static int representative(const int *parent, int rank)
 }
 
 /*
- * Returns true if a rank need not be tried, because known automorphisms that keep the path map a rank that was tried
- * onto this one, possibly one after another. Both ranks then lead to the same texts.
+ * Returns true if a rank need not be tried, because known automorphisms map a rank that was tried onto it. They must
+ * keep the path, and several may be applied one after another. Both ranks then lead to the same texts.
  */
 static bool is_tried(const search_t *search, int level, const bool *tried, int rank)
 {

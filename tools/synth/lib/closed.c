@@ -112,11 +112,12 @@ typedef struct {
 /*
  * Divides chunks among steps. Chunks that cross to other nodes in one step are spread within these nodes in the next
  * step. Links within nodes are q = inside / port times as fast as a port, so each step has 1/q of the chunks of the
- * step before. `before_last` chunks cross in the step before the last, and `last` chunks in the last step. Chunks of
- * the last step cannot be spread within the other nodes any more. Therefore all ranks of the sending node get them in
- * the first step, and each of these ranks sends them to the rank of its position on every other node. If there are too
- * many chunks, parts->chunks becomes larger than any limit allows, and in_step[] is not complete. `steps` is at least
- * 2.
+ * step before. `before_last` chunks cross in the step before the last, and `last` chunks in the last step. `steps` is
+ * at least 2.
+ *
+ * Chunks of the last step cannot be spread within the other nodes any more. Therefore all ranks of the sending node get
+ * them in the first step, and each of these ranks sends them to the rank of its position on every other node. If there
+ * are too many chunks, parts->chunks becomes larger than any limit allows, and in_step[] is not complete.
  */
 static void divide_chunks(const synth_shape_t *shape, int steps, int64_t before_last, int last, parts_t *parts)
 {
@@ -135,8 +136,8 @@ static void divide_chunks(const synth_shape_t *shape, int steps, int64_t before_
 
 /*
  * Chooses how many chunks cross in each step. The first choice meets the bound. If it has too many chunks, the function
- * tries two choices without chunks in the last step: one that fills whole rounds within nodes, and one with as few
- * chunks as possible. Returns false if even this one has too many.
+ * tries two choices without chunks in the last step. The first of them fills whole rounds within nodes, and the second
+ * has as few chunks as possible. Returns false if even this one has too many.
  */
 static bool choose_parts(const synth_shape_t *shape, int steps, int most_chunks, parts_t *parts)
 {
@@ -155,9 +156,11 @@ static bool choose_parts(const synth_shape_t *shape, int steps, int most_chunks,
     return fits(parts->chunks, most_chunks, parts->chunks * sends_per_chunk);
 }
 
-/* Adds the sends of an all-gather that bring the chunks of one rank to all others: every chunk is spread in the rank's
- * own node in step 0, crosses to the other nodes in the step that it belongs to, and is spread there in the next one.
- * Returns false if memory runs out. */
+/*
+ * Adds the sends of an all-gather that bring the chunks of one rank to all others. Every chunk is spread in the rank's
+ * own node in step 0, crosses to the other nodes in its step, and is spread there in the next one. Returns false if
+ * memory runs out.
+ */
 static bool gather_from(synth_schedule_t *schedule, const synth_shape_t *shape, const parts_t *parts, int steps,
                         int node, int position)
 {
@@ -319,8 +322,8 @@ static bool broadcast_by(synth_schedule_t *schedule, const synth_shape_t *shape,
 /*
  * Makes a broadcast on nodes in two steps, with two chunks. In step 0 the root sends both chunks to the other ranks of
  * its node, and chunk 0 to the rank of its position on each other node. In step 1 those ranks spread chunk 0 within
- * their nodes. At the same time every rank of the root's node, including the root, sends chunk 1 to the rank of its
- * position on each other node. Returns NULL if there are too many sends or memory runs out.
+ * their nodes. At the same time every rank of the root's node, also the root, sends chunk 1 to the rank of its position
+ * on each other node. Returns NULL if there are too many sends or memory runs out.
  */
 static synth_schedule_t *nodes_broadcast_two_steps(const synth_topology_t *topology, const synth_shape_t *shape,
                                                    int root, int most_chunks)
@@ -345,11 +348,11 @@ static synth_schedule_t *nodes_broadcast_two_steps(const synth_topology_t *topol
 }
 
 /*
- * Makes a broadcast on nodes. The ranks of each position do what complete_broadcast does, with nodes in place of ranks,
- * and with one additional step within nodes before it and one after it. So there are at least three steps. The last
- * wave crosses to all nodes at once, since other nodes can no longer forward it. `per_node` is the number of chunks
- * that each node gets from the root's node in one step through each position. Returns NULL if there are too few steps
- * or too many chunks, or if memory runs out.
+ * Makes a broadcast on nodes. The ranks of each position do what complete_broadcast does, with nodes in place of ranks.
+ * One step within nodes comes before, and one after it, so there are at least three steps. The last wave crosses to all
+ * nodes at once, since other nodes can no longer forward it. `per_node` is the number of chunks that each node gets
+ * from the root's node in one step through each position. Returns NULL if there are too few steps or too many chunks,
+ * or if memory runs out.
  */
 static synth_schedule_t *nodes_broadcast(const synth_topology_t *topology, const synth_shape_t *shape, int root,
                                          int steps, int per_node, int most_chunks)

@@ -1,7 +1,7 @@
 /*
- * Regular machines of any size that need no search: meshes, switches, and nodes that are meshes and whose GPUs are
- * joined to the GPUs of the same position on other nodes. Formulas give schedules for these machines, and bounds for a
- * number of steps.
+ * Regular machines of any size that need no search: meshes, switches, and nodes. Each node is a mesh, and each of its
+ * GPUs is joined to the GPUs of the same position on other nodes. Formulas give schedules for these machines, and
+ * bounds for a number of steps.
  */
 #ifndef TOOLS_SYNTH_LIB_CLOSED_H
 #define TOOLS_SYNTH_LIB_CLOSED_H

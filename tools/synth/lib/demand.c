@@ -55,9 +55,9 @@ synth_demand_t *synth_demand_new(synth_collective_t collective, int ranks, int r
         return NULL;
     }
     /*
-     * The chunks are numbered block by block. A block contains the chunks that one rank sends, or for a scatter the
-     * chunks that one rank receives; a broadcast has only one block. The block of an all-to-all is divided once more,
-     * by receivers, because its number of chunks is a multiple of the number of ranks (synth_least_chunks).
+     * The chunks are numbered block by block. A block contains the chunks that one rank sends, or in a scatter the
+     * chunks that one rank receives. A broadcast has only one block. The block of an all-to-all is divided once more,
+     * by receivers: its number of chunks is a multiple of the number of ranks (synth_least_chunks).
      */
     for (int chunk = 0; chunk < demand->count; ++chunk) {
         int block = chunk / chunks, source = block;

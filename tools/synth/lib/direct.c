@@ -109,7 +109,7 @@ static synth_schedule_t *prune_and_finish(const synth_topology_t *topology, synt
     return schedule;
 }
 
-/* If a rank can receive a chunk from several ranks, it receives the chunk over the link that is least loaded so far. */
+/* Receives a chunk over the least loaded link if a rank can receive it from several ranks. */
 synth_schedule_t *synth_shortest(const synth_topology_t *topology, synth_collective_t collective, int root, int chunks)
 {
     synth_demand_t *demand = synth_demand_new(collective, topology->ranks, root, chunks);
@@ -184,8 +184,8 @@ typedef struct {
 } greedy_t;
 
 /*
- * Returns true if it helps to send a chunk over a link: either `to` wants it, or only one rank wants it and does not
- * have it yet, and `to` is nearer to that rank than `from`.
+ * Returns true if it helps to send a chunk over a link. It helps if `to` wants the chunk. It also helps if only one
+ * rank still wants it, and `to` is nearer to that rank than `from`.
  */
 static bool helps(const greedy_t *greedy, int chunk, int from, int to)
 {
@@ -204,8 +204,8 @@ static bool helps(const greedy_t *greedy, int chunk, int from, int to)
 }
 
 /*
- * Among the chunks that it helps to send over a link, returns the one that the fewest ranks have, or -1 if there is
- * none. A rank that receives a chunk in this step counts as having it, but can send it only in the next step.
+ * Returns the chunk that the fewest ranks have, among those that it helps to send over a link, or -1 if there is none.
+ * A rank that receives a chunk in this step counts as having it, but can send it only in the next step.
  */
 static int rarest_chunk(const greedy_t *greedy, int link)
 {

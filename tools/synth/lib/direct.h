@@ -26,8 +26,8 @@ synth_schedule_t *synth_by_flow(const synth_topology_t *topology, synth_collecti
                                 int steps, int rounds, double deadline, const volatile sig_atomic_t *stop);
 
 /*
- * Makes an all-reduce in three steps if the ranks can be divided into two full meshes whose ranks are joined in pairs:
- * a reduce-scatter within the meshes, an exchange between the pairs, and an all-gather within the meshes.
+ * Makes an all-reduce in three steps: a reduce-scatter within two full meshes, an exchange between them, and an
+ * all-gather within them. The ranks must be divisible into two full meshes whose ranks are joined in pairs.
  */
 synth_schedule_t *synth_two_level(const synth_topology_t *topology);
 

@@ -158,7 +158,7 @@ static void add_hubs(const nvml_t *nvml, device_t *device, synth_machine_t *mach
 
 /*
  * Asks NVML for all GPUs and the connections between them. Returns MSCCLPP_ERR_NOT_SUPPORTED, with the reason in `why`,
- * if there are too few or too many GPUs, or if NVML does not report their number or the address of one of them.
+ * if there are too few or too many GPUs. The status is the same if NVML does not report their number, or an address.
  * Anything else that NVML does not report counts as unknown: such NVLinks and hubs are left out.
  */
 static mscclpp_status_t query_machine(const nvml_t *nvml, synth_machine_t *machine, char *why, size_t why_size)
@@ -204,7 +204,7 @@ static mscclpp_status_t query_machine(const nvml_t *nvml, synth_machine_t *machi
     return MSCCLPP_OK;
 }
 
-/* If NVML cannot be opened, asks hwloc instead. If both fail, the reason names both failures. */
+/* Asks hwloc if NVML cannot be opened. If both fail, the reason names both failures. */
 mscclpp_status_t synth_discover(char *why, size_t why_size, synth_topology_t **topology_p)
 {
     void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);

@@ -13,7 +13,7 @@
 mscclpp_status_t synth_discover(char *why, size_t why_size, synth_topology_t **topology_p);
 
 /*
- * The part of synth_discover for machines without NVML: fills in `machine` with the answers of hwloc. Returns
+ * Fills in `machine` with the answers of hwloc. synth_discover calls it on machines without NVML. Returns
  * MSCCLPP_ERR_NOT_SUPPORTED, with the reason in `why`, if hwloc is not installed or fails, or if there are too few or
  * too many GPUs.
  */

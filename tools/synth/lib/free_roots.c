@@ -1,5 +1,6 @@
 /*
- * The linear program of free roots, solved by its dual.
+ * The linear program of free roots, solved by its dual. In an all-reduce with free roots, every rank may be the root of
+ * a part of the vector.
  *
  * The program determines for which part of the vector each rank is the root. It also determines how much of each link
  * the trees of each root may use, away from the root and towards it. It minimises the number of rounds. Its dual is
@@ -67,9 +68,9 @@ static int link_image(const program_t *program, int symmetry, int link)
 }
 
 /*
- * Finds the symmetries, and numbers the classes of roots, of pairs of a root and a link, and of links. The symmetries
- * form a group, so one pass over them finds a whole class. Returns false if memory runs out; the caller frees the
- * arrays in either case.
+ * Finds the symmetries, and numbers three kinds of classes: of roots, of pairs of a root and a link, and of links. The
+ * symmetries form a group, so one pass over them finds a whole class. Returns false if memory runs out; the caller
+ * frees the arrays in either case.
  */
 static bool classify(program_t *program)
 {
@@ -123,7 +124,10 @@ static bool classify(program_t *program)
     return true;
 }
 
-/* Returns the row that says how much of a link the trees of a root use in one direction. */
+/*
+ * Returns the row of a root and a link for one direction. Its price in the solution is how much of the link the trees
+ * of the root use.
+ */
 static int row_of(const program_t *program, int way, int root, int link)
 {
     return program->root_classes + way * program->pair_classes +
@@ -239,8 +243,8 @@ static bool add_cut(program_t *program, int root, int way)
 }
 
 /*
- * Searches for violated cuts and adds them. For one root of each class, it computes the flow from the root to each
- * other rank, and from each other rank to the root, through the capacities that the current solution gives the root's
+ * Searches for violated cuts and adds them. For one root of each class, computes the flow from the root to each other
+ * rank, and from each other rank to the root. The capacities are those that the current solution gives the root's
  * trees. A flow to the root is computed as a flow from the root with all links reversed. A flow that is smaller than
  * the root's share yields a cut. Returns the number of cuts that were added, or -1 if memory runs out or there are too
  * many cuts.
@@ -292,9 +296,9 @@ static int add_violated_cuts(program_t *program)
 
 /*
  * Returns a bound that is computed in whole numbers from the solution of the simplex. The weights of cuts and the
- * prices of groups are rounded to multiples of 1/parts, and the price of each link becomes as high as these cuts then
- * require. The result is a valid bound however much is lost by rounding. It is 0/1 if memory runs out or all prices are
- * 0. Everything is multiplied by the number of symmetries, which is divisible by the size of each class.
+ * prices of groups are rounded to multiples of 1/parts. The price of each link becomes as high as these cuts then
+ * require. So the result is a valid bound, however much is lost by rounding. It is 0/1 if memory runs out or all prices
+ * are 0. Everything is multiplied by the number of symmetries, which is divisible by the size of each class.
  */
 static synth_rational_t evaluate(const program_t *program, int64_t parts)
 {

@@ -105,9 +105,8 @@ static bool meets(const search_t *search, int steps, synth_rational_t bound)
     return find_best(search, steps, &ratio) && synth_compare(ratio, bound) <= 0;
 }
 
-/* If the collective has a different dual, converts the dual's schedule. Then replays the schedule. Takes ownership of
- * the schedule. Returns a schedule that is proven right. Returns NULL if it is wrong, which is reported, or if memory
- * runs out. */
+/* Converts a schedule from the dual, if the collective has a different one, and replays it. Takes ownership of it.
+ * Returns a schedule that is proven right, or NULL if it is wrong, which is reported, or if memory runs out. */
 static synth_schedule_t *replay(search_t *search, synth_schedule_t *schedule, const char *by)
 {
     synth_fault_t fault;
@@ -139,7 +138,7 @@ static void offer_timed(search_t *search, synth_schedule_t *schedule, const char
     }
 }
 
-/* offer_timed for a schedule that was found just now. */
+/* Offers a schedule that was found just now, as offer_timed does. */
 static void offer(search_t *search, synth_schedule_t *schedule, const char *by, synth_label_t label)
 {
     offer_timed(search, schedule, by, label, mscclpp_now() - search->start);
@@ -181,7 +180,8 @@ static void try_closed(search_t *search, synth_rational_t bound)
 /*
  * Adds schedules by shortest paths and by the greedy choice, which need no search. Fewer chunks come first, as they
  * take less time. Many links with many chunks are left out. Shortest paths with the fewest chunks are tried even then,
- * and even after the time is over, unless a schedule meets the bound or the options ask for other numbers of chunks.
+ * and even after the time is over. They are left out only if a schedule meets the bound or the options ask for other
+ * numbers of chunks.
  */
 static void try_direct(search_t *search, synth_rational_t bound)
 {
@@ -238,7 +238,7 @@ static void try_trees(search_t *search, synth_rational_t bound)
     synth_trees_free(trees);
 }
 
-/* For qsort: orders tries by rounds for each chunk, then by chunks. */
+/* Compares tries by rounds for each chunk, then by chunks, for qsort. */
 static int by_ratio(const void *left, const void *right)
 {
     const try_t *a = left, *b = right;
@@ -247,8 +247,8 @@ static int by_ratio(const void *left, const void *right)
     return first != second ? (first > second) - (first < second) : a->chunks - b->chunks;
 }
 
-/* Lists the pairs of chunks and rounds that would be better than the known schedules and that the bound allows, best
- * ratio first, with the results in the cache. Returns their number; `tries` has room for MOST_TRIES. */
+/* Lists the pairs of chunks and rounds that the bound allows and that would be better than the known schedules. The
+ * best ratio comes first; results in the cache are included. Returns their number; `tries` has room for MOST_TRIES. */
 static int list_tries(const search_t *search, int steps, synth_rational_t bound, try_t *tries)
 {
     int least = least_chunks(search), count = 0;
@@ -328,8 +328,8 @@ static void search_one(search_t *search, int steps, try_t *try, size_t pass)
     synth_demand_free(demand);
 }
 
-/* Before search_all_steps, which first takes long for bounds, searches a few seconds for schedules of few chunks with
- * all symmetries. Does nothing for few ranks or without symmetries. Failed tries are not recorded. */
+/* Searches a few seconds for schedules of few chunks with all symmetries, because search_all_steps first takes long for
+ * bounds. Does nothing for few ranks or without symmetries. Failed tries are not recorded. */
 static void search_shortly(search_t *search, synth_rational_t bound)
 {
     int least = least_chunks(search), first_steps = search->front->least_steps;
@@ -463,7 +463,7 @@ static void label_others(search_t *search, synth_rational_t any_steps_bound)
     }
 }
 
-/* For each number of steps, in ascending order, computes its bound and searches for schedules that meet it. Ends early
+/* Computes the bound of each number of steps, in ascending order, and searches for schedules that meet it. Ends early
  * if a schedule meets the bound for any number of steps: the front is complete. */
 static void search_all_steps(search_t *search, synth_rational_t any_steps_bound)
 {

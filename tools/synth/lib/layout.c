@@ -79,7 +79,9 @@ static synth_place_t home_of(const synth_layout_t *layout, int rank, int chunk)
     return (synth_place_t){'i', index};
 }
 
-/* For qsort: orders sends so that those of one pair of ranks in one step are neighbours. Then so are their slots. */
+/*
+ * Compares sends so that those of one pair of ranks in one step become neighbours, for qsort. Then so are their slots.
+ */
 static int by_receiver(const void *left, const void *right)
 {
     const synth_send_t *a = left, *b = right;
@@ -96,7 +98,7 @@ typedef struct {
     int first, count; /* the range of its sends */
 } path_t;
 
-/* For qsort: orders sends by chunk, then by step and ranks. */
+/* Compares sends by chunk, then by step and ranks, for qsort. */
 static int by_chunk(const void *left, const void *right)
 {
     const synth_send_t *a = left, *b = right;
@@ -107,8 +109,8 @@ static int by_chunk(const void *left, const void *right)
 static const synth_send_t *sends_of_paths; /* the list of the paths' sends, for by_way, since qsort passes no context */
 
 /*
- * For qsort: orders paths by class, then by the steps, receivers and senders of their sends, and at last by the numbers
- * of their chunks. So chunks of one class that take the same path become neighbours, in the order of their numbers.
+ * Compares paths by class, then by the steps, receivers and senders of their sends, and at last by the numbers of their
+ * chunks, for qsort. So chunks of one class that take the same path become neighbours, in the order of their numbers.
  */
 static int by_way(const void *left, const void *right)
 {
@@ -175,11 +177,13 @@ static bool renumber(synth_schedule_t *schedule)
 }
 
 /*
- * Determines where each send arrives: in a slot of the receiver's scratch if its value is added or the manner needs
- * slots for all sends, and otherwise at its final place. A chunk that has no place in the output gets a place in the
- * scratch if it is a sum, or if it has no slot where it could stay. With packets this place is behind all packets;
- * otherwise it is behind the slots. The sends have to be sorted by step, so that the first send that brings a chunk to
- * a rank sets first_step.
+ * Determines where each send arrives. The sends have to be sorted by step, so that the first send that brings a chunk
+ * to a rank sets first_step.
+ * - It arrives in a slot of the receiver's scratch if its value is added, or if the manner needs slots for all sends.
+ * - Otherwise it arrives at its final place.
+ *
+ * A chunk without a place in the output gets a place in the scratch if it is a sum, or if it has no slot where it could
+ * stay. With packets this place is behind all packets; otherwise it is behind the slots.
  */
 static void place_sends(synth_layout_t *layout)
 {
@@ -272,7 +276,7 @@ void synth_moves_destroy(synth_moves_t *moves)
     *moves = (synth_moves_t){NULL, 0, 0, false};
 }
 
-/* The pointer that is returned is valid until the next call, which may move the array. */
+/* Returns a pointer that is valid until the next call, which may move the array. */
 synth_move_t *synth_moves_begin(synth_moves_t *moves, int order, int rank, synth_place_t place)
 {
     synth_move_t *move;
@@ -305,8 +309,7 @@ void synth_move_end(synth_move_t *move, int rank, synth_place_t place)
 }
 
 /*
- * For qsort: orders moves so that moves between the same buffers are neighbours, sorted by their positions in these
- * buffers.
+ * Compares moves so that moves between the same buffers become neighbours, sorted by their positions there, for qsort.
  */
 static int by_ends(const void *left, const void *right)
 {
@@ -349,7 +352,7 @@ static bool follows(const synth_layout_t *layout, const synth_move_t *move, cons
     return is_adjacent;
 }
 
-/* After sorting, only neighbours can be adjacent. */
+/* Sorts the moves first, so that only neighbours can be adjacent. */
 void synth_moves_merge(const synth_layout_t *layout, synth_moves_t *moves)
 {
     int kept = 0;
@@ -413,7 +416,7 @@ void synth_moves_send(const synth_layout_t *layout, int rank, int step, synth_mo
     synth_moves_merge(layout, moves);
 }
 
-/* All receivers of one chunk are ends of one move, so that the packets are read only once. */
+/* Puts all receivers of one chunk into one move, so that the packets are read only once. */
 void synth_moves_relay(const synth_layout_t *layout, int rank, int step, synth_moves_t *moves)
 {
     const synth_schedule_t *schedule = layout->schedule;
@@ -440,7 +443,7 @@ typedef struct {
     int chunk, send;
 } addend_t;
 
-/* For qsort: orders addends by chunk, then as the sends are sorted: by sender. */
+/* Compares addends by chunk, then by sender, which is the order of the sends, for qsort. */
 static int by_addend(const void *left, const void *right)
 {
     const addend_t *a = left, *b = right;

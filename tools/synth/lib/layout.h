@@ -44,8 +44,8 @@ void synth_layout_destroy(synth_layout_t *layout);
 
 /*
  * Returns the place where a rank has a chunk, or its sum so far, before a step. Its buffer is 0 if the rank does not
- * have the chunk, or has it only in a slot. With packets, a chunk that has a place in the output gets there only at the
- * end (synth_moves_unpack), but its place there is returned as soon as it has arrived in its slot.
+ * have the chunk, or has it only in a slot. With packets, a chunk with a place in the output gets there only at the end
+ * (synth_moves_unpack). But that place is returned as soon as the chunk has arrived in its slot.
  */
 synth_place_t synth_layout_at(const synth_layout_t *layout, int rank, int chunk, int step);
 
@@ -96,8 +96,8 @@ void synth_moves_send(const synth_layout_t *layout, int rank, int step, synth_mo
 void synth_moves_relay(const synth_layout_t *layout, int rank, int step, synth_moves_t *moves);
 
 /*
- * Adds a move for each sum that is formed after a step: it reads the rank's own value and the slots, sorted by sender,
- * and writes the sum to its place. Sets `failed` if memory runs out.
+ * Adds a move for each sum that is formed after a step. The move reads the rank's own value and the slots, sorted by
+ * sender, and writes the sum to its place. Sets `failed` if memory runs out.
  */
 void synth_moves_add(const synth_layout_t *layout, int rank, int step, synth_moves_t *moves);
 

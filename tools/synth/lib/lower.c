@@ -95,8 +95,8 @@ static void add_inputs(synth_writer_t *writer, const synth_layout_t *layout, int
 
 /*
  * Writes the operations of the selected block, with signals. First each rank tells the ranks that send to it that it
- * has started: only then may they write into its buffers. At each "nop" the threads of the block meet, so that no
- * thread signals before all threads have put, and no thread reads before all signals have arrived.
+ * has started: only then may they write into its buffers. The threads of the block meet at each "nop". So no thread
+ * signals before all threads have put, and no thread reads before all signals have arrived.
  */
 static void write_with_signals(synth_writer_t *writer, const synth_layout_t *layout, int rank)
 {
@@ -205,7 +205,7 @@ char *synth_lower(const synth_topology_t *topology, const synth_schedule_t *sche
     return text;
 }
 
-/* Stops at the first finding that refuses the plan. */
+/* Reads, checks and simulates the plan. Stops at the first finding that refuses it. */
 bool synth_prove(const char *text, size_t size, bool *checked, char *why, size_t why_size)
 {
     mscclpp_plan_sim_options_t options = {MSCCLPP_PLAN_LAUNCHES, 1};

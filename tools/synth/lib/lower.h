@@ -16,9 +16,10 @@ typedef struct {
 
 /*
  * Returns true if a schedule can become a plan of this kind; otherwise sets *why_p to the reason, a string literal.
- * Packets are for collectives in which each rank receives data from every other one, directly or indirectly, on one
- * node, and for schedules of at most 1024 sends. Pipelines are for schedules whose chunks are sent along trees. Plans
- * in place are for all-gather, all-reduce and reduce-scatter.
+ * - Packets: on one node, for schedules of at most 1024 sends, of collectives in which each rank receives data from
+ *   every other one, directly or indirectly.
+ * - Pipelines: for schedules whose chunks are sent along trees.
+ * - Plans in place: for all-gather, all-reduce and reduce-scatter.
  */
 bool synth_can_lower(const synth_topology_t *topology, const synth_schedule_t *schedule, synth_manner_t manner,
                      bool in_place, const char **why_p);

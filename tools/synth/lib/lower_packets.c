@@ -1,8 +1,9 @@
 /*
  * Plans with packets. Each chunk that a rank receives has a slot in its scratch, and the flags of the packets tell that
  * it has arrived. The scratch has two halves, for even and odd launches. A rank may write into a half again without
- * waiting: in the launch between, every rank has sent something to each other rank, directly or through others, and
- * before that it had read all packets of the launch before.
+ * waiting, for two reasons:
+ * 1. In the launch between, every rank has sent something to each other rank, directly or through others.
+ * 2. Before that, it had read all packets of the launch before.
  */
 #include "tools/synth/lib/lower_parts.h"
 
@@ -93,7 +94,7 @@ static void write_block(synth_writer_t *writer, const synth_layout_t *layout, in
     }
 }
 
-/* If whole inputs are sent, each rank also gets slots for its own input. */
+/* Gives each rank slots for its own input, too, if whole inputs are sent. */
 void synth_lower_packets(synth_writer_t *writer, synth_layout_t *layout, int instances)
 {
     int own_slots[SYNTH_MAX_RANKS];

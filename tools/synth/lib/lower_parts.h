@@ -23,7 +23,7 @@ void synth_lower_blocks(synth_writer_t *writer, const synth_layout_t *layout, in
  */
 bool synth_lower_sums(synth_writer_t *writer, const synth_layout_t *layout, int rank, int step, const char *name);
 
-/* Writes copies of the chunks of a rank's input that belong in its own output. */
+/* Adds to the plan the operations by which a rank copies to its output those chunks of its input that stay on it. */
 void synth_lower_own(synth_writer_t *writer, const synth_layout_t *layout, int rank);
 
 /* Writes the whole plan with packets. The layout has to be one for packets; the function may add scratch to it. */
@@ -43,9 +43,9 @@ int synth_turns_instances(const synth_layout_t *layout, int asked);
 uint64_t synth_turns_bytes(const synth_schedule_t *schedule, int asked);
 
 /*
- * Returns true if each chunk is added up along one tree and sent along another: each rank sends a partial sum of it at
- * most once, and receives its result at most once. The schedule must have passed synth_schedule_verify. Always returns
- * false for whole inputs.
+ * Returns true if each chunk is added up along one tree and sent along another. This is so if each rank sends a partial
+ * sum of it at most once, and receives its result at most once. The schedule must have passed synth_schedule_verify.
+ * Always returns false for whole inputs.
  */
 bool synth_has_trees(const synth_schedule_t *schedule);
 

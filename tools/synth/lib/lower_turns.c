@@ -1,12 +1,15 @@
 /*
  * Pipelines: each tree has its own blocks, which handle a message in turns. A send of a rank arrives in a slot of the
- * receiver's scratch. The receiver gives the sender CREDITS credits at the start of a launch, and one more for each
- * turn that it has read. Each turn of a sender takes one credit, so no slot is overwritten before it was read, and a
- * scratch of fixed size is enough for every message. At the end the sender waits for CREDITS more credits: then
- * everything has been read.
+ * receiver's scratch.
  *
- * On the way to the root, a block waits for blocks that are nearer to the leaves; on the way back, it waits for blocks
- * that are nearer to the root; and it waits for credits of an earlier turn. So there cannot be a cycle of waits.
+ * Credits keep a sender from overwriting a slot before it was read, so a scratch of fixed size is enough for every
+ * message:
+ * 1. The receiver gives the sender CREDITS credits at the start of a launch.
+ * 2. It gives one more for each turn that it has read. Each turn of a sender takes one credit.
+ * 3. At the end the sender waits for CREDITS more credits: then everything has been read.
+ *
+ * There cannot be a cycle of waits. On the way to the root, a block waits for blocks that are nearer to the leaves. On
+ * the way back, it waits for blocks that are nearer to the root. Credits are those of an earlier turn.
  */
 #include "tools/synth/lib/lower_parts.h"
 
@@ -74,8 +77,8 @@ bool synth_has_trees(const synth_schedule_t *schedule)
 }
 
 /*
- * Returns true if a rank has a block on the way up for a chunk: to add and send up, or, if it has the chunk and no
- * parent on the way down, to send its own input down.
+ * Returns true if a rank has a block on the way up for a chunk. Such a block adds and sends up. A rank that has the
+ * chunk and no parent on the way down has one, too, which sends its own input down.
  */
 static bool has_up_block(const synth_layout_t *layout, const position_t *position, int rank, int chunk)
 {
@@ -151,8 +154,8 @@ static void sync_credits(synth_writer_t *writer, const char *name, int tag, uint
 }
 
 /*
- * Writes the operations that send a chunk from `from` to all its receivers in the direction `tag`, UP or DOWN: the
- * block waits for a credit from each of them, puts, and signals. The flush comes last: only after it may `from` be
+ * Writes the operations that send a chunk from `from` to all its receivers in the direction `tag`, UP or DOWN. The
+ * block waits for a credit from each receiver, puts, and signals. The flush comes last: only after it may `from` be
  * written again. `peers` is the set of the receivers; if it is empty, nothing is written.
  */
 static void send_on(synth_writer_t *writer, const synth_layout_t *layout, int rank, int chunk, synth_place_t from,
@@ -193,12 +196,14 @@ static void write_copy(synth_writer_t *writer, int rank, synth_place_t from, syn
 }
 
 /*
- * Writes the operations of a block on the way up. In each turn the block adds the values from the children on this way
- * to its own value, and sends the sum (or its own value, if it has no children) to its parent. A rank without a parent
- * on the way down is the root of that tree: it also sends the sum to its children there. A rank without a parent on the
- * way up copies the sum to its output if the chunk belongs there. The block gives its children CREDITS credits before
- * the first turn, and one more in each turn, after it has read their slots. After the last turn it waits for CREDITS
- * credits from each rank to which it sends.
+ * Writes the operations of a block on the way up.
+ * 1. The block gives its children CREDITS credits before the first turn.
+ * 2. In each turn it adds the values from its children to its own value, and sends the sum to its parent. Without
+ *    children it sends its own value. A rank without a parent on the way down is the root of that tree: it also sends
+ *    the sum to its children there. A rank without a parent on the way up copies the sum to its output if the chunk
+ *    belongs there.
+ * 3. In each turn it gives its children one more credit, after it has read their slots.
+ * 4. After the last turn it waits for CREDITS credits from each rank to which it sends.
  */
 static void write_up(synth_writer_t *writer, const synth_layout_t *layout, const position_t *position, int rank,
                      int chunk, uint64_t unit)
@@ -238,10 +243,11 @@ static void write_up(synth_writer_t *writer, const synth_layout_t *layout, const
 }
 
 /*
- * Writes the operations of a block on the way down. In each turn the block forwards the chunk from its parent to its
- * children, and copies the chunk to the output if it belongs there. Only then has the slot been read, and the parent
- * gets a credit. The parent gets CREDITS credits before the first turn, and after the last turn the block waits for
- * CREDITS credits from its children.
+ * Writes the operations of a block on the way down.
+ * 1. The block gives its parent CREDITS credits before the first turn.
+ * 2. In each turn it forwards the chunk from its parent to its children, and copies the chunk to the output if it
+ *    belongs there. Only then has the slot been read, and the parent gets a credit.
+ * 3. After the last turn it waits for CREDITS credits from its children.
  */
 static void write_down(synth_writer_t *writer, const synth_layout_t *layout, const position_t *position, int rank,
                        int chunk, uint64_t unit)
@@ -313,7 +319,7 @@ static void join_blocks(synth_writer_t *writer, const synth_layout_t *layout, in
     }
 }
 
-/* If memory runs out, the writer is marked as failed, and synth_writer_finish then returns NULL. */
+/* Marks the writer as failed if memory runs out; synth_writer_finish then returns NULL. */
 void synth_lower_turns(synth_writer_t *writer, synth_layout_t *layout, int instances)
 {
     blocks_t *blocks = calloc((size_t)(layout->ranks * layout->count), sizeof(*blocks));

@@ -8,7 +8,7 @@
 
 enum { MOST_NVLINK_MBPS = 500000000 }; /* limit of the rate from a GPU to another one, and from a GPU to switches */
 
-/* Hubs are compared by the set of GPUs below them. */
+/* Compares hubs by the set of GPUs below them. */
 bool synth_machine_hub(synth_machine_t *machine, const char *name, uint64_t below, int mbps)
 {
     synth_hub_t *hub;
@@ -31,9 +31,9 @@ bool synth_machine_hub(synth_machine_t *machine, const char *name, uint64_t belo
 }
 
 /*
- * Adds a group of the links that lead out of a set of ranks (or into it, if `out` is false) and are marked in
- * `is_limited`. If there are fewer than two such links, or already SYNTH_MAX_GROUPS groups, adds nothing. Returns false
- * if memory runs out.
+ * Adds a group of links. It gets the links that lead out of a set of ranks (or into it, if `out` is false) and are
+ * marked in `is_limited`. Adds nothing if there are fewer than two such links, or already SYNTH_MAX_GROUPS groups.
+ * Returns false if memory runs out.
  */
 static bool add_border(synth_topology_t *topology, const char *name, uint64_t set, bool out, const bool *is_limited,
                        int capacity)

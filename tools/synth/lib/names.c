@@ -16,9 +16,9 @@ static void add_both(synth_topology_t *topology, int rank, int other, int capaci
 }
 
 /*
- * Adds a group of the links that lead out of a rank (or into it, if `out` is false) and connect it with ranks of the
- * set `others`. `what` begins the group's name. If there are no such links, adds nothing. Returns false if memory runs
- * out.
+ * Adds a group of links. It gets the links that lead out of a rank (or into it, if `out` is false) and connect it with
+ * ranks of the set `others`. `what` begins the group's name. If there are no such links, adds nothing. Returns false if
+ * memory runs out.
  */
 static bool add_port(synth_topology_t *topology, const char *what, int rank, bool out, uint64_t others, int capacity)
 {

@@ -169,7 +169,7 @@ static int pcie_mbps_of(const reader_t *reader)
 }
 
 /*
- * Handles the start of a <gpu>, which is already on the stack: stores its number and the PCI address and rate of the
+ * Handles the start of a <gpu>, which is already on the stack. Stores its number and the PCI address and rate of the
  * <pci> around it, and adds it to the sets of all elements around it. The numbers of GPUs have to differ, because they
  * become ranks.
  */

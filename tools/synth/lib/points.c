@@ -15,7 +15,10 @@ bool synth_front_beats(const synth_front_t *front, int steps, synth_rational_t r
     return false;
 }
 
-/* A point beats another one if it has at most as many steps and at most as many rounds for each chunk. */
+/*
+ * Compares the new point with the others. A point beats another one if it has at most as many steps and at most as many
+ * rounds for each chunk.
+ */
 void synth_front_add(synth_front_t *front, synth_schedule_t *schedule, const char *by, synth_label_t label,
                      double seconds)
 {

@@ -37,8 +37,8 @@ int synth_candidates(const synth_topology_t *topology, const synth_front_t *fron
                      synth_candidate_t *candidates);
 
 /*
- * Gives the sizes of a candidate that cannot be used to the candidate for the next larger sizes, or to the candidate
- * for the next smaller sizes if there is none. Returns the index of the candidate that got them, or -1 if no other
+ * Gives the sizes of a candidate that cannot be used to the candidate for the next larger sizes. If there is none, the
+ * candidate for the next smaller sizes gets them. Returns the index of the candidate that got them, or -1 if no other
  * candidate has a range.
  */
 int synth_pass_range_on(synth_candidate_t *candidates, int count, int unusable);

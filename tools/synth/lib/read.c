@@ -218,7 +218,7 @@ static const mscclpp_json_t *find_group(const reader_t *reader, const char *name
 }
 
 /*
- * Adds the links from each rank of the group's "from" to each rank of its "to" to the list of links. If such a link
+ * Adds links to the list of links: those from each rank of the group's "from" to each rank of its "to". If such a link
  * does not exist, it is added to the topology with `capacity`.
  */
 static bool add_product(reader_t *reader, const mscclpp_json_t *group, const char *what, int capacity)

@@ -50,7 +50,7 @@ bool synth_sat_available(void)
     return true;
 }
 
-/* For the solver: returns a value other than 0 if the time is over or the caller has asked to stop. */
+/* Returns a value other than 0 if the time is over or the caller has asked to stop. The solver calls it. */
 static int should_end(void *context)
 {
     const encoding_t *encoding = context;
@@ -97,9 +97,9 @@ static int link_image(const encoding_t *encoding, const unsigned char *map, int 
 }
 
 /*
- * Numbers the classes of pairs of a chunk and a rank, and of pairs of a chunk and a link, and marks the first chunk of
- * each class of chunks. The symmetries have to form a group, because one pass over them then finds a whole class.
- * Returns false if memory runs out; the caller frees the arrays in either case.
+ * Numbers the classes of pairs of a chunk and a rank, and of pairs of a chunk and a link. Marks the first chunk of each
+ * class of chunks. The symmetries have to form a group: one pass over them then finds a whole class. Returns false if
+ * memory runs out; the caller frees the arrays in either case.
  */
 static bool classify(encoding_t *encoding)
 {
@@ -314,9 +314,9 @@ static void extend_counter(encoding_t *encoding, int literal, int *counter, int 
 }
 
 /*
- * Adds the limit of a link or group in a step: if the step carries more than fits into some number of rounds, the step
- * has more rounds than that. `links` contains the one link, or the links of the group. Returns false if the instance is
- * too large.
+ * Adds the limit of a link or group in a step: a step that carries more than fits into some number of rounds has more
+ * rounds than that. `links` contains the one link, or the links of the group. Returns false if the instance is too
+ * large.
  */
 static bool write_capacity(encoding_t *encoding, const int *links, int count, int capacity, int step)
 {
@@ -401,8 +401,8 @@ static void write_rounds(encoding_t *encoding)
 
 /*
  * Writes the whole instance, which has at least as many rounds as steps. Classes come first, then windows, which
- * determine the entries that become variables, then the clauses. Returns false if the instance is too large, the time
- * is over, the caller has asked to stop, or memory runs out; the caller frees the arrays in either case.
+ * determine the entries that become variables, then the clauses. Returns false if the instance is too large, if the
+ * time is over, if the caller has asked to stop, or if memory runs out. The caller frees the arrays in either case.
  */
 static bool encode(encoding_t *encoding)
 {

@@ -63,7 +63,7 @@ bool synth_schedule_add(synth_schedule_t *schedule, int chunk, int from, int to,
     return true;
 }
 
-/* For qsort: orders sends by step, sender, receiver and chunk. */
+/* Compares sends by step, sender, receiver and chunk, for qsort. */
 static int by_step(const void *left, const void *right)
 {
     const synth_send_t *a = left, *b = right;
@@ -151,8 +151,8 @@ bool synth_schedule_prune(synth_schedule_t *schedule)
     synth_schedule_sort(schedule);
     /*
      * Keep the first of the sends that bring a chunk to a rank. Then go through the sends from the last to the first
-     * and drop the sends that are not needed. The sends of a chunk by a rank come before the send that brought the
-     * chunk to this rank, so `needed` already says whether the rank needs it.
+     * and drop the sends that are not needed. A rank's sends of a chunk come later than the send that brought the chunk
+     * to this rank. So `needed` already says whether the rank needs it.
      */
     for (int i = 0; ok && i < schedule->send_count; ++i) {
         const synth_send_t *send = &schedule->sends[i];

@@ -55,9 +55,9 @@ void synth_schedule_fit(const synth_topology_t *topology, synth_schedule_t *sche
 bool synth_schedule_prune(synth_schedule_t *schedule);
 
 /*
- * Makes a schedule of a collective that combines from a schedule of its dual, by reversing all sends: a reduce-scatter
- * from an all-gather, a reduce from a broadcast. The result is for the transposed topology. Returns NULL if memory runs
- * out.
+ * Makes a schedule of a collective that combines, by reversing all sends of a schedule of its dual: a reduce-scatter
+ * from an all-gather, or a reduce from a broadcast. The result is for the transposed topology. Returns NULL if memory
+ * runs out.
  */
 synth_schedule_t *synth_schedule_invert(const synth_schedule_t *dual, synth_collective_t collective);
 
@@ -79,9 +79,9 @@ typedef struct {
 
 /*
  * Replays a schedule and counts, for each chunk at each rank, how often it contains the contribution of each rank.
- * Returns true if every rank ends up with the chunks that the collective requires, each contribution is in them exactly
- * once, and no link or group carries more than its capacity. Otherwise, or if memory runs out, returns false and stores
- * the first fault in *fault.
+ * Returns true if every rank ends up with the chunks that the collective requires. Each contribution must be in them
+ * exactly once, and no link or group may carry more than its capacity. Otherwise, or if memory runs out, returns false
+ * and stores the first fault in *fault.
  */
 bool synth_schedule_verify(const synth_topology_t *topology, const synth_schedule_t *schedule, synth_fault_t *fault);
 

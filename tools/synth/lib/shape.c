@@ -30,8 +30,8 @@ static bool is_port(const synth_topology_t *topology, const synth_group_t *group
 }
 
 /*
- * Returns the common capacity of the ports if every rank has one outgoing and one incoming port, all of the same
- * capacity, and there are no other groups. Returns 0 if there are no groups at all, and -1 in all other cases. If
+ * Returns the common capacity of the ports. Every rank must have one outgoing and one incoming port, all of the same
+ * capacity, and there may be no other groups. Returns 0 if there are no groups at all, and -1 in all other cases. If
  * `only_far` is true, a port contains only the links to other nodes. A group that could be either an outgoing or an
  * incoming port counts as the one that is still missing.
  */
@@ -58,10 +58,9 @@ static int port_capacity(const synth_topology_t *topology, bool only_far)
 }
 
 /*
- * Returns the common capacity of all links of one kind: links between ranks of one node if `inside` is true, and
- * otherwise links between ranks of one position on different nodes. Returns 0 if the capacities differ, if some links
- * are missing, or if there are links of neither kind. Returns -1 if there are no two ranks between which such a link
- * could be.
+ * Returns the common capacity of all links of one kind. With `inside`, these are the links between ranks of one node,
+ * and otherwise those between ranks of one position on different nodes. Returns 0 if the capacities differ, if some
+ * links are missing, or if there are links of neither kind. Returns -1 if no two ranks could have such a link.
  */
 static int common_capacity(const synth_topology_t *topology, const synth_shape_t *shape, bool inside)
 {
@@ -86,8 +85,8 @@ static int common_capacity(const synth_topology_t *topology, const synth_shape_t
 }
 
 /*
- * Returns how much a rank can send in one round: the capacity of its port, or of its links if there is no port or they
- * carry less.
+ * Returns how much a rank can send in one round. That is the capacity of its port, or of its links if there is no port
+ * or they carry less.
  */
 static int port_limit(int port, int links_capacity)
 {
@@ -166,8 +165,8 @@ void synth_shape(const synth_topology_t *topology, synth_shape_t *shape)
         return;
     }
     /*
-     * Nodes: only links between nodes may have ports. The formulas use the ratio of the speed of a link within a node
-     * to the speed of a port, which has to be a whole number.
+     * Nodes: only links between nodes may have ports. A link within a node must be a whole number of times as fast as a
+     * port, because the formulas use this ratio.
      */
     port = port_capacity(topology, true);
     if (topology->node_count < 2 || port < 0 || !place_ranks(topology, shape) || shape->gpus < 2) {

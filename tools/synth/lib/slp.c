@@ -75,8 +75,8 @@ static int link_image(const program_t *program, int symmetry, int link)
     return program->topology->link_between[map[ends->from]][map[ends->to]];
 }
 
-/* Returns true if a symmetry maps one group onto another: their capacities are equal, and the links of the other group
- * are the images of the links of this group. Symmetry 0 is the identity, with which the function tells whether two
+/* Returns true if a symmetry maps one group onto another. Their capacities must be equal, and the symmetry must map the
+ * links of this group onto those of the other. Symmetry 0 is the identity, with which the function tells whether two
  * groups have the same links. */
 static bool is_image(const program_t *program, int symmetry, int group, int other)
 {
@@ -181,8 +181,8 @@ static int row_of(const program_t *program, int layer, int orbit)
     return layer * program->orbits + orbit;
 }
 
-/* Adds a column for the price of each class of links or groups in each layer. The price of a link or group limits how
- * much the chunks of all sources use of it together, and its cost is the capacity. Returns false if memory runs out. */
+/* Adds a column for the price of each class of links or groups in each layer. The price limits how much all chunks
+ * together use of the link or group, and its cost is the capacity. Returns false if memory runs out. */
 static bool add_prices(program_t *program)
 {
     const synth_topology_t *topology = program->topology;
@@ -235,8 +235,8 @@ static int vertex_of(const program_t *program, int rank, int step)
     return program->steps == 0 ? rank : step * program->topology->ranks + rank;
 }
 
-/* Makes the graph over steps. Its arcs are, in this order: links (layer * links + link), one from each rank to the
- * sink, and one for each rank and step, by which chunks stay where they are. Returns false if memory runs out. */
+/* Makes the graph over steps. Its arcs come in this order: the links (layer * links + link); one from each rank to the
+ * sink; one for each rank and step, by which chunks stay where they are. Returns false if memory runs out. */
 static bool build_graph(program_t *program)
 {
     const synth_topology_t *topology = program->topology;
@@ -294,8 +294,8 @@ static int64_t set_capacities(program_t *program, int source, uint64_t receivers
 }
 
 /*
- * Adds the minimum cut that the last flow found: one chunk of the source has to cross the cut for each of the receivers
- * on its far side. Returns false if memory runs out; the program cannot then be solved further.
+ * Adds the minimum cut that the last flow found. For each of the receivers on its far side, one chunk of the source has
+ * to cross the cut. Returns false if memory runs out; the program cannot then be solved further.
  */
 static bool add_cut(program_t *program, int source, uint64_t receivers)
 {
@@ -368,9 +368,9 @@ static int add_violated_cuts(program_t *program)
 }
 
 /*
- * Returns the bound that follows from the solution, computed in whole numbers: the gain of the cuts, divided by the
- * cost of the prices of the most expensive layer. The weights of cuts are rounded to multiples of 1/parts, and the
- * price of each link becomes as high as these cuts then require. The result is a valid bound however much is lost by
+ * Returns the bound that follows from the solution, computed in whole numbers: the gain of the cuts, divided by what
+ * the prices of the most expensive layer cost. The weights of cuts are rounded to multiples of 1/parts. The price of
+ * each link becomes as high as these cuts then require. So the result is a valid bound, however much is lost by
  * rounding. It is 0/1 if memory runs out or all prices are 0. Everything is multiplied by the number of symmetries,
  * which is divisible by the size of each orbit.
  */
@@ -434,9 +434,9 @@ static synth_rational_t evaluate(const program_t *program, const double *weight,
 }
 
 /*
- * Sets the exact bound. The weights of cuts are rounded to multiples of 1, 1/2, 1/3 and so on, then of the reciprocals
- * of `fine_parts`, until the bound meets the floating-point value. If the solution is not optimal, only the fine parts
- * are tried. If memory runs out, the bound is 0/1.
+ * Sets the exact bound. Rounds the weights of cuts to multiples of 1, 1/2, 1/3 and so on, then of the reciprocals of
+ * `fine_parts`, until the bound meets the floating-point value. If the solution is not optimal, only the fine parts are
+ * tried. If memory runs out, the bound is 0/1.
  */
 static void prove(const program_t *program, bool is_optimal, synth_slp_t *slp)
 {

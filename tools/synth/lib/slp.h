@@ -1,8 +1,8 @@
 /*
- * A linear program for the least number of rounds for each chunk that a schedule of a given number of steps may have,
- * for any number of chunks. It describes flows in a graph that has every rank once for each step. Its value in floating
- * point is no proof. Therefore the solution of its dual is rounded to whole numbers and evaluated exactly. The result
- * is a valid bound, whatever the rounding changed.
+ * A linear program for the rounds of schedules with a given number of steps and any number of chunks. Its value is the
+ * least number of rounds for each chunk. It describes flows in a graph that has every rank once for each step. Its
+ * value in floating point is no proof. Therefore the solution of its dual is rounded to whole numbers and evaluated
+ * exactly. The result is a valid bound, whatever the rounding changed.
  */
 #ifndef TOOLS_SYNTH_LIB_SLP_H
 #define TOOLS_SYNTH_LIB_SLP_H
@@ -29,8 +29,8 @@ mscclpp_status_t synth_slp_solve(const synth_topology_t *topology, synth_collect
                                  double seconds, synth_slp_t *slp);
 
 /*
- * Divides the links among the ranks for an all-gather or broadcast with any number of steps: load[rank * links + link]
- * is how much of the link is used by one chunk of the rank. In the least number of rounds, no link and no group carries
+ * Divides the links among the ranks for an all-gather or broadcast with any number of steps. load[rank * links + link]
+ * becomes how much of the link one chunk of the rank uses. In the least number of rounds, no link and no group carries
  * more than its capacity. The trees of each rank can be packed into its own loads. Returns false if the program is too
  * large, if it takes longer than `seconds`, or if memory runs out.
  */

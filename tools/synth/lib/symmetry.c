@@ -103,7 +103,7 @@ static void extend(search_t *search, int rank)
     }
 }
 
-/* The result always has at least the identity, even if memory runs out. */
+/* Stores at least the identity, even if memory runs out. */
 void synth_symmetry_find(const synth_topology_t *topology, int fixed, synth_symmetry_t *symmetry)
 {
     search_t search = {topology, symmetry, fixed, {0}, 0, 0, false, NULL};
@@ -120,8 +120,8 @@ void synth_symmetry_find(const synth_topology_t *topology, int fixed, synth_symm
     }
     /*
      * If the search was cut short, only rotations are tried, which add the same number to all ranks. The first rotation
-     * is the identity. It is the only one that is tried with a fixed rank, which the others would move, and after
-     * memory ran out, because groups cannot then be checked.
+     * is the identity. In two cases it is the only one that is tried: with a fixed rank, which the others would move,
+     * and after memory ran out, because groups cannot then be checked.
      */
     if (search.is_cut_short || symmetry->count == 0) {
         symmetry->count = 0;

@@ -14,7 +14,7 @@ typedef struct {
 /*
  * Finds all symmetries or, if `fixed` is not negative, all symmetries that map this rank onto itself. If there are more
  * than SYNTH_MAX_SYMMETRIES, or if the search takes too long, finds only rotations, which add the same number to all
- * ranks; with a fixed rank, the identity is the only one.
+ * ranks. With a fixed rank, the only such rotation is the identity.
  */
 void synth_symmetry_find(const synth_topology_t *topology, int fixed, synth_symmetry_t *symmetry);
 

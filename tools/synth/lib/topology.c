@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A name that is too long is cut. */
+/* Cuts a name that is too long. */
 synth_topology_t *synth_topology_new(const char *name, int ranks)
 {
     synth_topology_t *topology = calloc(1, sizeof(*topology));
@@ -144,8 +144,8 @@ int synth_topology_diameter(const synth_topology_t *topology)
 }
 
 /*
- * If a rank is not reached in one direction only, the message says so, because a link was probably written the wrong
- * way round.
+ * Says so in the message if a rank is not reached in one direction only: a link was probably written the wrong way
+ * round.
  */
 bool synth_topology_connected(const synth_topology_t *topology, char *why, size_t why_size)
 {

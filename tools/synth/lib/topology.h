@@ -108,13 +108,18 @@ extern const char synth_topology_names[];
 
 /*
  * Reads a file: JSON in the format of docs/synthesis.md or of msccl-tools, NCCL's dump, or the output of nvidia-smi
- * topo -m. Returns MSCCLPP_ERR_SYSTEM if the file cannot be read, MSCCLPP_ERR_INVALID if it is wrong or too large, and
- * MSCCLPP_ERR_NOT_SUPPORTED for JSON if there is no yajl, each with the reason in `why`. If memory runs out
- * (MSCCLPP_ERR_NO_MEMORY), `why` is unchanged or "no memory".
+ * topo -m. Errors, with the reason in `why`:
+ * - MSCCLPP_ERR_SYSTEM: the file cannot be read.
+ * - MSCCLPP_ERR_INVALID: it is wrong or too large.
+ * - MSCCLPP_ERR_NOT_SUPPORTED: it is JSON, and there is no yajl.
+ * - MSCCLPP_ERR_NO_MEMORY: memory ran out; `why` is unchanged or "no memory".
  */
 mscclpp_status_t synth_topology_read(const char *path, char *why, size_t why_size, synth_topology_t **topology_p);
 
-/* The same for a text in memory: JSON (_parse), the table of nvidia-smi (_matrix) or NCCL's dump (_nccl). */
+/*
+ * Parse a text in memory, as synth_topology_read does: JSON (_parse), the table of nvidia-smi (_matrix) or NCCL's dump
+ * (_nccl).
+ */
 mscclpp_status_t synth_topology_parse(const char *text, size_t size, char *why, size_t why_size,
                                       synth_topology_t **topology_p);
 mscclpp_status_t synth_topology_matrix(const char *text, size_t size, char *why, size_t why_size,

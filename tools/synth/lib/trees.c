@@ -85,8 +85,8 @@ static bool can_reach(const packing_t *packing, int rank)
 }
 
 /*
- * Returns the link by which a tree grows next: the link that starts nearest to the root and, if there are several, the
- * one with the largest free capacity. Returns -1 if there is none.
+ * Returns the link by which a tree grows next, or -1 if there is none. Takes the link that starts nearest to the root
+ * and, if there are several, the one with the largest free capacity.
  */
 static int next_link(packing_t *packing, const tree_t *tree, const bool *refused)
 {
@@ -261,7 +261,8 @@ static bool pack_loads(const synth_topology_t *topology, const double *load, int
 }
 
 /*
- * Without groups, all trees share the links. With groups, the linear program first divides the links among the ranks.
+ * Lets all trees share the links if there are no groups. With groups, the linear program first divides the links among
+ * the ranks.
  */
 synth_trees_t *synth_trees_new(const synth_topology_t *topology, synth_collective_t collective, int root, int rounds,
                                int chunks, double seconds)
@@ -307,7 +308,7 @@ synth_schedule_t *synth_trees_schedule(const synth_topology_t *topology, const s
 
     for (int i = 0; ok && i < trees->forest.count; ++i) {
         const tree_t *tree = &trees->forest.tree[i];
-        /* Tree k of a rank carries chunk k of each unit of the rank. */
+        /* Tree k of a rank carries chunk k of each of the rank's units. */
         int first_chunk =
             trees_before[tree->root]++ + (trees->collective == SYNTH_ALLGATHER ? tree->root * chunks * units : 0);
 
@@ -392,8 +393,8 @@ synth_schedule_t *synth_tree_allreduce(const synth_topology_t *topology, const s
     bool ok = schedule != NULL;
 
     /*
-     * Each unit begins one step after the previous one. Chunk i of a unit is sent along trees i: first towards their
-     * root, and away from the root when all chunks of the unit have arrived at their roots.
+     * Each unit begins one step after the previous one. Chunk i of a unit is sent along trees i, first towards their
+     * root. When all chunks of the unit have arrived at their roots, it is sent away from the root.
      */
     for (int unit = 0; ok && unit < units; ++unit) {
         for (int i = 0; ok && i < parts; ++i) {

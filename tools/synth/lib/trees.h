@@ -42,7 +42,7 @@ void synth_shares_free(synth_shares_t *shares);
 /* Makes an all-reduce of `units` units. Returns NULL if memory runs out, or if it has too many steps or sends. */
 synth_schedule_t *synth_tree_allreduce(const synth_topology_t *topology, const synth_shares_t *shares, int units);
 
-/* Returns the number of chunks of one unit of such an all-reduce. */
+/* Returns how many chunks one unit of such an all-reduce has. */
 int synth_shares_chunks(const synth_shares_t *shares);
 
 #endif

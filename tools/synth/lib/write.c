@@ -17,7 +17,7 @@ static void write_string(FILE *out, const char *text)
     fputc('"', out);
 }
 
-/* Values that are not known, such as addresses of GPUs, are left out. */
+/* Leaves out values that are not known, such as addresses of GPUs. */
 void synth_topology_write(const synth_topology_t *topology, FILE *out)
 {
     fprintf(out, "{\n  \"version\": 1,\n  \"name\": ");

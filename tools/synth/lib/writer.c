@@ -124,7 +124,7 @@ void synth_writer_free(synth_writer_t *writer)
     free(writer);
 }
 
-/* `number` is the number of the rank. */
+/* Adds the block to rank `number`. */
 int synth_writer_block(synth_writer_t *writer, int number, int instance)
 {
     rank_t *rank = &writer->ranks[number];
@@ -277,7 +277,7 @@ static void write_end(synth_writer_t *writer, const synth_move_t *move, int i, b
     fprintf(out, ", \"index\": %d, \"size\": %d}", index_of(writer, rank, place), move->size);
 }
 
-/* An operation writes at most MOST_IN_OP ends, so a move may become several operations. */
+/* Divides a move into several operations if need be, because an operation has at most MOST_IN_OP ends. */
 void synth_writer_data(synth_writer_t *writer, const char *name, const synth_moves_t *moves, int sources)
 {
     writer->failed = writer->failed || moves->failed;
@@ -398,8 +398,8 @@ static void count_chunks(const synth_writer_t *writer, int rank, int *inputs, in
 }
 
 /*
- * Writes an object for each of the two lists that is not empty: the type of the channels under the key `kind`, and the
- * numbers under the key `ids`.
+ * Writes an object for each of the two lists that is not empty. It has the type of the channels under the key `kind`,
+ * and the numbers under the key `ids`.
  */
 static void write_lists(FILE *out, const char *kind, const char *ids, const list_t *list)
 {
