@@ -16,7 +16,7 @@ typedef struct {
     mscclpp_gpu_handle_t send;
     mscclpp_gpu_handle_t recv;
     int is_exported; /* a boolean: both handles are valid */
-} card_t;
+} handles_t;
 
 /* The buffers of one rank, at this rank's addresses. */
 typedef struct {
@@ -56,16 +56,16 @@ static bool map_buffer(const bench_env_t *env, const mscclpp_gpu_handle_t *handl
  * Maps the buffers of all peers. Returns false at the first buffer that cannot be mapped, or whose rank is on another
  * host. Buffers that were mapped before stay mapped until bench_copies_close.
  */
-static bool map_peers(const bench_env_t *env, const card_t *cards)
+static bool map_peers(const bench_env_t *env, const handles_t *handles)
 {
     bool ok = true;
 
     for (int i = 0; ok && i < env->size; ++i) {
         rank_buffers_t *buffers = &copies.buffers[i];
         if (i != env->rank) {
-            ok = cards[i].is_exported && 0 == strcmp(env->places[i].host, env->places[env->rank].host) &&
-                 map_buffer(env, &cards[i].send, &buffers->mapping[0], &buffers->send) &&
-                 map_buffer(env, &cards[i].recv, &buffers->mapping[1], &buffers->recv);
+            ok = handles[i].is_exported && 0 == strcmp(env->places[i].host, env->places[env->rank].host) &&
+                 map_buffer(env, &handles[i].send, &buffers->mapping[0], &buffers->send) &&
+                 map_buffer(env, &handles[i].recv, &buffers->mapping[1], &buffers->recv);
         }
     }
     return ok;
@@ -173,22 +173,22 @@ static bench_serves_t serves(const bench_contender_t *contender, const bench_col
  */
 bool bench_copies_open(bench_env_t *env, const bench_buffers_t *buffers, bool waits, bench_contender_t *contender_p)
 {
-    card_t own_card, *cards = calloc((size_t)env->size, sizeof(cards[0]));
+    handles_t own_handles, *handles = calloc((size_t)env->size, sizeof(handles[0]));
 
     copies.size = env->size;
     copies.buffers = calloc((size_t)env->size, sizeof(copies.buffers[0]));
-    if (!bench_all(env->control, cards != NULL && copies.buffers != NULL)) {
-        free(cards);
+    if (!bench_all(env->control, handles != NULL && copies.buffers != NULL)) {
+        free(handles);
         return false;
     }
-    memset(&own_card, 0, sizeof(own_card));
-    own_card.is_exported = MSCCLPP_OK == env->gpu->export_memory(buffers->send, &own_card.send) &&
-                           MSCCLPP_OK == env->gpu->export_memory(buffers->recv, &own_card.recv);
-    bench_allgather(env->control, &own_card, cards, sizeof(own_card));
+    memset(&own_handles, 0, sizeof(own_handles));
+    own_handles.is_exported = MSCCLPP_OK == env->gpu->export_memory(buffers->send, &own_handles.send) &&
+                              MSCCLPP_OK == env->gpu->export_memory(buffers->recv, &own_handles.recv);
+    bench_allgather(env->control, &own_handles, handles, sizeof(own_handles));
     copies.buffers[env->rank].send = buffers->send;
     copies.buffers[env->rank].recv = buffers->recv;
-    copies.is_mapped = bench_all(env->control, map_peers(env, cards));
-    free(cards);
+    copies.is_mapped = bench_all(env->control, map_peers(env, handles));
+    free(handles);
     *contender_p = (bench_contender_t){.name = "copies",
                                        .env = env,
                                        .call = copy_all,

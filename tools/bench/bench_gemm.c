@@ -183,17 +183,17 @@ static bool time_product(int size, void *stream, double *microseconds_p)
 bool bench_gemm_choose(double microseconds, void *stream, int *size_p)
 {
     int low = SMALLEST_SIZE, high = SMALLEST_SIZE; /* rows of a matrix */
-    double time;                                   /* microseconds of a product */
+    double product_us;                             /* microseconds of a product */
 
     /*
      * Double the size until a product takes long enough, and then halve the interval. `low` is too short, or the
      * smallest size. `high` is long enough, or the largest size.
      */
     for (;;) {
-        if (!time_product(high, stream, &time)) {
+        if (!time_product(high, stream, &product_us)) {
             return false;
         }
-        if (time >= microseconds || high >= LARGEST_SIZE) {
+        if (product_us >= microseconds || high >= LARGEST_SIZE) {
             break;
         }
         low = high;
@@ -202,10 +202,10 @@ bool bench_gemm_choose(double microseconds, void *stream, int *size_p)
     while (high - low > SIZE_STEP) {
         int middle = (low + high) / 2 / SIZE_STEP * SIZE_STEP;
 
-        if (!time_product(middle, stream, &time)) {
+        if (!time_product(middle, stream, &product_us)) {
             return false;
         }
-        if (time < microseconds) {
+        if (product_us < microseconds) {
             low = middle;
         } else {
             high = middle;

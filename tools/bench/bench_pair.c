@@ -25,7 +25,7 @@ typedef struct {
     size_t key_length;
     mscclpp_gpu_handle_t handle;
     bool is_exported; /* `handle` is valid */
-} card_t;
+} description_t;
 
 /* The last message of the library's log, which is the only explanation of why a transport cannot be used. */
 static struct {
@@ -278,20 +278,20 @@ static bool allocate_memory(bench_pair_t *pair, size_t capacity)
  * Makes this rank's region and its side of the connection, and describes them for the peer. On failure returns false;
  * bench_pair_close then frees what was made. A memory that cannot be exported is no failure: it only rules out copies.
  */
-static bool fill_card(bench_pair_t *pair, card_t *card)
+static bool describe_side(bench_pair_t *pair, description_t *description)
 {
-    card->is_exported = MSCCLPP_OK == pair->env->gpu->export_memory(pair->memory, &card->handle);
+    description->is_exported = MSCCLPP_OK == pair->env->gpu->export_memory(pair->memory, &description->handle);
     return MSCCLPP_OK == pair->ops->region_create(pair->transport, pair->memory, pair->memory_size, &pair->region) &&
-           MSCCLPP_OK == pair->ops->region_key(pair->region, card->key, &card->key_length) &&
+           MSCCLPP_OK == pair->ops->region_key(pair->region, description->key, &description->key_length) &&
            MSCCLPP_OK == pair->ops->conn_create(pair->transport, pair->peer, &pair->conn) &&
-           MSCCLPP_OK == pair->ops->conn_address(pair->conn, card->address, &card->address_length);
+           MSCCLPP_OK == pair->ops->conn_address(pair->conn, description->address, &description->address_length);
 }
 
 /*
- * Connects to the peer that `card` describes, and makes the proxy and the port channel. On failure returns false;
- * bench_pair_close then frees what was made.
+ * Connects to the peer of `description`, and makes the proxy and the port channel. On failure returns
+ * false; bench_pair_close then frees what was made.
  */
-static bool connect_peer(bench_pair_t *pair, const card_t *card)
+static bool connect_peer(bench_pair_t *pair, const description_t *description)
 {
     const bench_env_t *env = pair->env;
     const mscclpp_proxy_params_t params = {
@@ -305,8 +305,8 @@ static bool connect_peer(bench_pair_t *pair, const card_t *card)
                                   .inbound = pair->tokens,
                                   .expected = pair->expected_signals};
 
-    if (MSCCLPP_OK != pair->ops->conn_connect(pair->conn, card->address, card->address_length) ||
-        MSCCLPP_OK != pair->ops->remote_create(pair->conn, card->key, card->key_length, &pair->remote) ||
+    if (MSCCLPP_OK != pair->ops->conn_connect(pair->conn, description->address, description->address_length) ||
+        MSCCLPP_OK != pair->ops->remote_create(pair->conn, description->key, description->key_length, &pair->remote) ||
         MSCCLPP_OK != mscclpp_proxy_create(&params, &pair->proxy)) {
         return false;
     }
@@ -318,21 +318,22 @@ static bool connect_peer(bench_pair_t *pair, const card_t *card)
 
 /*
  * Maps the peer's memory for plain copies. If this fails on any rank that has a peer, no rank makes plain copies:
- * pair->mapped stays NULL, and bench_pair_close unmaps what was mapped. All ranks call it; `card` is not read on a rank
- * without a peer.
+ * pair->mapped stays NULL, and bench_pair_close unmaps what was mapped. All ranks call it; `description` is not read on
+ * a rank without a peer.
  */
-static void map_peer(bench_pair_t *pair, const card_t *card)
+static void map_peer(bench_pair_t *pair, const description_t *description)
 {
     const bench_env_t *env = pair->env;
     bool is_mapped = false;
 
     if (pair->peer >= 0) {
-        is_mapped = card->is_exported && 0 == strcmp(env->places[env->rank].host, env->places[pair->peer].host) &&
-                    MSCCLPP_OK == mscclpp_mapping_get(env->gpu, env->device, &card->handle,
+        is_mapped = description->is_exported &&
+                    0 == strcmp(env->places[env->rank].host, env->places[pair->peer].host) &&
+                    MSCCLPP_OK == mscclpp_mapping_get(env->gpu, env->device, &description->handle,
                                                       mscclpp_mapping_limit(&env->config), &pair->mapping);
     }
     if (bench_all(env->control, is_mapped || pair->peer < 0) && is_mapped) {
-        pair->mapped = (char *)mscclpp_mapping_base(pair->mapping) + card->handle.offset;
+        pair->mapped = (char *)mscclpp_mapping_base(pair->mapping) + description->handle.offset;
     }
 }
 
@@ -417,19 +418,19 @@ void bench_pair_close(bench_pair_t *pair)
 
 /*
  * Opens a pair. All ranks call this function; a rank without a peer opens nothing and only takes part in the
- * agreements. If a rank fails, all ranks free what they have made. All agree before the cards are exchanged, because a
- * rank that failed has no card, and again after each has connected. A rank without a peer passes its own empty card to
- * map_peer, which does not read it.
+ * agreements. If a rank fails, all ranks free what they have made. All agree before the descriptions are exchanged,
+ * because a rank that failed has no description, and again after each has connected. A rank without a peer passes its
+ * own empty description to map_peer, which does not read it.
  */
 bool bench_pair_open(bench_pair_t *pair, bench_env_t *env, const mscclpp_transport_ops_t *ops, size_t capacity,
                      char reason[BENCH_PAIR_REASON])
 {
-    /* This rank's card, and behind it those of all ranks. */
-    card_t *cards = calloc((size_t)env->size + 1, sizeof(*cards)), *own_card = cards;
+    /* This rank's description, and behind it those of all ranks. */
+    description_t *descriptions = calloc((size_t)env->size + 1, sizeof(*descriptions)), *own_description = descriptions;
     uint32_t flags;
     bool ok;
 
-    if (cards == NULL) {
+    if (descriptions == NULL) {
         fprintf(stderr, "mscclpp_bench: out of memory\n");
         MPI_Abort(MPI_COMM_WORLD, BENCH_EXIT_WRONG);
     }
@@ -440,20 +441,20 @@ bool bench_pair_open(bench_pair_t *pair, bench_env_t *env, const mscclpp_transpo
     reason[0] = '\0';
     start_keeping_messages(env);
     ok = pair->peer < 0 || (create_instance(pair, &flags) && can_reach_peer(pair, flags, reason) &&
-                            allocate_memory(pair, capacity) && fill_card(pair, own_card));
+                            allocate_memory(pair, capacity) && describe_side(pair, own_description));
     ok = agree_on_success(pair, ok, reason);
     if (ok) {
-        bench_allgather(env->control, own_card, cards + 1, sizeof(*own_card));
-        ok = agree_on_success(pair, pair->peer < 0 || connect_peer(pair, &cards[1 + pair->peer]), reason);
+        bench_allgather(env->control, own_description, descriptions + 1, sizeof(*own_description));
+        ok = agree_on_success(pair, pair->peer < 0 || connect_peer(pair, &descriptions[1 + pair->peer]), reason);
     }
     if (ok) {
-        map_peer(pair, &cards[1 + pair->peer]);
+        map_peer(pair, &descriptions[1 + pair->peer]);
         mscclpp_gpu_twin_set_progress(progress, pair);
     } else {
         bench_pair_close(pair);
     }
     stop_keeping_messages();
-    free(cards);
+    free(descriptions);
     return ok;
 }
 

@@ -25,7 +25,7 @@
 enum { MOST_RANKS = 24, MOST_ROWS = 2600, MOST_CUTS = 20000 }; /* larger programs take too long */
 enum { SCALE = 1 << 30, TOLERANCE = SCALE / 1000000 };         /* flows count in units of 1/SCALE */
 enum { PIVOTS_AT_ONCE = 100 };                                 /* pivots between two checks of the time */
-enum { FROM_ROOT, TO_ROOT, WAYS };                             /* the directions in which trees of a root send */
+enum { FROM_ROOT, TO_ROOT, DIRECTIONS };                       /* the directions in which trees of a root send */
 
 /* The bound is computed with weights in multiples of 1/1, 1/2, ..., and at last of 1/FINE_PARTS. */
 enum { MOST_PARTS = 1000, FINE_PARTS = 720720 };
@@ -35,9 +35,9 @@ enum { MOST_PARTS = 1000, FINE_PARTS = 720720 };
 
 /* A cut that the trees of one root have to cross: the links across it carry at least the share of the root. */
 typedef struct {
-    int root, way;     /* way: FROM_ROOT or TO_ROOT */
-    int column;        /* column of the simplex: the variable that says how often the cut counts */
-    int count, *links; /* the links across it */
+    int root, direction; /* direction: FROM_ROOT or TO_ROOT */
+    int column;          /* column of the simplex: the variable that says how often the cut counts */
+    int count, *links;   /* the links across it */
 } cut_t;
 
 typedef struct {
@@ -128,16 +128,16 @@ static bool classify(program_t *program)
  * Returns the row of a root and a link for one direction. Its price in the solution is how much of the link the trees
  * of the root use.
  */
-static int row_of(const program_t *program, int way, int root, int link)
+static int pair_row(const program_t *program, int direction, int root, int link)
 {
-    return program->root_classes + way * program->pair_classes +
+    return program->root_classes + direction * program->pair_classes +
            program->pair_class[root * program->topology->link_count + link];
 }
 
 /* Returns the row that bounds the cost of all prices. It is the last one. */
 static int budget_row(const program_t *program)
 {
-    return program->root_classes + WAYS * program->pair_classes;
+    return program->root_classes + DIRECTIONS * program->pair_classes;
 }
 
 /*
@@ -161,7 +161,7 @@ static bool add_prices(program_t *program)
 {
     const synth_topology_t *topology = program->topology;
     int price_count = topology->link_count + topology->group_count;
-    int most_entries = WAYS * topology->ranks * topology->link_count + 1;
+    int most_entries = DIRECTIONS * topology->ranks * topology->link_count + 1;
     int *entry_row = malloc(sizeof(int) * (size_t)most_entries);
     double *entry_value = malloc(sizeof(double) * (size_t)most_entries);
     bool ok = entry_row != NULL && entry_value != NULL;
@@ -184,11 +184,11 @@ static bool add_prices(program_t *program)
                 bool is_first_of_class = true; /* one entry for each class of pairs */
 
                 for (int other = 0; other < root; ++other) {
-                    is_first_of_class = is_first_of_class && row_of(program, FROM_ROOT, other, link) !=
-                                                                 row_of(program, FROM_ROOT, root, link);
+                    is_first_of_class = is_first_of_class && pair_row(program, FROM_ROOT, other, link) !=
+                                                                 pair_row(program, FROM_ROOT, root, link);
                 }
-                for (int way = 0; is_first_of_class && way < WAYS; ++way) {
-                    entry_row[count] = row_of(program, way, root, link);
+                for (int direction = 0; is_first_of_class && direction < DIRECTIONS; ++direction) {
+                    entry_row[count] = pair_row(program, direction, root, link);
                     entry_value[count++] = -1;
                 }
             }
@@ -207,7 +207,7 @@ static bool add_prices(program_t *program)
  * Adds the minimum cut that the last flow found: the links across it have to carry at least the share of the root.
  * Returns false if memory runs out; the program cannot then be solved further.
  */
-static bool add_cut(program_t *program, int root, int way)
+static bool add_cut(program_t *program, int root, int direction)
 {
     const synth_topology_t *topology = program->topology;
     cut_t *cut = &program->cut[program->cut_count];
@@ -222,13 +222,13 @@ static bool add_cut(program_t *program, int root, int way)
         return false;
     }
     cut->root = root;
-    cut->way = way;
+    cut->direction = direction;
     for (int link = 0; link < topology->link_count; ++link) {
-        int from = way == FROM_ROOT ? topology->links[link].from : topology->links[link].to;
-        int to = way == FROM_ROOT ? topology->links[link].to : topology->links[link].from;
+        int from = direction == FROM_ROOT ? topology->links[link].from : topology->links[link].to;
+        int to = direction == FROM_ROOT ? topology->links[link].to : topology->links[link].from;
 
         if (synth_flow_near(program->flow, from) && !synth_flow_near(program->flow, to)) {
-            entry_row[cut->count] = row_of(program, way, root, link);
+            entry_row[cut->count] = pair_row(program, direction, root, link);
             entry_value[cut->count] = 1.0 / program->pair_size[program->pair_class[root * topology->link_count + link]];
             cut->links[cut->count++] = link;
         }
@@ -254,7 +254,7 @@ static int add_violated_cuts(program_t *program)
     const synth_topology_t *topology = program->topology;
     int added = 0;
 
-    for (int way = 0; way < WAYS; ++way) {
+    for (int direction = 0; direction < DIRECTIONS; ++direction) {
         synth_flow_free(program->flow);
         program->flow = synth_flow_new(topology->ranks, topology->link_count);
         if (program->flow == NULL) {
@@ -263,8 +263,8 @@ static int add_violated_cuts(program_t *program)
         for (int link = 0; link < topology->link_count; ++link) {
             const synth_link_t *ends = &topology->links[link];
 
-            synth_flow_arc(program->flow, way == FROM_ROOT ? ends->from : ends->to,
-                           way == FROM_ROOT ? ends->to : ends->from, 0);
+            synth_flow_arc(program->flow, direction == FROM_ROOT ? ends->from : ends->to,
+                           direction == FROM_ROOT ? ends->to : ends->from, 0);
         }
         for (int root = 0; root < topology->ranks; ++root) {
             int64_t share =
@@ -279,11 +279,11 @@ static int add_violated_cuts(program_t *program)
                     int class_size = program->pair_size[program->pair_class[root * topology->link_count + link]];
 
                     synth_flow_set(program->flow, link,
-                                   amount_of(program, row_of(program, way, root, link), class_size));
+                                   amount_of(program, pair_row(program, direction, root, link), class_size));
                 }
                 if (other_end != root && share > TOLERANCE &&
                     synth_flow_run(program->flow, root, other_end, share) < share - TOLERANCE) {
-                    if (program->cut_count == MOST_CUTS || !add_cut(program, root, way)) {
+                    if (program->cut_count == MOST_CUTS || !add_cut(program, root, direction)) {
                         return -1;
                     }
                     ++added;
@@ -304,7 +304,7 @@ static synth_rational_t evaluate(const program_t *program, int64_t parts)
 {
     const synth_topology_t *topology = program->topology;
     int links = topology->link_count, ranks = topology->ranks, symmetries = program->symmetry.count;
-    int64_t *load = calloc((size_t)(WAYS * program->pair_classes), sizeof(*load)), share[SYNTH_MAX_RANKS] = {0};
+    int64_t *load = calloc((size_t)(DIRECTIONS * program->pair_classes), sizeof(*load)), share[SYNTH_MAX_RANKS] = {0};
     int64_t least_share, cost = 0;
 
     if (load == NULL) {
@@ -320,7 +320,8 @@ static synth_rational_t evaluate(const program_t *program, int64_t parts)
         for (int j = 0; j < cut->count; ++j) {
             int pair = program->pair_class[cut->root * links + cut->links[j]];
 
-            load[cut->way * program->pair_classes + pair] += scaled_weight * (symmetries / program->pair_size[pair]);
+            load[cut->direction * program->pair_classes + pair] +=
+                scaled_weight * (symmetries / program->pair_size[pair]);
         }
     }
     /* The numerator is the least total weight of the cuts of one root. */
@@ -332,7 +333,7 @@ static synth_rational_t evaluate(const program_t *program, int64_t parts)
     for (int link = 0; link < links; ++link) {
         int64_t link_price = 0;
 
-        for (int i = 0; i < WAYS * ranks; ++i) {
+        for (int i = 0; i < DIRECTIONS * ranks; ++i) {
             int64_t pair_load = load[i / ranks * program->pair_classes + program->pair_class[i % ranks * links + link]];
 
             link_price = pair_load > link_price ? pair_load : link_price;
@@ -366,12 +367,12 @@ static void write_result(const program_t *program, synth_free_roots_t *result)
         int class = program->root_class[root];
 
         result->share[root] = synth_simplex_price(program->simplex, class) / program->root_size[class];
-        for (int i = 0; result->load != NULL && i < WAYS * links; ++i) {
-            int way = i / links, link = i % links,
+        for (int i = 0; result->load != NULL && i < DIRECTIONS * links; ++i) {
+            int direction = i / links, link = i % links,
                 class_size = program->pair_size[program->pair_class[root * links + link]];
 
-            result->load[(way * ranks + root) * links + link] =
-                synth_simplex_price(program->simplex, row_of(program, way, root, link)) / class_size;
+            result->load[(direction * ranks + root) * links + link] =
+                synth_simplex_price(program->simplex, pair_row(program, direction, root, link)) / class_size;
         }
     }
 }

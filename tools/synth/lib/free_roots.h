@@ -15,7 +15,7 @@ typedef struct {
     double value;                  /* the same in floating point; larger than the bound if rounding lost something */
     double share[SYNTH_MAX_RANKS]; /* [rank]: the part of the vector for which it is the root; the parts add up to 1 */
     double *load; /* array of the caller, or NULL: how much of the vector the trees of a root send over a link. In
-                     [(way * ranks + root) * links + link]; way is 0 away from the root, 1 towards it */
+                     [(direction * ranks + root) * links + link]; direction is 0 away from the root, 1 towards it */
 } synth_free_roots_t;
 
 /*

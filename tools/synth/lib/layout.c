@@ -106,13 +106,14 @@ static int by_chunk(const void *left, const void *right)
     return a->chunk != b->chunk ? a->chunk - b->chunk : by_receiver(left, right);
 }
 
-static const synth_send_t *sends_of_paths; /* the list of the paths' sends, for by_way, since qsort passes no context */
+static const synth_send_t
+    *sends_of_paths; /* the list of the paths' sends, for by_path, since qsort passes no context */
 
 /*
  * Compares paths by class, then by the steps, receivers and senders of their sends, and at last by the numbers of their
  * chunks, for qsort. So chunks of one class that take the same path become neighbours, in the order of their numbers.
  */
-static int by_way(const void *left, const void *right)
+static int by_path(const void *left, const void *right)
 {
     const path_t *a = left, *b = right;
 
@@ -162,7 +163,7 @@ static bool renumber(synth_schedule_t *schedule)
     }
     if (ok) {
         sends_of_paths = schedule->sends;
-        qsort(path, (size_t)count, sizeof(*path), by_way);
+        qsort(path, (size_t)count, sizeof(*path), by_path);
         for (int i = 0; i < count; ++i) { /* the chunks of a class have consecutive numbers, before and after sorting */
             number[path[i].chunk] = i;
         }

@@ -62,7 +62,7 @@ bool synth_lower_sums(synth_writer_t *writer, const synth_layout_t *layout, int 
     return has_sums;
 }
 
-void synth_lower_own(synth_writer_t *writer, const synth_layout_t *layout, int rank)
+void synth_write_own_copies(synth_writer_t *writer, const synth_layout_t *layout, int rank)
 {
     synth_moves_t moves = {NULL, 0, 0, false};
 
@@ -107,7 +107,7 @@ static void write_with_signals(synth_writer_t *writer, const synth_layout_t *lay
     synth_writer_sync(writer, "rlxsignal", 0, senders);
     synth_writer_sync(writer, "rlxwait", 0, receivers);
     synth_writer_simple(writer, "nop");
-    synth_lower_own(writer, layout, rank);
+    synth_write_own_copies(writer, layout, rank);
     for (int step = 0; step < schedule->steps; ++step) {
         synth_moves_t moves = {NULL, 0, 0, false};
 

@@ -85,7 +85,7 @@ static void write_block(synth_writer_t *writer, const synth_layout_t *layout, in
         write_sums(writer, layout, rank, step);
     }
     synth_writer_simple(writer, "nop");
-    synth_lower_own(writer, layout, rank);
+    synth_write_own_copies(writer, layout, rank);
     synth_moves_unpack(layout, rank, &unpacks);
     synth_writer_data(writer, "upkt", &unpacks, 1);
     synth_moves_destroy(&unpacks);

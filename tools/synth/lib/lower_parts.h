@@ -24,7 +24,7 @@ void synth_lower_blocks(synth_writer_t *writer, const synth_layout_t *layout, in
 bool synth_lower_sums(synth_writer_t *writer, const synth_layout_t *layout, int rank, int step, const char *name);
 
 /* Adds to the plan the operations by which a rank copies to its output those chunks of its input that stay on it. */
-void synth_lower_own(synth_writer_t *writer, const synth_layout_t *layout, int rank);
+void synth_write_own_copies(synth_writer_t *writer, const synth_layout_t *layout, int rank);
 
 /* Writes the whole plan with packets. The layout has to be one for packets; the function may add scratch to it. */
 void synth_lower_packets(synth_writer_t *writer, synth_layout_t *layout, int instances);

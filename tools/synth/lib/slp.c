@@ -176,7 +176,7 @@ static bool classify(program_t *program)
 
 /* Returns the row of the simplex for an orbit in a layer. Behind these rows there is one more for each layer, which
  * bounds the cost of the layer's prices. */
-static int row_of(const program_t *program, int layer, int orbit)
+static int orbit_row(const program_t *program, int layer, int orbit)
 {
     return layer * program->orbits + orbit;
 }
@@ -213,7 +213,7 @@ static bool add_prices(program_t *program)
                     }
                 }
                 if (uses > 0) {
-                    entry_row[count] = row_of(program, layer, orbit);
+                    entry_row[count] = orbit_row(program, layer, orbit);
                     entry_value[count++] = -uses;
                 }
             }
@@ -279,7 +279,7 @@ static int64_t set_capacities(program_t *program, int source, uint64_t receivers
         for (int link = 0; link < links; ++link) {
             int orbit = program->orbit[source * links + link];
             double amount =
-                synth_simplex_price(program->simplex, row_of(program, layer, orbit)) / program->orbit_size[orbit];
+                synth_simplex_price(program->simplex, orbit_row(program, layer, orbit)) / program->orbit_size[orbit];
 
             synth_flow_set(program->flow, layer * links + link, amount > 0 ? (int64_t)(amount * SCALE + 0.5) : 0);
         }
@@ -324,7 +324,7 @@ static bool add_cut(program_t *program, int source, uint64_t receivers)
                 !synth_flow_near(program->flow, vertex_of(program, topology->links[link].to, layer + 1))) {
                 int orbit = program->orbit[source * links + link];
 
-                entry_row[count] = row_of(program, layer, orbit);
+                entry_row[count] = orbit_row(program, layer, orbit);
                 entry_value[count] = 1.0 / program->orbit_size[orbit];
                 cut->arc[count++] = layer * links + link;
             }
@@ -394,7 +394,7 @@ static synth_rational_t evaluate(const program_t *program, const double *weight,
         for (int i = 0; scaled_weight > 0 && i < cut->count; ++i) {
             int orbit = program->orbit[cut->source * links + cut->arc[i] % links];
 
-            load[row_of(program, cut->arc[i] / links, orbit)] +=
+            load[orbit_row(program, cut->arc[i] / links, orbit)] +=
                 scaled_weight * (symmetries / program->orbit_size[orbit]);
         }
     }
@@ -414,7 +414,7 @@ static synth_rational_t evaluate(const program_t *program, const double *weight,
 
             for (int source = 0; source < topology->ranks; ++source) {
                 if (program->wanted[source] != 0) {
-                    int64_t orbit_load = load[row_of(program, layer, program->orbit[source * links + link])];
+                    int64_t orbit_load = load[orbit_row(program, layer, program->orbit[source * links + link])];
 
                     link_price = orbit_load > link_price ? orbit_load : link_price;
                 }
@@ -471,9 +471,10 @@ static void write_loads(const program_t *program, double *load)
         for (int link = 0; link < links; ++link) {
             int orbit = program->orbit[source * links + link];
 
-            load[source * links + link] = orbit < 0 ? 0
-                                                    : synth_simplex_price(program->simplex, row_of(program, 0, orbit)) /
-                                                          program->orbit_size[orbit];
+            load[source * links + link] =
+                orbit < 0
+                    ? 0
+                    : synth_simplex_price(program->simplex, orbit_row(program, 0, orbit)) / program->orbit_size[orbit];
         }
     }
 }

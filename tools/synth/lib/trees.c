@@ -351,15 +351,15 @@ static bool pack_shares(const synth_topology_t *topology, const synth_free_roots
 
         ok = fabs(share - trees) < ROUNDING;
         all_trees += trees;
-        for (int way = 0; ok && trees > 0 && way < 2; ++way) {
-            packing_t packing = {.topology = topology, .backwards = way == 1, .capacity = capacity};
+        for (int direction = 0; ok && trees > 0 && direction < 2; ++direction) {
+            packing_t packing = {.topology = topology, .backwards = direction == 1, .capacity = capacity};
 
             for (int link = 0; link < links; ++link) {
                 capacity[link] =
-                    (int)floor(solution->load[(way * topology->ranks + root) * links + link] * parts + ROUNDING);
+                    (int)floor(solution->load[(direction * topology->ranks + root) * links + link] * parts + ROUNDING);
             }
             packing.trees_left[root] = trees;
-            ok = pack_trees(&packing, way == 1 ? &shares->in : &shares->out);
+            ok = pack_trees(&packing, direction == 1 ? &shares->in : &shares->out);
         }
     }
     free(capacity);
