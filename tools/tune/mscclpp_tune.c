@@ -66,7 +66,7 @@ static bool can_measure_plan(const tune_t *tune, const mscclpp_plan_file_t *file
 {
     return file->plan != NULL && file->refusal == NULL && file->plan->collective <= MSCCLPP_PLAN_ALLTOALL &&
            mscclpp_plans_collective(file->plan) == tune->coll->coll &&
-           file->plan->rank_count == (uint32_t)tune->env->size && !file->extreme;
+           file->plan->rank_count == (uint32_t)tune->env->size && !file->only_min_or_max;
 }
 
 /* On rank 0, adds the plans that can be measured to the table, and prints the plans that are left out. Returns false

@@ -173,7 +173,7 @@ static void survey_item(survey_t *survey, mscclpp_plan_place_t place, const mscc
     survey->has_packets = survey->has_packets || are_packets;
     survey->has_plain_scratch = survey->has_plain_scratch || (!are_packets && item->type == MSCCLPP_PLAN_SCRATCH);
     if (item->type != MSCCLPP_PLAN_SCRATCH) {
-        file->shares = file->shares || item->where != MSCCLPP_PLAN_LOCAL;
+        file->shares_buffers = file->shares_buffers || item->where != MSCCLPP_PLAN_LOCAL;
         file->writes_input = file->writes_input || (writes && item->type == MSCCLPP_PLAN_INPUT);
     }
     if (are_packets) {
@@ -201,7 +201,7 @@ static void survey_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op
 
     (void)pipeline;
     if (op->reduce != MSCCLPP_PLAN_SUM) {
-        survey->file->extreme = true;
+        survey->file->only_min_or_max = true;
         survey->file->reduce = op->reduce;
     }
     for (uint32_t i = 0; shape != NULL && i < op->src_count; ++i) {
@@ -216,9 +216,9 @@ static void survey_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op
  * Finds the facts that calls need about a plan, and stores them in `file`. The plan must have passed
  * mscclpp_plan_check, because its numbers are used as indices. Refuses a plan that has neither input nor output.
  *
- * file->may_order becomes true if packets may have to order other stores. That is possible if several blocks access a
- * chunk and one of them writes it: a packet may be the only thing that tells a block that the other is done. If there
- * is no memory to find out, or if the plan is too large, may_order is true if the plan has packets.
+ * file->packets_may_order_stores becomes true if packets may have to order other stores. That is possible if several
+ * blocks access a chunk and one of them writes it: a packet may be the only thing that tells a block that the other is
+ * done. If there is no memory to find out, or if the plan is too large, may_order is true if the plan has packets.
  */
 static void survey_plan(mscclpp_plan_file_t *file)
 {
@@ -258,12 +258,13 @@ static void survey_plan(mscclpp_plan_file_t *file)
     file->needs_whole_chunks = mscclpp_plan_needs_whole_chunks(plan);
     survey.uses = all_chunks < MAX_CHUNKS ? calloc(all_chunks + 1, sizeof(*survey.uses)) : NULL;
     mscclpp_plan_visit(plan, survey_op, &survey);
-    file->mixes = survey.has_packets && survey.has_plain_scratch;
-    file->may_order = survey.has_packets && survey.uses == NULL;
-    for (uint64_t i = 0; survey.has_packets && survey.uses != NULL && i < all_chunks && !file->may_order; ++i) {
-        file->may_order = survey.uses[i].is_shared && survey.uses[i].is_written;
+    file->mixes_packets = survey.has_packets && survey.has_plain_scratch;
+    file->packets_may_order_stores = survey.has_packets && survey.uses == NULL;
+    for (uint64_t i = 0; survey.has_packets && survey.uses != NULL && i < all_chunks && !file->packets_may_order_stores;
+         ++i) {
+        file->packets_may_order_stores = survey.uses[i].is_shared && survey.uses[i].is_written;
     }
-    file->orders = file->may_order;
+    file->packets_order_stores = file->packets_may_order_stores;
     file->writes_input = file->writes_input && !plan->in_place;
     free(survey.uses);
 }
@@ -317,7 +318,7 @@ static void read_and_check(mscclpp_plan_file_t *file)
     if (file->refusal != NULL) {
         return;
     }
-    file->alone = file->plan->collective > MSCCLPP_PLAN_ALLTOALL; /* the collectives of MPI come first */
+    file->only_by_name = file->plan->collective > MSCCLPP_PLAN_ALLTOALL; /* the collectives of MPI come first */
     survey_plan(file);
     if (file->refusal == NULL &&
         (file->blocks > MSCCLPP_DEV_MAX_BLOCKS || file->plan->rank_count > MSCCLPP_DEV_MAX_RANKS)) {
@@ -447,9 +448,10 @@ static bool has_rule(const mscclpp_plan_report_t *report, const char *rule)
 }
 
 /*
- * Simulates a plan, and sets file->orders to whether its packets have to order other stores. The simulation fails if it
- * finds a fault, if the plan is too large for it, or if memory runs out. After a failure, file->orders is unchanged: at
- * first it is the value of survey_plan, true if the packets may have to order other stores.
+ * Simulates a plan, and sets file->packets_order_stores to whether its packets have to order other stores. The
+ * simulation fails if it finds a fault, if the plan is too large for it, or if memory runs out. After a failure,
+ * file->packets_order_stores is unchanged: at first it is the value of survey_plan, true if the packets may have to
+ * order other stores.
  *
  * With `is_full`, simulates all launches, and refuses the plan if the simulation fails. Otherwise simulates one launch,
  * and ignores a failure. The caller holds the lock.
@@ -466,7 +468,7 @@ static void simulate(mscclpp_plan_file_t *file, bool is_full)
     if (!is_right && is_full) {
         refuse_for(file, &report);
     } else if (is_right && !report.no_memory && !has_rule(&report, "size-limit")) {
-        file->orders = has_rule(&report, "packet-order");
+        file->packets_order_stores = has_rule(&report, "packet-order");
     }
     mscclpp_plan_report_destroy(&report);
 }
@@ -475,16 +477,17 @@ static void simulate(mscclpp_plan_file_t *file, bool is_full)
  * Simulates a plan, unless an earlier process has stored the result of the same simulation. Stores the result for later
  * processes. With `is_full`, the plan is refused if it does not pass the whole simulation. Otherwise the simulation
  * only finds out whether packets have to order other stores; if it fails, the result that they have to is stored. Sets
- * file->orders. Nothing is stored for a refused plan. The caller holds the lock.
+ * file->packets_order_stores. Nothing is stored for a refused plan. The caller holds the lock.
  */
 static void prove_once(mscclpp_plan_file_t *file, bool is_full)
 {
     static const char full_proof[] = "full", unordered_proof[] = "packets", ordered_proof[] = "ordering";
     const bool has_full_proof = mscclpp_plan_proof_is_kept(file->plan, full_proof);
-    const bool is_unordered = !file->may_order || mscclpp_plan_proof_is_kept(file->plan, unordered_proof);
+    const bool is_unordered =
+        !file->packets_may_order_stores || mscclpp_plan_proof_is_kept(file->plan, unordered_proof);
 
     if ((has_full_proof || !is_full) && (is_unordered || mscclpp_plan_proof_is_kept(file->plan, ordered_proof))) {
-        file->orders = !is_unordered;
+        file->packets_order_stores = !is_unordered;
         mscclpp_info("execution plan %s was proven in an earlier run", file->path);
         return;
     }
@@ -495,8 +498,8 @@ static void prove_once(mscclpp_plan_file_t *file, bool is_full)
     if (is_full) {
         mscclpp_plan_proof_keep(file->plan, full_proof);
     }
-    if (file->may_order) {
-        mscclpp_plan_proof_keep(file->plan, file->orders ? ordered_proof : unordered_proof);
+    if (file->packets_may_order_stores) {
+        mscclpp_plan_proof_keep(file->plan, file->packets_order_stores ? ordered_proof : unordered_proof);
     }
 }
 
@@ -504,7 +507,7 @@ void mscclpp_plan_library_prove(mscclpp_plan_file_t *file, mscclpp_plan_prove_t 
 {
     pthread_mutex_lock(&lock);
     if (file->refusal == NULL && file->plan != NULL && prove > file->proven) {
-        if (prove == MSCCLPP_PLAN_PROVE_ALL || file->may_order) {
+        if (prove == MSCCLPP_PLAN_PROVE_ALL || file->packets_may_order_stores) {
             prove_once(file, prove == MSCCLPP_PLAN_PROVE_ALL);
         }
         file->proven = prove;

@@ -18,27 +18,27 @@ typedef enum {
 /* One file. Without a plan, the fields after `plan` are not set. Of a refused file, some of them may not be set. */
 typedef struct {
     char *path;
-    char *refusal;   /* reason in one line why the file is not used; NULL: it is used, unless `plan` is NULL */
-    uint64_t digest; /* digest of the file's bytes; 0: the file was not parsed */
-    bool told;       /* a message about the file was logged; there is at most one */
+    char *refusal;    /* reason in one line why the file is not used; NULL: it is used, unless `plan` is NULL */
+    uint64_t digest;  /* digest of the file's bytes; 0: the file was not parsed */
+    bool is_reported; /* a message about the file was logged; there is at most one */
 
     mscclpp_plan_t *plan;
-    bool alone;        /* its collective is not a collective of MPI; programs run such a plan by its name */
+    bool only_by_name; /* its collective is not a collective of MPI; programs run such a plan by its name */
     char *label;       /* "plan:" and the plan's name, cut to 79 bytes, with '?' for blanks and unprintable bytes */
     uint32_t blocks;   /* the largest number of blocks of a rank */
     uint32_t channels; /* the largest number of memory and port channels of a rank together */
     uint32_t chunks;   /* see mscclpp_plan_block_chunks */
     uint32_t unit;     /* in bytes; the size of a chunk is a multiple of this */
-    bool needs_whole_chunks;      /* mscclpp_plan_needs_whole_chunks */
-    bool shares;                  /* ranks access the input or output of their peers */
-    bool writes_input;            /* the plan writes the input, although it is not in place */
-    bool mixes;                   /* the scratch holds packets and other data */
-    bool may_order;               /* packets may have to order other stores; only a simulation can tell */
-    bool orders;                  /* packets have to order other stores, as far as mscclpp_plan_library_prove knows */
-    bool extreme;                 /* the plan serves only the operation `reduce`, which is min or max */
-    bool multicast;               /* the plan has operations on switch channels */
-    mscclpp_plan_reduce_t reduce; /* valid if `extreme` is set */
-    mscclpp_plan_prove_t proven;  /* how much mscclpp_plan_library_prove has proven */
+    bool needs_whole_chunks;       /* mscclpp_plan_needs_whole_chunks */
+    bool shares_buffers;           /* ranks access the input or output of their peers */
+    bool writes_input;             /* the plan writes the input, although it is not in place */
+    bool mixes_packets;            /* the scratch holds packets and other data */
+    bool packets_may_order_stores; /* packets may have to order other stores; only a simulation can tell */
+    bool packets_order_stores;     /* packets have to order other stores, as far as mscclpp_plan_library_prove knows */
+    bool only_min_or_max;          /* the plan serves only the operation `reduce`, which is min or max */
+    bool multicast;                /* the plan has operations on switch channels */
+    mscclpp_plan_reduce_t reduce;  /* valid if `only_min_or_max` is set */
+    mscclpp_plan_prove_t proven;   /* how much mscclpp_plan_library_prove has proven */
 } mscclpp_plan_file_t;
 
 typedef struct mscclpp_plan_library mscclpp_plan_library_t;

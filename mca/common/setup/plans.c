@@ -37,7 +37,7 @@ typedef struct {
 /* Claims the one message that each file gets in this process. Returns true if this call has got it. */
 static bool claim_message(mscclpp_plan_file_t *file)
 {
-    return !__atomic_exchange_n(&file->told, true, __ATOMIC_RELAXED);
+    return !__atomic_exchange_n(&file->is_reported, true, __ATOMIC_RELAXED);
 }
 
 /* Returns the reason why a plan does not fit a team of several nodes, as a constant string, or NULL if it fits. */
@@ -143,7 +143,7 @@ static void fill_list(const mscclpp_team_t *team, const mscclpp_config_t *config
                                                      file->refusal != NULL    ? REFUSED
                                                      : is_for_gpu(team, file) ? READY
                                                                               : OF_OTHER_GPUS,
-                                                     file->orders};
+                                                     file->packets_order_stores};
         }
     }
 }

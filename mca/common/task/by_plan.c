@@ -121,7 +121,7 @@ static mscclpp_status_t launch_on_nodes(const plan_run_t *run, const mscclpp_dev
         if (plan->replayed || is_resized || is_used_up) {
             status = mscclpp_fabric_meet(team->fabric, &team->protocol, run->app_stream);
         }
-        if (status == MSCCLPP_OK && (plan->replayed || is_used_up || (is_resized && plan->file->mixes))) {
+        if (status == MSCCLPP_OK && (plan->replayed || is_used_up || (is_resized && plan->file->mixes_packets))) {
             plan->args.ready = MSCCLPP_DEV_PLAN_ONLY_CLEARS;
             plan->launches = is_used_up ? 1 : plan->launches; /* flags begin again with this call */
             status =
@@ -133,7 +133,7 @@ static mscclpp_status_t launch_on_nodes(const plan_run_t *run, const mscclpp_dev
         plan->args.ready = MSCCLPP_DEV_PLAN_IS_READY;
     }
     /* In a plan of a collective that MPI does not have, a rank may end before all ranks have come. */
-    team->group.asks_all = run->app_stream == NULL && !plan->file->alone;
+    team->group.asks_all = run->app_stream == NULL && !plan->file->only_by_name;
     if (status == MSCCLPP_OK) {
         status = mscclpp_fabric_run_joined(team->fabric, run->app_stream, launch, run->call->bytes, plan->file->label);
     }
@@ -185,7 +185,7 @@ static mscclpp_status_t launch(plan_run_t *run, uint64_t stride, uint64_t bytes)
     /*
      * A lingering kernel receives only this rank's new buffers, so it cannot serve a plan that works on other memory.
      */
-    args->lasting = plan->file->shares || run->apart ? NULL : plan->lasting;
+    args->lasting = plan->file->shares_buffers || run->apart ? NULL : plan->lasting;
     launch.nthreads = count_threads(run);
     if (run->app_stream != NULL) {
         args->common.release = MSCCLPP_DEV_RELEASE_DEVICE;
@@ -291,7 +291,7 @@ static bool works_in_place(const plan_run_t *run)
 {
     const mscclpp_plan_file_t *file = run->plan->file;
 
-    return run->plan->program.works_in_place && !file->writes_input && !file->shares &&
+    return run->plan->program.works_in_place && !file->writes_input && !file->shares_buffers &&
            run->collective != MSCCLPP_PLAN_REDUCESCATTER;
 }
 
@@ -322,7 +322,7 @@ static mscclpp_status_t find_buffers(plan_run_t *run, bool *cannot_share_p)
          * The plan would overwrite the user's input, or read its own results as input. So it needs a copy of the input,
          * which peers cannot share.
          */
-        if (file->shares) {
+        if (file->shares_buffers) {
             *cannot_share_p = true;
             return MSCCLPP_OK;
         }
@@ -379,7 +379,7 @@ static mscclpp_status_t serve(plan_run_t *run, bool *served_p)
         return status;
     }
     status = find_buffers(run, &cannot_share);
-    if (status == MSCCLPP_OK && file->shares) {
+    if (status == MSCCLPP_OK && file->shares_buffers) {
         status = mscclpp_runner_exchange(&team->runner, run->in, run->out, run->call->bytes, !cannot_share,
                                          run->peer_in, run->peer_out, &mapped);
         if (status == MSCCLPP_OK && !mapped) {
@@ -444,7 +444,7 @@ static bool is_queued_directly(const plan_run_t *run)
 {
     const mscclpp_plan_file_t *file = run->plan->file;
 
-    return !file->shares && !is_always_apart(run) &&
+    return !file->shares_buffers && !is_always_apart(run) &&
            (file->plan->in_place || (!run->call->said_in_place && !file->writes_input) ||
             (run->padded == run->call->stride && is_dense(run) && works_in_place(run)));
 }

@@ -25,7 +25,7 @@ static uint64_t most_blocks(const mscclpp_plan_file_t *file)
     const mscclpp_plan_t *definition = file->plan;
     uint64_t count = 0;
 
-    if (!file->alone) {
+    if (!file->only_by_name) {
         return definition->collective == MSCCLPP_PLAN_ALLREDUCE ? 1 : definition->rank_count;
     }
     for (uint32_t rank = 0; rank < definition->rank_count; ++rank) {
@@ -50,7 +50,7 @@ static uint64_t room_chunk(const mscclpp_plan_file_t *file, uint64_t chunk)
 {
     uint64_t rounded = 4096; /* the smallest chunk that a room is made for, bytes */
 
-    if (file->mixes) {
+    if (file->mixes_packets) {
         return chunk; /* not rounded: data of one size must not be taken for packets of another */
     }
     while (rounded < chunk && rounded < ROUND_MAX) {
@@ -277,7 +277,7 @@ static bool has_room(const mscclpp_team_plan_t *plan, uint64_t chunk, bool areas
     if (!room->areas && mscclpp_plan_scratch_bytes(plan->file->plan, 1, &half) == 0) {
         return true; /* nothing in the room depends on the size of chunks */
     }
-    return plan->file->mixes ? chunk == room->chunk : chunk <= room->chunk;
+    return plan->file->mixes_packets ? chunk == room->chunk : chunk <= room->chunk;
 }
 
 /* Returns true if all flags of a room's packets have been used, so that it needs new memory. */
@@ -456,7 +456,7 @@ mscclpp_status_t mscclpp_plans_make_room(mscclpp_team_t *team, mscclpp_team_plan
     }
     /* No smaller than the room so far, unless the plan needs a room for exactly this size. */
     attempt.room.chunk =
-        room_chunk(plan->file, chunk > plan->room.chunk || plan->file->mixes ? chunk : plan->room.chunk);
+        room_chunk(plan->file, chunk > plan->room.chunk || plan->file->mixes_packets ? chunk : plan->room.chunk);
     attempt.room.areas = areas || plan->room.areas;
     status = exchange_room(team, plan, &attempt);
     if (status == MSCCLPP_OK) {
@@ -498,7 +498,7 @@ mscclpp_status_t mscclpp_plans_open_queue(mscclpp_team_t *team)
 
         lay_out(plan, &room, &shared_bytes);
         /* These conditions are equal on all ranks. Plans that programs run by their names are never queued. */
-        if (file->alone || (blocks != 0 && file->blocks > blocks) || shared_bytes > QUEUED_ROOMS - total) {
+        if (file->only_by_name || (blocks != 0 && file->blocks > blocks) || shared_bytes > QUEUED_ROOMS - total) {
             continue;
         }
         total += shared_bytes;

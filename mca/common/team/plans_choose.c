@@ -26,7 +26,7 @@ uint64_t mscclpp_plans_blocks(const mscclpp_team_t *team, const mscclpp_team_pla
     const mscclpp_plan_t *definition = plan->file->plan;
     const bool input = buffer == MSCCLPP_PLAN_INPUT;
 
-    if (plan->file->alone) {
+    if (plan->file->only_by_name) {
         return definition->ranks[team->group.oob.rank].chunks[buffer];
     }
     return definition->collective == MSCCLPP_PLAN_ALLTOALL ||
@@ -41,7 +41,7 @@ uint64_t mscclpp_plans_blocks(const mscclpp_team_t *team, const mscclpp_team_pla
  */
 static bool can_do(const mscclpp_plan_file_t *file, mscclpp_op_t op)
 {
-    return !file->extreme || op == (file->reduce == MSCCLPP_PLAN_MAX ? MSCCLPP_OP_MAX : MSCCLPP_OP_MIN);
+    return !file->only_min_or_max || op == (file->reduce == MSCCLPP_PLAN_MAX ? MSCCLPP_OP_MAX : MSCCLPP_OP_MIN);
 }
 
 /*
@@ -53,7 +53,7 @@ static bool serves(const mscclpp_team_plan_t *plan, const mscclpp_plan_query_t *
 {
     const mscclpp_plan_file_t *file = plan->file;
 
-    return !file->alone && mscclpp_plans_collective(file->plan) == query->coll && can_do(file, query->op) &&
+    return !file->only_by_name && mscclpp_plans_collective(file->plan) == query->coll && can_do(file, query->op) &&
            (query->dtype < MSCCLPP_DTYPE_SHORT_INT || !file->plan->in_place) &&
            (query->blocks == 0 || file->blocks <= query->blocks);
 }
@@ -104,7 +104,7 @@ mscclpp_team_plan_t *mscclpp_plans_find(const mscclpp_team_t *team, const char *
     for (int i = 0; i < team->plan_count; ++i) {
         const mscclpp_plan_file_t *file = team->plans[i].file;
 
-        if (file->alone && strcmp(file->plan->name, name) == 0 && can_do(file, op)) {
+        if (file->only_by_name && strcmp(file->plan->name, name) == 0 && can_do(file, op)) {
             return &team->plans[i];
         }
     }

@@ -114,7 +114,7 @@ static void fill_image(mscclpp_team_plan_t *plan, const mscclpp_team_t *team, im
     }
     args->half = plan->room.half;
     args->scratch_bytes = plan->room.in - plan->room.scratch;
-    args->mixes = plan->file->mixes;
+    args->mixes = plan->file->mixes_packets;
     args->orders = plan->orders;
     args->chunks = plan->file->chunks;
     args->alignment = plan->file->unit;
