@@ -30,6 +30,12 @@ typedef struct {
  */
 typedef enum { MSCCLPP_SIM_PLAIN, MSCCLPP_SIM_PACKET, MSCCLPP_SIM_WIDE, MSCCLPP_SIM_ALONE } mscclpp_sim_map_t;
 
+/* A thread of an actor. */
+typedef struct {
+    uint32_t position; /* number of the element, or of the channel, that the thread handles in the operation */
+    mscclpp_sim_map_t map;
+} mscclpp_sim_thread_t;
+
 /* The operation of an actor at one clock. For an application, only `launch` is used: the launch that comes next. */
 typedef struct {
     uint32_t block; /* index among the blocks of all ranks; for a proxy's event: the block that made the request */
@@ -238,12 +244,9 @@ void mscclpp_sim_tell_packet(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *acto
 void mscclpp_sim_meet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor);
 /* How two accesses are ordered. WEAK: they are ordered only by packets. */
 typedef enum { MSCCLPP_SIM_UNORDERED, MSCCLPP_SIM_WEAK, MSCCLPP_SIM_ORDERED } mscclpp_sim_order_t;
-/*
- * Returns how an earlier access of a cell is ordered before an access that the actor makes now, at `position` under
- * `map`.
- */
+/* Returns how an earlier access of a cell is ordered before an access that `thread` of the actor makes now. */
 mscclpp_sim_order_t mscclpp_sim_order(const mscclpp_sim_actor_t *actor, const mscclpp_sim_access_t *earlier,
-                                      uint32_t position, mscclpp_sim_map_t map);
+                                      mscclpp_sim_thread_t thread);
 
 /* sim_words.c: texts for messages. The functions write the text to `text`, which has `size` bytes, and return it. */
 
@@ -264,9 +267,8 @@ const mscclpp_plan_op_t *mscclpp_sim_current_op(const mscclpp_sim_t *sim, const 
 
 /*
  * sim_memory.c: reads and writes of cells. An actor's current operation accesses memory by these functions. They report
- * a race if the access is not ordered after earlier accesses of the cell. `position` and `map` say which thread of the
- * actor makes the access. `launch` is the launch to which the access belongs. A packet takes two cells, and `cell` is
- * the first of them.
+ * a race if the access is not ordered after earlier accesses of the cell. `thread` of the actor makes the access.
+ * `launch` is the launch to which the access belongs. A packet takes two cells, and `cell_index` is the first of them.
  */
 
 /*
@@ -277,21 +279,21 @@ void mscclpp_sim_memory_destroy(mscclpp_sim_t *sim);
 /*
  * Reads a cell. Reports a fault if no operation of this launch has written the value, unless the application reads it.
  */
-mscclpp_sim_value_t mscclpp_sim_read(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell,
-                                     uint32_t position, mscclpp_sim_map_t map);
+mscclpp_sim_value_t mscclpp_sim_read(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell_index,
+                                     mscclpp_sim_thread_t thread);
 /* Reads a packet, which must have been written. Its flag orders the read after the write. */
-mscclpp_sim_value_t mscclpp_sim_read_packet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, size_t cell,
+mscclpp_sim_value_t mscclpp_sim_read_packet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, size_t cell_index,
                                             uint32_t position);
 /* Writes a value by a plain store. The cell then no longer holds a packet. */
-void mscclpp_sim_write(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell, uint32_t position,
-                       mscclpp_sim_map_t map, mscclpp_sim_value_t value);
+void mscclpp_sim_write(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell_index,
+                       mscclpp_sim_thread_t thread, mscclpp_sim_value_t value);
 /* Writes a packet, and the facts that it passes to its reader. `packet` is the record of the whole operation. */
-void mscclpp_sim_write_packet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell,
+void mscclpp_sim_write_packet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell_index,
                               uint32_t position, mscclpp_sim_value_t value, mscclpp_sim_packet_t *packet);
 /* Writes a value that must not be read, into a cell of a buffer whose old contents are irrelevant. */
-void mscclpp_sim_undefine(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell);
+void mscclpp_sim_undefine(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell_index);
 /* Returns true if a packet of launch `launch` is in the cell. */
-bool mscclpp_sim_has_packet(const mscclpp_sim_t *sim, size_t cell, uint32_t launch);
+bool mscclpp_sim_has_packet(const mscclpp_sim_t *sim, size_t cell_index, uint32_t launch);
 /* Drops a reference to a packet operation. The last drop frees it. NULL is allowed. */
 void mscclpp_sim_packet_release(mscclpp_sim_packet_t *packet);
 

@@ -279,15 +279,16 @@ static mscclpp_sim_value_t read_item(mscclpp_sim_t *sim, mscclpp_sim_block_t *bl
         group = &sim->plan->ranks[block->rank].groups[item->group];
         for (uint32_t i = 0; i < group->count; ++i) {
             first_cell = first_cell_of(sim, block->launch, group->ranks[i], item, first_element, false) + element;
-            next = mscclpp_sim_read(sim, &block->actor, block->launch, first_cell, (uint32_t)element, map);
+            next = mscclpp_sim_read(sim, &block->actor, block->launch, first_cell,
+                                    (mscclpp_sim_thread_t){(uint32_t)element, map});
             value = i == 0 ? next : mscclpp_sim_combine(sim, value, next);
         }
         return value;
     }
     first_cell = first_cell_of(sim, block->launch, item->rank, item, first_element, are_packets);
-    return are_packets
-               ? mscclpp_sim_read_packet(sim, &block->actor, first_cell + 2 * element, (uint32_t)element)
-               : mscclpp_sim_read(sim, &block->actor, block->launch, first_cell + element, (uint32_t)element, map);
+    return are_packets ? mscclpp_sim_read_packet(sim, &block->actor, first_cell + 2 * element, (uint32_t)element)
+                       : mscclpp_sim_read(sim, &block->actor, block->launch, first_cell + element,
+                                          (mscclpp_sim_thread_t){(uint32_t)element, map});
 }
 
 /* Writes element `element` after `first_cell` in one rank's memory: as a packet, or plainly if `packet` is NULL. */
@@ -298,7 +299,8 @@ static void write_one(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, size_t fir
         mscclpp_sim_write_packet(sim, &block->actor, block->launch, first_cell + 2 * element, (uint32_t)element, value,
                                  packet);
     } else {
-        mscclpp_sim_write(sim, &block->actor, block->launch, first_cell + element, (uint32_t)element, map, value);
+        mscclpp_sim_write(sim, &block->actor, block->launch, first_cell + element,
+                          (mscclpp_sim_thread_t){(uint32_t)element, map}, value);
     }
 }
 

@@ -61,22 +61,22 @@ void mscclpp_sim_actor_destroy(mscclpp_sim_actor_t *actor)
 /* Appends the event. Clocks begin with 1, so events[0] is never used. */
 bool mscclpp_sim_tick(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, mscclpp_sim_event_t event)
 {
+    const uint32_t clock = actor->clock + 1;
     mscclpp_sim_event_t *events;
     uint32_t capacity;
 
-    ++actor->clock;
-    if (actor->clock >= actor->event_capacity) {
+    if (clock >= actor->event_capacity) {
         capacity = actor->event_capacity > 0 ? 2 * actor->event_capacity : 64;
         events = realloc(actor->events, capacity * sizeof(*events));
         if (events == NULL) {
             sim->no_memory = true;
-            --actor->clock;
             return false;
         }
         actor->events = events;
         actor->event_capacity = capacity;
     }
-    actor->events[actor->clock] = event;
+    actor->events[clock] = event;
+    actor->clock = clock;
     return true;
 }
 
@@ -205,18 +205,18 @@ void mscclpp_sim_meet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor)
  * packets yields at most MSCCLPP_SIM_WEAK.
  */
 mscclpp_sim_order_t mscclpp_sim_order(const mscclpp_sim_actor_t *actor, const mscclpp_sim_access_t *earlier,
-                                      uint32_t position, mscclpp_sim_map_t map)
+                                      mscclpp_sim_thread_t thread)
 {
-    const mscclpp_sim_know_t *know = &actor->now[earlier->agent], *thread = &actor->thread[earlier->agent];
+    const mscclpp_sim_know_t *know = &actor->now[earlier->agent], *of_readers = &actor->thread[earlier->agent];
 
     if (earlier->agent == actor->agent) {
         /* The access came before the last nop, the actor has only one thread, or the same thread made both accesses. */
-        if (earlier->clock <= actor->synced || map == MSCCLPP_SIM_ALONE ||
-            (earlier->map == map && earlier->position == position)) {
+        if (earlier->clock <= actor->synced || thread.map == MSCCLPP_SIM_ALONE ||
+            (earlier->map == thread.map && earlier->position == thread.position)) {
             return MSCCLPP_SIM_ORDERED;
         }
-        return map == MSCCLPP_SIM_PACKET && has_fact(actor, earlier, position) ? MSCCLPP_SIM_WEAK
-                                                                               : MSCCLPP_SIM_UNORDERED;
+        return thread.map == MSCCLPP_SIM_PACKET && has_fact(actor, earlier, thread.position) ? MSCCLPP_SIM_WEAK
+                                                                                             : MSCCLPP_SIM_UNORDERED;
     }
     if (know->strong >= earlier->clock) {
         return MSCCLPP_SIM_ORDERED;
@@ -233,9 +233,9 @@ mscclpp_sim_order_t mscclpp_sim_order(const mscclpp_sim_actor_t *actor, const ms
      * A thread that has read a packet knows what its writer knew, and what the writing thread did before. In
      * actor->thread, `strong` is the number of such threads, which are the first ones.
      */
-    if (map == MSCCLPP_SIM_PACKET &&
-        ((actor->has_thread && position < thread->strong && thread->full >= earlier->clock) ||
-         has_fact(actor, earlier, position))) {
+    if (thread.map == MSCCLPP_SIM_PACKET &&
+        ((actor->has_thread && thread.position < of_readers->strong && of_readers->full >= earlier->clock) ||
+         has_fact(actor, earlier, thread.position))) {
         return MSCCLPP_SIM_WEAK;
     }
     return MSCCLPP_SIM_UNORDERED;

@@ -19,13 +19,14 @@ static bool is_input(const mscclpp_sim_rank_t *rank, size_t cell)
 static void set_inputs(mscclpp_sim_t *sim, uint32_t rank_number, uint32_t launch)
 {
     mscclpp_sim_rank_t *rank = &sim->ranks[rank_number];
+    const mscclpp_sim_thread_t thread = {0, MSCCLPP_SIM_ALONE};
     mscclpp_sim_event_t event = {0, 0, -1, launch};
 
     if (!mscclpp_sim_tick(sim, &rank->actor, event)) {
         return;
     }
     for (size_t i = 0; i < rank->cells[MSCCLPP_PLAN_INPUT]; ++i) {
-        mscclpp_sim_write(sim, &rank->actor, launch, rank->base[MSCCLPP_PLAN_INPUT] + i, 0, MSCCLPP_SIM_ALONE,
+        mscclpp_sim_write(sim, &rank->actor, launch, rank->base[MSCCLPP_PLAN_INPUT] + i, thread,
                           mscclpp_sim_input_value(sim, rank_number, i, launch));
     }
     for (size_t i = 0; i < rank->cells[MSCCLPP_PLAN_OUTPUT]; ++i) {
@@ -77,13 +78,13 @@ static void check_results(mscclpp_sim_t *sim, uint32_t rank_number)
     mscclpp_plan_place_t place = {(int)rank_number, -1, -1, -1, NULL};
     mscclpp_sim_value_t value, expected = {0, 0};
     bool has_result = mscclpp_sim_has_result(sim->plan), is_reported = false;
+    const mscclpp_sim_thread_t thread = {0, MSCCLPP_SIM_ALONE};
     char text[200];
 
     for (size_t i = 0; i < rank->cells[MSCCLPP_PLAN_OUTPUT]; ++i) {
         const mscclpp_sim_cell_t *cell = &sim->cells[rank->base[MSCCLPP_PLAN_OUTPUT] + i];
 
-        value = mscclpp_sim_read(sim, &rank->actor, rank->launch, rank->base[MSCCLPP_PLAN_OUTPUT] + i, 0,
-                                 MSCCLPP_SIM_ALONE);
+        value = mscclpp_sim_read(sim, &rank->actor, rank->launch, rank->base[MSCCLPP_PLAN_OUTPUT] + i, thread);
         /* After a race a cell may have any value, so a wrong result would tell nothing new. */
         if (!has_result || is_reported || sim->races > 0 ||
             !mscclpp_sim_expected_value(sim, rank_number, i, rank->launch, &expected) ||

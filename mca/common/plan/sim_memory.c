@@ -171,7 +171,7 @@ static void report_weak(mscclpp_sim_t *sim, const mscclpp_sim_access_t *earlier,
  * that the packets must order other stores.
  */
 static void check_after_write(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, size_t cell_index,
-                              uint32_t position, mscclpp_sim_map_t map, bool writes, bool is_packet)
+                              mscclpp_sim_thread_t thread, bool writes, bool is_packet)
 {
     const mscclpp_sim_cell_t *cell = &sim->cells[cell_index];
     mscclpp_sim_order_t order;
@@ -179,7 +179,7 @@ static void check_after_write(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *act
     if (cell->write.agent == NOBODY) {
         return;
     }
-    order = mscclpp_sim_order(actor, &cell->write, position, map);
+    order = mscclpp_sim_order(actor, &cell->write, thread);
     if (order == MSCCLPP_SIM_UNORDERED) {
         report_race(sim, actor, &cell->write, true, writes, cell_index, is_packet && cell->packet != NULL);
     } else if (order == MSCCLPP_SIM_WEAK && cell->write.is_plain) {
@@ -193,17 +193,17 @@ static void check_after_write(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *act
  * ordered after the earlier one. That is so if all threads have met in between (`synced`), or if the same thread made
  * both reads. If memory runs out, sim->no_memory ends the run.
  */
-static void add_read(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, mscclpp_sim_cell_t *cell, uint32_t position,
-                     mscclpp_sim_map_t map)
+static void add_read(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, mscclpp_sim_cell_t *cell,
+                     mscclpp_sim_thread_t thread)
 {
-    mscclpp_sim_access_t access = {actor->agent, actor->clock, position, (uint8_t)map, false}, *reads;
+    mscclpp_sim_access_t access = {actor->agent, actor->clock, thread.position, (uint8_t)thread.map, false}, *reads;
     uint32_t capacity;
 
     for (uint32_t i = 0; i < cell->read_count; ++i) {
         mscclpp_sim_access_t *read = &cell->reads[i];
 
         if (read->agent == actor->agent &&
-            (read->clock <= actor->synced || (read->map == map && read->position == position))) {
+            (read->clock <= actor->synced || (read->map == thread.map && read->position == thread.position))) {
             *read = access;
             return;
         }
@@ -243,13 +243,13 @@ static void check_defined(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, 
 }
 
 mscclpp_sim_value_t mscclpp_sim_read(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell_index,
-                                     uint32_t position, mscclpp_sim_map_t map)
+                                     mscclpp_sim_thread_t thread)
 {
     mscclpp_sim_cell_t *cell = &sim->cells[cell_index];
 
-    check_after_write(sim, actor, cell_index, position, map, false, false);
+    check_after_write(sim, actor, cell_index, thread, false, false);
     check_defined(sim, actor, launch, cell_index);
-    add_read(sim, actor, cell, position, map);
+    add_read(sim, actor, cell, thread);
     return cell->value;
 }
 
@@ -261,9 +261,11 @@ bool mscclpp_sim_has_packet(const mscclpp_sim_t *sim, size_t cell_index, uint32_
 mscclpp_sim_value_t mscclpp_sim_read_packet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, size_t cell_index,
                                             uint32_t position)
 {
+    const mscclpp_sim_thread_t thread = {position, MSCCLPP_SIM_PACKET};
+
     /* Not checked against the last write: the packet's flag orders this read after it. */
-    add_read(sim, actor, &sim->cells[cell_index], position, MSCCLPP_SIM_PACKET);
-    add_read(sim, actor, &sim->cells[cell_index + 1], position, MSCCLPP_SIM_PACKET);
+    add_read(sim, actor, &sim->cells[cell_index], thread);
+    add_read(sim, actor, &sim->cells[cell_index + 1], thread);
     mscclpp_sim_hear_packet(sim, actor, &sim->cells[cell_index], position);
     return sim->cells[cell_index].value;
 }
@@ -273,14 +275,14 @@ mscclpp_sim_value_t mscclpp_sim_read_packet(mscclpp_sim_t *sim, mscclpp_sim_acto
  * the reads since then. These reads are then forgotten. `packet` is the record of the packet, to which the cell gets a
  * reference, or NULL for a plain store.
  */
-static void write(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell_index, uint32_t position,
-                  mscclpp_sim_map_t map, mscclpp_sim_value_t value, mscclpp_sim_packet_t *packet)
+static void write(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell_index,
+                  mscclpp_sim_thread_t thread, mscclpp_sim_value_t value, mscclpp_sim_packet_t *packet)
 {
     mscclpp_sim_cell_t *cell = &sim->cells[cell_index];
 
-    check_after_write(sim, actor, cell_index, position, map, true, packet != NULL);
+    check_after_write(sim, actor, cell_index, thread, true, packet != NULL);
     for (uint32_t i = 0; i < cell->read_count; ++i) {
-        if (mscclpp_sim_order(actor, &cell->reads[i], position, map) == MSCCLPP_SIM_UNORDERED) {
+        if (mscclpp_sim_order(actor, &cell->reads[i], thread) == MSCCLPP_SIM_UNORDERED) {
             report_race(sim, actor, &cell->reads[i], false, true, cell_index,
                         packet != NULL && cell->packet != NULL && cell->launch < launch);
         }
@@ -289,7 +291,8 @@ static void write(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launc
     cell->value = value;
     cell->launch = launch;
     cell->is_defined = true;
-    cell->write = (mscclpp_sim_access_t){actor->agent, actor->clock, position, (uint8_t)map, packet == NULL};
+    cell->write =
+        (mscclpp_sim_access_t){actor->agent, actor->clock, thread.position, (uint8_t)thread.map, packet == NULL};
     mscclpp_sim_packet_release(cell->packet);
     cell->packet = packet;
     if (packet != NULL) {
@@ -298,23 +301,26 @@ static void write(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launc
 }
 
 void mscclpp_sim_write(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell_index,
-                       uint32_t position, mscclpp_sim_map_t map, mscclpp_sim_value_t value)
+                       mscclpp_sim_thread_t thread, mscclpp_sim_value_t value)
 {
-    write(sim, actor, launch, cell_index, position, map, value, NULL);
+    write(sim, actor, launch, cell_index, thread, value, NULL);
 }
 
 void mscclpp_sim_write_packet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell_index,
                               uint32_t position, mscclpp_sim_value_t value, mscclpp_sim_packet_t *packet)
 {
-    write(sim, actor, launch, cell_index, position, MSCCLPP_SIM_PACKET, value, packet);
-    write(sim, actor, launch, cell_index + 1, position, MSCCLPP_SIM_PACKET, value, packet);
+    const mscclpp_sim_thread_t thread = {position, MSCCLPP_SIM_PACKET};
+
+    write(sim, actor, launch, cell_index, thread, value, packet);
+    write(sim, actor, launch, cell_index + 1, thread, value, packet);
     mscclpp_sim_tell_packet(sim, actor, &sim->cells[cell_index], position);
 }
 
 void mscclpp_sim_undefine(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell_index)
 {
+    const mscclpp_sim_thread_t thread = {0, MSCCLPP_SIM_ALONE};
     mscclpp_sim_value_t nothing = {cell_index + 1, ~(uint64_t)launch};
 
-    write(sim, actor, launch, cell_index, 0, MSCCLPP_SIM_ALONE, nothing, NULL);
+    write(sim, actor, launch, cell_index, thread, nothing, NULL);
     sim->cells[cell_index].is_defined = false;
 }

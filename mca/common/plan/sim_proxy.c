@@ -91,11 +91,11 @@ static void move_raw(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy, const msccl
         1,    proxy->actor.agent, proxy->actor.clock, proxy->actor.clock, (uint32_t)entry->elements,
         know, entry->time,        proxy->actor.time};
     for (size_t i = 0; i < entry->elements; ++i) {
+        const mscclpp_sim_thread_t thread = {(uint32_t)i, MSCCLPP_SIM_ALONE};
         bool is_packet = mscclpp_sim_has_packet(sim, entry->from + 2 * i, entry->launch);
 
-        value =
-            mscclpp_sim_read(sim, &proxy->actor, entry->launch, entry->from + 2 * i, (uint32_t)i, MSCCLPP_SIM_ALONE);
-        mscclpp_sim_read(sim, &proxy->actor, entry->launch, entry->from + 2 * i + 1, (uint32_t)i, MSCCLPP_SIM_ALONE);
+        value = mscclpp_sim_read(sim, &proxy->actor, entry->launch, entry->from + 2 * i, thread);
+        mscclpp_sim_read(sim, &proxy->actor, entry->launch, entry->from + 2 * i + 1, thread);
         if (is_packet) {
             mscclpp_sim_write_packet(sim, &proxy->actor, entry->launch, entry->to + 2 * i, (uint32_t)i, value, packet);
         }
@@ -135,9 +135,10 @@ bool mscclpp_sim_proxy_step(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy)
         move_raw(sim, proxy, entry);
     } else if (entry->is_put) {
         for (size_t i = 0; i < entry->elements; ++i) {
-            value =
-                mscclpp_sim_read(sim, &proxy->actor, entry->launch, entry->from + i, (uint32_t)i, MSCCLPP_SIM_ALONE);
-            mscclpp_sim_write(sim, &proxy->actor, entry->launch, entry->to + i, (uint32_t)i, MSCCLPP_SIM_ALONE, value);
+            const mscclpp_sim_thread_t thread = {(uint32_t)i, MSCCLPP_SIM_ALONE};
+
+            value = mscclpp_sim_read(sim, &proxy->actor, entry->launch, entry->from + i, thread);
+            mscclpp_sim_write(sim, &proxy->actor, entry->launch, entry->to + i, thread, value);
         }
     }
     if (entry->is_signal) {

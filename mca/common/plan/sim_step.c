@@ -38,7 +38,8 @@ static void check_waiter(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const m
     char other[160];
 
     if (inbox->waited > 0 && inbox->last_wait.agent != block->actor.agent &&
-        mscclpp_sim_order(&block->actor, &inbox->last_wait, i, MSCCLPP_SIM_ALONE) == MSCCLPP_SIM_UNORDERED) {
+        mscclpp_sim_order(&block->actor, &inbox->last_wait, (mscclpp_sim_thread_t){i, MSCCLPP_SIM_ALONE}) ==
+            MSCCLPP_SIM_UNORDERED) {
         ++sim->races;
         mscclpp_plan_add_finding(
             sim->report, MSCCLPP_PLAN_RACE, "two-waiters",
