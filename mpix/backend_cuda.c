@@ -24,7 +24,7 @@
     ((symbol_).address != NULL && ((int(*) prototype_)(symbol_).function)(__VA_ARGS__) == 0 ? MPI_SUCCESS              \
                                                                                             : MPI_ERR_OTHER)
 
-/* From here on, the functions of the backend, which backend.h describes. */
+/* The functions of the backend follow; backend.h says what each does. */
 static int words_make(size_t count, uint64_t **words_p)
 {
     const size_t size = count * sizeof(uint64_t);

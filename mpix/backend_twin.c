@@ -35,7 +35,7 @@ const mpix_backend_t *mpix_backend(void)
     return component != NULL && component->is_twin() ? &mpix_backend_twin : &mpix_backend_cuda;
 }
 
-/* The functions of the backend, from here on: backend.h says what each does. */
+/* The functions of the backend follow; backend.h says what each does. */
 static int words_make(size_t count, uint64_t **words_p)
 {
     *words_p = calloc(count, sizeof(uint64_t));

@@ -119,8 +119,8 @@ static int make_memory(MPI_Comm comm, void *base, MPI_Aint bytes, MPIX_Mscclpp_m
 }
 
 /*
- * A missing `base` is an error of this rank only. It is found before the collective part, in which other ranks then
- * wait for this rank.
+ * Checks `base` before the collective part. Without it, this rank alone returns an error, and other ranks then wait for
+ * it in that part.
  */
 int MPIX_Mscclpp_memory_alloc(MPI_Comm comm, MPI_Aint bytes, void **base, MPIX_Mscclpp_memory *memory)
 {
@@ -145,10 +145,7 @@ int MPIX_Mscclpp_memory_register(MPI_Comm comm, void *base, MPI_Aint bytes, MPIX
     return make_memory(comm, base, bytes, memory);
 }
 
-/*
- * MPI_ERR_ARG means that channels still use the memory, which then remains allocated. After all other errors the memory
- * is freed.
- */
+/* Frees the memory, also after an error. Only if channels still use it (MPI_ERR_ARG), it remains allocated. */
 int MPIX_Mscclpp_memory_free(MPIX_Mscclpp_memory *memory)
 {
     int code;
@@ -164,9 +161,7 @@ int MPIX_Mscclpp_memory_free(MPIX_Mscclpp_memory *memory)
     return code;
 }
 
-/*
- * mpix_check_handle has compared `size` with the size of a handle, so mpix_write_memory does not write beyond its end.
- */
+/* Checks `size` first (mpix_check_handle), so that mpix_write_memory does not write beyond the end of the handle. */
 int MPIX_Mscclpp_memory_get_device(MPIX_Mscclpp_memory memory, unsigned abi, void *handle, size_t size)
 {
     mscclpp_dev_user_memory_t device_memory;
@@ -187,9 +182,9 @@ int MPIX_Mscclpp_memory_get_device(MPIX_Mscclpp_memory memory, unsigned abi, voi
 }
 
 /*
- * The component checks the peers, so that all ranks return the same error. If `peers` is NULL, the component gets a
- * list with one peer that is no rank. With n = 0 the component does not read the list; otherwise it refuses this peer
- * before it reads another one.
+ * Leaves the check of the peers to the component, so that all ranks return the same error. If `peers` is NULL, the
+ * component gets a list with one peer that is no rank. With n = 0 it does not read the list; otherwise it refuses this
+ * peer before it reads another one.
  */
 int MPIX_Mscclpp_channels_create(MPIX_Mscclpp_memory memory, int kind, int n, const int peers[], int per_peer,
                                  MPIX_Mscclpp_channels *channels)
@@ -237,10 +232,7 @@ int MPIX_Mscclpp_channels_kind(MPIX_Mscclpp_channels channels, int *kind)
     return MPI_SUCCESS;
 }
 
-/*
- * MPI_ERR_ARG means that the channels are open; they then remain as they were. After all other errors the channels are
- * freed.
- */
+/* Frees the channels, also after an error. Only if they are open (MPI_ERR_ARG), they remain as they were. */
 int MPIX_Mscclpp_channels_free(MPIX_Mscclpp_channels *channels)
 {
     int code;
@@ -321,9 +313,9 @@ _Static_assert(MPIX_MSCCLPP_CHANNEL_AUTO == 0 && MPIX_MSCCLPP_CHANNEL_MEMORY == 
 _Static_assert(MPIX_MSCCLPP_HANDLER_DONE == 0 && MPIX_MSCCLPP_HANDLER_AGAIN == 1, "as the component's handlers answer");
 
 /*
- * The component stores the address of the channel's handler_t. So the array of handlers is allocated once, and is not
- * freed before the channels. The handler_t may be filled in after the component has its address: the component accepts
- * it only while the channels are closed, and nothing calls a handler then.
+ * Fills in the channel's handler_t, whose address the component stores. So the array of handlers is allocated once, and
+ * is not freed before the channels. The handler_t may be filled in after the component has its address. For the
+ * component accepts it only while the channels are closed, and nothing calls a handler then.
  */
 int MPIX_Mscclpp_channels_set_handler(MPIX_Mscclpp_channels channels, int index, MPIX_Mscclpp_handler *handler,
                                       void *context)
@@ -385,7 +377,7 @@ int MPIX_Mscclpp_channels_set_list(MPIX_Mscclpp_channels channels, int index, in
     return code;
 }
 
-/* The component refuses a negative number on all ranks, as in make_memory. */
+/* Leaves the check of the numbers to the component, which refuses a negative one on all ranks, as in make_memory. */
 int MPIX_Mscclpp_room_create(MPI_Comm comm, int blocks, MPI_Aint bytes, MPIX_Mscclpp_room *room)
 {
     int code;
@@ -410,7 +402,7 @@ int MPIX_Mscclpp_room_create(MPI_Comm comm, int blocks, MPI_Aint bytes, MPIX_Msc
     return MPI_SUCCESS;
 }
 
-/* Nothing else uses a room, so the room is freed even after an error. */
+/* Frees the room even after an error, because nothing else uses it. */
 int MPIX_Mscclpp_room_free(MPIX_Mscclpp_room *room)
 {
     int code;
@@ -424,7 +416,7 @@ int MPIX_Mscclpp_room_free(MPIX_Mscclpp_room *room)
     return code;
 }
 
-/* mpix_check_handle has compared the sizes, so mpix_write_room does not write beyond the end of `handle`. */
+/* Compares the sizes first (mpix_check_handle), so that mpix_write_room does not write beyond the end of `handle`. */
 int MPIX_Mscclpp_room_get_device(MPIX_Mscclpp_room room, unsigned abi, void *handle, size_t size)
 {
     mscclpp_dev_user_room_t device_room;

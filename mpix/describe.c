@@ -46,7 +46,7 @@ int mpix_describe_barrier(call_t *call, MPI_Comm comm)
     return begin_call(call, MCA_COLL_MSCCLPP_QUEUE_BARRIER, MPIX_NO_ROOT, comm);
 }
 
-/* The call must not be used after an error, although its fields are set. */
+/* Fills in a broadcast. The call must not be used after an error, although its fields are set. */
 int mpix_describe_bcast(call_t *call, void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm)
 {
     int code = begin_call(call, MCA_COLL_MSCCLPP_QUEUE_BCAST, root, comm);
@@ -61,9 +61,8 @@ int mpix_describe_bcast(call_t *call, void *buffer, MPI_Count count, MPI_Datatyp
 }
 
 /*
- * A reduction has one count and one type, which are stored in the fields of the receive side. Returns the error code of
- * the first wrong argument, which has been reported. The call must not be used after an error, although its fields are
- * set.
+ * Fills in a reduction. Its count and type are stored in the fields of the receive side. Returns the error code of the
+ * first wrong argument, which has been reported. The call must not be used after an error, although its fields are set.
  */
 int mpix_describe_reduction(call_t *call, int coll, const void *sendbuf, void *recvbuf, MPI_Count count,
                             const int recvcounts[], MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm)
@@ -148,7 +147,7 @@ static int check_side(const call_t *call, const mpix_side_t *side, int sends)
     return check_elements(call->comm, side->count, side->type);
 }
 
-/* These two put the arguments of one side into a call, but for its buffer. */
+/* Puts the arguments of the send side into a call, but for its buffer. set_recv does so for the receive side. */
 static void set_send(call_t *call, const mpix_side_t *send)
 {
     call->sendcount = (size_t)send->count;
@@ -194,8 +193,8 @@ int mpix_describe_blocks(call_t *call, int coll, const mpix_side_t *send, const 
 }
 
 /*
- * A Cartesian topology has two edges in each dimension, and the edges of a graph lead in both directions. So in these
- * two topologies the number of incoming edges equals the number of outgoing edges.
+ * Counts the edges. A Cartesian topology has two edges in each dimension, and the edges of a graph lead in both
+ * directions. So in these two topologies, as many edges lead in as out.
  */
 int mpix_count_edges(MPI_Comm comm, int *outs_p, int *ins_p)
 {
@@ -251,7 +250,7 @@ static int begin_neighbors(call_t *call, int coll, const mpix_side_t *send, cons
 }
 
 /*
- * The numbers of edges are only read if begin_neighbors has succeeded. A side whose blocks all have one size needs no
+ * Reads the numbers of edges only if begin_neighbors has succeeded. A side whose blocks all have one size needs no
  * lists.
  */
 int mpix_describe_neighbors(call_t *call, int coll, const mpix_side_t *send, const mpix_side_t *recv, MPI_Comm comm)
@@ -269,7 +268,7 @@ int mpix_describe_neighbors(call_t *call, int coll, const mpix_side_t *send, con
 }
 
 /*
- * The displacements are in bytes and have the type MPI_Aint, so the call has separate fields for them, and the
+ * Stores the displacements in fields of their own, because they are in bytes and have the type MPI_Aint. The
  * displacements of the sides are NULL.
  */
 int mpix_describe_neighbors_w(call_t *call, const mpix_side_t *send, const MPI_Aint sdispls[], const mpix_side_t *recv,

@@ -33,13 +33,13 @@ int mpix_describe_reduction(mca_coll_mscclpp_queue_call_t *call, int coll, const
                             MPI_Count count, const int recvcounts[], MPI_Datatype datatype, MPI_Op op, int root,
                             MPI_Comm comm);
 
-/* Collectives that move blocks from each rank to each rank, or from or to a root. */
+/* Describes a collective that moves blocks: from each rank to each rank, or from or to a root. */
 int mpix_describe_blocks(mca_coll_mscclpp_queue_call_t *call, int coll, const mpix_side_t *send,
                          const mpix_side_t *recv, int root, MPI_Comm comm);
 
 /*
- * Neighbourhood collectives. The second function is for neighbor_alltoallw, whose displacements are in bytes. Without a
- * topology both report MPI_ERR_TOPOLOGY.
+ * Describe neighbourhood collectives. The second function is for neighbor_alltoallw, whose displacements are in bytes.
+ * Without a topology both report MPI_ERR_TOPOLOGY.
  */
 int mpix_describe_neighbors(mca_coll_mscclpp_queue_call_t *call, int coll, const mpix_side_t *send,
                             const mpix_side_t *recv, MPI_Comm comm);

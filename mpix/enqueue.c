@@ -108,7 +108,7 @@ int MPIX_Mscclpp_reduce_enqueue(const void *sendbuf, void *recvbuf, MPI_Count co
     return MPIX_PLAIN(code, comm, count, MPI_Reduce(sendbuf, recvbuf, (int)count, datatype, op, root, comm));
 }
 
-/* MPI's own call takes an int as count. The cast is safe, because MPIX_PLAIN has refused larger counts before. */
+/* Casts the count to int for MPI's own call. That is safe, because MPIX_PLAIN has refused larger counts before. */
 int MPIX_Mscclpp_reduce_scatter_block_enqueue(const void *sendbuf, void *recvbuf, MPI_Count recvcount,
                                               MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, void *stream)
 {
@@ -157,8 +157,9 @@ int MPIX_Mscclpp_exscan_enqueue(const void *sendbuf, void *recvbuf, MPI_Count co
 }
 
 /*
- * With MPI_IN_PLACE the send side is not read. Its count is then not in the call and not checked, so the cast may
- * change its value, which does no harm. The same holds for arguments that only the root reads in the calls below.
+ * Casts the count of the send side, even with MPI_IN_PLACE. MPI then does not read that side: its count is not in the
+ * call and not checked, so a changed value does no harm. The same holds for arguments that only the root reads in the
+ * calls below.
  */
 int MPIX_Mscclpp_allgather_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
                                    MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, void *stream)
@@ -173,7 +174,7 @@ int MPIX_Mscclpp_allgather_enqueue(const void *sendbuf, MPI_Count sendcount, MPI
                       MPI_Allgather(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, comm));
 }
 
-/* The receive counts already are ints, so only the count of the send side has to be checked. */
+/* Checks the count of the send side only, because the receive counts already are ints. */
 int MPIX_Mscclpp_allgatherv_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
                                     const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm,
                                     void *stream)
@@ -190,8 +191,8 @@ int MPIX_Mscclpp_allgatherv_enqueue(const void *sendbuf, MPI_Count sendcount, MP
 }
 
 /*
- * The receive side is read on the root only. Other ranks may pass any value there, even a count that does not fit into
- * an int.
+ * Reads the receive side on the root only. Other ranks may pass any value there, even a count that does not fit into an
+ * int.
  */
 int MPIX_Mscclpp_gather_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
                                 MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, void *stream)
@@ -206,7 +207,7 @@ int MPIX_Mscclpp_gather_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Da
                       MPI_Gather(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, root, comm));
 }
 
-/* The receive counts already are ints, and only the root reads them. */
+/* Does not check the receive counts: they already are ints, and only the root reads them. */
 int MPIX_Mscclpp_gatherv_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
                                  const int recvcounts[], const int displs[], MPI_Datatype recvtype, int root,
                                  MPI_Comm comm, void *stream)
@@ -223,7 +224,7 @@ int MPIX_Mscclpp_gatherv_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_D
 }
 
 /*
- * The send side is read on the root only. Other ranks may pass any value there, even a count that does not fit into an
+ * Reads the send side on the root only. Other ranks may pass any value there, even a count that does not fit into an
  * int.
  */
 int MPIX_Mscclpp_scatter_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
@@ -239,7 +240,7 @@ int MPIX_Mscclpp_scatter_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_D
                       MPI_Scatter(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, root, comm));
 }
 
-/* The send counts already are ints, and only the root reads them. */
+/* Does not check the send counts: they already are ints, and only the root reads them. */
 int MPIX_Mscclpp_scatterv_enqueue(const void *sendbuf, const int sendcounts[], const int displs[],
                                   MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype,
                                   int root, MPI_Comm comm, void *stream)
@@ -255,7 +256,7 @@ int MPIX_Mscclpp_scatterv_enqueue(const void *sendbuf, const int sendcounts[], c
         MPI_Scatterv(sendbuf, sendcounts, displs, sendtype, recvbuf, (int)recvcount, recvtype, root, comm));
 }
 
-/* With MPI_IN_PLACE the send side is not read, as in MPIX_Mscclpp_allgather_enqueue. */
+/* Does not read the send side with MPI_IN_PLACE, as in MPIX_Mscclpp_allgather_enqueue. */
 int MPIX_Mscclpp_alltoall_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
                                   MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, void *stream)
 {
@@ -269,7 +270,7 @@ int MPIX_Mscclpp_alltoall_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_
                       MPI_Alltoall(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, comm));
 }
 
-/* All counts already are ints and need no check, so MPIX_PLAIN gets 0. */
+/* Passes 0 to MPIX_PLAIN, because all counts already are ints and need no check. */
 int MPIX_Mscclpp_alltoallv_enqueue(const void *sendbuf, const int sendcounts[], const int sdispls[],
                                    MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int rdispls[],
                                    MPI_Datatype recvtype, MPI_Comm comm, void *stream)
@@ -285,7 +286,7 @@ int MPIX_Mscclpp_alltoallv_enqueue(const void *sendbuf, const int sendcounts[], 
         MPI_Alltoallv(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm));
 }
 
-/* Each block has its own type, so the common type of a side is not used. The counts already are ints. */
+/* Uses the type of each block, not a common type of a side. The counts already are ints. */
 int MPIX_Mscclpp_alltoallw_enqueue(const void *sendbuf, const int sendcounts[], const int sdispls[],
                                    const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[],
                                    const int rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, void *stream)

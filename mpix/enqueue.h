@@ -14,9 +14,10 @@
 
 /*
  * Queues a call, or waits for the stream if the call cannot be queued. `described` is the return value of the function
- * that filled in the call; if it is an error, the function only returns it. Returns MPI_SUCCESS if the call is queued;
- * an MPI error code, which has been reported; or MPIX_MAKE_PLAIN_CALL if the stream is empty and the caller has to call
- * MPI.
+ * that filled in the call. If it is an error, the function only returns it. Otherwise it returns one of these:
+ * - MPI_SUCCESS: the call is queued.
+ * - MPIX_MAKE_PLAIN_CALL: the stream is empty, and the caller has to call MPI.
+ * - an MPI error code, which has been reported.
  */
 int mpix_queue_or_wait(int described, mca_coll_mscclpp_queue_call_t *call, void *stream);
 

@@ -34,7 +34,10 @@ static void make_class(int which)
     (void)MPI_Add_error_string(codes[which], texts[which]);
 }
 
-/* `which` is one of MPIX_MSCCLPP_ERR_..., so it is a valid index. The lock lets only one thread make the code. */
+/*
+ * Makes the code under the lock, so that only one thread does. `which` is one of MPIX_MSCCLPP_ERR_..., so it is a valid
+ * index.
+ */
 int mpix_error_code(int which)
 {
     int code;
@@ -88,7 +91,7 @@ int mpix_code_of(mca_coll_mscclpp_queue_end_t end, int code)
 }
 
 /*
- * If there is no component, or nothing has failed, *code is MPI_SUCCESS and the text is empty. Errors of this function
+ * Yields MPI_SUCCESS and an empty text if there is no component, or if nothing has failed. Errors of this function
  * itself are only returned, and not passed to the error handler.
  */
 int MPIX_Mscclpp_get_async_error(MPI_Comm comm, int *code, char *text, int size)

@@ -14,7 +14,10 @@ static int has_searched; /* the search was made; its result never changes */
 static int result = MPI_SUCCESS;
 static const mca_coll_mscclpp_api_t *component_table; /* NULL: there is none */
 
-/* For dl_iterate_phdr: if this loaded file is the component, stores a handle of it in *context and ends the search. */
+/*
+ * Stores a handle of this loaded file in *context if it is the component, and ends the search. dl_iterate_phdr calls
+ * it.
+ */
 static int open_if_component(struct dl_phdr_info *info, size_t size, void *context)
 {
     const char *slash = info->dlpi_name != NULL ? strrchr(info->dlpi_name, '/') : NULL;
@@ -28,10 +31,10 @@ static int open_if_component(struct dl_phdr_info *info, size_t size, void *conte
 }
 
 /*
- * Searches for the component's table in this process: first among the symbols that are visible to all files, and then
- * in the component's file, whose symbols may be hidden from other files. If the table is of another version, or shorter
- * than this library's, prints a message and sets `result` to MPI_ERR_OTHER. A longer table is accepted, because new
- * members are only added at its end. The caller holds the lock.
+ * Searches for the component's table in this process. Looks first among the symbols that are visible to all files, and
+ * then in the component's file, whose symbols may be hidden from other files. If the table is of another version, or
+ * shorter than this library's, prints a message and sets `result` to MPI_ERR_OTHER. A longer table is accepted, because
+ * new members are only added at its end. The caller holds the lock.
  */
 static void search(void)
 {

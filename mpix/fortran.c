@@ -176,7 +176,7 @@ static MPI_Datatype *c_types(const void *sendbuf, const int *sendtypes, const in
 }
 
 /*
- * The number of blocks on a side is the number of edges. The C function checks the arguments, and reports its own
+ * Counts the edges of each side, which have one block each. The C function checks the arguments, and reports its own
  * errors.
  */
 FORTRAN(neighbor_alltoallw, const void *sendbuf, const int *sendcounts, const MPI_Aint *sdispls, const int *sendtypes,
@@ -201,7 +201,7 @@ FORTRAN(neighbor_alltoallw, const void *sendbuf, const int *sendcounts, const MP
 }
 
 /*
- * `types` contains the types of the send side, followed by the types of the receive side. If it is NULL, c_types has
+ * Converts the types of the send side, followed by those of the receive side, into `types`. If it is NULL, c_types has
  * set `code`.
  */
 FORTRAN(alltoallw, const void *sendbuf, const int *sendcounts, const int *sdispls, const int *sendtypes, void *recvbuf,
@@ -219,7 +219,7 @@ FORTRAN(alltoallw, const void *sendbuf, const int *sendcounts, const int *sdispl
     set_ierror(code, ierror);
 }
 
-/* The array of types is freed at once, since the request has copied its lists. */
+/* Frees the array of types at once, since the request has copied its lists. */
 FORTRAN(alltoallw_init, const void *sendbuf, const int *sendcounts, const int *sdispls, const int *sendtypes,
         void *recvbuf, const int *recvcounts, const int *rdispls, const int *recvtypes, const int *comm,
         MPIX_Mscclpp_request *request, int *ierror)

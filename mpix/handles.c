@@ -4,7 +4,7 @@
 
 #include "mpix/include/mpix_mscclpp/types.h"
 
-/* The layouts of abi 1, on which kernels that are already compiled rely. */
+/* The layouts of abi 1 must not change: kernels that are already compiled rely on them. */
 _Static_assert(sizeof(mpix_head_t) == 40 && offsetof(mpix_head_t, timeout_ns) == 32, "layout of abi 1");
 _Static_assert(sizeof(mpix_memory_t) == 104 && offsetof(mpix_memory_t, sizes) == 64, "layout of abi 1");
 _Static_assert(sizeof(mpix_memory_channel_t) == 136 && offsetof(mpix_memory_channel_t, expected) == 96,
@@ -15,7 +15,7 @@ _Static_assert(sizeof(mpix_room_t) == 120 && offsetof(mpix_room_t, capacity) == 
 
 _Static_assert(sizeof(mpix_partitions_t) == 96 && offsetof(mpix_partitions_t, partitions) == 56, "layout of abi 1");
 
-/* Types and constants other than handles that kernels and the host library share. */
+/* Other types and constants that kernels and the host library share. */
 _Static_assert(sizeof(mpix_room_state_t) == sizeof(mscclpp_dev_user_room_state_t), "the state of a room");
 _Static_assert(sizeof(mpix_trigger_t) == sizeof(mscclpp_dev_trigger_t), "a trigger");
 _Static_assert(MPIX_MSCCLPP_REPORT_WORDS == MSCCLPP_DEV_USER_REPORT_WORDS, "a report");
@@ -65,7 +65,9 @@ static void write_head(unsigned abi, const mscclpp_dev_user_watch_t *watch, mpix
     head->timeout_ns = watch->timeout_ns;
 }
 
-/* The caller has checked that `handle` has the size of this structure (mpix_check_handle). */
+/*
+ * Writes the handle of memory. The caller has checked that `handle` has the size of this structure (mpix_check_handle).
+ */
 void mpix_write_memory(unsigned abi, const mscclpp_dev_user_memory_t *device_memory, void *handle)
 {
     mpix_memory_t memory;
@@ -127,7 +129,7 @@ void mpix_write_channel(unsigned abi, const mscclpp_dev_user_channel_t *device_c
     memcpy(handle, &channel, sizeof(channel));
 }
 
-/* The caller has checked that `handle` has the size of this structure, as in mpix_write_memory. */
+/* Writes the handle of partitions. The caller has checked the size of `handle`, as in mpix_write_memory. */
 void mpix_write_partitions(unsigned abi, const mscclpp_dev_user_watch_t *watch, uint64_t *marks, const uint64_t *done,
                            uint32_t partitions, void *handle)
 {

@@ -6,10 +6,11 @@
 #include "mpix/include/mpix_mscclpp.h"
 
 /*
- * Returns the component's table for a function that needs `pointer`, an argument of the program. Returns NULL and sets
- * *code_p to MPI_ERR_UNSUPPORTED_OPERATION if there is no component, to MPI_ERR_ARG if the pointer is NULL, or to
- * MPI_ERR_OTHER if the component is of another version. The functions of this file have no communicator, so their
- * errors are only returned.
+ * Returns the component's table for a function that needs `pointer`, an argument of the program. The functions of this
+ * file have no communicator, so their errors are only returned. In these cases returns NULL and sets *code_p:
+ * - MPI_ERR_UNSUPPORTED_OPERATION: there is no component.
+ * - MPI_ERR_ARG: the pointer is NULL.
+ * - MPI_ERR_OTHER: the component is of another version.
  */
 static const mca_coll_mscclpp_api_t *component_for(const void *pointer, int *code_p)
 {

@@ -6,8 +6,8 @@
 typedef mca_coll_mscclpp_queue_call_t call_t;
 
 /*
- * A neighbourhood collective is never in place, so both counts are in the call, and MPIX_PLAIN checks the larger one
- * before the casts.
+ * Casts both counts, which MPIX_PLAIN has checked before by the larger one. Both are in the call, because a
+ * neighbourhood collective is never in place.
  */
 int MPIX_Mscclpp_neighbor_allgather_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
                                             void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm,
@@ -24,7 +24,7 @@ int MPIX_Mscclpp_neighbor_allgather_enqueue(const void *sendbuf, MPI_Count sendc
         MPI_Neighbor_allgather(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, comm));
 }
 
-/* The receive counts already are ints, so only the count of the send side has to be checked. */
+/* Checks the count of the send side only, because the receive counts already are ints. */
 int MPIX_Mscclpp_neighbor_allgatherv_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
                                              void *recvbuf, const int recvcounts[], const int displs[],
                                              MPI_Datatype recvtype, MPI_Comm comm, void *stream)
@@ -40,7 +40,7 @@ int MPIX_Mscclpp_neighbor_allgatherv_enqueue(const void *sendbuf, MPI_Count send
         MPI_Neighbor_allgatherv(sendbuf, (int)sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm));
 }
 
-/* Both counts are checked before the casts, as in MPIX_Mscclpp_neighbor_allgather_enqueue. */
+/* Checks both counts before the casts, as in MPIX_Mscclpp_neighbor_allgather_enqueue. */
 int MPIX_Mscclpp_neighbor_alltoall_enqueue(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
                                            void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm,
                                            void *stream)
@@ -56,7 +56,7 @@ int MPIX_Mscclpp_neighbor_alltoall_enqueue(const void *sendbuf, MPI_Count sendco
         MPI_Neighbor_alltoall(sendbuf, (int)sendcount, sendtype, recvbuf, (int)recvcount, recvtype, comm));
 }
 
-/* All counts already are ints and need no check, so MPIX_PLAIN gets 0. */
+/* Passes 0 to MPIX_PLAIN, because all counts already are ints and need no check. */
 int MPIX_Mscclpp_neighbor_alltoallv_enqueue(const void *sendbuf, const int sendcounts[], const int sdispls[],
                                             MPI_Datatype sendtype, void *recvbuf, const int recvcounts[],
                                             const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm, void *stream)
@@ -72,7 +72,7 @@ int MPIX_Mscclpp_neighbor_alltoallv_enqueue(const void *sendbuf, const int sendc
         MPI_Neighbor_alltoallv(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm));
 }
 
-/* The displacements have the type MPI_Aint here, so they do not fit into the sides and are passed separately. */
+/* Passes the displacements separately: they have the type MPI_Aint here, so they do not fit into the sides. */
 int MPIX_Mscclpp_neighbor_alltoallw_enqueue(const void *sendbuf, const int sendcounts[], const MPI_Aint sdispls[],
                                             const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[],
                                             const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm,

@@ -121,8 +121,8 @@ void mpix_plain_remove(request_t *request)
 }
 
 /*
- * Stores the end of the partition that was under way in its end word, and continues with the next one, which may be the
- * first of the next start.
+ * Stores the end of the current partition in its end word, and continues with the next partition. After the last one,
+ * this is the first partition of the next start.
  */
 static void end_partition(request_t *request)
 {

@@ -5,9 +5,9 @@
 #include "mpix/internal.h"
 
 /*
- * An error that is found before the component is called is known to this rank only: other ranks may then wait for this
- * rank in the component. The size of the table is always large enough here, because mpix_component refuses
- * a shorter table.
+ * Checks the arguments before it calls the component. An error that is found here is known to this rank only: other
+ * ranks may then wait for this rank in the component. The table is always long enough here, because mpix_component
+ * refuses a shorter one.
  */
 int MPIX_Mscclpp_plan_run(const char *name, const void *input, void *output, MPI_Count count, MPI_Datatype datatype,
                           MPI_Op op, MPI_Comm comm)

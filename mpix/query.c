@@ -57,8 +57,8 @@ void mpix_count_waited(MPI_Comm comm)
 }
 
 /*
- * Errors are only returned, and not passed to the error handler. If the component is of another version, *value is
- * still set, to the number that is known to this library.
+ * Returns errors without passing them to the error handler. If the component is of another version, *value is still
+ * set, to the number that is known to this library.
  */
 int MPIX_Mscclpp_query(MPI_Comm comm, int what, MPI_Count *value)
 {

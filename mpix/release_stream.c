@@ -38,7 +38,7 @@ static int is_held_up(const mpix_backend_t *backend, void *waiting, void *other,
     return held_up;
 }
 
-/* Each trial has its own number, from 1 on, so that the words need not be cleared in between. */
+/* Gives each trial its own number, from 1 on, so that the words need not be cleared in between. */
 int mpix_release_stream_make(const mpix_backend_t *backend, void *other, uint64_t words[2], double limit,
                              void **stream_p)
 {

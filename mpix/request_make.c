@@ -214,7 +214,7 @@ int MPIX_Mscclpp_allgather_init(const void *sendbuf, MPI_Count sendcount, MPI_Da
                         &call, 1, request);
 }
 
-/* make_request copies the lists, so the caller may free them. */
+/* Leaves the lists to the caller, who may free them: make_request copies them. */
 int MPIX_Mscclpp_allgatherv_init(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf,
                                  const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm,
                                  MPIX_Mscclpp_request *request)
@@ -299,7 +299,7 @@ int MPIX_Mscclpp_alltoallv_init(const void *sendbuf, const int sendcounts[], con
                         &call, 1, request);
 }
 
-/* Each block has its own type, so the common type of a side is not used. make_request copies the lists. */
+/* Uses the type of each block, not a common type of a side. make_request copies the lists. */
 int MPIX_Mscclpp_alltoallw_init(const void *sendbuf, const int sendcounts[], const int sdispls[],
                                 const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[],
                                 const int rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm,
@@ -313,7 +313,7 @@ int MPIX_Mscclpp_alltoallw_init(const void *sendbuf, const int sendcounts[], con
                         &call, 1, request);
 }
 
-/* The call describes one partition. If there are fewer than 1, require_partitions frees the request again. */
+/* Describes one partition. If there are fewer than 1, require_partitions frees the request again. */
 int MPIX_Mscclpp_pallreduce_init(const void *sendbuf, void *recvbuf, int partitions, MPI_Count count,
                                  MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPIX_Mscclpp_request *request)
 {

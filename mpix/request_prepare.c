@@ -205,12 +205,11 @@ enum {
 };
 
 /*
- * Prepares one request. Collective over its communicator: if one rank cannot carry out the call, or only some ranks
- * have the component, all ranks return MPI_ERR_UNSUPPORTED_OPERATION, except for ranks that know a more specific code.
- * A rank that fails after the agreement on the component still takes part in the last all-reduce, so that no rank waits
- * for it for ever. Without the
- * component a graph cannot release a request. Errors are not reported. After an error everything that was made is
- * freed, and the request can be prepared again.
+ * Prepares one request. Collective over its communicator. If one rank cannot carry out the call, or only some ranks
+ * have the component, all ranks return MPI_ERR_UNSUPPORTED_OPERATION, or a more specific code that they know. A rank
+ * that fails after the agreement on the component still takes part in the last all-reduce, so that no rank waits for it
+ * for ever. Without the component a graph cannot release a request. Errors are not reported. After an error everything
+ * that was made is freed, and the request can be prepared again.
  */
 static int prepare(struct mpix_mscclpp_request *request)
 {

@@ -75,7 +75,9 @@ static request_t *find_prepared(MPIX_Mscclpp_request request, const char *functi
     return request;
 }
 
-/* The handle has no deadline: kernels that wait for the request stop waiting only if the request is abandoned. */
+/*
+ * Writes a handle without a deadline: kernels that wait for the request stop waiting only if the request is abandoned.
+ */
 int MPIX_Mscclpp_request_get_device(MPIX_Mscclpp_request request, unsigned abi, void *handle, size_t size)
 {
     mscclpp_dev_user_watch_t watch;
@@ -100,7 +102,7 @@ int MPIX_Mscclpp_request_get_device(MPIX_Mscclpp_request request, unsigned abi, 
     return MPI_SUCCESS;
 }
 
-/* *node is the node that the last start made. Before the first start, and on the host twin, it is NULL. */
+/* Yields the node that the last start made. Before the first start, and on the host twin, it is NULL. */
 int MPIX_Mscclpp_request_get_node(MPIX_Mscclpp_request request, void **node)
 {
     int code;
@@ -408,7 +410,7 @@ static int complete_request(request_t *request)
     return code;
 }
 
-/* Nothing is done for requests of a stream or a graph, because their executions are part of the stream or the graph. */
+/* Skips requests of a stream or a graph, because their executions are part of the stream or the graph. */
 int MPIX_Mscclpp_complete(int n, MPIX_Mscclpp_request requests[])
 {
     for (int i = 0; i < n; ++i) {
@@ -453,7 +455,7 @@ int MPIX_Mscclpp_pready(int low, int high, MPIX_Mscclpp_request request)
     return MPI_SUCCESS;
 }
 
-/* *flag is set even after an error of the request's work. If the request was never started, *flag becomes 1. */
+/* Sets *flag even after an error of the request's work. If the request was never started, *flag becomes 1. */
 int MPIX_Mscclpp_parrived(MPIX_Mscclpp_request request, int partition, int *flag)
 {
     int code;

@@ -47,7 +47,7 @@ int mpix_stream_wait(void *stream)
     return ((wait_fn_t)symbol.function)(stream) == 0 ? MPI_SUCCESS : MPI_ERR_OTHER;
 }
 
-/* If the driver cannot tell whether a stream is being captured, the function returns 0. */
+/* Returns 0 if the driver cannot tell whether a stream is being captured. */
 int mpix_stream_is_capturing(void *stream)
 {
     int code, status = 0;

@@ -168,8 +168,8 @@ MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_error_class(int which, int *error_class);
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_get_async_error(MPI_Comm comm, int *code, char *text, int size);
 
 /*
- * Sets *value to the number of calls of this process on a communicator that were queued (`what` is QUEUED), or that
- * waited instead (WAITED), since the communicator was made.
+ * Counts the calls of this process on a communicator since it was made. Sets *value to how many were queued (`what` is
+ * QUEUED), or how many waited instead (WAITED).
  */
 enum { MPIX_MSCCLPP_QUERY_QUEUED = 1, MPIX_MSCCLPP_QUERY_WAITED };
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_query(MPI_Comm comm, int what, MPI_Count *value);
@@ -193,9 +193,9 @@ MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_host_graph_destroy(void *graph);
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_host_graph_append(void *graph, void *added);
 
 /*
- * Queues a loop, which corresponds to a WHILE node of a graph on a GPU: the contents of the graph `body` are carried
- * out repeatedly while *condition, which is read before each turn, is not 0. If the stream is captured, the loop is
- * recorded. The body is copied. *condition must remain valid until the loop has ended.
+ * Queues a loop, as a WHILE node of a graph on a GPU: carries out the contents of the graph `body` repeatedly while
+ * *condition is not 0. *condition is read before each turn, and must remain valid until the loop has ended. If the
+ * stream is captured, the loop is recorded. The body is copied.
  */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_host_while(void *stream, void *body, const uint64_t *condition);
 

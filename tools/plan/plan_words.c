@@ -231,7 +231,7 @@ void plan_tool_head(FILE *out, const mscclpp_plan_t *plan)
             rank->group_count, rank->semaphore_count);
 }
 
-/* The findings are printed only if the plan is refused, so notes about a plan that is right are not shown. */
+/* Prints the findings only if the plan is refused, so notes about a plan that is right are not shown. */
 mscclpp_plan_t *plan_tool_load(const char *path)
 {
     mscclpp_plan_report_t report;

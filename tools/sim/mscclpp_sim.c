@@ -70,9 +70,9 @@ static const struct option option_table[] = {{"coll", required_argument, NULL, '
                                              {NULL, 0, NULL, 0}};
 
 /*
- * Reads and checks the command line. Returns false if the program has to end with *status_p: after --help or --version
- * with 0, or with 1 if the text could not be written; after a wrong option with 2, once a line about it was printed on
- * standard error.
+ * Reads and checks the command line. Returns false if the program has to end with *status_p:
+ * - 0 after --help or --version, or 1 if the text could not be written,
+ * - 2 after a wrong option, once a line about it was printed on standard error.
  */
 static bool read_arguments(int argc, char **argv, sim_arguments_t *arguments, int *status_p)
 {
@@ -126,9 +126,8 @@ static mscclpp_schedule_kind_t preferred_kind(const sim_arguments_t *arguments, 
 
 /*
  * Simulates one kind of schedule and appends a row. The caller has allocated room for the row. If this kind does not
- * serve the collective, the function appends no row and returns 0. Otherwise it returns 0 for success, 1 if memory runs
- * out, and 2 if --tile is so small that the tiles of a block exceed a 16-bit counter; 1 and 2 after a message on
- * standard error.
+ * serve the collective, appends no row and returns 0. Returns 0 for success. Returns, after a message on standard
+ * error, 1 if memory runs out, and 2 if --tile is so small that the tiles of a block exceed a 16-bit counter.
  */
 static int add_row(const sim_arguments_t *arguments, mscclpp_schedule_kind_t kind, uint32_t nodes, uint64_t bytes,
                    sim_row_t *rows, size_t *count_p)
@@ -151,7 +150,7 @@ static int add_row(const sim_arguments_t *arguments, mscclpp_schedule_kind_t kin
         block / MSCCLPP_COST_TREES_TILE < UINT16_MAX) {
         row->run.tile = (uint64_t)MSCCLPP_COST_TREES_TILE;
     }
-    /* In an all-reduce more of them are under way, one for each block of the kernel. */
+    /* In an all-reduce over trees more of them are under way, one for each block of the kernel. */
     if (kind == MSCCLPP_SCHEDULE_TREES && arguments->pattern == MSCCLPP_SCHEDULE_ALLREDUCE &&
         row->run.lanes < (uint32_t)MSCCLPP_COST_TREES_LANES) {
         row->run.lanes = (uint32_t)MSCCLPP_COST_TREES_LANES;

@@ -1,7 +1,4 @@
-/*
- * mscclpp_sim: a simulation, by discrete events, of the schedules of mca/common/algo/schedule on a model of the
- * network.
- */
+/* mscclpp_sim simulates the schedules of mca/common/algo/schedule on a model of the network, by discrete events. */
 #ifndef TOOLS_SIM_SIM_H
 #define TOOLS_SIM_SIM_H
 
@@ -142,8 +139,9 @@ bool sim_heap_take(sim_heap_t *heap, sim_event_t *event);
 /* ---- sim_bound.c ---- */
 
 /*
- * Returns the least time, in seconds, in which any schedule can reach all nodes from one node, or collect data from all
- * nodes at one, on this model of the network. Returns 0 if memory runs out or there is one node only.
+ * Returns the least time, in seconds, in which any schedule can reach all nodes from one node on this model of the
+ * network. For a gather, it is the least time to collect data from all nodes. Returns 0 if memory runs out or there is
+ * one node only.
  */
 double sim_least_latency(const mscclpp_cost_figures_t *figures, int pattern, uint32_t nodes);
 

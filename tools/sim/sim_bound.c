@@ -3,12 +3,13 @@
 #include "tools/sim/sim.h"
 
 /*
- * Returns the least time of a broadcast, in seconds. This time is a lower bound for every collective call: data of one
- * node have to reach all other nodes, or data of all nodes have to reach one, and a reduction is a broadcast in
- * reverse. In the fastest broadcast, every node that has the data sends them to one node after another, every
- * `interval` seconds (R. M. Karp et al., Optimal Broadcast and Summation in the LogP Model, SPAA 1993). The caller
- * provides two arrays with an entry for each node: `reached_at` stores when the node has the data, and `next_arrival`
- * stores when its next message arrives.
+ * Returns the least time of a broadcast, in seconds. In the fastest broadcast, every node that has the data sends them
+ * to one node after another, every `interval` seconds (R. M. Karp et al., Optimal Broadcast and Summation in the LogP
+ * Model, SPAA 1993). The caller provides two arrays with an entry for each node: `reached_at` stores when the node has
+ * the data, and `next_arrival` stores when its next message arrives.
+ *
+ * This time is a lower bound for every collective call: data of one node have to reach all other nodes, or data of all
+ * nodes have to reach one. A reduction is a broadcast in reverse.
  */
 static double broadcast_time(const mscclpp_cost_figures_t *figures, double interval, uint32_t nodes, double *reached_at,
                              double *next_arrival)

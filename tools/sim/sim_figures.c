@@ -2,7 +2,7 @@
 #include "mca/common/base/log.h"
 #include "tools/sim/sim_options.h"
 
-/* For mscclpp_log_set: prints a line of the library's log to standard error. */
+/* Prints a line of the library's log to standard error, for mscclpp_log_set. */
 static void print_to_stderr(void *context, mscclpp_log_level_t level, const char *line)
 {
     (void)context;

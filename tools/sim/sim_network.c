@@ -137,8 +137,8 @@ static link_t *global_link(sim_links_t *links, uint32_t from, uint32_t to)
 }
 
 /*
- * Sends a message from one group to another: directly, or over a third group if the detour is faster by at least the
- * time that a link needs for the message. Returns the time at which the first byte of the message has passed.
+ * Sends a message from one group to another. Takes a detour over a third group if this is faster by at least the time
+ * that a link needs for the message. Returns the time at which the first byte of the message has passed.
  */
 static double pass_dragonfly(sim_links_t *links, sim_message_t *message, double now, uint32_t from, uint32_t to)
 {
@@ -164,7 +164,7 @@ static double pass_dragonfly(sim_links_t *links, sim_message_t *message, double 
     return via == to ? now : carry(global_link(links, via, to), message, now, links->middle_rate);
 }
 
-/* Two nodes of one group, and any two nodes of a full network, have no links between groups. */
+/* Does nothing for two nodes of one group, and in a full network: there are no links between groups. */
 double sim_links_pass(sim_links_t *links, sim_message_t *message, double now)
 {
     const uint32_t from = message->from / links->run->group, to = message->to / links->run->group;

@@ -9,7 +9,7 @@
 #define US 1e-6 /* microsecond in seconds */
 #define GB 1e9  /* gigabyte in bytes */
 
-/* These are the defaults that --help names. A figure of -1 means that the command line does not set it. */
+/* Sets the defaults that --help names. A figure of -1 means that the command line does not set it. */
 void sim_default_arguments(sim_arguments_t *arguments)
 {
     size_t i;
@@ -339,8 +339,8 @@ static void override_figure(const sim_arguments_t *arguments, int option, double
 }
 
 /*
- * Fails if the transport is unknown, if the figures file cannot be read, or if --root or --dead names a node that the
- * smallest network does not have.
+ * Checks that the transport is known, that the figures file can be read, and that --root and --dead name nodes that
+ * even the smallest network has.
  */
 bool sim_check_arguments(sim_arguments_t *arguments)
 {

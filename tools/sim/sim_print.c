@@ -59,10 +59,7 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
-/*
- * If nodes never end, because one died, the comparison with the bound has no meaning, and the row says instead how many
- * nodes wait.
- */
+/* Prints how many nodes wait if a node died and others never end: the comparison with the bound then has no meaning. */
 void sim_print_row(FILE *out, const sim_row_t *row)
 {
     const sim_result_t *result = &row->result;

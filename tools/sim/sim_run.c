@@ -153,8 +153,8 @@ static double tile_share(const plane_t *plane, const lane_t *lane, const mscclpp
 /*
  * Sends the message of a step of lane `lane_number`. The receiver is the lane with the same rank and number on the
  * step's node. Adds the event of the message's departure. Returns the time at which the rank's processor is free again:
- * the processor is busy for the overhead of the message, and then waits while the queue of the rail is full. If memory
- * runs out, add_event sets plane->is_out_of_memory.
+ * it is busy for the overhead of the message, and then waits while the queue of the rail is full. If memory runs out,
+ * add_event sets plane->is_out_of_memory.
  */
 static double send_message(plane_t *plane, uint32_t lane_number, const mscclpp_step_t *step, double now)
 {
@@ -188,7 +188,7 @@ static double send_message(plane_t *plane, uint32_t lane_number, const mscclpp_s
 }
 
 /*
- * Carries out a step whose message has arrived: the lane stores the message, combines it, keeps it for a merge, or
+ * Carries out a step whose message has arrived. The lane stores the message, combines it, keeps it for a merge, or
  * merges the messages that it has kept. If the collective requires it, the lane also sends the data to the other ranks
  * of its node, which does not delay the lane itself. Returns the time at which the lane continues.
  */
@@ -216,7 +216,7 @@ static double receive_message(plane_t *plane, uint32_t lane_number, const mscclp
 
 /*
  * Begins the lane's next tile. Tiles are distributed over the lanes of a rank in turn. If no tile is left, ends the
- * lane and returns false; if it is the last lane of its node, also stores `now` as the end of the node.
+ * lane and returns false. When the last lane of a node ends, stores `now` as the end of the node.
  */
 static bool begin_next_tile(plane_t *plane, uint32_t lane_number, double now)
 {
@@ -242,9 +242,10 @@ static bool can_go_on_until(const plane_t *plane, double time)
 }
 
 /*
- * Carries out a step. Returns the time at which the lane continues, or -1 if it does not continue now. There are two
- * reasons for -1: the message of the step has not arrived, and its arrival will resume the lane at this step; or the
- * node is dead, and nothing resumes the lane. A merge needs no message.
+ * Carries out a step. A merge needs no message. Returns the time at which the lane continues, or -1 if it does not
+ * continue now, for one of two reasons:
+ * - The message of the step has not arrived. Its arrival will resume the lane at this step.
+ * - The node is dead, and nothing resumes the lane.
  */
 static double run_step(plane_t *plane, uint32_t lane_number, const mscclpp_step_t *step, double now)
 {
@@ -405,7 +406,7 @@ static void start_lanes(plane_t *plane)
 
 /*
  * Adds the outcome of this plane to the result. The result keeps the largest of the planes' end times and numbers of
- * waiting nodes, and the earliest of their first ends; the traffic of all planes is added up. If a node does not end,
+ * waiting nodes, and the earliest of their first ends. It adds up the traffic of all planes. If a node does not end,
  * the time of the last event counts as its end.
  */
 static void add_result(plane_t *plane)

@@ -8,8 +8,8 @@
 enum { PANEL_WIDTH = 560, PANEL_HEIGHT = 400, PLOT_LEFT = 70, PLOT_TOP = 50, PLOT_WIDTH = 330, PLOT_HEIGHT = 290 };
 
 /*
- * In pixels: the distance of two lines of text, the least distance of two labels of an axis, and the length of the bar
- * of a link that is busy all the time.
+ * In pixels: the distance of two lines of text, the least distance of two labels of an axis, and the bar of a link that
+ * is busy all the time.
  */
 enum { LINE_HEIGHT = 14, LABEL_WIDTH = 26, FULL_BAR = 200, BAR_LABEL = 206 /* where its label begins */ };
 
@@ -140,8 +140,8 @@ static void draw_axes(const chart_t *chart, const sim_row_t *rows, size_t count,
 }
 
 /*
- * Returns true if two rows are on one curve: they have the same algorithm, and in a chart by bytes the same number of
- * nodes, or in a chart by nodes the same bytes.
+ * Returns true if two rows are on one curve. They must have the same algorithm. In a chart by bytes they must also have
+ * the same number of nodes, and in a chart by nodes the same bytes.
  */
 static bool are_on_one_curve(const sim_row_t *a, const sim_row_t *b, bool by_bytes)
 {
@@ -207,9 +207,9 @@ static void draw_chart(chart_t *chart, const sim_row_t *rows, size_t count, cons
 }
 
 /*
- * Draws bars for the last row of each algorithm and number of nodes: one bar for each class that has links. The length
- * of a bar is the fraction of the time in which the busiest link of the class carries bytes. At most MAX_CURVES bars
- * are drawn in all.
+ * Draws bars for the last row of each algorithm and number of nodes: one bar for each class that has links. A bar is as
+ * long as the fraction of the time in which the busiest link of the class carries bytes. At most MAX_CURVES bars are
+ * drawn in all.
  */
 static void draw_traffic(FILE *out, const sim_row_t *rows, size_t count)
 {

@@ -18,8 +18,8 @@ static uint32_t partner_image(symmetry_t symmetry, uint32_t peer, uint32_t node,
 }
 
 /*
- * Returns true if the steps of all nodes are images of the steps of node 0 under the symmetry, for tiles of `tile`
- * bytes. The slots may differ: match_sends determines the slot in which a message arrives.
+ * Returns true if the symmetry maps the steps of node 0 onto those of every other node, for tiles of `tile` bytes. The
+ * slots may differ: match_sends determines the slot in which a message arrives.
  */
 static bool is_symmetry(const sim_run_t *run, symmetry_t symmetry, uint64_t tile)
 {

@@ -69,7 +69,7 @@ static bool can_measure_plan(const tune_t *tune, const mscclpp_plan_file_t *file
            file->plan->rank_count == (uint32_t)tune->env->size && !file->only_min_or_max;
 }
 
-/* On rank 0, adds the plans that can be measured to the table, and prints the plans that are left out. Returns false
+/* Adds the plans that can be measured to the table, and prints the plans that are left out, on rank 0. Returns false
  * after a line on standard error if there are too many plans, two plans of one name, or a name that is too long. */
 static bool list_plans(tune_t *tune)
 {
@@ -199,7 +199,7 @@ static bool takes_part(const tune_t *tune, int size, int algo)
     return tune->contender[algo].team != NULL && !tune_is_hopeless(&tune->table, size, algo);
 }
 
-/* On rank 0, shows the progress: the fraction `fraction` of size number `size` is already measured. */
+/* Shows the progress on rank 0: the fraction `fraction` of size number `size` is already measured. */
 static void show_progress(tune_t *tune, int size, double fraction, bool size_done)
 {
     double seconds_left = -1;
@@ -312,7 +312,7 @@ static bool measure_size(tune_t *tune, int size, bool *is_done_p)
     return ok;
 }
 
-/* On rank 0, prints what is measured, and the heading of the table. */
+/* Prints what is measured, and the heading of the table, on rank 0. */
 static void print_header(const tune_t *tune)
 {
     const bench_env_t *env = tune->env;
@@ -335,7 +335,7 @@ static void print_header(const tune_t *tune)
     fflush(stdout);
 }
 
-/* On rank 0, prints the times of one size and its fastest algorithm. */
+/* Prints the times of one size and its fastest algorithm, on rank 0. */
 static void print_size(tune_t *tune, int size)
 {
     const tune_table_t *table = &tune->table;
@@ -399,7 +399,7 @@ static bool measure_missing(tune_t *tune)
     return true;
 }
 
-/* On rank 0, writes the rules for all sizes below the first missing one. If the rules cannot be written, rank 0 prints
+/* Writes the rules for all sizes below the first missing one, on rank 0. If the rules cannot be written, rank 0 prints
  * a line and the function returns false on all ranks. */
 static bool write_rules(tune_t *tune)
 {
@@ -422,7 +422,7 @@ static bool write_rules(tune_t *tune)
     return bench_all(tune->env->control, ok);
 }
 
-/* Fills in the sizes of the table and the largest block of each size, because rules refer to blocks. If a buffer has
+/* Fills in the table's sizes, and the largest block of each size, because rules refer to blocks. If a buffer has
  * blocks, its number of elements is a multiple of the number of ranks. Returns the same on all ranks: false if the
  * options yield no size or too many, which rank 0 prints, or if a rank runs out of memory. */
 static bool open_table(tune_t *tune)

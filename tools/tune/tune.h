@@ -47,9 +47,9 @@ typedef struct {
 } tune_files_t;
 
 /*
- * Opens both files, and adds the times that earlier runs measured for the table's sizes and algorithms to the table. On
- * failure prints one line on standard error, leaves the contents of the files unchanged, unless the measurements
- * cannot be written, and returns false; there is then nothing to close.
+ * Opens both files. Adds to the table the times that earlier runs measured for its sizes and algorithms. On failure
+ * prints one line on standard error and returns false; there is then nothing to close. The files then have their old
+ * contents, unless the measurements could not be written.
  */
 bool tune_files_open(tune_files_t *files, const tune_options_t *options, const bench_env_t *env, tune_table_t *table);
 

@@ -16,8 +16,9 @@
 #define NOISE_MAX 1e6
 
 /*
- * An algorithm is not measured any more if its time is more than HOPELESS_RATIO times the time of the fastest
- * algorithm, and has grown by more than the fraction HOPELESS_GROWTH of the growth of the size.
+ * An algorithm is hopeless, and not measured any more, if two conditions hold. Its time is more than HOPELESS_RATIO
+ * times that of the fastest algorithm. And its time has grown by more than the fraction HOPELESS_GROWTH of the growth
+ * of the size.
  */
 #define HOPELESS_RATIO 2.0
 #define HOPELESS_GROWTH 0.8
@@ -129,10 +130,8 @@ int tune_fastest(const tune_table_t *table, int size)
 }
 
 /*
- * Returns true if the algorithm need not be measured at this size. This is so if, at the size before, the algorithm was
- * much slower than the fastest one and its time grew with the size, or if it was left out there. So an algorithm that
- * was left out once is never measured again. At the first two sizes every algorithm is measured, because growth can
- * only be computed from two sizes.
+ * Compares the times at the size before. At the first two sizes every algorithm is measured, because growth can only be
+ * computed from two sizes. An algorithm that was left out once is never measured again.
  */
 bool tune_is_hopeless(const tune_table_t *table, int size, int algo)
 {

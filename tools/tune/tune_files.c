@@ -51,10 +51,10 @@ static bool is_still_at(FILE *file, const char *path)
 }
 
 /*
- * Opens or creates a file and locks it until it is closed. After the file is locked, the function checks that the name
- * still refers to this file: the run that held the lock may have renamed a new file over it, and the lock of the old
- * file then protects nothing. If the file cannot be opened, or another process keeps it locked for too long, prints one
- * line on standard error and returns NULL.
+ * Opens or creates a file and locks it until it is closed. Then checks that the name still refers to this file: the run
+ * that held the lock may have renamed a new file over it, and the lock of the old file then protects nothing. Prints
+ * one line on standard error and returns NULL if the file cannot be opened, or if another process keeps it locked for
+ * too long.
  */
 static FILE *open_locked(const char *path)
 {
@@ -79,8 +79,9 @@ static FILE *open_locked(const char *path)
 
 /*
  * Composes the first line of the measurements in `text`, which has `length` bytes. The line names everything that has
- * to be equal if times are to be compared: the version of the program, the collective, the ranks, the nodes, the
- * device, the type, the rounds, and a digest of the plans' names. Measurements with a different first line are refused.
+ * to be equal if times are to be compared. That is the version of the program, the collective, the ranks, the nodes,
+ * the device, the type, the rounds, and a digest of the plans' names. Measurements with a different first line are
+ * refused.
  */
 static void describe_run(const tune_files_t *files, const tune_options_t *options, const bench_env_t *env,
                          const tune_table_t *table, char *text, size_t length)
@@ -135,7 +136,7 @@ static bool add_time(const char *text, tune_table_t *table)
 }
 
 /*
- * Returns true if the first line is one of this program, or the beginning of one: a run that was killed may have
+ * Returns true if the first line is one of this program, or the beginning of one. A run that was killed may have
  * written only a part of it.
  */
 static bool is_ours(const char *text, size_t length)
@@ -179,11 +180,12 @@ static bool add_line(const tune_files_t *files, const char *header, int line, co
 }
 
 /*
- * Reads the measurements into the table, and prepares the file for more: after the call, the file begins with `header`,
+ * Reads the measurements into the table, and prepares the file for more. After the call, the file begins with `header`,
  * the first line of this run, and ends with a complete line. An incomplete last line, which a killed run may have left,
- * is cut off. If `is_fresh`, all lines are removed. If the file belongs to another program or run, has a bad line, or
- * cannot be read or written, prints a line on standard error and returns false; in the first two cases the file is
- * unchanged. The caller holds the lock of the file.
+ * is cut off. If `is_fresh`, all lines are removed. The caller holds the lock of the file.
+ *
+ * Prints a line on standard error and returns false if the file belongs to another program or run, has a bad line, or
+ * cannot be read or written. In the first two cases the file is unchanged.
  */
 static bool read_measured(tune_files_t *files, const char *header, bool is_fresh, tune_table_t *table)
 {

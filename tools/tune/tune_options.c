@@ -74,7 +74,7 @@ static bool parse_type(const char *name, tune_options_t *options)
     return bench_refuse("--type", name, "char, int8, uint8, int32, int64, half, bfloat16, float or double");
 }
 
-/* For bench_parse_list: adds one collective of the list of --coll. Prints a line and returns false if it is refused. */
+/* Adds one collective of the list of --coll, for bench_parse_list. Prints a line and returns false if it is refused. */
 static bool add_coll(const char *name, void *context)
 {
     tune_options_t *options = context;

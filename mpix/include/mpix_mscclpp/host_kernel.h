@@ -39,9 +39,9 @@ typedef struct {
 } mpix_host_thread_t;
 
 /*
- * The main function of a thread: waits until all threads have been made, and then calls the kernel's function. If some
- * threads could not be made, this thread ends without the call, since the function would wait for them. `argument` is
- * the thread's mpix_host_thread_t.
+ * Runs a thread: waits until all threads have been made, and then calls the kernel's function. If some threads could
+ * not be made, this thread ends without the call, since the function would wait for them. `argument` is the thread's
+ * mpix_host_thread_t.
  */
 static inline void *mpix_host_thread_main(void *argument)
 {

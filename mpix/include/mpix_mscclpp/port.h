@@ -22,8 +22,8 @@ enum { MPIX_PORT_ADD = 0, MPIX_PORT_DATA = 1, MPIX_PORT_SIGNAL = 2, MPIX_PORT_FL
 
 /*
  * Returns a trigger for the ring. Word 0 contains the source's offset (40 bits) and the size's lower 24 bits, or the
- * value that is added. Word 1 contains the destination's offset (40 bits), the size's upper 8 bits, the channel (12),
- * the type (3), and a bit that changes with each lap of the ring.
+ * value that is added. Word 1 contains, from its low bits on: the destination's offset (40 bits), the size's upper 8
+ * bits, the channel (12), the type (3), and a bit that changes with each lap of the ring.
  */
 MPIX_DEVICE mpix_trigger_t mpix_trigger_of(const mpix_port_channel_t *channel, mpix_u32 type, mpix_u64 to,
                                            mpix_u64 from, mpix_u32 size)

@@ -23,8 +23,8 @@ MPIX_DEVICE char *mpix_room_slot(const mpix_room_t *room, char *area, mpix_u64 e
 
 /*
  * Begins a call; all threads of the block wait for one another. Returns a value other than 0 if the block's number is
- * too large for the room, or if the block has failed in this kernel or an earlier one. The calling function then has to
- * return at once.
+ * too large for the room, or if the block has already failed, in this kernel or an earlier one. The calling function
+ * then has to return at once.
  */
 MPIX_DEVICE int mpix_room_enter(mpix_group_t *block, const mpix_room_t *room)
 {
@@ -40,7 +40,7 @@ MPIX_DEVICE int mpix_room_enter(mpix_group_t *block, const mpix_room_t *room)
 
 /*
  * Ends a call. Returns the same to all threads: not 0 if one of them has failed. All further calls of this block in the
- * room then fail, also in later kernels, because its packets and counts no longer agree with those of the peers.
+ * room then fail, also in later kernels: its packets and counts no longer agree with those of the peers.
  */
 MPIX_DEVICE int mpix_room_leave(mpix_group_t *block, const mpix_room_t *room)
 {

@@ -140,13 +140,13 @@ MPIX_DEVICE mpix_u64 mpix_clock_ns(void)
     return now;
 }
 
-/* Called in each turn of a wait. On a GPU there is nothing to do. */
+/* Does nothing: on a GPU, threads that wait need not make room for others. Each turn of a wait calls it. */
 MPIX_DEVICE void mpix_pause(mpix_group_t *group)
 {
     (void)group;
 }
 
-/* Copy 16, or 4, bytes between addresses that are multiples of that. */
+/* Copy 16 or 4 bytes. Both addresses are multiples of that number. */
 MPIX_DEVICE void mpix_copy16(char *to, const char *from)
 {
     *(uint4 *)to = *(const uint4 *)from;
@@ -191,7 +191,7 @@ MPIX_DEVICE float mpix_multiply(float a, float b)
 #include <time.h>
 
 #define MPIX_DEVICE static inline
-/* The same for the twin. A turn of the twin may yield the processor. */
+/* Twin: as above, but with fewer turns, because a turn of a wait may yield the processor. */
 #define MPIX_TURNS 256u
 #define MPIX_WARP_SIZE 1u
 
@@ -214,7 +214,7 @@ typedef struct {
     mpix_meeting_t *meeting; /* of the block */
 } mpix_group_t;
 
-/* Called in each turn of a wait. Lets other threads run now and then, as there may be fewer processors than threads. */
+/* Lets other threads run now and then, as there may be fewer processors than threads. Each turn of a wait calls it. */
 MPIX_DEVICE void mpix_pause(mpix_group_t *group)
 {
     if (++group->turns % 32 == 0) { /* seldom enough that a wait with a processor to itself stays fast */
@@ -261,7 +261,7 @@ MPIX_DEVICE void mpix_sync(mpix_group_t *group)
     (void)mpix_any(group, 0);
 }
 
-/* What follows does the same as on a GPU, above. */
+/* The functions from here on do the same as on a GPU, above. */
 MPIX_DEVICE mpix_u64 mpix_load_relaxed(const mpix_u64 *word)
 {
     return __atomic_load_n(word, __ATOMIC_RELAXED);
@@ -369,8 +369,8 @@ MPIX_DEVICE float mpix_multiply(float a, float b)
 #endif
 
 /*
- * Returns the group of this thread alone. The new group has failed if the block's group has, but a later failure is not
- * passed back.
+ * Returns the group of this thread alone. It starts as failed if the block's group has failed. A failure of the new
+ * group does not mark the block's group.
  */
 MPIX_DEVICE mpix_group_t mpix_thread_of(const mpix_group_t *block)
 {

@@ -108,7 +108,8 @@ typedef struct {
 
 /*
  * Memory for barriers and small all-reduces of blocks with the same number on all ranks. A rank's area has `stride`
- * bytes for each block: a word for each rank, then, from `packets` on, two halves of a row of packets for each rank.
+ * bytes for each block. There is a word for each rank, and then, from `packets` on, two halves of a row of packets for
+ * each rank.
  */
 typedef struct {
     mpix_head_t head;

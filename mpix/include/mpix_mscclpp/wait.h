@@ -15,9 +15,9 @@ typedef struct {
 
 /*
  * Does one turn of a wait for `peer`, after the condition of the wait was found false. Returns 1 if the caller has to
- * check the condition again, and 0 if the wait has failed: either the host has stored the abort word, or the deadline
- * has passed, and then the peer is reported as late. group->failed is set if the wait has failed. Each thread that
- * waits calls this function.
+ * check the condition again. Returns 0 and sets group->failed if the wait has failed. This is so if the host has stored
+ * the abort word, or if the deadline has passed, and then the peer is reported as late. Each thread that waits calls
+ * this function.
  */
 MPIX_DEVICE int mpix_wait_turn(mpix_group_t *group, const mpix_head_t *head, mpix_wait_state_t *wait, mpix_u32 peer)
 {
