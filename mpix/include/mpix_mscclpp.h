@@ -35,16 +35,21 @@
  * capture it, too, but at most 10 seconds. Its buffers must not be freed while its graphs are launched, since kernels
  * of other ranks use them.
  *
- * Calls that cannot be queued: data in host memory, or in several allocations; types and operations that no kernel
- * knows; all-reduces of derived types; in a captured stream also types with holes, reduce_scatter in place, and
- * neighbourhood collectives if any rank has several edges to one rank, as in a periodic grid of two; a barrier before
- * the communicator's first other call; blocks that differ on several nodes (allgatherv, gatherv, scatterv, alltoallv,
- * alltoallw, reduce_scatter, and neighbourhood collectives); more than 64 ranks, ranks that take turns on a GPU; a
- * fifth communicator of a process; a process without the component coll/mscclpp. Either all ranks or no rank must be in
- * such a case. The call then waits until the stream is empty and makes the plain MPI call. If the stream is captured,
- * the call returns MPIX_MSCCLPP_ERR_CAPTURE and queues nothing. MPIX_Mscclpp_query tells how many calls were queued and
- * how many waited. In gatherv, scatterv, alltoallv, alltoallw and neighbourhood collectives a rank without data does
- * what the other ranks do.
+ * Calls that cannot be queued:
+ * - data in host memory, or one buffer in several allocations;
+ * - types and operations that no kernel knows, and all-reduces of derived types;
+ * - in a captured stream also types with holes, reduce_scatter in place, and neighbourhood collectives if any rank has
+ *   several edges to one rank, as in a periodic grid of two;
+ * - a barrier before the communicator's first other call;
+ * - on several nodes, blocks that differ (allgatherv, gatherv, scatterv, alltoallv, alltoallw, reduce_scatter, and
+ *   neighbourhood collectives);
+ * - more than 64 ranks, or ranks that take turns on a GPU;
+ * - a fifth communicator of a process, or a process without the component coll/mscclpp.
+ *
+ * Either all ranks or no rank must be in such a case. In gatherv, scatterv, alltoallv, alltoallw and neighbourhood
+ * collectives a rank without data does what the other ranks do. The call then waits until the stream is empty and makes
+ * the plain MPI call. If the stream is captured, the call returns MPIX_MSCCLPP_ERR_CAPTURE and queues nothing.
+ * MPIX_Mscclpp_query tells how many calls were queued and how many waited.
  *
  * Errors of arguments are returned as usual, through the communicator's error handler. Errors of the work itself occur
  * later: MPIX_Mscclpp_get_async_error reports them, and the next queued call on the communicator returns them.

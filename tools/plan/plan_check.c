@@ -230,7 +230,7 @@ int plan_tool_check(int argc, char **argv)
         }
     }
     if (optind == argc) {
-        fprintf(stderr, "mscclpp_plan check: no FILE\n");
+        fprintf(stderr, "mscclpp_plan check: at least one FILE is needed\n");
         return PLAN_USAGE;
     }
     if (options.prints_json) {

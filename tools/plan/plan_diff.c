@@ -243,7 +243,7 @@ int plan_tool_diff(int argc, char **argv)
         return PLAN_OK;
     }
     if (optind + 2 != argc) {
-        fprintf(stderr, "mscclpp_plan diff: two FILEs are wanted, there are %d\n", argc - optind);
+        fprintf(stderr, "mscclpp_plan diff: two FILEs are needed, but there are %d\n", argc - optind);
         return PLAN_USAGE;
     }
     a = plan_tool_load(argv[optind]);

@@ -138,7 +138,7 @@ static int show(const char *path, options_t *options)
         return PLAN_REFUSED;
     }
     if (options->rank != UINT64_MAX && options->rank >= plan->rank_count) {
-        fprintf(stderr, "mscclpp_plan show: --rank is %" PRIu64 ", and the plan has the ranks 0 to %" PRIu32 "\n",
+        fprintf(stderr, "mscclpp_plan show: --rank is %" PRIu64 ", but the plan has the ranks 0 to %" PRIu32 "\n",
                 options->rank, plan->rank_count - 1);
         mscclpp_plan_free(plan);
         return PLAN_USAGE;
@@ -192,7 +192,7 @@ int plan_tool_show(int argc, char **argv)
         }
     }
     if (optind + 1 != argc) {
-        fprintf(stderr, "mscclpp_plan show: one FILE is wanted, there are %d\n", argc - optind);
+        fprintf(stderr, "mscclpp_plan show: one FILE is needed, but there are %d\n", argc - optind);
         return PLAN_USAGE;
     }
     return show(argv[optind], &options);

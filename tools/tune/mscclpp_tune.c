@@ -83,8 +83,9 @@ static bool list_plans(tune_t *tune)
                    files[i].refusal != NULL ? "" : " of sums with so many ranks");
         } else if (tune_algo_find(&tune->table, files[i].label) >= 0 ||
                    !tune_table_add_plan(&tune->table, files[i].plan->name)) {
-            fprintf(stderr, "%s: --plans: %s: too many plans, or two of one name, or too long a name\n", bench_program,
-                    files[i].path);
+            fprintf(stderr,
+                    "%s: --plans: %s: there are too many plans, two plans of one name, or a name that is too long\n",
+                    bench_program, files[i].path);
             return false;
         }
     }
@@ -434,7 +435,7 @@ static bool open_table(tune_t *tune)
                               options->type->size * blocks);
 
     if (!ok && 0 == tune->env->rank) {
-        fprintf(stderr, "%s: --min, --max and --factor make no size of %s or more than %d; take other ones\n",
+        fprintf(stderr, "%s: --min, --max and --factor give no size of %s, or more than %d; use other values\n",
                 bench_program, tune->coll->name, TUNE_MAX_SIZES);
     }
     for (int size = 0; ok && size < tune->table.nsizes; ++size) {
@@ -563,7 +564,7 @@ int main(int argc, char **argv)
     /* This table only serves to check the options: each collective later gets its own table. */
     if (!tune_table_init(&table, MSCCLPP_COLL_LAST, 1, options.min, options.max, options.factor, options.type->size)) {
         if (bench_speaks()) {
-            fprintf(stderr, "%s: --min, --max and --factor make no size or more than %d; take other ones\n",
+            fprintf(stderr, "%s: --min, --max and --factor give no size, or more than %d; use other values\n",
                     bench_program, TUNE_MAX_SIZES);
         }
         return bench_leave(BENCH_EXIT_USAGE);

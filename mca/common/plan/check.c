@@ -37,7 +37,7 @@ static void check_head(const frame_t *frame)
     }
     if (plan->min_bytes > plan->max_bytes) {
         mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "range", mscclpp_plan_nowhere,
-                                 "no message is of at least %llu (\"min_message_size\") and at most %llu bytes "
+                                 "no message has at least %llu (\"min_message_size\") and at most %llu bytes "
                                  "(\"max_message_size\")",
                                  (unsigned long long)plan->min_bytes, (unsigned long long)plan->max_bytes);
     }
@@ -187,7 +187,7 @@ static bool check_peers(const frame_t *frame)
             for (uint32_t i = 0; i < rank->channel_count[type]; ++i) {
                 if (rank->channels[type][i].peer >= plan->rank_count) {
                     mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "peer", rank_place(rank_number),
-                                             "%s channel %u is connected to rank %u of %u",
+                                             "%s channel %u is connected to rank %u, but there are %u ranks",
                                              mscclpp_plan_channel_name((mscclpp_plan_channel_type_t)type), i,
                                              rank->channels[type][i].peer, plan->rank_count);
                 } else if (rank->channels[type][i].peer == rank_number) {
@@ -200,11 +200,11 @@ static bool check_peers(const frame_t *frame)
         for (uint32_t i = 0; i < rank->remote_count; ++i) {
             if (rank->remotes[i].rank >= plan->rank_count) {
                 mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "peer", rank_place(rank_number),
-                                         "remote buffer %u is of rank %u of %u", i, rank->remotes[i].rank,
-                                         plan->rank_count);
+                                         "remote buffer %u is on rank %u, but there are %u ranks", i,
+                                         rank->remotes[i].rank, plan->rank_count);
             } else if (rank->remotes[i].rank == rank_number) {
                 mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "self-remote", rank_place(rank_number),
-                                         "remote buffer %u is one of its own", i);
+                                         "remote buffer %u is on the rank itself", i);
             }
         }
     }
@@ -240,8 +240,8 @@ static void check_group(const frame_t *frame, uint32_t rank_number, uint32_t pos
         has_own = has_own || group->ranks[i] == rank_number;
         if (group->ranks[i] >= plan->rank_count || (i > 0 && group->ranks[i] <= group->ranks[i - 1])) {
             mscclpp_plan_add_finding(frame->report, MSCCLPP_PLAN_INVALID, "switch-group", rank_place(rank_number),
-                                     "switch channel %u names rank %u where a larger one of %u ranks is due", position,
-                                     group->ranks[i], plan->rank_count);
+                                     "switch channel %u names rank %u; its ranks have to ascend, and to be below %u",
+                                     position, group->ranks[i], plan->rank_count);
             return;
         }
     }

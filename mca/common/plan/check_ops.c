@@ -68,12 +68,12 @@ static bool find_channels(const state_t *state, mscclpp_plan_op_t *op)
     }
     for (uint32_t i = 0; i < op->channel_count; ++i) {
         if (op->channel_ids[i] >= table->count) {
-            return refuse(state, "channel-id", "channel id %u of a block with %u %s channels", op->channel_ids[i],
+            return refuse(state, "channel-id", "channel id %u, but the block has %u %s channels", op->channel_ids[i],
                           table->count, mscclpp_plan_channel_name(op->channel_type));
         }
         op->channels[i] = table->ids[op->channel_ids[i]];
         if (op->channels[i] >= count) {
-            return refuse(state, "channel-id", "the block's channel %u is %s channel %u of a rank that has %u",
+            return refuse(state, "channel-id", "the block's channel %u is %s channel %u, but the rank has %u",
                           op->channel_ids[i], mscclpp_plan_channel_name(op->channel_type), op->channels[i], count);
         }
     }
@@ -92,12 +92,12 @@ static bool find_remote(const state_t *state, const mscclpp_plan_op_t *op, msccl
 
     table = &block_of_op(state)->remotes[op->channel_type];
     if (item->id >= table->count) {
-        return refuse(state, "buffer-id", "buffer_id %u of a block with %u remote buffers over %s channels", item->id,
-                      table->count, mscclpp_plan_channel_name(op->channel_type));
+        return refuse(state, "buffer-id", "buffer_id %u, but the block has %u remote buffers over %s channels",
+                      item->id, table->count, mscclpp_plan_channel_name(op->channel_type));
     }
     if (table->ids[item->id] >= rank->remote_count) {
-        return refuse(state, "buffer-id", "the block's buffer_id %u is remote buffer %u of a rank that has %u",
-                      item->id, table->ids[item->id], rank->remote_count);
+        return refuse(state, "buffer-id", "the block's buffer_id %u is remote buffer %u, but the rank has %u", item->id,
+                      table->ids[item->id], rank->remote_count);
     }
     remote = &rank->remotes[table->ids[item->id]];
     if (!remote->by[op->channel_type]) {
@@ -119,7 +119,7 @@ static bool find_multicast(const state_t *state, mscclpp_plan_item_t *item)
     const mscclpp_plan_table_t *table = &block_of_op(state)->channels[MSCCLPP_PLAN_SWITCH];
 
     if (item->id >= table->count || table->ids[item->id] >= rank->group_count) {
-        return refuse(state, "channel-id", "switch_channel_id %u of a block with %u switch channels of %u of the rank",
+        return refuse(state, "channel-id", "switch_channel_id %u, but the block has %u switch channels and the rank %u",
                       item->id, table->count, rank->group_count);
     }
     item->group = table->ids[item->id];
@@ -215,12 +215,12 @@ static bool check_sizes(const state_t *state, const mscclpp_plan_op_t *op, const
 {
     if (shape->paired) {
         if (op->src_count != op->dst_count) {
-            return refuse(state, "count", "%u entries in \"src_buff\" and %u in \"dst_buff\"", op->src_count,
+            return refuse(state, "count", "%u entries in \"src_buff\", but %u in \"dst_buff\"", op->src_count,
                           op->dst_count);
         }
         for (uint32_t i = 0; i < op->src_count; ++i) {
             if (op->src[i].size != op->dst[i].size) {
-                return refuse(state, "size", "\"src_buff\"[%u] is of %u chunks and \"dst_buff\"[%u] of %u", i,
+                return refuse(state, "size", "\"src_buff\"[%u] has %u chunks, but \"dst_buff\"[%u] has %u", i,
                               op->src[i].size, i, op->dst[i].size);
             }
         }
@@ -228,13 +228,13 @@ static bool check_sizes(const state_t *state, const mscclpp_plan_op_t *op, const
     }
     for (uint32_t i = 1; i < op->src_count; ++i) {
         if (op->src[i].size != op->src[0].size) {
-            return refuse(state, "size", "\"src_buff\"[%u] is of %u chunks and \"src_buff\"[0] of %u", i,
+            return refuse(state, "size", "\"src_buff\"[%u] has %u chunks, but \"src_buff\"[0] has %u", i,
                           op->src[i].size, op->src[0].size);
         }
     }
     for (uint32_t i = 0; i < op->dst_count; ++i) {
         if (op->dst[i].size != op->src[0].size) {
-            return refuse(state, "size", "\"dst_buff\"[%u] is of %u chunks and \"src_buff\"[0] of %u", i,
+            return refuse(state, "size", "\"dst_buff\"[%u] has %u chunks, but \"src_buff\"[0] has %u", i,
                           op->dst[i].size, op->src[0].size);
         }
     }
@@ -251,7 +251,7 @@ static bool check_port(const state_t *state, const mscclpp_plan_op_t *op)
     const mscclpp_plan_rank_t *rank = rank_of_op(state);
 
     if (op->channel_count != op->dst_count) {
-        return refuse(state, "port-channel", "%u channel_ids for %u remote buffers; each wants one", op->channel_count,
+        return refuse(state, "port-channel", "%u channel_ids for %u remote buffers; each needs one", op->channel_count,
                       op->dst_count);
     }
     for (uint32_t i = 0; i < op->dst_count; ++i) {
@@ -334,14 +334,15 @@ static bool check_data(state_t *state, mscclpp_plan_op_t *op, const mscclpp_plan
         return true;
     }
     if (has_packets) {
-        return refuse(state, "pipeline", "packets have no place in a pipeline, whose turns they do not follow");
+        return refuse(state, "pipeline", "packets are not allowed in a pipeline: they do not follow its turns");
     }
     if (op->tbg_size > 0) {
-        return refuse(state, "pipeline", "a group of blocks (\"tbg_info\") cannot cut what a pipeline cuts");
+        return refuse(state, "pipeline",
+                      "a group of blocks (\"tbg_info\") is not allowed in a pipeline, which divides the same chunks");
     }
     for (uint32_t i = 0; i < op->src_count; ++i) {
         if (op->src[i].size != pipeline->num_chunks) {
-            return refuse(state, "pipeline", "it is of %u chunks in a pipeline over %u", op->src[i].size,
+            return refuse(state, "pipeline", "it moves %u chunks in a pipeline over %u", op->src[i].size,
                           pipeline->num_chunks);
         }
     }
@@ -362,14 +363,14 @@ static bool check_signals(const state_t *state, const mscclpp_plan_op_t *op)
                       mscclpp_plan_channel_name(op->channel_type));
     }
     if (op->kind == MSCCLPP_PLAN_OP_FLUSH && op->channel_type != MSCCLPP_PLAN_PORT) {
-        return refuse(state, "channel-type", "\"channel_type\" has to be port: nothing else has a queue");
+        return refuse(state, "channel-type", "\"channel_type\" has to be port: only ports have a queue");
     }
     if (op->channel_count == 0) {
-        return refuse(state, "count", "no \"channel_ids\"");
+        return refuse(state, "count", "it has no \"channel_ids\"");
     }
     if (op->channel_count > state->plan->threads) {
-        return refuse(state, "threads", "%u channels for %u threads, of which each takes one", op->channel_count,
-                      state->plan->threads);
+        return refuse(state, "threads", "%u channels for %u threads; each channel needs its own thread",
+                      op->channel_count, state->plan->threads);
     }
     for (uint32_t i = 0; is_wait && i < op->channel_count; ++i) {
         for (uint32_t j = 0; j < i; ++j) {
@@ -389,15 +390,15 @@ static bool check_signals(const state_t *state, const mscclpp_plan_op_t *op)
 static bool check_semaphores(const state_t *state, const mscclpp_plan_op_t *op)
 {
     if (op->semaphore_count == 0) {
-        return refuse(state, "count", "no \"semaphore_ids\"");
+        return refuse(state, "count", "it has no \"semaphore_ids\"");
     }
     if (op->semaphore_count > state->plan->threads) {
-        return refuse(state, "threads", "%u semaphores for %u threads, of which each takes one", op->semaphore_count,
-                      state->plan->threads);
+        return refuse(state, "threads", "%u semaphores for %u threads; each semaphore needs its own thread",
+                      op->semaphore_count, state->plan->threads);
     }
     for (uint32_t i = 0; i < op->semaphore_count; ++i) {
         if (op->semaphores[i] >= rank_of_op(state)->semaphore_count) {
-            return refuse(state, "semaphore-id", "semaphore %u of a rank that has %u", op->semaphores[i],
+            return refuse(state, "semaphore-id", "semaphore %u, but the rank has %u", op->semaphores[i],
                           rank_of_op(state)->semaphore_count);
         }
     }

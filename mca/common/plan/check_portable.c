@@ -36,7 +36,7 @@ static void note_limit(const compared_t *compared, mscclpp_plan_place_t place, c
                        uint32_t limit)
 {
     mscclpp_plan_add_finding(compared->report, MSCCLPP_PLAN_NOTE, "portable", place,
-                             "MSCCL++'s executor has room for %u %s, this has %u", limit, what, has);
+                             "MSCCL++'s executor has room for %u %s, but this plan has %u", limit, what, has);
 }
 
 /*
@@ -81,7 +81,8 @@ static void compare_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_o
     }
     if (op->kind == MSCCLPP_PLAN_OP_BARRIER && op->barrier >= BARRIERS) {
         mscclpp_plan_add_finding(compared->report, MSCCLPP_PLAN_NOTE, "portable", block_place,
-                                 "MSCCL++'s executor has the barriers 0 to %d, this has %u", BARRIERS - 1, op->barrier);
+                                 "MSCCL++'s executor has the barriers 0 to %d, but this plan has barrier %u",
+                                 BARRIERS - 1, op->barrier);
     }
 }
 

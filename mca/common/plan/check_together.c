@@ -263,7 +263,7 @@ static void check_barrier(const list_t *list, const event_t *first, size_t count
     for (size_t i = 0; i < count; ++i) {
         if (first[i].op->barrier_blocks != first->op->barrier_blocks) {
             mscclpp_plan_add_finding(list->report, MSCCLPP_PLAN_INVALID, "barrier", first[i].place,
-                                     "barrier %u is of %u blocks here and of %u in block %d", first->op->barrier,
+                                     "barrier %u is for %u blocks here, but for %u in block %d", first->op->barrier,
                                      first[i].op->barrier_blocks, first->op->barrier_blocks, first->place.block);
             return;
         }
@@ -295,11 +295,11 @@ static void check_barrier(const list_t *list, const event_t *first, size_t count
     }
     if (blocks != first->op->barrier_blocks) {
         mscclpp_plan_add_finding(list->report, MSCCLPP_PLAN_INVALID, "barrier", first->place,
-                                 "barrier %u is of %u blocks, and %u have it", first->op->barrier,
+                                 "barrier %u is for %u blocks, but %u have it", first->op->barrier,
                                  first->op->barrier_blocks, blocks);
     } else if (max_times != min_times && min_times >= 0) {
         mscclpp_plan_add_finding(list->report, MSCCLPP_PLAN_DEADLOCK, "barrier", first->place,
-                                 "one block comes to barrier %u %lld times and another one %lld times",
+                                 "one block comes to barrier %u %lld times, but another one %lld times",
                                  first->op->barrier, (long long)max_times, (long long)min_times);
     }
 }
@@ -324,7 +324,7 @@ static void check_group(const list_t *list, const event_t *first, size_t count)
     for (uint32_t i = 1; i < size; ++i) {
         if (part_times[i] != part_times[0]) {
             mscclpp_plan_add_finding(list->report, MSCCLPP_PLAN_INVALID, "group", first->place,
-                                     "of a group of %u blocks, part 0 is done %u times and part %u %u times", size,
+                                     "in a group of %u blocks, part 0 is done %u times, but part %u %u times", size,
                                      part_times[0], i, part_times[i]);
             break;
         }

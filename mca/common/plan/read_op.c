@@ -96,7 +96,8 @@ static bool read_group(mscclpp_plan_reader_t *reader, const mscclpp_json_t *obje
         return false;
     }
     if (op->tb_id >= op->tbg_size) {
-        return mscclpp_plan_refuse(reader, "group", "tb_id %u in a group of %u blocks", op->tb_id, op->tbg_size);
+        return mscclpp_plan_refuse(reader, "group", "tb_id is %u, but the group has %u blocks", op->tb_id,
+                                   op->tbg_size);
     }
     return true;
 }

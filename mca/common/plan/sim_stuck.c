@@ -262,7 +262,7 @@ void mscclpp_sim_explain_stuck(mscclpp_sim_t *sim)
         return;
     }
     if (!mscclpp_plan_add_finding(sim->report, MSCCLPP_PLAN_DEADLOCK, "deadlock", place_of_block(sim, first),
-                                  "in launch %u %u blocks wait for ever", launch, stuck)) {
+                                  "in launch %u, %u blocks wait for ever", launch, stuck)) {
         return;
     }
     for (uint32_t i = 0; i < sim->block_count && lines < MAX_LINES; ++i) {

@@ -188,7 +188,7 @@ static void run(const survey_t *survey, const mscclpp_plan_sim_options_t *option
 
     if (!mscclpp_sim_run(&sim, random)) {
         mscclpp_plan_add_finding(report, MSCCLPP_PLAN_INVALID, "size-limit", mscclpp_plan_nowhere,
-                                 "buffers of too many chunks to be simulated");
+                                 "the buffers have too many chunks to be simulated");
     }
     stats->steps += sim.steps;
     ++stats->runs;

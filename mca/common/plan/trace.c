@@ -137,7 +137,7 @@ bool mscclpp_plan_trace(const mscclpp_plan_t *plan, uint64_t bytes, const mscclp
     sim.movers = movers;
     if (!mscclpp_sim_run(&sim, 0)) {
         mscclpp_plan_add_finding(report, MSCCLPP_PLAN_INVALID, "size-limit", mscclpp_plan_nowhere,
-                                 "buffers of too many chunks to be simulated");
+                                 "the buffers have too many chunks to be simulated");
     }
     free(movers);
     return report->faults == faults_before && !report->no_memory;
