@@ -1,7 +1,7 @@
 /*
  * The table of functions through which the host library talks to other ranks while it sets up a team. It does not use
- * the previous component's collectives: a rank that passed host buffers may be in one of those, and then the two calls
- * would be mistaken for one.
+ * the previous component's collectives. A rank that passed host buffers may be in one of those, and the two calls would
+ * be mistaken for one.
  */
 #include "mca/common/base/clock.h"
 #include "mca/coll/mscclpp/oob/gather.h"
@@ -14,7 +14,7 @@
 
 #include "mca/common/base/log.h"
 
-/* The table's check: MSCCLPP_ERR_REVOKED if the communicator was revoked or one of its processes failed. */
+/* Returns MSCCLPP_ERR_REVOKED if the communicator was revoked or one of its processes failed (the table's check). */
 static mscclpp_status_t oob_check(void *context)
 {
     return mca_coll_mscclpp_oob_check(((const mca_coll_mscclpp_oob_port_t *)context)->oob);
@@ -76,7 +76,7 @@ static mscclpp_status_t oob_allgather(void *context, const void *sendbuf, void *
     return run_gather(&gather);
 }
 
-/* The table's all-gather among the ranks of a node. */
+/* Carries out an all-gather among the ranks of a node. */
 static mscclpp_status_t oob_allgather_among(void *context, const int *members, int count, const void *sendbuf,
                                             void *recvbuf, size_t length)
 {
@@ -91,7 +91,7 @@ static mscclpp_status_t oob_allgather_among(void *context, const int *members, i
     return run_gather(&gather);
 }
 
-/* The table's exchange with some ranks. */
+/* Carries out an exchange with some ranks. */
 static mscclpp_status_t oob_exchange(void *context, const int *peers, int count, const void *sent,
                                      const size_t *lengths, void *received, size_t pitch)
 {
@@ -100,14 +100,13 @@ static mscclpp_status_t oob_exchange(void *context, const int *peers, int count,
     return mca_coll_mscclpp_oob_pairs(oob, peers, count, sent, lengths, received, pitch);
 }
 
-/* The table's progress. */
 static void oob_progress(void *context)
 {
     (void)context;
     opal_progress();
 }
 
-/* The table's post_message: sends a control message through the team's port. */
+/* Sends a control message through the team's port. */
 static mscclpp_status_t oob_post_message(void *context, int peer, const void *message, size_t length)
 {
     const mca_coll_mscclpp_oob_port_t *port = context;
@@ -127,8 +126,8 @@ static mscclpp_status_t oob_post_message(void *context, int peer, const void *me
 }
 
 /*
- * The table's poll_message: takes a control message that has come for the team's port. MSCCLPP_IN_PROGRESS: none.
- * `message` has room for MSCCLPP_OOB_MESSAGE_MAX bytes; a longer message is an error of the peer.
+ * Takes a control message that has come for the team's port. Returns MSCCLPP_IN_PROGRESS if there is none. `message`
+ * has room for MSCCLPP_OOB_MESSAGE_MAX bytes; a longer message is an error of the peer.
  */
 static mscclpp_status_t oob_poll_message(void *context, int *peer_p, void *message, size_t *length_p)
 {

@@ -79,7 +79,7 @@ static int64_t full_size_of(const mca_coll_mscclpp_gather_t *gather, int index)
     return size;
 }
 
-/* The index after the last one in the subtree of `index`. */
+/* Returns the index after the last one in the subtree of `index`. */
 static int subtree_end(const mca_coll_mscclpp_gather_t *gather, int index)
 {
     const int64_t size = full_size_of(gather, index);
@@ -87,7 +87,7 @@ static int subtree_end(const mca_coll_mscclpp_gather_t *gather, int index)
     return size > gather->count - index ? gather->count : (int)(index + size);
 }
 
-/* A neighbour's rank in the communicator. */
+/* Returns a neighbour's rank in the communicator. */
 static int rank_of(const tree_t *tree, const neighbour_t *neighbour)
 {
     return mca_coll_mscclpp_gather_rank(tree->gather, neighbour->index);
@@ -112,7 +112,7 @@ static void find_neighbours(tree_t *tree)
     tree->missing = tree->children;
 }
 
-/* Starts to send a copy of the data to a neighbour, in a message of this all-gather. A failure is logged. */
+/* Starts to send a copy of the data to a neighbour, in a message of this all-gather. */
 static mscclpp_status_t post(tree_t *tree, const neighbour_t *to, mca_coll_mscclpp_oob_kind_t kind, const void *data,
                              size_t length)
 {
@@ -122,7 +122,7 @@ static mscclpp_status_t post(tree_t *tree, const neighbour_t *to, mca_coll_msccl
                                      data, length);
 }
 
-/* The neighbour whose rank in the communicator is `rank`, or NULL if no neighbour has this rank. */
+/* Returns the neighbour whose rank in the communicator is `rank`, or NULL if no neighbour has this rank. */
 static neighbour_t *find_neighbour(tree_t *tree, int rank)
 {
     if (tree->gather->self != 0 && rank == rank_of(tree, &tree->above)) {
@@ -138,8 +138,7 @@ static neighbour_t *find_neighbour(tree_t *tree, int rank)
 
 /*
  * Tells all neighbours except rank `source` that the all-gather has ended. `source` is the rank that has told this one,
- * or -1 if this rank ends the all-gather. If a neighbour cannot be told, which is logged, the neighbour waits until its
- * own deadline.
+ * or -1 if this rank ends the all-gather. If a neighbour cannot be told, the neighbour waits until its own deadline.
  */
 static void tell_end(tree_t *tree, mscclpp_status_t status, int culprit, int source)
 {
@@ -158,8 +157,8 @@ static void tell_end(tree_t *tree, mscclpp_status_t status, int culprit, int sou
 
 /*
  * Copies the parts of the ranks first .. end - 1 of the all-gather, which `from` has sent, to their places. Returns
- * MSCCLPP_ERR_PEER, which is logged, if the sender is unexpected (`from` is NULL), if it has sent its data before, or
- * if the number of bytes is wrong.
+ * MSCCLPP_ERR_PEER if the sender is unexpected (`from` is NULL), if it has sent its data before, or if the number of
+ * bytes is wrong.
  */
 static mscclpp_status_t accept_data(tree_t *tree, const mca_coll_mscclpp_oob_message_t *message, neighbour_t *from,
                                     int first, int end)
@@ -181,7 +180,7 @@ static mscclpp_status_t accept_data(tree_t *tree, const mca_coll_mscclpp_oob_mes
 
 /*
  * Handles data that have arrived: parts from the children and, after this rank has sent its own parts up, the whole
- * from the rank above. Returns MSCCLPP_ERR_PEER, which is logged, if data are not as expected.
+ * from the rank above. Returns MSCCLPP_ERR_PEER if data are not as expected.
  */
 static mscclpp_status_t receive(tree_t *tree)
 {
@@ -206,9 +205,9 @@ static mscclpp_status_t receive(tree_t *tree)
 }
 
 /*
- * Starts to send the whole to all children, beginning with the largest subtrees. Returns MSCCLPP_ERR_PEER, which is
- * logged, at the first send that fails. All sends read the same memory, so this memory must stay until settle_sends
- * returns true, even after a failure.
+ * Starts to send the whole to all children, beginning with the largest subtrees. Returns MSCCLPP_ERR_PEER at the first
+ * send that fails. All sends read the same memory, so this memory must stay until settle_sends returns true, even after
+ * a failure.
  */
 static mscclpp_status_t send_down(tree_t *tree)
 {
@@ -274,8 +273,7 @@ static mscclpp_status_t answer(tree_t *tree, const neighbour_t *to)
 
 /*
  * Answers the neighbours that ask, and notes the answers of those that this rank has asked. Drops messages of other
- * ranks, which send none unless they have another version. Returns MSCCLPP_ERR_PEER, which is logged, if Open MPI
- * cannot send an answer.
+ * ranks, which send none unless they have another version. Returns MSCCLPP_ERR_PEER if Open MPI cannot send an answer.
  */
 static mscclpp_status_t handle_questions(tree_t *tree)
 {
@@ -450,7 +448,7 @@ static mscclpp_status_t tree_watch(void *state)
 }
 
 /*
- * The parts are collected in `whole`, which together with its header is also the message to the children. Returns
+ * Collects the parts in `whole`, which together with its header is also the message to the children. Returns
  * MSCCLPP_ERR_NO_MEMORY, with no data sent, if there is no memory for `whole` or for the message to the rank above; the
  * caller then tells the other ranks.
  */
