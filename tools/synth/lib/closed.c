@@ -322,8 +322,8 @@ static bool broadcast_by(synth_schedule_t *schedule, const synth_shape_t *shape,
 /*
  * Makes a broadcast on nodes in two steps, with two chunks. In step 0 the root sends both chunks to the other ranks of
  * its node, and chunk 0 to the rank of its position on each other node. In step 1 those ranks spread chunk 0 within
- * their nodes. At the same time every rank of the root's node, also the root, sends chunk 1 to the rank of its position
- * on each other node. Returns NULL if there are too many sends or memory runs out.
+ * their nodes. At the same time every rank of the root's node, including the root, sends chunk 1 to the rank of its
+ * position on each other node. Returns NULL if there are too many sends or memory runs out.
  */
 static synth_schedule_t *nodes_broadcast_two_steps(const synth_topology_t *topology, const synth_shape_t *shape,
                                                    int root, int most_chunks)
