@@ -34,11 +34,12 @@ extern "C" {
  * `op` is the operation that the plan uses where its file says sum; MPI_OP_NULL means the sum. `datatype` has to be a
  * predefined type that kernels know, without holes.
  *
- * Returns MPI_ERR_UNSUPPORTED_OPERATION, on all ranks, if these ranks have no such plan, if it does not do the
- * operation, or if the component does not serve device buffers here; MPI_ERR_NO_MEM, on all ranks, if a rank has no
- * memory for the plan; MPI_ERR_COUNT, MPI_ERR_TYPE, MPI_ERR_ARG and MPI_ERR_COMM for arguments that are not allowed.
- * Any other error, such as a rank that does not come in time, breaks the communicator for device buffers. All errors
- * are also given to the communicator's error handler.
+ * Errors, which are also given to the communicator's error handler:
+ * - MPI_ERR_UNSUPPORTED_OPERATION, on all ranks: these ranks have no such plan, it does not do the operation, or the
+ *   component does not serve device buffers here.
+ * - MPI_ERR_NO_MEM, on all ranks: a rank has no memory for the plan.
+ * - MPI_ERR_COUNT, MPI_ERR_TYPE, MPI_ERR_ARG, MPI_ERR_COMM: an argument is not allowed.
+ * - Any other error, such as a rank that does not come in time, breaks the communicator for device buffers.
  */
 MPIX_MSCCLPP_PUBLIC int MPIX_Mscclpp_plan_run(const char *name, const void *input, void *output, MPI_Count count,
                                               MPI_Datatype datatype, MPI_Op op, MPI_Comm comm);
