@@ -9,8 +9,9 @@
  *
  * Blocks that form a cluster meet where these count `leavers`, and have a new relay each, which is the same here.
  *
- * Of the words of bell and relay there are two, an operand and the code, which is enough for a torn message. A window
- * may end at any moment, which also stands for the word that dismisses a kernel. Peers are left out: one that does not
+ * Of the words of bell and relay there are two, an operand and the code, which is enough for a torn message. The bell
+ * has a third one for the lists of blocks, which only operations with lists write and wait for; these are for one block.
+ * A window may end at any moment, which also stands for the word that dismisses a kernel. Peers are left out: one that does not
  * come makes an operation that only an abort ends.
  *
  * Proven: each operation is executed once by each block that it needs, with its own words; the host never waits for
@@ -30,8 +31,10 @@
 #define NARROW 0
 #define WIDE 1
 #define QUIT 2
+#define LISTED 3 /* narrow, with lists in the bell */
 #define QUIT_ARG 99
 #define ARG(n_) (10 + (n_))
+#define LISTS(n_) (20 + (n_))
 
 #define NOBODY 0
 #define TEAM 1
@@ -44,8 +47,8 @@ byte served[(OPS + 1) * BLOCKS];
 byte late; /* the operation for which a peer does not come; 0: none */
 
 /* The mailbox. A word has a number and a payload, which are written at once. */
-byte bell_number[2];
-byte bell_payload[2];
+byte bell_number[3];
+byte bell_payload[3];
 byte done;
 byte done_apart[BLOCKS]; /* the other blocks' own words */
 byte left;
@@ -84,7 +87,7 @@ bit team_freed;
 #ifdef FAULT_FIRST_WORD_ALONE
 #define HAS_ENDED done >= n
 #else
-#define HAS_ENDED done >= n && (code_of[n] == NARROW || ALL_APART(n))
+#define HAS_ENDED done >= n && (code_of[n] != WIDE || ALL_APART(n))
 #endif
 
 #define DISMISSABLE assert(number == 0 || owner == TEAM)
@@ -190,11 +193,12 @@ proctype plain(byte n)
  */
 proctype first_block(byte self; byte blocks)
 {
-    byte n = self, code = code_of[self], arg = ARG(self), wide = (blocks > 1 -> self : 0);
+    byte n = self, code = code_of[self], arg = ARG(self), lists = LISTS(self), wide = (blocks > 1 -> self : 0);
     bit heard, last;
 
     do
-    :: execute(n, code, arg, 0);
+    :: assert(code != LISTED || lists == LISTS(n));
+        execute(n, code, arg, 0);
 #ifdef FAULT_ADVANCE_ALL_AT_ONCE
         tell(n, true);
 #else
@@ -205,8 +209,18 @@ proctype first_block(byte self; byte blocks)
         do
         :: d_step { bell_number[0] == n -> assert(!freed); arg = bell_payload[0] }
             if
-            :: d_step { bell_number[1] == n -> assert(!freed); code = bell_payload[1]; heard = 1 }
-                break
+            :: d_step { bell_number[1] == n -> assert(!freed); code = bell_payload[1]; heard = (code != LISTED) }
+                if
+                :: heard -> break
+#ifdef FAULT_LISTS_UNAWAITED
+                :: d_step { !heard -> lists = bell_payload[2]; heard = 1 }
+                    break
+#else
+                :: d_step { !heard && bell_number[2] == n -> assert(!freed); lists = bell_payload[2]; heard = 1 }
+                    break
+                :: !heard && bell_number[2] != n
+#endif
+                fi
             :: bell_number[1] != n
             fi
 #ifdef FAULT_QUIT_OVER_WORDS
@@ -352,6 +366,7 @@ active proctype host()
         if
         :: code_of[n] = NARROW
         :: code_of[n] = WIDE
+        :: code_of[n] = LISTED
         fi;
         if
         :: gives_up = 0
@@ -362,10 +377,14 @@ start:
         rung = 0;
         seen = number;
         if
-        :: seen != 0 && left < seen && (grid > 1 || code_of[n] == NARROW) ->
+        :: seen != 0 && left < seen && (grid > 1 || code_of[n] != WIDE) ->
             rung = seen;
             d_step { bell_payload[0] = ARG(n); bell_number[0] = n }
             d_step { bell_payload[1] = code_of[n]; bell_number[1] = n }
+            if
+            :: d_step { code_of[n] == LISTED -> bell_payload[2] = LISTS(n); bell_number[2] = n }
+            :: code_of[n] != LISTED
+            fi
         :: else -> launch(n)
         fi;
         do

@@ -48,33 +48,49 @@ MSCCLPP_DEV void mscclpp_dev_linger_take(mscclpp_dev_linger_block_t *block_state
     block_state->words[index] = payload;
 }
 
+/* Returns true if the operation that was heard of last has, or had, the lists of its blocks in the bell. */
+MSCCLPP_DEV bool mscclpp_dev_linger_has_lists(const mscclpp_dev_linger_block_t *block_state)
+{
+    return (block_state->words[MSCCLPP_DEV_BELL_CODE] & MSCCLPP_DEV_BELL_LISTS) != 0;
+}
+
 /*
  * Looks at the bell once, with the listening threads, which are the block's first warp. Returns true in all of them if
  * all words of operation `number` have arrived; block_state then holds them. If only some have arrived, they are taken,
- * too, and taken again at the next look, which does no harm. In the thread that reads the word LEAVE, sets *leave to
- * whether the host tells this kernel, number `kernel`, to leave. In the others, *leave stays as it is.
+ * too, and taken again at the next look, which does no harm. `end_of_lists` is the number of words with those of the
+ * lists. Whether lists are wanted is known when the other words have arrived. In the thread that reads the word LEAVE,
+ * sets *leave to whether the host tells this kernel, number `kernel`, to leave. In the others, *leave stays as it is.
  */
 MSCCLPP_DEV bool mscclpp_dev_linger_listen(const mscclpp_dev_ctx_t *ctx, const uint64_t *bell,
-                                           mscclpp_dev_linger_block_t *block_state, uint64_t number, uint64_t kernel,
-                                           bool *leave)
+                                           mscclpp_dev_linger_block_t *block_state, uint32_t end_of_lists,
+                                           uint64_t number, uint64_t kernel, bool *leave)
 {
-    bool is_missing = false;
+    const uint32_t end = end_of_lists <= MSCCLPP_DEV_BELL_LINE || mscclpp_dev_linger_has_lists(block_state)
+                             ? end_of_lists
+                             : MSCCLPP_DEV_BELL_LINE;
+    bool is_missing = false, lacks_lists = end < end_of_lists;
     uint32_t index;
 
     /* Acquire makes the operands visible: the host made sure of that before it rang. */
     MSCCLPP_DEV_ROLLED
-    for (index = ctx->tid; index <= MSCCLPP_DEV_BELL_LEAVE; index += MSCCLPP_DEV_WARP) {
+    for (index = ctx->tid; index < end; index += MSCCLPP_DEV_WARP) {
         uint64_t word = mscclpp_dev_ld_acquire_sys_u64(&bell[index]);
 
         if (index == MSCCLPP_DEV_BELL_LEAVE) {
             *leave = word == kernel;
         } else if ((uint32_t)(word >> 32) == (uint32_t)number) {
             mscclpp_dev_linger_take(block_state, index, (uint32_t)word);
-        } else {
+        } else if (index < MSCCLPP_DEV_BELL_LEAVE) {
             is_missing = true;
+        } else {
+            lacks_lists = true;
         }
     }
-    return !mscclpp_dev_warp_or(is_missing);
+    if (mscclpp_dev_warp_or(is_missing)) {
+        return false;
+    }
+    mscclpp_dev_warp_meet(); /* all see the words that each has taken */
+    return !mscclpp_dev_linger_has_lists(block_state) || !mscclpp_dev_warp_or(lacks_lists);
 }
 
 /*
@@ -131,15 +147,18 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve_first(mscclpp_dev_ctx_t *ctx, mscclpp_
                                                 uint32_t row_shift, uint64_t launches, bool whole_block)
 {
     const uint32_t code = block_state->words[MSCCLPP_DEV_BELL_CODE];
+    const uint32_t word = block_state->words[MSCCLPP_DEV_BELL_COLL];
     mscclpp_dev_ctx_t self = *ctx;
 
     self.nblocks = 1;
     if (MSCCLPP_DEV_BELL_KERNEL(code) == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT) {
         ctx->failed = mscclpp_dev_linger_serve_brief(&self, &block_state->args, launches, true, whole_block);
-    } else {
+    } else if (mscclpp_dev_linger_has_lists(block_state)) {
         ctx->failed =
-            mscclpp_dev_linger_brief_coll(self, &block_state->args, code, block_state->words[MSCCLPP_DEV_BELL_COLL],
-                                          row_shift, launches, whole_block);
+            mscclpp_dev_linger_brief_blocks(self, &block_state->args, word, &block_state->words[MSCCLPP_DEV_BELL_LIST],
+                                            row_shift, launches, whole_block);
+    } else {
+        ctx->failed = mscclpp_dev_linger_brief_coll(self, &block_state->args, word, row_shift, launches, whole_block);
     }
     mscclpp_dev_ctx_renew(ctx);
     if (ctx->failed) {
@@ -167,6 +186,7 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx, c
     const uint64_t window_end_ns = block_state->started_ns + args->window_ns;
     const mscclpp_dev_brief_limits_t limits = mscclpp_dev_brief_limits(&block_state->args, MSCCLPP_DEV_WARP);
     const mscclpp_dev_brief_limits_t block_limits = mscclpp_dev_brief_limits(&block_state->args, ctx.nthreads);
+    const uint32_t end_of_lists = MSCCLPP_DEV_BELL_LIST + 2 * block_state->args.nranks;
     uint64_t number = block_state->args.launches + 2;
 
     for (;; ++number) {
@@ -175,7 +195,7 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx, c
         bool leaves = false, whole_block;
 
         leave_at_ns = number % MSCCLPP_DEV_LINGER_PERIOD == 0 ? now_ns : leave_at_ns;
-        while (!mscclpp_dev_linger_listen(&ctx, bell, block_state, number, kernel, &leaves)) {
+        while (!mscclpp_dev_linger_listen(&ctx, bell, block_state, end_of_lists, number, kernel, &leaves)) {
             leaves = leaves || (ctx.tid == 0 && mscclpp_dev_now_ns() >= leave_at_ns);
             if (mscclpp_dev_warp_or(leaves) && mscclpp_dev_linger_all_ended(&ctx, args, block_state)) {
                 return false;
@@ -183,7 +203,6 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx, c
             leaves = false;
             mscclpp_dev_pause(&ctx);
         }
-        mscclpp_dev_warp_meet(); /* all see the words that each has taken */
         whole_block = !mscclpp_dev_linger_is_for(block_state, &limits);
         if (whole_block && !mscclpp_dev_linger_is_for(block_state, &block_limits)) {
             return true;
@@ -349,8 +368,7 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve(mscclpp_dev_ctx_t *ctx, const mscclpp_
         ctx->failed = mscclpp_dev_linger_serve_plan(op_ctx, block_state);
     } else if (kernel == MSCCLPP_KERNEL_COLL_MOVE_PACKETS || kernel == MSCCLPP_KERNEL_COLL_COMBINE_PACKETS ||
                mscclpp_dev_linger_is_varied(kernel)) {
-        ctx->failed = mscclpp_dev_linger_serve_coll(op_ctx, &block_state->blocks, code,
-                                                    block_state->words[MSCCLPP_DEV_BELL_COLL]);
+        ctx->failed = mscclpp_dev_linger_serve_coll(op_ctx, &block_state->blocks, block_state->words);
     } else if (kernel == MSCCLPP_KERNEL_ALLREDUCE_NODES || kernel == MSCCLPP_KERNEL_ALLREDUCE_NODES_PACKETS) {
         if (op_ctx.tid == 0) {
             block_state->nodes.pattern = MSCCLPP_DEV_BELL_VARIANT(code);

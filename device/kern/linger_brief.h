@@ -75,10 +75,11 @@ MSCCLPP_DEV char *mscclpp_dev_brief_slot(const mscclpp_dev_args_t *args, const m
 /*
  * Combines the units number `unit` of ranks 0 to `end` - 1, for any type and operation, and stores the result. Reads
  * the packets once more, although the caller has them: passing them would force them out of registers for the hot
- * types, too. `end` is at least 1.
+ * types, too. `end` is at least 1. `bytes` is the size of the whole result.
  */
 MSCCLPP_DEV_OUTLINE void mscclpp_dev_brief_store_any(const mscclpp_dev_args_t *args,
-                                                     mscclpp_dev_brief_packets_t packets, uint32_t unit, uint32_t end)
+                                                     mscclpp_dev_brief_packets_t packets, uint32_t unit, uint32_t end,
+                                                     uint32_t bytes)
 {
     const int dtype = (int)args->dtype, op = (int)args->op;
     const char *slots = mscclpp_dev_brief_slot(args, &packets, args->rank, 0);
@@ -105,7 +106,7 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_brief_store_any(const mscclpp_dev_args_t *a
             }
         }
     }
-    mscclpp_dev_st_unit(args->out, unit, args->bytes, mscclpp_dev_acc_get(&acc, dtype), mscclpp_dev_unit_mask(dtype));
+    mscclpp_dev_st_unit(args->out, unit, bytes, mscclpp_dev_acc_get(&acc, dtype), mscclpp_dev_unit_mask(dtype));
 }
 
 /* An operation, as all threads of a block see it. */
@@ -227,7 +228,7 @@ MSCCLPP_DEV void mscclpp_dev_brief_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev
         if (mscclpp_dev_brief_combine_hot(args, const_ranks, units, &value)) {
             mscclpp_dev_st_unit(args->out, unit, args->bytes, value, MSCCLPP_DEV_WHOLE_UNIT);
         } else {
-            mscclpp_dev_brief_store_any(args, packets, unit, (uint32_t)const_ranks);
+            mscclpp_dev_brief_store_any(args, packets, unit, (uint32_t)const_ranks, (uint32_t)args->bytes);
         }
     }
     mscclpp_dev_brief_end(ctx, args, launches, whole_blocks);

@@ -1,7 +1,8 @@
 /*
- * Brief operations of a lingering kernel for collectives other than all-reduce. They go by packets, with blocks of data
- * of one size. Each thread sends at most one unit, and receives at most one unit, or one from each rank. There is
- * little code, as in linger_brief.h, because fetching instructions takes a large part of a small call.
+ * Brief operations of a lingering kernel for collectives other than all-reduce. They go by packets. The blocks of data
+ * have one size, or the bell has lists of them. Each thread sends at most one unit, and receives at most one unit, or
+ * one from each rank. There is little code, as in linger_brief.h, because fetching instructions takes a large part of a
+ * small call. Operations with lists have a function of their own, so that the others do not fetch code for lists.
  *
  * The threads form rows of the same length, one for each rank. Thread number `lane` of row i has unit `lane` of the
  * block for the i-th next rank, and of the block from the rank i places before. Row 0 has the rank's own block, which
@@ -9,7 +10,9 @@
  * collective combines blocks, row 0 combines what all ranks have sent.
  *
  * The slots, and the empty packets of ranks without a block for a peer, are those of coll/packets.h. So one rank may
- * serve an operation by this code, and another rank by that one.
+ * serve an operation by this code, and another rank by that one. Whether a rank's lists have room in the bell does not
+ * matter to its peers. Each two ranks exchange at least one packet in either direction, even if all their blocks are
+ * empty. coll/packets.h says why.
  */
 #ifndef MSCCLPP_DEVICE_KERN_LINGER_BRIEF_COLL_H
 #define MSCCLPP_DEVICE_KERN_LINGER_BRIEF_COLL_H
@@ -42,20 +45,28 @@ MSCCLPP_DEV bool mscclpp_dev_linger_is_brief(const mscclpp_dev_args_t *args, uin
                                              const mscclpp_dev_brief_limits_t *limits)
 {
     const uint32_t kernel = MSCCLPP_DEV_BELL_KERNEL(code);
-    const bool is_coll = kernel == MSCCLPP_KERNEL_COLL_MOVE_PACKETS || kernel == MSCCLPP_KERNEL_COLL_COMBINE_PACKETS;
+    const bool is_coll = kernel == MSCCLPP_KERNEL_COLL_MOVE_PACKETS || kernel == MSCCLPP_KERNEL_COLL_COMBINE_PACKETS ||
+                         (code & MSCCLPP_DEV_BELL_LISTS) != 0;
     const uint32_t limit = kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT ? limits->allreduce : is_coll ? limits->coll : 0;
 
     return args->bytes <= limit && limit != 0;
 }
 
-/* An operation, as one thread sees it. `word` is the bell's word COLL. */
+/* An operation, as one thread sees it. */
 typedef struct {
     mscclpp_dev_brief_packets_t packets; /* of this thread's unit */
-    uint64_t stride;                     /* bytes from one block's start to the next one's */
-    uint32_t word;
+    uint64_t stride;                     /* bytes from one block's start to the next one's, without lists */
+    const uint32_t *lists;               /* the bell's words from MSCCLPP_DEV_BELL_LIST on; NULL: no lists */
+    uint32_t word;                       /* the bell's word COLL */
     uint32_t lane;
     uint32_t row; /* at least the number of ranks: the thread is in no row */
 } mscclpp_dev_brief_coll_t;
+
+/* A block of data: its place in the user's buffer, and its size. */
+typedef struct {
+    uint64_t offset;
+    uint32_t bytes;
+} mscclpp_dev_brief_block_t;
 
 /* Returns true if a thread has a packet of a block of `bytes` bytes, which may be an empty one. */
 MSCCLPP_DEV bool mscclpp_dev_brief_coll_has_packet(const mscclpp_dev_brief_coll_t *coll, uint32_t bytes)
@@ -63,57 +74,85 @@ MSCCLPP_DEV bool mscclpp_dev_brief_coll_has_packet(const mscclpp_dev_brief_coll_
     return coll->lane * MSCCLPP_DEV_UNIT < bytes || coll->lane == 0;
 }
 
-/* Returns the size of the block that `sender` has for `receiver`. */
-MSCCLPP_DEV uint32_t mscclpp_dev_brief_coll_bytes(const mscclpp_dev_args_t *args, const mscclpp_dev_brief_coll_t *coll,
-                                                  uint32_t sender, uint32_t receiver)
+/* Returns true if this rank's own block is in the output already. */
+MSCCLPP_DEV bool mscclpp_dev_brief_coll_is_home(const mscclpp_dev_brief_coll_t *coll)
+{
+    return MSCCLPP_DEV_BELL_IN_PLACE(coll->word) != 0 && !MSCCLPP_DEV_COMBINES(MSCCLPP_DEV_BELL_PATTERN(coll->word));
+}
+
+/*
+ * Returns the size that the second list tells of this rank's own block, or of its result. Called if there are lists. A
+ * block that is in the output already counts as empty, as the first list need not say where it lies in the input.
+ */
+MSCCLPP_DEV uint32_t mscclpp_dev_brief_coll_own_bytes(const mscclpp_dev_args_t *args,
+                                                      const mscclpp_dev_brief_coll_t *coll)
+{
+    return mscclpp_dev_brief_coll_is_home(coll) ? 0
+                                                : MSCCLPP_DEV_BELL_BLOCK_BYTES(coll->lists[args->nranks + args->rank]);
+}
+
+/*
+ * Returns the block that this rank sends to `peer` or, if `recvs`, the one that it receives from there. Its place is in
+ * the input or in the output. `recvs` is a constant.
+ */
+MSCCLPP_DEV mscclpp_dev_brief_block_t mscclpp_dev_brief_coll_block(const mscclpp_dev_args_t *args,
+                                                                   const mscclpp_dev_brief_coll_t *coll, uint32_t peer,
+                                                                   bool recvs)
 {
     const uint32_t pattern = MSCCLPP_DEV_BELL_PATTERN(coll->word), root = MSCCLPP_DEV_BELL_ROOT(coll->word);
+    const uint32_t sender = recvs ? peer : args->rank, receiver = recvs ? args->rank : peer;
+    mscclpp_dev_brief_block_t block;
 
-    return MSCCLPP_DEV_COLL_SENDS(pattern, root, sender, receiver) ? (uint32_t)args->bytes : 0;
+    if (coll->lists != NULL) {
+        const uint32_t word = coll->lists[recvs ? args->nranks + peer : peer];
+
+        block.offset = MSCCLPP_DEV_BELL_BLOCK_OFFSET(word);
+        block.bytes =
+            coll->row == 0 ? mscclpp_dev_brief_coll_own_bytes(args, coll) : MSCCLPP_DEV_BELL_BLOCK_BYTES(word);
+        return block;
+    }
+    block.offset =
+        (recvs ? MSCCLPP_DEV_COLL_RECVS_MANY(pattern) : MSCCLPP_DEV_COLL_SENDS_MANY(pattern)) ? peer * coll->stride : 0;
+    block.bytes = MSCCLPP_DEV_COLL_SENDS(pattern, root, sender, receiver) ? (uint32_t)args->bytes : 0;
+    return block;
 }
 
 /* Sends a thread's unit, or its empty packet. */
 MSCCLPP_DEV void mscclpp_dev_brief_coll_send(const mscclpp_dev_args_t *args, const mscclpp_dev_brief_coll_t *coll)
 {
     const uint32_t peer = mscclpp_dev_coll_next(args, coll->row);
-    const uint32_t bytes = mscclpp_dev_brief_coll_bytes(args, coll, args->rank, peer);
+    const mscclpp_dev_brief_block_t block = mscclpp_dev_brief_coll_block(args, coll, peer, false);
     mscclpp_dev_vec_t value = mscclpp_dev_vec_zero();
 
-    if (!mscclpp_dev_brief_coll_has_packet(coll, bytes)) {
+    if (!mscclpp_dev_brief_coll_has_packet(coll, block.bytes)) {
         return;
     }
-    if (bytes != 0) {
-        const uint64_t offset =
-            MSCCLPP_DEV_COLL_SENDS_MANY(MSCCLPP_DEV_BELL_PATTERN(coll->word)) ? peer * coll->stride : 0;
-
-        value = mscclpp_dev_ld_unit((const char *)args->in + offset, coll->lane, bytes);
+    if (block.bytes != 0) {
+        value = mscclpp_dev_ld_unit((const char *)args->in + block.offset, coll->lane, block.bytes);
     }
     mscclpp_dev_put_unit(mscclpp_dev_brief_slot(args, &coll->packets, peer, args->rank), coll->packets.pair, value,
                          coll->packets.flag, MSCCLPP_DEV_LL16);
 }
 
 /*
- * Receives a thread's unit, or its empty packet, and stores the unit. In place, this rank's own block is in the output
- * already. If the wait fails, sets ctx->failed and stores nothing.
+ * Receives a thread's unit, or its empty packet, and stores the unit, unless it is of this rank's own block and that is
+ * in the output already. If the wait fails, sets ctx->failed and stores nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_brief_coll_move(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                              const mscclpp_dev_brief_coll_t *coll)
 {
     const uint32_t peer = mscclpp_dev_coll_previous(args, coll->row);
-    const uint32_t bytes = mscclpp_dev_brief_coll_bytes(args, coll, peer, args->rank);
+    const mscclpp_dev_brief_block_t block = mscclpp_dev_brief_coll_block(args, coll, peer, true);
     const bool is_home = coll->row == 0 && MSCCLPP_DEV_BELL_IN_PLACE(coll->word) != 0;
     mscclpp_dev_vec_t value;
 
-    if (!mscclpp_dev_brief_coll_has_packet(coll, bytes)) {
+    if (!mscclpp_dev_brief_coll_has_packet(coll, block.bytes)) {
         return;
     }
     mscclpp_dev_get_unit(ctx, args, mscclpp_dev_brief_slot(args, &coll->packets, args->rank, peer), coll->packets.pair,
                          &value, coll->packets.flag, MSCCLPP_DEV_LL16, peer);
-    if (!ctx->failed && bytes != 0 && !is_home) {
-        const uint64_t offset =
-            MSCCLPP_DEV_COLL_RECVS_MANY(MSCCLPP_DEV_BELL_PATTERN(coll->word)) ? peer * coll->stride : 0;
-
-        mscclpp_dev_st_unit((char *)args->out + offset, coll->lane, bytes, value, MSCCLPP_DEV_WHOLE_UNIT);
+    if (!ctx->failed && block.bytes != 0 && !is_home) {
+        mscclpp_dev_st_unit((char *)args->out + block.offset, coll->lane, block.bytes, value, MSCCLPP_DEV_WHOLE_UNIT);
     }
 }
 
@@ -139,14 +178,15 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_combine(mscclpp_dev_ctx_t *ctx, const ms
     const uint32_t end = mscclpp_dev_brief_coll_end(args, coll), end_of_packets = coll->lane == 0 ? args->nranks : end;
     const bool is_hot =
         MSCCLPP_DEV_FOLDS && args->dtype == MSCCLPP_DTYPE_FLOAT32 && args->op == (uint32_t)MSCCLPP_OP_SUM;
-    const bool has_result = end != 0 && coll->lane * MSCCLPP_DEV_UNIT < args->bytes;
+    const uint32_t bytes = coll->lists != NULL ? mscclpp_dev_brief_coll_own_bytes(args, coll) : (uint32_t)args->bytes;
+    const bool has_result = end != 0 && coll->lane * MSCCLPP_DEV_UNIT < bytes;
     const char *slots = mscclpp_dev_brief_slot(args, &coll->packets, args->rank, 0);
     mscclpp_dev_vec_t units[MSCCLPP_DEV_BRIEF_BATCH];
     mscclpp_dev_wait_t wait = {0, 0};
     mscclpp_dev_acc_t acc;
     uint32_t first, i, late;
 
-    if (!mscclpp_dev_brief_coll_has_packet(coll, (uint32_t)args->bytes)) {
+    if (!mscclpp_dev_brief_coll_has_packet(coll, bytes)) {
         return;
     }
     MSCCLPP_DEV_ROLLED
@@ -177,52 +217,71 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_combine(mscclpp_dev_ctx_t *ctx, const ms
         return;
     }
     if (is_hot) {
-        mscclpp_dev_st_unit(args->out, coll->lane, args->bytes, mscclpp_dev_acc_get(&acc, MSCCLPP_DTYPE_FLOAT32),
+        mscclpp_dev_st_unit(args->out, coll->lane, bytes, mscclpp_dev_acc_get(&acc, MSCCLPP_DTYPE_FLOAT32),
                             MSCCLPP_DEV_WHOLE_UNIT);
     } else {
-        mscclpp_dev_brief_store_any(args, coll->packets, coll->lane, end);
+        mscclpp_dev_brief_store_any(args, coll->packets, coll->lane, end, bytes);
     }
 }
 
 /*
  * Executes a brief operation of a collective other than all-reduce. Called by all threads of the first block, or by its
- * first warp alone: `whole_block` tells which. The operation has come by the bell; `code` and `word` are the bell's
- * words CODE and COLL. `launches` is the number of operations that have ended. A thread that has failed before sends
- * nothing, and one that gives up stores nothing. Returns true if a thread has failed. Out of line for the same reason
- * as the operations of linger_serve.h.
+ * first warp alone: `whole_block` tells which. The operation has come by the bell; `word` is the bell's word COLL, and
+ * `lists` its words from MSCCLPP_DEV_BELL_LIST on, or NULL, a constant, if there are no lists. `launches` is the number
+ * of operations that have ended. A thread that has failed before sends nothing, and one that gives up stores nothing.
  */
-MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_brief_coll(mscclpp_dev_ctx_t ctx, const mscclpp_dev_args_t *args,
-                                                       uint32_t code, uint32_t word, uint32_t row_shift,
-                                                       uint64_t launches, bool whole_block)
+MSCCLPP_DEV void mscclpp_dev_brief_coll_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint32_t word,
+                                            const uint32_t *lists, uint32_t row_shift, uint64_t launches,
+                                            bool whole_block)
 {
-    const uint32_t flag = args->epoch + 1, lane = ctx.tid & ((1u << row_shift) - 1);
-    const mscclpp_dev_brief_t brief = {launches, flag, 1, whole_block ? ctx.nthreads : MSCCLPP_DEV_WARP};
+    const uint32_t flag = args->epoch + 1, lane = ctx->tid & ((1u << row_shift) - 1);
+    const mscclpp_dev_brief_t brief = {launches, flag, 1, whole_block ? ctx->nthreads : MSCCLPP_DEV_WARP};
     const mscclpp_dev_brief_coll_t coll = {
         {(uint64_t)args->oneshot_capacity * MSCCLPP_DEV_PACKET_STEP,
          MSCCLPP_DEV_PACKET_OFFSET + (flag & 1) * args->packet_half + (uint64_t)lane * MSCCLPP_DEV_PACKET_STEP, flag},
         args->bytes + MSCCLPP_DEV_BELL_PADDING(word),
+        lists,
         word,
         lane,
-        ctx.tid >> row_shift};
-    const bool is_in_row = coll.row < args->nranks && !ctx.failed;
+        ctx->tid >> row_shift};
+    const bool is_in_row = coll.row < args->nranks && !ctx->failed;
 
     if (is_in_row) {
         mscclpp_dev_brief_coll_send(args, &coll);
     }
     if (MSCCLPP_DEV_BELL_IN_PLACE(word) != 0) { /* no thread stores before all have read what lies there */
         if (whole_block) {
-            mscclpp_dev_block_sync(&ctx);
+            mscclpp_dev_block_sync(ctx);
         } else {
             mscclpp_dev_warp_meet();
         }
     }
-    mscclpp_dev_brief_advance(&ctx, args, &brief);
-    if (is_in_row && MSCCLPP_DEV_BELL_KERNEL(code) == MSCCLPP_KERNEL_COLL_MOVE_PACKETS) {
-        mscclpp_dev_brief_coll_move(&ctx, args, &coll);
+    mscclpp_dev_brief_advance(ctx, args, &brief);
+    if (is_in_row && !MSCCLPP_DEV_COMBINES(MSCCLPP_DEV_BELL_PATTERN(word))) {
+        mscclpp_dev_brief_coll_move(ctx, args, &coll);
     } else if (is_in_row && coll.row == 0) {
-        mscclpp_dev_brief_coll_combine(&ctx, args, &coll);
+        mscclpp_dev_brief_coll_combine(ctx, args, &coll);
     }
-    mscclpp_dev_brief_end(&ctx, args, launches, whole_block);
+    mscclpp_dev_brief_end(ctx, args, launches, whole_block);
+}
+
+/*
+ * mscclpp_dev_brief_coll_run without lists and with them, out of line for the same reason as the operations of
+ * linger_serve.h. Each returns true if a thread has failed.
+ */
+MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_brief_coll(mscclpp_dev_ctx_t ctx, const mscclpp_dev_args_t *args,
+                                                       uint32_t word, uint32_t row_shift, uint64_t launches,
+                                                       bool whole_block)
+{
+    mscclpp_dev_brief_coll_run(&ctx, args, word, NULL, row_shift, launches, whole_block);
+    return ctx.failed;
+}
+
+MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_brief_blocks(mscclpp_dev_ctx_t ctx, const mscclpp_dev_args_t *args,
+                                                         uint32_t word, const uint32_t *lists, uint32_t row_shift,
+                                                         uint64_t launches, bool whole_block)
+{
+    mscclpp_dev_brief_coll_run(&ctx, args, word, lists, row_shift, launches, whole_block);
     return ctx.failed;
 }
 

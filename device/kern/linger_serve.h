@@ -183,19 +183,31 @@ MSCCLPP_DEV bool mscclpp_dev_linger_is_varied(uint32_t kernel)
 }
 
 /*
- * Reads the lists of blocks that came with the bell. Called by all threads of the block, before its next barrier. One
- * warp reads neighbouring words, since reads of the host's memory wait for one another unless they are one access.
+ * Reads the lists of blocks that came with the bell, from its words or from the mailbox. Called by all threads of the
+ * block, before its next barrier. One warp reads neighbouring words of the mailbox, since reads of the host's memory
+ * wait for one another unless they are one access.
  */
-MSCCLPP_DEV void mscclpp_dev_linger_take_lists(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_blocks_args_t *args)
+MSCCLPP_DEV void mscclpp_dev_linger_take_lists(const mscclpp_dev_ctx_t *ctx, mscclpp_dev_blocks_args_t *args,
+                                               const uint32_t *words)
 {
-    const uint32_t words = 2 * args->coll.common.nranks; /* of each list */
+    const uint32_t nranks = args->coll.common.nranks;
     uint32_t i;
 
-    for (i = ctx->tid; i < 2 * words && ctx->tid < MSCCLPP_DEV_WARP; i += MSCCLPP_DEV_WARP) {
-        const uint64_t word = mscclpp_dev_ld_relaxed_sys_u64(&args->coll.common.mailbox->lists[i]);
-        uint64_t *list = i < words ? (uint64_t *)args->send : (uint64_t *)args->recv;
+    if ((words[MSCCLPP_DEV_BELL_CODE] & MSCCLPP_DEV_BELL_LISTS) != 0) {
+        for (i = ctx->tid; i < 2 * nranks; i += ctx->nthreads) {
+            mscclpp_dev_block_t *block = i < nranks ? &args->send[i] : &args->recv[i - nranks];
+            const uint32_t word = words[MSCCLPP_DEV_BELL_LIST + i];
 
-        list[i < words ? i : i - words] = word;
+            block->offset = MSCCLPP_DEV_BELL_BLOCK_OFFSET(word);
+            block->bytes = MSCCLPP_DEV_BELL_BLOCK_BYTES(word);
+        }
+    } else {
+        for (i = ctx->tid; i < 4 * nranks && ctx->tid < MSCCLPP_DEV_WARP; i += MSCCLPP_DEV_WARP) {
+            const uint64_t word = mscclpp_dev_ld_relaxed_sys_u64(&args->coll.common.mailbox->lists[i]);
+            uint64_t *list = i < 2 * nranks ? (uint64_t *)args->send : (uint64_t *)args->recv;
+
+            list[i < 2 * nranks ? i : i - 2 * nranks] = word;
+        }
     }
     if (ctx->tid == 0) {
         args->most = args->coll.common.bytes;
@@ -204,14 +216,15 @@ MSCCLPP_DEV void mscclpp_dev_linger_take_lists(const mscclpp_dev_ctx_t *ctx, msc
 }
 
 /*
- * Executes one operation of a collective other than all-reduce. `word` is the bell's word COLL. The collective's own
+ * Executes one operation of a collective other than all-reduce. `words` are those of the bell. The collective's own
  * arguments share memory with those of other kinds of operations. No kind relies on what is left there: it writes its
  * arguments before each use, or never runs in the same kernel as a collective. Not inlined, so that the kernel's loop
  * is little code for the other operations.
  */
 MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_serve_coll(mscclpp_dev_ctx_t ctx, mscclpp_dev_blocks_args_t *args,
-                                                       uint32_t code, uint32_t word)
+                                                       const uint32_t *words)
 {
+    const uint32_t code = words[MSCCLPP_DEV_BELL_CODE], word = words[MSCCLPP_DEV_BELL_COLL];
     const uint32_t kernel = MSCCLPP_DEV_BELL_KERNEL(code);
     const bool is_varied = mscclpp_dev_linger_is_varied(kernel);
     const bool is_hot = MSCCLPP_DEV_FOLDS && MSCCLPP_DEV_BELL_DTYPE(code) == MSCCLPP_DTYPE_FLOAT32 &&
@@ -219,7 +232,7 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_serve_coll(mscclpp_dev_ctx_t ctx, ms
     mscclpp_dev_coll_args_t *coll = &args->coll;
 
     if (is_varied) {
-        mscclpp_dev_linger_take_lists(&ctx, args);
+        mscclpp_dev_linger_take_lists(&ctx, args, words);
     }
     if (ctx.tid == 0) {
         coll->pattern = MSCCLPP_DEV_BELL_PATTERN(word);

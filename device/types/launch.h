@@ -19,6 +19,9 @@
 /* The most ranks for which a lingering kernel (types/linger.h) keeps peers' buffers or receives lists of blocks. */
 #define MSCCLPP_DEV_LINGER_PEERS 8
 
+/* Words of the bell of a lingering kernel: those of every operation, and two for each rank's blocks. */
+#define MSCCLPP_DEV_BELL_SIZE (8 + 2 * MSCCLPP_DEV_LINGER_PEERS)
+
 /* The number of blocks that have memory channels. */
 #define MSCCLPP_DEV_CHANNEL_BLOCKS 32
 
@@ -80,11 +83,12 @@ typedef struct {
     uint64_t failed;     /* written by a kernel whose wait ended early: 1 + the rank that it waited for */
     uint64_t torn;       /* written by the LL128 probe: 1 if a line had its flag but was not whole */
     uint64_t overlapped; /* written by a queued operation: 1 if another one ran at the same time */
-    uint64_t pad2[5];
-    uint64_t bell[8]; /* written by the host: types/linger.h */
+    uint64_t pad2[13];
+    uint64_t bell[MSCCLPP_DEV_BELL_SIZE]; /* written by the host: types/linger.h. Begins a line of 128 bytes. */
     /*
-     * Written by the host before it rings for blocks of different sizes. Two words, offset and bytes, describe this
-     * rank's block for each rank; then two describe the place of each rank's block.
+     * Written by the host before it rings for blocks of different sizes whose lists have no room in the bell. Two
+     * words, offset and bytes, describe this rank's block for each rank; then two describe the place of each rank's
+     * block.
      */
     uint64_t lists[4 * MSCCLPP_DEV_LINGER_PEERS];
 } mscclpp_dev_mailbox_t;

@@ -56,8 +56,8 @@ trap 'rm -rf "$work"' INT TERM
 tree=$work/tree
 objects=$work/objects
 mkdir -p "$tree" "$objects"
-(cd "$top" && tar cf - device mca/common mpix test/host test/unit/unit.h test/unit/test_fifo.c) |
-    tar xf - -C "$tree" || exit 1
+(cd "$top" && tar cf - device mca/common mpix test/host test/unit/unit.h test/unit/test_fifo.c \
+    test/unit/test_linger_kernel.c) | tar xf - -C "$tree" || exit 1
 
 # selected NAME: true if it is to be run.
 selected() {
@@ -273,8 +273,8 @@ deadline=120
 took=$work/took
 mkdir "$took"
 for runs in barriers scratch put late zerocopy engines unsettled nodes ring packets storms lines schedule chains \
-    renewal queue stale overlap outlived user partitions stream linger room early apart mapped fifo ports transport \
-    collectives collectives_in_place strided collectives_nodes collectives_ring collectives_merging \
+    renewal queue stale overlap outlived user partitions stream linger linger_kernel room early apart mapped fifo \
+    ports transport collectives collectives_in_place strided collectives_nodes collectives_ring collectives_merging \
     collectives_reduce collectives_trees \
     collectives_storm collectives_rounds collectives_rung collectives_halving; do
     [ $faults_only = no ] && selected unmodified && lane unmodified $runs

@@ -29,6 +29,9 @@ static mscclpp_coll_t storm_of = MSCCLPP_COLL_LAST;
 #define STORM_SMALL 40 /* most integers of a block, except in some calls */
 #define STORM_LARGE 3000
 
+/* Bytes in front of the buffers, for offsets that have no room in the bell of a kernel that stays. */
+#define STORM_FAR (MSCCLPP_DEV_BELL_MOST_OFFSET + 1u)
+
 typedef struct {
     coll_end_t end;
     int32_t *in;
@@ -37,6 +40,7 @@ typedef struct {
     int root;
     int count;   /* integers of each block, or of the largest one */
     bool varied; /* the blocks differ in size */
+    bool far;    /* and lie STORM_FAR bytes behind the addresses of the buffers */
     bool lists;  /* of the calls that move blocks, or that scatter a result, some have blocks that differ in size */
     mscclpp_dev_block_t send[RANKS_MAX];
     mscclpp_dev_block_t recv[RANKS_MAX];
@@ -100,6 +104,7 @@ static mscclpp_dev_pattern_t draw_storm(storm_t *storm)
     storm->count = 1 + (int)random_below(&state, random_below(&state, 12) == 0 ? STORM_LARGE : STORM_SMALL);
     storm->count = storm_of != MSCCLPP_COLL_LAST ? STORM_LARGE - storm->count % STORM_SMALL : storm->count;
     storm->varied = storm->lists && random_below(&state, 2) == 0 && varies(storm->coll);
+    storm->far = storm->varied && random_below(&state, 3) == 0;
     return mscclpp_coll_pattern(storm->coll);
 }
 
@@ -143,7 +148,10 @@ static bool expect_storm(const storm_t *storm, int b, int i, int32_t *value_p)
     }
 }
 
-/* Lists the blocks of this rank, which lie as far from one another as if all had the largest one's size. */
+/*
+ * Lists the blocks of this rank, which lie as far from one another as if all had the largest one's size. A result lies
+ * where the output begins.
+ */
 static void list_blocks(storm_t *storm, mscclpp_coll_args_t *args)
 {
     const mscclpp_dev_pattern_t pattern = mscclpp_coll_pattern(storm->coll);
@@ -166,6 +174,14 @@ static void list_blocks(storm_t *storm, mscclpp_coll_args_t *args)
     args->send = storm->send;
     args->recv = storm->recv;
     args->largest_block = room;
+    for (int peer = 0; peer < n && storm->far; ++peer) {
+        storm->send[peer].offset += STORM_FAR;
+        storm->recv[peer].offset += MSCCLPP_DEV_COMBINES(pattern) ? 0 : STORM_FAR;
+    }
+    if (storm->far) {
+        args->in = args->in != NULL ? (const char *)args->in - STORM_FAR : NULL;
+        args->out = MSCCLPP_DEV_COMBINES(pattern) ? args->out : (char *)args->out - STORM_FAR;
+    }
 }
 
 static bool call_storm(storm_t *storm)
@@ -226,15 +242,18 @@ static void run_storm_on(rank_t *rank)
 {
     const size_t bytes = (size_t)rank->size * (STORM_LARGE + STORM_SMALL) * sizeof(int32_t);
     const int calls = storm_of == MSCCLPP_COLL_LAST ? process_state_calls(storm_calls) : storm_calls;
+    char *in, *out;
     storm_t storm;
     int i;
 
     memset(&storm, 0, sizeof(storm));
     coll_end_open(&storm.end, rank, create_team(rank), 64);
     storm.lists = rank->argument != NULL;
-    storm.in = malloc(bytes);
-    storm.out = malloc(bytes);
-    REQUIRE(storm.in != NULL && storm.out != NULL);
+    in = malloc(STORM_FAR + bytes);
+    out = malloc(STORM_FAR + bytes);
+    REQUIRE(in != NULL && out != NULL);
+    storm.in = (int32_t *)(in + STORM_FAR);
+    storm.out = (int32_t *)(out + STORM_FAR);
     for (i = 0; i < calls && storm.end.team != NULL && rank->failures == 0; ++i) {
         const uint64_t draw = random_mix(base_seed, (uint64_t)(i * RANKS_MAX + rank->rank));
 
@@ -261,8 +280,8 @@ static void run_storm_on(rank_t *rank)
     __atomic_fetch_add(&storm_rings, storm.end.team != NULL ? mscclpp_linger_served(&storm.end.team->runner) : 0,
                        __ATOMIC_RELAXED);
     coll_end_close(&storm.end);
-    free(storm.in);
-    free(storm.out);
+    free(in);
+    free(out);
 }
 
 /*

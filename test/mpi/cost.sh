@@ -101,6 +101,8 @@ cases_linger() {
     for n in 2 4; do
         run "linger:rings:$n" 120 -n "$n" "${forced[@]}" "${linger[@]}" --mca coll_mscclpp_linger_idle 100000 \
             --mca coll_mscclpp_linger_window 1000000 "$bindir/test_linger" rings
+        run "linger:lists:$n" 120 -n "$n" "${forced[@]}" "${linger[@]}" --mca coll_mscclpp_linger_idle 100000 \
+            --mca coll_mscclpp_linger_window 1000000 "$bindir/test_linger" lists
         run "linger:waits:$n" 240 -n "$n" "${forced[@]}" "${linger[@]}" "$bindir/test_linger" waits 1000
         run "linger:waits, no idle time:$n" 240 -n "$n" "${forced[@]}" "${linger[@]}" \
             --mca coll_mscclpp_linger_idle 1000000 --mca coll_mscclpp_linger_window 3000 \

@@ -1,7 +1,8 @@
 /*
- * Lingering kernels under MPI. Usage: test_linger rings|off, or waits|gaps MICROSECONDS.
+ * Lingering kernels under MPI. Usage: test_linger rings|lists|off, or waits|gaps MICROSECONDS.
  *
  *   rings   calls that follow closely are served without launches, by the process' counter
+ *   lists   so are calls whose blocks differ in size and place, and their results are right
  *   off     none is
  *   waits   what an application does right after a burst of calls takes at most so much longer than without them, where
  *           MICROSECONDS is the kernel's window
@@ -22,6 +23,17 @@
 #define LONG_BURST 500
 #define GAP_NS 5000000L
 #define MARGIN 2000.0 /* microseconds */
+
+/*
+ * Calls whose blocks differ, in integers: the most of a block, the distance of blocks for each rank, and blocks so far
+ * from the buffer's start that the bell has no room for the offset.
+ */
+#define LIST_CALLS 240
+#define LIST_MOST 8
+#define LIST_PITCH 11
+#define LIST_FAR 70000
+#define LIST_RANKS 8
+#define ROOM (LIST_FAR + LIST_PITCH * LIST_RANKS) /* of each buffer */
 
 /* Rounds of a machine that has something else to do; a kernel that stays would delay nearly all. */
 #define LATE_ROUNDS (ROUNDS / 50)
@@ -172,6 +184,84 @@ static void test_rings(bool on)
     MT_CHECK(rung <= mt_served(MPI_COMM_WORLD), "more calls were rung for than served");
 }
 
+/* How many integers a rank has for another in a call. */
+static int count_of(int call, int from, int to)
+{
+    return (int)(mt_mix((uint64_t)call, (uint64_t)from, (uint64_t)to) % (LIST_MOST + 1));
+}
+
+/* Integer `i` of a rank's input. */
+static int value_of(int call, int from, int i)
+{
+    return call * 100000 + from * 1000 + i % 997;
+}
+
+/* The calls are by turns all-to-alls, all-gathers and reduce-scatters; the places of blocks are `skip` and more. */
+static void make_call(int call, int skip)
+{
+    int send[LIST_RANKS], recv[LIST_RANKS], places[LIST_RANKS];
+
+    for (int rank = 0; rank < mt_size; ++rank) {
+        send[rank] = 2 == call % 3 ? count_of(call, 0, rank) : count_of(call, mt_rank, rank);
+        recv[rank] = 1 == call % 3 ? count_of(call, rank, 0) : count_of(call, rank, mt_rank);
+        places[rank] = skip + LIST_PITCH * rank;
+    }
+    if (0 == call % 3) {
+        MT_MPI(MPI_Alltoallv(buffers[0], send, places, MPI_INT, buffers[1], recv, places, MPI_INT, MPI_COMM_WORLD));
+    } else if (1 == call % 3) {
+        MT_MPI(MPI_Allgatherv(buffers[0], count_of(call, mt_rank, 0), MPI_INT, buffers[1], recv, places, MPI_INT,
+                              MPI_COMM_WORLD));
+    } else {
+        MT_MPI(MPI_Reduce_scatter(buffers[0], buffers[1], send, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+    }
+}
+
+/* Writes what the call has to store into the image of the output. */
+static void store_wanted(int call, int skip, int *output)
+{
+    int begin = 0;
+
+    for (int rank = 0; rank < mt_rank; ++rank) {
+        begin += count_of(call, 0, rank);
+    }
+    for (int rank = 0; rank < mt_size; ++rank) {
+        const int count = 0 == call % 3   ? count_of(call, rank, mt_rank)
+                          : 1 == call % 3 ? count_of(call, rank, 0)
+                                          : count_of(call, 0, mt_rank);
+        for (int i = 0; i < count; ++i) {
+            if (2 == call % 3) {
+                output[i] = (0 == rank ? 0 : output[i]) + value_of(call, rank, begin + i);
+            } else {
+                output[skip + LIST_PITCH * rank + i] =
+                    value_of(call, rank, 0 == call % 3 ? skip + LIST_PITCH * mt_rank + i : i);
+            }
+        }
+    }
+}
+
+static void test_lists(void)
+{
+    static int input[ROOM], output[ROOM], wanted[ROOM];
+    const uint64_t before = mt_rung(MPI_COMM_WORLD);
+
+    for (int call = 0; call < LIST_CALLS; ++call) {
+        const int skip = 0 == call / 3 % 3 ? LIST_FAR : 0;
+
+        for (int i = 0; i < ROOM; ++i) {
+            input[i] = value_of(call, mt_rank, i);
+        }
+        memset(wanted, -1, sizeof(wanted));
+        mt_buffer_put(&memory[0], input, sizeof(input));
+        mt_buffer_put(&memory[1], wanted, sizeof(wanted));
+        make_call(call, skip);
+        store_wanted(call, skip, wanted);
+        mt_buffer_get(&memory[1], output, sizeof(output));
+        MT_CHECK(0 == memcmp(output, wanted, sizeof(output)), "the output of call %d is wrong", call);
+    }
+    MT_CHECK(mt_rung(MPI_COMM_WORLD) - before > LIST_CALLS / 4, "%llu of %d calls were rung for",
+             (unsigned long long)(mt_rung(MPI_COMM_WORLD) - before), LIST_CALLS);
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -183,7 +273,7 @@ int main(int argc, char **argv)
         return MT_SKIPPED;
     }
     for (int i = 0; i < 2; ++i) {
-        memory[i] = mt_buffer_alloc(MT_DEVICE, 8192 * sizeof(int), 0);
+        memory[i] = mt_buffer_alloc(MT_DEVICE, ROOM * sizeof(int), 0);
         mt_buffer_set(&memory[i], 0);
         buffers[i] = (int *)(void *)memory[i].data;
     }
@@ -194,8 +284,10 @@ int main(int argc, char **argv)
         test_gaps(limit);
     } else if (0 == strcmp(what, "rings") || 0 == strcmp(what, "off")) {
         test_rings(0 == strcmp(what, "rings"));
+    } else if (0 == strcmp(what, "lists")) {
+        test_lists();
     } else {
-        MT_CHECK(false, "usage: test_linger rings|off, or waits|gaps MICROSECONDS");
+        MT_CHECK(false, "usage: test_linger rings|lists|off, or waits|gaps MICROSECONDS");
     }
     MT_MPI(MPI_Comm_free(&second));
     for (int i = 0; i < 2; ++i) {

@@ -1,6 +1,6 @@
 /*
- * Lingering kernels that are rung for by hand: what they leave behind for the next kernel of their team, and brief
- * operations of several ranks among others.
+ * Lingering kernels that are rung for by hand: what they leave behind for the next kernel of their team, brief
+ * operations of several ranks among others, and lists of blocks that come with the bell or by the mailbox.
  */
 #include "device/launch/launch.h"
 #include "device/types/linger.h"
@@ -217,9 +217,9 @@ static void ring(rank_t *ranks, int count, uint64_t number, const operation_t *o
     }
 }
 
-static void start(rank_t *ranks, int count, uint64_t number, const operation_t *operation)
+static void start(rank_t *ranks, int count, uint32_t threads, uint64_t number, const operation_t *operation)
 {
-    const mscclpp_dev_launch_t launch = {MSCCLPP_KERNEL_LINGER, BLOCKS, THREADS, NULL};
+    const mscclpp_dev_launch_t launch = {MSCCLPP_KERNEL_LINGER, BLOCKS, threads, NULL};
 
     for (int rank = 0; rank < count; ++rank) {
         rank_t *own = &ranks[rank];
@@ -252,6 +252,44 @@ static void start(rank_t *ranks, int count, uint64_t number, const operation_t *
     }
 }
 
+/* Ranks whose first operation will be number `first`. */
+static rank_t *open_ranks(int count, uint64_t first, uint32_t misalign)
+{
+    rank_t *ranks = aligned_alloc(16, (size_t)count * sizeof(*ranks));
+
+    REQUIRE(ranks != NULL);
+    memset(ranks, 0, (size_t)count * sizeof(*ranks));
+    for (int rank = 0; rank < count; ++rank) {
+        CHECK_EQ(mscclpp_dev_twin_queue_create(&ranks[rank].queue), 0);
+        ranks[rank].scratch = calloc(1, MSCCLPP_DEV_PACKET_OFFSET + 3 * PACKET_HALF);
+        REQUIRE(ranks[rank].scratch != NULL);
+        ranks[rank].misalign = misalign * (uint32_t)(rank % 3);
+        ranks[rank].mailbox.ended[0] = ranks[rank].mailbox.ended[1] = first - 1;
+        for (int i = 0; i < MSCCLPP_DEV_MAX_BLOCKS; ++i) {
+            ranks[rank].state.progress[i].launches = first - 1;
+        }
+    }
+    return ranks;
+}
+
+/* Makes the kernels, which began with operation `first`, leave after operation `last`. Each operation took an epoch. */
+static void close_ranks(rank_t *ranks, int count, uint64_t first, uint64_t last)
+{
+    for (int rank = 0; rank < count; ++rank) {
+        __atomic_store_n(&ranks[rank].mailbox.bell[MSCCLPP_DEV_BELL_LEAVE], first, __ATOMIC_RELAXED);
+    }
+    for (int rank = 0; rank < count; ++rank) {
+        CHECK(reaches(&ranks[rank].mailbox.left, first));
+        for (int i = 0; i < MSCCLPP_DEV_MAX_BLOCKS; ++i) {
+            CHECK_EQ(ranks[rank].state.progress[i].launches, last);
+            CHECK_EQ(ranks[rank].state.progress[i].epoch, (uint32_t)(last - first + 1));
+        }
+        mscclpp_dev_twin_queue_destroy(ranks[rank].queue);
+        free(ranks[rank].scratch);
+    }
+    free(ranks);
+}
+
 /* Operations by one thread, by one block and by both, brief and not, follow one another in any order. */
 static void test_brief(int count, uint64_t first, uint32_t misalign)
 {
@@ -271,23 +309,11 @@ static void test_brief(int count, uint64_t first, uint32_t misalign)
         {BRIEF_BYTES, BLOCKS, MSCCLPP_DTYPE_UINT32, MSCCLPP_OP_SUM},
     };
     const uint32_t kinds = sizeof(operations) / sizeof(operations[0]), rings = 3 * kinds;
-    rank_t *ranks = aligned_alloc(16, (size_t)count * sizeof(*ranks));
+    rank_t *ranks = open_ranks(count, first, misalign);
     uint64_t number = first;
 
-    REQUIRE(ranks != NULL);
-    memset(ranks, 0, (size_t)count * sizeof(*ranks));
-    for (int rank = 0; rank < count; ++rank) {
-        CHECK_EQ(mscclpp_dev_twin_queue_create(&ranks[rank].queue), 0);
-        ranks[rank].scratch = calloc(1, MSCCLPP_DEV_PACKET_OFFSET + 3 * PACKET_HALF);
-        REQUIRE(ranks[rank].scratch != NULL);
-        ranks[rank].misalign = misalign * (uint32_t)(rank % 3);
-        ranks[rank].mailbox.ended[0] = ranks[rank].mailbox.ended[1] = first - 1;
-        for (int i = 0; i < MSCCLPP_DEV_MAX_BLOCKS; ++i) {
-            ranks[rank].state.progress[i].launches = first - 1;
-        }
-    }
     fill(ranks, count, number);
-    start(ranks, count, number, &operations[0]);
+    start(ranks, count, THREADS, number, &operations[0]);
     check_results(ranks, count, number, &operations[0]);
     for (uint32_t i = 1; i <= rings; ++i) {
         const operation_t *operation = &operations[i * (i / kinds + 1) % kinds];
@@ -297,19 +323,225 @@ static void test_brief(int count, uint64_t first, uint32_t misalign)
         ring(ranks, count, number, operation);
         check_results(ranks, count, number, operation);
     }
-    for (int rank = 0; rank < count; ++rank) {
-        __atomic_store_n(&ranks[rank].mailbox.bell[MSCCLPP_DEV_BELL_LEAVE], first, __ATOMIC_RELAXED);
-    }
-    for (int rank = 0; rank < count; ++rank) {
-        CHECK(reaches(&ranks[rank].mailbox.left, first));
-        for (int i = 0; i < MSCCLPP_DEV_MAX_BLOCKS; ++i) {
-            CHECK_EQ(ranks[rank].state.progress[i].launches, number);
-            CHECK_EQ(ranks[rank].state.progress[i].epoch, 1 + rings);
+    close_ranks(ranks, count, first, number);
+}
+
+/* An operation on blocks of different sizes. Those for each rank, or from each, lie PITCH bytes apart. */
+enum { PITCH = BUFFER_BYTES / RANKS_MOST, NO_ROOM = MSCCLPP_DEV_BELL_MOST_OFFSET + 1 };
+typedef struct {
+    mscclpp_dev_pattern_t pattern;
+    uint32_t most; /* bytes of the largest block */
+    bool in_place;
+    mscclpp_op_t op; /* of patterns that combine */
+    uint64_t number;
+    uint32_t count; /* of ranks */
+    uint32_t root;
+} varied_t;
+
+/* How the lists come to a rank's kernel. */
+typedef enum {
+    BEFORE,     /* with the bell, before its other words */
+    AFTER,      /* with the bell, after a while, the last word first */
+    BY_MAILBOX, /* by the mailbox, with offsets that have no room in the bell */
+    WAYS
+} way_t;
+
+static bool combines(const varied_t *call)
+{
+    return MSCCLPP_DEV_COMBINES(call->pattern);
+}
+
+/* The size of a block: none, all or anything in between. All contributions to one result have one size. */
+static uint32_t size_of(const varied_t *call, uint32_t from, uint32_t to)
+{
+    const bool mirrors = call->pattern == MSCCLPP_DEV_ALLTOALL && call->in_place && from < to;
+    const uint32_t sender = combines(call) ? 0 : mirrors ? to : from, receiver = mirrors ? from : to;
+    const uint32_t drawn = (uint32_t)((call->number * 13 + sender * 17 +
+                                       (MSCCLPP_DEV_COLL_SENDS_MANY(call->pattern) ? receiver * 29 : 0)) %
+                                      (call->most + 9));
+
+    return !MSCCLPP_DEV_COLL_SENDS(call->pattern, call->root, from, to) || drawn > call->most + 4 ? 0
+           : drawn > call->most                                                                   ? call->most
+                                                                                                  : drawn;
+}
+
+/* Where a block begins. In place, what goes to a rank lies where that rank's block will come to. */
+static uint32_t place_of(const varied_t *call, uint32_t peer, bool in_output)
+{
+    const bool many = in_output || (call->in_place && !combines(call)) ? MSCCLPP_DEV_COLL_RECVS_MANY(call->pattern)
+                                                                       : MSCCLPP_DEV_COLL_SENDS_MANY(call->pattern);
+
+    return in_output && combines(call) ? 0 : (many ? peer * PITCH : 0) + (in_output || call->in_place ? 3 : 4);
+}
+
+/* The place in a rank's input of its block for another rank. An all-gather in place sends the rank's own block. */
+static uint32_t source_of(const varied_t *call, uint32_t from, uint32_t to)
+{
+    return place_of(call, call->pattern == MSCCLPP_DEV_ALLGATHER && call->in_place ? from : to, false);
+}
+
+/* What byte `at` of a rank's output has to be. In place, the output held the input before. */
+static uint8_t wanted(const varied_t *call, uint32_t rank, uint32_t at)
+{
+    uint8_t value = call->in_place ? operand(call->number, (int)rank, at) : GUARD;
+
+    for (uint32_t from = 0; from < call->count; ++from) {
+        const uint32_t begin = place_of(call, from, true);
+        uint8_t sent;
+
+        if (at < begin || at - begin >= size_of(call, from, rank)) {
+            continue;
         }
-        mscclpp_dev_twin_queue_destroy(ranks[rank].queue);
-        free(ranks[rank].scratch);
+        sent = operand(call->number, (int)from, source_of(call, from, rank) + at - begin);
+        value = !combines(call) || from == 0 ? sent
+                : call->op == MSCCLPP_OP_SUM ? (uint8_t)(value + sent)
+                : sent > value               ? sent
+                                             : value;
     }
-    free(ranks);
+    return value;
+}
+
+/* Writes words of a rank's bell, the last one first. */
+static void ring_words(rank_t *own, uint64_t number, const uint64_t *payloads, uint32_t first, uint32_t count)
+{
+    for (uint32_t i = count; i-- > 0;) {
+        __atomic_store_n(&own->mailbox.bell[first + i], number << 32 | payloads[i], __ATOMIC_RELEASE);
+    }
+}
+
+/* The lists of a rank, as blocks, and as words of the bell. Offsets are from `skip` bytes before the buffers. */
+static void list(const varied_t *call, uint32_t rank, uint64_t skip, mscclpp_dev_block_t *blocks, uint64_t *words)
+{
+    for (uint32_t i = 0; i < 2 * call->count; ++i) {
+        const bool recvs = i >= call->count;
+        const uint32_t peer = recvs ? i - call->count : i;
+
+        blocks[i].offset = skip + (recvs ? place_of(call, peer, true) : source_of(call, rank, peer));
+        blocks[i].bytes = recvs ? size_of(call, peer, rank) : size_of(call, rank, peer);
+        words[i] = blocks[i].bytes == 0 ? 0 : MSCCLPP_DEV_BELL_ENCODE_BLOCK(blocks[i].offset, blocks[i].bytes);
+    }
+}
+
+/* Rings for the operation on one rank. If its lists come AFTER, leaves them to its caller, in `words`. */
+static void ring_varied(rank_t *own, const varied_t *call, uint32_t rank, way_t way, uint64_t *words)
+{
+    const uint64_t skip = way == BY_MAILBOX ? NO_ROOM : 0;
+    const uintptr_t out = (uintptr_t)own->out + own->misalign,
+                    in = (call->in_place ? out : (uintptr_t)own->in + own->misalign) - skip,
+                    start = combines(call) ? out : out - skip; /* a result begins where the output does */
+    const uint32_t kernel = combines(call) ? MSCCLPP_KERNEL_COLL_COMBINE_BLOCKS : MSCCLPP_KERNEL_COLL_MOVE_BLOCKS,
+                   code = MSCCLPP_DEV_BELL_ENCODE(kernel, MSCCLPP_DTYPE_UINT8, call->op, 1, MSCCLPP_DEV_RELEASE_DEVICE,
+                                                  0) |
+                          (way == BY_MAILBOX ? 0 : MSCCLPP_DEV_BELL_LISTS);
+    const uint64_t payloads[MSCCLPP_DEV_BELL_WORDS] = {
+        (uint32_t)in,
+        in >> 32,
+        (uint32_t)start,
+        start >> 32,
+        call->most,
+        code,
+        MSCCLPP_DEV_BELL_ENCODE_COLL(call->pattern, call->root, call->in_place, 0)};
+    mscclpp_dev_block_t blocks[2 * RANKS_MOST];
+
+    list(call, rank, skip, blocks, words);
+    for (uint32_t i = 0; i < 2 * call->count && way == BY_MAILBOX; ++i) {
+        __atomic_store_n(&own->mailbox.lists[2 * i], blocks[i].offset, __ATOMIC_RELAXED);
+        __atomic_store_n(&own->mailbox.lists[2 * i + 1], blocks[i].bytes, __ATOMIC_RELAXED);
+    }
+    if (way == BEFORE) {
+        ring_words(own, call->number, words, MSCCLPP_DEV_BELL_LIST, 2 * call->count);
+    }
+    ring_words(own, call->number, payloads, 0, MSCCLPP_DEV_BELL_WORDS);
+}
+
+/*
+ * Executes an operation on all ranks. The lists come to each rank in another way, and no rank ends the operation while
+ * it has no lists.
+ */
+static void execute(rank_t *ranks, const varied_t *call)
+{
+    uint64_t words[RANKS_MOST][2 * RANKS_MOST];
+    uint32_t wrong = 0;
+
+    for (uint32_t rank = 0; rank < call->count; ++rank) {
+        rank_t *own = &ranks[rank];
+
+        for (uint32_t i = 0; i < BUFFER_BYTES; ++i) {
+            own->in[own->misalign + i] = (char)operand(call->number, (int)rank, i);
+        }
+        memset(own->out, GUARD, sizeof(own->out));
+        if (call->in_place) {
+            memcpy(own->out + own->misalign, own->in + own->misalign, BUFFER_BYTES);
+        }
+    }
+    for (uint32_t rank = 0; rank < call->count; ++rank) {
+        ring_varied(&ranks[rank], call, rank, (way_t)((call->number + rank) % WAYS), words[rank]);
+    }
+    nanosleep(&(const struct timespec){0, 200000}, NULL);
+    for (uint32_t rank = 0; rank < call->count; ++rank) {
+        if ((call->number + rank) % WAYS == AFTER) {
+            CHECK(__atomic_load_n(&ranks[rank].mailbox.ended[0], __ATOMIC_ACQUIRE) < call->number);
+            ring_words(&ranks[rank], call->number, words[rank], MSCCLPP_DEV_BELL_LIST, 2 * call->count);
+        }
+    }
+    for (uint32_t rank = 0; rank < call->count; ++rank) {
+        CHECK(reaches(&ranks[rank].mailbox.ended[0], call->number));
+    }
+    for (uint32_t rank = 0; rank < call->count; ++rank) {
+        for (uint32_t i = 0; i < sizeof(ranks[rank].out); ++i) {
+            const uint32_t at = i - ranks[rank].misalign;
+
+            wrong += (uint8_t)ranks[rank].out[i] != (at < BUFFER_BYTES ? wanted(call, rank, at) : GUARD);
+        }
+    }
+    CHECK_EQ(wrong, 0);
+}
+
+/*
+ * Operations with blocks of different sizes, brief and not, after one another and after others. With these threads,
+ * blocks of up to 32 bytes are brief for 2 ranks, and of up to 16 for the others; the last threads of 3 ranks have
+ * nothing to do.
+ */
+static void test_blocks(int count, uint64_t first, uint32_t misalign)
+{
+    static const varied_t calls[] = {
+        {MSCCLPP_DEV_ALLTOALL, 16, false, MSCCLPP_OP_SUM, 0, 0, 0},
+        {MSCCLPP_DEV_ALLGATHER, 32, false, MSCCLPP_OP_SUM, 0, 0, 0},
+        {MSCCLPP_DEV_REDUCE_SCATTER, 16, false, MSCCLPP_OP_SUM, 0, 0, 0},
+        {MSCCLPP_DEV_ALLTOALL, 16, true, MSCCLPP_OP_SUM, 0, 0, 0},
+        {MSCCLPP_DEV_GATHER, 15, false, MSCCLPP_OP_SUM, 0, 0, 1},
+        {MSCCLPP_DEV_SCATTER, 16, false, MSCCLPP_OP_SUM, 0, 0, 0},
+        {MSCCLPP_DEV_REDUCE_SCATTER, 32, true, MSCCLPP_OP_MAX, 0, 0, 0},
+        {MSCCLPP_DEV_ALLGATHER, 9, true, MSCCLPP_OP_SUM, 0, 0, 0},
+        {MSCCLPP_DEV_ALLTOALL, 50, false, MSCCLPP_OP_SUM, 0, 0, 0},
+        {MSCCLPP_DEV_REDUCE_SCATTER, 16, true, MSCCLPP_OP_SUM, 0, 0, 0},
+        {MSCCLPP_DEV_SCATTER, 32, false, MSCCLPP_OP_SUM, 0, 0, 1},
+    };
+    static const operation_t between = {THREADS * 16, 1, MSCCLPP_DTYPE_UINT8, MSCCLPP_OP_SUM},
+                             wide = {BRIEF_BYTES, BLOCKS, MSCCLPP_DTYPE_UINT8, MSCCLPP_OP_MAX};
+    const uint32_t kinds = sizeof(calls) / sizeof(calls[0]), rings = 6 * kinds;
+    rank_t *ranks = open_ranks(count, first, misalign);
+    uint64_t number = first;
+
+    fill(ranks, count, number);
+    start(ranks, count, count > THREADS ? RANKS_MOST : THREADS, number, &wide);
+    for (uint32_t i = 1; i <= rings; ++i) {
+        varied_t call = calls[i * (i / kinds + 1) % kinds];
+
+        ++number;
+        if (i % 5 == 0) {
+            const operation_t *operation = i % 10 == 0 ? &between : &wide;
+
+            fill(ranks, count, number);
+            ring(ranks, count, number, operation);
+            check_results(ranks, count, number, operation);
+            continue;
+        }
+        call.number = number;
+        call.count = (uint32_t)count;
+        execute(ranks, &call);
+    }
+    close_ranks(ranks, count, first, number);
 }
 
 int main(void)
@@ -321,5 +553,11 @@ int main(void)
     test_brief(4, 0x80000005u, 4);
     test_brief(RANKS_MOST, UINT64_C(0x1ffffff81), 3);
     test_brief(3, 1, 0); /* a number of ranks without brief operations */
+    test_blocks(2, 1, 0);
+    test_blocks(2, UINT64_C(0xffffffff05), 1);
+    test_blocks(3, 0x80000005u, 0);
+    test_blocks(4, 1, 4);
+    test_blocks(5, 1, 2); /* their lists need a second line of the bell */
+    test_blocks(RANKS_MOST, UINT64_C(0x1ffffff81), 3);
     return unit_end();
 }

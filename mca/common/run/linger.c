@@ -3,15 +3,14 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/types/coll.h"
 #include "device/types/linger.h"
 #include "device/types/plan.h"
 #include "mca/common/base/log.h"
+#include "mca/common/run/bell.h"
 #include "mca/common/run/runner.h"
 
 /* The most devices on which kernels may linger. */
@@ -35,14 +34,6 @@
  */
 #define LEAVE_TIME 10.0
 #define LEAVE_TIME_BEFORE_LAUNCH 100e-6
-
-_Static_assert(offsetof(mscclpp_dev_args_t, in) == 4 * MSCCLPP_DEV_BELL_IN_LOW &&
-                   offsetof(mscclpp_dev_args_t, out) == 4 * MSCCLPP_DEV_BELL_OUT_LOW &&
-                   offsetof(mscclpp_dev_args_t, bytes) == 4 * MSCCLPP_DEV_BELL_BYTES &&
-                   __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
-               "kernels write the words of a bell to the beginning of their arguments as they come");
-_Static_assert(MSCCLPP_KERNEL_LAST <= 32 && MSCCLPP_DTYPE_LAST <= 64 && MSCCLPP_OP_LAST <= 16,
-               "the code of a bell has room for them");
 
 /* For each device, the team whose kernel lingers there; with `side_by_side`, any number may. Guarded by `lock`. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -163,26 +154,6 @@ static uint64_t number_of_last_that_left(const mscclpp_runner_t *runner)
     return __atomic_load_n(&runner->mailbox->left, __ATOMIC_ACQUIRE);
 }
 
-/* Returns true for the packet kernels of collectives other than all-reduce whose blocks have different sizes. */
-static bool is_varied(const mscclpp_dev_launch_t *launch)
-{
-    return launch->kernel == MSCCLPP_KERNEL_COLL_MOVE_BLOCKS || launch->kernel == MSCCLPP_KERNEL_COLL_COMBINE_BLOCKS;
-}
-
-/* Returns true for the packet kernels of collectives other than all-reduce. */
-static bool is_coll(const mscclpp_dev_launch_t *launch)
-{
-    return launch->kernel == MSCCLPP_KERNEL_COLL_MOVE_PACKETS ||
-           launch->kernel == MSCCLPP_KERNEL_COLL_COMBINE_PACKETS || is_varied(launch);
-}
-
-/* The number of bytes for the doorbell: of the message, of each block, or of the largest block on any rank. */
-static uint64_t bell_bytes(const mscclpp_dev_launch_t *launch)
-{
-    return is_varied(launch) ? ((const mscclpp_dev_blocks_args_t *)launch->args)->most
-                             : ((const mscclpp_dev_args_t *)launch->args)->bytes;
-}
-
 /* The arguments by which a lingering kernel serves the operation's plan; NULL: it cannot, or there is no plan. */
 static const mscclpp_dev_plan_args_t *lasting_plan(const mscclpp_dev_launch_t *launch)
 {
@@ -202,14 +173,14 @@ static bool can_serve(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t
 {
     const mscclpp_dev_args_t *args = launch->args;
     const mscclpp_dev_nodes_args_t *nodes = launch->args; /* for kernels that span nodes */
-    const uint64_t bytes = bell_bytes(launch), units = (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
+    const uint64_t bytes = mscclpp_bell_bytes(launch), units = (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
     uint64_t shard_units, slot_units;
 
     if (!runner->linger.allowed || bytes > runner->linger.max_bytes) {
         return false;
     }
     /* Lists of blocks are for one block of the kernel: several would read them one after another. */
-    if (is_varied(launch) &&
+    if (mscclpp_bell_is_varied(launch) &&
         (args->nranks > MSCCLPP_DEV_LINGER_PEERS || bytes * (args->nranks - 1) > runner->linger.single_max)) {
         return false;
     }
@@ -247,44 +218,7 @@ static bool can_serve(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t
 static bool uses_packets(const mscclpp_dev_launch_t *launch)
 {
     return launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT || launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE ||
-           is_coll(launch);
-}
-
-/*
- * Returns the doorbell's word COLL: pattern, root, in place and padding. For a plan, it is the padding alone; for
- * all-reduce, 0. With lists of blocks, the padding is 0, because the lists contain the offset of each block.
- */
-static uint32_t coll_word(const mscclpp_dev_launch_t *launch)
-{
-    const mscclpp_dev_coll_args_t *coll = launch->args;
-    const mscclpp_dev_plan_args_t *plan = launch->args;
-
-    if (launch->kernel == MSCCLPP_KERNEL_PLAN) {
-        return MSCCLPP_DEV_BELL_ENCODE_COLL(0, 0, false, plan->stride - plan->common.bytes);
-    }
-    if (!is_coll(launch)) {
-        return 0;
-    }
-    return MSCCLPP_DEV_BELL_ENCODE_COLL(coll->pattern, coll->root, coll->in_place,
-                                        is_varied(launch) ? 0 : coll->stride - coll->common.bytes);
-}
-
-/*
- * Writes the lists of blocks of different sizes to the mailbox. can_serve has checked that they fit. No kernel still
- * reads the lists of an earlier operation, because an operation ends after they have been read.
- */
-static void write_lists(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
-{
-    const mscclpp_dev_blocks_args_t *blocks = launch->args;
-    const uint32_t nranks = blocks->coll.common.nranks;
-    uint64_t *words = runner->mailbox->lists;
-
-    for (uint32_t i = 0; i < 2 * nranks; ++i) {
-        const mscclpp_dev_block_t *block = i < nranks ? &blocks->send[i] : &blocks->recv[i - nranks];
-
-        __atomic_store_n(&words[2 * i], block->offset, __ATOMIC_RELAXED);
-        __atomic_store_n(&words[2 * i + 1], block->bytes, __ATOMIC_RELAXED);
-    }
+           mscclpp_bell_is_coll(launch);
 }
 
 /* Returns the fewest blocks that can serve the operation. With packets, 2 means any number above 1. */
@@ -296,7 +230,8 @@ static uint32_t fewest_blocks(const mscclpp_runner_t *runner, const mscclpp_dev_
         return launch->nblocks;
     }
     /* In collectives other than all-reduce, a rank has one block of data for each peer. */
-    return (is_coll(launch) ? bell_bytes(launch) * (args->nranks - 1) : args->bytes) > runner->linger.single_max &&
+    return (mscclpp_bell_is_coll(launch) ? mscclpp_bell_bytes(launch) * (args->nranks - 1) : args->bytes) >
+                       runner->linger.single_max &&
                    runner->linger.wide_blocks > 1
                ? 2
                : 1;
@@ -372,31 +307,6 @@ static uint32_t count_reporting_blocks(const mscclpp_linger_t *linger, uint32_t 
     return MSCCLPP_DEV_BELL_BLOCKS(code) > 1 ? linger->nblocks : 1;
 }
 
-/* Writes the operation to the bell. The polling kernel takes the operation once all words contain its number. */
-static void ring(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, uint32_t code, uint32_t coll)
-{
-    const mscclpp_dev_args_t *args = launch->args;
-    uint64_t flag = (runner->launches + 1) << 32; /* the operation's number, in the upper half of each word */
-    uint64_t in = (uintptr_t)args->in, out = (uintptr_t)args->out;
-    uint64_t words[MSCCLPP_DEV_BELL_WORDS];
-    int i;
-
-    if (is_varied(launch)) {
-        write_lists(runner, launch);
-    }
-    words[MSCCLPP_DEV_BELL_IN_LOW] = (uint32_t)in;
-    words[MSCCLPP_DEV_BELL_IN_HIGH] = in >> 32;
-    words[MSCCLPP_DEV_BELL_OUT_LOW] = (uint32_t)out;
-    words[MSCCLPP_DEV_BELL_OUT_HIGH] = out >> 32;
-    words[MSCCLPP_DEV_BELL_BYTES] = bell_bytes(launch);
-    words[MSCCLPP_DEV_BELL_CODE] = code;
-    words[MSCCLPP_DEV_BELL_COLL] = coll;
-    /* Released, so that a kernel that sees a word also sees the lists. */
-    for (i = 0; i < MSCCLPP_DEV_BELL_WORDS; ++i) {
-        __atomic_store_n(&runner->mailbox->bell[i], flag | words[i], __ATOMIC_RELEASE);
-    }
-}
-
 /*
  * Waits until the team's last lingering kernel has left. Its blocks use the relay and the team's memory until then.
  * Returns false if it does not leave within `seconds`.
@@ -470,7 +380,7 @@ static mscclpp_status_t launch_lingering(mscclpp_runner_t *runner, const mscclpp
         linger_args.nodes = *(const mscclpp_dev_nodes_args_t *)launch->args;
     } else {
         linger_args.common = *args;
-        linger_args.common.bytes = bell_bytes(launch);
+        linger_args.common.bytes = mscclpp_bell_bytes(launch);
     }
     memcpy(linger_args.sets, linger->sets, sizeof(linger_args.sets));
     linger_args.plan = lasting_plan(launch);
@@ -481,7 +391,7 @@ static mscclpp_status_t launch_lingering(mscclpp_runner_t *runner, const mscclpp
     lingering.kernel = MSCCLPP_KERNEL_LINGER;
     lingering.nblocks = kernel_blocks(runner, launch);
     linger_args.idle_ns = linger->idle_ns;
-    linger_args.coll = coll_word(launch);
+    linger_args.coll = mscclpp_bell_coll(launch);
     linger_args.code = encode_bell(runner, launch, variant, lingering.nblocks);
     lingering.nthreads = linger->nthreads;
     lingering.args = &linger_args;
@@ -490,11 +400,10 @@ static mscclpp_status_t launch_lingering(mscclpp_runner_t *runner, const mscclpp
         mscclpp_linger_clear(runner);
         return mscclpp_repeats_launch(&runner->repeats, runner->gpu, runner->device, runner->stream, launch);
     }
-    if (is_varied(launch)) {
-        write_lists(runner, launch);
+    if (mscclpp_bell_is_varied(launch)) {
+        mscclpp_bell_write_lists(runner->mailbox, launch);
     }
-    /* Clears the word: one left from 2^32 operations ago could be taken for the next operation's. */
-    __atomic_store_n(&runner->mailbox->bell[0], linger_args.number << 32, __ATOMIC_RELAXED);
+    mscclpp_bell_clear(runner->mailbox, linger_args.number);
     status = runner->gpu->launch(runner->stream, &lingering);
     if (status != MSCCLPP_OK) {
         mscclpp_linger_clear(runner);
@@ -535,7 +444,7 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_runner_t *runner, const mscclpp_de
         number_of_last_that_left(runner) < ringable && linger->nblocks >= fewest_blocks(runner, launch)) {
         const uint32_t code = encode_bell(runner, launch, variant, linger->nblocks);
 
-        ring(runner, launch, code, coll_word(launch));
+        mscclpp_bell_ring(runner->mailbox, runner->launches + 1, launch, code);
         linger->rung = ringable;
         *reporting_blocks_p = count_reporting_blocks(linger, code);
         return MSCCLPP_OK;

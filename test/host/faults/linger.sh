@@ -35,5 +35,13 @@ plant linger-few-blocks linger mca/common/run/linger.c mca/common/run/linger.c \
 plant linger-first-word-alone linger mca/common/base/mailbox.h "$launch" \
     's/block = 0; block < blocks/block = 0; block < 1/'
 plant linger-own-count linger "$barrier" "$launcher" 's/ctx->lingers \? args->(launches|epoch) : //'
-plant linger-lists-unwritten collectives_rung mca/common/run/linger.c mca/common/run/linger.c \
-    '/^static void ring\(/,/^}/s/write_lists\(runner, launch\);//'
+bell=mca/common/run/bell.c
+plant linger-lists-unwritten collectives_rung "$bell" "$bell" \
+    '/^void mscclpp_bell_ring\(/,/^}/s/mscclpp_bell_write_lists\(mailbox, launch\);//'
+plant linger-lists-too-far collectives_rung "$bell" "$bell" 's/block->offset > MSCCLPP_DEV_BELL_MOST_OFFSET/false/'
+plant linger-lists-unawaited linger_kernel "$linger" "$launcher" 's/!mscclpp_dev_warp_or\(lacks_lists\)/true/'
+plant linger-lists-half linger_kernel "$linger" "$launcher" 's/lacks_lists = end < end_of_lists/lacks_lists = false/'
+colls=device/kern/linger_brief_coll.h
+plant linger-brief-in-place linger_kernel "$colls" "$launcher" \
+    '/no thread stores before all have read/s/if \(.*\) \{/if (false) {/'
+plant linger-brief-silent linger_kernel "$colls" "$launcher" 's/ \|\| coll->lane == 0;/;/'

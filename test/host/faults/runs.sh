@@ -204,6 +204,10 @@ run_linger() {
         run test_linger --quick --timeout "$deadline" rings
 }
 
+run_linger_kernel() {
+    run test_linger_kernel
+}
+
 run_room() {
     run test_admissions --quick --timeout "$deadline" crowd
 }

@@ -1,0 +1,115 @@
+#include "mca/common/run/bell.h"
+
+#include <stddef.h>
+
+#include "device/types/plan.h"
+
+/* Bytes of a line of memory that a GPU reads at once. */
+#define LINE 128
+
+_Static_assert(offsetof(mscclpp_dev_args_t, in) == 4 * MSCCLPP_DEV_BELL_IN_LOW &&
+                   offsetof(mscclpp_dev_args_t, out) == 4 * MSCCLPP_DEV_BELL_OUT_LOW &&
+                   offsetof(mscclpp_dev_args_t, bytes) == 4 * MSCCLPP_DEV_BELL_BYTES &&
+                   __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "kernels write the words of a bell to the beginning of their arguments as they come");
+_Static_assert(MSCCLPP_KERNEL_LAST <= 32 && MSCCLPP_DTYPE_LAST <= 64 && MSCCLPP_OP_LAST <= 16,
+               "the code of a bell has room for them");
+_Static_assert(offsetof(mscclpp_dev_mailbox_t, bell) % LINE == 0 && MSCCLPP_DEV_BELL_LINE * sizeof(uint64_t) == LINE &&
+                   MSCCLPP_DEV_BELL_LIST > MSCCLPP_DEV_BELL_LEAVE &&
+                   MSCCLPP_DEV_BELL_LIST + 2 * MSCCLPP_DEV_LINGER_PEERS <= MSCCLPP_DEV_BELL_SIZE,
+               "the first line of a bell has all words but those of many ranks' blocks");
+
+uint32_t mscclpp_bell_coll(const mscclpp_dev_launch_t *launch)
+{
+    const mscclpp_dev_coll_args_t *coll = launch->args;
+    const mscclpp_dev_plan_args_t *plan = launch->args;
+
+    if (launch->kernel == MSCCLPP_KERNEL_PLAN) {
+        return MSCCLPP_DEV_BELL_ENCODE_COLL(0, 0, false, plan->stride - plan->common.bytes);
+    }
+    if (!mscclpp_bell_is_coll(launch)) {
+        return 0;
+    }
+    return MSCCLPP_DEV_BELL_ENCODE_COLL(coll->pattern, coll->root, coll->in_place,
+                                        mscclpp_bell_is_varied(launch) ? 0 : coll->stride - coll->common.bytes);
+}
+
+/* Returns block `i` of both lists, of which the one to send is first. */
+static const mscclpp_dev_block_t *block_of(const mscclpp_dev_blocks_args_t *blocks, uint32_t i)
+{
+    const uint32_t nranks = blocks->coll.common.nranks;
+
+    return i < nranks ? &blocks->send[i] : &blocks->recv[i - nranks];
+}
+
+void mscclpp_bell_write_lists(mscclpp_dev_mailbox_t *mailbox, const mscclpp_dev_launch_t *launch)
+{
+    const mscclpp_dev_blocks_args_t *blocks = launch->args;
+    uint32_t i;
+
+    for (i = 0; i < 2 * blocks->coll.common.nranks; ++i) {
+        __atomic_store_n(&mailbox->lists[2 * i], block_of(blocks, i)->offset, __ATOMIC_RELAXED);
+        __atomic_store_n(&mailbox->lists[2 * i + 1], block_of(blocks, i)->bytes, __ATOMIC_RELAXED);
+    }
+}
+
+/* Writes the lists to the words of the bell, with `flag`, and returns true; or returns false if they have no room. */
+static bool ring_lists(mscclpp_dev_mailbox_t *mailbox, uint64_t flag, const mscclpp_dev_blocks_args_t *blocks)
+{
+    const uint32_t count = 2 * blocks->coll.common.nranks;
+    uint64_t words[2 * MSCCLPP_DEV_LINGER_PEERS];
+    uint32_t i;
+
+    for (i = 0; i < count; ++i) {
+        const mscclpp_dev_block_t *block = block_of(blocks, i);
+
+        if (block->bytes != 0 &&
+            (block->offset > MSCCLPP_DEV_BELL_MOST_OFFSET || block->bytes > MSCCLPP_DEV_BELL_MOST_BYTES)) {
+            return false;
+        }
+        words[i] = block->bytes == 0 ? 0 : MSCCLPP_DEV_BELL_ENCODE_BLOCK(block->offset, block->bytes);
+    }
+    for (i = 0; i < count; ++i) {
+        __atomic_store_n(&mailbox->bell[MSCCLPP_DEV_BELL_LIST + i], flag | words[i], __ATOMIC_RELEASE);
+    }
+    return true;
+}
+
+void mscclpp_bell_clear(mscclpp_dev_mailbox_t *mailbox, uint64_t number)
+{
+    int i;
+
+    __atomic_store_n(&mailbox->bell[0], number << 32, __ATOMIC_RELAXED);
+    for (i = MSCCLPP_DEV_BELL_LIST; i < MSCCLPP_DEV_BELL_SIZE; ++i) {
+        __atomic_store_n(&mailbox->bell[i], number << 32, __ATOMIC_RELAXED);
+    }
+}
+
+void mscclpp_bell_ring(mscclpp_dev_mailbox_t *mailbox, uint64_t number, const mscclpp_dev_launch_t *launch,
+                       uint32_t code)
+{
+    const mscclpp_dev_args_t *args = launch->args;
+    const uint64_t flag = number << 32; /* the operation's number, in the upper half of each word */
+    const uint64_t in = (uintptr_t)args->in, out = (uintptr_t)args->out;
+    uint64_t words[MSCCLPP_DEV_BELL_WORDS];
+    int i;
+
+    if (mscclpp_bell_is_varied(launch)) {
+        if (ring_lists(mailbox, flag, launch->args)) {
+            code |= MSCCLPP_DEV_BELL_LISTS;
+        } else {
+            mscclpp_bell_write_lists(mailbox, launch);
+        }
+    }
+    words[MSCCLPP_DEV_BELL_IN_LOW] = (uint32_t)in;
+    words[MSCCLPP_DEV_BELL_IN_HIGH] = in >> 32;
+    words[MSCCLPP_DEV_BELL_OUT_LOW] = (uint32_t)out;
+    words[MSCCLPP_DEV_BELL_OUT_HIGH] = out >> 32;
+    words[MSCCLPP_DEV_BELL_BYTES] = mscclpp_bell_bytes(launch);
+    words[MSCCLPP_DEV_BELL_CODE] = code;
+    words[MSCCLPP_DEV_BELL_COLL] = mscclpp_bell_coll(launch);
+    /* Released, so that a kernel that sees a word also sees the lists. */
+    for (i = 0; i < MSCCLPP_DEV_BELL_WORDS; ++i) {
+        __atomic_store_n(&mailbox->bell[i], flag | words[i], __ATOMIC_RELEASE);
+    }
+}
