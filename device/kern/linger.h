@@ -153,12 +153,10 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve_first(mscclpp_dev_ctx_t *ctx, mscclpp_
     self.nblocks = 1;
     if (MSCCLPP_DEV_BELL_KERNEL(code) == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT) {
         ctx->failed = mscclpp_dev_linger_serve_brief(&self, &block_state->args, launches, true, whole_block);
-    } else if (mscclpp_dev_linger_has_lists(block_state)) {
-        ctx->failed =
-            mscclpp_dev_linger_brief_blocks(self, &block_state->args, word, &block_state->words[MSCCLPP_DEV_BELL_LIST],
-                                            row_shift, launches, whole_block);
     } else {
-        ctx->failed = mscclpp_dev_linger_brief_coll(self, &block_state->args, word, row_shift, launches, whole_block);
+        ctx->failed = mscclpp_dev_linger_serve_brief_coll(
+            &self, &block_state->args, word, &block_state->words[MSCCLPP_DEV_BELL_LIST],
+            mscclpp_dev_linger_has_lists(block_state), row_shift, launches, whole_block);
     }
     mscclpp_dev_ctx_renew(ctx);
     if (ctx->failed) {

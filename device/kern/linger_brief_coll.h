@@ -1,13 +1,17 @@
 /*
  * Brief operations of a lingering kernel for collectives other than all-reduce. They go by packets. The blocks of data
- * have one size, or the bell has lists of them. Each thread sends at most one unit, and receives at most one unit, or
- * one from each rank. There is little code, as in linger_brief.h, because fetching instructions takes a large part of a
- * small call. Operations with lists have a function of their own, so that the others do not fetch code for lists.
+ * have one size, or the bell has lists of them. Each thread has few units. There is little code, as in linger_brief.h,
+ * because fetching instructions takes a large part of a small call. Operations with lists, and those with several units
+ * a thread, have functions of their own, so that the others do not fetch code for that.
  *
  * The threads form rows of the same length, one for each rank. Thread number `lane` of row i has unit `lane` of the
  * block for the i-th next rank, and of the block from the rank i places before. Row 0 has the rank's own block, which
- * goes through the rank's own slot: one code serves all rows, and everything that is stored comes from packets. If the
- * collective combines blocks, row 0 combines what all ranks have sent.
+ * goes through the rank's own slot: one code serves all rows, and everything that is stored comes from packets. If a
+ * block has more units than a row has threads, they take turns. If the collective combines blocks, thread i combines
+ * unit i of what all ranks have sent.
+ *
+ * A warp that has a unit of a block does not diverge: lanes beyond the block's end repeat its last unit, as in
+ * mscclpp_dev_brief_run.
  *
  * The slots, and the empty packets of ranks without a block for a peer, are those of coll/packets.h. So one rank may
  * serve an operation by this code, and another rank by that one. Whether a rank's lists have room in the bell does not
@@ -20,6 +24,9 @@
 #include "device/kern/coll/blocks.h"
 #include "device/kern/linger_brief.h"
 
+/* The most units of a block of data that a thread sends or receives, if all threads of a block serve the operation. */
+#define MSCCLPP_DEV_BRIEF_UNITS 4u
+
 /* The most bytes of brief operations of some threads. 0: no operation is brief. */
 typedef struct {
     uint32_t allreduce;
@@ -30,13 +37,17 @@ typedef struct {
 /* Returns the limits for operations of `threads` threads. */
 MSCCLPP_DEV mscclpp_dev_brief_limits_t mscclpp_dev_brief_limits(const mscclpp_dev_args_t *args, uint32_t threads)
 {
+    const uint32_t units = threads < args->oneshot_capacity ? threads : args->oneshot_capacity;
     mscclpp_dev_brief_limits_t limits = {mscclpp_dev_brief_limit(args, threads), 0, 0};
+    uint32_t row_units;
 
     MSCCLPP_DEV_ROLLED
     while (args->nranks << (limits.row_shift + 1) <= threads && 2u << limits.row_shift <= args->oneshot_capacity) {
         ++limits.row_shift;
     }
-    limits.coll = args->nranks <= threads ? MSCCLPP_DEV_UNIT << limits.row_shift : 0;
+    /* A warp alone has one unit a thread; more would have to wait for one another. Thread i combines unit i. */
+    row_units = (threads > MSCCLPP_DEV_WARP ? MSCCLPP_DEV_BRIEF_UNITS : 1) << limits.row_shift;
+    limits.coll = args->nranks <= threads ? MSCCLPP_DEV_UNIT * (row_units < units ? row_units : units) : 0;
     return limits;
 }
 
@@ -54,12 +65,13 @@ MSCCLPP_DEV bool mscclpp_dev_linger_is_brief(const mscclpp_dev_args_t *args, uin
 
 /* An operation, as one thread sees it. */
 typedef struct {
-    mscclpp_dev_brief_packets_t packets; /* of this thread's unit */
+    mscclpp_dev_brief_packets_t packets; /* of unit 0 */
     uint64_t stride;                     /* bytes from one block's start to the next one's, without lists */
     const uint32_t *lists;               /* the bell's words from MSCCLPP_DEV_BELL_LIST on; NULL: no lists */
     uint32_t word;                       /* the bell's word COLL */
     uint32_t lane;
-    uint32_t row; /* at least the number of ranks: the thread is in no row */
+    uint32_t row;        /* at least the number of ranks: the thread is in no row */
+    uint32_t row_length; /* threads in a row */
 } mscclpp_dev_brief_coll_t;
 
 /* A block of data: its place in the user's buffer, and its size. */
@@ -68,10 +80,23 @@ typedef struct {
     uint32_t bytes;
 } mscclpp_dev_brief_block_t;
 
-/* Returns true if a thread has a packet of a block of `bytes` bytes, which may be an empty one. */
-MSCCLPP_DEV bool mscclpp_dev_brief_coll_has_packet(const mscclpp_dev_brief_coll_t *coll, uint32_t bytes)
+/* Returns the last unit of a block of `bytes` bytes. An empty block has an empty packet in place of unit 0. */
+MSCCLPP_DEV uint32_t mscclpp_dev_brief_coll_last(uint32_t bytes)
 {
-    return coll->lane * MSCCLPP_DEV_UNIT < bytes || coll->lane == 0;
+    return bytes == 0 ? 0 : (bytes - 1) / MSCCLPP_DEV_UNIT;
+}
+
+/* Returns true if some lane of the warp has a unit up to number `last`. `unit` is the number of this lane's. */
+MSCCLPP_DEV bool mscclpp_dev_brief_coll_has_unit(uint32_t unit, uint32_t last)
+{
+    return unit / MSCCLPP_DEV_WARP <= last / MSCCLPP_DEV_WARP;
+}
+
+/* Returns the place of unit `unit` from `sender` in the scratch of `receiver`. */
+MSCCLPP_DEV char *mscclpp_dev_brief_coll_slot(const mscclpp_dev_args_t *args, const mscclpp_dev_brief_coll_t *coll,
+                                              uint32_t receiver, uint32_t sender, uint32_t unit)
+{
+    return mscclpp_dev_brief_slot(args, &coll->packets, receiver, sender) + (uint64_t)unit * MSCCLPP_DEV_PACKET_STEP;
 }
 
 /* Returns true if this rank's own block is in the output already. */
@@ -117,42 +142,83 @@ MSCCLPP_DEV mscclpp_dev_brief_block_t mscclpp_dev_brief_coll_block(const mscclpp
     return block;
 }
 
-/* Sends a thread's unit, or its empty packet. */
-MSCCLPP_DEV void mscclpp_dev_brief_coll_send(const mscclpp_dev_args_t *args, const mscclpp_dev_brief_coll_t *coll)
+/* Sends a unit of the block for `peer`, or the empty packet: unit `unit`, or the last one if there are fewer. */
+MSCCLPP_DEV void mscclpp_dev_brief_coll_send_unit(const mscclpp_dev_args_t *args, const mscclpp_dev_brief_coll_t *coll,
+                                                  uint32_t peer, mscclpp_dev_brief_block_t block, uint32_t unit)
 {
-    const uint32_t peer = mscclpp_dev_coll_next(args, coll->row);
-    const mscclpp_dev_brief_block_t block = mscclpp_dev_brief_coll_block(args, coll, peer, false);
+    const uint32_t last = mscclpp_dev_brief_coll_last(block.bytes);
     mscclpp_dev_vec_t value = mscclpp_dev_vec_zero();
 
-    if (!mscclpp_dev_brief_coll_has_packet(coll, block.bytes)) {
-        return;
-    }
+    unit = unit < last ? unit : last;
     if (block.bytes != 0) {
-        value = mscclpp_dev_ld_unit((const char *)args->in + block.offset, coll->lane, block.bytes);
+        value = mscclpp_dev_ld_unit((const char *)args->in + block.offset, unit, block.bytes);
     }
-    mscclpp_dev_put_unit(mscclpp_dev_brief_slot(args, &coll->packets, peer, args->rank), coll->packets.pair, value,
+    mscclpp_dev_put_unit(mscclpp_dev_brief_coll_slot(args, coll, peer, args->rank, unit), coll->packets.pair, value,
                          coll->packets.flag, MSCCLPP_DEV_LL16);
 }
 
+/* Sends a thread's units, or its empty packet. `most` is the most units of a thread, a constant. */
+MSCCLPP_DEV void mscclpp_dev_brief_coll_send(const mscclpp_dev_args_t *args, const mscclpp_dev_brief_coll_t *coll,
+                                             uint32_t most)
+{
+    const uint32_t peer = mscclpp_dev_coll_next(args, coll->row);
+    const mscclpp_dev_brief_block_t block = mscclpp_dev_brief_coll_block(args, coll, peer, false);
+    const uint32_t last = mscclpp_dev_brief_coll_last(block.bytes);
+    uint32_t first;
+
+    if (mscclpp_dev_brief_coll_has_unit(coll->lane, last)) {
+        mscclpp_dev_brief_coll_send_unit(args, coll, peer, block, coll->lane);
+    }
+    for (first = coll->row_length; most > 1 && first <= last; first += coll->row_length) {
+        if (mscclpp_dev_brief_coll_has_unit(first + coll->lane, last)) {
+            mscclpp_dev_brief_coll_send_unit(args, coll, peer, block, first + coll->lane);
+        }
+    }
+}
+
 /*
- * Receives a thread's unit, or its empty packet, and stores the unit, unless it is of this rank's own block and that is
- * in the output already. If the wait fails, sets ctx->failed and stores nothing.
+ * Receives a thread's units, or its empty packet, and stores the units, unless they are of this rank's own block and
+ * that is in the output already. If the wait fails, sets ctx->failed and stores nothing. `most` is the most units of a
+ * thread, a constant. All of them are looked for at once.
  */
 MSCCLPP_DEV void mscclpp_dev_brief_coll_move(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
-                                             const mscclpp_dev_brief_coll_t *coll)
+                                             const mscclpp_dev_brief_coll_t *coll, uint32_t most)
 {
     const uint32_t peer = mscclpp_dev_coll_previous(args, coll->row);
     const mscclpp_dev_brief_block_t block = mscclpp_dev_brief_coll_block(args, coll, peer, true);
+    const uint32_t last = mscclpp_dev_brief_coll_last(block.bytes);
     const bool is_home = coll->row == 0 && MSCCLPP_DEV_BELL_IN_PLACE(coll->word) != 0;
-    mscclpp_dev_vec_t value;
+    mscclpp_dev_vec_t values[MSCCLPP_DEV_BRIEF_UNITS];
+    uint32_t units[MSCCLPP_DEV_BRIEF_UNITS], i;
+    mscclpp_dev_wait_t wait = {0, 0};
+    bool is_late;
 
-    if (!mscclpp_dev_brief_coll_has_packet(coll, block.bytes)) {
+    if (!mscclpp_dev_brief_coll_has_unit(coll->lane, last)) {
         return;
     }
-    mscclpp_dev_get_unit(ctx, args, mscclpp_dev_brief_slot(args, &coll->packets, args->rank, peer), coll->packets.pair,
-                         &value, coll->packets.flag, MSCCLPP_DEV_LL16, peer);
-    if (!ctx->failed && block.bytes != 0 && !is_home) {
-        mscclpp_dev_st_unit((char *)args->out + block.offset, coll->lane, block.bytes, value, MSCCLPP_DEV_WHOLE_UNIT);
+    MSCCLPP_DEV_UNROLL
+    for (i = 0; i < most; ++i) {
+        units[i] = i * coll->row_length + coll->lane;
+        units[i] = units[i] < last ? units[i] : last;
+    }
+    do {
+        is_late = false;
+        MSCCLPP_DEV_UNROLL
+        for (i = 0; i < most; ++i) {
+            is_late = !mscclpp_dev_poll_unit(mscclpp_dev_brief_coll_slot(args, coll, args->rank, peer, units[i]),
+                                             coll->packets.pair, &values[i], coll->packets.flag, MSCCLPP_DEV_LL16) ||
+                      is_late;
+        }
+    } while (is_late && mscclpp_dev_wait_turn(ctx, args, &wait, peer));
+    if (ctx->failed || block.bytes == 0 || is_home) {
+        return;
+    }
+    MSCCLPP_DEV_UNROLL
+    for (i = 0; i < most; ++i) {
+        if (mscclpp_dev_brief_coll_has_unit(i * coll->row_length + coll->lane, last)) {
+            mscclpp_dev_st_unit((char *)args->out + block.offset, units[i], block.bytes, values[i],
+                                MSCCLPP_DEV_WHOLE_UNIT);
+        }
     }
 }
 
@@ -168,25 +234,26 @@ MSCCLPP_DEV uint32_t mscclpp_dev_brief_coll_end(const mscclpp_dev_args_t *args, 
 }
 
 /*
- * Receives, in row 0, a thread's unit from each rank that has a block for this one, combines these in rank order, and
- * stores the result. The first thread also receives the empty packets of the other ranks. If a wait fails, sets
- * ctx->failed and stores nothing.
+ * Receives a thread's unit from each rank that has a block for this one, combines these in rank order, and stores the
+ * result. Threads with unit 0 also receive the empty packets of the other ranks. If a wait fails, sets ctx->failed and
+ * stores nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_brief_coll_combine(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                                 const mscclpp_dev_brief_coll_t *coll)
 {
-    const uint32_t end = mscclpp_dev_brief_coll_end(args, coll), end_of_packets = coll->lane == 0 ? args->nranks : end;
+    const uint32_t bytes = coll->lists != NULL ? mscclpp_dev_brief_coll_own_bytes(args, coll) : (uint32_t)args->bytes;
+    const uint32_t last = mscclpp_dev_brief_coll_last(bytes), unit = ctx->tid < last ? ctx->tid : last;
+    const uint32_t end = mscclpp_dev_brief_coll_end(args, coll), end_of_packets = unit == 0 ? args->nranks : end;
     const bool is_hot =
         MSCCLPP_DEV_FOLDS && args->dtype == MSCCLPP_DTYPE_FLOAT32 && args->op == (uint32_t)MSCCLPP_OP_SUM;
-    const uint32_t bytes = coll->lists != NULL ? mscclpp_dev_brief_coll_own_bytes(args, coll) : (uint32_t)args->bytes;
-    const bool has_result = end != 0 && coll->lane * MSCCLPP_DEV_UNIT < bytes;
-    const char *slots = mscclpp_dev_brief_slot(args, &coll->packets, args->rank, 0);
+    const char *slots = mscclpp_dev_brief_coll_slot(args, coll, args->rank, 0, unit);
     mscclpp_dev_vec_t units[MSCCLPP_DEV_BRIEF_BATCH];
+    mscclpp_dev_brief_packets_t packets = coll->packets;
     mscclpp_dev_wait_t wait = {0, 0};
     mscclpp_dev_acc_t acc;
     uint32_t first, i, late;
 
-    if (!mscclpp_dev_brief_coll_has_packet(coll, bytes)) {
+    if (!mscclpp_dev_brief_coll_has_unit(ctx->tid, last)) {
         return;
     }
     MSCCLPP_DEV_ROLLED
@@ -213,41 +280,43 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_combine(mscclpp_dev_ctx_t *ctx, const ms
             }
         }
     }
-    if (ctx->failed || !has_result) {
+    if (ctx->failed || end == 0 || bytes == 0) {
         return;
     }
     if (is_hot) {
-        mscclpp_dev_st_unit(args->out, coll->lane, bytes, mscclpp_dev_acc_get(&acc, MSCCLPP_DTYPE_FLOAT32),
+        mscclpp_dev_st_unit(args->out, unit, bytes, mscclpp_dev_acc_get(&acc, MSCCLPP_DTYPE_FLOAT32),
                             MSCCLPP_DEV_WHOLE_UNIT);
     } else {
-        mscclpp_dev_brief_store_any(args, coll->packets, coll->lane, end, bytes);
+        packets.place += (uint64_t)unit * MSCCLPP_DEV_PACKET_STEP;
+        mscclpp_dev_brief_store_any(args, packets, unit, end, bytes);
     }
 }
 
 /*
  * Executes a brief operation of a collective other than all-reduce. Called by all threads of the first block, or by its
  * first warp alone: `whole_block` tells which. The operation has come by the bell; `word` is the bell's word COLL, and
- * `lists` its words from MSCCLPP_DEV_BELL_LIST on, or NULL, a constant, if there are no lists. `launches` is the number
- * of operations that have ended. A thread that has failed before sends nothing, and one that gives up stores nothing.
+ * `lists` its words from MSCCLPP_DEV_BELL_LIST on, or NULL, a constant, if there are no lists. `most` is the most units
+ * of a thread, a constant. `launches` is the number of operations that have ended. A thread that has failed before
+ * sends nothing, and one that gives up stores nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_brief_coll_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, uint32_t word,
-                                            const uint32_t *lists, uint32_t row_shift, uint64_t launches,
+                                            const uint32_t *lists, uint32_t most, uint32_t row_shift, uint64_t launches,
                                             bool whole_block)
 {
-    const uint32_t flag = args->epoch + 1, lane = ctx->tid & ((1u << row_shift) - 1);
+    const uint32_t flag = args->epoch + 1;
     const mscclpp_dev_brief_t brief = {launches, flag, 1, whole_block ? ctx->nthreads : MSCCLPP_DEV_WARP};
-    const mscclpp_dev_brief_coll_t coll = {
-        {(uint64_t)args->oneshot_capacity * MSCCLPP_DEV_PACKET_STEP,
-         MSCCLPP_DEV_PACKET_OFFSET + (flag & 1) * args->packet_half + (uint64_t)lane * MSCCLPP_DEV_PACKET_STEP, flag},
-        args->bytes + MSCCLPP_DEV_BELL_PADDING(word),
-        lists,
-        word,
-        lane,
-        ctx->tid >> row_shift};
+    const mscclpp_dev_brief_coll_t coll = {{(uint64_t)args->oneshot_capacity * MSCCLPP_DEV_PACKET_STEP,
+                                            MSCCLPP_DEV_PACKET_OFFSET + (flag & 1) * args->packet_half, flag},
+                                           args->bytes + MSCCLPP_DEV_BELL_PADDING(word),
+                                           lists,
+                                           word,
+                                           ctx->tid & ((1u << row_shift) - 1),
+                                           ctx->tid >> row_shift,
+                                           1u << row_shift};
     const bool is_in_row = coll.row < args->nranks && !ctx->failed;
 
     if (is_in_row) {
-        mscclpp_dev_brief_coll_send(args, &coll);
+        mscclpp_dev_brief_coll_send(args, &coll, most);
     }
     if (MSCCLPP_DEV_BELL_IN_PLACE(word) != 0) { /* no thread stores before all have read what lies there */
         if (whole_block) {
@@ -257,32 +326,51 @@ MSCCLPP_DEV void mscclpp_dev_brief_coll_run(mscclpp_dev_ctx_t *ctx, const mscclp
         }
     }
     mscclpp_dev_brief_advance(ctx, args, &brief);
-    if (is_in_row && !MSCCLPP_DEV_COMBINES(MSCCLPP_DEV_BELL_PATTERN(word))) {
-        mscclpp_dev_brief_coll_move(ctx, args, &coll);
-    } else if (is_in_row && coll.row == 0) {
-        mscclpp_dev_brief_coll_combine(ctx, args, &coll);
+    if (MSCCLPP_DEV_COMBINES(MSCCLPP_DEV_BELL_PATTERN(word))) {
+        if (!ctx->failed) {
+            mscclpp_dev_brief_coll_combine(ctx, args, &coll);
+        }
+    } else if (is_in_row) {
+        mscclpp_dev_brief_coll_move(ctx, args, &coll, most);
     }
     mscclpp_dev_brief_end(ctx, args, launches, whole_block);
 }
 
 /*
- * mscclpp_dev_brief_coll_run without lists and with them, out of line for the same reason as the operations of
- * linger_serve.h. Each returns true if a thread has failed.
+ * mscclpp_dev_brief_coll_run without lists and with them, with one unit a thread and with several, out of line for the
+ * same reason as the operations of linger_serve.h. Each returns true if a thread has failed.
  */
-MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_brief_coll(mscclpp_dev_ctx_t ctx, const mscclpp_dev_args_t *args,
-                                                       uint32_t word, uint32_t row_shift, uint64_t launches,
-                                                       bool whole_block)
-{
-    mscclpp_dev_brief_coll_run(&ctx, args, word, NULL, row_shift, launches, whole_block);
-    return ctx.failed;
-}
+#define MSCCLPP_DEV_LINGER_BRIEF_COLL(name_, lists_, most_)                                                            \
+    MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_brief_##name_(mscclpp_dev_ctx_t ctx, const mscclpp_dev_args_t *args,   \
+                                                              uint32_t word, const uint32_t *lists,                    \
+                                                              uint32_t row_shift, uint64_t launches, bool whole_block) \
+    {                                                                                                                  \
+        (void)lists;                                                                                                   \
+        mscclpp_dev_brief_coll_run(&ctx, args, word, lists_, most_, row_shift, launches, whole_block);                 \
+        return ctx.failed;                                                                                             \
+    }
+MSCCLPP_DEV_LINGER_BRIEF_COLL(coll, NULL, 1)
+MSCCLPP_DEV_LINGER_BRIEF_COLL(coll_long, NULL, MSCCLPP_DEV_BRIEF_UNITS)
+MSCCLPP_DEV_LINGER_BRIEF_COLL(blocks, lists, 1)
+MSCCLPP_DEV_LINGER_BRIEF_COLL(blocks_long, lists, MSCCLPP_DEV_BRIEF_UNITS)
+#undef MSCCLPP_DEV_LINGER_BRIEF_COLL
 
-MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_brief_blocks(mscclpp_dev_ctx_t ctx, const mscclpp_dev_args_t *args,
-                                                         uint32_t word, const uint32_t *lists, uint32_t row_shift,
-                                                         uint64_t launches, bool whole_block)
+/*
+ * Executes a brief operation; see mscclpp_dev_brief_coll_run. `lists` is not NULL, and `has_lists` tells whether the
+ * operation has these lists. Returns true if a thread has failed.
+ */
+MSCCLPP_DEV bool mscclpp_dev_linger_serve_brief_coll(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
+                                                     uint32_t word, const uint32_t *lists, bool has_lists,
+                                                     uint32_t row_shift, uint64_t launches, bool whole_block)
 {
-    mscclpp_dev_brief_coll_run(&ctx, args, word, lists, row_shift, launches, whole_block);
-    return ctx.failed;
+    const bool is_long = args->bytes > (uint64_t)MSCCLPP_DEV_UNIT << row_shift;
+
+    if (!is_long) {
+        return has_lists ? mscclpp_dev_linger_brief_blocks(*ctx, args, word, lists, row_shift, launches, whole_block)
+                         : mscclpp_dev_linger_brief_coll(*ctx, args, word, lists, row_shift, launches, whole_block);
+    }
+    return has_lists ? mscclpp_dev_linger_brief_blocks_long(*ctx, args, word, lists, row_shift, launches, whole_block)
+                     : mscclpp_dev_linger_brief_coll_long(*ctx, args, word, lists, row_shift, launches, whole_block);
 }
 
 #endif

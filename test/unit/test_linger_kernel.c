@@ -499,8 +499,8 @@ static void execute(rank_t *ranks, const varied_t *call)
 
 /*
  * Operations with blocks of different sizes, brief and not, after one another and after others. With these threads,
- * blocks of up to 32 bytes are brief for 2 ranks, and of up to 16 for the others; the last threads of 3 ranks have
- * nothing to do.
+ * blocks of up to 64 bytes are brief if the lists come with the bell. Beyond 32 bytes with 2 ranks, and beyond 16 with
+ * more, a thread has several units. The last threads of 3 ranks send nothing.
  */
 static void test_blocks(int count, uint64_t first, uint32_t misalign)
 {

@@ -21,6 +21,10 @@
 #define SINGLE_MAX 8192u
 #define TWIN_SINGLE_MAX 256u
 
+/* The largest block, in bytes, that one block of the kernel serves in little code with up to BRIEF_RANKS ranks. */
+#define BRIEF_MAX 4096u
+#define BRIEF_RANKS 8u
+
 /*
  * A call counts as following "at once" if it comes within 1 / AT_ONCE_PART of the kernel's idle time. The rest of that
  * time is a margin: for the completion's way to the host and the doorbell's way back (some 3 us), for exchanges of
@@ -161,6 +165,22 @@ static const mscclpp_dev_plan_args_t *lasting_plan(const mscclpp_dev_launch_t *l
 }
 
 /*
+ * Returns true if one block of a lingering kernel serves an operation with packets faster than several. In collectives
+ * other than all-reduce, a rank has one block of data for each peer.
+ */
+static bool suits_one_block(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
+{
+    const mscclpp_dev_args_t *args = launch->args;
+    const uint64_t bytes = mscclpp_bell_bytes(launch);
+
+    if (!mscclpp_bell_is_coll(launch)) {
+        return args->bytes <= runner->linger.single_max;
+    }
+    return bytes * (args->nranks - 1) <= runner->linger.single_max ||
+           (!runner->group->on_twin && bytes <= BRIEF_MAX && args->nranks <= BRIEF_RANKS);
+}
+
+/*
  * Returns true if a lingering kernel can serve the operation, whichever kernel lingers now.
  *
  * With packets on one node, only operations of one epoch. The grid does not affect how these are divided, so ranks may
@@ -181,7 +201,7 @@ static bool can_serve(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t
     }
     /* Lists of blocks are for one block of the kernel: several would read them one after another. */
     if (mscclpp_bell_is_varied(launch) &&
-        (args->nranks > MSCCLPP_DEV_LINGER_PEERS || bytes * (args->nranks - 1) > runner->linger.single_max)) {
+        (args->nranks > MSCCLPP_DEV_LINGER_PEERS || !suits_one_block(runner, launch))) {
         return false;
     }
     switch (launch->kernel) {
@@ -224,17 +244,10 @@ static bool uses_packets(const mscclpp_dev_launch_t *launch)
 /* Returns the fewest blocks that can serve the operation. With packets, 2 means any number above 1. */
 static uint32_t fewest_blocks(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
 {
-    const mscclpp_dev_args_t *args = launch->args;
-
     if (!uses_packets(launch)) {
         return launch->nblocks;
     }
-    /* In collectives other than all-reduce, a rank has one block of data for each peer. */
-    return (mscclpp_bell_is_coll(launch) ? mscclpp_bell_bytes(launch) * (args->nranks - 1) : args->bytes) >
-                       runner->linger.single_max &&
-                   runner->linger.wide_blocks > 1
-               ? 2
-               : 1;
+    return suits_one_block(runner, launch) || runner->linger.wide_blocks <= 1 ? 1 : 2;
 }
 
 /* Returns the number of blocks of the lingering kernel that is launched for an operation. */
