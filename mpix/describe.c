@@ -90,23 +90,23 @@ int mpix_describe_reduction(call_t *call, int coll, const void *sendbuf, void *r
 /*
  * Determines which arguments MPI reads on this rank. Sets *sends_p to 1 if MPI reads the send side, and *receives_p to
  * 1 if it reads the receive side. MPI does not read a side whose buffer is MPI_IN_PLACE. In a scatter only the root has
- * a send side, and in a gather only the root has a receive side.
+ * a send side, and in a gather only the root has a receive side. In an intercommunicator the root has no other side,
+ * and the other ranks of its group have none at all: the blocks are those of the other group.
  */
 static void find_sides(const call_t *call, const mpix_side_t *send, const mpix_side_t *recv, int *sends_p,
                        int *receives_p)
 {
     const int coll = (int)call->coll;
-    int rank = MPI_PROC_NULL;
+    const int is_scatter = coll == MCA_COLL_MSCCLPP_QUEUE_SCATTER || coll == MCA_COLL_MSCCLPP_QUEUE_SCATTERV;
+    const int is_gather = coll == MCA_COLL_MSCCLPP_QUEUE_GATHER || coll == MCA_COLL_MSCCLPP_QUEUE_GATHERV;
+    int rank = MPI_PROC_NULL, inter = 0, is_root, has_block;
 
     (void)MPI_Comm_rank(call->comm, &rank);
-    *sends_p = send->buffer != MPI_IN_PLACE;
-    *receives_p = recv->buffer != MPI_IN_PLACE;
-    if ((coll == MCA_COLL_MSCCLPP_QUEUE_SCATTER || coll == MCA_COLL_MSCCLPP_QUEUE_SCATTERV) && rank != call->root) {
-        *sends_p = 0;
-    }
-    if ((coll == MCA_COLL_MSCCLPP_QUEUE_GATHER || coll == MCA_COLL_MSCCLPP_QUEUE_GATHERV) && rank != call->root) {
-        *receives_p = 0;
-    }
+    (void)MPI_Comm_test_inter(call->comm, &inter);
+    is_root = inter ? call->root == MPI_ROOT : call->root == rank;
+    has_block = !inter || (!is_root && call->root != MPI_PROC_NULL);
+    *sends_p = send->buffer != MPI_IN_PLACE && (!is_scatter || is_root) && (!is_gather || has_block);
+    *receives_p = recv->buffer != MPI_IN_PLACE && (!is_gather || is_root) && (!is_scatter || has_block);
 }
 
 /*

@@ -116,6 +116,42 @@ static void refused(void)
     mq_stream_free(stream);
 }
 
+/*
+ * Between two groups, one of which has one rank, the root. Arguments that MPI does not read on a rank may be wrong
+ * there.
+ */
+static void between_groups(void)
+{
+    const bool in_first = mt_rank == 0;
+    const int others = mt_size - 1, root = in_first ? MPI_ROOT : 0;
+    void *stream = mq_stream_make();
+    int *all = mt_host_alloc(sizeof(int) * (size_t)mt_size), own = 100 + mt_rank, code;
+    MPI_Comm group, inter;
+
+    MT_MPI(MPI_Comm_split(MPI_COMM_WORLD, !in_first, mt_rank, &group));
+    MT_MPI(MPI_Intercomm_create(group, 0, MPI_COMM_WORLD, in_first ? 1 : 0, 0, &inter));
+    MT_MPI(MPI_Comm_set_errhandler(inter, MPI_ERRORS_RETURN));
+    code = in_first ? MPIX_Mscclpp_gather_enqueue(NULL, -1, MPI_DATATYPE_NULL, all, 1, MPI_INT, root, inter, stream)
+                    : MPIX_Mscclpp_gather_enqueue(&own, 1, MPI_INT, NULL, -1, MPI_DATATYPE_NULL, root, inter, stream);
+    MT_CHECK(MPI_SUCCESS == code, "a gather between two groups: error class %d", class_of(code));
+    for (int i = 0; in_first && i < others; ++i) {
+        MT_CHECK(all[i] == 101 + i, "a gather between two groups: rank %d sent %d", i, all[i]);
+        all[i] += 50;
+    }
+    code = in_first ? MPIX_Mscclpp_scatter_enqueue(all, 1, MPI_INT, NULL, -1, MPI_DATATYPE_NULL, root, inter, stream)
+                    : MPIX_Mscclpp_scatter_enqueue(NULL, -1, MPI_DATATYPE_NULL, &own, 1, MPI_INT, root, inter, stream);
+    MT_CHECK(MPI_SUCCESS == code, "a scatter between two groups: error class %d", class_of(code));
+    MT_CHECK(in_first || own == 150 + mt_rank, "a scatter between two groups: %d", own);
+    if (in_first) {
+        code = MPIX_Mscclpp_scatter_enqueue(all, (MPI_Count)1 << 33, MPI_INT, NULL, 0, MPI_INT, root, inter, stream);
+        MT_CHECK(MPI_ERR_COUNT == class_of(code), "a count beyond an int: error class %d", class_of(code));
+    }
+    MT_MPI(MPI_Comm_free(&inter));
+    MT_MPI(MPI_Comm_free(&group));
+    free(all);
+    mq_stream_free(stream);
+}
+
 /* Looks until the communicator has failed, and returns the error. */
 static int await_error(MPI_Comm comm, char *text, int size)
 {
@@ -374,6 +410,7 @@ int main(int argc, char **argv)
         threads();
     } else {
         refused();
+        between_groups();
     }
     return mt_finish();
 }
