@@ -18,6 +18,9 @@ cases_late() {
         run_saying "late:timeout:$when" "$named" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_timeout 2 \
             "$bindir/test_late" timeout 5 $when
     done
+    # The late rank finds the others' parts, and would go on to wait for them.
+    run_saying "late:timeout:first:told" 'rank [01] has ended the set-up because of rank [01]: ' 60 -n 3 \
+        "${forced[@]}" --mca coll_mscclpp_verbose 3 --mca coll_mscclpp_timeout 2 "$bindir/test_late" timeout 5 first
     run_saying "late:warn:who waits" ': rank [01] has waited [0-9.]+ s; ranks that have not arrived: 2' 30 -n 3 \
         "${forced[@]}" --mca coll_mscclpp_warn_after 1 "$bindir/test_late" warn 3 later
     # One line for all, whether they warn or end at the deadline, and nothing of the calls that follow.
@@ -30,6 +33,9 @@ cases_late() {
         "${forced[@]}" --mca coll_mscclpp_warn_after 1 "$bindir/test_late" warn 4 first
     run_counting "late:timeout:first:tree" 1 'did not end on rank' 60 -n 12 "${forced[@]}" \
         --mca coll_mscclpp_timeout 2 "$bindir/test_late" timeout 9 first
+    # Rank 0 has sent the whole, which a neighbour does not take. So short a limit makes its send wait for the receiver.
+    run_saying "late:stopped:tree" 'did not end on rank 0 .* arrived: 8;' 60 -n 9 "${forced[@]}" --mca btl vader,self \
+        --mca pml ob1 --mca btl_vader_eager_limit 512 --mca coll_mscclpp_timeout 3 "$bindir/test_late" stopped 12 first
     # Each rank calls three times more, and the one that has logged the failure says why. Names reach the terminal
     # without the characters that it obeys.
     run_counting "late:broken, said once" 1 ': an earlier call failed' 60 -n 3 "${forced[@]}" \

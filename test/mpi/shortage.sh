@@ -51,6 +51,12 @@ cases_no_memory() {
     run_saying "no_memory:compared" 'not compared, as rank 1 has no memory' 60 -n 3 "${forced[@]}" \
         --mca coll_mscclpp_check_calls 1 --mca coll_mscclpp_timeout 30 "$bindir/test_no_memory" compared
     # A rank that cannot answer a question in the set-up must not end the set-up.
+    if [ "$MSCCLPP_TEST_DEVICE" = host ]; then
+        run "no_memory:queued" 120 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" --mca coll_mscclpp_reuse 0 \
+            "$bindir/test_no_memory" queued
+        run "no_memory:queued:device" 120 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" --mca coll_mscclpp_reuse 0 \
+            "$bindir/test_no_memory" gpu 1000 queued
+    fi
     run_saying "no_memory:answer" 'rank 8: memory was refused' 60 -n 10 "${forced[@]}" \
         --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_transport "$transport" "$bindir/test_no_memory" answer
     cases_no_memory_of_plans

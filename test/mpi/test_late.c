@@ -11,8 +11,9 @@
  * ints. The others' call must end with an error within SECONDS. Where MPS serves the ranks of a GPU, those on
  * communicators without the dead rank may end with an error, too, and nothing may hang; each rank prints what it saw.
  *        test_late aborted SECONDS: the last rank calls MPI_Abort in place of the call, after so many seconds
- *        test_late spawned SECONDS: like "timeout", with a process started anew, on several communicators, of which
- * some are left to MPI_Finalize
+ *        test_late stopped SECONDS first: the last rank is stopped between the two messages of a set-up over a tree,
+ * which is longer than SECONDS; rank 0, which sends it the second one, must not wait for it test_late spawned SECONDS:
+ * like "timeout", with a process started anew, on several communicators, of which some are left to MPI_Finalize
  */
 #include <signal.h>
 #include <stdio.h>
@@ -338,6 +339,41 @@ static void abort_job(MPI_Comm comm, int seconds)
     MT_CHECK(false, "the call has ended");
 }
 
+/*
+ * The last rank, a child of rank 0 in the tree, has sent its part, and is stopped while rank 0 still waits for rank 1.
+ * Rank 1 lets it go on once the deadline of all others has passed.
+ */
+static void stop_child(MPI_Comm comm, int seconds)
+{
+    mt_buffer_t send = mt_buffer_alloc(MT_DEVICE, sizeof(int) * INTS, 0);
+    mt_buffer_t recv = mt_buffer_alloc(MT_DEVICE, sizeof(int) * INTS, 0);
+    int *pids = mt_host_alloc(sizeof(int) * (size_t)mt_size), own = (int)getpid(), code;
+    const double start = mt_now();
+    double took;
+
+    MT_CHECK(9 == mt_size, "%d ranks; this test takes 9", mt_size);
+    MT_MPI(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
+    mt_buffer_set(&send, 0);
+    mt_allgather(MPI_COMM_WORLD, &own, pids, sizeof(own));
+    if (1 == mt_rank) {
+        (void)sleep(1);
+        MT_CHECK(0 == kill(pids[mt_size - 1], SIGSTOP), "rank %d cannot be stopped", mt_size - 1);
+        (void)sleep(1);
+    }
+    code = reduce(comm, &send, &recv, INTS, &took);
+    MT_CHECK(MPI_SUCCESS != code, "the call succeeded without a rank");
+    MT_CHECK(took < seconds || mt_size - 1 == mt_rank, "the call took %.1f s", took);
+    if (1 == mt_rank) {
+        while (mt_now() - start < seconds + 3) {
+            (void)usleep(100000);
+        }
+        MT_CHECK(0 == kill(pids[mt_size - 1], SIGCONT), "rank %d cannot go on", mt_size - 1);
+    }
+    free(pids);
+    mt_buffer_free(&send, "send buffer");
+    mt_buffer_free(&recv, "receive buffer");
+}
+
 #define DUPLICATES 3
 
 /* What was given up holds up nobody who disconnects from the other job, which MPI_Finalize does of itself. */
@@ -405,6 +441,8 @@ int main(int argc, char **argv)
         die_and_go_on(comm, seconds);
     } else if (argc > 1 && 0 == strcmp(argv[1], "aborted")) {
         abort_job(comm, seconds);
+    } else if (argc > 1 && 0 == strcmp(argv[1], "stopped")) {
+        stop_child(comm, seconds);
     } else {
         warn(comm, seconds);
     }

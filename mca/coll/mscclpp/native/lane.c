@@ -5,6 +5,7 @@
 #include "mca/coll/mscclpp/native/gate.h"
 #include "mca/coll/mscclpp/native/request.h"
 #include "mca/common/base/log.h"
+#include "mca/common/team/parts.h"
 
 /* The most lanes of one communicator. Each has its own scratch in device memory. */
 #define MAX_LANES 32
@@ -86,6 +87,9 @@ int mca_coll_mscclpp_lane_make(mca_coll_mscclpp_module_t *module, const void *co
     if (MSCCLPP_OK == status) {
         status = prepare(lane->team, context);
         module->unserved = MCA_COLL_MSCCLPP_REASON_ALGORITHM;
+        if (MSCCLPP_OK != status && MSCCLPP_ERR_NOT_SUPPORTED != status) {
+            (void)mscclpp_team_fail(lane->team, status); /* peers may have succeeded, or still wait for this rank */
+        }
     } else if (MSCCLPP_ERR_NOT_SUPPORTED == status) {
         module->no_lanes = true; /* if only `prepare` refuses, other requests may still get lanes */
     }

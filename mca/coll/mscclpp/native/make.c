@@ -68,7 +68,6 @@ mscclpp_status_t mca_coll_mscclpp_make_team(mca_coll_mscclpp_module_t *module, c
         .own_process = true,
         .reuse = state->config.reuse,
     };
-    mscclpp_status_t status;
 
     *team_p = NULL;
     find_locality(comm, &params);
@@ -78,14 +77,9 @@ mscclpp_status_t mca_coll_mscclpp_make_team(mca_coll_mscclpp_module_t *module, c
     }
     if (OMPI_SUCCESS != mca_coll_mscclpp_state.bind(module) ||
         OMPI_SUCCESS != mca_coll_mscclpp_oob_create(module, port, &params.oob)) {
-        mca_coll_mscclpp_oob_abstain(module, 1); /* both can fail only before the first all-gather */
+        mca_coll_mscclpp_oob_abstain(module, port != NULL ? port->number : 0);
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
-    status = mscclpp_team_create(&params, team_p);
-    /* The oob stays if another team of the communicator uses it, or if comparisons of calls may be under way. */
-    if (MSCCLPP_OK != status && module->team == NULL && module->lanes == NULL &&
-        !mca_coll_mscclpp_state.config.check_calls) {
-        mca_coll_mscclpp_oob_destroy(module);
-    }
-    return status;
+    /* After an error the oob stays: it may have received messages of a further set-up, which other ranks have begun. */
+    return mscclpp_team_create(&params, team_p);
 }

@@ -33,7 +33,8 @@ static mscclpp_status_t open_queue(mscclpp_team_t *team, void *context)
 /*
  * Makes module->queued unless there is a queue, and waits for all ranks. `on_device` is true if this rank passes device
  * memory. The queue remains NULL on all ranks if no rank passes device memory, if a rank can make no further lane,
- * or, permanently, if calls cannot be queued. Returns an MPI error code.
+ * or, permanently, if calls cannot be queued. Returns an MPI error code. This rank then returns it for all further
+ * calls, because other ranks may have the queue, and would wait for calls of this rank.
  */
 static int ensure_queue(mca_coll_mscclpp_module_t *module, const void *const buffers[2], bool on_device)
 {
@@ -44,9 +45,13 @@ static int ensure_queue(mca_coll_mscclpp_module_t *module, const void *const buf
     if (module->queued != NULL || module->never_queued || ompi_comm_size(module->comm) > MSCCLPP_DEV_MAX_RANKS) {
         return OMPI_SUCCESS;
     }
+    if (OMPI_SUCCESS != module->queue_failure) {
+        return module->queue_failure;
+    }
     mca_coll_mscclpp_request_await(module);
     rc = mca_coll_mscclpp_lane_make(module, buffers, on_device, &largest, open_queue, &had_team, &module->queued);
-    module->never_queued = module->queued == NULL && (had_team || module->no_lanes);
+    module->queue_failure = rc;
+    module->never_queued = OMPI_SUCCESS == rc && module->queued == NULL && (had_team || module->no_lanes);
     return rc;
 }
 

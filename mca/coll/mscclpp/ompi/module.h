@@ -214,6 +214,7 @@ typedef struct mca_coll_mscclpp_module_t {
     uint64_t lanes_made;             /* number of lanes made so far, equal on all ranks */
     mca_coll_mscclpp_lane_t *queued; /* lane of queued calls; NULL: there were none yet, or they are not queued */
     bool never_queued;               /* all ranks agreed that this communicator's queued calls are not queued */
+    int queue_failure;               /* the MPI error code of making the queue, which further queued calls return */
     uint64_t queued_calls;           /* number of queued calls so far */
     struct mscclpp_user *user;       /* memory and channels for kernels of the application; NULL: none yet */
     mca_coll_mscclpp_lane_t *user_lane;  /* lane of that memory and those channels */

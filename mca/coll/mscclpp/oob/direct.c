@@ -12,6 +12,7 @@
 typedef struct {
     mca_coll_mscclpp_gather_t *gather;
     int missing;                                  /* number of ranks whose parts have not come */
+    bool told;                                    /* another rank has told all of the failure */
     bool arrived[MCA_COLL_MSCCLPP_GATHER_DIRECT]; /* by index: the rank's part has come */
 } direct_t;
 
@@ -79,10 +80,23 @@ static mscclpp_status_t accept_part(direct_t *direct, const mca_coll_mscclpp_oob
     return MSCCLPP_OK;
 }
 
+/* Looks for a message by which another rank has ended the all-gather. Returns its error, or MSCCLPP_OK. */
+static mscclpp_status_t look_for_end(direct_t *direct)
+{
+    int culprit, source;
+    mscclpp_status_t status = mca_coll_mscclpp_gather_ended(direct->gather, &culprit);
+
+    if (MSCCLPP_OK == status) {
+        status = mca_coll_mscclpp_gather_told(direct->gather, &culprit, &source);
+        direct->told = MSCCLPP_OK != status;
+    }
+    return status;
+}
+
 /*
  * Receives the parts that have arrived (mca_coll_mscclpp_gather_step_fn_t). The result is MSCCLPP_OK when all parts
  * have arrived and this rank's own part has been sent to all ranks. Errors are those of the messages and of
- * mca_coll_mscclpp_gather_ended; all have been logged.
+ * look_for_end; all have been logged.
  */
 static mscclpp_status_t direct_step(void *state)
 {
@@ -90,7 +104,6 @@ static mscclpp_status_t direct_step(void *state)
     mca_coll_mscclpp_oob_t *oob = direct->gather->oob;
     mscclpp_status_t status = mca_coll_mscclpp_oob_advance(oob, direct->missing);
     mca_coll_mscclpp_oob_message_t *message;
-    int culprit;
 
     while (MSCCLPP_OK == status &&
            (message = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_GATHER, direct->gather->number)) != NULL) {
@@ -98,7 +111,7 @@ static mscclpp_status_t direct_step(void *state)
         free(message);
     }
     if (MSCCLPP_OK == status) {
-        status = mca_coll_mscclpp_gather_ended(direct->gather, &culprit);
+        status = look_for_end(direct);
     }
     if (MSCCLPP_OK != status) {
         return status;
@@ -108,7 +121,8 @@ static mscclpp_status_t direct_step(void *state)
 
 /*
  * For at most MCA_COLL_MSCCLPP_GATHER_DIRECT ranks, because `arrived` has no more entries. Each rank sends its part to
- * all others. Returns MSCCLPP_ERR_NO_MEMORY, with nothing sent, if there is no memory for the messages.
+ * all others. Returns MSCCLPP_ERR_NO_MEMORY, with nothing sent, if there is no memory for the messages. After another
+ * error of this rank's own it tells all others, which may have its part already.
  */
 mscclpp_status_t mca_coll_mscclpp_gather_direct(mca_coll_mscclpp_gather_t *gather)
 {
@@ -122,5 +136,18 @@ mscclpp_status_t mca_coll_mscclpp_gather_direct(mca_coll_mscclpp_gather_t *gathe
         mca_coll_mscclpp_oob_post_among(oob, gather->members, gather->count, MCA_COLL_MSCCLPP_OOB_GATHER,
                                         gather->number, oob->module->current_call, gather->sendbuf, gather->length);
     pthread_mutex_unlock(&oob->lock);
-    return MSCCLPP_OK == status ? mca_coll_mscclpp_gather_run(gather, &direct, direct_step, direct_watch) : status;
+    if (MSCCLPP_OK == status) {
+        status = mca_coll_mscclpp_gather_run(gather, &direct, direct_step, direct_watch);
+    }
+    /* Each rank that another one refuses or abstains for learns so by itself. */
+    if (mca_coll_mscclpp_gather_must_tell(status) && MSCCLPP_ERR_MIXED != status &&
+        MSCCLPP_ERR_NOT_SUPPORTED != status && !direct.told) {
+        const mca_coll_mscclpp_gather_ending_t ending = {(int32_t)status, ompi_comm_rank(oob->comm)};
+
+        mca_coll_mscclpp_oob_lock(oob);
+        (void)mca_coll_mscclpp_oob_post_among(oob, gather->members, gather->count, MCA_COLL_MSCCLPP_OOB_END,
+                                              gather->number, oob->module->current_call, &ending, sizeof(ending));
+        pthread_mutex_unlock(&oob->lock);
+    }
+    return status;
 }

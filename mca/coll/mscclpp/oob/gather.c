@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "mca/common/base/call.h"
 #include "mca/common/base/clock.h"
@@ -86,6 +87,35 @@ mscclpp_status_t mca_coll_mscclpp_gather_ended(mca_coll_mscclpp_gather_t *gather
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     return MSCCLPP_OK;
+}
+
+mscclpp_status_t mca_coll_mscclpp_gather_told(const mca_coll_mscclpp_gather_t *gather, int *culprit_p, int *source_p)
+{
+    mca_coll_mscclpp_oob_t *oob = gather->oob;
+    mca_coll_mscclpp_gather_ending_t ending = {MSCCLPP_ERR_PEER, -1};
+    mca_coll_mscclpp_oob_message_t *message =
+        mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_END, gather->number - 1);
+
+    if (message == NULL) {
+        message = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_END, gather->number);
+    }
+    if (message == NULL) {
+        return MSCCLPP_OK;
+    }
+    if (sizeof(ending) == message->header.length) {
+        memcpy(&ending, message->data, sizeof(ending));
+    }
+    *culprit_p = ending.culprit;
+    *source_p = message->peer;
+    mscclpp_info("%s: rank %d has ended the set-up because of rank %d: %s", oob->label, message->peer, ending.culprit,
+                 mscclpp_status_string((mscclpp_status_t)ending.status));
+    free(message);
+    return (mscclpp_status_t)ending.status;
+}
+
+bool mca_coll_mscclpp_gather_must_tell(mscclpp_status_t status)
+{
+    return MSCCLPP_OK != status && MSCCLPP_ERR_NO_MEMORY != status && MSCCLPP_ERR_REVOKED != status;
 }
 
 /* Waits call this function repeatedly. `revoked` lets it log the revocation only once. */

@@ -38,7 +38,7 @@ typedef mscclpp_status_t mca_coll_mscclpp_gather_watch_fn_t(void *state);
 
 /*
  * The two ways. Both wait until the all-gather has ended, with the same status on all of its ranks; but if a message
- * fails on a rank in the direct way, that rank does not tell the others.
+ * fails on a rank, or a rank is late, others may have all parts already. They are told, and fail in the next one.
  */
 mscclpp_status_t mca_coll_mscclpp_gather_direct(mca_coll_mscclpp_gather_t *gather);
 mscclpp_status_t mca_coll_mscclpp_gather_tree(mca_coll_mscclpp_gather_t *gather);
@@ -54,6 +54,25 @@ int mca_coll_mscclpp_gather_find(const mca_coll_mscclpp_gather_t *gather, int ra
 
 /* Logs that ranks are late: a warning or, if the deadline `is_over`, the error. `ranks` is the text that lists them. */
 void mca_coll_mscclpp_gather_report(const mca_coll_mscclpp_gather_t *gather, bool is_over, const char *ranks);
+
+/* The data of OOB_END: why the all-gather has ended. */
+typedef struct {
+    int32_t status;
+    int32_t culprit; /* rank in the communicator that is to blame */
+} mca_coll_mscclpp_gather_ending_t;
+
+/*
+ * Looks for a message by which a rank has told that it has failed in this all-gather, or in the one before, which this
+ * rank has completed: that rank does not come to this one. Logs it as a detail. Returns the error, *culprit_p, and the
+ * rank that has told it in *source_p; or MSCCLPP_OK. Called with the lock held.
+ */
+mscclpp_status_t mca_coll_mscclpp_gather_told(const mca_coll_mscclpp_gather_t *gather, int *culprit_p, int *source_p);
+
+/*
+ * True if the other ranks must be told that the all-gather has failed here. After a lack of memory the caller tells
+ * them, and a revoked communicator carries no messages.
+ */
+bool mca_coll_mscclpp_gather_must_tell(mscclpp_status_t status);
 
 /*
  * Looks for a message by which a rank has ended the all-gather for all ranks. If that rank passed host buffers, logs

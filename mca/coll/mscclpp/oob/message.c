@@ -206,9 +206,10 @@ void mca_coll_mscclpp_oob_abstain_among(mca_coll_mscclpp_module_t *module, const
     mca_coll_mscclpp_oob_break_off(module);
 }
 
-void mca_coll_mscclpp_oob_abstain(mca_coll_mscclpp_module_t *module, uint64_t number)
+void mca_coll_mscclpp_oob_abstain(mca_coll_mscclpp_module_t *module, uint64_t port)
 {
-    mca_coll_mscclpp_oob_abstain_among(module, NULL, ompi_comm_size(module->comm), number);
+    mca_coll_mscclpp_oob_abstain_among(module, NULL, ompi_comm_size(module->comm),
+                                       mca_coll_mscclpp_oob_number(port, 1));
 }
 
 /* If a message's request is complete, frees the request, sets *rc_p to its MPI error code, and returns true. */
@@ -380,9 +381,9 @@ void mca_coll_mscclpp_oob_drop_old(mca_coll_mscclpp_oob_t *oob, uint64_t number)
 
     while (*link != NULL) {
         const mca_coll_mscclpp_oob_header_t *header = &(*link)->header;
-        /* All-gathers of all ranks and those of a node are counted apart. Only numbers of a node's have the bit. */
-        if (is_of_gather(header->kind) && 0 == ((header->number ^ number) & MCA_COLL_MSCCLPP_OOB_AMONG) &&
-            header->number < number) {
+        /* Ports, all-gathers of all ranks and those of a node are counted apart. The high bits tell them apart. */
+        if (is_of_gather(header->kind) && 0 == (header->number ^ number) >> MCA_COLL_MSCCLPP_OOB_PORT_SHIFT &&
+            header->number + (MCA_COLL_MSCCLPP_OOB_END == header->kind) < number) {
             free(queue_unlink(&oob->inbox, link));
         } else {
             link = &(*link)->next;

@@ -36,6 +36,13 @@ typedef enum {
 /* All-gathers among the ranks of a node have numbers of their own, with this bit. */
 #define MCA_COLL_MSCCLPP_OOB_AMONG ((uint64_t)1 << 63)
 
+/* The number of the nth all-gather or exchange of a port. The high half of it is the port's own number. */
+#define MCA_COLL_MSCCLPP_OOB_PORT_SHIFT 32
+static inline uint64_t mca_coll_mscclpp_oob_number(uint64_t port, uint64_t nth)
+{
+    return port << MCA_COLL_MSCCLPP_OOB_PORT_SHIFT | nth;
+}
+
 /* What every message begins with. */
 typedef struct {
     uint32_t magic;  /* MCA_COLL_MSCCLPP_OOB_MAGIC */
@@ -70,9 +77,6 @@ struct mca_coll_mscclpp_oob {
     mca_coll_mscclpp_oob_queue_t sends;    /* being sent */
     mca_coll_mscclpp_oob_queue_t receives; /* being received */
     mca_coll_mscclpp_oob_queue_t inbox;    /* received, and nobody has asked for them yet */
-    uint64_t gathers;                      /* number of all-gathers of all ranks that this rank has begun */
-    uint64_t exchanges;                    /* number of exchanges with some ranks that this rank has begun */
-    uint64_t gathers_among;                /* number of all-gathers among its node's ranks that this rank has begun */
     mca_coll_mscclpp_oob_port_t port;      /* port of the communicator's own team */
     bool revoked;                          /* a message has reported that the communicator was revoked */
     bool starved;                          /* a message has reported that there is no memory to receive into */
@@ -142,9 +146,9 @@ mca_coll_mscclpp_oob_message_t *mca_coll_mscclpp_oob_take(mca_coll_mscclpp_oob_t
                                                           uint64_t identifier);
 
 /*
- * Frees the messages in the inbox, except OOB_ABSTAIN, that belong to earlier all-gathers than `number`. If `number` is
- * an all-gather of a node's ranks, only messages of such all-gathers are freed; otherwise only those of all-gathers of
- * all ranks.
+ * Frees the messages in the inbox, except OOB_ABSTAIN, that belong to earlier all-gathers of the same port than
+ * `number`; an OOB_END of the all-gather before it is kept. If `number` is an all-gather of a node's ranks, only
+ * messages of such all-gathers are freed; otherwise only those of all-gathers of all ranks.
  */
 void mca_coll_mscclpp_oob_drop_old(mca_coll_mscclpp_oob_t *oob, uint64_t number);
 

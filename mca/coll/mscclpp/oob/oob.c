@@ -57,12 +57,13 @@ static mscclpp_status_t run_gather(mca_coll_mscclpp_gather_t *gather)
 }
 
 /*
- * The table's all-gather among all ranks of the communicator. All ranks begin these all-gathers in the same order, so
- * the numbers are the same on all ranks.
+ * The table's all-gather among all ranks of the communicator. All ranks begin these all-gathers of a port in the same
+ * order, so the numbers are the same on all ranks.
  */
 static mscclpp_status_t oob_allgather(void *context, const void *sendbuf, void *recvbuf, size_t length)
 {
-    mca_coll_mscclpp_oob_t *oob = ((const mca_coll_mscclpp_oob_port_t *)context)->oob;
+    mca_coll_mscclpp_oob_port_t *port = context;
+    mca_coll_mscclpp_oob_t *oob = port->oob;
     mca_coll_mscclpp_gather_t gather = {.oob = oob,
                                         .count = ompi_comm_size(oob->comm),
                                         .self = ompi_comm_rank(oob->comm),
@@ -71,7 +72,7 @@ static mscclpp_status_t oob_allgather(void *context, const void *sendbuf, void *
                                         .length = length};
 
     mca_coll_mscclpp_oob_lock(oob);
-    gather.number = ++oob->gathers;
+    gather.number = mca_coll_mscclpp_oob_number(port->number, ++port->gathers);
     pthread_mutex_unlock(&oob->lock);
     return run_gather(&gather);
 }
@@ -80,13 +81,14 @@ static mscclpp_status_t oob_allgather(void *context, const void *sendbuf, void *
 static mscclpp_status_t oob_allgather_among(void *context, const int *members, int count, const void *sendbuf,
                                             void *recvbuf, size_t length)
 {
-    mca_coll_mscclpp_oob_t *oob = ((const mca_coll_mscclpp_oob_port_t *)context)->oob;
+    mca_coll_mscclpp_oob_port_t *port = context;
+    mca_coll_mscclpp_oob_t *oob = port->oob;
     mca_coll_mscclpp_gather_t gather = {
         .oob = oob, .members = members, .count = count, .sendbuf = sendbuf, .recvbuf = recvbuf, .length = length};
 
     gather.self = mca_coll_mscclpp_gather_find(&gather, ompi_comm_rank(oob->comm));
     mca_coll_mscclpp_oob_lock(oob);
-    gather.number = MCA_COLL_MSCCLPP_OOB_AMONG | ++oob->gathers_among;
+    gather.number = MCA_COLL_MSCCLPP_OOB_AMONG | mca_coll_mscclpp_oob_number(port->number, ++port->gathers_among);
     pthread_mutex_unlock(&oob->lock);
     return run_gather(&gather);
 }
@@ -95,9 +97,7 @@ static mscclpp_status_t oob_allgather_among(void *context, const int *members, i
 static mscclpp_status_t oob_exchange(void *context, const int *peers, int count, const void *sent,
                                      const size_t *lengths, void *received, size_t pitch)
 {
-    mca_coll_mscclpp_oob_t *oob = ((const mca_coll_mscclpp_oob_port_t *)context)->oob;
-
-    return mca_coll_mscclpp_oob_pairs(oob, peers, count, sent, lengths, received, pitch);
+    return mca_coll_mscclpp_oob_pairs(context, peers, count, sent, lengths, received, pitch);
 }
 
 static void oob_progress(void *context)

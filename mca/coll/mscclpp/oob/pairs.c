@@ -103,9 +103,10 @@ static mscclpp_status_t pairs_watch(void *state)
 }
 
 /* After an error, the communicator is kept alive for late messages, and `received` may be incomplete. */
-mscclpp_status_t mca_coll_mscclpp_oob_pairs(mca_coll_mscclpp_oob_t *oob, const int *peers, int count, const void *sent,
-                                            const size_t *lengths, void *received, size_t pitch)
+mscclpp_status_t mca_coll_mscclpp_oob_pairs(mca_coll_mscclpp_oob_port_t *port, const int *peers, int count,
+                                            const void *sent, const size_t *lengths, void *received, size_t pitch)
 {
+    mca_coll_mscclpp_oob_t *oob = port->oob;
     /* `arrived` has one entry more than there are peers, so that NULL always means a lack of memory. */
     pairs_t pairs = {.gather = {.oob = oob, .started = mscclpp_now()},
                      .peers = peers,
@@ -119,7 +120,7 @@ mscclpp_status_t mca_coll_mscclpp_oob_pairs(mca_coll_mscclpp_oob_t *oob, const i
 
     mscclpp_fiber_close();
     mca_coll_mscclpp_oob_lock(oob);
-    pairs.gather.number = ++oob->exchanges;
+    pairs.gather.number = mca_coll_mscclpp_oob_number(port->number, ++port->exchanges);
     while (posted < count && lengths != NULL && MSCCLPP_OK == status) {
         status = mca_coll_mscclpp_oob_post(oob, peers[posted], MCA_COLL_MSCCLPP_OOB_PAIR, pairs.gather.number,
                                            oob->module->current_call, (const char *)sent + (size_t)posted * pitch,

@@ -45,12 +45,6 @@ typedef struct {
     char data[];
 } whole_t;
 
-/* The data of OOB_END: why the all-gather has ended. */
-typedef struct {
-    int32_t status;
-    int32_t culprit; /* rank in the communicator that is to blame */
-} ending_t;
-
 /* The state of one all-gather on this rank. */
 typedef struct {
     mca_coll_mscclpp_gather_t *gather;
@@ -62,6 +56,7 @@ typedef struct {
     bool sent_up;                                /* the parts of this subtree have been sent to the rank above */
     bool told_end;                               /* the neighbours have been told that the all-gather has ended */
     bool complete;                               /* `whole` is complete, and is on its way to the children */
+    double completed;                            /* when it became complete, by mscclpp_now */
     ompi_request_t *requests[TREE_CHILDREN_MAX]; /* sends of `whole`; NULL: not begun, or over */
 } tree_t;
 
@@ -142,7 +137,7 @@ static neighbour_t *find_neighbour(tree_t *tree, int rank)
  */
 static void tell_end(tree_t *tree, mscclpp_status_t status, int culprit, int source)
 {
-    const ending_t ending = {(int32_t)status, culprit};
+    const mca_coll_mscclpp_gather_ending_t ending = {(int32_t)status, culprit};
 
     tree->told_end = true;
     if (tree->gather->self != 0 && rank_of(tree, &tree->above) != source) {
@@ -215,6 +210,7 @@ static mscclpp_status_t send_down(tree_t *tree)
     const size_t size = sizeof(tree->whole->header) + tree->whole->header.length;
 
     tree->complete = true;
+    tree->completed = mscclpp_now();
     for (int i = tree->children - 1; i >= 0; --i) {
         const int peer = rank_of(tree, &tree->below[i]);
         const int rc = MCA_PML_CALL(isend(&tree->whole->header, size, &ompi_mpi_byte.dt, peer, MCA_COLL_MSCCLPP_TAG,
@@ -304,23 +300,11 @@ static mscclpp_status_t handle_questions(tree_t *tree)
  */
 static mscclpp_status_t look_for_end(tree_t *tree)
 {
-    mca_coll_mscclpp_oob_t *oob = tree->gather->oob;
     int culprit = -1, source = -1;
     mscclpp_status_t status = mca_coll_mscclpp_gather_ended(tree->gather, &culprit);
-    mca_coll_mscclpp_oob_message_t *message;
 
-    if (MSCCLPP_OK == status &&
-        (message = mca_coll_mscclpp_oob_take(oob, MCA_COLL_MSCCLPP_OOB_END, tree->gather->number)) != NULL) {
-        ending_t ending = {MSCCLPP_ERR_PEER, -1};
-        if (sizeof(ending) == message->header.length) {
-            memcpy(&ending, message->data, sizeof(ending));
-        }
-        status = (mscclpp_status_t)ending.status;
-        culprit = ending.culprit;
-        source = message->peer;
-        mscclpp_info("%s: rank %d has ended the set-up because of rank %d: %s", oob->label, source, culprit,
-                     mscclpp_status_string(status));
-        free(message);
+    if (MSCCLPP_OK == status) {
+        status = mca_coll_mscclpp_gather_told(tree->gather, &culprit, &source);
     }
     if (MSCCLPP_OK != status) {
         tell_end(tree, status, culprit, source);
@@ -409,11 +393,32 @@ static void list_late(tree_t *tree, double now, char *text, size_t size, int *fi
     }
 }
 
+/* At the deadline of the sends of the whole, logs the children that have not taken it, and ends the all-gather. */
+static mscclpp_status_t watch_sends(const tree_t *tree, double now)
+{
+    const double timeout = mca_coll_mscclpp_state.config.timeout;
+    char ranks[128] = "none, but messages to some are still on their way";
+    size_t used = 0;
+
+    if (timeout <= 0 || now - tree->completed < timeout) {
+        return MSCCLPP_OK;
+    }
+    for (int i = 0; i < tree->children && used < sizeof(ranks); ++i) {
+        if (tree->requests[i] != NULL) {
+            int length = snprintf(ranks + used, sizeof(ranks) - used, "%s%d", 0 == used ? "" : ", ",
+                                  rank_of(tree, &tree->below[i]));
+            used += length > 0 ? (size_t)length : 0;
+        }
+    }
+    mca_coll_mscclpp_gather_report(tree->gather, true, ranks);
+    return MSCCLPP_ERR_TIMEOUT;
+}
+
 /*
  * Logs late ranks (mca_coll_mscclpp_gather_watch_fn_t): once as a warning, and at the deadline as an error. After the
  * error, tells the neighbours, so that the all-gather ends on all ranks, and returns MSCCLPP_ERR_TIMEOUT. A rank that
  * has no late rank to name waits TOLD_SECONDS longer for another rank to end the all-gather, and then ends it itself. A
- * rank that has the whole has no deadline: it waits only for its own sends.
+ * rank that has the whole waits only for its own sends, for as long once more.
  */
 static mscclpp_status_t tree_watch(void *state)
 {
@@ -425,7 +430,10 @@ static mscclpp_status_t tree_watch(void *state)
     char ranks[128];
     int first_late;
 
-    if (waited < ASK_AFTER || tree->complete) {
+    if (tree->complete) {
+        return watch_sends(tree, now);
+    }
+    if (waited < ASK_AFTER) {
         return MSCCLPP_OK;
     }
     list_late(tree, now, ranks, sizeof(ranks), &first_late);
@@ -468,11 +476,8 @@ mscclpp_status_t mca_coll_mscclpp_gather_tree(mca_coll_mscclpp_gather_t *gather)
     }
     find_neighbours(&tree);
     status = mca_coll_mscclpp_gather_run(gather, &tree, tree_step, tree_watch);
-    /*
-     * Without a message, the other ranks would wait until their deadline. After a lack of memory the caller tells them,
-     * and a revoked communicator carries no messages.
-     */
-    if (MSCCLPP_OK != status && MSCCLPP_ERR_NO_MEMORY != status && MSCCLPP_ERR_REVOKED != status && !tree.told_end) {
+    /* Without a message, the other ranks would wait until their deadline. */
+    if (mca_coll_mscclpp_gather_must_tell(status) && !tree.told_end) {
         mca_coll_mscclpp_oob_lock(gather->oob);
         tell_end(&tree, status, mca_coll_mscclpp_gather_rank(gather, gather->self), -1);
         pthread_mutex_unlock(&gather->oob->lock);
