@@ -1,14 +1,29 @@
 /*
  * Reads, checks and simulates plans where one allocation after another fails: it must say that there is no memory, and
- * free all that it has allocated. Usage: no_memory FILE...
+ * free all that it has allocated. Usage: no_memory WRONG FILE...
+ * WRONG is a plan that a simulation refuses. As other communicators may use it without one, it must stay in its
+ * library.
  */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "mca/common/plan/check.h"
+#include "mca/common/plan/library.h"
 #include "mca/common/plan/simulate.h"
 #include "test/unit/shortage.h"
+
+char *__wrap_strdup(const char *text);
+
+/* The linker puts it in place of the C library's, whose allocation would not count. */
+char *__wrap_strdup(const char *text)
+{
+    const size_t size = strlen(text) + 1;
+    char *copy = malloc(size);
+
+    return copy != NULL ? memcpy(copy, text, size) : NULL;
+}
 
 /* Proves a plan while allocation number `nth` fails. Returns whether that is told or, if none failed, it is proven. */
 static bool prove(const char *path, long nth, bool *reached_p)
@@ -36,11 +51,41 @@ static bool prove(const char *path, long nth, bool *reached_p)
     return *reached_p ? !is_proven && says_so : is_proven;
 }
 
+/* Refuses the plan while one allocation after another fails. Returns the number of times that this went wrong. */
+static int refuse(const char *path)
+{
+    bool reached = true;
+    int failures = 0;
+
+    for (long nth = 1; reached && failures < 10; ++nth) {
+        mscclpp_plan_library_t *library = mscclpp_plan_library_create(path);
+        mscclpp_plan_file_t *file = NULL;
+        const int count = mscclpp_plan_library_load(library, &file);
+        const mscclpp_plan_t *plan = count == 1 ? file->plan : NULL;
+
+        shortage_left = nth;
+        if (count == 1) {
+            mscclpp_plan_library_prove(file, MSCCLPP_PLAN_PROVE_ALL);
+        }
+        reached = shortage_left == 0;
+        shortage_left = 0;
+        if (plan == NULL || file->plan != plan || file->refusal == NULL) {
+            printf("FAIL  %s, allocation %ld: %s\n", path, nth,
+                   plan == NULL         ? "it is not read"
+                   : file->plan != plan ? "the plan is gone"
+                                        : "it is not refused");
+            ++failures;
+        }
+        mscclpp_plan_library_destroy(library);
+    }
+    return failures;
+}
+
 int main(int argc, char **argv)
 {
-    int failures = 0, tries = 0;
+    int failures = argc > 1 ? refuse(argv[1]) : 1, tries = 0;
 
-    for (int i = 1; i < argc; ++i) {
+    for (int i = 2; i < argc; ++i) {
         bool reached = true;
         long before;
 

@@ -733,3 +733,8 @@ def one_source_twice(plan):
 @plant("result", lambda: plans.as_max(plans.allreduce_rres(3)), "wrong result")
 def maximum_without_one_rank(plan):
     del find(plan, "rres")["src_buff"][1]
+
+
+@plant("result", lambda: plans.as_max(plans.allreduce_rres(66)), "wrong result")
+def maximum_of_many_ranks_without_the_last(plan):
+    del find(plan, "rres")["src_buff"][-1]

@@ -50,6 +50,18 @@ mscclpp_plan_library_t *mscclpp_plan_library_create(const char *places)
     return library;
 }
 
+/* The refusal of a file if there is no memory for the text of one. Not freed. */
+static char no_memory[] = "no memory for the reason";
+
+/* Frees the reason why a file is not used. */
+static void free_refusal(mscclpp_plan_file_t *file)
+{
+    if (file->refusal != no_memory) {
+        free(file->refusal);
+    }
+    file->refusal = NULL;
+}
+
 /* Frees the library with all its files and plans. `library` may be NULL. */
 void mscclpp_plan_library_destroy(mscclpp_plan_library_t *library)
 {
@@ -59,7 +71,7 @@ void mscclpp_plan_library_destroy(mscclpp_plan_library_t *library)
     for (int i = 0; i < library->count; ++i) {
         mscclpp_plan_free(library->files[i].plan);
         free(library->files[i].path);
-        free(library->files[i].refusal);
+        free_refusal(&library->files[i]);
         free(library->files[i].label);
     }
     free(library->files);
@@ -81,11 +93,10 @@ static void refuse(mscclpp_plan_file_t *file, const char *format, ...)
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
-    free(file->refusal);
+    free_refusal(file);
     file->refusal = strdup(text);
     if (file->refusal == NULL) {
-        mscclpp_plan_free(file->plan);
-        file->plan = NULL;
+        file->refusal = no_memory;
     }
 }
 
@@ -352,7 +363,7 @@ static void add_file(mscclpp_plan_library_t *library, const char *path)
         if (library->files[i].digest == file->digest && file->digest != 0) {
             mscclpp_plan_free(file->plan);
             free(file->path);
-            free(file->refusal);
+            free_refusal(file);
             free(file->label);
             return;
         }

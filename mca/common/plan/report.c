@@ -49,6 +49,29 @@ static void make_printable(char *text)
     }
 }
 
+/* Removes the last note from a full report, to make room for a fault. Returns false if there is no note. */
+static bool drop_note(mscclpp_plan_report_t *report)
+{
+    int index = report->count - 1;
+
+    while (index >= 0 && report->finding[index].kind != MSCCLPP_PLAN_NOTE) {
+        --index;
+    }
+    if (index < 0) {
+        return false;
+    }
+    free(report->finding[index].text);
+    free(report->finding[index].schedule);
+    --report->count;
+    for (; index < report->count; ++index) {
+        mscclpp_plan_finding_t *finding = &report->finding[index];
+
+        *finding = report->finding[index + 1];
+        finding->place.name = finding->place.name != NULL ? finding->name : NULL; /* it points into the finding */
+    }
+    return true;
+}
+
 /*
  * Counts a fault even if the report has no room for the finding, so that the plan is refused in any case. Without
  * memory, the finding is kept without its text, and report->no_memory is set.
@@ -66,7 +89,7 @@ bool mscclpp_plan_add_finding(mscclpp_plan_report_t *report, mscclpp_plan_kind_t
     if (kind != MSCCLPP_PLAN_NOTE) {
         ++report->faults;
     }
-    if (report->count == MSCCLPP_PLAN_FINDINGS) {
+    if (report->count == MSCCLPP_PLAN_FINDINGS && (kind == MSCCLPP_PLAN_NOTE || !drop_note(report))) {
         return false;
     }
     va_start(arguments, format);
@@ -123,8 +146,8 @@ const char *mscclpp_plan_kind_name(mscclpp_plan_kind_t kind)
 }
 
 /*
- * Returns the name of the worst kind of stored finding. If only notes are stored, returns "invalid" if faults were
- * counted, and otherwise "ok". The kinds are in ascending order of severity.
+ * Returns the name of the worst kind of stored finding, or "ok" if only notes are stored: a fault replaces a note in a
+ * full report. The kinds are in ascending order of severity.
  */
 const char *mscclpp_plan_verdict(const mscclpp_plan_report_t *report)
 {
@@ -135,11 +158,7 @@ const char *mscclpp_plan_verdict(const mscclpp_plan_report_t *report)
             worst = report->finding[i].kind;
         }
     }
-    if (worst != MSCCLPP_PLAN_NOTE) {
-        return mscclpp_plan_kind_name(worst);
-    }
-    /* Notes may have filled the report before the first fault was found, so that no finding shows it. */
-    return report->faults > 0 ? "invalid" : "ok";
+    return worst != MSCCLPP_PLAN_NOTE ? mscclpp_plan_kind_name(worst) : "ok";
 }
 
 /*

@@ -35,7 +35,8 @@ typedef struct {
     char *schedule; /* lines that show how the fault happens, or NULL */
 } mscclpp_plan_finding_t;
 
-enum { MSCCLPP_PLAN_FINDINGS = 16 }; /* maximum number of stored findings; further ones are only counted */
+/* The maximum number of stored findings. In a full report faults replace notes; further faults are only counted. */
+enum { MSCCLPP_PLAN_FINDINGS = 16 };
 
 /* All findings about one plan. */
 typedef struct {

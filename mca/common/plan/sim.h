@@ -184,6 +184,9 @@ typedef struct {
     mscclpp_sim_semaphore_t *semaphores;
 } mscclpp_sim_rank_t;
 
+/* The number of ranks whose parts of a minimum or maximum one run tells apart. */
+#define MSCCLPP_SIM_TOLD_APART 64u
+
 /* One run. mscclpp_sim_run says which fields its caller fills in. */
 typedef struct {
     const mscclpp_plan_t *plan;
@@ -195,6 +198,7 @@ typedef struct {
     uint32_t launches;   /* number of launches, one directly after the other */
     uint64_t seed;       /* seed of the inputs */
     bool extremes;       /* the plan combines by min or max, not by sums */
+    uint32_t first_rank; /* for `extremes`: the first of the 64 ranks whose parts the run tells apart */
     uint32_t agents, block_count, proxy_count; /* number of actors, of blocks and of proxies */
     mscclpp_sim_block_t *blocks;
     mscclpp_sim_proxy_t *proxies;

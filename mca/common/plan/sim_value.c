@@ -21,7 +21,9 @@ mscclpp_sim_value_t mscclpp_sim_input_value(const mscclpp_sim_t *sim, uint32_t r
     uint64_t bits = mix(mix(sim->seed + launch) ^ position);
 
     if (sim->extremes) {
-        return (mscclpp_sim_value_t){(uint64_t)1 << rank % 64, bits};
+        /* One bit for each of 64 ranks. Runs with other values of first_rank check the parts of the others. */
+        return (mscclpp_sim_value_t){
+            rank - sim->first_rank < MSCCLPP_SIM_TOLD_APART ? (uint64_t)1 << (rank - sim->first_rank) : 0, bits};
     }
     bits = mix(bits + ((uint64_t)rank << 32));
     return (mscclpp_sim_value_t){bits % prime, mix(bits)};

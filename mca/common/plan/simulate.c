@@ -171,11 +171,13 @@ static int choose_sizes(const survey_t *survey, mscclpp_plan_report_t *report, s
 
 /*
  * Simulates one size in one order of steps, which `random` determines. 0 is the fixed order, in which each actor
- * continues until it has to wait. Adds faults to the report, and the run to the statistics. Buffers that are too large
- * count as a fault. A lack of memory is not a fault; it only sets report->no_memory.
+ * continues until it has to wait. `first_rank` is that of mscclpp_sim_t. Adds faults to the report, and the run to the
+ * statistics. Buffers that are too large count as a fault. A lack of memory is not a fault; it only sets
+ * report->no_memory.
  */
-static void run(const survey_t *survey, const mscclpp_plan_sim_options_t *options, const size_case_t *size,
-                uint64_t random, mscclpp_plan_report_t *report, mscclpp_plan_sim_stats_t *stats)
+static void run_once(const survey_t *survey, const mscclpp_plan_sim_options_t *options, const size_case_t *size,
+                     uint64_t random, uint32_t first_rank, mscclpp_plan_report_t *report,
+                     mscclpp_plan_sim_stats_t *stats)
 {
     mscclpp_sim_t sim = {.plan = survey->plan,
                          .report = report,
@@ -184,7 +186,8 @@ static void run(const survey_t *survey, const mscclpp_plan_sim_options_t *option
                          .cell_size = size->cell_size,
                          .launches = (uint32_t)options->launches,
                          .seed = options->seed,
-                         .extremes = survey->extremes};
+                         .extremes = survey->extremes,
+                         .first_rank = first_rank};
 
     if (!mscclpp_sim_run(&sim, random)) {
         mscclpp_plan_add_finding(report, MSCCLPP_PLAN_INVALID, "size-limit", mscclpp_plan_nowhere,
@@ -192,6 +195,23 @@ static void run(const survey_t *survey, const mscclpp_plan_sim_options_t *option
     }
     stats->steps += sim.steps;
     ++stats->runs;
+}
+
+/* The number of runs in which one order is simulated: a run tells apart the parts of only so many ranks. */
+static uint32_t runs_of_order(const survey_t *survey)
+{
+    return survey->extremes ? (survey->plan->rank_count - 1) / MSCCLPP_SIM_TOLD_APART + 1 : 1;
+}
+
+/* Simulates one size in one order of steps, as run_once does, until the first fault, for the parts of all ranks. */
+static void run(const survey_t *survey, const mscclpp_plan_sim_options_t *options, const size_case_t *size,
+                uint64_t random, mscclpp_plan_report_t *report, mscclpp_plan_sim_stats_t *stats)
+{
+    const int faults_before = report->faults;
+
+    for (uint32_t i = 0; i < runs_of_order(survey) && report->faults == faults_before && !report->no_memory; ++i) {
+        run_once(survey, options, size, random, i * MSCCLPP_SIM_TOLD_APART, report, stats);
+    }
 }
 
 /*
@@ -247,6 +267,7 @@ bool mscclpp_plan_simulate(const mscclpp_plan_t *plan, const mscclpp_plan_sim_op
         /* An operation in a pipeline may be executed once for each cell. */
         work =
             (survey.ops + survey.pipeline_operands * sizes[i].cells_per_chunk) * agents * (uint64_t)options->launches;
+        work *= runs_of_order(&survey);
         orders = work < small_work ? 4 : 2; /* the fixed one, and random ones */
         if (touches > max_touches || work > max_work || agents > MAX_AGENTS) {
             mscclpp_plan_add_finding(report, MSCCLPP_PLAN_INVALID, "size-limit", mscclpp_plan_nowhere,
