@@ -199,6 +199,8 @@ cases_plans_measured() {
         "${forced[@]}" "${measure[@]}" "$folder/3/allreduce_max.json"
     run_failing "plans:bench:refused" '^mscclpp_bench: --plan .*: parse error' 60 -n 3 "${forced[@]}" "${measure[@]}" \
         "$folder/3/bad/half.json"
+    run_failing "plans:bench:one rank" '^mscclpp_bench: --plan .*/none.json: rank 1: ' 60 -n 1 "${forced[@]}" \
+        "${measure[@]}" "$folder/2/allreduce_oneshot.json" : -n 1 "${forced[@]}" "${measure[@]}" "$folder/2/none.json"
     run_failing "plans:bench:coll" "^mscclpp_bench: --coll: 'bcast' is not allowed" 30 -n 1 "${measure[@]}" x \
         --coll bcast
     run_failing "plans:bench:no plan" "^mscclpp_bench: --compare: 'native' is not allowed" 30 -n 1 "${measure[@]:0:3}" \

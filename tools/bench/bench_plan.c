@@ -29,13 +29,13 @@ static const char *refusal_of(const mscclpp_plan_file_t *files, int count, int r
  * Reads the plan, and lets it serve all sizes. Sets the options' collective to the plan's and, if the plan has only one
  * operation, the options' operation, too. Must be called before the team is made, because the team takes the plans that
  * exist then. The name in env->plan belongs to the library, and stays as long as env->plans. After a failure
- * bench_plan_close frees what was read. Rank 0 prints why it cannot use the plan; other ranks print nothing.
+ * bench_plan_close frees what was read. The first rank that cannot use the plan prints why.
  */
 bool bench_plan_open(bench_env_t *env, bench_options_t *options)
 {
     mscclpp_plan_file_t *file = NULL;
     const char *refusal = "no memory";
-    int count;
+    int count, first;
 
     if (options->plan == NULL) {
         return true;
@@ -45,10 +45,12 @@ bool bench_plan_open(bench_env_t *env, bench_options_t *options)
         count = mscclpp_plan_library_load(env->plans, &file);
         refusal = refusal_of(file, count, env->size, env->on_twin);
     }
-    if (refusal != NULL && 0 == env->rank) {
-        fprintf(stderr, "%s: --plan %s: %s\n", bench_program, options->plan, refusal);
-    }
-    if (!bench_all(env->control, refusal == NULL)) {
+    /* The largest value is that of the lowest rank. */
+    first = -(int)bench_max(env->control, refusal == NULL ? -env->size : -env->rank);
+    if (first < env->size) {
+        if (first == env->rank) {
+            fprintf(stderr, "%s: --plan %s: rank %d: %s\n", bench_program, options->plan, env->rank, refusal);
+        }
         return false;
     }
     /* It is to serve all sizes that are asked for, whatever its file says. */

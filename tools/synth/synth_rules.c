@@ -36,9 +36,9 @@ static void write_prefix(synth_collective_t collective, int ranks, int device, c
 /*
  * Copies the lines of the old file to the new one, except for rules that this run replaces. These have the same
  * collective, number of ranks, and value of in_place. A rule is recognised by the prefix that write_rules writes, so
- * rules that were written in another form are kept.
+ * rules that were written in another form are kept. Returns false if the old file cannot be read to its end.
  */
-static void keep_others(FILE *old, FILE *out, synth_collective_t collective, int ranks, bool in_place)
+static bool keep_others(FILE *old, FILE *out, synth_collective_t collective, int ranks, bool in_place)
 {
     char *line = NULL, prefix[96];
     size_t line_capacity = 0;
@@ -57,6 +57,7 @@ static void keep_others(FILE *old, FILE *out, synth_collective_t collective, int
         }
     }
     free(line);
+    return feof(old) != 0;
 }
 
 /* Returns the largest message of a plan as rules count it. Plans count all blocks of the collective; rules count the
@@ -116,12 +117,13 @@ static void write_rules(const synth_candidate_t *candidates, int count, const sy
     }
 }
 
-/* Writes rules.new first and then renames it. If the old file cannot be opened, its rules are not kept. */
+/* Writes rules.new first and then renames it. If there is an old file that cannot be read, it stays as it is. */
 bool synth_tool_rules(const char *folder, const synth_candidate_t *candidates, int count,
                       const synth_plan_options_t *plan_options)
 {
     char path[4096], new_path[4112];
     FILE *old, *out;
+    int error;
     bool ok;
 
     if (count == 0 || rules_name(candidates[0].schedule->collective) == NULL) {
@@ -132,18 +134,28 @@ bool synth_tool_rules(const char *folder, const synth_candidate_t *candidates, i
     out = fopen(new_path, "w");
     ok = out != NULL;
     old = ok ? fopen(path, "r") : NULL;
+    ok = ok && (old != NULL || errno == ENOENT);
     if (old != NULL) {
-        keep_others(old, out, candidates[0].schedule->collective, candidates[0].schedule->ranks,
-                    plan_options->in_place);
-        fclose(old);
+        ok = keep_others(old, out, candidates[0].schedule->collective, candidates[0].schedule->ranks,
+                         plan_options->in_place);
     }
     if (ok) {
         write_rules(candidates, count, plan_options, out);
         ok = !ferror(out);
-        ok = fclose(out) == 0 && ok && rename(new_path, path) == 0;
     }
-    if (!ok) {
-        fprintf(stderr, "mscclpp_synth: %s: %s\n", path, strerror(errno));
+    error = ok ? 0 : errno;
+    if (old != NULL) {
+        (void)fclose(old);
     }
-    return ok;
+    if (out != NULL && fclose(out) != 0 && error == 0) {
+        error = errno;
+    }
+    if (error == 0 && rename(new_path, path) != 0) {
+        error = errno;
+    }
+    if (error != 0) {
+        fprintf(stderr, "mscclpp_synth: %s: %s; the rules in it stay as they were\n", path, strerror(error));
+        (void)remove(new_path);
+    }
+    return error == 0;
 }
