@@ -262,7 +262,7 @@ int main(int argc, char **argv)
     const char *part = argc > 1 ? argv[1] : "";
 
     mt_init(&argc, &argv, 0 == strcmp(part, "--modes") ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE);
-    if (mt_too_small(2)) {
+    if (mt_too_small(2) || mt_too_crowded(1)) { /* ranks that take turns on a GPU cannot queue */
         return MT_SKIPPED;
     }
     if (0 == strcmp(part, "--freed")) {

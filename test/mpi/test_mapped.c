@@ -256,7 +256,7 @@ int main(int argc, char **argv)
     const bool is_each = argc > 1 && 0 == strcmp(argv[1], "--each");
 
     mt_init(&argc, &argv, MPI_THREAD_SINGLE);
-    if (mt_too_small(2)) {
+    if (mt_too_small(2) || mt_too_crowded(1)) { /* ranks that take turns on a GPU cannot queue */
         return MT_SKIPPED;
     }
     block = mt_twin ? block : BLOCK_ON_GPU;

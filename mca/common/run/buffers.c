@@ -168,14 +168,14 @@ void mscclpp_runner_keep_mappings(mscclpp_runner_t *runner, bool in_use)
 }
 
 /*
- * Returns the time by which all ranks must have come to an exchange that they need not come to: after MAPPED_WAIT, or
- * after half of the group's timeout if that is shorter.
+ * Returns the number of seconds in which all ranks must have come to an exchange that they need not come to:
+ * MAPPED_WAIT, or half of the group's timeout if that is shorter.
  */
-static double exchange_deadline(const mscclpp_group_t *group)
+static double exchange_wait(const mscclpp_group_t *group)
 {
     const double half = group->timeout / 2;
 
-    return mscclpp_now() + (group->timeout > 0 && half < MAPPED_WAIT ? half : MAPPED_WAIT);
+    return group->timeout > 0 && half < MAPPED_WAIT ? half : MAPPED_WAIT;
 }
 
 /*
@@ -202,7 +202,7 @@ static bool have_equal_arguments(const mscclpp_group_t *group)
 mscclpp_status_t mscclpp_runner_map_buffers(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes,
                                             bool willing, mscclpp_mapped_t **mapped_p)
 {
-    const double deadline = exchange_deadline(runner->group);
+    const double seconds = exchange_wait(runner->group), deadline = mscclpp_now() + seconds;
     mscclpp_mapped_t *mapped = calloc(1, sizeof(*mapped));
     bool all_met = false, all_mapped = false, own_mapped = false;
     mscclpp_status_t status;
@@ -228,7 +228,7 @@ mscclpp_status_t mscclpp_runner_map_buffers(mscclpp_runner_t *runner, const void
     }
     if (runner->group->gave_up) {
         mscclpp_info("%s: the ranks did not come to a captured call within %g s; such calls go through scratch",
-                     runner->group->oob.label, MAPPED_WAIT);
+                     runner->group->oob.label, seconds);
     }
     if (mapped != NULL) {
         drop_mappings(mapped->mappings, mapped->count);

@@ -45,7 +45,8 @@ int mca_coll_mscclpp_run_plan(const char *name, const void *in, void *out, size_
     if (MSCCLPP_ERR_NOT_SUPPORTED == status) {
         return MPI_ERR_UNSUPPORTED_OPERATION;
     }
-    if (MSCCLPP_ERR_NO_MEMORY != status) { /* without memory for the plan, the team serves other calls */
+    /* Without memory for the plan, the team serves other calls, unless this rank had none for a copy of a buffer. */
+    if (MSCCLPP_ERR_NO_MEMORY != status || mscclpp_team_broken(module->team)) {
         module->team_state = MCA_COLL_MSCCLPP_TEAM_BROKEN;
     }
     return mca_coll_mscclpp_status_to_ompi(status);
