@@ -75,6 +75,10 @@ cases_many() {
     run_saying "many:native:96/3" 'of the other blocking collectives all are served between nodes' 300 -n 96 \
         "${forced[@]}" --mca coll_mscclpp_ranks_per_node 3 --mca coll_mscclpp_transport shm \
         --mca coll_mscclpp_verbose 2 "$bindir/test_many"
+    # With so many ranks the tree of the set-up has two levels: the rank above the late one names it.
+    run_saying "many:late:70" 'rank 64 has waited [0-9.]+ s; ranks that have not arrived: 69$' 120 -n 70 \
+        "${forced[@]}" --mca coll_mscclpp_ranks_per_node 10 --mca coll_mscclpp_warn_after 1 "$bindir/test_late" \
+        warn 8 first
     run "many:native:65/-9/ucx" 300 -n 65 "${forced[@]}" --mca coll_mscclpp_ranks_per_node -9 \
         --mca coll_mscclpp_transport ucx "$bindir/test_many"
     run "split:12/2" 120 -n 12 "${forced[@]}" --mca coll_mscclpp_ranks_per_node 2 "$bindir/test_split" 16

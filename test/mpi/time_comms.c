@@ -88,15 +88,19 @@ static void begin(spent_t *started)
     started->processor = processor_time();
 }
 
-/* What a phase has taken since `started`. Significant on rank 0. */
+/* What a phase has taken since `started`. Asks no collective, which would set MPI_COMM_WORLD up on the twin. */
 static spent_t spent_since(const spent_t *started)
 {
+    spent_t *each = mt_host_alloc((size_t)mt_size * sizeof(*each));
     const spent_t own = {1e3 * (mt_now() - started->slowest), 1e3 * (processor_time() - started->processor)};
     spent_t all = {0, 0};
 
-    MT_MPI(MPI_Reduce(&own.slowest, &all.slowest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD));
-    MT_MPI(MPI_Reduce(&own.processor, &all.processor, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD));
-    all.processor /= mt_size;
+    mt_allgather(MPI_COMM_WORLD, &own, each, sizeof(own));
+    for (int rank = 0; rank < mt_size; ++rank) {
+        all.slowest = each[rank].slowest > all.slowest ? each[rank].slowest : all.slowest;
+        all.processor += each[rank].processor / mt_size;
+    }
+    free(each);
     return all;
 }
 

@@ -38,8 +38,8 @@ static bool add_namespace(uint64_t *digest, const char *kind)
     return true;
 }
 
-/* Returns a digest of the random id that the kernel creates at each start, or 0 if the id cannot be read. */
-uint64_t mscclpp_machine_boot(void)
+/* Reads the id for mscclpp_machine_boot. */
+static uint64_t read_boot_id(void)
 {
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
     uint64_t digest = HASH_BASIS;
@@ -53,6 +53,22 @@ uint64_t mscclpp_machine_boot(void)
     fclose(file);
     add_bytes(&digest, boot, length);
     return length > 0 ? digest : 0;
+}
+
+/*
+ * Returns a digest of the random id that the kernel creates at each start, or 0 if the id cannot be read. Reads it
+ * once, because each set-up asks for it.
+ */
+uint64_t mscclpp_machine_boot(void)
+{
+    static uint64_t known_digest;
+    uint64_t digest = __atomic_load_n(&known_digest, __ATOMIC_RELAXED);
+
+    if (digest == 0) {
+        digest = read_boot_id();
+        __atomic_store_n(&known_digest, digest, __ATOMIC_RELAXED);
+    }
+    return digest;
 }
 
 uint64_t mscclpp_machine_pids(void)

@@ -296,10 +296,10 @@ static void find_leaders(mscclpp_team_t *team, const mscclpp_nodes_t *nodes)
 /*
  * Creates the node's team. Always sets *team_p, to NULL if there is no team. *own_status_p says whether this rank has
  * one, which the ranks of other nodes do not know yet; it is MSCCLPP_ERR_PEER if another rank of the node is the
- * reason. Returns only the error of the exchange, which is equal on all ranks.
+ * reason. `tried` is as in mscclpp_setup_node. Returns only the error of the exchange, which is equal on all ranks.
  */
 static mscclpp_status_t create_node_team(const mscclpp_team_params_t *params, const mscclpp_nodes_t *nodes,
-                                         mscclpp_oob_part_t *part, mscclpp_team_t **team_p,
+                                         mscclpp_oob_part_t *part, bool tried, mscclpp_team_t **team_p,
                                          mscclpp_status_t *own_status_p)
 {
     mscclpp_status_t status;
@@ -307,7 +307,7 @@ static mscclpp_status_t create_node_team(const mscclpp_team_params_t *params, co
 
     *team_p = NULL;
     mscclpp_oob_part_table(part, nodes, &table);
-    status = mscclpp_setup_node(params, &table, nodes, own_status_p, team_p);
+    status = mscclpp_setup_node(params, &table, nodes, tried, own_status_p, team_p);
     if (status == MSCCLPP_OK) {
         (*team_p)->group.oob = params->oob;
         find_leaders(*team_p, nodes);
@@ -474,7 +474,8 @@ static mscclpp_status_t join_nodes(const mscclpp_team_params_t *params, mscclpp_
     const mscclpp_oob_t *oob = &params->oob;
     const int node = nodes->node, count = nodes->count;
     mscclpp_team_t *team = NULL;
-    mscclpp_status_t own_status, status = create_node_team(params, nodes, part, &team, &own_status);
+    mscclpp_status_t own_status;
+    mscclpp_status_t status = create_node_team(params, nodes, part, taken->kin != NULL, &team, &own_status);
     bool has_plans = false;
 
     if (status == MSCCLPP_OK) {
@@ -536,7 +537,7 @@ mscclpp_status_t mscclpp_team_create(const mscclpp_team_params_t *user_params, m
                      oob->size);
         *team_p = taken.team;
     } else if (status == MSCCLPP_OK && nodes.count == 1) {
-        status = mscclpp_setup_node(params, oob, NULL, &own_status, team_p);
+        status = mscclpp_setup_node(params, oob, NULL, false, &own_status, team_p);
         if (status == MSCCLPP_OK) {
             (*team_p)->park_key = key;
         }

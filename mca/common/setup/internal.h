@@ -7,11 +7,12 @@
 
 /*
  * node.c: creates a team of the ranks of `oob`, which are all on one node. If `nodes` is NULL, this is the whole team;
- * otherwise it becomes part of a team that spans nodes. Collective over these ranks, and all of them return the same
- * status. *own_status_p is always set: to this rank's own error, or MSCCLPP_OK.
+ * otherwise it becomes part of a team that spans nodes. `tried` says that kernels of the same ranks on the same devices
+ * have met already, so that this is not tried again; it is equal on all ranks. Collective over these ranks, and all of
+ * them return the same status. *own_status_p is always set: to this rank's own error, or MSCCLPP_OK.
  */
 mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const mscclpp_oob_t *oob,
-                                    const mscclpp_nodes_t *nodes, mscclpp_status_t *own_status_p,
+                                    const mscclpp_nodes_t *nodes, bool tried, mscclpp_status_t *own_status_p,
                                     mscclpp_team_t **team_p);
 
 /*

@@ -330,12 +330,13 @@ static void apply_facts(mscclpp_team_t *team, const mscclpp_facts_t *facts, bool
 }
 
 /*
- * Maps the peers' memory, lets the kernels of all ranks meet, and tries the optional features of a team on one node.
- * The name of the board is removed once the vote says that all ranks have mapped the board. The returned status is
- * equal on all ranks; *own_status_p is this rank's own.
+ * Maps the peers' memory, lets the kernels of all ranks meet unless they have been `tried`, and tries the optional
+ * features of a team on one node. The name of the board is removed once the vote says that all ranks have mapped the
+ * board. The returned status is equal on all ranks; *own_status_p is this rank's own.
  */
 static mscclpp_status_t join_ranks(mscclpp_team_t *team, const mscclpp_team_params_t *params,
-                                   const mscclpp_facts_t *facts, bool is_whole, mscclpp_status_t *own_status_p)
+                                   const mscclpp_facts_t *facts, bool is_whole, bool tried,
+                                   mscclpp_status_t *own_status_p)
 {
     mscclpp_status_t status;
 
@@ -343,7 +344,7 @@ static mscclpp_status_t join_ranks(mscclpp_team_t *team, const mscclpp_team_para
     status = agree(team, *own_status_p, "what peers share");
     if (status == MSCCLPP_OK) {
         mscclpp_shmseg_hide(team->group.board_segment);
-        status = check_progress(team, own_status_p);
+        status = tried ? MSCCLPP_OK : check_progress(team, own_status_p);
     }
     if (status == MSCCLPP_OK && is_whole) {
         status = mscclpp_setup_ll128(team, facts[0].uuid, sizeof(*facts), team->runner.shares_gpu, own_status_p);
@@ -384,7 +385,7 @@ static mscclpp_status_t fail_for_memory(const mscclpp_oob_t *oob)
  * may still map its memory (part_ranks).
  */
 mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const mscclpp_oob_t *oob,
-                                    const mscclpp_nodes_t *nodes, mscclpp_status_t *own_status_p,
+                                    const mscclpp_nodes_t *nodes, bool tried, mscclpp_status_t *own_status_p,
                                     mscclpp_team_t **team_p)
 {
     const bool is_whole = nodes == NULL;
@@ -413,7 +414,7 @@ mscclpp_status_t mscclpp_setup_node(const mscclpp_team_params_t *params, const m
         goto err_destroy;
     }
     apply_facts(team, facts, is_whole);
-    status = join_ranks(team, params, facts, is_whole, own_status_p);
+    status = join_ranks(team, params, facts, is_whole, tried, own_status_p);
     if (status != MSCCLPP_OK) {
         goto err_part;
     }

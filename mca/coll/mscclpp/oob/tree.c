@@ -1,10 +1,12 @@
 /*
  * All-gathers over a tree. Parts go up to rank 0 of the all-gather, which sends all parts together down again.
  *
- * The tree follows from the ranks' indices in base 8. An index that ends with k zeros is the root of a subtree, which
- * has 8^k consecutive indices. The root's children are the indices in which one of these zeros is another digit. If the
- * ranks of a node have the indices of a subtree, they send only one message to other nodes. The base is large so that
- * the tree has few levels: where ranks share processors, each level waits until its ranks are scheduled.
+ * Up to 64 ranks send to rank 0 directly. With more, the tree follows from the digits of the ranks' indices. The lowest
+ * digit has base 8, the others base 32. An index whose lowest k digits are zero is the root of a subtree: of 8
+ * consecutive indices with one zero, 256 with two, and so on. The root's children are the indices in which one of these
+ * zeros is another digit. If the ranks of a node have the indices of a subtree, they send only one message to other
+ * nodes. The bases are large so that the tree has few levels: where ranks share processors, each level waits until its
+ * ranks are scheduled.
  *
  * Late ranks are named as follows. A rank that has waited for a while asks the neighbours in the tree that it still
  * waits for. Every rank that is in the all-gather answers. A neighbour that does not answer is late. It is named by
@@ -21,8 +23,13 @@
 #include "mca/common/base/clock.h"
 #include "mca/common/base/log.h"
 
-#define TREE_BASE 8
-#define TREE_CHILDREN_MAX 77 /* TREE_BASE - 1 for each of the 11 digits of the largest int */
+/* So many ranks make a tree of one level. */
+#define TREE_FLAT 64
+
+/* The base of the lowest digit if there are more ranks, and that of all other digits. */
+#define TREE_FIRST_BASE 8
+#define TREE_BASE 32
+#define TREE_CHILDREN_MAX 193 /* 7 for the lowest digit, and 31 for each of the 6 others of the largest int */
 
 /* A rank asks its neighbours after it has waited for ASK_AFTER seconds. They have ANSWER_SECONDS to answer. */
 #define ASK_AFTER 0.5
@@ -60,16 +67,22 @@ typedef struct {
     ompi_request_t *requests[TREE_CHILDREN_MAX]; /* sends of `whole`; NULL: not begun, or over */
 } tree_t;
 
+/* The base of the digit that has this place value. */
+static int64_t base_at(const mca_coll_mscclpp_gather_t *gather, int64_t place_value)
+{
+    return gather->count <= TREE_FLAT ? TREE_FLAT : 1 == place_value ? TREE_FIRST_BASE : TREE_BASE;
+}
+
 /*
  * The number of ranks in the subtree of an index, including the index itself, if the all-gather had an unlimited number
- * of ranks. This is a power of TREE_BASE.
+ * of ranks. This is the place value of a digit.
  */
 static int64_t full_size_of(const mca_coll_mscclpp_gather_t *gather, int index)
 {
     int64_t size = 1;
 
-    while (size < gather->count && 0 == index % (size * TREE_BASE)) {
-        size *= TREE_BASE;
+    while (size < gather->count && 0 == index % (size * base_at(gather, size))) {
+        size *= base_at(gather, size);
     }
     return size;
 }
@@ -90,17 +103,17 @@ static int rank_of(const tree_t *tree, const neighbour_t *neighbour)
 
 /*
  * Finds this rank's neighbours in the tree: the rank above it, and its children in ascending order of their indices,
- * and so of their subtrees' sizes. The index has at most 11 digits in base TREE_BASE, so `below` has room for all
- * children.
+ * and so of their subtrees' sizes. The index has at most 7 digits, so `below` has room for all children.
  */
 static void find_neighbours(tree_t *tree)
 {
     const int self = tree->gather->self, end = subtree_end(tree->gather, self);
-    const int64_t full_size = full_size_of(tree->gather, self);
+    const mca_coll_mscclpp_gather_t *gather = tree->gather;
+    const int64_t full_size = full_size_of(gather, self);
 
-    tree->above.index = (int)(self - self % (full_size * TREE_BASE));
-    for (int64_t place_value = 1; place_value < full_size; place_value *= TREE_BASE) {
-        for (int digit = 1; digit < TREE_BASE && digit * place_value < end - self; ++digit) {
+    tree->above.index = (int)(self - self % (full_size * base_at(gather, full_size)));
+    for (int64_t place_value = 1; place_value < full_size; place_value *= base_at(gather, place_value)) {
+        for (int digit = 1; digit < base_at(gather, place_value) && digit * place_value < end - self; ++digit) {
             tree->below[tree->children++].index = (int)(self + digit * place_value);
         }
     }
