@@ -12,8 +12,11 @@
  * communicators without the dead rank may end with an error, too, and nothing may hang; each rank prints what it saw.
  *        test_late aborted SECONDS: the last rank calls MPI_Abort in place of the call, after so many seconds
  *        test_late stopped SECONDS first: the last rank is stopped between the two messages of a set-up over a tree,
- * which is longer than SECONDS; rank 0, which sends it the second one, must not wait for it test_late spawned SECONDS:
- * like "timeout", with a process started anew, on several communicators, of which some are left to MPI_Finalize
+ * which is longer than SECONDS; rank 0, which sends it the second one, must not wait for it
+ *        test_late freed SECONDS: rank 0 comes so many seconds late to the last call of a communicator, which is then
+ * freed; Open MPI must not take what was meant for it for messages of later, smaller communicators
+ *        test_late spawned SECONDS: like "timeout", with a process started anew, on several communicators, of which
+ * some are left to MPI_Finalize
  */
 #include <signal.h>
 #include <stdio.h>
@@ -409,6 +412,29 @@ static int spawned(const char *program, MPI_Comm parents, int seconds)
     return mt_finish();
 }
 
+/*
+ * Rank 0 comes late to the last call of a communicator. The next communicators have the same number in Open MPI, and
+ * fewer ranks.
+ */
+static void free_at_once(int seconds)
+{
+    MPI_Comm comm, part;
+    mt_call_t call;
+
+    MT_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+    call = mt_call(comm, 1, 4);
+    mt_verify(&call);
+    mt_barrier(MPI_COMM_WORLD);
+    if (0 == mt_rank) {
+        (void)sleep((unsigned)seconds);
+    }
+    mt_verify(&call);
+    MT_MPI(MPI_Comm_free(&comm));
+    MT_MPI(MPI_Comm_split(MPI_COMM_WORLD, mt_rank < 2 ? 0 : 1, 0, &part));
+    mt_barrier(part);
+    MT_MPI(MPI_Comm_free(&part));
+}
+
 int main(int argc, char **argv)
 {
     MPI_Comm parents;
@@ -439,6 +465,8 @@ int main(int argc, char **argv)
         die_while_busy(comm, seconds, 0 == strcmp(argv[3], "within"), atoi(argv[4]));
     } else if (argc > 1 && 0 == strcmp(argv[1], "killed")) {
         die_and_go_on(comm, seconds);
+    } else if (argc > 1 && 0 == strcmp(argv[1], "freed")) {
+        free_at_once(seconds);
     } else if (argc > 1 && 0 == strcmp(argv[1], "aborted")) {
         abort_job(comm, seconds);
     } else if (argc > 1 && 0 == strcmp(argv[1], "stopped")) {

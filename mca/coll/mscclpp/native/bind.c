@@ -61,6 +61,18 @@ void mca_coll_mscclpp_module_release_team(mca_coll_mscclpp_module_t *module)
     mca_coll_mscclpp_oob_destroy(module); /* after the team, because the team's table is part of it */
 }
 
+/* Drops what has come for a communicator that ends (mca_coll_mscclpp_oob_drain). */
+static void drain(mca_coll_mscclpp_module_t *module)
+{
+    mca_coll_mscclpp_oob_t *oob = module->oob;
+
+    if (oob != NULL) {
+        mca_coll_mscclpp_oob_lock(oob);
+        mca_coll_mscclpp_oob_drain(oob);
+        pthread_mutex_unlock(&oob->lock);
+    }
+}
+
 /*
  * Ends all calls that are in progress on a communicator, and releases its team. Open MPI calls this when it is about to
  * free the communicator.
@@ -72,6 +84,7 @@ static int comm_deleted(MPI_Comm comm, int key, void *value, void *context)
     (void)context;
     mca_coll_mscclpp_check_settle((mca_coll_mscclpp_module_t *)value);
     mca_coll_mscclpp_request_await((mca_coll_mscclpp_module_t *)value);
+    drain((mca_coll_mscclpp_module_t *)value);
     mca_coll_mscclpp_module_release_team((mca_coll_mscclpp_module_t *)value);
     return MPI_SUCCESS;
 }

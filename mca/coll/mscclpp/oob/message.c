@@ -6,6 +6,10 @@
 
 #include "mca/common/base/log.h"
 
+/* mca_coll_mscclpp_oob_drain ends after so many turns without a message, or after so many turns in all. */
+#define DRAIN_IDLE_TURNS 2
+#define DRAIN_TURNS_MAX 1000
+
 /* Makes a queue empty. */
 static void queue_init(mca_coll_mscclpp_oob_queue_t *queue)
 {
@@ -410,6 +414,25 @@ void mca_coll_mscclpp_oob_queues_init(mca_coll_mscclpp_oob_t *oob)
     queue_init(&oob->sends);
     queue_init(&oob->receives);
     queue_init(&oob->inbox);
+}
+
+/*
+ * Open MPI's probe looks for new messages only after it has found none, so one probe that finds none does not count. A
+ * message that cannot be received, which has been logged, ends the loop, too.
+ */
+void mca_coll_mscclpp_oob_drain(mca_coll_mscclpp_oob_t *oob)
+{
+    int idle_turns = 0;
+
+    for (int turn = 0; turn < DRAIN_TURNS_MAX && idle_turns < DRAIN_IDLE_TURNS; ++turn) {
+        const mscclpp_status_t status = mca_coll_mscclpp_oob_advance(oob, MCA_COLL_MSCCLPP_OOB_ANY);
+
+        if (MSCCLPP_OK != status) {
+            return;
+        }
+        idle_turns = oob->inbox.first == NULL && oob->receives.first == NULL ? idle_turns + 1 : 0;
+        queue_free(&oob->inbox);
+    }
 }
 
 void mca_coll_mscclpp_oob_queues_free(mca_coll_mscclpp_oob_t *oob)

@@ -94,6 +94,14 @@ void mca_coll_mscclpp_oob_queues_init(mca_coll_mscclpp_oob_t *oob);
 void mca_coll_mscclpp_oob_queues_free(mca_coll_mscclpp_oob_t *oob);
 
 /*
+ * Receives and drops what has come for the communicator. To be called before the communicator is freed: Open MPI would
+ * take a message that it finds later for one of the next communicator with the same number, and crash if that one has
+ * fewer ranks. Messages may be left, because a rank that waits tells the others, which may end the call without
+ * looking.
+ */
+void mca_coll_mscclpp_oob_drain(mca_coll_mscclpp_oob_t *oob);
+
+/*
  * Keeps the communicator alive until MPI_Finalize begins. Called when an exchange has failed.
  *
  * Messages of that exchange may still arrive. Not every point-to-point layer drops them when the communicator is freed.
