@@ -68,29 +68,27 @@ MSCCLPP_DEV bool mscclpp_dev_linger_listen(const mscclpp_dev_ctx_t *ctx, const u
     const uint32_t end = end_of_lists <= MSCCLPP_DEV_BELL_LINE || mscclpp_dev_linger_has_lists(block_state)
                              ? end_of_lists
                              : MSCCLPP_DEV_BELL_LINE;
-    bool is_missing = false, lacks_lists = end < end_of_lists;
+    bool is_missing = false, lacks_lists = end < end_of_lists, wants_lists = false;
     uint32_t index;
 
-    /* Acquire makes the operands visible: the host made sure of that before it rang. */
+    /*
+     * Acquire makes the operands visible: the host made sure of that before it rang. What the words say is computed
+     * without branches, since each jump may have to fetch code.
+     */
     MSCCLPP_DEV_ROLLED
     for (index = ctx->tid; index < end; index += MSCCLPP_DEV_WARP) {
-        uint64_t word = mscclpp_dev_ld_acquire_sys_u64(&bell[index]);
+        const uint64_t word = mscclpp_dev_ld_acquire_sys_u64(&bell[index]);
+        const bool is_new = (uint32_t)(word >> 32) == (uint32_t)number;
 
-        if (index == MSCCLPP_DEV_BELL_LEAVE) {
-            *leave = word == kernel;
-        } else if ((uint32_t)(word >> 32) == (uint32_t)number) {
+        *leave = index == MSCCLPP_DEV_BELL_LEAVE ? word == kernel : *leave;
+        is_missing = is_missing || (!is_new && index < MSCCLPP_DEV_BELL_LEAVE);
+        lacks_lists = lacks_lists || (!is_new && index >= MSCCLPP_DEV_BELL_LIST);
+        wants_lists = wants_lists || (is_new && index == MSCCLPP_DEV_BELL_CODE && (word & MSCCLPP_DEV_BELL_LISTS) != 0);
+        if (is_new && index != MSCCLPP_DEV_BELL_LEAVE) {
             mscclpp_dev_linger_take(block_state, index, (uint32_t)word);
-        } else if (index < MSCCLPP_DEV_BELL_LEAVE) {
-            is_missing = true;
-        } else {
-            lacks_lists = true;
         }
     }
-    if (mscclpp_dev_warp_or(is_missing)) {
-        return false;
-    }
-    mscclpp_dev_warp_meet(); /* all see the words that each has taken */
-    return !mscclpp_dev_linger_has_lists(block_state) || !mscclpp_dev_warp_or(lacks_lists);
+    return !mscclpp_dev_warp_or(is_missing) && (!mscclpp_dev_warp_or(wants_lists) || !mscclpp_dev_warp_or(lacks_lists));
 }
 
 /*
@@ -155,7 +153,7 @@ MSCCLPP_DEV void mscclpp_dev_linger_serve_first(mscclpp_dev_ctx_t *ctx, mscclpp_
         ctx->failed = mscclpp_dev_linger_serve_brief(&self, &block_state->args, launches, true, whole_block);
     } else {
         ctx->failed = mscclpp_dev_linger_serve_brief_coll(
-            &self, &block_state->args, word, &block_state->words[MSCCLPP_DEV_BELL_LIST],
+            self, &block_state->args, word, &block_state->words[MSCCLPP_DEV_BELL_LIST],
             mscclpp_dev_linger_has_lists(block_state), row_shift, launches, whole_block);
     }
     mscclpp_dev_ctx_renew(ctx);
@@ -201,6 +199,7 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_listen_long(mscclpp_dev_ctx_t ctx, c
             leaves = false;
             mscclpp_dev_pause(&ctx);
         }
+        mscclpp_dev_warp_meet(); /* all see the words that each has taken */
         whole_block = !mscclpp_dev_linger_is_for(block_state, &limits);
         if (whole_block && !mscclpp_dev_linger_is_for(block_state, &block_limits)) {
             return true;

@@ -357,20 +357,20 @@ MSCCLPP_DEV_LINGER_BRIEF_COLL(blocks_long, lists, MSCCLPP_DEV_BRIEF_UNITS)
 
 /*
  * Executes a brief operation; see mscclpp_dev_brief_coll_run. `lists` is not NULL, and `has_lists` tells whether the
- * operation has these lists. Returns true if a thread has failed.
+ * operation has these lists. Returns true if a thread has failed. Out of line, so that all-reduces do not jump over it.
  */
-MSCCLPP_DEV bool mscclpp_dev_linger_serve_brief_coll(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
-                                                     uint32_t word, const uint32_t *lists, bool has_lists,
-                                                     uint32_t row_shift, uint64_t launches, bool whole_block)
+MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_serve_brief_coll(mscclpp_dev_ctx_t ctx, const mscclpp_dev_args_t *args,
+                                                             uint32_t word, const uint32_t *lists, bool has_lists,
+                                                             uint32_t row_shift, uint64_t launches, bool whole_block)
 {
     const bool is_long = args->bytes > (uint64_t)MSCCLPP_DEV_UNIT << row_shift;
 
     if (!is_long) {
-        return has_lists ? mscclpp_dev_linger_brief_blocks(*ctx, args, word, lists, row_shift, launches, whole_block)
-                         : mscclpp_dev_linger_brief_coll(*ctx, args, word, lists, row_shift, launches, whole_block);
+        return has_lists ? mscclpp_dev_linger_brief_blocks(ctx, args, word, lists, row_shift, launches, whole_block)
+                         : mscclpp_dev_linger_brief_coll(ctx, args, word, lists, row_shift, launches, whole_block);
     }
-    return has_lists ? mscclpp_dev_linger_brief_blocks_long(*ctx, args, word, lists, row_shift, launches, whole_block)
-                     : mscclpp_dev_linger_brief_coll_long(*ctx, args, word, lists, row_shift, launches, whole_block);
+    return has_lists ? mscclpp_dev_linger_brief_blocks_long(ctx, args, word, lists, row_shift, launches, whole_block)
+                     : mscclpp_dev_linger_brief_coll_long(ctx, args, word, lists, row_shift, launches, whole_block);
 }
 
 #endif
