@@ -67,7 +67,7 @@ MSCCLPP_DEV bool mscclpp_dev_linger_listen(const mscclpp_dev_ctx_t *ctx, const u
 {
     const uint32_t end = end_of_lists <= MSCCLPP_DEV_BELL_LINE || mscclpp_dev_linger_has_lists(block_state)
                              ? end_of_lists
-                             : MSCCLPP_DEV_BELL_LINE;
+                             : (uint32_t)MSCCLPP_DEV_BELL_LINE;
     bool is_missing = false, lacks_lists = end < end_of_lists, wants_lists = false;
     uint32_t index;
 
