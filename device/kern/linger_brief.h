@@ -112,14 +112,14 @@ MSCCLPP_DEV_OUTLINE void mscclpp_dev_brief_store_any(const mscclpp_dev_args_t *a
 /* An operation, as all threads of a block see it. */
 typedef struct {
     uint64_t launches; /* operations that have ended before it */
-    uint32_t flag;     /* that its packets carry */
-    uint32_t step;     /* blocks that write the copies of `progress` in turn, as in mscclpp_dev_advance_others */
+    uint32_t flag;     /* the epoch, which its packets carry as their flag */
+    uint32_t stride;   /* number of blocks that share the writing of `progress`; 1: the first block writes all of it */
     uint32_t threads;  /* that execute it in each block */
 } mscclpp_dev_brief_t;
 
 /*
- * Sets the counters in mscclpp_dev_state_t to what holds after the operation, with all of its threads. They do so while
- * packets are on their way. No block reads these counters before the operation has ended.
+ * Writes the counters as they must be after the operation into the `progress` of all blocks. All threads of the
+ * operation take part, while its packets are on their way. No block reads its counters before the operation has ended.
  */
 MSCCLPP_DEV void mscclpp_dev_brief_advance(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args,
                                            const mscclpp_dev_brief_t *brief)
@@ -128,15 +128,15 @@ MSCCLPP_DEV void mscclpp_dev_brief_advance(const mscclpp_dev_ctx_t *ctx, const m
     mscclpp_dev_progress_t after;
     uint32_t block;
 
-    if (brief->step == 1 && ctx->block != 0) {
+    if (brief->stride == 1 && ctx->block != 0) {
         return;
     }
     after.launches = brief->launches + 1;
     after.epoch = brief->flag;
     after.reserved = 0;
     MSCCLPP_DEV_ROLLED
-    for (block = ctx->block + ctx->tid * brief->step; block < MSCCLPP_DEV_MAX_BLOCKS;
-         block += brief->threads * brief->step) {
+    for (block = ctx->block + ctx->tid * brief->stride; block < MSCCLPP_DEV_MAX_BLOCKS;
+         block += brief->threads * brief->stride) {
         progress[block] = after;
     }
 }

@@ -472,12 +472,12 @@ MSCCLPP_DEV_OUTLINE uint16_t mscclpp_dev_f32_to_f16(float value)
 }
 
 /* Widens a bfloat16, given as its bits, which are the higher half of a float's. */
-MSCCLPP_DEV_OUTLINE float mscclpp_dev_bf16_to_f32(uint16_t bfloat)
+MSCCLPP_DEV_OUTLINE float mscclpp_dev_bf16_to_f32(uint16_t bits)
 {
-    uint32_t bits = (uint32_t)bfloat << 16;
+    const uint32_t float_bits = (uint32_t)bits << 16;
     float value;
 
-    memcpy(&value, &bits, sizeof(value));
+    memcpy(&value, &float_bits, sizeof(value));
     return value;
 }
 

@@ -24,6 +24,11 @@
  *   mscclpp_dev_bundle_{close,open,st,ld,has}  turn units into lines and back, store and load lines, and tell whether
  *                                 all flags that the thread has loaded are the expected ones: lib/packet.h
  *   mscclpp_dev_mul_{f32,f64}     products that are rounded before anything is added to them
+ *   mscclpp_dev_{f16,bf16}_to_f32, mscclpp_dev_f32_to_{f16,bf16}  convert 16-bit floats, which are given as their bits;
+ *                                 f32_to_ rounds to nearest, ties to even
+ *   MSCCLPP_DEV_{UNROLL,ROLLED}   before a loop: unroll it, or do not
+ *   MSCCLPP_DEV_FOLDS             true if a body is compiled for each of the frequent types and operations
+ *   MSCCLPP_DEV_{SENDS,SAW}_PACKET  tell ThreadSanitizer of a packet's order; nothing on a GPU
  *   mscclpp_dev_pause             one turn of a waiting loop
  *   mscclpp_dev_now_ns            a clock in nanoseconds
  *   mscclpp_dev_cluster_*         for blocks that write to one another's memory: the number of blocks in a cluster, or

@@ -280,9 +280,9 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_nodes_result(const mscclpp_dev_ctx_t *
 }
 
 /*
- * Carries out an owner's part of the step `take`: waits for the tile's result, and stores it in the scratch of each
- * rank of the node. If this rank is alone on its node, stores it in its output instead. If the wait fails, sets
- * ctx->failed, and stores nothing.
+ * Carries out an owner's part of the step `take`: stores the tile's result in the scratch of each rank of the node, or
+ * in the output if this rank is alone. `direct` and `split` wait for the result here; with the other patterns it has
+ * arrived before. If a wait fails, sets ctx->failed, and stores nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_nodes_hand_out(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block,
                                             const mscclpp_dev_nodes_tile_t *tile)

@@ -51,10 +51,6 @@ const mscclpp_json_t *mscclpp_plan_find_required(mscclpp_plan_reader_t *reader, 
     return value;
 }
 
-/*
- * Returns NULL in two cases. If the key is missing, *is_valid_p is true. If the value has another type, which is
- * reported, *is_valid_p is false.
- */
 const mscclpp_json_t *mscclpp_plan_find_optional(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object,
                                                  const char *key, mscclpp_json_type_t type, bool *is_valid_p)
 {

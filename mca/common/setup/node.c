@@ -62,10 +62,11 @@ static mscclpp_status_t launch_first_kernel(mscclpp_team_t *team)
 }
 
 /*
- * Creates the parts of the team that this rank owns: scratch, mailbox, a stream for the probe, and on rank 0 the board.
- * Fills in the facts about them that peers need. This comes before the first exchange, because it may wait for kernels,
- * and after that exchange kernels may wait for this rank. After an error, which has been logged, mscclpp_team_destroy
- * frees what was created.
+ * Creates the parts of the team that this rank owns: mailbox, scratch, a stream for the probe, on rank 0 the board,
+ * and, if the team is not a part of one over several nodes (`is_whole`), control messages. Also joins the users of the
+ * GPU. Fills in the facts about all this that peers need. This comes before the first exchange, because it may wait for
+ * kernels, and after that exchange kernels may wait for this rank. After an error, which has been logged,
+ * mscclpp_team_destroy frees what was created.
  */
 static mscclpp_status_t create_own_parts(mscclpp_team_t *team, const mscclpp_team_params_t *params, bool is_whole,
                                          mscclpp_facts_t *fact)
@@ -99,8 +100,8 @@ static mscclpp_status_t create_own_parts(mscclpp_team_t *team, const mscclpp_tea
         mscclpp_shmseg_describe(team->group.board_segment, &fact->board);
     }
     /*
-     * If there are no control messages, failures are still reported through the board. For a team that spans nodes,
-     * align.c creates control messages.
+     * Without control messages, or without an address for them, failures are still reported through the board, and the
+     * address has length 0. For a team that spans nodes, align.c creates control messages.
      */
     if (is_whole) {
         status = mscclpp_ctrl_create(params->config->ucx, &team->group.oob, &team->group.ctrl);

@@ -195,9 +195,20 @@ static bool is_of_other_gpus(const list_t *lists, int size, uint64_t digest)
     return is_other;
 }
 
+/* Returns the first rank that has a file. `own_rank` has it. */
+static int first_rank_with(const list_t *lists, int own_rank, uint64_t digest)
+{
+    int rank = 0;
+
+    while (rank < own_rank && !has_entry(&lists[rank], digest, READY)) {
+        ++rank;
+    }
+    return rank;
+}
+
 /*
- * Logs the files that some rank lacks. For each file, only the first rank that has it logs this. Logs nothing if rank 0
- * has refused the file, because it has logged that, or if the plan is for other GPUs than some rank uses.
+ * Logs the files that some rank lacks. Each file is logged by the first rank that has it. A file is not logged if rank
+ * 0 has refused it, since rank 0 has then logged why, or if its plan is for other GPUs than some rank uses.
  */
 static void report_missing(const mscclpp_team_t *team, const list_t *lists, mscclpp_plan_file_t *files, int file_count)
 {
@@ -207,13 +218,14 @@ static void report_missing(const mscclpp_team_t *team, const list_t *lists, mscc
         const uint64_t digest = own_list->entries[i].digest;
         mscclpp_plan_file_t *file = find_by_digest(files, file_count, digest);
         const int lacking_rank = first_rank_without(lists, team->group.oob.size, digest);
-        int first_owner = 0;
+        const bool is_explained =
+            has_entry(&lists[0], digest, REFUSED) || is_of_other_gpus(lists, team->group.oob.size, digest);
 
-        while (first_owner < team->group.oob.rank && !has_entry(&lists[first_owner], digest, READY)) {
-            ++first_owner;
+        if (file == NULL || lacking_rank < 0 || is_explained ||
+            first_rank_with(lists, team->group.oob.rank, digest) != team->group.oob.rank) {
+            continue;
         }
-        if (lacking_rank >= 0 && first_owner == team->group.oob.rank && !has_entry(&lists[0], digest, REFUSED) &&
-            file != NULL && !is_of_other_gpus(lists, team->group.oob.size, digest) && claim_message(file)) {
+        if (claim_message(file)) {
             mscclpp_warn("%s: execution plan %s (%s): rank %d lacks this file, has another one or refuses it: not used",
                          team->group.oob.label, file->path, file->label, lacking_rank);
         }

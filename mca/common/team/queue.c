@@ -282,10 +282,11 @@ static mscclpp_status_t read_mailbox(const mscclpp_team_t *team, char *text, siz
 }
 
 /*
- * Tells the other ranks, once, that a queued call has failed here because `culprit` did not come. -1: it failed for
- * another reason, and nothing is told. Must come before mscclpp_team_fail, which marks the team as broken.
+ * Tells the other ranks that a queued call has failed here because rank `culprit` did not come. Does so once: only
+ * until the team is broken, so it must be called before mscclpp_team_fail. Tells nothing if `culprit` is -1, which
+ * means that the call failed for another reason, or if the team serves no queue.
  */
-static void blame(mscclpp_team_t *team, int culprit)
+static void blame_once(mscclpp_team_t *team, int culprit)
 {
     if (team->runner.serves_queue && !team->group.broken && culprit >= 0) {
         mscclpp_group_blame(&team->group, culprit);
@@ -325,7 +326,7 @@ mscclpp_status_t mscclpp_team_check_kernels(mscclpp_team_t *team)
         mscclpp_error("%s", text);
     }
     if (status == MSCCLPP_ERR_TIMEOUT) {
-        blame(team, mscclpp_runner_awaited(&team->runner));
+        blame_once(team, mscclpp_runner_awaited(&team->runner));
     }
     return status;
 }
@@ -394,7 +395,7 @@ mscclpp_status_t mscclpp_team_find_failure(mscclpp_team_t *team, char *text, siz
     /* A rank that has failed has told all other ranks. It is reported again only if it waited for a further rank. */
     if (status == MSCCLPP_ERR_TIMEOUT || status == MSCCLPP_ERR_PEER) {
         culprit = append_blamed(group, first, text, size);
-        blame(team, status == MSCCLPP_ERR_TIMEOUT || culprit != first ? culprit : -1);
+        blame_once(team, status == MSCCLPP_ERR_TIMEOUT || culprit != first ? culprit : -1);
     }
     return mscclpp_team_fail(team, status);
 }

@@ -178,7 +178,7 @@ MPIX_DEVICE mpix_u64 mpix_bits_of_double(double value)
     return (mpix_u64)__double_as_longlong(value);
 }
 
-/* Returns a product that is rounded before anything is added to it: the compiler must not fuse the two. */
+/* Returns a * b, rounded. A plain product could be fused with a later addition, which rounds only once. */
 MPIX_DEVICE float mpix_multiply(float a, float b)
 {
     return __fmul_rn(a, b);

@@ -154,24 +154,25 @@ static int gpu_of(const hwloc_obj_t *gpu, int gpus, hwloc_obj_t object)
 static void read_bandwidths(const hwloc_t *hwloc, hwloc_topology_t topology, const char *name, const hwloc_obj_t *gpu,
                             synth_machine_t *machine)
 {
-    struct hwloc_distances_s *matrix[MOST_MATRICES];
+    struct hwloc_distances_s *matrices[MOST_MATRICES];
     unsigned count = MOST_MATRICES;
 
-    if (hwloc->matrices(topology, name, &count, matrix, 0) != 0) {
+    if (hwloc->matrices(topology, name, &count, matrices, 0) != 0) {
         return;
     }
-    for (unsigned j = 0; j < count && j < MOST_MATRICES; ++j) {
-        unsigned size = matrix[j]->nbobjs;
+    for (unsigned i = 0; i < count && i < MOST_MATRICES; ++i) {
+        struct hwloc_distances_s *matrix = matrices[i];
+        const unsigned size = matrix->nbobjs;
 
-        for (unsigned i = 0; i < size * size; ++i) {
-            int from = gpu_of(gpu, machine->gpus, matrix[j]->objs[i / size]);
-            int to = gpu_of(gpu, machine->gpus, matrix[j]->objs[i % size]);
+        for (unsigned entry = 0; entry < size * size; ++entry) {
+            int from = gpu_of(gpu, machine->gpus, matrix->objs[entry / size]);
+            int to = gpu_of(gpu, machine->gpus, matrix->objs[entry % size]);
 
-            if (from >= 0 && to >= 0 && from != to && matrix[j]->values[i] < MOST_MBPS) {
-                machine->nvlinks[from][to] = (int)matrix[j]->values[i]; /* counted as this many links of 1 MB/s each */
+            if (from >= 0 && to >= 0 && from != to && matrix->values[entry] < MOST_MBPS) {
+                machine->nvlinks[from][to] = (int)matrix->values[entry]; /* counted as so many links of 1 MB/s each */
             }
         }
-        hwloc->release(topology, matrix[j]);
+        hwloc->release(topology, matrix);
     }
 }
 

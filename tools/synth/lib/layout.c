@@ -500,7 +500,10 @@ void synth_moves_unpack(const synth_layout_t *layout, int rank, synth_moves_t *m
 
 void synth_moves_own(const synth_layout_t *layout, int rank, synth_moves_t *moves)
 {
-    for (int chunk = 0; !layout->adds && !layout->in_place && chunk < layout->count; ++chunk) {
+    if (layout->adds || layout->in_place) {
+        return;
+    }
+    for (int chunk = 0; chunk < layout->count; ++chunk) {
         synth_place_t home = layout->home[rank * layout->count + chunk];
         synth_place_t target = synth_layout_target(layout, rank, chunk);
 

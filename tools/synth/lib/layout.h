@@ -108,8 +108,8 @@ void synth_moves_add(const synth_layout_t *layout, int rank, int step, synth_mov
 void synth_moves_unpack(const synth_layout_t *layout, int rank, synth_moves_t *moves);
 
 /*
- * Adds a move for each chunk of a rank's input that belongs in its own output. Adds none in place, or if partial sums
- * are sent.
+ * Adds a move for each chunk that a rank's own input contributes to its own output. Adds no move if input and output
+ * are one buffer, since the chunk is there already, or if partial sums are sent.
  */
 void synth_moves_own(const synth_layout_t *layout, int rank, synth_moves_t *moves);
 

@@ -66,10 +66,15 @@ void synth_topology_write(const synth_topology_t *topology, FILE *out)
         }
         fputc(']', out);
     }
-    for (int rank = 0; rank < topology->ranks && synth_topology_has_gpus(topology); ++rank) {
-        fprintf(out, "%s\"%s\"", rank == 0 ? "],\n  \"gpus\": [" : ", ", topology->gpu[rank]);
+    fputc(']', out);
+    if (synth_topology_has_gpus(topology)) {
+        fprintf(out, ",\n  \"gpus\": [");
+        for (int rank = 0; rank < topology->ranks; ++rank) {
+            fprintf(out, "%s\"%s\"", rank > 0 ? ", " : "", topology->gpu[rank]);
+        }
+        fputc(']', out);
     }
-    fprintf(out, "]\n}\n");
+    fprintf(out, "\n}\n");
 }
 
 /* Renumbers the nodes that still have ranks as 0, 1, ..., in the order of their first ranks. */

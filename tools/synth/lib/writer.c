@@ -167,6 +167,7 @@ void synth_writer_join(synth_writer_t *writer, int rank, int block, int other, i
     }
 }
 
+/* The first selection of a block opens its text. After a failure no block is selected, and nothing is written. */
 void synth_writer_select(synth_writer_t *writer, int rank, int block)
 {
     writer->rank = rank;

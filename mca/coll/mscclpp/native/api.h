@@ -111,8 +111,11 @@ typedef struct {
     int (*is_capturing)(void *stream); /* returns 1 if the stream is being captured */
 
     /*
-     * Streams of the twin. If the component runs on GPUs, host_stream_create returns MPI_ERR_UNSUPPORTED_OPERATION, so
-     * that there is no stream for the other functions.
+     * Streams and graphs of the twin, as those of CUDA. host_call queues a call of `function`. Between
+     * host_capture_begin and host_capture_end, work that is put into the stream is recorded and not carried out.
+     * host_capture_end returns it as a graph, which the caller destroys; NULL may be destroyed, too. If the component
+     * runs on GPUs, host_stream_create returns MPI_ERR_UNSUPPORTED_OPERATION, so that there is no stream for the other
+     * functions. All return an MPI error code.
      */
     int (*host_stream_create)(void **stream_p);
     int (*host_stream_destroy)(void *stream);

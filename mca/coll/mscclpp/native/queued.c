@@ -280,9 +280,19 @@ static bool all_on_device(const mca_coll_mscclpp_native_t *native, const call_t 
                : is_none_or_device(in) && is_none_or_device(out) && (in != NULL || out != NULL);
 }
 
+/* Returns why a call that has a queue is not queued, in words for a message. */
+static const char *reason_not_queued(const mca_coll_mscclpp_native_t *native)
+{
+    if (native->args.in_scattered || native->args.out_scattered) {
+        return "its data lie in several allocations";
+    }
+    return native->args.varied ? "its blocks may differ in size, and its ranks are on several nodes"
+                               : unknown_to_kernels;
+}
+
 /*
- * Enqueues a call that has been described. If the description failed on this rank only, the other ranks queue the call,
- * so this rank reports the failure to them.
+ * Enqueues a call after the attempt to describe it. If that failed, for lack of memory on this rank only, the other
+ * ranks queue the call and would wait for this one, so it reports the failure to them.
  */
 static outcome_t enqueue_described(mca_coll_mscclpp_module_t *module, const call_t *call,
                                    mca_coll_mscclpp_native_t *native, int *code_p)
@@ -308,7 +318,6 @@ static outcome_t enqueue_described(mca_coll_mscclpp_module_t *module, const call
         return MCA_COLL_MSCCLPP_QUEUE_ERROR;
     }
     if (OMPI_SUCCESS != native->rc) {
-        /* The other ranks queue the call, and would wait for this rank. They are told that the call failed. */
         if (module->queued != NULL) {
             (void)mscclpp_team_fail_call(module->queued->team, module->queued->calls + 1, name, MSCCLPP_ERR_NO_MEMORY);
         }
@@ -328,10 +337,7 @@ static outcome_t enqueue_described(mca_coll_mscclpp_module_t *module, const call
     if (MSCCLPP_OK == status) {
         mca_coll_mscclpp_count_queued(native->args.coll, module->queued->team);
     } else if (MSCCLPP_ERR_NOT_SUPPORTED == status) {
-        (void)refuse(module, call, name,
-                     native->args.in_scattered || native->args.out_scattered ? "its data lie in several allocations"
-                     : native->args.varied ? "its blocks may differ in size, and its ranks are on several nodes"
-                                           : unknown_to_kernels);
+        (void)refuse(module, call, name, reason_not_queued(native));
     }
     return outcome_from_status(status, code_p);
 }

@@ -169,8 +169,8 @@ static int fail_undescribed(mscclpp_team_t *team, const mca_coll_mscclpp_native_
 
 /*
  * Serves a call on the device, with the team. The first such call makes the team. Returns true if the call is over,
- * with its result, an MPI error code, in *rc_p. Returns false if all ranks stage the call; module->unserved is then the
- * reason. They do if the call is marked so, if kernels cannot serve the communicator, if MPI_Finalize has begun, or if
+ * with its result, an MPI error code, in *rc_p. Returns false if all ranks stage the call. module->unserved is then the
+ * reason: the one in call->unserved, or that kernels cannot serve the communicator or MPI_Finalize has begun, or that
  * the team has no algorithm for the call. An error breaks the communicator for device buffers.
  *
  * A call that this rank could not describe fails only after the team has been made. The team is needed to tell the

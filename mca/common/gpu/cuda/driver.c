@@ -342,10 +342,10 @@ mscclpp_status_t mscclpp_cuda_enter_any(mscclpp_cuda_scope_t *scope)
     return MSCCLPP_OK == status ? mscclpp_cuda_enter(device, scope) : status;
 }
 
-mscclpp_status_t mscclpp_cuda_check_size(size_t size)
+mscclpp_status_t mscclpp_cuda_refuse_empty(size_t size)
 {
     if (0 == size) {
-        mscclpp_error("cannot allocate 0 bytes");
+        mscclpp_error("cannot allocate or register 0 bytes");
         return MSCCLPP_ERR_INVALID;
     }
     return MSCCLPP_OK;

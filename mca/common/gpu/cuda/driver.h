@@ -141,8 +141,11 @@ mscclpp_status_t mscclpp_cuda_settle_buffer(const void *address, unsigned long l
 /* Returns MSCCLPP_ERR_INVALID for the number of a device that does not exist. */
 mscclpp_status_t mscclpp_cuda_check_device(int device);
 
-/* Returns MSCCLPP_ERR_INVALID for an allocation of 0 bytes. */
-mscclpp_status_t mscclpp_cuda_check_size(size_t size);
+/*
+ * Refuses to allocate or register 0 bytes, as the twin does: returns MSCCLPP_ERR_INVALID. Without this, some functions
+ * of CUDA would succeed and return no memory.
+ */
+mscclpp_status_t mscclpp_cuda_refuse_empty(size_t size);
 
 /*
  * Stores the primary context of a device, whose number was checked, in *context_p. Creates the context if needed, and

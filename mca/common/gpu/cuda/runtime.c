@@ -172,7 +172,7 @@ static mscclpp_status_t cuda_device_alloc(int device, size_t size, void **addres
     mscclpp_cuda_scope_t scope;
     cudaError_t error;
     void *address;
-    mscclpp_status_t status = mscclpp_cuda_check_size(size);
+    mscclpp_status_t status = mscclpp_cuda_refuse_empty(size);
 
     if (MSCCLPP_OK == status) {
         status = mscclpp_cuda_enter(device, &scope);
@@ -223,7 +223,7 @@ static mscclpp_status_t cuda_host_alloc(size_t size, void **host_address_p, void
     cudaError_t error;
     void *host_address;
     void *device_address;
-    mscclpp_status_t status = mscclpp_cuda_check_size(size);
+    mscclpp_status_t status = mscclpp_cuda_refuse_empty(size);
 
     if (MSCCLPP_OK == status) {
         status = mscclpp_cuda_enter_any(&scope);
@@ -267,7 +267,7 @@ static mscclpp_status_t cuda_host_register(void *host_address, size_t size, void
     mscclpp_cuda_scope_t scope;
     cudaError_t error;
     void *device_address;
-    mscclpp_status_t status = mscclpp_cuda_check_size(size);
+    mscclpp_status_t status = mscclpp_cuda_refuse_empty(size);
 
     if (MSCCLPP_OK == status) {
         status = mscclpp_cuda_enter_any(&scope);

@@ -29,7 +29,7 @@ mscclpp_status_t mscclpp_cuda_temp_alloc(mscclpp_gpu_stream_t *stream, size_t si
     mscclpp_cuda_scope_t scope;
     cudaError_t error;
     void *address;
-    mscclpp_status_t status = mscclpp_cuda_check_size(size);
+    mscclpp_status_t status = mscclpp_cuda_refuse_empty(size);
 
     if (MSCCLPP_OK == status) {
         status = mscclpp_cuda_enter(stream->device, &scope);

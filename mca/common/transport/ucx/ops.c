@@ -329,9 +329,9 @@ static mscclpp_status_t check_token(const mscclpp_conn_t *conn, uint32_t token)
 }
 
 /*
- * Performs a put and a signal together if the put has data and uses messages: the last message also carries the signal.
- * For any other put, returns MSCCLPP_ERR_NOT_SUPPORTED, and the caller makes a put and a signal. Other errors are those
- * of check_token and put_and_signal.
+ * Queues a put and a signal as one operation. The last message of the data carries the signal, so this needs a put that
+ * has data and goes by messages. For any other put, returns MSCCLPP_ERR_NOT_SUPPORTED and queues nothing. Other errors
+ * are those of check_token and put_and_signal.
  */
 mscclpp_status_t mscclpp_transport_ucx_put_signal(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
                                                   mscclpp_region_t *region, uint64_t from, uint64_t length,
