@@ -363,8 +363,8 @@ void mscclpp_dev_twin_queue_destroy(mscclpp_dev_twin_queue_t *queue)
 }
 
 /*
- * Makes sure that at least `count` workers exist. Returns 0 or an errno value; workers that could be started stay even
- * then. Called with the lock held.
+ * Starts workers until there are `count`, so that all threads of a grid can run at once. Returns 0 or an errno value.
+ * After an error, the workers started so far remain. Called with the lock held.
  */
 static int ensure_workers(mscclpp_dev_twin_queue_t *queue, uint32_t count)
 {

@@ -217,9 +217,9 @@ MSCCLPP_DEV bool mscclpp_dev_ld_packet16(const void *p, uint32_t flag, uint32_t 
 #define MSCCLPP_DEV_TWIN_SPINS 32
 
 /*
- * Pauses for one turn of a waiting loop. Twins of many ranks may share few processors, so a thread yields its processor
- * after a number of turns, its patience. In an application's thread, also calls the progress function every
- * MSCCLPP_DEV_TWIN_SPINS turns.
+ * Pauses for one turn of a waiting loop. The threads of many ranks may share a few processors, so a thread yields after
+ * ctx->patience turns. It looks for this only every MSCCLPP_DEV_TWIN_SPINS turns. In an application's thread, it also
+ * calls the progress function then.
  */
 MSCCLPP_DEV void mscclpp_dev_pause(mscclpp_dev_ctx_t *ctx)
 {

@@ -410,16 +410,16 @@ bool bench_layout_keeps_rest(const bench_layout_t *layout, bool in_place)
 
 /*
  * Yields the number of elements that `rank` must read at least once, and write at least once, whatever the algorithm
- * is. If a collective only moves data and is in place, a rank's own block is neither read nor written. In collectives
- * with a root this holds for the root only, because the other ranks are never in place. Not for collectives of
- * neighbours.
+ * is. In place, a rank's own block is not written if the collective only moves data. It is not read either, except in
+ * an all-gather, where other ranks get it. With a root this holds for the root only, because the other ranks are never
+ * in place. Must not be called for collectives of neighbours.
  */
 void bench_layout_traffic(const bench_layout_t *layout, int rank, bool in_place, size_t *reads_p, size_t *writes_p)
 {
     const bench_coll_t *coll = layout->coll;
     const bool is_root = rank == layout->root;
     const size_t own_block = BENCH_WHOLE == coll->blocks ? 0 : bench_layout_block(layout, rank, rank);
-    size_t kept = in_place ? own_block : 0; /* elements that stay where they are */
+    const size_t kept = in_place ? own_block : 0; /* elements that stay where they are */
 
     *reads_p = *writes_p = layout->count;
     switch (coll->blocks) {

@@ -243,9 +243,9 @@ static bool finish(bench_contender_t *contender)
 }
 
 /*
- * Reads and writes as many bytes on the twin as the kernel does on a GPU. Words that are read beyond the written ones
- * are added up; both sizes are multiples of UNIT. The buffers are large enough, because `capacity` is that of the
- * largest call.
+ * Stands in for the kernel on the twin: copies the bytes that are both read and written, adds up further words that are
+ * only read, and zeroes further bytes that are only written. Both sizes are multiples of UNIT. The buffers are large
+ * enough, because `capacity` is that of the largest call.
  */
 static void touch(uint64_t reads, uint64_t writes)
 {

@@ -1,4 +1,4 @@
-/* The types and operations that the program offers, by name, for MPI, NCCL and the host library. */
+/* The types and operations that the options name, with their values for this library, NCCL and MPI. */
 #include "tools/bench/bench.h"
 
 #include <string.h>
@@ -31,8 +31,9 @@ const int bench_op_count = sizeof(bench_ops) / sizeof(bench_ops[0]);
 /* Returns MPI's type, or MPI_DATATYPE_NULL for half and bfloat16. */
 MPI_Datatype bench_type_mpi(const bench_type_t *type)
 {
+    /* "char" and "int8" have the same dtype. OSU's benchmarks pass MPI_CHAR, which MPI does not reduce. */
     if (0 == strcmp(type->name, "char")) {
-        return MPI_CHAR; /* OSU's benchmarks pass it, although MPI reduces only signed and unsigned char */
+        return MPI_CHAR;
     }
     switch (type->dtype) {
     case MSCCLPP_DTYPE_INT8:

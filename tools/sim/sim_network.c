@@ -4,13 +4,13 @@
  * still arrives, so the slowest link on the way determines how long a message takes. Latency is counted once for a
  * message, not once for each link.
  *
- * full only the links of the nodes themselves are modelled, no links between them
+ * In `full`, only the links of the nodes themselves are modelled, no links between them.
  *
- * fat-tree the nodes of a group share a leaf switch. The switch spreads messages over its uplinks, so these are
+ * In `fat-tree`, the nodes of a group share a leaf switch. The switch spreads messages over its uplinks, so these are
  * modelled as one link whose rate is the sum of their rates. The downlinks are modelled in the same way.
  *
- * dragonfly each group has a link to each other group. A message takes the direct link, or a detour over one of two
- * groups chosen at random if the detour saves enough time.
+ * In `dragonfly`, each group has a link to each other group. A message takes the direct link, or a detour over one of
+ * two groups chosen at random if the detour saves enough time.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -94,21 +94,15 @@ void sim_links_destroy(sim_links_t *links)
     }
 }
 
-/* Returns the later of two times. */
-static double later(double a, double b)
-{
-    return a > b ? a : b;
-}
-
 /* Puts a message whose first byte arrives at `now` on a link of `rate` bytes a second. Returns when the link begins to
  * carry it. */
 static double carry(link_t *link, sim_message_t *message, double now, double rate)
 {
-    const double begin = later(now, link->free_at), end = begin + message->bytes / rate;
+    const double begin = fmax(now, link->free_at), end = begin + message->bytes / rate;
 
     link->free_at = end;
     link->bytes += message->bytes;
-    message->end = later(message->end, end);
+    message->end = fmax(message->end, end);
     return begin;
 }
 
@@ -119,7 +113,7 @@ double sim_links_send(sim_links_t *links, sim_message_t *message, double now)
 
     message->end = 0;
     begin = carry(link, message, now, links->rate);
-    link->free_at = later(link->free_at, begin + links->run->figures.gap);
+    link->free_at = fmax(link->free_at, begin + links->run->figures.gap);
     return begin;
 }
 
@@ -143,15 +137,15 @@ static link_t *global_link(sim_links_t *links, uint32_t from, uint32_t to)
 static double pass_dragonfly(sim_links_t *links, sim_message_t *message, double now, uint32_t from, uint32_t to)
 {
     const double link_seconds = message->bytes / links->middle_rate;
-    double best_end = later(now, global_link(links, from, to)->free_at) + link_seconds;
+    double best_end = fmax(now, global_link(links, from, to)->free_at) + link_seconds;
     uint32_t via = to, i;
 
     for (i = 0; i < DETOURS; ++i) {
         const uint32_t group = (uint32_t)(draw_random(links) % links->groups);
 
         if (group != from && group != to) {
-            const double via_begin = later(now, global_link(links, from, group)->free_at);
-            const double end = later(via_begin, global_link(links, group, to)->free_at) + link_seconds;
+            const double via_begin = fmax(now, global_link(links, from, group)->free_at);
+            const double end = fmax(via_begin, global_link(links, group, to)->free_at) + link_seconds;
 
             /* A detour occupies two links, so it has to save at least the time for which it occupies the second one. */
             if (end + link_seconds < best_end) {
@@ -184,7 +178,7 @@ double sim_links_receive(sim_links_t *links, sim_message_t *message, double now)
     link_t *link = &links->receiving[message->to % links->nodes];
     const double begin = carry(link, message, now, links->rate);
 
-    link->free_at = later(link->free_at, begin + links->run->figures.gap);
+    link->free_at = fmax(link->free_at, begin + links->run->figures.gap);
     return message->end;
 }
 
@@ -200,9 +194,9 @@ static void count_class(sim_traffic_t *traffic, const link_t *link, size_t count
         const double total = traffic->mean * (double)traffic->links + link[i].bytes, busy = link[i].bytes / rate / time;
 
         traffic->least = traffic->links == 0 || link[i].bytes < traffic->least ? link[i].bytes : traffic->least;
-        traffic->most = later(traffic->most, link[i].bytes);
+        traffic->most = fmax(traffic->most, link[i].bytes);
         traffic->mean = total / (double)++traffic->links;
-        traffic->busy = later(traffic->busy, busy);
+        traffic->busy = fmax(traffic->busy, busy);
     }
 }
 

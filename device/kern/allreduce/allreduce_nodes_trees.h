@@ -4,9 +4,12 @@
  *
  * A node combines a tile of its children with its own, in the order first child, second child, own, and sends that to
  * its parent. What the root has combined is the result, which goes down the same tree: each node passes it on to its
- * children. A node sends a tile up as soon as it is given. It passes the result on some turns later
- * (mscclpp_dev_trees_lag): the further it is from the root, the longer the way to the root and back. Meanwhile the node
- * gives further tiles.
+ * children.
+ *
+ * To give a tile means that the node's ranks provide their operands of it (allreduce_nodes.h). A node sends a tile up
+ * once it is given and the children's tiles have come. It passes the tile's result on some turns later
+ * (mscclpp_dev_trees_lag), because a node farther from the root waits longer for it. In these turns it gives further
+ * tiles.
  *
  * The block's part of the area is divided anew, into MSCCLPP_DEV_NODES_TREES_WINDOW sets that are used in turn. A set
  * has the node's own partial results, which the result replaces when it arrives, and the tiles of the two children.
@@ -41,7 +44,7 @@ MSCCLPP_DEV bool mscclpp_dev_nodes_over_trees(const mscclpp_dev_nodes_block_t *b
     return block->nodes->pattern == MSCCLPP_DEV_NODES_TREES && !mscclpp_dev_is_float16(block->dtype);
 }
 
-/* Returns this node's place in the tree of this block. */
+/* Returns this node's place in the tree that this block uses. */
 MSCCLPP_DEV mscclpp_dev_tree_place_t mscclpp_dev_trees_place(const mscclpp_dev_ctx_t *ctx,
                                                              const mscclpp_dev_nodes_args_t *nodes)
 {

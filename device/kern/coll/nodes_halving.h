@@ -1,8 +1,8 @@
 /*
  * The exchange between nodes by recursive halving, for a reduce-scatter, and by recursive doubling, for an all-gather.
  * Its rounds have radix 2 (lib/nodes_rounds.h), for any number of nodes. A turn has one message to another node in each
- * round, and as many rounds as log2 of the number of nodes, rounded up. The message of round 0 is sent when the turn is
- * given, those of the other rounds when it is taken.
+ * round, and as many rounds as log2 of the number of nodes, rounded up. The message of round 0 is sent in the step
+ * `give` of the turn (nodes.h), those of the other rounds in its step `take`.
  *
  * All-gather: a message has the blocks of this node and of nodes before it, twice as many in each round.
  *
@@ -103,9 +103,9 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_halving_combine(const mscclpp_dev_ctx_t 
 }
 
 /*
- * Carries out one round of the step `take`: waits for the round's message, combines its data if the pattern does, and
- * sends the message of the next round. Called by all threads. If the wait fails, sets ctx->failed in all of them, and
- * sends nothing.
+ * Carries out one round of the step `take` (nodes.h): waits for the round's message, combines its data if the pattern
+ * does, and sends the message of the next round. Called by all threads. If the wait fails, sets ctx->failed in all of
+ * them, and sends nothing.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_halving_round(mscclpp_dev_ctx_t *ctx,
                                                       const mscclpp_dev_coll_nodes_state_t *state,
@@ -117,6 +117,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_halving_round(mscclpp_dev_ctx_t *ctx,
     const uint32_t from_node = mscclpp_dev_rounds_before(&scheme, distance);
 
     if (ctx->tid == 0) {
+        /* A node before this one signals once in each turn, so its signal number t + 1 of this call belongs to turn t.
+         */
         mscclpp_dev_port_wait_ahead(ctx, &nodes->common,
                                     &nodes->channels[MSCCLPP_DEV_NODES_NUMBER(nodes->nnodes, ctx->block, from_node)],
                                     turn->index + 1);

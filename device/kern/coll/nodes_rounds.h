@@ -1,8 +1,8 @@
 /*
- * The owners' exchange of small blocks in rounds. lib/nodes_rounds.h says who sends which blocks to whom. The data that
- * an owner has for another node, or for all of them, lie in a place. It is a row of as many units as the largest node
- * needs, and its end is filled with zeros. A message is a run of places, so that it can be passed on from where it has
- * arrived.
+ * How the owners of shards exchange small blocks between nodes in rounds. lib/nodes_rounds.h says who sends which
+ * blocks to whom. The data that an owner has for another node, or for all of them, lie in a place. It is a row of as
+ * many units as the largest node needs, and its end is filled with zeros. A message is a run of places, so that it can
+ * be passed on from where it has arrived.
  *
  * Reduce and reduce-scatter combine what arrives with what lies there, in the type of the elements. The node that gets
  * the result contributes nothing on the way: its receiving ranks combine their node's operands with the rest.
@@ -231,12 +231,16 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_await(mscclpp_dev_ctx_t *ctx,
 }
 
 /*
- * Carries out the rounds. The data of this node must be in their places. Called by all threads. The block synchronises
- * before it sends, so that the data are complete, and after each round, so that all threads stop after a failure. If
- * ctx->failed is set afterwards, the result is incomplete.
+ * Carries out the rounds. The data of this node must be in their places. Called by all threads. If ctx->failed is set
+ * afterwards, the result is incomplete.
+ *
+ * Thread 0 first stores the packet that empty messages are sent from. The block synchronises before it sends, so that
+ * the data and this packet are complete. It synchronises after each round, so that all threads stop after a failure,
+ * and so that the next gather finds that all packets of the round have arrived.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_run(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_epoch_t *epoch)
 {
+    const bool gathers = epoch->scheme.pattern == MSCCLPP_DEV_ALLTOALL;
     uint32_t round, j;
 
     if (ctx->tid == 0) {
@@ -245,7 +249,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_rounds_run(mscclpp_dev_ctx_t *ctx, const
             mscclpp_dev_vec_zero());
     }
     for (round = 0; round < epoch->scheme.rounds && !ctx->failed; ++round) {
-        for (j = 1; j < epoch->scheme.radix && epoch->scheme.pattern == MSCCLPP_DEV_ALLTOALL; ++j) {
+        for (j = 1; gathers && j < epoch->scheme.radix; ++j) {
             mscclpp_dev_coll_nodes_rounds_gather(ctx, epoch, round, j);
         }
         ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);

@@ -1,3 +1,4 @@
+/* Stores the rules and the figures of a rules file, and finds and replaces them. */
 #include "mca/common/algo/rule_sets.h"
 
 #include <stdio.h>

@@ -69,7 +69,10 @@ const mscclpp_coll_rule_set_t *mscclpp_rules_find_coll(const mscclpp_rules_t *ru
  */
 const mscclpp_rule_figures_t *mscclpp_rules_find_figures(const mscclpp_rules_t *rules);
 
-/* Replaces the figures of a transport (mscclpp_cost_transport). */
+/*
+ * Replaces the measured figures of a transport, or adds them. `transport` is a number that mscclpp_cost_transport has
+ * returned; it must not be -1.
+ */
 void mscclpp_rules_replace_figures(mscclpp_rules_t *rules, int transport, const mscclpp_rule_figures_t *figures);
 
 /*

@@ -131,7 +131,10 @@ static void switch_to_fiber(mscclpp_fiber_t *fiber, const ucontext_t *first)
 #endif
 }
 
-/* Tells AddressSanitizer that the fiber now runs on its own stack. Must be called after each switch to the fiber. */
+/*
+ * Tells AddressSanitizer that the fiber now runs on its own stack, and notes the thread's stack, to which
+ * switch_to_thread returns. Must be called after each switch to the fiber.
+ */
 #if defined(FIBER_ASAN)
 static void note_arrival(mscclpp_fiber_t *fiber)
 {

@@ -533,15 +533,18 @@ static void ucx_rebind(mscclpp_ctrl_carrier_t *carrier, const mscclpp_oob_t *oob
     carrier->label = oob->label;
 }
 
-/* Gives the team's messages UCX_DESTROY_SECONDS to be sent, and frees it. Does not use UCX in a forked child. */
+/*
+ * Waits at most UCX_DESTROY_SECONDS until the team's messages are sent, and then frees the carrier. A forked child must
+ * not use UCX, so it neither waits nor releases peers: releasing one may close its endpoint.
+ */
 static void ucx_destroy(mscclpp_ctrl_carrier_t *carrier)
 {
     mscclpp_ctrl_carrier_t **link = &ucx_carriers;
-    const int peer_count = ucx_pid == getpid() ? carrier->size : 0;
+    const bool may_use_ucx = ucx_pid == getpid();
 
     ucx_flush(carrier, UCX_DESTROY_SECONDS);
     pthread_mutex_lock(&ucx_lock);
-    for (int rank = 0; rank < peer_count; ++rank) {
+    for (int rank = 0; may_use_ucx && rank < carrier->size; ++rank) {
         release_peer(carrier->peers[rank]);
     }
     while (*link != carrier) {

@@ -17,7 +17,7 @@ typedef struct {
     int *node_of;  /* by rank: number of the rank's node */
     int *owners;   /* by node: the rank that has the same number on that node as this rank has on its own; -1 if
                       there is none */
-    int *leaders;  /* by rank: the lowest rank on its node, as that rank itself sees it; filled in by the caller */
+    int *leaders;  /* by rank r: the lowest rank that r knows to be on its node; filled in by the caller */
     int *work;     /* one word per rank, for temporary use by the functions below */
     int node;      /* number of this rank's node */
     int size;      /* number of ranks on this rank's node */

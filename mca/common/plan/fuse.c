@@ -1,5 +1,6 @@
 /*
- * Shortens programs run by run. A run is a sequence of data steps and nops, up to any other step. It has no signal,
+ * Shortens programs run by run. A run is a sequence of data steps and nops (meetings of the block's threads), up to any
+ * other step. It has no signal,
  * wait or barrier, and its packets order nothing but themselves. So no other block and no peer may use the data of its
  * plain accesses before the run ends: that would be a race, which a plan without faults does not have. Therefore the
  * run alone decides what may be left out of it.
@@ -411,21 +412,27 @@ static void write_back(const fusion_t *fusion, mscclpp_plan_program_t *program, 
     program->item_count = first.item + item_count;
 }
 
+/* Returns true if a step can be part of a run. */
+static bool is_in_runs(const mscclpp_dev_plan_step_t *step)
+{
+    return step->code == MSCCLPP_DEV_PLAN_DATA || step->code == MSCCLPP_DEV_PLAN_NOP;
+}
+
 /*
- * Handles all runs of at most RUN_MAX steps that are not in a loop. In a loop, the end of a run is followed by the next
- * turn, which these functions do not look at.
+ * Shortens every run that is not in a loop and has at most RUN_MAX steps. The last run of a loop's body is followed by
+ * the next turn, which these functions do not look at.
  */
 static void fuse_runs(fusion_t *fusion, uint32_t rank)
 {
-    bool is_clean = true; /* the threads have met since the last step that was neither data nor a nop */
+    bool is_clean = true; /* the next run begins the program or follows a barrier, so that the threads have just met */
     bool in_loop = false;
 
     for (uint32_t begin = 0, end; begin < fusion->step_count; begin = end) {
         const uint32_t code = fusion->steps[begin].code;
 
-        for (end = begin; end < fusion->step_count && (fusion->steps[end].code == MSCCLPP_DEV_PLAN_DATA ||
-                                                       fusion->steps[end].code == MSCCLPP_DEV_PLAN_NOP);
-             ++end) {
+        end = begin;
+        while (end < fusion->step_count && is_in_runs(&fusion->steps[end])) {
+            ++end;
         }
         if (end == begin) {
             in_loop = code == MSCCLPP_DEV_PLAN_LOOP || (in_loop && code != MSCCLPP_DEV_PLAN_AGAIN);

@@ -133,7 +133,7 @@ static const char *keep_string(builder_t *builder, const void *text, size_t leng
         builder->no_memory = true;
         return NULL;
     }
-    memcpy(copy, text, length);
+    memcpy(copy, text, length); /* the arena's memory is zeroed, so the copy ends with a zero byte */
     return copy;
 }
 

@@ -355,7 +355,10 @@ void mscclpp_sim_deliver(mscclpp_sim_t *sim, uint32_t rank, int type, uint32_t c
 
 /* sim_time.c: times by the cost model, and recording them. Nothing is recorded unless sim->cost is set. */
 
-/* Returns when the actor's current operation ends. */
+/*
+ * Returns when the actor's current operation ends, in microseconds. It begins once the actor is free and everything
+ * that it needs has come (sim->ready_at), and then takes sim->op_cost.
+ */
 double mscclpp_sim_end_time(const mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor);
 /* Stores that a block attempts its next operation, and how long the operation takes once it can begin. */
 void mscclpp_sim_begin_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op);

@@ -6,7 +6,9 @@
 
 double mscclpp_sim_end_time(const mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor)
 {
-    return (sim->ready_at > actor->time ? sim->ready_at : actor->time) + sim->op_cost;
+    const double begin = sim->ready_at > actor->time ? sim->ready_at : actor->time;
+
+    return begin + sim->op_cost;
 }
 
 void mscclpp_sim_need(mscclpp_sim_t *sim, double time)

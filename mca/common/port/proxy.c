@@ -319,8 +319,8 @@ mscclpp_status_t mscclpp_proxy_start(mscclpp_proxy_t *proxy)
 }
 
 /*
- * Counts a launch that no caller will wait for as in flight. Such a launch needs the thread, because no caller makes
- * progress while it runs. Returns the proxy's failure, or MSCCLPP_ERR_SYSTEM if the thread cannot be started. After an
+ * Counts a launch as in flight. No caller will wait for its end, or make progress while it runs, so this needs the
+ * proxy's thread. Returns the proxy's failure, or MSCCLPP_ERR_SYSTEM if the thread cannot be started. After an
  * error nothing is counted.
  */
 mscclpp_status_t mscclpp_proxy_begin_launch(mscclpp_proxy_t *proxy, uint64_t launch, uint32_t blocks)
@@ -330,7 +330,7 @@ mscclpp_status_t mscclpp_proxy_begin_launch(mscclpp_proxy_t *proxy, uint64_t lau
     mscclpp_proxy_lock(proxy);
     status = ensure_thread(proxy);
     if (status == MSCCLPP_OK) {
-        /* The two words are stored in this order for the same reason as in mscclpp_proxy_begin. */
+        /* Set before the launch can end, so that a later round handles the transfers that the launch leaves behind. */
         __atomic_store_n(&proxy->unsettled, 1, __ATOMIC_RELEASE);
         __atomic_store_n(&proxy->unawaited_launch, launch * LAUNCH_BLOCKS + blocks, __ATOMIC_RELEASE);
         proxy->active_at = mscclpp_now();

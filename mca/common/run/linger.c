@@ -114,10 +114,12 @@ static void make_leave(mscclpp_runner_t *runner)
 }
 
 /*
- * Tells this team's lingering kernel, and that of the device's owner, to leave. Makes `next` the device's owner, or
- * none if it is NULL. The caller has checked that the device's number is below DEVICES (`allowed` implies it).
+ * Tells this team's lingering kernel to leave. Unless kernels linger side by side, also tells the kernel of the
+ * device's owner, and makes this team the owner (`becomes_owner`) or none. The owner is stored atomically, because
+ * mscclpp_linger_clear reads it without the lock. The caller has checked that the device's number is below DEVICES
+ * (`allowed` implies it).
  */
-static void replace_owner(mscclpp_runner_t *runner, mscclpp_runner_t *next)
+static void replace_owner(mscclpp_runner_t *runner, bool becomes_owner)
 {
     mscclpp_runner_t **owner = &owners[runner->device];
 
@@ -127,7 +129,7 @@ static void replace_owner(mscclpp_runner_t *runner, mscclpp_runner_t *next)
         if (*owner != NULL) {
             make_leave(*owner);
         }
-        __atomic_store_n(owner, next, __ATOMIC_RELAXED);
+        __atomic_store_n(owner, becomes_owner ? runner : NULL, __ATOMIC_RELAXED);
     }
     pthread_mutex_unlock(&lock);
 }
@@ -137,7 +139,7 @@ void mscclpp_linger_clear(mscclpp_runner_t *runner)
     if (__atomic_load_n(&runner->linger.ringable, __ATOMIC_RELAXED) != 0 ||
         (runner->device >= 0 && runner->device < DEVICES &&
          __atomic_load_n(&owners[runner->device], __ATOMIC_RELAXED) != NULL)) {
-        replace_owner(runner, NULL);
+        replace_owner(runner, false);
     }
 }
 
@@ -408,7 +410,7 @@ static mscclpp_status_t launch_lingering(mscclpp_runner_t *runner, const mscclpp
     linger_args.code = encode_bell(runner, launch, variant, lingering.nblocks);
     lingering.nthreads = linger->nthreads;
     lingering.args = &linger_args;
-    replace_owner(runner, runner);
+    replace_owner(runner, true);
     if (!await_leaving(runner, LEAVE_TIME_BEFORE_LAUNCH)) {
         mscclpp_linger_clear(runner);
         return mscclpp_repeats_launch(&runner->repeats, runner->gpu, runner->device, runner->stream, launch);

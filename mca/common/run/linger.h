@@ -81,7 +81,7 @@ bool mscclpp_linger_missed(const mscclpp_runner_t *runner);
 /* Stores that the current operation has ended. Called by the host code that waits for the operation. */
 void mscclpp_linger_note_end(mscclpp_runner_t *runner);
 
-/* Tells the kernel that lingers on the team's device to leave, whichever team it belongs to. Does not wait. */
+/* Tells the team's lingering kernel and the kernel of the device's owner to leave. Does not wait. */
 void mscclpp_linger_clear(mscclpp_runner_t *runner);
 
 /*

@@ -184,7 +184,8 @@ static mscclpp_status_t unpack_cards(const mscclpp_oob_t *oob, all_cards_t *card
 }
 
 /*
- * Finds out from the cards which ranks share a node. Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks and logged, if the
+ * Computes which ranks share a node, from nodes->leaders, which unpack_cards has filled in, and from the jobs and hosts
+ * in `cards`. Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks and logged, if the
  * ranks contradict one another, or if a node has too many ranks for kernels.
  */
 static mscclpp_status_t map_nodes(const mscclpp_oob_t *oob, const mscclpp_config_t *config, const all_cards_t *cards,

@@ -57,12 +57,16 @@ static const char *reason_of_misfit_between_nodes(const mscclpp_team_t *team, co
                : "its nodes differ in size, or what joins them does not reach the GPUs' memory, or carries no packets";
 }
 
-/* Returns the reason why a plan does not fit a team; NULL: it fits. Equal on all ranks that have the plan. */
+/*
+ * Returns why a plan, which has been read, does not fit a team, as a constant string, or NULL if it fits. The result is
+ * equal on all ranks that have the plan.
+ */
 static const char *reason_of_misfit(const mscclpp_team_t *team, const mscclpp_plan_file_t *file)
 {
     if (file->plan->rank_count != (uint32_t)team->group.oob.size) {
         return "it is for another number of ranks";
     }
+    /* All blocks must run at once. block_limit is how many surely do; 0: no limit, on the twin. */
     if (team->runner.block_limit != 0 && file->blocks > team->runner.block_limit) {
         return "it has more blocks than surely run at once on these GPUs";
     }

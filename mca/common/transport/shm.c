@@ -283,7 +283,7 @@ static mscclpp_status_t shm_remote_create(mscclpp_conn_t *conn, const void *key,
     return MSCCLPP_OK;
 }
 
-/* Undoes the pinning of the window, if kernels were to reach it, and then the mapping. */
+/* Unpins the window if it was pinned for kernels, and then unmaps it. Does nothing for NULL. */
 static void shm_remote_destroy(mscclpp_remote_t *remote)
 {
     if (remote == NULL) {

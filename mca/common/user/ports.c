@@ -126,8 +126,9 @@ static mscclpp_status_t open_transport(const mscclpp_user_t *user, mscclpp_user_
 /*
  * Opens the transport, the region and this rank's ends of the connections. Fills in this rank's card, which is zeroed
  * before, with an address for each peer. `key_length` stays 0 if this rank has no memory. The region is created before
- * the connections, as region_create in transport.h advises. Local. Returns the error of the transport or the GPU
- * runtime, which has logged it. After an error the caller disconnects and closes the transport.
+ * the connections, as region_create in transport.h advises. Exchanges nothing with other ranks. Returns the error of
+ * the transport or the GPU runtime, which has logged it. After an error the caller disconnects and closes the
+ * transport.
  */
 static mscclpp_status_t open_and_fill_card(mscclpp_user_channels_t *channels, const mscclpp_transport_ops_t *ops,
                                            card_t *card)

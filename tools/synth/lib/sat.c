@@ -151,9 +151,10 @@ static bool classify(encoding_t *encoding)
 }
 
 /*
- * Computes `earliest` and `latest`. A chunk is useful at ranks that want it, and at ranks from which it can still reach
- * one of those in time. At other ranks `latest` is negative. If a chunk cannot reach a rank that wants it in the given
- * number of steps, makes the instance unsatisfiable.
+ * Computes the window of steps in which a chunk can be at a rank and is of use there: from `earliest`, its distance
+ * from the source, to `latest`, the last step from which it reaches the nearest rank that wants it in time. A negative
+ * `latest` means that there is none. If a chunk cannot reach a rank that wants it in encoding->steps steps, makes the
+ * instance unsatisfiable.
  */
 static void find_windows(encoding_t *encoding)
 {
@@ -162,6 +163,7 @@ static void find_windows(encoding_t *encoding)
 
     for (int chunk = 0; chunk < demand->count; ++chunk) {
         for (int rank = 0; rank < ranks; ++rank) {
+            const int entry = chunk * ranks + rank, arrival = encoding->distance[demand->source[chunk]][rank];
             int nearest = encoding->steps + 1;
 
             for (int receiver = 0; receiver < ranks; ++receiver) {
@@ -169,12 +171,11 @@ static void find_windows(encoding_t *encoding)
                     nearest = encoding->distance[rank][receiver];
                 }
             }
-            encoding->earliest[chunk * ranks + rank] = encoding->distance[demand->source[chunk]][rank];
-            if ((demand->wanted[chunk] >> rank & 1) != 0 &&
-                encoding->earliest[chunk * ranks + rank] > encoding->steps) {
+            if ((demand->wanted[chunk] >> rank & 1) != 0 && arrival > encoding->steps) {
                 add_clause(encoding, 0, NULL); /* an empty clause: the rank is too far away for so few steps */
             }
-            encoding->latest[chunk * ranks + rank] = encoding->steps - nearest;
+            encoding->earliest[entry] = arrival;
+            encoding->latest[entry] = encoding->steps - nearest;
         }
     }
 }

@@ -393,7 +393,7 @@ static char *describe_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_msc
 
 /*
  * If all blocks are empty, args.in is NULL, and buffers[0] is the buffer that the application passed. If there is no
- * memory for the list of packs, the list is NULL and empty, and call->rc is the error.
+ * memory for the list of packs, args.in_packs is NULL, args.in_pack_count is 0, and call->rc is the error.
  */
 void mca_coll_mscclpp_native_send_blocks(mca_coll_mscclpp_native_t *call, const mca_coll_mscclpp_blocks_t *blocks)
 {

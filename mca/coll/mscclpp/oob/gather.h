@@ -69,8 +69,9 @@ typedef struct {
 mscclpp_status_t mca_coll_mscclpp_gather_told(const mca_coll_mscclpp_gather_t *gather, int *culprit_p, int *source_p);
 
 /*
- * True if the other ranks must be told that the all-gather has failed here. After a lack of memory the caller tells
- * them, and a revoked communicator carries no messages.
+ * Returns true if the other ranks must be told by an OOB_END message that the all-gather has failed here. They need
+ * none after MSCCLPP_ERR_NO_MEMORY, which oob.c announces by OOB_ABSTAIN, and none can be sent after
+ * MSCCLPP_ERR_REVOKED.
  */
 bool mca_coll_mscclpp_gather_must_tell(mscclpp_status_t status);
 

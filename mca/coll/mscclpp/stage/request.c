@@ -191,7 +191,7 @@ static void hold_communicator(mca_coll_mscclpp_stage_request_t *request)
     OBJ_RETAIN(request->super.super.req_mpi_object.comm);
 }
 
-/* Drops the reference that hold_communicator took. */
+/* Drops the reference that hold_communicator took. The request may have been given back before. */
 static void drop_communicator(struct ompi_communicator_t *comm)
 {
     OBJ_RELEASE(comm);

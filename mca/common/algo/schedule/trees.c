@@ -69,17 +69,23 @@ static uint64_t count_steps_of_reduce(const mscclpp_schedule_t *schedule, uint32
            (mscclpp_dev_trees_child(&place, 1) != MSCCLPP_DEV_TREES_NONE) + (node != schedule->root);
 }
 
-/* Finds a step in a tree. An all-reduce is a reduce, and then a broadcast in later rounds and a slot of its own. */
+/*
+ * Finds a step over one of the trees. An all-reduce is a reduce, in rounds 0 and 1, and then a broadcast, in rounds 2
+ * and 3. The broadcast's messages arrive in the slot after those of the children.
+ */
 bool mscclpp_schedule_trees(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index, mscclpp_step_t *step_p)
 {
-    const uint64_t steps_up =
-        schedule->pattern == MSCCLPP_SCHEDULE_ALLREDUCE ? count_steps_of_reduce(schedule, node) : 0;
+    uint64_t steps_up;
 
-    if (schedule->pattern == MSCCLPP_DEV_REDUCE || index < steps_up) {
+    if (schedule->pattern == MSCCLPP_DEV_REDUCE) {
         return find_step_of_reduce(schedule, node, index, step_p);
     }
-    if (schedule->pattern != MSCCLPP_SCHEDULE_ALLREDUCE) {
+    if (schedule->pattern == MSCCLPP_DEV_BCAST) {
         return find_step_of_broadcast(schedule, node, index, step_p);
+    }
+    steps_up = count_steps_of_reduce(schedule, node);
+    if (index < steps_up) {
+        return find_step_of_reduce(schedule, node, index, step_p);
     }
     return find_step_of_broadcast(schedule, node, index - steps_up, step_p) &&
            mscclpp_step_set_slot(step_p, step_p->round + 2, MSCCLPP_DEV_TREES_CHILDREN, true);

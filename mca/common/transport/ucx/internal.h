@@ -202,8 +202,8 @@ struct mscclpp_conn {
     ucx_address_t peer_address; /* address of the peer's half; valid once connected */
 
     /*
-     * Numbers of operations: operations [op_begin, op_next) have begun, and [op_next, op_end) have not. Operation i is
-     * stored at index i % UCX_OPS_MAX.
+     * Numbers of operations: those before op_begin have ended, [op_begin, op_next) have begun, and [op_next, op_end)
+     * have not. Operation i is stored at index i % UCX_OPS_MAX.
      */
     ucx_op_t ops[UCX_OPS_MAX];
     uint64_t op_begin, op_next, op_end;

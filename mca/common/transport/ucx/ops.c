@@ -384,7 +384,7 @@ mscclpp_status_t mscclpp_transport_ucx_add(mscclpp_conn_t *conn, mscclpp_remote_
     return status;
 }
 
-/* Gives a ticket: the number of operations taken so far. It completes once so many have ended. */
+/* Gives a ticket: the number of operations taken so far. It completes once that many operations have ended. */
 mscclpp_status_t mscclpp_transport_ucx_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
 {
     if (conn->status != MSCCLPP_OK) {
@@ -396,6 +396,7 @@ mscclpp_status_t mscclpp_transport_ucx_flush(mscclpp_conn_t *conn, uint64_t *tic
     return MSCCLPP_OK;
 }
 
+/* A ticket that has completed stays so, even if the connection fails later. Makes no progress by itself. */
 mscclpp_status_t mscclpp_transport_ucx_test(mscclpp_conn_t *conn, uint64_t ticket)
 {
     if (conn->op_begin >= ticket) {
