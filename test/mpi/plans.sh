@@ -468,7 +468,7 @@ cases_plans_refused() {
         run_counting "plans:refused:$name" 1 "warning: .*execution plan .*/$name.json: $what.*: not used" 60 \
             "${job[@]}" "$folder/3/bad/$name.json" "$bindir/test_plans" allreduce unplanned sum 1000
     done <<-'EOF'
-	channel_id:invalid: rank 0, block 0, operation 0 .rlxsignal.: channel id 99 .*\[channel-id\]
+	channel_id:invalid: rank 0, block 0, operation 0 .rlxsignal.: channel id 99, .*\[channel-id\]
 	half:parse error: the file: line 1, .*\[json\]
 	nowhere:parse error: the file: cannot be read: No such file
 	EOF

@@ -57,7 +57,7 @@ cases_no_memory() {
         run "no_memory:queued:device" 120 -n 2 --mca mpi_yield_when_idle 1 "${forced[@]}" --mca coll_mscclpp_reuse 0 \
             "$bindir/test_no_memory" gpu 1000 queued
     fi
-    run_saying "no_memory:answer" 'rank 8: memory was refused' 60 -n 10 "${forced[@]}" \
+    run_saying "no_memory:answer" 'rank 0: memory was refused' 60 -n 10 "${forced[@]}" \
         --mca coll_mscclpp_ranks_per_node 1 --mca coll_mscclpp_transport "$transport" "$bindir/test_no_memory" answer
     cases_no_memory_of_plans
     run "no_memory:stage" 60 -n 3 "${forced[@]}" --mca coll_mscclpp_algorithm stage "$bindir/test_no_memory" stage

@@ -439,8 +439,8 @@ static void fail_compared(void)
 }
 
 /*
- * Rank 1 is late, so that after half a second ranks ask those that they wait for in the tree of the set-up, and rank 8
- * is asked by rank 9. One of the first allocations of rank 8 from then on is that of its answer.
+ * Rank 1 is late, so that after half a second ranks ask those that they wait for in the tree of the set-up, and rank 0
+ * is asked by all others. Some of the first allocations of rank 0 from then on are those of its answers.
  */
 static void fail_answer(mt_buffer_t *send, mt_buffer_t *recv, int nth)
 {
@@ -458,14 +458,14 @@ static void fail_answer(mt_buffer_t *send, mt_buffer_t *recv, int nth)
     }
     happened = false;
     left_then = nth;
-    armed_at = 8 == mt_rank ? mt_now() + 0.3 : 0;
+    armed_at = 0 == mt_rank ? mt_now() + 0.3 : 0;
     call(comm, send, recv, &code, &right);
     armed_at = 0;
     left = 0;
     MT_CHECK(MPI_SUCCESS == code && right, "allocation %d: the call failed: error %d", nth, code);
     MT_CHECK(mt_served(comm) > served_before, "allocation %d: kernels did not serve the call", nth);
-    if (8 == mt_rank && happened) {
-        printf("rank 8: memory was refused\n");
+    if (0 == mt_rank && happened) {
+        printf("rank 0: memory was refused\n");
     }
     MT_MPI(MPI_Comm_free(&comm));
 }

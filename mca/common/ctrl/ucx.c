@@ -533,10 +533,7 @@ static void ucx_rebind(mscclpp_ctrl_carrier_t *carrier, const mscclpp_oob_t *oob
     carrier->label = oob->label;
 }
 
-/*
- * Waits at most UCX_DESTROY_SECONDS until the team's messages are sent, and then frees the carrier. A forked child must
- * not use UCX, so it neither waits nor releases peers: releasing one may close its endpoint.
- */
+/* Waits at most UCX_DESTROY_SECONDS until the messages are sent, and frees the carrier. A forked child only frees. */
 static void ucx_destroy(mscclpp_ctrl_carrier_t *carrier)
 {
     mscclpp_ctrl_carrier_t **link = &ucx_carriers;

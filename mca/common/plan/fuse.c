@@ -1,9 +1,8 @@
 /*
  * Shortens programs run by run. A run is a sequence of data steps and nops (meetings of the block's threads), up to any
- * other step. It has no signal,
- * wait or barrier, and its packets order nothing but themselves. So no other block and no peer may use the data of its
- * plain accesses before the run ends: that would be a race, which a plan without faults does not have. Therefore the
- * run alone decides what may be left out of it.
+ * other step. It has no signal, wait or barrier, and its packets order nothing but themselves. So no other block and no
+ * peer may use the data of its plain accesses before the run ends: that would be a race, which a plan without faults
+ * does not have. Therefore the run alone decides what may be left out of it.
  */
 #include "mca/common/plan/fuse.h"
 
@@ -412,12 +411,6 @@ static void write_back(const fusion_t *fusion, mscclpp_plan_program_t *program, 
     program->item_count = first.item + item_count;
 }
 
-/* Returns true if a step can be part of a run. */
-static bool is_in_runs(const mscclpp_dev_plan_step_t *step)
-{
-    return step->code == MSCCLPP_DEV_PLAN_DATA || step->code == MSCCLPP_DEV_PLAN_NOP;
-}
-
 /*
  * Shortens every run that is not in a loop and has at most RUN_MAX steps. The last run of a loop's body is followed by
  * the next turn, which these functions do not look at.
@@ -431,7 +424,8 @@ static void fuse_runs(fusion_t *fusion, uint32_t rank)
         const uint32_t code = fusion->steps[begin].code;
 
         end = begin;
-        while (end < fusion->step_count && is_in_runs(&fusion->steps[end])) {
+        while (end < fusion->step_count &&
+               (fusion->steps[end].code == MSCCLPP_DEV_PLAN_DATA || fusion->steps[end].code == MSCCLPP_DEV_PLAN_NOP)) {
             ++end;
         }
         if (end == begin) {
