@@ -29,8 +29,12 @@ void mscclpp_report_deadline(const char *label, const char *call, int rank, doub
                              bool compared);
 
 /*
- * Describes the first peer whose connection was lost, for all connections of one owner. Zeroed at first. Connections
- * write it from any thread, and other code reads it with mscclpp_loss_peer.
+ * Describes the first peer whose connection was lost, for all connections of one owner. Zeroed at first. Any thread may
+ * write it, once:
+ * 1. A connection sets `claimed` by an exchange. Only the first one goes on, so the fields below have one writer.
+ * 2. It writes `peer` and `text`.
+ * 3. It sets `noted` with release order. mscclpp_loss_peer loads `noted` with acquire order, so it sees complete
+ *    fields.
  */
 typedef struct {
     int claimed;    /* a connection writes the fields below, or has done so */

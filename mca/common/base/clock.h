@@ -1,4 +1,7 @@
-/* The clock of the library, for waits, deadlines and durations. */
+/*
+ * The clock of the library, for waits, deadlines and durations. Monotonic, so a change of the system's time does not
+ * end a wait early.
+ */
 #ifndef MCA_COMMON_BASE_CLOCK_H
 #define MCA_COMMON_BASE_CLOCK_H
 

@@ -274,10 +274,7 @@ typedef union {
     const char *string;
 } config_value_t;
 
-/*
- * Parses a truth value: one of the words that Open MPI accepts, in upper or lower case. Returns false if the text is
- * any other word.
- */
+/* Accepts the words that Open MPI accepts, in upper or lower case. Returns false for any other text. */
 static bool parse_bool(const char *text, bool *value_p)
 {
     static const char *const yes[] = {"1", "true", "yes", "on", "enabled"};
@@ -321,10 +318,7 @@ static bool parse_digits(const char *text, uint64_t *value_p, const char **end_p
     return true;
 }
 
-/*
- * Parses a whole number with an optional minus sign. Its absolute value may be at most INT32_MAX, so INT_MIN counts as
- * out of range. Returns false, with *value_p unchanged, for any other text.
- */
+/* The absolute value may be at most INT32_MAX, so INT_MIN counts as out of range. */
 bool mscclpp_config_parse_int(const char *text, int *value_p)
 {
     bool is_negative = '-' == *text;
@@ -338,10 +332,6 @@ bool mscclpp_config_parse_int(const char *text, int *value_p)
     return true;
 }
 
-/*
- * Parses a size with an optional suffix k, m or g. Returns false if the text is not a size, or if a size_t cannot hold
- * it.
- */
 bool mscclpp_config_parse_size(const char *text, size_t *value_p)
 {
     unsigned shift = 0;
@@ -466,7 +456,6 @@ static void store_value(mscclpp_config_t *config, const mscclpp_param_t *param, 
     }
 }
 
-/* Logs that a value is not allowed, and which values are. */
 static void report_refusal(const mscclpp_param_t *param, const char *text)
 {
     switch (param->type) {
@@ -492,10 +481,7 @@ static void report_refusal(const mscclpp_param_t *param, const char *text)
     }
 }
 
-/*
- * Sets all parameters to their defaults. Zeroes the whole configuration first, so a parameter whose default is refused
- * is 0.
- */
+/* Zeroes the whole configuration first, so a parameter whose default is refused is 0. */
 void mscclpp_config_init(mscclpp_config_t *config)
 {
     memset(config, 0, sizeof(*config));
@@ -532,10 +518,6 @@ const mscclpp_param_t *mscclpp_param_find(const char *name)
     return NULL;
 }
 
-/*
- * Sets every parameter that has an environment variable, MSCCLPP_ followed by its name in capitals. Continues after an
- * error, which mscclpp_config_set logs, and returns the first error.
- */
 mscclpp_status_t mscclpp_config_from_environment(mscclpp_config_t *config)
 {
     mscclpp_status_t first_error = MSCCLPP_OK;

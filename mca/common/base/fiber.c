@@ -185,10 +185,7 @@ static void run_functions(unsigned high, unsigned low)
     }
 }
 
-/*
- * Switches to a new fiber for the first time. Returns when the fiber has yielded or ended. makecontext passes only
- * ints, so the fiber's address is passed in two halves.
- */
+/* Switches to a new fiber for the first time. Returns when the fiber has yielded or ended. */
 static void begin_fiber(mscclpp_fiber_t *fiber)
 {
     const uintptr_t address = (uintptr_t)fiber;
@@ -394,9 +391,6 @@ bool mscclpp_fiber_is_urgent(const mscclpp_fiber_t *fiber)
     return fiber->is_open && fiber->is_urgent;
 }
 
-/*
- * Frees the kept fibers. All of them have ended. Fibers that have not ended are not in the list, and are not affected.
- */
 void mscclpp_fiber_drain(void)
 {
     mscclpp_fiber_t *fiber;

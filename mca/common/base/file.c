@@ -6,10 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/*
- * Opens a regular file. Returns NULL, with the reason in *reason_p and without a log line, on failure. With O_NONBLOCK,
- * opening a FIFO does not wait for its other end, so that it can be refused afterwards.
- */
+/* Opens with O_NONBLOCK, because opening a FIFO would otherwise wait for its other end before it can be refused. */
 FILE *mscclpp_file_open(const char *path, int flags, const char **reason_p)
 {
     int descriptor = open(path, flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);

@@ -65,11 +65,6 @@ static void *open_library(void)
     return library;
 }
 
-/*
- * Checks that the system grants the resources that UCX may use, plus those that must remain for the rest of the
- * process. Reserves nothing. Returns MSCCLPP_ERR_NO_DESCRIPTORS or MSCCLPP_ERR_NO_MEMORY, both logged at the info
- * level.
- */
 mscclpp_status_t mscclpp_ucx_check_limits(const char *purpose, size_t peers)
 {
     const size_t descriptors = UCX_DESCRIPTORS + UCX_DESCRIPTORS_DEVICE * mscclpp_limits_devices() +
@@ -117,10 +112,7 @@ static mscclpp_status_t prepare_load(void)
     return load_status;
 }
 
-/*
- * Loads UCX and finds its functions. Uses a local table first, so that *functions_p is either complete or unchanged.
- * Returns the status of prepare_load, or MSCCLPP_ERR_NOT_SUPPORTED. The reason is logged at the info level.
- */
+/* Fills in a local table first, so that *functions_p is either complete or unchanged. */
 mscclpp_status_t mscclpp_ucx_load(mscclpp_ucx_functions_t *functions_p)
 {
     mscclpp_ucx_functions_t functions;

@@ -7,10 +7,6 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-/*
- * Returns true if at least `wanted` more files can be opened. Asks about each number up to the limit whether it is in
- * use. Returns true if the limit is unknown.
- */
 bool mscclpp_limits_descriptors(size_t wanted)
 {
     struct rlimit limit;
@@ -52,9 +48,7 @@ bool mscclpp_limits_thread(void)
     return pthread_create(&thread, NULL, do_nothing, NULL) == 0 && pthread_join(thread, NULL) == 0;
 }
 
-/*
- * Counts the entries of the folders in sysfs that list network devices. A folder that does not exist counts as empty.
- */
+/* A folder that does not exist counts as empty. */
 size_t mscclpp_limits_devices(void)
 {
     static const char *const folders[] = {"/sys/class/net", "/sys/class/infiniband"};

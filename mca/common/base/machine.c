@@ -11,7 +11,6 @@
 #define HASH_BASIS UINT64_C(0xcbf29ce484222325)
 #define HASH_PRIME UINT64_C(0x100000001b3)
 
-/* Adds bytes to a digest. */
 static void add_bytes(uint64_t *digest, const void *bytes, size_t length)
 {
     for (size_t i = 0; i < length; ++i) {
@@ -78,7 +77,10 @@ uint64_t mscclpp_machine_pids(void)
     return digest != 0 && add_namespace(&digest, "pid") ? digest : 0;
 }
 
-/* Returns a digest of the machine, the host name and the namespaces, or 0 if one of them is unknown. */
+/*
+ * Each of these namespaces can keep two processes of one machine from sharing memory, sockets, files or process
+ * entries.
+ */
 uint64_t mscclpp_machine_id(void)
 {
     static const char *const kinds[] = {"ipc", "net", "mnt", "user"};

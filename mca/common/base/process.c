@@ -30,10 +30,7 @@ static uint64_t draw_token(void)
     return 0 != token ? token : 1;
 }
 
-/*
- * Returns this process's token. The first call in a process creates it; a forked child gets a token of its own. The
- * lock makes all threads get the same token.
- */
+/* Takes a lock, so that all threads of the process get the same token. */
 uint64_t mscclpp_process_token(void)
 {
     pid_t pid = getpid();

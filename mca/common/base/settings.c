@@ -92,7 +92,6 @@ static uint64_t find_word_number(const mscclpp_param_t *param, const char *text)
     return number;
 }
 
-/* Returns true unless the parameter is in the list above, or its name begins with the prefix. */
 bool mscclpp_param_is_common(const mscclpp_param_t *param)
 {
     size_t i;
@@ -168,7 +167,6 @@ static uint64_t digest_names(void)
     return digest;
 }
 
-/* Makes the words, the digest of names, and the list of common parameters. Called once. */
 static void make_table(void)
 {
     int i;
@@ -180,7 +178,6 @@ static void make_table(void)
     }
 }
 
-/* Reads the values of the common parameters. The values of other parameters stay 0. */
 void mscclpp_settings_read(const mscclpp_config_t *config, mscclpp_settings_t *settings_p)
 {
     int i;
@@ -195,7 +192,7 @@ void mscclpp_settings_read(const mscclpp_config_t *config, mscclpp_settings_t *s
     }
 }
 
-/* Sets one parameter to a value. The number of a word that does not exist leaves the field unchanged. */
+/* The number of a word that does not exist leaves the field unchanged. */
 void mscclpp_settings_apply(mscclpp_config_t *config, const mscclpp_param_t *param, uint64_t value)
 {
     void *field = (char *)config + param->offset;

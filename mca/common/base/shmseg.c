@@ -32,7 +32,6 @@ static pthread_mutex_t shmseg_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_shmseg_t *shmseg_list;
 static uint64_t shmseg_next_id = 1;
 
-/* Returns the status for an errno value. */
 static mscclpp_status_t status_of_errno(int error)
 {
     switch (error) {

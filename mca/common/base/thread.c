@@ -17,9 +17,7 @@ typedef struct {
     void *argument;
 } start_t;
 
-/*
- * Sets the name of a new thread, makes its short sleeps end on time, and calls the function that the caller has passed.
- */
+/* Runs in the new thread, because PR_SET_TIMERSLACK applies to the thread that calls prctl. */
 static void *run(void *argument)
 {
     const start_t start = *(start_t *)argument;

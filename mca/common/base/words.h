@@ -1,4 +1,7 @@
-/* Copies memory that other threads or devices read or write at the same time. */
+/*
+ * Copies memory that other threads or devices read or write at the same time. memcpy may store a word in parts, of
+ * which such a reader could see only some.
+ */
 #ifndef MCA_COMMON_BASE_WORDS_H
 #define MCA_COMMON_BASE_WORDS_H
 
