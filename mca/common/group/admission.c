@@ -23,7 +23,6 @@ void mscclpp_admission_add(mscclpp_admission_t *admission, mscclpp_admission_can
     pthread_mutex_unlock(&admission->lock);
 }
 
-/* Removes the candidate, which must be in the list. */
 void mscclpp_admission_remove(mscclpp_admission_t *admission, mscclpp_admission_candidate_t *candidate)
 {
     mscclpp_admission_candidate_t **link = &admission->candidates;
@@ -44,7 +43,7 @@ void mscclpp_admission_change_key(mscclpp_admission_t *admission, mscclpp_admiss
     pthread_mutex_unlock(&admission->lock);
 }
 
-/* Returns true if no candidate has a lower key than this one. The caller holds the lock. */
+/* The caller holds the lock. */
 static bool is_first(const mscclpp_admission_t *admission, const mscclpp_admission_candidate_t *candidate)
 {
     const mscclpp_admission_candidate_t *other = admission->candidates;
@@ -66,8 +65,8 @@ bool mscclpp_admission_is_first(mscclpp_admission_t *admission, const mscclpp_ad
 }
 
 /*
- * Grants the pledges of a meeting if `grant` is set, and revokes them otherwise. If another thread or rank has already
- * decided on them, its decision remains. Returns true if the pledges are granted, whoever decided.
+ * Grants or revokes the pledges of a meeting in one atomic step, so that all ranks see one outcome. A decision that
+ * another thread or rank has made remains. Returns true if the pledges are granted, whoever decided.
  */
 static bool grant_or_revoke(uint64_t *decision, uint64_t meeting, bool grant)
 {
@@ -90,9 +89,8 @@ static void end_pledge(mscclpp_admission_t *admission, bool taken)
 }
 
 /*
- * Takes the slot if it is free and no candidate has a lower key than this one. Such a candidate also revokes a pledge
- * of the slot, which frees the slot. If the pledge has been granted already, the slot is taken, and the function
- * returns false.
+ * A candidate without a rival also revokes a pledge of the slot, because a pledge must not keep other calls waiting. If
+ * the pledge has been granted already, the slot is taken.
  */
 bool mscclpp_admission_take_slot(mscclpp_admission_t *admission, const mscclpp_admission_candidate_t *candidate)
 {
@@ -109,10 +107,7 @@ bool mscclpp_admission_take_slot(mscclpp_admission_t *admission, const mscclpp_a
     return may_take;
 }
 
-/*
- * Pledges the slot, unless the slot is taken or another team waits for it. Returns true if the slot is pledged. A
- * pledged slot counts as taken until the pledge is redeemed, revoked or given up.
- */
+/* A pledged slot counts as taken until the pledge is redeemed, revoked or given up. */
 bool mscclpp_admission_pledge(mscclpp_admission_t *admission, uint64_t *decision, uint64_t meeting)
 {
     bool pledged;

@@ -1,6 +1,6 @@
 /*
- * Publishes on the board the current calls of the ranks of a node: the number of the call, and whether it is on host or
- * device buffers.
+ * * Publishes on the board the current calls of the ranks of a node: the number of the call, and whether it is on host
+ * or device buffers. Other ranks read them to find mixed buffers, different arguments and late ranks.
  */
 #include "mca/common/group/group.h"
 
@@ -41,7 +41,10 @@ void mscclpp_group_renumber(mscclpp_group_t *group)
     group->calls_before += CALLS_PER_COMMUNICATOR;
 }
 
-/* Publishes that this rank is in a call. The arguments go first, so whoever sees the call's word sees its arguments. */
+/*
+ * Publishes that this rank is in a call. The arguments go first, so a rank that loads the call's word sees its
+ * arguments.
+ */
 void mscclpp_group_announce(mscclpp_group_t *group, uint64_t call, mscclpp_call_kind_t kind)
 {
     if (kind == MSCCLPP_CALL_DEVICE) {
@@ -62,10 +65,7 @@ int mscclpp_group_find_announced(const mscclpp_group_t *group, uint64_t call, ms
     return -1;
 }
 
-/*
- * Returns true while some rank has not come to the call yet and no rank has announced host or device buffers for the
- * call. A rank that passes no buffers announces neither.
- */
+/* A rank that passes no buffers announces neither kind, and waits for the kind that others announce. */
 bool mscclpp_group_awaits_announcements(const mscclpp_group_t *group, uint64_t call)
 {
     bool is_one_late = false;
@@ -101,10 +101,7 @@ bool mscclpp_group_is_decided(const mscclpp_group_t *group, uint64_t call, bool 
     return word / CALL_KINDS >= board_number(group, call);
 }
 
-/*
- * Returns true on one rank of the node: the first that raises the word to the number of the current call. That rank
- * logs the line.
- */
+/* The exchange makes one rank the first, so a job with many ranks logs one line. */
 bool mscclpp_group_claims_line(const mscclpp_group_t *group, bool at_deadline)
 {
     uint64_t *word = &group->board[0].said[at_deadline];
@@ -119,10 +116,7 @@ bool mscclpp_group_claims_line(const mscclpp_group_t *group, bool at_deadline)
     return false;
 }
 
-/*
- * Decides how a call is served. The first rank that changes the word decides, and all other ranks return the decision
- * of that rank.
- */
+/* The first exchange wins, so all ranks serve the call in the same way. */
 bool mscclpp_group_decide(mscclpp_group_t *group, uint64_t call, bool device)
 {
     uint64_t *word = &group->board[0].decided;

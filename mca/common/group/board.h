@@ -1,8 +1,9 @@
 /*
- * A team's board: shared memory through which the hosts of a node's ranks communicate. Ranks announce their calls
+ * * A team's board: shared memory through which the hosts of a node's ranks communicate. Ranks announce their calls
  * there, exchange handles of user buffers, vote, report failures, and tell when they have closed their mappings. Each
  * rank has one line, and writes only that line, except for `decided`, `said`, `exchanged`, `pledges` and `recall`.
- * Every word is stored with release and loaded with acquire.
+ * Every word is stored with release order and loaded with acquire order. So a rank that sees a number also sees what
+ * its writer stored before, such as the handles of that exchange.
  */
 #ifndef MCA_COMMON_GROUP_BOARD_H
 #define MCA_COMMON_GROUP_BOARD_H
@@ -127,8 +128,9 @@ static inline size_t mscclpp_board_size(int ranks)
 }
 
 /*
- * A small set of ranks in one word, for messages about absent ranks. It holds the first three ranks that were added,
- * each as its number plus 1, and a bit that says whether there are more. The communicator may have any size.
+ * * A small set of ranks in one word, for messages about absent ranks. It holds the first three ranks that were added,
+ * each as its number plus 1, and a bit that says whether there are more. The communicator may have any size. Messages
+ * need no more, and a board line keeps its size.
  */
 #define MSCCLPP_BOARD_ABSENT_MAX 3
 #define MSCCLPP_BOARD_ABSENT_BITS 21

@@ -30,8 +30,8 @@ const mscclpp_board_buffers_t *mscclpp_group_exchanged(const mscclpp_group_t *gr
 }
 
 /*
- * Publishes this rank's vote, waits for the votes of all ranks and counts them. A rank's word is 2 * the number of the
- * exchange, + 1 if the rank votes yes. Returns the error of the wait; *all_p is then unchanged.
+ * A rank's word is 2 * the number of the exchange, + 1 if the rank votes yes. So one word says both that the rank has
+ * voted and how.
  */
 mscclpp_status_t mscclpp_group_end_exchange(mscclpp_group_t *group, const char *what, uint64_t bytes, bool yes,
                                             bool *all_p)
@@ -70,10 +70,7 @@ static bool end_once(mscclpp_group_t *group, bool has_votes)
     return (current < given_up ? own_end : current) != given_up;
 }
 
-/*
- * Returns true if a word is at least `target` on every rank's line of the board. `word` is the word on this rank's
- * line.
- */
+/* `word` is the word on this rank's line. */
 static bool have_all_reached(const mscclpp_group_t *group, const uint64_t *word, uint64_t target)
 {
     bool reached = true;
@@ -112,10 +109,7 @@ static mscclpp_status_t wait_by(mscclpp_group_t *group, const char *what, uint64
     return status;
 }
 
-/*
- * Publishes this rank's handles and waits for the handles of all ranks. Returns the error of the wait if a rank has
- * failed; *met_p is then false.
- */
+/* If a rank has failed, *met_p is false. */
 mscclpp_status_t mscclpp_group_meet_exchange_by(mscclpp_group_t *group, const char *what, uint64_t bytes,
                                                 double deadline, bool *met_p)
 {
@@ -131,10 +125,7 @@ mscclpp_status_t mscclpp_group_meet_exchange_by(mscclpp_group_t *group, const ch
     return status;
 }
 
-/*
- * Publishes this rank's vote, waits for the votes of all ranks and counts them. Returns the error of the wait if a rank
- * has failed; *all_p is then false.
- */
+/* If a rank has failed, *all_p is false. */
 mscclpp_status_t mscclpp_group_end_exchange_by(mscclpp_group_t *group, const char *what, uint64_t bytes,
                                                double deadline, bool yes, bool *all_p)
 {
@@ -160,9 +151,8 @@ mscclpp_status_t mscclpp_group_end_exchange_by(mscclpp_group_t *group, const cha
 }
 
 /*
- * Compares the arguments of each rank with the arguments of rank 0. The message names the first rank that differs from
- * rank 0. If this rank has the same arguments as that rank, the message names rank 0 instead. Returns
- * MSCCLPP_ERR_INVALID if arguments differ.
+ * Compares each rank with rank 0 of the node, so that all ranks find the same difference. The message names a rank
+ * whose arguments differ from those of this rank.
  */
 mscclpp_status_t mscclpp_group_compare_asked(const mscclpp_group_t *group)
 {

@@ -59,9 +59,7 @@ void mscclpp_group_say_waiting(mscclpp_group_t *group, int late)
     pthread_mutex_unlock(&group->notices.lock);
 }
 
-/*
- * Asks rank `rank` whom it waits for, and notes the question. If `rank` is -1, asks no rank. The caller holds the lock.
- */
+/* If `rank` is -1, asks no rank. The caller holds the lock. */
 static void ask(mscclpp_group_t *group, int rank, double now)
 {
     mscclpp_group_inquiry_t *inquiry = &group->inquiry;
@@ -90,8 +88,8 @@ static int next_unknown(mscclpp_group_t *group)
 }
 
 /*
- * Returns how many seconds this rank leaves the search to other ranks. Without control messages the result is 0: each
- * rank then names the late rank that it knows of.
+ * The delays are staggered, so that usually one rank searches and logs. * Returns how many seconds this rank leaves the
+ * search to other ranks. Without control messages the result is 0: each rank then names the late rank that it knows of.
  */
 static double search_delay(const mscclpp_group_t *group)
 {
@@ -121,9 +119,9 @@ static void plan_search(mscclpp_group_t *group, bool at_deadline, double now)
 }
 
 /*
- * Makes a step of the search, as mscclpp_group_inquire describes it. Without control messages the function asks no
- * rank, and names the rank that this rank waits for. *late_p is the late rank with MSCCLPP_INQUIRY_FOUND, and -1 if no
- * late rank is known. With the other results *late_p is -1. The caller holds the lock.
+ * * See mscclpp_group_inquire. Without control messages the function asks no rank, and names the rank that this rank
+ * waits for. *late_p is the late rank with MSCCLPP_INQUIRY_FOUND, and -1 if no late rank is known. With the other
+ * results *late_p is -1. The caller holds the lock.
  */
 static mscclpp_inquiry_result_t search(mscclpp_group_t *group, bool at_deadline, double now, int *late_p)
 {
@@ -170,9 +168,8 @@ static mscclpp_inquiry_result_t search(mscclpp_group_t *group, bool at_deadline,
 }
 
 /*
- * Makes a step of the search. If this rank names the late rank in a warning, it tells all other ranks, so that none of
- * them logs the warning again. At the deadline it does not tell them here: mscclpp_group_fail then reports the failed
- * call to them.
+ * If this rank names the late rank in a warning, it tells all other ranks, so that none of them logs the warning again.
+ * At the deadline, mscclpp_group_fail tells them of the failed call.
  */
 mscclpp_inquiry_result_t mscclpp_group_inquire(mscclpp_group_t *group, bool at_deadline, double now, int *late_p)
 {
@@ -212,9 +209,8 @@ static double lost_delay(const mscclpp_group_t *group, int lost)
 }
 
 /*
- * Waits until it is this rank's turn to name the lost rank, and then logs `text` as an error and returns true. If a
- * notice reports a failure before this rank's turn comes, another rank has named the lost one, and the result is false.
- * Without control messages, and in a trial at set-up, this rank logs `text` at once.
+ * Sleeps until it is this rank's turn. A notice that comes before says that another rank has named the lost one.
+ * Without control messages no notice can come, so this rank logs `text` at once.
  */
 bool mscclpp_group_name_lost(mscclpp_group_t *group, int lost, const char *text)
 {

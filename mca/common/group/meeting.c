@@ -55,7 +55,6 @@ static uint64_t queue_key(const mscclpp_group_t *group, uint64_t meeting, uint64
     return (UINT64_C(1) << 63) + draw - attempt * ATTEMPT_BONUS;
 }
 
-/* Lets other fibers run, or sleeps for RETRY_PAUSE_NS. */
 static void pause_briefly(void)
 {
     const struct timespec pause = {.tv_nsec = RETRY_PAUSE_NS};
@@ -82,10 +81,9 @@ static mscclpp_status_t await_turn(mscclpp_group_t *group, mscclpp_group_wait_t 
 }
 
 /*
- * Tries to take this process's slot for the team. Returns true if the rank now holds the slot. If `is_patient` is set,
- * the function repeats the attempt for a short time. The time is short because processes may have admitted different
- * teams, and then one of the teams must give way. If this rank needs no slot, `candidate` is NULL and the result is
- * true.
+ * Returns true if this rank holds the slot or needs none (`candidate` is NULL). If `is_patient` is set, the function
+ * repeats the attempt for a short time. The time is short because processes may have admitted different teams, and then
+ * one of the teams must give way.
  */
 static bool try_to_take_slot(mscclpp_group_t *group, const mscclpp_admission_candidate_t *candidate, bool is_patient)
 {
@@ -134,6 +132,7 @@ static mscclpp_status_t vote_of_nodes(mscclpp_group_t *group, mscclpp_group_wait
         status = mscclpp_group_wait_turn(wait);
     }
     wait->votes = false;
+    /* Later messages of this call must not name these nodes as late. */
     mscclpp_board_store(&group->board[group->rank].absent, 0);
     *all_yes_p = status == MSCCLPP_OK && mscclpp_board_load(result) == 2 * vote + 1;
     return status;
@@ -218,10 +217,7 @@ static mscclpp_status_t take_slots(mscclpp_group_t *group, uint64_t bytes, bool 
     return status;
 }
 
-/*
- * Waits until all ranks of the node have arrived, or the ranks of all nodes if `all_nodes` is set. `word` is this
- * rank's word on the board. Returns the error of the wait.
- */
+/* `word` is this rank's word on the board. */
 static mscclpp_status_t await_arrivals(mscclpp_group_t *group, uint64_t bytes, const uint64_t *word, bool all_nodes)
 {
     mscclpp_group_wait_t wait;
@@ -237,8 +233,8 @@ static mscclpp_status_t await_arrivals(mscclpp_group_t *group, uint64_t bytes, c
 }
 
 /*
- * Lets a thread apart meet the other ranks and launch the early kernel, if that does not take messages of the embedding
- * runtime.
+ * Lets a thread apart meet the other ranks and launch the early kernel. A thread apart must not call the embedding
+ * runtime, so the fiber stays closed if the nodes meet by the runtime's messages.
  */
 static void open_fiber(const mscclpp_group_t *group, uint64_t bytes)
 {
@@ -250,9 +246,8 @@ static void open_fiber(const mscclpp_group_t *group, uint64_t bytes)
 }
 
 /*
- * Pledges the slot and waits until the other ranks have arrived. If all pledges are granted, every rank has its slot.
- * Otherwise the ranks compete for slots (take_slots). If the wait for arrivals fails, this rank gives up its pledge.
- * Returns the error of the wait or of take_slots.
+ * Pledges before the arrival is published, so that the last rank to arrive finds all pledges. If the wait for arrivals
+ * fails, this rank gives up its pledge, because another call may need the slot.
  */
 mscclpp_status_t mscclpp_group_meet(mscclpp_group_t *group, uint64_t bytes, bool early)
 {

@@ -65,10 +65,7 @@ void mscclpp_group_notices_fini(mscclpp_group_t *group)
     pthread_mutex_destroy(&group->notices.lock);
 }
 
-/*
- * Returns the rank that is known to have passed host buffers in call `call`, or -1 if none is known. The caller holds
- * the lock.
- */
+/* Returns -1 if no such rank is known. The caller holds the lock. */
 static int host_rank_of(const mscclpp_group_t *group, uint64_t call)
 {
     return group->notices.host.call == call ? group->notices.host.rank : -1;
@@ -96,7 +93,6 @@ static void post_with(mscclpp_group_t *group, int to, notice_kind_t kind, uint64
     }
 }
 
-/* Sends a notice that carries no vote. */
 static void post(mscclpp_group_t *group, int to, notice_kind_t kind, uint64_t call, mscclpp_status_t status)
 {
     post_with(group, to, kind, call, status, 0);
@@ -146,7 +142,7 @@ void mscclpp_group_post_named(mscclpp_group_t *group)
     }
 }
 
-/* Notes that a rank passed host buffers in a call, unless a later such call is known. */
+/* Keeps the latest call: a notice about an earlier call may come late. */
 static void keep_host(mscclpp_group_notices_t *notices, uint64_t call, int rank)
 {
     if (call >= notices->host.call) {
@@ -155,7 +151,6 @@ static void keep_host(mscclpp_group_notices_t *notices, uint64_t call, int rank)
     }
 }
 
-/* Keeps what callers need of a notice. */
 static void keep_notice(mscclpp_group_notice_t *kept, const notice_t *notice)
 {
     kept->call = notice->call;
@@ -269,8 +264,7 @@ void mscclpp_group_blame(mscclpp_group_t *group, int rank)
 }
 
 /*
- * Returns the rank that `rank` has blamed, or -1 if `rank` is not known to have blamed a rank. Ranks of this node store
- * the blamed rank on the board. Ranks of other nodes send notices.
+ * Ranks of this node store the blamed rank on the board. Ranks of other nodes send notices, of which the last counts.
  */
 int mscclpp_group_blamed_by(mscclpp_group_t *group, int rank)
 {
@@ -299,10 +293,6 @@ void mscclpp_group_send_vote(mscclpp_group_t *group, uint64_t vote, bool yes)
     pthread_mutex_unlock(&group->notices.lock);
 }
 
-/*
- * Receives notices, and returns true if all other nodes have voted in vote `vote_number`. *yes_p becomes false if a
- * vote is missing or is no.
- */
 bool mscclpp_group_all_voted(mscclpp_group_t *group, uint64_t vote_number, bool *yes_p)
 {
     bool all_here = true;
@@ -320,10 +310,7 @@ bool mscclpp_group_all_voted(mscclpp_group_t *group, uint64_t vote_number, bool 
     return all_here;
 }
 
-/*
- * Returns the first ranks of the nodes whose votes are missing, as a set (mscclpp_board_add_absent). Only the node's
- * first rank receives votes, so the set is empty on all other ranks.
- */
+/* Only the node's first rank receives votes, so the set is empty on all other ranks. */
 uint64_t mscclpp_group_missing_votes(mscclpp_group_t *group)
 {
     const uint64_t vote_number = group->node_votes;
@@ -341,8 +328,8 @@ uint64_t mscclpp_group_missing_votes(mscclpp_group_t *group)
 }
 
 /*
- * Tells the other nodes, from the node's first rank, that this rank waits, once for each call. `told_waiting` is read
- * without the lock, because only the thread that makes the call uses it.
+ * Sends only once for each call. `told_waiting` is read without the lock, because only the thread that makes the call
+ * uses it.
  */
 void mscclpp_group_tell_waiting(mscclpp_group_t *group)
 {
@@ -360,8 +347,8 @@ void mscclpp_group_tell_waiting(mscclpp_group_t *group)
 }
 
 /*
- * Looks for a rank that passed device buffers to the call: first on the board, then among the notices of other nodes.
- * If a notice names such a rank, tells all ranks that this rank passed host buffers, once for each call.
+ * Looks on the board first, because the notices cost a lock. A rank on another node learns only by a message that this
+ * rank passed host buffers, so this function tells all ranks, once for each call.
  */
 int mscclpp_group_find_device_rank(mscclpp_group_t *group, uint64_t call)
 {

@@ -51,7 +51,6 @@ void mscclpp_group_wait_init(mscclpp_group_wait_t *wait, mscclpp_group_t *group,
     mscclpp_fiber_note_wait();
 }
 
-/* Returns true if `rank` is one of the ranks that a set of absent ranks (mscclpp_board_add_absent) names. */
 static bool is_in_set(uint64_t absent_set, int rank)
 {
     int i;
@@ -69,8 +68,8 @@ static bool is_in_set(uint64_t absent_set, int rank)
 #define LATE_ENTRY_BYTES 16
 
 /*
- * Writes into `text` a list of the ranks of other nodes that have not entered the call. The ranks of this node have
- * reported them on the board. Returns the length of the text, or 0 if no absent rank has been reported.
+ * Writes a list of the absent ranks of other nodes. Takes them from the lines of all ranks of this node, because each
+ * rank sees only the nodes that send to it. Returns the length of the text, or 0 if no absent rank has been reported.
  */
 static size_t list_absent(const mscclpp_group_t *group, char *text, size_t size)
 {
@@ -117,8 +116,8 @@ static bool is_late(const mscclpp_group_wait_t *wait, int rank)
 }
 
 /*
- * Returns the first rank that this rank waits for, as a rank of the communicator. That is a late rank of this node if
- * there is one, and otherwise a rank of another node that is reported as absent. Returns -1 if no late rank is known.
+ * Returns -1 if no late rank is known. A late rank of this node comes first, because this rank sees it itself. Ranks
+ * are numbered in the communicator.
  */
 static int first_late_rank(const mscclpp_group_wait_t *wait)
 {
@@ -134,10 +133,7 @@ static int first_late_rank(const mscclpp_group_wait_t *wait)
     return late;
 }
 
-/*
- * Writes a list of late ranks into `text`, as many as fit. The list has the late ranks of this node or, if there are
- * none, the absent ranks of other nodes. If no late rank is known, the text says so.
- */
+/* Names the late ranks of this node, as many as fit, or, if there are none, the absent ranks of other nodes. */
 static void list_late(const mscclpp_group_wait_t *wait, char *text, size_t size)
 {
     const mscclpp_group_t *group = wait->group;
@@ -158,7 +154,6 @@ static void list_late(const mscclpp_group_wait_t *wait, char *text, size_t size)
     }
 }
 
-/* Describes the call for a message. If `with_what` is set, the text also says what the call waits for. */
 static void describe_call(const mscclpp_group_wait_t *wait, bool with_what, char *text, size_t size)
 {
     const mscclpp_group_t *group = wait->group;
@@ -190,7 +185,7 @@ static mscclpp_status_t check_mixture(const mscclpp_group_wait_t *wait, const ms
     return MSCCLPP_ERR_MIXED;
 }
 
-/* Writes a description of the arguments of a call into `text`, for a message. Operations have their names in MPI. */
+/* Operations have their names in MPI. */
 static void describe_asked(mscclpp_board_asked_t asked, char *text, size_t size)
 {
     static const char *const dtypes[MSCCLPP_DTYPE_LAST] = {
@@ -251,7 +246,6 @@ mscclpp_status_t mscclpp_group_report_difference(const mscclpp_group_t *group, i
     return MSCCLPP_ERR_INVALID;
 }
 
-/* Returns MSCCLPP_ERR_INVALID if a rank of this node has passed other arguments in the same call. */
 static mscclpp_status_t check_arguments(const mscclpp_group_wait_t *wait)
 {
     const mscclpp_group_t *group = wait->group;
@@ -429,13 +423,11 @@ static void discount_time_away(mscclpp_group_wait_t *wait, double now)
 }
 
 /*
- * Makes one turn of a wait: always progress, and at most once in CHECK_PERIOD the checks. The first check that fails
- * determines the status. Before the checks, this rank publishes which nodes are silent and whom it waits for, because
- * other ranks may ask.
- *
+ * * Makes one turn of a wait: always progress, and at most once in CHECK_PERIOD the checks. The first check that fails
+ * determines the status; the clock comes last, so a known cause is reported rather than a timeout. Before the checks,
+ * this rank publishes which nodes are silent and whom it waits for, because other ranks may ask.
  * The first turn that reads the clock only stores the time at which the wait began. In a fiber, every turn reads the
  * clock, because the application decides when the next turn comes.
- *
  * Returns MSCCLPP_ERR_MIXED if a rank passed host buffers, MSCCLPP_ERR_INVALID if arguments differ, MSCCLPP_ERR_PEER if
  * a peer failed, the error of the embedding runtime's check, or MSCCLPP_ERR_TIMEOUT at the deadline. The check that
  * fails logs the reason.
@@ -500,7 +492,7 @@ mscclpp_status_t mscclpp_group_wait_turn(mscclpp_group_wait_t *wait)
 
 /*
  * Waits for the ranks one after the other, this rank included, so the caller has stored its own word before. Reads each
- * word several times in each turn, because a turn takes longer than a read. Returns the error of the turn if one fails.
+ * word several times in each turn, because a turn takes longer than a read.
  */
 mscclpp_status_t mscclpp_group_wait_on(mscclpp_group_wait_t *wait, const uint64_t *word, uint64_t target)
 {
@@ -538,9 +530,8 @@ mscclpp_status_t mscclpp_group_wait_words(mscclpp_group_t *group, const char *wh
 }
 
 /*
- * Tells all ranks that the call has failed on this rank. Writes to the board first, because sending the messages may
- * take some time. If the call failed because a connection was lost, this rank sends messages only if it is the one that
- * names the lost peer (mscclpp_group_name_lost).
+ * Writes to the board first, because sending the messages may take some time. Several ranks may have lost the same
+ * peer, so only the one that names it sends messages (mscclpp_group_name_lost).
  */
 void mscclpp_group_fail(mscclpp_group_t *group, mscclpp_status_t status, const mscclpp_loss_t *loss)
 {

@@ -7,8 +7,8 @@
 #include "mca/common/team/queue.h"
 
 /*
- * Describes the call for the plan. Each chunk of the program's buffers is a block. If `count` is 0, the sizes in the
- * result are not valid, but then the caller does not run the plan.
+ * Each chunk of the program's buffers is a block. If `count` is 0, the sizes in the result are not valid, but then the
+ * caller does not run the plan.
  */
 static mscclpp_by_plan_t describe(const mscclpp_team_t *team, mscclpp_team_plan_t *plan,
                                   const mscclpp_by_name_args_t *args)
@@ -39,7 +39,7 @@ typedef struct {
     uint64_t length; /* bytes; 0: the plan does not use the buffer on this rank */
 } place_t;
 
-/* Replaces a buffer by a copy in device memory if kernels cannot access it. */
+/* The copy also keeps bytes of an output that the plan does not write. */
 static mscclpp_status_t replace(mscclpp_runner_t *runner, place_t *place)
 {
     mscclpp_reach_t reach = MSCCLPP_REACH_HOME;
@@ -57,13 +57,15 @@ static mscclpp_status_t replace(mscclpp_runner_t *runner, place_t *place)
                                 : status;
 }
 
-/* Returns the address that the plan uses. */
 static char *address_of(const place_t *place)
 {
     return place->stand_in != NULL ? place->stand_in : place->home;
 }
 
-/* Frees the stand-ins, unless a kernel may still use them. After a success, first copies the output home. */
+/*
+ * Frees the stand-ins, unless a kernel that did not end may still use them. After a success, first copies the output
+ * home.
+ */
 static mscclpp_status_t restore(mscclpp_runner_t *runner, place_t *in, place_t *out, mscclpp_status_t status)
 {
     if (runner->stuck) {
@@ -83,8 +85,8 @@ static mscclpp_status_t restore(mscclpp_runner_t *runner, place_t *in, place_t *
 }
 
 /*
- * Runs the plan. Peers need not know of buffers in host memory. They only notice that they cannot map them. *served_p
- * is false, on all ranks, if some rank has no memory for the plan.
+ * Replaces buffers without telling the peers: these only notice that they cannot map them, and all ranks then take the
+ * plan's own memory. *served_p is false, on all ranks, if some rank has no memory for the plan.
  */
 static mscclpp_status_t run(mscclpp_team_t *team, mscclpp_by_plan_t *call, bool *served_p)
 {

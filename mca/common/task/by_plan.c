@@ -16,7 +16,7 @@
 #include "mca/common/base/log.h"
 #include "mca/common/team/plans.h"
 
-/* The fewest threads of a block, unless the plan asks for fewer: they read the program, too. */
+/* A block has no fewer threads than this, unless the plan asks for fewer: they read the program, too. */
 #define FEWEST_THREADS 128
 
 #define WARP 32 /* threads; a block has whole warps */
@@ -45,13 +45,13 @@ static bool is_dense(const plan_run_t *run)
     return run->call->dtype < MSCCLPP_DTYPE_SHORT_INT;
 }
 
-/* Makes sure that the team has a stream for copies. A queued call uses the application's. */
+/* A queued call uses the application's stream. */
 static mscclpp_status_t ensure_stream(const plan_run_t *run)
 {
     return run->app_stream != NULL ? MSCCLPP_OK : mscclpp_runner_take_stream(&run->team->runner);
 }
 
-/* Queues a copy in the call's stream, unless there is nothing to copy. */
+/* Skips a copy of nothing, and a copy onto itself. */
 static mscclpp_status_t copy(const plan_run_t *run, void *to, const void *from, uint64_t bytes)
 {
     const mscclpp_runner_t *runner = &run->team->runner;
@@ -63,13 +63,13 @@ static mscclpp_status_t copy(const plan_run_t *run, void *to, const void *from, 
                                    : runner->gpu->copy(runner->stream, to, from, bytes);
 }
 
-/* Returns the bytes before this rank's own block in a buffer with one block for each rank. */
+/* The buffer has one block for each rank. */
 static uint64_t offset_of_own_block(const plan_run_t *run, uint64_t stride)
 {
     return (uint64_t)run->team->group.oob.rank * stride;
 }
 
-/* Returns true if the caller passed one buffer as input and output. */
+/* In an all-gather in place, the input is this rank's block of the output. */
 static bool is_in_place(const plan_run_t *run)
 {
     const mscclpp_by_plan_t *call = run->call;
@@ -79,9 +79,8 @@ static bool is_in_place(const plan_run_t *run)
 }
 
 /*
- * Queues the copies of `blocks` blocks from one buffer to another. The distance between blocks (stride) may differ
- * between the two. If it is equal, a single copy is enough, which also copies the bytes between the blocks. Returns the
- * first error.
+ * The distance between blocks (stride) may differ between the two buffers. If it is equal, a single copy is enough,
+ * which also copies the bytes between the blocks.
  */
 static mscclpp_status_t copy_blocks(const plan_run_t *run, char *to, uint64_t to_stride, const char *from,
                                     uint64_t from_stride, uint64_t blocks)
@@ -142,8 +141,8 @@ static mscclpp_status_t launch_on_nodes(const plan_run_t *run, const mscclpp_dev
 }
 
 /*
- * Returns the number of threads of a block: as many as the plan says, or fewer whole warps if these are enough for the
- * largest step. Fewer threads start and meet faster.
+ * Takes as many threads as the plan says, or fewer whole warps if these are enough for the largest step. Fewer threads
+ * start and meet faster.
  */
 static uint32_t count_threads(const plan_run_t *run)
 {
@@ -159,8 +158,8 @@ static uint32_t count_threads(const plan_run_t *run)
 }
 
 /*
- * Launches the plan's kernel on the buffers in `run`. Each block has `bytes` bytes of data, and blocks are `stride`
- * bytes apart. Waits for the end of the kernel unless the call is queued.
+ * Each block has `bytes` bytes of data, and blocks are `stride` bytes apart. Waits for the end of the kernel unless the
+ * call is queued.
  */
 static mscclpp_status_t launch(plan_run_t *run, uint64_t stride, uint64_t bytes)
 {
@@ -202,8 +201,8 @@ static mscclpp_status_t launch(plan_run_t *run, uint64_t stride, uint64_t bytes)
 }
 
 /*
- * Launches the kernel. If the host waits for the call, all ranks meet first, because the kernel must not wait for a
- * late rank. The meeting may take a slot, which is given back here in any case.
+ * If the host waits for the call, all ranks meet first, because the kernel must not wait for a late rank. The meeting
+ * may take a slot, which is given back here in any case.
  */
 static mscclpp_status_t meet_and_launch(plan_run_t *run, uint64_t stride, uint64_t bytes)
 {
@@ -222,9 +221,8 @@ static mscclpp_status_t meet_and_launch(plan_run_t *run, uint64_t stride, uint64
 }
 
 /*
- * Serves the call through the plan's own memory, which must already be large enough: copies the input there, runs the
- * kernel, and copies the output back. Returns when the output is complete or, in a queued call, when all work is
- * queued.
+ * The plan's own memory must already be large enough. Returns when the output is complete or, in a queued call, when
+ * all work is queued.
  */
 static mscclpp_status_t run_apart(plan_run_t *run)
 {
@@ -267,8 +265,8 @@ static mscclpp_status_t run_apart(plan_run_t *run)
 }
 
 /*
- * Makes the plan's own memory, and serves the call through it. *served_p is false, with the buffers unchanged, if there
- * is no memory, or if elements have padding, so that they cannot be copied as bytes. An error breaks the team.
+ * *served_p is false, with the buffers unchanged, if there is no memory, or if elements have padding. An error breaks
+ * the team.
  */
 static mscclpp_status_t serve_apart(plan_run_t *run, bool *served_p)
 {
@@ -283,7 +281,7 @@ static mscclpp_status_t serve_apart(plan_run_t *run, bool *served_p)
 }
 
 /*
- * Returns true if a plan that is out of place can also serve calls in place. This rank's program must allow that, the
+ * * Returns true if a plan that is out of place also serves calls in place. This rank's program must allow that, the
  * plan must not write its input, and no peer may use the buffers. Ranks may differ in this. A reduce-scatter never can:
  * MPI has the result at the beginning of the buffer, and plans have it in the rank's own block.
  */
@@ -296,9 +294,9 @@ static bool works_in_place(const plan_run_t *run)
 }
 
 /*
- * Sets `in` and `out` for a call that works directly on the user's buffers, and copies the input if the plan requires
- * it. *cannot_share_p becomes true if peers must not use this rank's buffers. Ranks may differ in this, so the caller
- * lets all ranks vote on whether to continue this way.
+ * Copies the input if the plan would overwrite it, or works in place and the call does not. *cannot_share_p becomes
+ * true if peers must not use this rank's buffers. Ranks may differ in this, so the caller lets all ranks vote on
+ * whether to continue this way.
  */
 static mscclpp_status_t find_buffers(plan_run_t *run, bool *cannot_share_p)
 {
@@ -350,9 +348,8 @@ static bool is_always_apart(const plan_run_t *run)
 }
 
 /*
- * Serves the call either directly on the user's buffers or through the plan's own memory ("apart"), in the same way on
- * all ranks. *served_p, equal on all ranks, is false if there is no memory, or if the plan's own memory is needed and
- * elements have padding. An error breaks the team.
+ * Takes the same of the two ways on all ranks. *served_p, equal on all ranks, is false if there is no memory, or if the
+ * plan's own memory is needed and elements have padding. An error breaks the team.
  */
 static mscclpp_status_t serve(plan_run_t *run, bool *served_p)
 {
@@ -397,10 +394,7 @@ static mscclpp_status_t serve(plan_run_t *run, bool *served_p)
     return status;
 }
 
-/*
- * Fills in the values that follow from the call and the plan: the numbers of blocks, and the sizes of chunks and of
- * padded blocks. A chunk is rounded up to whole units, so a padded block may be larger than the call's block.
- */
+/* A chunk is rounded up to whole units, so a padded block may be larger than the call's block. */
 static plan_run_t describe(mscclpp_team_t *team, const mscclpp_by_plan_t *call)
 {
     const mscclpp_plan_file_t *file = call->plan->file;
@@ -461,8 +455,8 @@ bool mscclpp_by_plan_can_enqueue(mscclpp_team_t *team, const mscclpp_by_plan_t *
 }
 
 /*
- * Queues the kernel on the user's buffers, or through the plan's own memory. mscclpp_by_plan_can_enqueue must have
- * returned true for the call. Never waits. Any error breaks the team, which the caller must mark as failed.
+ * mscclpp_by_plan_can_enqueue must have returned true for the call. Never waits. Any error breaks the team, which the
+ * caller must mark as failed.
  */
 mscclpp_status_t mscclpp_by_plan_enqueue(mscclpp_team_t *team, const mscclpp_by_plan_t *call,
                                          mscclpp_gpu_stream_t *stream)

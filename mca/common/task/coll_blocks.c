@@ -16,7 +16,6 @@ mscclpp_dev_block_t mscclpp_coll_part(uint64_t bytes, int index, int count)
     return part;
 }
 
-/* Returns true if one rank sends anything to another in this call. */
 static bool sends(const mscclpp_coll_task_t *task, int sender, int receiver)
 {
     return MSCCLPP_DEV_COLL_SENDS(task->pattern, task->root, sender, receiver);
@@ -40,10 +39,7 @@ mscclpp_dev_block_t mscclpp_coll_send_block(const mscclpp_coll_task_t *task, int
     return block;
 }
 
-/*
- * Returns the block that this rank receives from a peer. If blocks differ in size and the list is NULL, all blocks are
- * empty.
- */
+/* As mscclpp_coll_send_block, for the block that this rank receives. */
 mscclpp_dev_block_t mscclpp_coll_recv_block(const mscclpp_coll_task_t *task, int peer)
 {
     mscclpp_dev_block_t block = {0, 0};

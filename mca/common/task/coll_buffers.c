@@ -13,7 +13,6 @@ mscclpp_status_t mscclpp_coll_ensure_stream(mscclpp_coll_task_t *task)
     return status;
 }
 
-/* Queues a copy in the task's stream. It runs after all work that is in the stream already. */
 static mscclpp_status_t copy(const mscclpp_coll_task_t *task, void *to, const void *from, size_t size)
 {
     const mscclpp_gpu_ops_t *gpu = task->team->runner.gpu;
@@ -21,21 +20,21 @@ static mscclpp_status_t copy(const mscclpp_coll_task_t *task, void *to, const vo
     return task->queued ? gpu->put(task->stream, to, from, size) : gpu->copy(task->stream, to, from, size);
 }
 
-/* Waits for all work in the team's stream, which completes the output. The host does not wait for a queued call. */
+/* The host does not wait for a queued call. */
 static mscclpp_status_t await_output(const mscclpp_coll_task_t *task)
 {
     return task->queued ? MSCCLPP_OK : mscclpp_runner_await_stream(&task->team->runner);
 }
 
-/* Returns true if the call is recorded in a graph. Its stand-ins are needed again whenever that is launched. */
+/* The graph uses the stand-ins of a recorded call at each launch. */
 static bool is_recorded(const mscclpp_coll_task_t *task)
 {
     return task->queued && task->team->runner.is_recording;
 }
 
 /*
- * Yields device memory that takes a buffer's place: allocated in stream order, until mscclpp_coll_restore_buffers frees
- * it, or that of all calls in graphs.
+ * Allocates in stream order, until mscclpp_coll_restore_buffers frees the memory. A recorded call takes the memory that
+ * all calls in graphs share, since the graph outlives the call.
  */
 static mscclpp_status_t make_stand_in(mscclpp_coll_task_t *task, bool is_input, uint64_t bytes, void **stand_in_p)
 {
@@ -48,8 +47,8 @@ static mscclpp_status_t make_stand_in(mscclpp_coll_task_t *task, bool is_input, 
 }
 
 /*
- * Replaces the input by a copy in device memory, which is packed if the input has holes. An empty input is not
- * replaced. After an error, mscclpp_coll_restore_buffers frees the copy.
+ * The copy is packed if the input has holes. An empty input is not replaced, since its address may be invalid. After an
+ * error, mscclpp_coll_restore_buffers frees the copy.
  */
 static mscclpp_status_t replace_input(mscclpp_coll_task_t *task)
 {
@@ -90,7 +89,7 @@ static mscclpp_status_t replace_output(mscclpp_coll_task_t *task, uint64_t span,
     return status;
 }
 
-/* Returns true if elements may have padding, which kernels do not write. */
+/* Kernels do not write padding. */
 static bool has_padding(const mscclpp_coll_task_t *task)
 {
     return task->args->dtype >= MSCCLPP_DTYPE_SHORT_INT;
@@ -102,12 +101,14 @@ bool mscclpp_coll_packs(const mscclpp_coll_task_t *task)
 }
 
 /*
- * Returns true if the call's kernel may write its output over its input, so that no stand-in is needed. Kernels that go
- * through the scratch, as all of queued calls do, read each piece of the input before they write in its place. In a
- * reduce-scatter of blocks that differ in size, a piece of the result may overlap input that has not been read. Only
- * the kernel by packets reads all of that input first. It is certain to serve the call only if the call is neither
- * queued nor between nodes. In mapped buffers, an all-to-all swaps the blocks of each two ranks. A plan may use its
- * buffers in any order.
+ * * * * * Returns true if the call's kernel may write its output over its input, so that no stand-in is needed:
+ * - Kernels that go through the scratch, as all of queued calls do, read each piece of the input before they write in
+ *   its place.
+ * - In a reduce-scatter of blocks that differ in size, a piece of the result may overlap input that has not been read.
+ *   Only the kernel by packets reads all of that input first. It is certain to serve the call only if the call is
+ *   neither queued nor between nodes.
+ * - In mapped buffers, an all-to-all swaps the blocks of each two ranks.
+ * - A plan may use its buffers in any order.
  */
 static bool may_overwrite(const mscclpp_coll_task_t *task)
 {
@@ -225,8 +226,8 @@ mscclpp_status_t mscclpp_coll_stop_mapping(mscclpp_coll_task_t *task)
 }
 
 /*
- * Copies the result from its stand-in to the user's output, and waits for the copies unless the call is queued. Copies
- * only the blocks, because the bytes between them must not change. Returns the first error.
+ * Waits for the copies unless the call is queued. Copies only the blocks, because the bytes between them must not
+ * change.
  */
 static mscclpp_status_t copy_home(mscclpp_coll_task_t *task)
 {
@@ -254,7 +255,7 @@ static mscclpp_status_t copy_home(mscclpp_coll_task_t *task)
     return status == MSCCLPP_OK ? await_output(task) : status;
 }
 
-/* Frees the memory of make_stand_in, in stream order. That of calls in graphs stays. */
+/* Memory of calls in graphs stays for the graph's next launch. */
 static void free_stand_in(const mscclpp_coll_task_t *task, void *stand_in)
 {
     if (!is_recorded(task)) {

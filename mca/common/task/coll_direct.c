@@ -4,10 +4,7 @@
  */
 #include "mca/common/task/coll_task.h"
 
-/*
- * Adds a copy or a swap, unless it is empty. The lists have room for one for each rank of a node, which is all they
- * get.
- */
+/* Skips an empty one. The lists have room for one for each rank of a node, which is all they get. */
 static void add_copy(mscclpp_dev_direct_args_t *direct, const char *from, char *to, uint64_t bytes)
 {
     if (bytes > 0) {
@@ -146,10 +143,7 @@ static void fill_reduce_scatter(const mscclpp_coll_task_t *task, mscclpp_dev_dir
     }
 }
 
-/*
- * Fills in the copies by the pattern. The caller must have set *direct to 0. Only an all-to-all in place swaps its
- * blocks.
- */
+/* The caller must have set *direct to 0. Only an all-to-all in place swaps its blocks. */
 void mscclpp_coll_fill_direct(const mscclpp_coll_task_t *task, mscclpp_dev_direct_args_t *direct)
 {
     direct->count = 0;
@@ -175,7 +169,7 @@ void mscclpp_coll_fill_direct(const mscclpp_coll_task_t *task, mscclpp_dev_direc
     }
 }
 
-/* Returns the greatest common divisor of two numbers that are not both 0. */
+/* `a` and `b` are not both 0. */
 static uint64_t gcd(uint64_t a, uint64_t b)
 {
     while (b != 0) {

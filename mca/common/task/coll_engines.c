@@ -37,8 +37,8 @@ typedef struct {
 } engines_t;
 
 /*
- * Takes `wanted` streams for the copies, but at least one and at most the limit. After an error, which the function
- * that fails has logged, engines->count streams have been taken, and the caller still has to give them back.
+ * Takes at least one stream and at most the limit. After an error, the caller still has to give back the engines->count
+ * streams that have been taken.
  */
 static mscclpp_status_t take_streams(engines_t *engines, int wanted)
 {
@@ -55,7 +55,7 @@ static mscclpp_status_t take_streams(engines_t *engines, int wanted)
     return status;
 }
 
-/* Gives back the streams. If the team is stuck, work may be left in them, so they are leaked. */
+/* If the team is stuck, work may be left in the streams, so they are leaked. */
 static void give_streams(engines_t *engines)
 {
     const mscclpp_team_t *team = engines->task->team;
@@ -66,8 +66,8 @@ static void give_streams(engines_t *engines)
 }
 
 /*
- * Starts one copy for each pair of source and destination, in all streams in turn. Does not wait for them. After an
- * error, some copies may have started.
+ * Uses all streams in turn, so that several engines work at once. Does not wait. After an error, some copies may have
+ * started.
  */
 static mscclpp_status_t start_pairs(engines_t *engines, const mscclpp_dev_direct_args_t *direct)
 {
@@ -83,10 +83,9 @@ static mscclpp_status_t start_pairs(engines_t *engines, const mscclpp_dev_direct
 }
 
 /*
- * Starts the copies of a broadcast on a rank other than the root. The rank's part comes from the root in pieces, and
- * each piece is passed on to the other ranks. The copies of one piece are in one stream and therefore run in order, so
- * a piece is passed on only after it has arrived. Pieces in other streams are copied at the same time. The root has
- * nothing to copy. After an error, some copies may have started.
+ * The copies of one piece are in one stream and therefore run in order, so a piece is passed on only after it has
+ * arrived. Pieces in other streams are copied at the same time. The root has nothing to copy. After an error, some
+ * copies may have started.
  */
 static mscclpp_status_t start_bcast(engines_t *engines, const mscclpp_dev_direct_args_t *direct)
 {
@@ -112,10 +111,7 @@ static mscclpp_status_t start_bcast(engines_t *engines, const mscclpp_dev_direct
     return status;
 }
 
-/*
- * Waits until all copies of this rank are complete. Returns an error, which has been logged, if a copy or a peer fails
- * or if the deadline passes. Other copies may then still be in progress.
- */
+/* After an error, other copies may still be in progress (settle_copies). */
 static mscclpp_status_t await_copies(const engines_t *engines)
 {
     mscclpp_team_t *team = engines->task->team;
@@ -136,8 +132,8 @@ static mscclpp_status_t await_copies(const engines_t *engines)
 }
 
 /*
- * Waits, after a failure, until this rank's engines no longer use any buffer. If a copy fails or does not end within
- * SETTLE_TIME, marks the team as stuck, so that no buffer is freed or unmapped.
+ * After a failure, buffers must not be freed or unmapped while an engine uses them. If a copy fails or does not end
+ * within SETTLE_TIME, marks the team as stuck, so that they are kept.
  */
 static void settle_copies(const engines_t *engines)
 {
@@ -156,8 +152,8 @@ static void settle_copies(const engines_t *engines)
 }
 
 /*
- * Starts the copies, waits for them, and meets the other ranks, because their engines write to this rank's output. Any
- * error breaks the team; the caller marks it as failed.
+ * Meets the other ranks at the end, because their engines write to this rank's output. Any error breaks the team; the
+ * caller marks it as failed.
  */
 mscclpp_status_t mscclpp_coll_run_engines(mscclpp_coll_task_t *task)
 {

@@ -36,9 +36,8 @@ static mscclpp_status_t agree_between_nodes(mscclpp_coll_task_t *task)
 }
 
 /*
- * Agrees by one exchange on two values: the size of the largest block, and whether all ranks can move blocks with holes
- * without packing. The latter is used only if some rank's blocks really have holes. Returns the error of the exchange,
- * which has been logged.
+ * Agrees by one exchange on the largest block, and on whether all ranks can move blocks with holes without packing. The
+ * latter is used only if some rank's blocks really have holes.
  */
 mscclpp_status_t mscclpp_coll_agree_size(mscclpp_coll_task_t *task)
 {
@@ -83,7 +82,7 @@ static const void *shared_in(const mscclpp_coll_task_t *task)
     return MSCCLPP_DEV_COMBINES(task->pattern) && mscclpp_coll_span(task, true) > 0 ? task->in : NULL;
 }
 
-/* Returns the output if peers access it, else NULL. */
+/* NULL if peers do not access the output. */
 static void *shared_out(const mscclpp_coll_task_t *task)
 {
     switch (task->pattern) {
@@ -98,8 +97,8 @@ static void *shared_out(const mscclpp_coll_task_t *task)
 }
 
 /*
- * Writes to the board the handles by which peers map this rank's buffers. If blocks differ in size, also writes where
- * each peer's block belongs in the output. Waits until all ranks have done so. Returns the error of the exchange.
+ * If blocks differ in size, also writes where each peer's block belongs in the output, since only the receiver knows.
+ * Waits until all ranks have done so.
  */
 static mscclpp_status_t exchange_handles(mscclpp_coll_task_t *task)
 {
@@ -137,7 +136,7 @@ static mscclpp_status_t exchange_handles(mscclpp_coll_task_t *task)
     return mscclpp_group_meet_exchange(&team->group, "exchange of buffers", task->largest);
 }
 
-/* Maps one buffer of a peer and appends the mapping to `mappings`, which the caller has to give back. */
+/* Appends the mapping to `mappings`, which the caller has to give back. */
 static mscclpp_status_t map_buffer(mscclpp_team_t *team, const mscclpp_gpu_handle_t *handle,
                                    mscclpp_mapping_t **mappings, int *count, char **address_p)
 {
@@ -150,10 +149,7 @@ static mscclpp_status_t map_buffer(mscclpp_team_t *team, const mscclpp_gpu_handl
     return status;
 }
 
-/*
- * Sets the addresses of a rank's buffers. Maps the buffers of a peer, and appends the mappings to the *count mappings
- * in `mappings`. The caller has to give these back, also after an error.
- */
+/* The caller has to give back the mappings in `mappings`, also after an error. */
 static mscclpp_status_t map_rank(mscclpp_coll_task_t *task, int rank, mscclpp_mapping_t **mappings, int *count)
 {
     mscclpp_team_t *team = task->team;

@@ -7,8 +7,8 @@
 #define PACK_BLOCKS 128u
 
 /*
- * Returns how many bytes a thread can move at once: the largest power of two, up to 16, that divides all addresses and
- * lengths of a piece. `packed_offset` is the piece's offset in each packed element.
+ * Returns the largest power of two, up to 16, that divides all addresses and lengths of a piece: the bytes that a
+ * thread can move at once. `packed_offset` is the piece's offset in each packed element.
  */
 static uint32_t width_of(const mscclpp_coll_pack_t *pack, const mscclpp_coll_piece_t *piece, const char *packed,
                          uint64_t packed_offset)
@@ -25,10 +25,7 @@ static uint32_t width_of(const mscclpp_coll_pack_t *pack, const mscclpp_coll_pie
     return width;
 }
 
-/*
- * Launches the pack kernel for `bytes` bytes in the task's stream. On the twin, the kernel has one thread. Returns the
- * error of the launch.
- */
+/* On the twin, the kernel has one thread. */
 static mscclpp_status_t launch_pack(const mscclpp_coll_task_t *task, const mscclpp_dev_pack_args_t *args,
                                     uint64_t bytes)
 {
@@ -44,8 +41,8 @@ static mscclpp_status_t launch_pack(const mscclpp_coll_task_t *task, const msccl
 }
 
 /*
- * Packs or unpacks one buffer by a copy for each run. This is needed if kernels cannot access the whole buffer. Queues
- * the copies in the team's stream, and stops at the first error.
+ * Copies run by run, for a buffer that kernels cannot access as a whole. Queues the copies in the team's stream, and
+ * stops at the first error.
  */
 static mscclpp_status_t copy_runs(mscclpp_team_t *team, const mscclpp_coll_pack_t *pack, char *packed, bool unpack)
 {
@@ -80,8 +77,8 @@ static mscclpp_status_t copy_runs(mscclpp_team_t *team, const mscclpp_coll_pack_
 }
 
 /*
- * Packs or unpacks one buffer by kernels. A launch takes up to MSCCLPP_DEV_PACK_PIECES pieces of every element, so a
- * layout with more pieces takes several launches. Stops at the first error.
+ * A launch takes up to MSCCLPP_DEV_PACK_PIECES pieces of every element, so a layout with more pieces takes several
+ * launches.
  */
 static mscclpp_status_t pack_one(const mscclpp_coll_task_t *task, const mscclpp_coll_pack_t *pack, char *packed,
                                  bool unpack)

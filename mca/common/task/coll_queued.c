@@ -19,7 +19,6 @@ static bool can_queue(const mscclpp_coll_task_t *task)
             mscclpp_dev_supports(args->dtype, args->op, task->team->group.on_twin));
 }
 
-/* Chooses the algorithm of a queued call. */
 static mscclpp_status_t choose_queued(mscclpp_coll_task_t *task)
 {
     mscclpp_select_input_t input;
@@ -46,10 +45,7 @@ static bool may_map(const mscclpp_coll_task_t *task)
            !needs_memory;
 }
 
-/*
- * Gives the kernel the buffers of all ranks, if the chosen algorithm needs them. Maps them unless a request has already
- * done so. If they cannot be mapped, all ranks choose another algorithm. An error breaks the team.
- */
+/* If the buffers cannot be mapped, all ranks choose another algorithm. An error breaks the team. */
 static mscclpp_status_t use_mapped(mscclpp_coll_task_t *task)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -71,10 +67,7 @@ static mscclpp_status_t use_mapped(mscclpp_coll_task_t *task)
     return status;
 }
 
-/*
- * Queues the call's kernel, between the copies to and from stand-ins if there are any. Frees the stand-ins in the
- * stream's order, also after an error.
- */
+/* Frees the stand-ins in the stream's order, also after an error. */
 static mscclpp_status_t enqueue(mscclpp_coll_task_t *task)
 {
     mscclpp_team_t *team = task->team;
@@ -110,7 +103,7 @@ static mscclpp_by_plan_t describe_queued_by_plan(const mscclpp_coll_task_t *task
     return call;
 }
 
-/* Queues the call by a plan. Data with holes are packed before, and unpacked after it. */
+/* Data with holes are packed before the plan, and unpacked after it. */
 static mscclpp_status_t enqueue_by_plan(mscclpp_coll_task_t *task, mscclpp_by_plan_t *call)
 {
     mscclpp_status_t status;
@@ -138,8 +131,8 @@ bool mscclpp_collective_can_enqueue(mscclpp_team_t *team, const mscclpp_coll_arg
 }
 
 /*
- * Refusals come first, while nothing has been queued. A failure of an earlier operation, and every error after the call
- * has been announced, breaks the team.
+ * Refuses while nothing has been queued. A failure of an earlier operation, and every error after the call has been
+ * announced, breaks the team.
  */
 mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_coll_args_t *args,
                                             mscclpp_gpu_stream_t *stream)
@@ -184,10 +177,7 @@ mscclpp_status_t mscclpp_collective_enqueue(mscclpp_team_t *team, const mscclpp_
                : mscclpp_team_fail(team, status == MSCCLPP_ERR_NOT_SUPPORTED ? MSCCLPP_ERR_DEVICE : status);
 }
 
-/*
- * Returns true if the kernel of such a call would use mapped buffers. Chooses the algorithm. Equal on all ranks, so
- * either all or none take part in the exchange.
- */
+/* Equal on all ranks, so either all or none take part in the exchange. */
 static bool wants_mapped_buffers(mscclpp_coll_task_t *task)
 {
     mscclpp_by_plan_t by_plan;
@@ -200,7 +190,7 @@ static bool wants_mapped_buffers(mscclpp_coll_task_t *task)
     return !mscclpp_by_plan_can_enqueue(task->team, &by_plan);
 }
 
-/* Maps the buffers, unless the kernel would not use them. *mapped_p is NULL after an error, too. */
+/* *mapped_p is NULL after an error, too. */
 mscclpp_status_t mscclpp_collective_map_buffers(mscclpp_team_t *team, const mscclpp_coll_args_t *args,
                                                 mscclpp_mapped_t **mapped_p)
 {

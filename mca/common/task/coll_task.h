@@ -52,7 +52,6 @@ typedef struct {
 
 /* The following functions are in collective.c, and coll_queued.c also uses them. */
 
-/* Initializes the fields that depend only on the arguments. Also stores the call's number and name in the group. */
 void mscclpp_coll_init_task(mscclpp_coll_task_t *task, mscclpp_team_t *team, const mscclpp_coll_args_t *args);
 
 /* Fills in the inputs of the choice that depend only on the team and the type. */

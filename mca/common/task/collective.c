@@ -11,13 +11,15 @@
 #include "mca/common/team/queue.h"
 #include "mca/common/team/plans.h"
 
-/* Calls after which a team that spans nodes reads its control messages, in case its rank never waits. */
+/*
+ * A rank that never waits would otherwise not read its control messages. At one call in so many, a team that spans
+ * nodes reads them.
+ */
 #define NOTICE_CALLS 256u
 
 /*
- * Finds out how kernels reach the user's buffers. Also waits for work on the buffers that synchronous calls of the GPU
- * runtime have left in progress. Data in several allocations counts as out of reach. Returns the error of the GPU
- * runtime, which has been logged.
+ * Also waits for work on the buffers that synchronous calls of the GPU runtime have left in progress. Data in several
+ * allocations counts as out of reach.
  */
 static mscclpp_status_t examine_buffers(mscclpp_coll_task_t *task)
 {
@@ -47,8 +49,8 @@ static bool is_early(const mscclpp_coll_task_t *task)
 }
 
 /*
- * Fills in the facts about the team that the choice of an algorithm depends on; the caller sets the facts about the
- * call. Copy engines copy ranges of bytes, so they serve only types without padding.
+ * The caller sets the facts about the call. Copy engines copy ranges of bytes, so they serve only types without
+ * padding.
  */
 void mscclpp_coll_describe_team(const mscclpp_team_t *team, mscclpp_dtype_t dtype, mscclpp_select_input_t *input)
 {
@@ -69,8 +71,8 @@ void mscclpp_coll_describe_team(const mscclpp_team_t *team, mscclpp_dtype_t dtyp
 }
 
 /*
- * Chooses the algorithm. Early calls map no buffers, even if `can_map` is set, and queued ones only if `may_map` says
- * so.
+ * Early calls map no buffers, even if `can_map` is set, because an exchange makes hosts wait. Queued ones map buffers
+ * only if `may_map` says so.
  */
 mscclpp_status_t mscclpp_coll_choose(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input, bool can_map)
 {
@@ -78,7 +80,6 @@ mscclpp_status_t mscclpp_coll_choose(mscclpp_coll_task_t *task, const mscclpp_se
                                can_map && !is_early(task) && (!task->queued || task->may_map), &task->choice);
 }
 
-/* Returns true if the chosen algorithm accesses the buffers of peers. */
 static bool needs_mapping(const mscclpp_coll_task_t *task)
 {
     return task->choice.algo == MSCCLPP_COLL_BY_ZEROCOPY || task->choice.algo == MSCCLPP_COLL_BY_ENGINES;
@@ -121,10 +122,7 @@ static void fill_blocks(const mscclpp_coll_task_t *task, mscclpp_dev_blocks_args
     }
 }
 
-/*
- * Launches a kernel that spans nodes, and waits for its end unless the call is queued. The fabric fills in the
- * arguments that only it knows. Any error breaks the team.
- */
+/* The fabric fills in the arguments that only it knows. Any error breaks the team. */
 static mscclpp_status_t launch_on_nodes(mscclpp_coll_task_t *task)
 {
     mscclpp_dev_coll_nodes_args_t args;
@@ -166,10 +164,7 @@ static mscclpp_status_t launch_on_nodes(mscclpp_coll_task_t *task)
                                    mscclpp_coll_algo_name(task->choice.algo));
 }
 
-/*
- * Launches the kernel that was chosen, and waits for its end unless the call is queued. Blocks with holes have a kernel
- * of their own. Any error breaks the team; the function that fails has logged it.
- */
+/* Blocks with holes have a kernel of their own. Any error breaks the team. */
 mscclpp_status_t mscclpp_coll_launch(mscclpp_coll_task_t *task)
 {
     union {
@@ -207,10 +202,7 @@ mscclpp_status_t mscclpp_coll_launch(mscclpp_coll_task_t *task)
     return mscclpp_runner_launch(&task->team->runner, NULL, &launch, mscclpp_coll_algo_name(task->choice.algo));
 }
 
-/*
- * Describes the call for an execution plan. In the result, `plan` is NULL if no plan serves the call, which is always
- * so if blocks differ in size.
- */
+/* Blocks that differ in size are served by no plan. */
 mscclpp_by_plan_t mscclpp_coll_by_plan(const mscclpp_coll_task_t *task)
 {
     const mscclpp_coll_args_t *args = task->args;
@@ -235,7 +227,7 @@ mscclpp_by_plan_t mscclpp_coll_by_plan(const mscclpp_coll_task_t *task)
                                .early = args->early};
 }
 
-/* Serves the call by an execution plan. *served_p is false if there is no plan, or it has no memory. */
+/* *served_p is false if there is no plan, or it has no memory. */
 static mscclpp_status_t try_plan(const mscclpp_coll_task_t *task, bool *served_p)
 {
     const mscclpp_by_plan_t call = mscclpp_coll_by_plan(task);
@@ -248,9 +240,12 @@ static mscclpp_status_t try_plan(const mscclpp_coll_task_t *task, bool *served_p
 }
 
 /*
- * Executes the chosen algorithm, or a plan in its place, in this order: exchange buffers, reserve epochs, meet, launch.
- * If the buffers cannot be mapped, chooses another algorithm, for which the scratch may have to grow. Any error breaks
- * the team, because peers may have started.
+ * Executes the chosen algorithm, or a plan in its place:
+ * 1. Exchanges buffers. If they cannot be mapped, chooses another algorithm, for which the scratch may have to grow.
+ * 2. Reserves epochs, of which the final choice needs its own number.
+ * 3. Meets the other ranks, as late as possible (mscclpp_group_meet).
+ * 4. Launches.
+ * Any error breaks the team, because peers may have started.
  */
 static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_select_input_t *input)
 {
@@ -306,10 +301,7 @@ static mscclpp_status_t carry_out(mscclpp_coll_task_t *task, const mscclpp_selec
     return status;
 }
 
-/*
- * Serves a team of one rank, whose own block is the result. Returns when the block has been copied. In place, there is
- * nothing to do. Returns the error of the GPU runtime, which has been logged.
- */
+/* The own block of the only rank is the result. */
 static mscclpp_status_t copy_alone(mscclpp_coll_task_t *task)
 {
     const mscclpp_coll_args_t *args = task->args;
@@ -329,7 +321,7 @@ static mscclpp_status_t copy_alone(mscclpp_coll_task_t *task)
     return status == MSCCLPP_OK ? mscclpp_runner_await_stream(&task->team->runner) : status;
 }
 
-/* Chooses on trial. Returns true if one turn of packets or tiles between nodes is enough for a block. */
+/* Chooses on trial, for a turn of packets or tiles between nodes. */
 static bool takes_one_turn(const mscclpp_coll_task_t *task, const mscclpp_select_input_t *input)
 {
     mscclpp_coll_task_t tried = *task;
@@ -370,7 +362,7 @@ static bool wants_scratch(const mscclpp_coll_task_t *task, const mscclpp_select_
     return mscclpp_coll_choose(&tried, &later, true) != MSCCLPP_OK || !needs_mapping(&tried);
 }
 
-/* Grows the scratch for the call if it is worth that. Then *input describes what the team has now. */
+/* After a growth, *input describes what the team has then. */
 static mscclpp_status_t grow(const mscclpp_coll_task_t *task, mscclpp_select_input_t *input)
 {
     bool fully;
@@ -415,7 +407,6 @@ static mscclpp_status_t grow_and_choose(mscclpp_coll_task_t *task, mscclpp_selec
     return status;
 }
 
-/* Reads the control messages of a team that spans nodes, at one call in NOTICE_CALLS. */
 static void read_notices(mscclpp_team_t *team)
 {
     mscclpp_group_notice_t failed, host;
@@ -425,7 +416,6 @@ static void read_notices(mscclpp_team_t *team)
     }
 }
 
-/* Fills in what the choice needs to know of the call. */
 static void describe_call(const mscclpp_coll_task_t *task, mscclpp_select_input_t *input)
 {
     mscclpp_coll_describe_team(task->team, task->args->dtype, input);
@@ -438,8 +428,8 @@ static void describe_call(const mscclpp_coll_task_t *task, mscclpp_select_input_
 }
 
 /*
- * Serves one call, from the choice to its end. Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks and with the buffers
- * unchanged, if the call must be staged. Any error after the choice breaks the team.
+ * Returns MSCCLPP_ERR_NOT_SUPPORTED, on all ranks and with the buffers unchanged, if the call must be staged. Any error
+ * after the choice breaks the team.
  */
 static mscclpp_status_t serve_call(mscclpp_coll_task_t *task)
 {
@@ -483,8 +473,8 @@ static mscclpp_status_t serve_call(mscclpp_coll_task_t *task)
 }
 
 /*
- * Initializes the fields that depend only on the arguments. Also stores the call's number and collective in the group.
- * The bytes of a block end with the last element's data; the stride includes the padding behind it.
+ * The bytes of a block end with the last element's data; the stride includes the padding behind it. So a copy of one
+ * block does not touch the padding of its last element.
  */
 void mscclpp_coll_init_task(mscclpp_coll_task_t *task, mscclpp_team_t *team, const mscclpp_coll_args_t *args)
 {

@@ -7,7 +7,6 @@
 #include "mca/common/team/grow.h"
 #include "mca/common/team/parts.h"
 
-/* Threads of a block on a GPU. */
 #define THREADS MSCCLPP_DEV_MAX_THREADS
 
 uint64_t mscclpp_links_max(const mscclpp_team_t *team)
@@ -16,8 +15,7 @@ uint64_t mscclpp_links_max(const mscclpp_team_t *team)
 }
 
 /*
- * Runs one ring through the scratch and measures its time, which includes the meeting of the ranks. Returns
- * MSCCLPP_ERR_INVALID, which is logged and does not break the team, if the message does not fit the scratch. Returns
+ * The measured time includes the meeting of the ranks. MSCCLPP_ERR_INVALID does not break the team. Returns
  * MSCCLPP_ERR_PEER if the team is broken. Every other error breaks the team.
  */
 mscclpp_status_t mscclpp_links_try(mscclpp_team_t *team, const void *in, void *out, uint64_t bytes, uint32_t rounds,

@@ -15,8 +15,8 @@ static uint64_t size_class_of(uint64_t bytes)
 }
 
 /*
- * Warns once for each algorithm that the user forces but that cannot serve a call. Only one rank of a communicator
- * warns, and not during a trial at set-up. `warned` is shared by all threads.
+ * Only one rank of a communicator warns, and not during a trial at set-up. `warned` is shared by all threads, so one of
+ * them sets it by an exchange.
  */
 void mscclpp_report_choice(const mscclpp_team_t *team, uint64_t call, const char *served_by)
 {

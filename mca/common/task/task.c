@@ -20,7 +20,7 @@
  */
 #define NOTICE_CALLS 256u
 
-/* Returns the bytes of a message: from the first byte of its first element to the last byte of its last one. */
+/* Counts from the first byte of the first element to the last byte of the last one. */
 static uint64_t bytes_of(const mscclpp_allreduce_args_t *args)
 {
     if (args->count == 0) {
@@ -30,9 +30,8 @@ static uint64_t bytes_of(const mscclpp_allreduce_args_t *args)
 }
 
 /*
- * Fills in the fields of `input` that the choice of an all-reduce reads, and chooses the algorithm. Returns
- * MSCCLPP_ERR_NOT_SUPPORTED, equally on all ranks and with nothing changed, if the call must be staged. There is no
- * other error.
+ * Returns MSCCLPP_ERR_NOT_SUPPORTED, equally on all ranks and with nothing changed, if the call must be staged. There
+ * is no other error.
  */
 static mscclpp_status_t choose(mscclpp_task_t *task, mscclpp_select_input_t *input)
 {
@@ -73,7 +72,7 @@ static mscclpp_status_t choose(mscclpp_task_t *task, mscclpp_select_input_t *inp
     return status;
 }
 
-/* Chooses again, as if there were no engines. The result is never one with engines. */
+/* The result is never one with engines. */
 static mscclpp_status_t choose_without_engines(mscclpp_task_t *task, const mscclpp_select_input_t *input)
 {
     mscclpp_select_input_t other_input = *input;
@@ -83,8 +82,8 @@ static mscclpp_status_t choose_without_engines(mscclpp_task_t *task, const msccl
 }
 
 /*
- * Returns true if the team shares the memory of copy engines with other teams of its process. Not if the user asks for
- * engines by name, as they then serve nonblocking calls, too, beside blocking calls of other teams.
+ * Not if the user asks for engines by name, because they then serve nonblocking calls beside blocking calls of other
+ * teams.
  */
 static bool shares_engine_memory(const mscclpp_team_t *team)
 {
@@ -109,7 +108,10 @@ static mscclpp_status_t prepare_engines(mscclpp_task_t *task, const mscclpp_sele
     if (status == MSCCLPP_OK && usable) {
         status = mscclpp_task_stream(task);
     }
-    /* No other thread of a process may be in a call by engines, or set up its own, while these are set up. */
+    /*
+     * Other threads of a process may share the engines' memory. The meeting keeps them from calls by engines, and from
+     * setting up their own, while these are set up.
+     */
     if (status == MSCCLPP_OK && usable && team->engine == NULL) {
         status = mscclpp_group_meet(&team->group, task->bytes, false);
     }
@@ -121,9 +123,9 @@ static mscclpp_status_t prepare_engines(mscclpp_task_t *task, const mscclpp_sele
 }
 
 /*
- * Gives the kernel of a queued call the buffers of all ranks. Maps them unless they are already mapped. If they cannot
- * be mapped, all ranks choose another algorithm. A request in parts has mapped the buffers of all parts, so the buffers
- * of this call are at an offset in the mapped ones. An error breaks the team.
+ * Maps the buffers unless they are already mapped. If they cannot be mapped, all ranks choose another algorithm. A
+ * request in parts has mapped the buffers of all parts, so the buffers of this call are at an offset in the mapped
+ * ones. An error breaks the team.
  */
 static mscclpp_status_t use_mapped(mscclpp_task_t *task, mscclpp_select_input_t *input)
 {
@@ -192,10 +194,7 @@ static bool wants_scratch(const mscclpp_task_t *task, const mscclpp_select_input
             (task->team->lacks_puts || task->app_stream != NULL || !task->choice.algo->maps_buffers));
 }
 
-/*
- * Maps the peers' buffers, or grows the scratch if the call cannot use mapped buffers. May change the choice. An error
- * breaks the team.
- */
+/* The scratch grows only if the call cannot use mapped buffers. May change the choice. An error breaks the team. */
 static mscclpp_status_t exchange_or_grow(mscclpp_task_t *task, mscclpp_select_input_t *input)
 {
     mscclpp_status_t status = exchange(task, input);
@@ -209,10 +208,7 @@ static mscclpp_status_t exchange_or_grow(mscclpp_task_t *task, mscclpp_select_in
     return status;
 }
 
-/*
- * Executes the choice: by copy engines, by the fabric, or by a kernel of this node. Returns when the output is complete
- * or, in a queued call, when the work is queued. The function that fails logs the error, which breaks the team.
- */
+/* Returns when the output is complete or, in a queued call, when the work is queued. An error breaks the team. */
 static mscclpp_status_t launch(mscclpp_task_t *task)
 {
     mscclpp_dev_args_t *args = &task->kernel_args.common;
@@ -261,10 +257,7 @@ static mscclpp_status_t launch(mscclpp_task_t *task)
                : mscclpp_runner_launch(&task->team->runner, NULL, &launch, task->choice.algo->name);
 }
 
-/*
- * Serves a team of one rank, in which the operand is the result. Returns when the operand has been copied, or the error
- * of the GPU runtime, which has been logged.
- */
+/* The operand of the only rank is the result. */
 static mscclpp_status_t copy_alone(mscclpp_task_t *task)
 {
     mscclpp_status_t status;
@@ -280,7 +273,7 @@ static mscclpp_status_t copy_alone(mscclpp_task_t *task)
     return status == MSCCLPP_OK ? mscclpp_runner_await_stream(&task->team->runner) : status;
 }
 
-/* Describes the call for an execution plan. In the result, `plan` is NULL if no plan serves the call. */
+/* In the result, `plan` is NULL if no plan serves the call. */
 static mscclpp_by_plan_t describe_by_plan(const mscclpp_task_t *task)
 {
     const mscclpp_allreduce_args_t *args = task->args;
@@ -306,8 +299,8 @@ static mscclpp_by_plan_t describe_by_plan(const mscclpp_task_t *task)
 }
 
 /*
- * Serves or queues the call by an execution plan. *served_p is false if there is no plan, or if the plan has no memory;
- * another algorithm then serves the call. An error breaks the team.
+ * *served_p is false if there is no plan, or if the plan has no memory; another algorithm then serves the call. An
+ * error breaks the team.
  */
 static mscclpp_status_t try_plan(mscclpp_task_t *task, bool *served_p)
 {
@@ -325,14 +318,12 @@ static mscclpp_status_t try_plan(mscclpp_task_t *task, bool *served_p)
 }
 
 /*
- * Executes the call after the choice, in this order:
- *
- * - grow the scratch, which may change the choice
- * - replace buffers by stand-ins, because plans and peers use the stand-ins
- * - try a plan
- * - exchange buffers, which may change the choice again and make the scratch grow
- * - reserve the epochs of the final choice, meet, launch, and copy the result back
- *
+ * Executes the call after the choice:
+ * 1. Grows the scratch, which may change the choice.
+ * 2. Replaces buffers by stand-ins, because plans and peers use the stand-ins.
+ * 3. Tries a plan.
+ * 4. Exchanges buffers, which may change the choice again and make the scratch grow.
+ * 5. Reserves the epochs of the final choice, meets, launches, and copies the result back.
  * A queued call skips the steps for which the host has to wait. Any error breaks the team, because peers may have
  * started.
  */
@@ -404,9 +395,8 @@ static mscclpp_status_t serve_after_choice(mscclpp_task_t *task, mscclpp_select_
 }
 
 /*
- * Serves a call that is not empty: chooses, examines the buffers, and executes the choice. Returns
- * MSCCLPP_ERR_NOT_SUPPORTED, equally on all ranks, if the call must be staged. Any error after the choice breaks the
- * team.
+ * Serves a call that is not empty. Returns MSCCLPP_ERR_NOT_SUPPORTED, equally on all ranks, if the call must be staged.
+ * Any error after the choice breaks the team.
  */
 static mscclpp_status_t serve(mscclpp_task_t *task)
 {
@@ -441,8 +431,8 @@ static mscclpp_status_t serve(mscclpp_task_t *task)
 }
 
 /*
- * Initializes a task. `stream` is the application's stream, or NULL if the host waits for the call. The caller sets the
- * fields that are not set here.
+ * `stream` is the application's stream, or NULL if the host waits for the call. The caller sets the fields that are not
+ * set here.
  */
 static void begin_task(mscclpp_task_t *task, mscclpp_team_t *team, const mscclpp_allreduce_args_t *args,
                        mscclpp_gpu_stream_t *stream)
@@ -459,8 +449,8 @@ static void begin_task(mscclpp_task_t *task, mscclpp_team_t *team, const mscclpp
 }
 
 /*
- * Serves one call. If an earlier call has failed, the call fails with MSCCLPP_ERR_PEER or with the error of that call.
- * Every error except MSCCLPP_ERR_NOT_SUPPORTED breaks the team.
+ * If an earlier call has failed, the call fails with MSCCLPP_ERR_PEER or with the error of that call. Every error
+ * except MSCCLPP_ERR_NOT_SUPPORTED breaks the team.
  */
 static mscclpp_status_t serve_call(mscclpp_task_t *task)
 {

@@ -9,7 +9,7 @@ mscclpp_status_t mscclpp_task_stream(mscclpp_task_t *task)
     return status;
 }
 
-/* Allocates device memory in stream order; it takes a buffer's place until mscclpp_task_restore frees it. */
+/* Allocates in stream order. */
 static mscclpp_status_t make_stand_in(mscclpp_task_t *task, void **stand_in_p)
 {
     mscclpp_status_t status = mscclpp_task_stream(task);
@@ -17,10 +17,7 @@ static mscclpp_status_t make_stand_in(mscclpp_task_t *task, void **stand_in_p)
     return status == MSCCLPP_OK ? task->team->runner.gpu->temp_alloc(task->stream, task->bytes, stand_in_p) : status;
 }
 
-/*
- * Determines how kernels access both buffers. In place they are the same, so only one is examined. Returns the error of
- * the GPU runtime, which has been logged.
- */
+/* In place the buffers are the same, so only one is examined. */
 mscclpp_status_t mscclpp_task_examine(mscclpp_task_t *task)
 {
     const mscclpp_team_t *team = task->team;

@@ -5,7 +5,6 @@
 #include "mca/common/task/task.h"
 #include "mca/common/team/parts.h"
 
-/* One all-reduce in progress. */
 typedef struct {
     mscclpp_team_t *team;
     const mscclpp_allreduce_args_t *args;

@@ -3,17 +3,17 @@
 #include "mca/common/team/parts.h"
 
 /*
- * Marks the team as broken, and returns `status`. Does nothing for a team that is already broken. First makes this
- * rank's own kernels and proxy end, so that they no longer wait for the peers; then tells the peers, unless one of them
- * has caused the failure and told all. Each peer then breaks its team, too. Logs nothing about the cause, which the
- * function that failed has logged.
+ * Does nothing for a team that is already broken. In this order:
+ * 1. This rank's own kernels and proxy end, so that they no longer wait for the peers.
+ * 2. The peers are told, unless one of them has caused the failure and told all. Each peer then breaks its team, too.
+ * The function that failed has logged the cause.
  */
 mscclpp_status_t mscclpp_team_fail(mscclpp_team_t *team, mscclpp_status_t status)
 {
     if (team->group.broken) {
         return status;
     }
-    mscclpp_fiber_close(); /* peers are told by the embedding runtime, too */
+    mscclpp_fiber_close(); /* only a thread that may call the embedding runtime can tell the peers */
     team->group.broken = true;
     mscclpp_kin_spoil(team->kin);
     __atomic_store_n(&team->runner.mailbox->abort, 1, __ATOMIC_RELAXED);

@@ -38,7 +38,6 @@ static uint64_t largest_packet_message(const mscclpp_layout_t *layout, int ranks
     return layout->packet_half / (uint64_t)ranks / PACKET_FACTOR;
 }
 
-/* Returns true if the team's ranks are on several nodes. */
 static bool spans_nodes(const mscclpp_team_t *team)
 {
     return team->group.oob.size != team->group.size;
@@ -76,10 +75,7 @@ void mscclpp_team_lay_out(mscclpp_team_t *team, uint64_t scratch_size, int ranks
     }
 }
 
-/*
- * Lowers the limits of sizes to those of the area between nodes, because a message goes through both that area and the
- * scratch.
- */
+/* A message goes through both the scratch and the area between nodes, so the smaller limit counts. */
 void mscclpp_team_note_nodes(mscclpp_team_t *team)
 {
     const uint64_t small = mscclpp_fabric_packet_bytes(team->fabric, MSCCLPP_FABRIC_SMALL);
@@ -120,8 +116,8 @@ void mscclpp_team_describe_grown(const mscclpp_team_t *team, bool to_middle, msc
 }
 
 /*
- * Waits until all ranks of this node have come here, after they have closed their mappings of the memory that is given
- * up. `bytes` is the size of the call, for messages.
+ * * Waits until all ranks of this node have closed their mappings of the memory that is given up. Before that, freeing
+ * it would take memory from under a peer's mapping. `bytes` is the size of the call, for messages.
  */
 static mscclpp_status_t await_closing(mscclpp_team_t *team, uint64_t bytes)
 {
@@ -142,9 +138,8 @@ typedef struct {
 } larger_t;
 
 /*
- * Sets the counters of a scratch for all blocks. The number of launches becomes the number that the runner has counted,
- * so that kernels and host agree. The flags of packets become `epochs`. Returns when the device has the counters, or
- * the error of the GPU runtime.
+ * * Sets the counters of a scratch for all blocks. The number of launches becomes the number that the runner has
+ * counted, so that kernels and host agree. The flags of packets become `epochs`.
  */
 static mscclpp_status_t write_progress(mscclpp_runner_t *runner, char *scratch, const mscclpp_layout_t *layout,
                                        uint64_t epochs)
@@ -167,8 +162,8 @@ static mscclpp_status_t write_progress(mscclpp_runner_t *runner, char *scratch, 
 }
 
 /*
- * Clears the words in a chunk that another team may have counted up: the words of barriers, and the state of kernels.
- * Returns when they are cleared, MSCCLPP_ERR_NO_MEMORY, or the error of the GPU runtime.
+ * Another team may have counted up the words of barriers and the state of kernels in a chunk; this team counts from 0.
+ * Returns when they are cleared.
  */
 static mscclpp_status_t clear_words(mscclpp_runner_t *runner, char *scratch, const mscclpp_layout_t *layout)
 {
@@ -190,9 +185,8 @@ static mscclpp_status_t clear_words(mscclpp_runner_t *runner, char *scratch, con
 }
 
 /*
- * Gets this rank's larger scratch: allocates memory, or takes a chunk of the process. larger->epochs becomes at least
- * the number of the last flag in the chunk. larger->own may be set even after an error, and then the caller has to free
- * it.
+ * larger->epochs becomes at least the number of the last flag in the chunk. larger->own may be set even after an error,
+ * and then the caller has to free it.
  */
 static mscclpp_status_t allocate(mscclpp_team_t *team, larger_t *larger)
 {
@@ -214,7 +208,6 @@ static mscclpp_status_t allocate(mscclpp_team_t *team, larger_t *larger)
     return status == MSCCLPP_OK ? clear_words(runner, larger->own, &larger->layout) : status;
 }
 
-/* Closes the mappings of the peers' new scratch, if there are any. */
 static void close_new_mappings(larger_t *larger)
 {
     int rank;
@@ -226,9 +219,9 @@ static void close_new_mappings(larger_t *larger)
 }
 
 /*
- * Maps the new scratch of all ranks of this node, whose handles have been exchanged, and sets this rank's counters. The
- * flags of all ranks have to continue from the same number, the largest that any rank has seen. Stops at the first
- * failure, which is MSCCLPP_ERR_PEER if a peer has no scratch; the caller then closes the mappings made so far.
+ * * Maps the new scratch of all ranks of this node, whose handles have been exchanged. The flags of all ranks have to
+ * continue from the same number, the largest that any rank has seen. Stops at the first failure, which is
+ * MSCCLPP_ERR_PEER if a peer has no scratch; the caller then closes the mappings made so far.
  */
 static mscclpp_status_t map_peers(mscclpp_team_t *team, larger_t *larger)
 {
@@ -317,10 +310,7 @@ static void note_growth(mscclpp_team_t *team, bool can_grow_further)
     team->middle_max = 0;
 }
 
-/*
- * Frees scratch of any kind that no peer maps any more: gives a chunk back, and anything else to the pool. NULL is
- * allowed.
- */
+/* Memory that is no chunk comes from the pool. No peer maps the memory any more. NULL is allowed. */
 static void free_scratch(mscclpp_team_t *team, void *memory)
 {
     if (!mscclpp_lease_give(team, memory)) {
@@ -329,7 +319,8 @@ static void free_scratch(mscclpp_team_t *team, void *memory)
 }
 
 /*
- * Begins to count the team's uses of leased scratch, with the current call. No chunk can be recalled before the first.
+ * Begins with the current call, which has entered without counting. A chunk can be recalled only from a team that
+ * counts.
  */
 static void count_uses(mscclpp_team_t *team)
 {
@@ -379,9 +370,12 @@ static mscclpp_status_t exchange_and_map(mscclpp_team_t *team, uint64_t bytes, l
 }
 
 /*
- * Makes, exchanges and installs a larger scratch. If any rank fails, all keep the scratch that they have, and do not
- * try again (note_growth). Memory that is given up is freed after all ranks of the node have closed its mappings
- * (await_closing). After an error, it stays in team->given_up until the team ends.
+ * If any rank fails, all keep the scratch that they have, and do not try again (note_growth). In this order:
+ * 1. The ranks allocate, exchange and map the new scratch, and vote.
+ * 2. Each rank installs the new scratch, or closes its new mappings.
+ * 3. All ranks of the node meet, so that no peer maps the memory that is given up.
+ * 4. That memory is freed.
+ * After an error it stays in team->given_up until the team ends.
  */
 mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool fully)
 {
@@ -438,15 +432,14 @@ mscclpp_status_t mscclpp_team_grow(mscclpp_team_t *team, uint64_t bytes, bool fu
     return MSCCLPP_OK;
 }
 
-/* Returns true if the team uses leased scratch now. */
 static bool is_leased(const mscclpp_team_t *team)
 {
     return team->kept != NULL && team->kept->scratch != NULL;
 }
 
 /*
- * Puts the small scratch back in the place of the leased one. All ranks do this before the same operation. An error,
- * which has been logged, breaks the team.
+ * All ranks do this before the same operation, because a grant names the use from which on the chunks are gone. An
+ * error breaks the team.
  */
 static mscclpp_status_t return_to_small(mscclpp_team_t *team)
 {

@@ -13,7 +13,7 @@
 static pthread_mutex_t kin_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_kin_t *first_kin;
 
-/* Frees kin that is in no list. NULL is allowed. */
+/* The kin is in no list. NULL is allowed. */
 static void free_kin(mscclpp_kin_t *kin)
 {
     if (kin != NULL) {
@@ -24,8 +24,8 @@ static void free_kin(mscclpp_kin_t *kin)
 }
 
 /*
- * Makes kin of the team and adds them to the list, which holds no reference. If a part of the kin cannot be made, the
- * team has none. Nothing is logged here, because a later team only needs a whole set-up.
+ * The list holds no reference, so kin live only as long as teams that were made with them. If a part of the kin cannot
+ * be made, the team has none. Nothing is logged here, because a later team only needs a whole set-up.
  */
 void mscclpp_kin_found(mscclpp_team_t *team, uint64_t exchange_size, uint64_t key)
 {
@@ -58,10 +58,7 @@ void mscclpp_kin_join(mscclpp_team_t *team, mscclpp_kin_t *kin)
     team->kin = kin;
 }
 
-/*
- * Returns the first kin of the list with this key; the list begins with the youngest. Takes a reference to each, so
- * that none is freed before the ranks have agreed on one.
- */
+/* Takes a reference to each kin, so that none is freed before the ranks have agreed on one. */
 void mscclpp_kin_claim(uint64_t key, mscclpp_kin_t *kin[MSCCLPP_KIN_OFFERS])
 {
     int claimed = 0;
@@ -77,10 +74,7 @@ void mscclpp_kin_claim(uint64_t key, mscclpp_kin_t *kin[MSCCLPP_KIN_OFFERS])
     pthread_mutex_unlock(&kin_lock);
 }
 
-/*
- * Removes the kin from the list under the lock when the last reference is given up, so that no other thread can claim
- * it. Frees it after the lock is released.
- */
+/* Leaves the list under the lock, so that no other thread can claim the kin between its last release and its end. */
 void mscclpp_kin_release(mscclpp_kin_t *kin)
 {
     mscclpp_kin_t **link = &first_kin;

@@ -29,13 +29,16 @@ typedef struct chunk {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static chunk_t *chunks; /* the one that was taken last is the last one */
 
-/* Returns the word by which the ranks of a team agree on recalls. */
+/* The word lies in rank 0's line, because one word must decide for all ranks. */
 static uint64_t *recall_word(const mscclpp_team_t *team)
 {
     return &team->group.board[0].recall;
 }
 
-/* Returns true if all ranks of the team have ended use number `use`, and none of them has begun a later one. */
+/*
+ * Loads in sequentially consistent order, because `recall` relies on one order of these loads and its own store.
+ * Returns true if all ranks of the team have ended use number `use`, and none of them has begun a later one.
+ */
 static bool is_at_rest(const mscclpp_team_t *team, uint64_t use)
 {
     const mscclpp_board_line_t *board = team->group.board;
@@ -108,10 +111,9 @@ static void hold(chunk_t **link, mscclpp_team_t *team)
 }
 
 /*
- * Finds a chunk of `size` bytes on the team's device, and makes the team its holder. A free chunk will do or, if
- * `may_recall` is set, a chunk of a team at rest. The list is in the order in which chunks were taken, so the one that
- * was taken first is chosen. Returns NULL if there is none; *count_p is then the number of all chunks of this size and
- * device. The caller holds the lock.
+ * A free chunk will do or, if `may_recall` is set, a chunk of a team at rest. The list is in the order in which chunks
+ * were taken, so the team that has had its chunk for longest loses it. If there is none, returns NULL, and *count_p is
+ * the number of all chunks of this size and device. The caller holds the lock.
  */
 static chunk_t *find(mscclpp_team_t *team, uint64_t size, bool may_recall, int *count_p)
 {
@@ -140,9 +142,7 @@ static chunk_t *find(mscclpp_team_t *team, uint64_t size, bool may_recall, int *
     return NULL;
 }
 
-/*
- * Allocates a new chunk, and makes the team its holder. Returns MSCCLPP_ERR_NO_MEMORY or the error of the allocation.
- */
+/* Allocates without the lock, because that may wait for kernels. */
 static mscclpp_status_t make(mscclpp_team_t *team, uint64_t size, chunk_t **chunk_p)
 {
     chunk_t *chunk = calloc(1, sizeof(*chunk)), **link;
@@ -171,7 +171,7 @@ static mscclpp_status_t make(mscclpp_team_t *team, uint64_t size, chunk_t **chun
 
 /*
  * Tries in this order: a free chunk; another team's chunk, if the process has enough chunks; a new chunk; and without
- * memory, any other team's chunk. Allocates without the lock, because that may wait for kernels.
+ * memory, any other team's chunk.
  */
 mscclpp_status_t mscclpp_lease_take(mscclpp_team_t *team, uint64_t size, char **memory_p, uint64_t *epochs_p)
 {
@@ -233,8 +233,8 @@ void mscclpp_lease_retire(const mscclpp_team_t *team)
 }
 
 /*
- * Gives back a chunk. The list contains the chunks of GPUs and of the twin. Their addresses may be equal, so the search
- * compares the kind of device as well.
+ * The list has chunks of GPUs and of the twin, whose addresses may be equal. So the search compares the kind of device
+ * as well.
  */
 bool mscclpp_lease_give(const mscclpp_team_t *team, void *memory)
 {

@@ -1,23 +1,23 @@
 /*
- * The scratch for large messages, which the teams of a process lend one another. A team on one node that sends its
- * first large message gets a chunk of device memory. The process makes a few chunks. When all are held, a team takes
- * one over from a team that has no operation in progress. If there is no such team, the process makes one more chunk. A
- * team that has lost its chunk goes back to the small scratch that it has kept. It asks for a chunk again with its next
- * large message. Teams for queued operations, and teams over several nodes, have memory of their own.
+ * * * * * The scratch for large messages, which the teams of a process lend one another. A team on one node that sends
+ * its first large message gets a chunk of device memory. The process makes a few chunks. When all are held, a team
+ * takes one over from a team that has no operation in progress. If there is no such team, the process makes one more
+ * chunk. A team that has lost its chunk goes back to the small scratch that it has kept. It asks for a chunk again with
+ * its next large message. Teams for queued operations, and teams over several nodes, have memory of their own. Any rank
+ * may take a chunk at any time. So all ranks agree as follows that a team has lost its chunks:
  *
- * Any rank may take a chunk at any time. So all ranks agree as follows that a team has lost its chunks:
- *
- * - The uses of a team are its operations, from the one that has got the chunks on. All ranks count them alike. Before
- *   a use, each rank writes its number to its line of the board (`lease_begun`), then reads the word `recall`. After
- *   it, the rank writes the number to `lease_ended`.
- * - Whoever wants a chunk of the team checks that all ranks have ended the same use and begun no other. It writes to
- *   `recall` that it proposes to recall the chunks from the next use on. Then it checks again. If no rank has begun
- *   that use, it changes the proposal to a grant. Any rank that begins the use later sees that.
- * - A rank that begins the use and sees the proposal changes it to a refusal. Both changes compare the word with the
- *   proposal first, so only one of them happens.
- *
- * A rank takes chunks of its own process alone. The peers still map the chunk, but write nothing there: kernels of the
- * team that lost it have ended on all ranks, and its later kernels use the small scratch.
+ * 1. The uses of a team are its operations, from the one that has got the chunks on. All ranks count them alike. Before
+ *    a use, each rank writes its number to its line of the board (`lease_begun`), then reads the word `recall`. After
+ *    it, the rank writes the number to `lease_ended`.
+ * 2. Whoever wants a chunk of the team checks that all ranks have ended the same use and begun no other. It writes to
+ *    `recall` that it proposes to recall the chunks from the next use on. Then it checks again. If no rank has begun
+ *    that use, it changes the proposal to a grant. Any rank that begins the use later sees that.
+ * 3. A rank that begins the use and sees the proposal changes it to a refusal. Both changes compare the word with the
+ *    proposal first, so only one of them happens.
+ *  Steps 1 and 2 each store one word and then load the other one. Both use sequentially consistent order, so at least
+ *  one side sees the store of the other. A rank takes chunks of its own process alone. The peers still map the chunk,
+ *  but write nothing there: kernels of the team that lost it have ended on all ranks, and its later kernels use the
+ *  small scratch.
  */
 #ifndef MCA_COMMON_TEAM_LEASE_H
 #define MCA_COMMON_TEAM_LEASE_H

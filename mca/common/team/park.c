@@ -34,7 +34,6 @@ static const mscclpp_oob_t nobody = {
 #define FNV_BASIS UINT64_C(0xcbf29ce484222325)
 #define FNV_PRIME UINT64_C(0x100000001b3)
 
-/* Adds bytes to a digest. */
 static uint64_t digest_add(uint64_t digest, const void *bytes, size_t length)
 {
     size_t i;
@@ -45,7 +44,7 @@ static uint64_t digest_add(uint64_t digest, const void *bytes, size_t length)
     return digest;
 }
 
-/* Computes a digest of all parameters on which a set-up depends. 0 means "no key", so a digest of 0 becomes 1. */
+/* 0 means "no key", so a digest of 0 becomes 1. */
 uint64_t mscclpp_park_key(const mscclpp_team_params_t *params)
 {
     uint64_t digest = FNV_BASIS;
@@ -63,7 +62,7 @@ uint64_t mscclpp_park_key(const mscclpp_team_params_t *params)
     return digest != 0 ? digest : 1;
 }
 
-/* Removes the team at an index from the list. The caller holds the lock. */
+/* The caller holds the lock. */
 static mscclpp_team_t *remove_at(int index)
 {
     mscclpp_team_t *team = parked[index];
@@ -73,7 +72,7 @@ static mscclpp_team_t *remove_at(int index)
     return team;
 }
 
-/* Searches from the end of the list, because the team that ended last is the last entry. */
+/* Searches from the end of the list, where the team that ended last is. */
 void mscclpp_park_claim(uint64_t key, mscclpp_team_t *teams[MSCCLPP_PARK_OFFERS])
 {
     int claimed = 0, i;
@@ -96,9 +95,8 @@ void mscclpp_park_claim(uint64_t key, mscclpp_team_t *teams[MSCCLPP_PARK_OFFERS]
 
 /*
  * Returns true if the team can be parked:
- *
  * - It may be taken over, holds little memory, and its calls can still be counted.
- * - It is on one node and has no engine.
+ * - It has neither a fabric nor an engine, whose resources are not meant to outlive a communicator.
  * - Nothing has failed, neither at set-up nor later.
  * - No operation is in flight.
  */
@@ -113,9 +111,8 @@ static bool can_be_parked(mscclpp_team_t *team)
 }
 
 /*
- * Parks a team. Its communicator ends, and so does the communicator's oob. Therefore the team and its control messages
- * get an oob that does nothing. Returns false, with the team unchanged except for its lingering kernel, if it cannot be
- * parked.
+ * The communicator's oob ends with it, so the team and its control messages get one that does nothing. If the team
+ * cannot be parked, only its lingering kernel may have ended.
  */
 bool mscclpp_park_put(mscclpp_team_t *team, mscclpp_team_t **evicted_p)
 {

@@ -16,10 +16,7 @@
 #define QUEUED_ROOMS ((uint64_t)64 << 20)
 #define AREA_ALIGNMENT 256 /* of parts of a room that peers use, bytes */
 
-/*
- * Returns the largest number of blocks that an input or output of any rank has. For a collective that MPI does not have
- * (`alone`), each chunk is a block.
- */
+/* For a plan that programs run by its name, each chunk is a block. */
 static uint64_t most_blocks(const mscclpp_plan_file_t *file)
 {
     const mscclpp_plan_t *definition = file->plan;
@@ -36,7 +33,6 @@ static uint64_t most_blocks(const mscclpp_plan_file_t *file)
     return count;
 }
 
-/* Returns the smallest multiple of `unit` that is not below `value`. */
 static uint64_t round_up(uint64_t value, uint64_t unit)
 {
     return (value + unit - 1) / unit * unit;
@@ -76,7 +72,6 @@ static void lay_out(const mscclpp_team_plan_t *plan, mscclpp_plan_room_t *room, 
     *local_offset_p = room->out + area;
 }
 
-/* Returns true if a rank of the communicator is on this rank's node. */
 static bool is_near(const mscclpp_team_t *team, int rank)
 {
     const mscclpp_nodes_t *nodes = team->fabric != NULL ? mscclpp_fabric_nodes(team->fabric) : NULL;
@@ -118,10 +113,7 @@ static mscclpp_status_t allocate(mscclpp_team_t *team, mscclpp_team_plan_t *plan
     return status;
 }
 
-/*
- * Closes the mappings of the peers' rooms on this node. Entries that were not mapped are skipped, so this also cleans
- * up after a failure.
- */
+/* Skips entries that were not mapped, so it also cleans up after a failure. */
 static void close_peers(const mscclpp_team_t *team, mscclpp_plan_room_t *room)
 {
     for (int i = 0; i < team->group.size; ++i) {
@@ -136,9 +128,8 @@ static void close_peers(const mscclpp_team_t *team, mscclpp_plan_room_t *room)
 }
 
 /*
- * Maps the rooms of this node's ranks, whose handles have been exchanged. Stops at the first failure; close_peers
- * closes the mappings made so far. *owner_p is the rank whose room was the last one tried. Returns MSCCLPP_ERR_PEER if
- * that rank has no room.
+ * Stops at the first failure; close_peers closes the mappings made so far. *owner_p is the rank whose room was tried
+ * last. Returns MSCCLPP_ERR_PEER if that rank has no room.
  */
 static mscclpp_status_t map_peers(const mscclpp_team_t *team, mscclpp_plan_room_t *room, int *owner_p)
 {
@@ -219,7 +210,6 @@ static mscclpp_status_t join_nodes(mscclpp_team_t *team, mscclpp_team_plan_t *pl
     return status;
 }
 
-/* Ends a room's connections to other nodes, and frees its ports. */
 static void leave_fabric(mscclpp_plan_room_t *room)
 {
     mscclpp_fabric_leave(room->join);
@@ -228,10 +218,7 @@ static void leave_fabric(mscclpp_plan_room_t *room)
     room->ports = NULL;
 }
 
-/*
- * Waits until all ranks, of all nodes, have come to this point. `what` and `bytes` are for messages. One node's ranks
- * meet by words of their board; several nodes have none in common, so they vote.
- */
+/* The ranks of one node meet by words of their board. Nodes share no words, so their ranks vote. */
 static mscclpp_status_t meet_ranks(mscclpp_team_t *team, const char *what, uint64_t bytes)
 {
     uint64_t *mine = &team->group.board[team->group.rank].met;
@@ -280,7 +267,7 @@ static bool has_room(const mscclpp_team_plan_t *plan, uint64_t chunk, bool areas
     return plan->file->mixes_packets ? chunk == room->chunk : chunk <= room->chunk;
 }
 
-/* Returns true if all flags of a room's packets have been used, so that it needs new memory. */
+/* Flags that are used up could be taken for those of earlier packets, so the room then needs new memory. */
 static bool is_used_up(const mscclpp_team_t *team, const mscclpp_team_plan_t *plan)
 {
     return plan->room.base != NULL && plan->launches >= mscclpp_plans_epoch_limit(team);

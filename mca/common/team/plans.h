@@ -29,8 +29,8 @@ typedef struct {
 } mscclpp_plan_room_t;
 
 struct mscclpp_team_plan {
-    mscclpp_plan_file_t *file;      /* owned by the library of plans */
-    int64_t rule;                   /* the number of the plan's name in rules (mscclpp_rule_by_plan) */
+    mscclpp_plan_file_t *file; /* owned by the library of plans */
+    int64_t rule;
     mscclpp_plan_program_t program; /* this rank's part of the plan, lowered when the first room is made */
     mscclpp_plan_room_t room;
     uint64_t chunk;               /* chunk size of the last call, in bytes; equal on all ranks */
@@ -102,7 +102,7 @@ mscclpp_status_t mscclpp_plans_open_queue(mscclpp_team_t *team);
 /* Returns true if the plan's room is large enough for queued calls with chunks of this size. Equal on all ranks. */
 bool mscclpp_plans_can_queue(const mscclpp_team_plan_t *plan, uint64_t chunk);
 
-/* Returns the number of launches after which a plan's packets start again with their first flag. */
+/* Flags are 32 bits wide, so the limit is below UINT32_MAX. */
 static inline uint64_t mscclpp_plans_epoch_limit(const mscclpp_team_t *team)
 {
     return team->protocol.epoch_limit < UINT32_MAX ? team->protocol.epoch_limit : UINT32_MAX - 1;

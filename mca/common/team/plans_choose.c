@@ -1,4 +1,4 @@
-/* Tells which plan serves a call. */
+/* Chooses the plan that serves a call. */
 #include <string.h>
 
 #include "mca/common/algo/coll.h"
@@ -18,8 +18,8 @@ mscclpp_coll_t mscclpp_plans_collective(const mscclpp_plan_t *plan)
 }
 
 /*
- * Returns the number of blocks of a buffer. A plan that programs run by its name has one block for each chunk. For
- * other plans, the collective determines which buffers have a block for each rank; the others have one block.
+ * The collective determines which buffers have a block for each rank; the others have one block. In a plan that
+ * programs run by its name, each chunk is a block.
  */
 uint64_t mscclpp_plans_blocks(const mscclpp_team_t *team, const mscclpp_team_plan_t *plan, mscclpp_plan_buffer_t buffer)
 {
@@ -35,19 +35,15 @@ uint64_t mscclpp_plans_blocks(const mscclpp_team_t *team, const mscclpp_team_pla
                : 1;
 }
 
-/*
- * Returns true if a plan can do an operation. A plan that says sum can do every one; a plan that says max or min, only
- * that.
- */
+/* A plan that says sum can do every operation; a plan that says max or min, only that. */
 static bool can_do(const mscclpp_plan_file_t *file, mscclpp_op_t op)
 {
     return !file->only_min_or_max || op == (file->reduce == MSCCLPP_PLAN_MAX ? MSCCLPP_OP_MAX : MSCCLPP_OP_MIN);
 }
 
 /*
- * Returns true if a plan can serve such a call, whatever its size: it is of the call's collective, can do its
- * operation, and has no more blocks than the call may have. A plan in place is not for types with padding: where a call
- * is out of place, its input is first copied to the output as bytes, which would overwrite the padding there.
+ * * Ignores the size of the call. A plan in place is not for types with padding: where a call is out of place, its
+ * input is first copied to the output as bytes, which would overwrite the padding there.
  */
 static bool serves(const mscclpp_team_plan_t *plan, const mscclpp_plan_query_t *query)
 {

@@ -11,7 +11,7 @@ typedef struct {
     uint64_t size; /* bytes appended so far */
 } image_t;
 
-/* Appends bytes to an image, and returns their offset. NULL `from`: zeroed bytes. */
+/* NULL `from`: zeroed bytes. Returns their offset. Without image->bytes only counts. */
 static uint64_t append_bytes(image_t *image, const void *from, uint64_t size)
 {
     const uint64_t offset = image->size;
@@ -29,7 +29,7 @@ static void *address_in(char *base, uint64_t offset)
     return (void *)((uintptr_t)base + offset);
 }
 
-/* Tells the program's links where the counters of signals are, at the beginning of each rank's room. */
+/* Links lead to the counters of signals, which begin each rank's room. */
 static void resolve_links(mscclpp_team_plan_t *plan, const mscclpp_team_t *team)
 {
     uint64_t *counters[MSCCLPP_DEV_MAX_RANKS];
@@ -131,10 +131,7 @@ uint64_t mscclpp_plans_image_bytes(const mscclpp_team_t *team, mscclpp_team_plan
     return image.size;
 }
 
-/*
- * Makes the image and copies it to `base`. Counting and filling append the same parts in the same order, so the image
- * has exactly the size that was counted. Returns MSCCLPP_ERR_NO_MEMORY, or the error of the GPU runtime.
- */
+/* Counting and filling append the same parts in the same order, so the image has exactly the size that was counted. */
 mscclpp_status_t mscclpp_plans_upload(mscclpp_team_t *team, mscclpp_team_plan_t *plan, char *base)
 {
     image_t image = {calloc(1, mscclpp_plans_image_bytes(team, plan) + 1), 0};

@@ -13,27 +13,27 @@
 #include "mca/common/team/plans.h"
 
 /*
- * All teams of a process get a quarter of the blocks that can run at once on a GPU. Where these are fewer than
- * MANY_BLOCKS, each team gets 1 / TEAM_SHARE of them, but at least one block.
+ * All teams of a process get a quarter of the blocks that can run at once on a GPU. A GPU with fewer than MANY_BLOCKS
+ * of these gives each team 1 / TEAM_SHARE of them, but at least one block.
  */
 #define TEAM_SHARE 16u
 #define MANY_BLOCKS 64u
 
 /*
- * Else the first team gets half of the quarter, since few applications use more communicators, and large messages need
- * blocks. A team gets `share` if all teams together then have no more than `room`. Both are in 32nds of the blocks that
- * can run at once. The first pair for which that is so on all ranks counts.
+ * On a larger GPU the first team gets half of the quarter, since few applications use more communicators, and large
+ * messages need blocks. A team gets `share` if all teams together then have no more than `room`. Both are in 32nds of
+ * the blocks that can run at once. The ranks use the first pair for which that is so on all of them.
  */
 static const struct {
     uint32_t share, room;
 } shares[] = {{4, 4}, {2, 6}, {1, 7}, {1, 8}};
 #define SHARES (sizeof(shares) / sizeof(shares[0]))
 
-/* When a team is closed, its queued operations get this time to end, in seconds. */
+/* The seconds that queued operations get to end when a team is closed. */
 #define END_TIME 60.0     /* if calls have no deadline */
 #define BEYOND_DEADLINE 2 /* beyond the deadline, if they have one */
 
-/* After that, its kernels get this time to give up, in seconds. */
+/* The seconds that the kernels of a closed team then get to give up. */
 #define LEAVE_TIME 10.0
 #define LEAVE_TIME_FAILED 1.0 /* if one has failed before */
 
@@ -41,10 +41,9 @@ static const struct {
 #define BARRIER_THREADS 64
 
 /*
- * Reserves blocks for the team's queued operations, the same number on all ranks. On the twin the number is 0, because
- * there is no limit. Tries several shares, the largest first, and votes on each. Collective. Returns
- * MSCCLPP_ERR_NOT_SUPPORTED on all ranks if some rank has no room for any of them, or the error of a vote; then nothing
- * is reserved.
+ * On the twin the number is 0, because there is no limit. Votes on each share, the largest first, because ranks may
+ * have reserved blocks for different communicators. Collective. If some rank has no room for any share, returns
+ * MSCCLPP_ERR_NOT_SUPPORTED on all ranks, with nothing reserved.
  */
 static mscclpp_status_t reserve_blocks(mscclpp_team_t *team, uint32_t *blocks_p)
 {
@@ -85,7 +84,7 @@ static mscclpp_status_t reserve_blocks(mscclpp_team_t *team, uint32_t *blocks_p)
 
 /*
  * Makes everything now that queued operations cannot make later: reserved blocks, the full scratch, connections to all
- * nodes, and the rooms of plans. After an error, the blocks are released, and the caller destroys the team.
+ * nodes, and the rooms of plans. Releases the blocks after an error.
  */
 mscclpp_status_t mscclpp_team_open_queue(mscclpp_team_t *team)
 {
@@ -106,7 +105,9 @@ mscclpp_status_t mscclpp_team_open_queue(mscclpp_team_t *team)
     /* The functions below depend on these two fields. */
     runner->serves_queue = true;
     runner->queue_blocks = blocks;
-    /* No other communicator takes over this team, because its host does not know how far its operations have come. */
+    /*
+     * No other communicator may take over this team, because its host does not know how far its operations have come.
+     */
     team->park_key = 0;
     if (status == MSCCLPP_OK && team->full_size != 0) {
         status = mscclpp_team_grow(team, team->full_size, true);
@@ -136,10 +137,7 @@ struct mscclpp_team_stream {
     mscclpp_gpu_stream_t *stream;
 };
 
-/*
- * Searches the streams that the team has already wrapped, and wraps a new one. A failure is logged and breaks the team,
- * because the other ranks queue this call.
- */
+/* A failure breaks the team, because the other ranks queue this call. */
 mscclpp_status_t mscclpp_team_find_stream(mscclpp_team_t *team, void *native, mscclpp_gpu_stream_t **stream_p)
 {
     mscclpp_team_stream_t *entry;
@@ -168,10 +166,7 @@ mscclpp_status_t mscclpp_team_find_stream(mscclpp_team_t *team, void *native, ms
     return MSCCLPP_OK;
 }
 
-/*
- * Queues a kernel in which the ranks meet. Between nodes, the fabric has its own such kernel. Any error breaks the
- * team; on a broken team, returns MSCCLPP_ERR_PEER.
- */
+/* Between nodes, the fabric has its own such kernel. On a broken team, returns MSCCLPP_ERR_PEER. */
 mscclpp_status_t mscclpp_team_enqueue_barrier(mscclpp_team_t *team, uint64_t call, mscclpp_gpu_stream_t *stream)
 {
     mscclpp_dev_launch_t launch = {.kernel = MSCCLPP_KERNEL_BARRIER, .nblocks = 1};
@@ -228,9 +223,8 @@ static bool await_end(const mscclpp_team_t *team, double seconds)
 }
 
 /*
- * Ends a team's queued operations. Unless a kernel has failed, first waits until the operations end normally. Then
- * makes the kernels give up. If a kernel does not end even then, marks the runner as stuck: its memory is never freed,
- * and its blocks stay reserved.
+ * * Unless a kernel has failed, first waits until the operations end normally. Then makes the kernels give up. If a
+ * kernel does not end even then, marks the runner as stuck: its memory is never freed, and its blocks stay reserved.
  */
 void mscclpp_team_close_queue(mscclpp_team_t *team)
 {
@@ -316,7 +310,7 @@ static int append_blamed(mscclpp_group_t *group, int rank, char *text, size_t si
     return rank;
 }
 
-/* Logs the failure that it finds. Only a timeout has a rank to blame, the one that the kernel waited for. */
+/* Only a timeout has a rank to blame, the one that the kernel waited for. */
 mscclpp_status_t mscclpp_team_check_kernels(mscclpp_team_t *team)
 {
     char text[MSCCLPP_TEAM_FAILURE_TEXT];
@@ -332,8 +326,8 @@ mscclpp_status_t mscclpp_team_check_kernels(mscclpp_team_t *team)
 }
 
 /*
- * Searches for a failure that a rank of another node has reported. If there is one, writes the message into `text`,
- * stores that a peer caused the failure, sets *rank_p to that rank, and returns MSCCLPP_ERR_PEER. Logs nothing.
+ * If a rank of another node has reported a failure, returns MSCCLPP_ERR_PEER, *rank_p and the message in `text`. Logs
+ * nothing.
  */
 static mscclpp_status_t find_far_failure(mscclpp_group_t *group, int *rank_p, char *text, size_t size)
 {
@@ -350,10 +344,7 @@ static mscclpp_status_t find_far_failure(mscclpp_group_t *group, int *rank_p, ch
     return MSCCLPP_ERR_PEER;
 }
 
-/*
- * Searches for a failure of another rank of this node, and reports it as find_far_failure does. The rank's word on the
- * board contains the number of the call and the negated status.
- */
+/* As find_far_failure, for a rank of this node. */
 static mscclpp_status_t find_near_failure(mscclpp_group_t *group, int *rank_p, char *text, size_t size)
 {
     int rank;

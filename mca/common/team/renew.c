@@ -1,11 +1,13 @@
-/* Clears a team's packet memory once its flags (epochs) are used up. */
+/*
+ * Clears a team's packet memory once its flags (epochs) are used up. A flag must never repeat while an old packet with
+ * that flag is in memory: a kernel would take it for a new one.
+ */
 #include <string.h>
 
 #include "mca/common/base/log.h"
 #include "mca/common/gpu/clear.h"
 #include "mca/common/team/parts.h"
 
-/* Waits until all ranks of this node have come to this point. None of them awaits a packet any more then. */
 static mscclpp_status_t meet_ranks(mscclpp_team_t *team)
 {
     uint64_t *mine = &team->group.board[team->group.rank].met;
@@ -15,9 +17,11 @@ static mscclpp_status_t meet_ranks(mscclpp_team_t *team)
 }
 
 /*
- * Reserves packet flags. Returns at once if the limit is not reached. Otherwise all ranks meet, each clears its own
- * packet areas and counters, and all meet again. After an error, which has been logged, the caller must break the team,
- * because peers may be waiting in here.
+ * Returns at once if the limit is not reached. Otherwise:
+ * 1. All ranks of the node meet. No rank awaits a packet any more.
+ * 2. Each rank clears its own packet areas and counters.
+ * 3. All meet again. No rank sends a packet into an area before it is cleared.
+ * After an error, peers may be waiting in here, so the caller must break the team.
  */
 mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_stream_t *stream, uint64_t epochs)
 {
@@ -41,10 +45,7 @@ mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_s
     }
     mscclpp_debug("%s: packet flags begin again after %llu epochs", team->group.oob.label,
                   (unsigned long long)team->runner.epochs);
-    /*
-     * After this no rank awaits packets any more, so all may clear their areas: two halves for packets, and the LL128
-     * area.
-     */
+    /* Two halves for packets, and the LL128 area. */
     status = team->runner.gpu->stream_sync(stream);
     if (status == MSCCLPP_OK) {
         status = meet_ranks(team);
@@ -71,7 +72,6 @@ mscclpp_status_t mscclpp_team_reserve_epochs(mscclpp_team_t *team, mscclpp_gpu_s
     if (status == MSCCLPP_OK && team->fabric != NULL) {
         status = mscclpp_fabric_renew(team->fabric, &team->protocol, stream);
     }
-    /* No rank may send a packet before all have cleared their areas. */
     if (status == MSCCLPP_OK) {
         status = meet_ranks(team);
     }

@@ -26,7 +26,7 @@
 static pthread_mutex_t ended_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_team_t *first_ended;
 
-/* Returns true if all ranks have closed their mappings of this team's memory. The team must have a board. */
+/* The team must have a board. */
 static bool is_closed_by_all(const mscclpp_team_t *team)
 {
     const mscclpp_board_line_t *board = team->group.board;
@@ -40,7 +40,6 @@ static bool is_closed_by_all(const mscclpp_team_t *team)
     return true;
 }
 
-/* Returns how many ends of operations the kernels' blocks have reported, summed over the blocks. */
 static uint64_t count_reports(const mscclpp_team_t *team)
 {
     const mscclpp_dev_mailbox_t *mailbox = team->runner.mailbox;
@@ -118,7 +117,7 @@ void mscclpp_team_reap(void)
     (void)free_ended_teams(false);
 }
 
-/* Adds an ended team to the list of those that peers or graphs may still use. Cannot fail, as it allocates nothing. */
+/* Allocates nothing, so it cannot fail. */
 static void keep_until_closed(mscclpp_team_t *team)
 {
     pthread_mutex_lock(&ended_lock);
@@ -133,7 +132,7 @@ static void keep_until_closed(mscclpp_team_t *team)
  */
 static mscclpp_team_t *first_kept_forever;
 
-/* Adds a team to the list of teams that are never freed. The caller holds ended_lock. */
+/* The caller holds ended_lock. */
 static void keep_forever(mscclpp_team_t *team)
 {
     team->next_ended = first_kept_forever;
@@ -160,9 +159,12 @@ static bool disable_in_graphs(mscclpp_team_t *team)
 }
 
 /*
- * Destroys a team that is not parked, in this order: ends its kernels, ends all use of the peers' memory, and tells the
- * peers so on the board. Frees its own memory once the peers have closed their mappings, now or later. A team whose
- * kernel does not end is kept forever, and does not tell the peers anything, so that they keep their memory as well.
+ * Destroys a team that is not parked:
+ * 1. Ends its kernels.
+ * 2. Ends all use of the peers' memory, and tells the peers so on the board.
+ * 3. Frees its own memory once the peers have closed their mappings, now or later.
+ * A team whose kernel does not end is kept forever. It does not tell the peers anything, so that they keep their memory
+ * as well.
  */
 static void destroy(mscclpp_team_t *team)
 {
@@ -222,10 +224,7 @@ static void destroy(mscclpp_team_t *team)
     mscclpp_team_reap();
 }
 
-/*
- * Parks the team if possible, and destroys it otherwise. If another team was removed from the list of parked teams to
- * make room, that team is destroyed instead.
- */
+/* If another team was removed from the list of parked teams to make room, destroys that one instead. */
 void mscclpp_team_destroy(mscclpp_team_t *team)
 {
     mscclpp_team_t *evicted;
