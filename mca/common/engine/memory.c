@@ -5,7 +5,6 @@
 
 #include "mca/common/base/log.h"
 
-/* One allocation, and the teams that use it. */
 typedef struct allocation {
     struct allocation *next;
     const mscclpp_gpu_ops_t *gpu;
@@ -21,7 +20,7 @@ typedef struct allocation {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static allocation_t *allocations;
 
-/* Returns the allocation at an address, or NULL if there is none. The caller holds the lock. */
+/* The caller holds the lock. */
 static allocation_t *find(const void *memory)
 {
     allocation_t *allocation = allocations;
@@ -32,10 +31,7 @@ static allocation_t *find(const void *memory)
     return allocation;
 }
 
-/*
- * Takes an allocation that teams of the process share, or returns NULL if there is none with these properties. A
- * spoiled allocation is never shared again.
- */
+/* Never shares a spoiled allocation again: late copies of the failed call could overwrite the operands of a new one. */
 static void *take_shared(const mscclpp_gpu_ops_t *gpu, int device, const void *process, uint64_t size)
 {
     allocation_t *allocation;
@@ -53,10 +49,7 @@ static void *take_shared(const mscclpp_gpu_ops_t *gpu, int device, const void *p
     return base;
 }
 
-/*
- * Takes a shared allocation, or makes a new one; without a `process`, it is never shared. Returns MSCCLPP_ERR_NO_MEMORY
- * or the error of the allocation, both logged; then *memory_p is NULL.
- */
+/* Without a `process`, the allocation is never shared. After an error, *memory_p is NULL. */
 mscclpp_status_t mscclpp_engine_memory_take(const mscclpp_gpu_ops_t *gpu, int device, const void *process,
                                             uint64_t size, void **memory_p)
 {
@@ -88,10 +81,7 @@ mscclpp_status_t mscclpp_engine_memory_take(const mscclpp_gpu_ops_t *gpu, int de
     return MSCCLPP_OK;
 }
 
-/*
- * Gives up one use of an allocation, and frees it after the last one. Frees it without the lock, because that may wait
- * for kernels. NULL is allowed.
- */
+/* Frees without the lock, because that may wait for kernels. NULL is allowed. */
 void mscclpp_engine_memory_give(const mscclpp_gpu_ops_t *gpu, int device, void *memory)
 {
     allocation_t **link = &allocations, *unused = NULL;

@@ -23,8 +23,8 @@
 #define TURNS_PER_PROGRESS 16u
 
 /*
- * Returns the size of a chunk in bytes; 0 for an empty chunk. The chunk is number `chunk` of the shard of rank `owner`,
- * from 0. *offset_p is its offset in the message, in bytes.
+ * Chunk `chunk` counts from 0 within the shard of rank `owner`. Returns 0 for an empty chunk. *offset_p is its offset
+ * in the message, in bytes.
  */
 static uint64_t locate_chunk(const mscclpp_engine_t *engine, int owner, uint64_t chunk, uint64_t *offset_p)
 {
@@ -50,8 +50,8 @@ static uint64_t slot_offset(const mscclpp_engine_t *engine, int sender, int owne
 }
 
 /*
- * Returns the stream for copies to a peer, another rank than this one. The rank after this one has the first stream,
- * and so on. Peers share streams if there are fewer streams than peers.
+ * The rank after this one has the first stream, and so on. So if peers share streams, the copies that all ranks start
+ * first are in streams of their own.
  */
 static mscclpp_gpu_stream_t *stream_of(const mscclpp_engine_t *engine, int peer)
 {
@@ -60,8 +60,7 @@ static mscclpp_gpu_stream_t *stream_of(const mscclpp_engine_t *engine, int peer)
 }
 
 /*
- * Starts the copy of this rank's next operand for `owner` into a slot of the owner, and records the event of that slot.
- * The slot must be free. Then its event is free, too: the owner has reduced the chunk in the slot only because this
+ * * The slot must be free. Then its event is free, too: the owner has reduced the chunk in the slot only because this
  * rank has published its arrival (publish_sent). An empty chunk is not copied. The chunk counts as sent even after a
  * failure, which ends the call.
  */
@@ -83,9 +82,8 @@ static mscclpp_status_t send_operand(mscclpp_engine_t *engine, int owner)
 }
 
 /*
- * Starts the copy of the next result of this rank's shard to a peer. The chunk must have been reduced. After the last
- * chunk, records the peer's event. It covers all results, because they use the same stream. Returns the first error,
- * which ends the call.
+ * The chunk must have been reduced. After the last chunk, records the peer's event, which covers all results, because
+ * they use the same stream. Returns the first error, which ends the call.
  */
 static mscclpp_status_t return_result(mscclpp_engine_t *engine, int peer)
 {
@@ -104,9 +102,9 @@ static mscclpp_status_t return_result(mscclpp_engine_t *engine, int peer)
 }
 
 /*
- * Starts the reduction of the next chunk of this rank's shard. All operands of the chunk must have arrived. An empty
- * chunk needs no kernel. Before the launch, a lingering kernel is told to leave. If the launch fails, returns its
- * error; the chunk still counts as begun, because the error ends the call.
+ * All operands of the chunk must have arrived. An empty chunk needs no kernel. A lingering kernel is told to leave,
+ * because it may hold multiprocessors that this kernel needs. After an error the chunk still counts as begun, because
+ * the error ends the call.
  */
 static mscclpp_status_t reduce_next_chunk(mscclpp_engine_t *engine)
 {
@@ -136,9 +134,7 @@ static mscclpp_status_t reduce_next_chunk(mscclpp_engine_t *engine)
     return status;
 }
 
-/*
- * Returns how many chunks of this rank's shard have been reduced in this call. Empty chunks count, too; they come last.
- */
+/* The mailbox counts kernels, and empty chunks have none. They come last, so they count once all kernels have ended. */
 static uint64_t count_reduced_chunks(const mscclpp_engine_t *engine)
 {
     const uint64_t ended_by_team = mscclpp_mailbox_ended(engine->runner->mailbox, engine->launch.nblocks);
@@ -149,10 +145,7 @@ static uint64_t count_reduced_chunks(const mscclpp_engine_t *engine)
     return ended == engine->kernels ? engine->begun : ended;
 }
 
-/*
- * Returns the smallest value that a word of the board has on the other ranks. `word` is the address of this rank's own
- * word.
- */
+/* `word` is the address of this rank's own word. */
 static uint64_t smallest_of_peers(const mscclpp_engine_t *engine, const uint64_t *word)
 {
     uint64_t smallest = UINT64_MAX;
@@ -167,10 +160,7 @@ static uint64_t smallest_of_peers(const mscclpp_engine_t *engine, const uint64_t
     return smallest;
 }
 
-/*
- * Finds out whether an event has passed. MSCCLPP_OK also if it has not; any other status is an error of the work before
- * it.
- */
+/* MSCCLPP_OK also if the event has not passed; any other status is an error of the work before it. */
 static mscclpp_status_t query_event(const mscclpp_engine_t *engine, mscclpp_gpu_event_t *event, bool *passed_p)
 {
     mscclpp_status_t status = engine->runner->gpu->event_query(event);
@@ -179,10 +169,7 @@ static mscclpp_status_t query_event(const mscclpp_engine_t *engine, mscclpp_gpu_
     return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
 }
 
-/*
- * Publishes on the board how many of this rank's operand chunks have arrived at all peers. Checks at most one more
- * chunk for each peer. Returns the error of a copy that has failed.
- */
+/* Checks at most one more chunk for each peer. Returns the error of a copy that has failed. */
 static mscclpp_status_t publish_sent(mscclpp_engine_t *engine)
 {
     uint64_t *word = &engine->group->board[engine->group->rank].engine.sent;
@@ -250,11 +237,7 @@ static mscclpp_status_t start_ready_work(mscclpp_engine_t *engine)
     return status;
 }
 
-/*
- * Publishes on the board when this rank's engines have delivered all results of the call to all peers. *all_returned_p
- * tells whether they have; it is valid only if the status is MSCCLPP_OK. Otherwise returns the error of a copy that has
- * failed.
- */
+/* *all_returned_p is valid only if the status is MSCCLPP_OK. Otherwise returns the error of a copy that has failed. */
 static mscclpp_status_t publish_returned(mscclpp_engine_t *engine, bool *all_returned_p)
 {
     uint64_t *word = &engine->group->board[engine->group->rank].engine.returned;
@@ -281,9 +264,8 @@ static mscclpp_status_t publish_returned(mscclpp_engine_t *engine, bool *all_ret
 }
 
 /*
- * Executes the call; `call` is its name in messages. Returns MSCCLPP_OK when all ranks have published that they have
- * delivered their results. Otherwise returns the first error; copies and kernels may then still be running.
- *
+ * * `call` is the call's name in messages. Returns MSCCLPP_OK when all ranks have published that they have delivered
+ * their results. Otherwise returns the first error; copies and kernels may then still be running.
  * On the twin, each turn of the loop makes progress, because this yields the processor to the threads that act as
  * engines. If next_check has changed, the wait has just checked the peers; then the kernel is checked as well, if the
  * runtime may be asked.
@@ -323,8 +305,8 @@ static mscclpp_status_t carry_out(mscclpp_engine_t *engine, const char *call)
 }
 
 /*
- * Waits until the work in a stream has ended or failed, but at most until `deadline`. Makes progress meanwhile. Unless
- * the work has ended without an error, marks the runner as stuck.
+ * Makes progress meanwhile, because peers may need it to end their calls. Unless the work has ended without an error,
+ * marks the runner as stuck.
  */
 static void await_stream_end(const mscclpp_engine_t *engine, mscclpp_gpu_stream_t *stream, double deadline)
 {
@@ -341,10 +323,7 @@ void mscclpp_engine_settle(const mscclpp_engine_t *engine, mscclpp_gpu_stream_t 
     await_stream_end(engine, stream, mscclpp_now() + SETTLE_SECONDS);
 }
 
-/*
- * Waits, after a failure, for the work in all streams of the call, with one deadline for all. If the work does not end,
- * await_stream_end marks the runner as stuck.
- */
+/* All streams have one deadline together. If work does not end, await_stream_end marks the runner as stuck. */
 static void await_all_streams(const mscclpp_engine_t *engine)
 {
     const double deadline = mscclpp_now() + SETTLE_SECONDS;
@@ -359,8 +338,8 @@ static void await_all_streams(const mscclpp_engine_t *engine)
 }
 
 /*
- * Takes one stream for each peer from the pool, up to a limit, and the runner's stream for kernels. After an error,
- * which has been logged, give_streams returns the streams for copies that were taken.
+ * Takes one stream for each peer, up to a limit, and the runner's stream for kernels. After an error, give_streams
+ * returns the streams for copies that were taken.
  */
 static mscclpp_status_t take_streams(mscclpp_engine_t *engine)
 {
@@ -377,9 +356,7 @@ static mscclpp_status_t take_streams(mscclpp_engine_t *engine)
     return status;
 }
 
-/*
- * Gives the streams for copies back to the pool. Keeps them if the runner is stuck, because work in them may never end.
- */
+/* Keeps the streams if the runner is stuck, because work in them may never end. */
 static void give_streams(mscclpp_engine_t *engine)
 {
     while (engine->stream_count > 0 && !engine->runner->stuck) {
@@ -388,9 +365,9 @@ static void give_streams(mscclpp_engine_t *engine)
 }
 
 /*
- * Executes one call, for which the choice of the algorithm has found an engine plan. After a failure, waits for the
- * work in progress before it gives back streams and mappings. If that work does not end, the runner is marked as stuck,
- * and both are kept. Any error breaks the team.
+ * The choice of the algorithm has found an engine plan for the call. After a failure, waits for the work in progress
+ * before it gives back streams and mappings. If that work does not end, the runner is marked as stuck, and both are
+ * kept. Any error breaks the team.
  */
 mscclpp_status_t mscclpp_engine_run(mscclpp_engine_t *engine, const mscclpp_choice_t *choice,
                                     const mscclpp_dev_args_t *args, char *const *peer_out)

@@ -6,15 +6,13 @@
 #include "mca/common/engine/memory.h"
 #include "mca/common/base/log.h"
 
-/*
- * Returns the value that rank `from` writes into the memory of rank `to`, to test that its engines reach it. Never 0.
- */
+/* Never 0, so that memory that was only zeroed does not pass for a word that has arrived. */
 static uint64_t test_value(const mscclpp_engine_t *engine, int from, int to)
 {
     return (engine->group->id ^ (uint64_t)(from * MSCCLPP_DEV_MAX_RANKS + to)) | 1;
 }
 
-/* Destroys all events of all peers. Events that were not made are NULL, which event_destroy allows. */
+/* Events that were not made are NULL, which event_destroy allows. */
 static void destroy_events(mscclpp_engine_t *engine)
 {
     int rank, slot;
@@ -29,7 +27,7 @@ static void destroy_events(mscclpp_engine_t *engine)
     }
 }
 
-/* Makes the events of each peer. After an error, which has been logged, the caller has to call destroy_events. */
+/* After an error, the caller has to call destroy_events. */
 static mscclpp_status_t create_events(mscclpp_engine_t *engine)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -49,10 +47,7 @@ static mscclpp_status_t create_events(mscclpp_engine_t *engine)
     return status;
 }
 
-/*
- * Creates the resources of this rank: events, and memory with slots for its peers' operands. After an error, which has
- * been logged, free_resources frees what was created.
- */
+/* After an error, free_resources frees what was created. */
 static mscclpp_status_t allocate(mscclpp_engine_t *engine)
 {
     const uint64_t slots = (uint64_t)(engine->group->size - 1) * MSCCLPP_DEV_ENGINE_DEPTH;
@@ -121,10 +116,7 @@ static mscclpp_status_t map_and_test(mscclpp_engine_t *engine)
     return status;
 }
 
-/*
- * Returns true if the words of all ranks have arrived in this rank's memory. Returns false if a word is missing, which
- * is logged, or if the words cannot be read. All ranks must have written theirs.
- */
+/* All ranks must have written their words. A missing word is logged. Returns false also if the words cannot be read. */
 static bool test_values_arrived(const mscclpp_engine_t *engine)
 {
     uint64_t words[MSCCLPP_DEV_MAX_RANKS];
@@ -145,7 +137,7 @@ static bool test_values_arrived(const mscclpp_engine_t *engine)
     return true;
 }
 
-/* Closes the mappings of the peers' engine memory. Memory that was not mapped is skipped. */
+/* Skips memory that was not mapped. */
 static void close_peers(mscclpp_engine_t *engine)
 {
     int rank;
@@ -187,10 +179,11 @@ static mscclpp_status_t free_resources(mscclpp_engine_t *engine)
 }
 
 /*
- * Sets up the engines on all ranks together, and sets engine->usable. There are three exchanges: of handles, of votes
- * on whether all ranks have written their words into all memories, and of votes on whether the words have arrived. A
- * rank that lacks something still takes part in every exchange, so that all ranks return the same result.
- *
+ * * Sets up the engines on all ranks together:
+ * 1. The ranks exchange handles.
+ * 2. They write words into all memories, and vote on whether they could. After that vote all words are written.
+ * 3. They read the words, and vote on whether all have arrived.
+ * A rank that lacks something still takes part in every exchange, so that all ranks return the same result.
  * It is not an error if engines cannot be used; this is logged. Errors are those of the exchanges, and
  * MSCCLPP_ERR_DEVICE if a copy of the test does not end. They break the team.
  */
@@ -236,7 +229,7 @@ static mscclpp_engine_t no_engine;
 
 /*
  * Takes part in set_up, in place of a rank's engine: in the exchange of handles, in which this rank has none, and in
- * the end of all engines, which follows.
+ * the end of all engines, which follows. Otherwise the other ranks would wait for this one.
  */
 static mscclpp_status_t decline(mscclpp_group_t *group)
 {
@@ -257,8 +250,8 @@ static mscclpp_status_t decline(mscclpp_group_t *group)
 }
 
 /*
- * Makes the engine and sets it up in the first call. Later calls only tell whether it can be used. *usable_p is set
- * only on success. After an error, *engine_p may be set, and mscclpp_engine_close frees it.
+ * Sets the engine up only in the first call. *usable_p is set only on success. After an error, *engine_p may be set,
+ * and mscclpp_engine_close frees it.
  */
 mscclpp_status_t mscclpp_engine_open(mscclpp_runner_t *runner, const mscclpp_protocol_t *protocol, const void *process,
                                      mscclpp_engine_t **engine_p, bool *usable_p)
@@ -293,10 +286,7 @@ bool mscclpp_engine_is_sound(const mscclpp_engine_t *engine)
     return engine == NULL || !mscclpp_engine_memory_is_spoiled(engine->memory);
 }
 
-/*
- * Frees the engine, and returns this rank's memory, or NULL. Unlike free_resources, does not wait for peers, so they
- * may still map that memory. NULL is allowed.
- */
+/* Unlike free_resources, does not wait for peers, so they may still map the memory that it returns. NULL is allowed. */
 void *mscclpp_engine_close(mscclpp_engine_t *engine)
 {
     void *memory;

@@ -61,7 +61,6 @@ static mscclpp_fabric_division_t divide(const mscclpp_fabric_t *fabric, uint64_t
                                        .packet_units = units == 0 ? 1 : units};
 }
 
-/* Returns the bytes of an area with this division. */
 static uint64_t size_of(const mscclpp_fabric_t *fabric, const mscclpp_fabric_division_t *division)
 {
     return MSCCLPP_DEV_NODES_SLOTS(fabric->nodes.count) * division->slot_size +
@@ -69,8 +68,8 @@ static uint64_t size_of(const mscclpp_fabric_t *fabric, const mscclpp_fabric_div
 }
 
 /*
- * Computes the division of an area of the given size. Returns false if a larger size is needed: the small size is not
- * small with so many nodes, or the middle size is too small for them.
+ * Returns false if a larger size is needed: the small size is not small with so many nodes, or the middle size is too
+ * small for them.
  */
 static bool divide_as(const mscclpp_fabric_t *fabric, mscclpp_fabric_size_t size, mscclpp_fabric_division_t *division)
 {
@@ -86,7 +85,6 @@ static bool divide_as(const mscclpp_fabric_t *fabric, mscclpp_fabric_size_t size
     return true;
 }
 
-/* Returns the smallest possible size of an area that is `size` or more, and sets its division. */
 static mscclpp_fabric_size_t find_size(const mscclpp_fabric_t *fabric, mscclpp_fabric_size_t size,
                                        mscclpp_fabric_division_t *division)
 {
@@ -99,7 +97,6 @@ static mscclpp_fabric_size_t find_size(const mscclpp_fabric_t *fabric, mscclpp_f
     return size;
 }
 
-/* Makes the division that of the fabric's area. */
 static void take_division(mscclpp_fabric_t *fabric, mscclpp_fabric_size_t size,
                           const mscclpp_fabric_division_t *division)
 {
@@ -138,10 +135,9 @@ void mscclpp_fabric_describe_grown(const mscclpp_fabric_t *fabric, mscclpp_fabri
 }
 
 /*
- * Maps the packet slots of all other nodes for kernels. Returns false if the transport cannot do that, if the user does
- * not want it, or if `mapped` has no entry for each node. All nodes must be linked, since it uses the remotes. Mappings
- * that were made before a failure are not used; they end with the remotes. Data that signals order go through the proxy
- * all the same.
+ * Returns false if the transport cannot map memory, if the user does not want it, or if `mapped` has no entry for each
+ * node. All nodes must be linked, since it uses the remotes. Mappings that were made before a failure are not used;
+ * they end with the remotes. Data that signals order go through the proxy all the same.
  */
 static bool map_packets(mscclpp_fabric_t *fabric)
 {
@@ -188,7 +184,6 @@ typedef struct {
     mscclpp_remote_t **remotes; /* by partner: its larger area */
 } larger_t;
 
-/* Lists the nodes that this rank is connected with. MSCCLPP_ERR_NO_MEMORY is logged. */
 static mscclpp_status_t list_partners(const mscclpp_fabric_t *fabric, larger_t *larger)
 {
     mscclpp_fabric_partners_t *partners = &larger->partners;
@@ -215,9 +210,8 @@ static mscclpp_status_t list_partners(const mscclpp_fabric_t *fabric, larger_t *
 }
 
 /*
- * Makes this rank's larger area, and the cards for its partners. Waits first until nothing that this rank has sent is
- * under way, as the peers' smaller areas are not used any more afterwards. Returns MSCCLPP_ERR_TIMEOUT, unlogged, if
- * something still is after a second.
+ * Waits first until nothing that this rank has sent is under way, as the peers' smaller areas are not used any more
+ * afterwards. If something still is after a second, returns MSCCLPP_ERR_TIMEOUT, unlogged.
  */
 static mscclpp_status_t prepare(mscclpp_fabric_t *fabric, larger_t *larger)
 {
@@ -249,7 +243,7 @@ static mscclpp_status_t prepare(mscclpp_fabric_t *fabric, larger_t *larger)
     return status;
 }
 
-/* Exchanges keys with the partners, and attaches their areas. Cards of other processes are checked before use. */
+/* Cards come from other processes, so they are checked before use. */
 static mscclpp_status_t attach(mscclpp_fabric_t *fabric, larger_t *larger)
 {
     const mscclpp_fabric_partners_t *partners = &larger->partners;
@@ -289,8 +283,7 @@ static void drop(mscclpp_fabric_t *fabric, larger_t *larger)
 }
 
 /*
- * Replaces the area on this rank, once all ranks have attached those of their partners. The old one stays, since peers
- * may detach it later.
+ * Called once all ranks have attached the areas of their partners. The old area stays, since peers may detach it later.
  */
 static void replace(mscclpp_fabric_t *fabric, larger_t *larger)
 {

@@ -3,9 +3,8 @@
 #include "mca/common/gpu/pool.h"
 
 /*
- * Creates the state that kernels keep between calls, the proxy, and the view of the tokens. The allocation is zeroed,
- * so all counters start at 0, and channels to nodes that are not linked are empty. An error is logged by the function
- * that fails; mscclpp_fabric_unequip frees what was made before.
+ * The allocation is zeroed, so all counters start at 0, and channels to nodes that are not linked are empty. After an
+ * error, mscclpp_fabric_unequip frees what was made before.
  */
 mscclpp_status_t mscclpp_fabric_equip(mscclpp_fabric_t *fabric)
 {

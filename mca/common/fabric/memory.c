@@ -1,10 +1,8 @@
-/* The fabric's memory. Kernels and the transport access it, and peers too if the transport works within one host. */
 #include "mca/common/fabric/internal.h"
 
 /*
- * Allocates zeroed memory at `place`. Device memory has the same address for the transport and for kernels. Host memory
- * has a separate address for each. After an error *memory is unchanged. Errors are logged, except as mscclpp_slab_take
- * says.
+ * Device memory has the same address for the transport and for kernels. Host memory has a separate address for each.
+ * After an error *memory is unchanged.
  */
 mscclpp_status_t mscclpp_fabric_allocate(mscclpp_fabric_t *fabric, mscclpp_transport_place_t place, uint64_t size,
                                          mscclpp_fabric_memory_t *memory)

@@ -64,9 +64,8 @@ static void fill_fixed_part(const mscclpp_nodes_t *nodes, size_t ranks, void *me
 }
 
 /*
- * Allocates all lists, in a single allocation. The blocks at its start are zero until a call copies blocks there
- * (mscclpp_fabric_place). Returns MSCCLPP_ERR_NO_MEMORY or the error of the GPU runtime. mscclpp_fabric_close_places
- * frees the memory.
+ * All lists are one allocation. The blocks at its start are zero until a call copies blocks there
+ * (mscclpp_fabric_place). mscclpp_fabric_close_places frees the memory.
  */
 mscclpp_status_t mscclpp_fabric_open_places(mscclpp_fabric_t *fabric)
 {
@@ -105,8 +104,8 @@ void mscclpp_fabric_close_places(mscclpp_fabric_t *fabric)
 }
 
 /*
- * Returns the host's lists of blocks, for the caller to fill in. The received blocks follow the sent blocks, as in
- * device memory, so that a single copy transfers both (mscclpp_fabric_place). Returns MSCCLPP_ERR_NO_MEMORY.
+ * The received blocks follow the sent blocks, as in device memory, so that a single copy transfers both
+ * (mscclpp_fabric_place).
  */
 mscclpp_status_t mscclpp_fabric_lists(mscclpp_fabric_t *fabric, mscclpp_dev_block_t **send_p,
                                       mscclpp_dev_block_t **recv_p)
@@ -125,10 +124,7 @@ mscclpp_status_t mscclpp_fabric_lists(mscclpp_fabric_t *fabric, mscclpp_dev_bloc
     return MSCCLPP_OK;
 }
 
-/*
- * Always sets the addresses of the lists. Copies the blocks only if kernels read them, which is so if blocks differ in
- * size. Returns the error of the GPU runtime, which has been logged.
- */
+/* Copies the blocks only if kernels read them, which is so if blocks differ in size. */
 mscclpp_status_t mscclpp_fabric_place(mscclpp_fabric_t *fabric, mscclpp_dev_coll_nodes_args_t *args)
 {
     const size_t ranks = (size_t)fabric->group->oob.size;

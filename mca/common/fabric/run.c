@@ -36,10 +36,7 @@ void mscclpp_fabric_enlist(mscclpp_fabric_t *fabric)
     pthread_mutex_unlock(&list_lock);
 }
 
-/*
- * Removes a fabric from the list of the process, if it is in the list. After this, no other thread makes progress on
- * it.
- */
+/* After this, no other thread makes progress on the fabric. */
 static void delist(mscclpp_fabric_t *fabric)
 {
     pthread_mutex_lock(&list_lock);
@@ -104,8 +101,8 @@ void mscclpp_fabric_await_delivery(mscclpp_fabric_t *fabric)
 }
 
 /*
- * Destroys the parts in the reverse order of their use: proxy, remotes, connections, region, transport, memory. Any of
- * them may be missing.
+ * Closes in the reverse order of use: a remote needs its connection, a connection its transport, and all of them need
+ * the memory. Any part may be missing.
  */
 void mscclpp_fabric_close_transport(mscclpp_fabric_t *fabric)
 {
@@ -143,10 +140,7 @@ void mscclpp_fabric_close_transport(mscclpp_fabric_t *fabric)
     mscclpp_fabric_free_memory(fabric, &fabric->tokens);
 }
 
-/*
- * Frees the fabric, which may be incomplete. NULL is allowed. Waits for data that peers still need
- * (mscclpp_fabric_await_delivery).
- */
+/* The fabric may be incomplete. NULL is allowed. */
 void mscclpp_fabric_destroy(mscclpp_fabric_t *fabric)
 {
     if (fabric == NULL) {
@@ -202,9 +196,8 @@ void mscclpp_fabric_retire(mscclpp_fabric_t *fabric)
 }
 
 /*
- * Makes progress on the proxy for a waiting host; the runner calls it while the kernel runs. If the proxy fails, the
- * proxy tells the kernel to give up, and the call fails with the status returned here. MSCCLPP_IN_PROGRESS, which says
- * that there is more to do, is no failure.
+ * The runner calls this function while the kernel runs. If the proxy fails, it tells the kernel to give up, and the
+ * call fails with the status returned here. MSCCLPP_IN_PROGRESS says that there is more to do, and is no failure.
  */
 static mscclpp_status_t pump(void *context)
 {
@@ -237,10 +230,7 @@ static mscclpp_status_t hand_over(mscclpp_fabric_t *fabric, uint64_t bytes)
     return status;
 }
 
-/*
- * Fills in the arguments, except the pattern, that a kernel which exchanges data between nodes needs from the fabric.
- * `args` are the arguments that all kernels have.
- */
+/* Leaves out the pattern. `args` are the arguments that all kernels have. */
 static void fill_args(const mscclpp_fabric_t *fabric, const mscclpp_dev_args_t *args,
                       mscclpp_dev_nodes_args_t *kernel_args)
 {
@@ -262,7 +252,7 @@ static void fill_args(const mscclpp_fabric_t *fabric, const mscclpp_dev_args_t *
     memcpy(kernel_args->mapped, fabric->mapped, sizeof(kernel_args->mapped));
 }
 
-/* Returns the number of tiles of a shard, in all blocks, of an all-reduce without packets. */
+/* Counts the tiles of all blocks, for an all-reduce without packets. Must agree with the kernel (count_exchanges). */
 static uint64_t count_tiles(const mscclpp_fabric_t *fabric, const mscclpp_choice_t *choice,
                             const mscclpp_dev_args_t *args)
 {
@@ -278,7 +268,10 @@ static uint64_t count_tiles(const mscclpp_fabric_t *fabric, const mscclpp_choice
     return (shard + tile - 1) / tile;
 }
 
-/* Notes of an all-reduce over trees what tells how many signals come from each node, as of the other collectives. */
+/*
+ * Over trees, the number of signals from a node depends on the blocks and tiles, so an all-reduce stores them as other
+ * collectives do.
+ */
 static void note_trees(mscclpp_fabric_t *fabric, const mscclpp_choice_t *choice, const mscclpp_dev_args_t *args)
 {
     if (choice->algo->pattern == MSCCLPP_DEV_NODES_TREES) {
@@ -327,10 +320,9 @@ static mscclpp_status_t enqueue(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *
 }
 
 /*
- * Runs a kernel that uses the proxy. Waits until the kernel has ended and the network has taken its data. `what` names
- * the call, and `bytes` is its size, both for log lines about late ranks. Sets `in_call`, which the caller must clear,
- * also after an error. After an error, the caller also stops the proxy, which drops the data that has not been sent.
- *
+ * * Waits until the kernel has ended and the network has taken its data. `what` names the call, and `bytes` is its
+ * size, both for log lines about late ranks. Sets `in_call`, which the caller must clear, also after an error. After an
+ * error, the caller also stops the proxy, which drops the data that has not been sent.
  * A call in a fiber gets the proxy's thread, because the application may make no progress for a long time. It may also
  * free memory meanwhile, which waits for the kernel, while the kernel would wait for this very thread.
  */
@@ -544,11 +536,7 @@ mscclpp_status_t mscclpp_fabric_meet(mscclpp_fabric_t *fabric, const mscclpp_pro
     return status == MSCCLPP_OK ? mscclpp_fabric_run(fabric, stream, &choice, &args) : status;
 }
 
-/*
- * Clears the packet areas between two meetings of all ranks. Only ranks that own a shard receive packets from other
- * nodes, so only they have packets to clear; but all ranks take part in both meetings. An error breaks the team, and
- * the function that fails has logged it.
- */
+/* Ranks that own no shard have no packets to clear, but take part in both meetings. An error breaks the team. */
 mscclpp_status_t mscclpp_fabric_renew(mscclpp_fabric_t *fabric, const mscclpp_protocol_t *protocol,
                                       mscclpp_gpu_stream_t *stream)
 {

@@ -20,21 +20,18 @@ struct mscclpp_slab {
     pthread_t owner; /* the thread that gets pieces */
     mscclpp_shmseg_t *segment;
     char *device_base; /* the kernels' address of the segment */
-    uint64_t size;     /* bytes of a piece */
-    uint32_t count;    /* pieces */
-    uint32_t taken;    /* pieces that have been taken so far; the next one has this index */
-    uint32_t given;    /* of these, the pieces that have been given back */
-    uint32_t open;     /* pieces that a peer may still have to map */
+    uint64_t size;
+    uint32_t count; /* pieces */
+    uint32_t taken; /* pieces that have been taken so far; the next one has this index */
+    uint32_t given; /* of these, the pieces that have been given back */
+    uint32_t open;  /* pieces that a peer may still have to map */
 };
 
 /* The slabs with a piece in use. The lock is not held while memory is pinned, which may take milliseconds. */
 static pthread_mutex_t slabs_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_slab_t *slabs;
 
-/*
- * Returns a slab of this thread with a free piece of this size, or NULL if there is none; *pieces_p is then the number
- * of pieces in all of this thread's slabs of this size. Call with the lock held.
- */
+/* *pieces_p becomes the number of pieces in all of this thread's slabs of this size. The caller holds the lock. */
 static mscclpp_slab_t *find_with_room(const mscclpp_gpu_ops_t *gpu, uint64_t size, uint64_t *pieces_p)
 {
     mscclpp_slab_t *slab;
@@ -65,7 +62,7 @@ static uint32_t pieces_of_next(const mscclpp_gpu_ops_t *gpu, uint64_t size, uint
     return count == 0 ? 1 : (uint32_t)count;
 }
 
-/* Frees a slab that is in no list. */
+/* The slab is in no list. */
 static void free_slab(mscclpp_slab_t *slab)
 {
     slab->gpu->host_unregister(mscclpp_shmseg_base(slab->segment));
@@ -74,8 +71,7 @@ static void free_slab(mscclpp_slab_t *slab)
 }
 
 /*
- * Makes a slab of `count` pieces. A lack of memory for its description is not logged. Other failures are, a lack of
- * file descriptors at the debug level only.
+ * Fails unlogged only if there is no memory for its description, and at the debug level if there is no file descriptor.
  */
 static mscclpp_status_t make_slab(const mscclpp_gpu_ops_t *gpu, const char *label, uint64_t size, uint32_t count,
                                   mscclpp_slab_t **slab_p)
@@ -108,8 +104,8 @@ static mscclpp_status_t make_slab(const mscclpp_gpu_ops_t *gpu, const char *labe
 }
 
 /*
- * Takes a piece of a slab. If a slab of several pieces fails with MSCCLPP_ERR_NO_MEMORY, a slab of one piece is tried.
- * Each thread has its own slabs, so a failure to pin memory is that of the communicator that asked for it.
+ * If a slab of several pieces fails with MSCCLPP_ERR_NO_MEMORY, a slab of one piece is tried. Each thread has its own
+ * slabs, so a failure to pin memory is that of the communicator that asked for it.
  */
 mscclpp_status_t mscclpp_slab_take(const mscclpp_gpu_ops_t *gpu, const char *label, uint64_t size,
                                    mscclpp_slab_t **slab_p, void **host_p, void **device_p)
@@ -144,7 +140,7 @@ mscclpp_status_t mscclpp_slab_take(const mscclpp_gpu_ops_t *gpu, const char *lab
     return MSCCLPP_OK;
 }
 
-/* Notes that no peer has to map one more piece. Call with the lock held. */
+/* The caller holds the lock. */
 static void close_piece(mscclpp_slab_t *slab)
 {
     if (--slab->open == 0) {
@@ -159,7 +155,7 @@ void mscclpp_slab_hide_piece(mscclpp_slab_t *slab)
     pthread_mutex_unlock(&slabs_lock);
 }
 
-/* Gives back a piece. A slab that no communicator uses any more is freed, even if it has free pieces. */
+/* A slab that no communicator uses any more is freed, even if it has free pieces. */
 void mscclpp_slab_give(mscclpp_slab_t *slab, bool was_hidden)
 {
     mscclpp_slab_t **link = &slabs;

@@ -35,8 +35,8 @@ static void number_messages(mscclpp_dev_step_t *step, uint32_t count)
 }
 
 /*
- * Fills in this node's list of a schedule, and its description. `steps` must be zeroed. If there are too many nodes for
- * the schedule, the list stays empty. No schedule has more than MSCCLPP_DEV_NODES_STEPS steps for a node.
+ * `steps` must be zeroed. If there are too many nodes for the schedule, the list stays empty. No schedule has more than
+ * MSCCLPP_DEV_NODES_STEPS steps for a node.
  */
 static void fill_list(const mscclpp_fabric_t *fabric, mscclpp_schedule_kind_t kind, mscclpp_fabric_steps_t *steps)
 {
@@ -74,10 +74,7 @@ size_t mscclpp_fabric_steps_size(void)
     return 2 * MSCCLPP_DEV_NODES_STEPS * sizeof(mscclpp_dev_step_t);
 }
 
-/*
- * Queues the copies of the lists of steps, and does not wait for them. The host's lists are part of the fabric, so they
- * exist until the copies have ended. Returns the error of the GPU runtime.
- */
+/* Does not wait for the copies. The host's lists are part of the fabric, so they exist until the copies have ended. */
 mscclpp_status_t mscclpp_fabric_copy_steps(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *stream)
 {
     mscclpp_dev_step_t *doubling = fabric->device_steps, *halving = doubling + MSCCLPP_DEV_NODES_STEPS;
@@ -103,9 +100,9 @@ uint64_t mscclpp_fabric_count_messages(const mscclpp_fabric_steps_t *steps, uint
 }
 
 /*
- * Counts the signals that a node sends to this one in the current call. Over trees, the signals of a block depend on
- * its tree and on its number of turns, so they are added up block by block. Tiles are assigned to the blocks in turn,
- * so block b has the tiles whose number is b modulo the number of blocks.
+ * Over trees, the signals of a block depend on its tree and on its number of turns, so they are added up block by
+ * block. Tiles are assigned to the blocks in turn, so block b has the tiles whose number is b modulo the number of
+ * blocks.
  */
 uint64_t mscclpp_fabric_count_signals(const mscclpp_fabric_t *fabric, uint32_t node)
 {

@@ -5,7 +5,6 @@
 /* Seconds from one copy of the tokens in device memory to the next. */
 #define VIEW_PERIOD 0.25
 
-/* Returns the bytes of all tokens. */
 static uint64_t tokens_size(const mscclpp_fabric_t *fabric)
 {
     return (uint64_t)MSCCLPP_DEV_NODES_BLOCKS_OF((uint32_t)fabric->nodes.count) * (uint64_t)fabric->nodes.count *
@@ -14,7 +13,7 @@ static uint64_t tokens_size(const mscclpp_fabric_t *fabric)
 
 /*
  * Makes a first copy now, before there are kernels, so that later copies do not have to do anything that is slow or
- * waits for kernels. Tokens in host memory need no view. Returns the error of the GPU runtime, which has been logged.
+ * waits for kernels. Tokens in host memory need no view.
  */
 mscclpp_status_t mscclpp_fabric_open_view(mscclpp_fabric_t *fabric)
 {
@@ -81,7 +80,7 @@ static const uint64_t *look_at_tokens(mscclpp_fabric_t *fabric, bool may_ask)
     return fabric->has_view ? fabric->view : NULL;
 }
 
-/* Returns the number of signals that have come from a node, to all blocks and in all calls. */
+/* Counts all blocks and all calls. Loads without order, because the count only goes into messages. */
 static uint64_t count_signals(const mscclpp_fabric_t *fabric, const uint64_t *tokens, int node)
 {
     uint64_t sum = 0;
@@ -116,7 +115,7 @@ static bool has_packet(const mscclpp_fabric_t *fabric, uint64_t unit)
     return has_come;
 }
 
-/* Returns true if packets of the current call have come from a node. The first packets are at the start of its slot. */
+/* The first packets of a node are at the start of its slot. */
 static bool has_packets(const mscclpp_fabric_t *fabric, int node)
 {
     return has_packet(fabric, (1 + (uint64_t)node) * fabric->division.packet_units);
@@ -250,8 +249,8 @@ static uint64_t find_in_halving(const mscclpp_fabric_t *fabric, const uint64_t *
 }
 
 /*
- * Returns the nodes that this node waits for, or 0 if none is known. The pattern of the call determines which nodes
- * this node receives from, so each pattern has its own search.
+ * Returns 0 if no node is known. The pattern of the call determines which nodes this node receives from, so each
+ * pattern has its own search.
  */
 uint64_t mscclpp_fabric_absent(mscclpp_fabric_t *fabric, bool may_ask)
 {

@@ -34,7 +34,7 @@ uint32_t mscclpp_bell_coll(const mscclpp_dev_launch_t *launch)
                                         mscclpp_bell_is_varied(launch) ? 0 : coll->stride - coll->common.bytes);
 }
 
-/* Returns block `i` of both lists, of which the one to send is first. */
+/* Block `i` of both lists in one, of which the list of blocks to send is first. */
 static const mscclpp_dev_block_t *block_of(const mscclpp_dev_blocks_args_t *blocks, uint32_t i)
 {
     const uint32_t nranks = blocks->coll.common.nranks;
@@ -53,7 +53,7 @@ void mscclpp_bell_write_lists(mscclpp_dev_mailbox_t *mailbox, const mscclpp_dev_
     }
 }
 
-/* Writes the lists to the words of the bell, with `flag`, and returns true; or returns false if they have no room. */
+/* Returns false if the words of the bell have no room for the lists, because an offset or a size is too large. */
 static bool ring_lists(mscclpp_dev_mailbox_t *mailbox, uint64_t flag, const mscclpp_dev_blocks_args_t *blocks)
 {
     const uint32_t count = 2 * blocks->coll.common.nranks;
@@ -108,7 +108,10 @@ void mscclpp_bell_ring(mscclpp_dev_mailbox_t *mailbox, uint64_t number, const ms
     words[MSCCLPP_DEV_BELL_BYTES] = mscclpp_bell_bytes(launch);
     words[MSCCLPP_DEV_BELL_CODE] = code;
     words[MSCCLPP_DEV_BELL_COLL] = mscclpp_bell_coll(launch);
-    /* Released, so that a kernel that sees a word also sees the lists. */
+    /*
+     * A kernel takes the operation once all words have its number, in any order. Each word is released, so a kernel
+     * that sees one also sees the lists in the mailbox.
+     */
     for (i = 0; i < MSCCLPP_DEV_BELL_WORDS; ++i) {
         __atomic_store_n(&mailbox->bell[i], flag | words[i], __ATOMIC_RELEASE);
     }

@@ -9,11 +9,7 @@
 /* Seconds after which a rank no longer waits for others that do not capture the same call; see exchange_deadline. */
 #define MAPPED_WAIT 10.0
 
-/*
- * Fills in this rank's entry of the exchange: the handles of its buffers, or that they cannot be exported. A buffer
- * that no peer uses is NULL. If `willing` is false, nothing is exported, and so no rank maps any buffer in this
- * exchange.
- */
+/* If `willing` is false, exports nothing, and so no rank maps any buffer in this exchange. */
 static void fill_entry(const mscclpp_runner_t *runner, mscclpp_board_buffers_t *mine, const void *in, void *out,
                        bool willing)
 {
@@ -29,8 +25,8 @@ static void fill_entry(const mscclpp_runner_t *runner, mscclpp_board_buffers_t *
 }
 
 /*
- * Maps one buffer of a peer. Sets *address_p to the buffer's address on this rank, and appends the mapping to the
- * *count mappings in `mappings`, which the caller has to give back. After an error, all of these are unchanged.
+ * Appends the mapping to the *count mappings in `mappings`, which the caller has to give back. Changes nothing after an
+ * error.
  */
 static mscclpp_status_t map_buffer(mscclpp_runner_t *runner, const mscclpp_gpu_handle_t *handle,
                                    mscclpp_mapping_t **mappings, int *count, char **address_p)
@@ -46,7 +42,6 @@ static mscclpp_status_t map_buffer(mscclpp_runner_t *runner, const mscclpp_gpu_h
     return MSCCLPP_OK;
 }
 
-/* Gives mappings back that no kernel will use. */
 static void drop_mappings(mscclpp_mapping_t **mappings, int count)
 {
     while (count > 0) {
@@ -55,10 +50,9 @@ static void drop_mappings(mscclpp_mapping_t **mappings, int count)
 }
 
 /*
- * Maps the buffers of all peers. The handles must have been exchanged. Returns false if any rank's buffers cannot be
- * exported, because then no rank maps anything, or if a peer's buffer cannot be mapped here. In all cases, the caller
- * has to give back the *count_p mappings in `mappings`. The reason is not returned, because the ranks then use another
- * algorithm.
+ * Returns false if any rank's buffers cannot be exported, because then no rank maps anything, or if a peer's buffer
+ * cannot be mapped here. The caller has to give back the *count_p mappings in `mappings` in any case. The reason is not
+ * returned, because the ranks then use another algorithm.
  */
 static bool map_all(mscclpp_runner_t *runner, const void *in, void *out, mscclpp_mapping_t **mappings, int *count_p,
                     const char **peer_in, char **peer_out)
@@ -94,10 +88,8 @@ static bool map_all(mscclpp_runner_t *runner, const void *in, void *out, mscclpp
 }
 
 /*
- * Exchanges the handles, maps the peers' buffers, and votes on the result. The runner then holds the mappings until the
- * next operation has ended. If any rank could not map a buffer, all ranks give their mappings back, and *mapped_p is
- * false. After an error, *mapped_p is not set, and the mappings are given back as well. The group functions log the
- * errors.
+ * If any rank could not map a buffer, all ranks give their mappings back. After an error, *mapped_p is not set, and the
+ * mappings are given back as well.
  */
 mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes,
                                          bool willing, const char **peer_in, char **peer_out, bool *mapped_p)
@@ -130,10 +122,7 @@ mscclpp_status_t mscclpp_runner_exchange(mscclpp_runner_t *runner, const void *i
     return status;
 }
 
-/*
- * Holds the mappings for the operation that is launched next, until the operation with the number `launches` + 1 has
- * ended.
- */
+/* The next operation has the number `launches` + 1, so the mappings are held until that one has ended. */
 void mscclpp_runner_hold_mappings(mscclpp_runner_t *runner, mscclpp_mapping_t **mappings, int count)
 {
     int i;
@@ -167,10 +156,7 @@ void mscclpp_runner_keep_mappings(mscclpp_runner_t *runner, bool in_use)
     }
 }
 
-/*
- * Returns the number of seconds in which all ranks must have come to an exchange that they need not come to:
- * MAPPED_WAIT, or half of the group's timeout if that is shorter.
- */
+/* MAPPED_WAIT, or half of the group's timeout if that is shorter, so that this wait ends before the call's deadline. */
 static double exchange_wait(const mscclpp_group_t *group)
 {
     const double half = group->timeout / 2;
@@ -194,10 +180,9 @@ static bool have_equal_arguments(const mscclpp_group_t *group)
 }
 
 /*
- * Exchanges buffers as mscclpp_runner_exchange does, but waits for the other ranks only until a deadline. *mapped_p
- * stays NULL on all ranks if a rank does not come in time, if arguments differ, or if a buffer cannot be mapped.
- * Without memory for the result, this rank still takes part in the exchange, because the others wait for it. Any other
- * failure is returned, and has been logged.
+ * Waits only until a deadline, because the other ranks may capture no such call. *mapped_p stays NULL on all ranks if a
+ * rank does not come in time, if arguments differ, or if a buffer cannot be mapped. Without memory for the result, this
+ * rank still takes part in the exchange, because the others wait for it.
  */
 mscclpp_status_t mscclpp_runner_map_buffers(mscclpp_runner_t *runner, const void *in, void *out, uint64_t bytes,
                                             bool willing, mscclpp_mapped_t **mapped_p)
@@ -265,10 +250,6 @@ static void release_mapped(mscclpp_runner_t *runner, bool all)
     }
 }
 
-/*
- * Releases the mappings whose operations have ended; with `all`, every mapping. Each mapping has the number of the
- * launch that uses it.
- */
 void mscclpp_runner_release_mappings(mscclpp_runner_t *runner, bool all)
 {
     uint64_t last_ended;

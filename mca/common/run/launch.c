@@ -13,8 +13,8 @@
 #include "mca/common/run/runner.h"
 
 /*
- * Polls of the mailbox between two calls of the embedding runtime's progress. The polls take about as long as one such
- * call. So on average the end of an operation is noticed late by only a fraction of a call.
+ * * Polls of the mailbox between two calls of the embedding runtime's progress. Together they take about as long as one
+ * such call. So on average the end of an operation is noticed late by only a fraction of a call.
  */
 #define POLLS 512u
 
@@ -55,10 +55,6 @@ mscclpp_status_t mscclpp_runner_await_stream(mscclpp_runner_t *runner)
     return status < 0 ? status : runner->gpu->stream_sync(runner->stream);
 }
 
-/*
- * The wait for a kernel that runs in the caller's thread (on the twin). After the first failure, tells the kernel to
- * leave.
- */
 typedef struct {
     mscclpp_runner_t *runner;
     mscclpp_group_wait_t wait;
@@ -66,9 +62,8 @@ typedef struct {
 } inline_wait_t;
 
 /*
- * Makes one turn of the wait for a kernel that runs in the caller's thread. The kernel calls this function from time to
- * time, with an inline_wait_t as `context`. Makes progress, and looks for failures of other ranks. After the first
- * failure it does nothing, because the kernel sees `abort` and leaves.
+ * The kernel calls this function from time to time, with an inline_wait_t as `context`, because no other thread makes
+ * progress meanwhile. After the first failure it does nothing: the kernel sees `abort` and leaves.
  */
 static void take_inline_turn(void *context)
 {
@@ -93,9 +88,8 @@ static void take_inline_turn(void *context)
 }
 
 /*
- * Waits for a kernel that was told to leave. Marks the runner as stuck if the runtime reports an error, or if the
- * kernel does not leave within LEAVE_TIME. Then nothing that the kernel uses is ever freed.
- *
+ * * Marks the runner as stuck if the runtime reports an error, or if the kernel does not leave within LEAVE_TIME. Then
+ * nothing that the kernel uses is ever freed.
  * If the operation was started by a ring, the runner may have no stream, and only the time limit can end the wait.
  * After a missed ring, no kernel has the operation, so the wait ends at once.
  */
@@ -115,9 +109,9 @@ static void await_kernel_exit(mscclpp_runner_t *runner)
 }
 
 /*
- * Starts the operation, and counts it as launched. Either rings for the lingering kernel, or launches a kernel. On the
- * twin, the whole kernel may run here, in the caller's thread; then the returned status also includes failures while it
- * ran. After an error of mscclpp_linger_start, no operation has begun.
+ * Rings for the lingering kernel, or launches a kernel. On the twin, the whole kernel may run here, in the caller's
+ * thread; then the returned status also includes failures while it ran. After an error of mscclpp_linger_start, no
+ * operation has begun.
  */
 static mscclpp_status_t start_operation(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, const char *what)
 {
@@ -145,8 +139,8 @@ static mscclpp_status_t start_operation(mscclpp_runner_t *runner, const mscclpp_
 }
 
 /*
- * Starts the operation again after a missed ring: the lingering kernel left before it saw the doorbell. The missed one
- * is no longer counted.
+ * A ring is missed if the lingering kernel left before it saw the doorbell. The missed operation is no longer counted,
+ * because no kernel reports its end.
  */
 static mscclpp_status_t restart_operation(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch,
                                           const char *what)
@@ -156,7 +150,7 @@ static mscclpp_status_t restart_operation(mscclpp_runner_t *runner, const mscclp
     return start_operation(runner, launch, what);
 }
 
-/* Polls the mailbox in one of the first turns of a fiber's wait, for the application that waits for a small call. */
+/* The application may wait for a small call in these turns, whose end polls notice sooner than turns. */
 static void poll_in_fiber(const mscclpp_runner_t *runner, uint32_t turns)
 {
     uint32_t polls;
@@ -166,9 +160,7 @@ static void poll_in_fiber(const mscclpp_runner_t *runner, uint32_t turns)
 }
 
 /*
- * Waits until the operation has ended. If anything fails in the meantime, tells the kernel to leave, waits for that,
- * and returns the error.
- *
+ * * If anything fails in the meantime, tells the kernel to leave, waits for that, and returns the error.
  * The wait spins on the mailbox, and calls the pump at each poll. Only at certain polls does it look for a missed ring,
  * make progress, and ask the runtime whether the kernel still runs. On the twin it does not spin, because the kernel's
  * threads need the processor. In a fiber it spins only briefly, because other fibers need the thread.
@@ -217,7 +209,8 @@ static mscclpp_status_t await_end(mscclpp_runner_t *runner, const mscclpp_dev_la
 }
 
 /*
- * Forgets a graph with an operation of the runner, which has ended. As far as that graph goes, its memory may be freed.
+ * The operation has ended. As far as that graph goes, its memory may be freed. Released, so that whoever frees the
+ * memory does so after all that the graph's thread did (mscclpp_runner_is_captured).
  */
 static void forget_captured(void *context)
 {
@@ -226,7 +219,6 @@ static void forget_captured(void *context)
     (void)__atomic_sub_fetch(&runner->captured, 1, __ATOMIC_RELEASE);
 }
 
-/* Forgets a graph with an operation that used the buffers of all ranks. */
 static void forget_mapped(void *context)
 {
     mscclpp_mapped_t *mapped = context;
@@ -255,7 +247,7 @@ static void keep_for_graph(mscclpp_runner_t *runner, mscclpp_gpu_stream_t *strea
 }
 
 /*
- * Launches the kernel in a stream of the application, after the device's lingering kernel was told to leave. An
+ * A lingering kernel of the device may hold multiprocessors that the new kernel needs, so it is told to leave first. An
  * operation that is only recorded in a graph is not counted as launched. After an error, nothing has been launched.
  */
 mscclpp_status_t mscclpp_runner_launch_mapped(mscclpp_runner_t *runner, mscclpp_gpu_stream_t *stream,
@@ -275,10 +267,7 @@ mscclpp_status_t mscclpp_runner_launch_mapped(mscclpp_runner_t *runner, mscclpp_
     return status;
 }
 
-/*
- * Launches the operation's kernel. With a stream of the application, only queues it. Otherwise waits until the
- * operation has ended. The mailbox is checked last, because a kernel that gives up also reports its end.
- */
+/* The mailbox is checked last, because a kernel that gives up also reports its end. */
 mscclpp_status_t mscclpp_runner_launch(mscclpp_runner_t *runner, mscclpp_gpu_stream_t *stream,
                                        const mscclpp_dev_launch_t *launch, const char *what)
 {
@@ -297,8 +286,8 @@ mscclpp_status_t mscclpp_runner_launch(mscclpp_runner_t *runner, mscclpp_gpu_str
 }
 
 /*
- * Sets both flags that end kernels early: `abort` in the mailbox, and `failed` in the state in the scratch. Returns the
- * error of the GPU runtime, which has been logged, if the state cannot be written.
+ * Sets both flags that end kernels early: `abort` in the mailbox, which waits read, and `failed` in the scratch, which
+ * kernels read when they start.
  */
 mscclpp_status_t mscclpp_runner_disable(mscclpp_runner_t *runner)
 {

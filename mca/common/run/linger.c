@@ -103,7 +103,7 @@ void mscclpp_linger_init(mscclpp_runner_t *runner, const mscclpp_config_t *confi
                   linger->allowed ? "linger" : "do not linger");
 }
 
-/* Tells the team's lingering kernel to leave, if it may still be rung. Does not wait. Called with the lock held. */
+/* Does not wait. The caller holds the lock, so that no other thread takes the kernel for ringable meanwhile. */
 static void make_leave(mscclpp_runner_t *runner)
 {
     uint64_t number = __atomic_exchange_n(&runner->linger.ringable, 0, __ATOMIC_RELAXED);
@@ -114,10 +114,9 @@ static void make_leave(mscclpp_runner_t *runner)
 }
 
 /*
- * Tells this team's lingering kernel to leave. Unless kernels linger side by side, also tells the kernel of the
- * device's owner, and makes this team the owner (`becomes_owner`) or none. The owner is stored atomically, because
- * mscclpp_linger_clear reads it without the lock. The caller has checked that the device's number is below DEVICES
- * (`allowed` implies it).
+ * Unless kernels linger side by side, also tells the kernel of the device's owner, and makes this team the owner
+ * (`becomes_owner`) or none. The owner is stored atomically, because mscclpp_linger_clear reads it without the lock.
+ * The caller has checked that the device's number is below DEVICES (`allowed` implies it).
  */
 static void replace_owner(mscclpp_runner_t *runner, bool becomes_owner)
 {
@@ -143,7 +142,7 @@ void mscclpp_linger_clear(mscclpp_runner_t *runner)
     }
 }
 
-/* Allows the launched lingering kernel to be rung, unless another team has taken the device in the meantime. */
+/* Another team may have taken the device since the launch. Then the kernel must leave at once. */
 static void allow_rings(mscclpp_runner_t *runner, uint64_t number)
 {
     pthread_mutex_lock(&lock);
@@ -154,7 +153,7 @@ static void allow_rings(mscclpp_runner_t *runner, uint64_t number)
     pthread_mutex_unlock(&lock);
 }
 
-/* Returns the number of the team's last lingering kernel that has left. */
+/* Acquired, because the caller may next reuse or free memory that the kernel used. */
 static uint64_t number_of_last_that_left(const mscclpp_runner_t *runner)
 {
     return __atomic_load_n(&runner->mailbox->left, __ATOMIC_ACQUIRE);
@@ -236,7 +235,6 @@ static bool can_serve(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t
     }
 }
 
-/* Returns true for kernels within one node whose ranks exchange packets. */
 static bool uses_packets(const mscclpp_dev_launch_t *launch)
 {
     return launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_ONESHOT || launch->kernel == MSCCLPP_KERNEL_ALLREDUCE_TWOPHASE ||
@@ -252,7 +250,7 @@ static uint32_t fewest_blocks(const mscclpp_runner_t *runner, const mscclpp_dev_
     return suits_one_block(runner, launch) || runner->linger.wide_blocks <= 1 ? 1 : 2;
 }
 
-/* Returns the number of blocks of the lingering kernel that is launched for an operation. */
+/* A kernel that needs more than one block gets at least `wide_blocks`, so that it can also serve later operations. */
 static uint32_t kernel_blocks(const mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch)
 {
     const uint32_t fewest = fewest_blocks(runner, launch);
@@ -323,8 +321,8 @@ static uint32_t count_reporting_blocks(const mscclpp_linger_t *linger, uint32_t 
 }
 
 /*
- * Waits until the team's last lingering kernel has left. Its blocks use the relay and the team's memory until then.
- * Returns false if it does not leave within `seconds`.
+ * The kernel's blocks use the relay and the team's memory until it has left. Returns false if it does not leave within
+ * `seconds`.
  */
 static bool await_leaving(const mscclpp_runner_t *runner, double seconds)
 {
@@ -355,8 +353,8 @@ void mscclpp_linger_note_call(mscclpp_runner_t *runner)
 }
 
 /*
- * Adds the rings of the last lingering kernel to the history, before a launch after which it is not rung any more. A
- * missed ring counts as well: the kernel left too early, but the call did come.
+ * Called before a launch after which the last lingering kernel is not rung any more. A missed ring counts as well: the
+ * kernel left too early, but the call did come.
  */
 static void note_kernel(mscclpp_linger_t *linger, bool was_missed)
 {
@@ -367,8 +365,8 @@ static void note_kernel(mscclpp_linger_t *linger, bool was_missed)
 }
 
 /*
- * Returns true if lingering is likely to save time. It does not for zero-copy operations that use more buffers than
- * there are sets: a new kernel would have to replace the old one for each operation.
+ * Lingering does not pay for zero-copy operations that use more buffers than there are sets: a new kernel would have to
+ * replace the old one for each operation.
  */
 static bool is_worthwhile(const mscclpp_linger_t *linger, const mscclpp_dev_launch_t *launch)
 {
@@ -377,9 +375,9 @@ static bool is_worthwhile(const mscclpp_linger_t *linger, const mscclpp_dev_laun
 }
 
 /*
- * Launches a kernel that will linger, with the operation as its first one. If the previous lingering kernel does not
- * leave in time, launches an ordinary kernel and leaves *reporting_blocks_p unchanged. In a team that spans nodes, all
- * operations that can_serve accepts have the arguments of kernels that span nodes, which makes the cast valid.
+ * * The operation is the kernel's first one. If the previous lingering kernel does not leave in time, launches an
+ * ordinary kernel and leaves *reporting_blocks_p unchanged. In a team that spans nodes, all operations that can_serve
+ * accepts have the arguments of kernels that span nodes, which makes the cast valid.
  */
 static mscclpp_status_t launch_lingering(mscclpp_runner_t *runner, const mscclpp_dev_launch_t *launch, uint32_t variant,
                                          uint32_t *reporting_blocks_p)

@@ -75,7 +75,10 @@ mscclpp_status_t mscclpp_linger_start(mscclpp_runner_t *runner, const mscclpp_de
 /* Returns true if the team's last lingering kernel has not left yet. */
 bool mscclpp_linger_present(const mscclpp_runner_t *runner);
 
-/* Returns true if the kernel that was rung for the current operation has left without seeing the doorbell. */
+/*
+ * Returns true if the kernel that was rung for the current operation has left without seeing the doorbell. Its idle
+ * time may have ended, or another thread may have told it to leave, while this thread rang.
+ */
 bool mscclpp_linger_missed(const mscclpp_runner_t *runner);
 
 /* Stores that the current operation has ended. Called by the host code that waits for the operation. */

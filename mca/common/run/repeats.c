@@ -6,7 +6,6 @@
 /* Ordinary launches with the same arguments before one is prepared: preparing takes as long as several launches. */
 #define LAUNCHES_BEFORE 4u
 
-/* Returns true if two launches are of the same kernel, with the same grid and the same bytes as arguments. */
 static bool is_same(const mscclpp_dev_launch_t *first, const mscclpp_dev_launch_t *second)
 {
     return first->kernel == second->kernel && first->nblocks == second->nblocks &&
@@ -14,7 +13,7 @@ static bool is_same(const mscclpp_dev_launch_t *first, const mscclpp_dev_launch_
            memcmp(first->args, second->args, mscclpp_dev_args_size(first->kernel)) == 0;
 }
 
-/* Destroys the prepared launch of an entry, and empties the entry. Its kernel must have ended. */
+/* The kernel of the entry's launch must have ended. */
 static void clear_entry(mscclpp_repeat_t *entry, const mscclpp_gpu_ops_t *gpu)
 {
     if (entry->prepared != NULL) {
@@ -25,9 +24,8 @@ static void clear_entry(mscclpp_repeat_t *entry, const mscclpp_gpu_ops_t *gpu)
 }
 
 /*
- * Returns the entry of a launch. If there is none, replaces the least recently used entry. The kernel of that entry has
- * ended, because each kernel of the team ends before the next launch. Returns NULL, with nothing changed, if there is
- * no memory for a copy of the arguments.
+ * Replaces the least recently used entry. The kernel of that entry has ended, because each kernel of the team ends
+ * before the next launch. Returns NULL, with nothing changed, if there is no memory for a copy of the arguments.
  */
 static mscclpp_repeat_t *find_or_make(mscclpp_repeats_t *repeats, const mscclpp_gpu_ops_t *gpu,
                                       const mscclpp_dev_launch_t *launch)
@@ -57,9 +55,8 @@ static mscclpp_repeat_t *find_or_make(mscclpp_repeats_t *repeats, const mscclpp_
 }
 
 /*
- * Launches a kernel, and prepares the launch if it repeats. The first LAUNCHES_BEFORE launches with the same arguments
- * are ordinary launches. If a launch cannot be prepared, it is an ordinary launch, too, and so are all later launches
- * (has_failed). Returns the error of the launch.
+ * If a launch cannot be prepared, it is an ordinary launch, and so are all later launches (has_failed). Returns the
+ * error of the launch.
  */
 mscclpp_status_t mscclpp_repeats_launch(mscclpp_repeats_t *repeats, const mscclpp_gpu_ops_t *gpu, int device,
                                         mscclpp_gpu_stream_t *stream, const mscclpp_dev_launch_t *launch)

@@ -15,7 +15,7 @@
 #define LATER 1.0
 #define LATER_BETWEEN_NODES 8.0
 
-/* Returns the capacities of the runner's scratch as it is now. */
+/* Computes the capacities again only if the layout has changed, because the divisions would slow each call. */
 static const mscclpp_runner_capacities_t *capacities_of(mscclpp_runner_t *runner)
 {
     const uint64_t packet_half = runner->layout.packet_half, put_size = runner->layout.put_size;
@@ -33,7 +33,7 @@ static const mscclpp_runner_capacities_t *capacities_of(mscclpp_runner_t *runner
     return kept;
 }
 
-/* Fills in the arguments. The kernel's deadline comes after the host's (LATER). 0 means that there is none. */
+/* The kernel's deadline comes after the host's (LATER). 0 means that there is none. */
 void mscclpp_runner_fill_args(mscclpp_runner_t *runner, mscclpp_dev_args_t *args)
 {
     const double later = runner->group->spans && !runner->serves_queue ? LATER_BETWEEN_NODES : LATER;
@@ -76,9 +76,8 @@ mscclpp_status_t mscclpp_runner_take_stream(mscclpp_runner_t *runner)
 }
 
 /*
- * Asks the runtime, through a stream of the pool, whether the device has failed. Returns MSCCLPP_OK if it has not. A
- * kernel that was rung may run in a stream that another team uses by now. But a failed device reports the failure in
- * every stream.
+ * A kernel that was rung may run in a stream that another team uses by now, so that stream cannot be asked. But a
+ * failed device reports the failure in every stream. Asks through a stream of the pool.
  */
 static mscclpp_status_t check_device(const mscclpp_runner_t *runner)
 {
@@ -92,10 +91,7 @@ static mscclpp_status_t check_device(const mscclpp_runner_t *runner)
     return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
 }
 
-/*
- * Checks for an error of the kernel. If the task has no stream, a lingering kernel serves the operation, so only the
- * device as a whole can be checked. The function that finds an error logs it.
- */
+/* If the task has no stream, a lingering kernel serves the operation, so only the device as a whole can be checked. */
 mscclpp_status_t mscclpp_runner_check_kernel(const mscclpp_runner_t *runner, const char *what)
 {
     mscclpp_status_t status;
@@ -127,10 +123,7 @@ int mscclpp_runner_awaited(const mscclpp_runner_t *runner)
                                                 : (int)(failed - 1 - MSCCLPP_DEV_MAX_RANKS);
 }
 
-/*
- * Returns MSCCLPP_ERR_TIMEOUT, with a message in `text`, if a kernel gave up. Otherwise returns MSCCLPP_OK and writes
- * nothing. Logs nothing; the caller may log the text.
- */
+/* Logs nothing; the caller may log the text. */
 mscclpp_status_t mscclpp_runner_read_failure(const mscclpp_runner_t *runner, const char *what, char *text, size_t size)
 {
     const mscclpp_group_t *group = runner->group;

@@ -37,7 +37,7 @@ struct mscclpp_mapped {
     int count; /* number of mappings */
 };
 
-/* How many units fit into the areas of a scratch, for kernel arguments. Kept, as the divisions would slow each call. */
+/* How many units fit into the areas of a scratch, for kernel arguments. */
 typedef struct {
     uint64_t packet_half; /* of the layout that these capacities are for */
     uint64_t put_size;

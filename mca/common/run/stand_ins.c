@@ -12,9 +12,8 @@ struct mscclpp_runner_stand_in {
 };
 
 /*
- * Allocates memory that any stream may use. Uses a stream of the pool, because the application's stream is being
- * captured, and an allocation in it would become a part of the graph. After an error, which the GPU functions log,
- * nothing is allocated.
+ * Uses a stream of the pool, because the application's stream is being captured, and an allocation in it would become a
+ * part of the graph. The memory is then ready for any stream.
  */
 static mscclpp_status_t allocate(mscclpp_runner_t *runner, uint64_t size, void **memory_p)
 {
@@ -35,10 +34,7 @@ static mscclpp_status_t allocate(mscclpp_runner_t *runner, uint64_t size, void *
     return status;
 }
 
-/*
- * Reuses the newest stand-in if it is large enough. Otherwise allocates a larger one, and keeps the older ones, because
- * graphs may still use them. Returns the error of the allocation, or MSCCLPP_ERR_NO_MEMORY.
- */
+/* Keeps the older stand-ins, because graphs may still use them. */
 mscclpp_status_t mscclpp_runner_stand_in(mscclpp_runner_t *runner, bool is_input, uint64_t bytes, void **memory_p)
 {
     mscclpp_runner_stand_in_t **newest = &runner->stand_ins[is_input], *added;
@@ -66,7 +62,7 @@ mscclpp_status_t mscclpp_runner_stand_in(mscclpp_runner_t *runner, bool is_input
     return MSCCLPP_OK;
 }
 
-/* Frees all stand-ins. If no stream is available, nothing is freed, and the memory stays allocated. */
+/* If no stream is available, nothing is freed, and the memory stays allocated. */
 void mscclpp_runner_free_stand_ins(mscclpp_runner_t *runner)
 {
     mscclpp_gpu_stream_t *stream;

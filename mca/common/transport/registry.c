@@ -37,9 +37,8 @@ const mscclpp_transport_ops_t *mscclpp_transport_find(const char *name)
 }
 
 /*
- * Returns true if the parameter `transport` allows this transport. The parameter names a transport or a set: "auto"
- * means all suitable transports, and "network" those that can connect to other nodes. A transport that cannot reach
- * other nodes is never allowed between real nodes.
+ * "auto" means all suitable transports, and "network" those that can connect to other nodes. A transport that cannot
+ * reach other nodes is never allowed between real nodes.
  */
 bool mscclpp_transport_may_take(const mscclpp_transport_ops_t *ops, const mscclpp_config_t *config, bool one_host)
 {

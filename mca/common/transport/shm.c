@@ -1,12 +1,11 @@
 /*
- * The transport between ranks of one host, over shared memory. Tokens and regions are in segments that their owner
+ * * The transport between ranks of one host, over shared memory. Tokens and regions are in segments that their owner
  * made, and that are pinned for its GPU or, on the host twin, are its device memory. The sender's CPU copies directly
  * into the peer's memory. Kernels can access those parts of the peer's memory that the sender has pinned for its own
  * GPU.
- *
  * A put has ended when it returns. A signal is a later addition with release order by the same thread. So a reader that
- * loads the token with acquire order sees the bytes. The same holds for `add`. So no operation is ever in progress, and
- * a flush has nothing to wait for.
+ * loads the token with acquire order sees the bytes. The same holds for `add`. Therefore no operation is ever in
+ * progress, and a flush has nothing to wait for.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +25,6 @@ typedef struct {
     mscclpp_shmseg_descriptor_t segment; /* zeroed if the length is 0 */
 } shm_card_t;
 
-/* Values of `magic`: what a card describes. */
 #define SHM_ADDRESS UINT64_C(0x6d7363636c736d61)
 #define SHM_KEY UINT64_C(0x6d7363636c736d6b)
 
@@ -64,8 +62,8 @@ struct mscclpp_remote {
 };
 
 /*
- * Fills in the card of this rank's memory; memory of 0 bytes has no segment. Returns MSCCLPP_ERR_NOT_SUPPORTED, which
- * is not logged, if the memory is not within one segment of this process.
+ * Memory of 0 bytes has no segment. Returns MSCCLPP_ERR_NOT_SUPPORTED, unlogged, if the memory is not within one
+ * segment of this process.
  */
 static mscclpp_status_t describe_memory(const mscclpp_transport_params_t *params, uint64_t magic, const void *address,
                                         uint64_t length, shm_card_t *card)
@@ -80,9 +78,9 @@ static mscclpp_status_t describe_memory(const mscclpp_transport_params_t *params
 }
 
 /*
- * Checks the card of a peer's memory, and maps that memory. Returns MSCCLPP_ERR_INVALID if the bytes are not a card of
- * this kind from that peer; otherwise fails as mscclpp_shmseg_attach does. After a failure, nothing is mapped. A card
- * of length 0 yields an empty window.
+ * Checks the card first, because it comes from another process. Returns MSCCLPP_ERR_INVALID if the bytes are not a card
+ * of this kind from that peer; otherwise fails as mscclpp_shmseg_attach does. A card of length 0 yields an empty
+ * window.
  */
 static mscclpp_status_t open_window(const mscclpp_conn_t *conn, uint64_t magic, const void *bytes, size_t length,
                                     shm_window_t *window)
@@ -114,7 +112,7 @@ static mscclpp_status_t open_window(const mscclpp_conn_t *conn, uint64_t magic, 
     return status;
 }
 
-/* Logs that there is no memory for `purpose`. Always returns MSCCLPP_ERR_NO_MEMORY. */
+/* Always returns MSCCLPP_ERR_NO_MEMORY. */
 static mscclpp_status_t log_no_memory(const mscclpp_transport_t *transport, const char *purpose)
 {
     mscclpp_error("%s: out of memory for %s of transport shm", transport->params.label, purpose);
@@ -124,9 +122,8 @@ static mscclpp_status_t log_no_memory(const mscclpp_transport_t *transport, cons
 /* From here on: the functions of mscclpp_transport_shm. transport.h says what callers may expect of each. */
 
 /*
- * Makes an instance. Returns MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if the tokens are not in
- * shared memory of this process. On the twin, device memory is shared memory, too. Returns MSCCLPP_ERR_NO_MEMORY if
- * memory runs out.
+ * On the twin, device memory is shared memory, too. Returns MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info
+ * level, if the tokens are not in shared memory of this process.
  */
 static mscclpp_status_t shm_create(const mscclpp_transport_params_t *params, uint32_t *flags_p,
                                    mscclpp_transport_t **transport_p)
@@ -165,10 +162,7 @@ static mscclpp_status_t shm_progress(mscclpp_transport_t *transport)
     return MSCCLPP_OK;
 }
 
-/*
- * Makes a connection without the peer's tokens, which shm_conn_connect maps. Returns MSCCLPP_ERR_NO_MEMORY if memory
- * runs out.
- */
+/* shm_conn_connect maps the peer's tokens. */
 static mscclpp_status_t shm_conn_create(mscclpp_transport_t *transport, int peer, mscclpp_conn_t **conn_p)
 {
     mscclpp_conn_t *conn = calloc(1, sizeof(*conn));
@@ -213,11 +207,7 @@ static mscclpp_status_t shm_conn_status(const mscclpp_conn_t *conn)
     return MSCCLPP_OK;
 }
 
-/*
- * Makes a region of any memory, and settles the memory. If it is not shared memory, the region has no key, so peers
- * cannot put into it. Returns MSCCLPP_ERR_NO_MEMORY, which is logged, or the error of `settle`. After a failure,
- * nothing is left.
- */
+/* Memory that is not shared has no key, so peers cannot put into the region. */
 static mscclpp_status_t shm_region_create(mscclpp_transport_t *transport, void *address, size_t length,
                                           mscclpp_region_t **region_p)
 {
@@ -239,9 +229,7 @@ static mscclpp_status_t shm_region_create(mscclpp_transport_t *transport, void *
     return MSCCLPP_OK;
 }
 
-/*
- * Writes the card of a region. Returns MSCCLPP_ERR_NOT_SUPPORTED if its memory is not shared; then `key` is unchanged.
- */
+/* Returns MSCCLPP_ERR_NOT_SUPPORTED if the region's memory is not shared. */
 static mscclpp_status_t shm_region_key(const mscclpp_region_t *region, void *key, size_t *length_p)
 {
     shm_card_t card;
@@ -260,10 +248,6 @@ static void shm_region_destroy(mscclpp_region_t *region)
     free(region);
 }
 
-/*
- * Checks the key, and maps the peer's memory. Returns MSCCLPP_ERR_NO_MEMORY, which is logged, or fails as open_window
- * does. After a failure, nothing is left.
- */
 static mscclpp_status_t shm_remote_create(mscclpp_conn_t *conn, const void *key, size_t length,
                                           mscclpp_remote_t **remote_p)
 {
@@ -283,7 +267,7 @@ static mscclpp_status_t shm_remote_create(mscclpp_conn_t *conn, const void *key,
     return MSCCLPP_OK;
 }
 
-/* Unpins the window if it was pinned for kernels, and then unmaps it. Does nothing for NULL. */
+/* Memory must be unpinned before it is unmapped. */
 static void shm_remote_destroy(mscclpp_remote_t *remote)
 {
     if (remote == NULL) {
@@ -296,7 +280,7 @@ static void shm_remote_destroy(mscclpp_remote_t *remote)
     free(remote);
 }
 
-/* Logs an access outside a region. Always returns MSCCLPP_ERR_INVALID. */
+/* Always returns MSCCLPP_ERR_INVALID. */
 static mscclpp_status_t log_out_of_range(const mscclpp_conn_t *conn, const char *action, uint64_t offset,
                                          uint64_t length, uint64_t limit)
 {
@@ -307,9 +291,9 @@ static mscclpp_status_t log_out_of_range(const mscclpp_conn_t *conn, const char 
 }
 
 /*
- * Pins the pages that contain the bytes, because memory can be pinned only in whole pages. *device_p is the address of
- * the first byte for kernels. Returns MSCCLPP_ERR_INVALID for bytes outside the region. Returns
- * MSCCLPP_ERR_NOT_SUPPORTED for 0 bytes, for a second call, or if the pages cannot be pinned.
+ * Memory can be pinned only in whole pages. *device_p is the address of the first byte for kernels. Returns
+ * MSCCLPP_ERR_INVALID for bytes outside the region. Returns MSCCLPP_ERR_NOT_SUPPORTED for 0 bytes, for a second call,
+ * or if the pages cannot be pinned.
  */
 static mscclpp_status_t shm_remote_map(mscclpp_remote_t *remote, uint64_t offset, uint64_t length, void **device_p)
 {
@@ -337,7 +321,6 @@ static mscclpp_status_t shm_remote_map(mscclpp_remote_t *remote, uint64_t offset
     return MSCCLPP_OK;
 }
 
-/* Checks that both ends of a put are within their regions. Returns MSCCLPP_ERR_INVALID if they are not. */
 static mscclpp_status_t check_put(const mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
                                   const mscclpp_region_t *region, uint64_t from, uint64_t length)
 {
@@ -350,7 +333,6 @@ static mscclpp_status_t check_put(const mscclpp_conn_t *conn, const mscclpp_remo
     return MSCCLPP_OK;
 }
 
-/* Checks that the peer has this token; if not, logs it and returns MSCCLPP_ERR_INVALID. */
 static mscclpp_status_t check_token(const mscclpp_conn_t *conn, uint32_t token)
 {
     if (!mscclpp_fits(token * sizeof(uint64_t), sizeof(uint64_t), conn->tokens.length)) {
@@ -361,7 +343,7 @@ static mscclpp_status_t check_token(const mscclpp_conn_t *conn, uint32_t token)
     return MSCCLPP_OK;
 }
 
-/* Adds one to the peer's token, after everything that this thread wrote before. */
+/* Releases everything that this thread wrote before, the bytes of puts among it. */
 static void give_signal(const mscclpp_conn_t *conn, uint32_t token)
 {
     __atomic_fetch_add((uint64_t *)(void *)conn->tokens.base + token, 1, __ATOMIC_RELEASE);
@@ -379,7 +361,6 @@ static mscclpp_status_t shm_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, 
     return status;
 }
 
-/* Adds 1 to a token of the peer. */
 static mscclpp_status_t shm_signal(mscclpp_conn_t *conn, uint32_t token)
 {
     mscclpp_status_t status = check_token(conn, token);
@@ -411,10 +392,7 @@ static mscclpp_status_t shm_put_signal(mscclpp_conn_t *conn, mscclpp_remote_t *r
     return status;
 }
 
-/*
- * Adds to a word of the peer's region with the CPU, at once. Returns MSCCLPP_ERR_INVALID if the word is outside the
- * region or not aligned.
- */
+/* The CPU adds at once. The word must be aligned, because the addition is atomic only then. */
 static mscclpp_status_t shm_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, uint64_t value)
 {
     if (!mscclpp_fits(to, sizeof(uint64_t), remote->window.length)) {
@@ -429,7 +407,7 @@ static mscclpp_status_t shm_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, 
     return MSCCLPP_OK;
 }
 
-/* Returns a ticket. No operation is ever in progress, so any ticket has completed. */
+/* No operation is ever in progress, so any ticket has completed. */
 static mscclpp_status_t shm_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
 {
     (void)conn;

@@ -88,14 +88,14 @@ struct mscclpp_remote {
     mscclpp_window_t window;
 };
 
-/* Logs that there is no memory for `purpose`. Always returns MSCCLPP_ERR_NO_MEMORY. */
+/* Always returns MSCCLPP_ERR_NO_MEMORY. */
 static mscclpp_status_t log_no_memory(const mscclpp_transport_params_t *params, const char *purpose)
 {
     mscclpp_error("%s: out of memory for %s of transport cuda_ipc", params->label, purpose);
     return MSCCLPP_ERR_NO_MEMORY;
 }
 
-/* Makes the device memory that markers copy from, and waits until it is filled. After a failure, nothing is left. */
+/* Markers copy from device memory that nothing writes to any more. Waits until it is filled. */
 static mscclpp_status_t make_marker_numbers(mscclpp_transport_t *transport)
 {
     const mscclpp_transport_params_t *params = &transport->params;
@@ -164,7 +164,7 @@ static mscclpp_status_t ipc_create(const mscclpp_transport_params_t *params, uin
     return MSCCLPP_OK;
 }
 
-/* Frees the instance and all counts of signals. Its connections and regions must be gone. NULL is allowed. */
+/* The connections and regions of the instance must be gone. NULL is allowed. */
 static void ipc_destroy(mscclpp_transport_t *transport)
 {
     ipc_counts_t *counts;
@@ -180,7 +180,7 @@ static void ipc_destroy(mscclpp_transport_t *transport)
     free(transport);
 }
 
-/* Breaks the connection and logs why, unless it is broken already. Returns its first error. */
+/* Logs only the first failure, and returns it also later. */
 static mscclpp_status_t fail(mscclpp_conn_t *conn, mscclpp_status_t status)
 {
     if (conn->status == MSCCLPP_OK) {
@@ -213,7 +213,6 @@ static mscclpp_status_t check_not_freed(mscclpp_conn_t *conn, const mscclpp_wind
     return conn->status;
 }
 
-/* Starts the puts that were collected. A failure breaks the connection. */
 static mscclpp_status_t begin_batch(mscclpp_conn_t *conn)
 {
     mscclpp_status_t status = MSCCLPP_OK;
@@ -225,7 +224,7 @@ static mscclpp_status_t begin_batch(mscclpp_conn_t *conn)
     return status == MSCCLPP_OK ? MSCCLPP_OK : fail(conn, status);
 }
 
-/* Appends a copy to the connection's stream, after the collected puts. A failure breaks the connection. */
+/* Starts the collected puts first, because the copy must come after them. A failure breaks the connection. */
 static mscclpp_status_t enqueue(mscclpp_conn_t *conn, void *to, const void *from, uint64_t length)
 {
     mscclpp_status_t status = begin_batch(conn);
@@ -258,7 +257,10 @@ static mscclpp_status_t append_marker(mscclpp_conn_t *conn)
     return status;
 }
 
-/* Starts collected puts, and asks streams with unfinished markers whether they have failed. Returns a failure once. */
+/*
+ * A failed copy passes no marker, so streams with unfinished markers are asked whether they have failed. Returns a
+ * failure once.
+ */
 static mscclpp_status_t ipc_progress(mscclpp_transport_t *transport)
 {
     mscclpp_conn_t *conn;
@@ -284,7 +286,7 @@ static mscclpp_status_t ipc_progress(mscclpp_transport_t *transport)
     return MSCCLPP_OK;
 }
 
-/* Gives the connection its own stream and board. After a failure, which is logged, nothing is left. */
+/* The stream is the connection's own, so that its copies never wait for those of another connection. */
 static mscclpp_status_t ipc_conn_create(mscclpp_transport_t *transport, int peer, mscclpp_conn_t **conn_p)
 {
     const mscclpp_transport_params_t *params = &transport->params;
@@ -327,7 +329,10 @@ static mscclpp_status_t ipc_conn_address(const mscclpp_conn_t *conn, void *addre
     return MSCCLPP_OK;
 }
 
-/* Finds or makes the counts of signals to a peer with this number of tokens. ipc_destroy frees them. */
+/*
+ * A later connection to the same peer must continue the counts, because the tokens keep their values. ipc_destroy frees
+ * the counts.
+ */
 static mscclpp_status_t find_counts(mscclpp_transport_t *transport, int peer, uint64_t token_count,
                                     ipc_counts_t **counts_p)
 {
@@ -350,7 +355,7 @@ static mscclpp_status_t find_counts(mscclpp_transport_t *transport, int peer, ui
     return MSCCLPP_OK;
 }
 
-/* Maps the peer's tokens, and continues the counts of earlier connections. After an error nothing has changed. */
+/* After an error nothing has changed. */
 static mscclpp_status_t ipc_conn_connect(mscclpp_conn_t *conn, const void *address, size_t length)
 {
     mscclpp_status_t status;
@@ -439,7 +444,6 @@ static void ipc_region_destroy(mscclpp_region_t *region)
     free(region);
 }
 
-/* Checks the key and maps the peer's memory. After a failure nothing is left. */
 static mscclpp_status_t ipc_remote_create(mscclpp_conn_t *conn, const void *key, size_t length,
                                           mscclpp_remote_t **remote_p)
 {
@@ -470,7 +474,7 @@ static void ipc_remote_destroy(mscclpp_remote_t *remote)
     }
 }
 
-/* Collects the put in the batch, and starts the batch if it is full or the target is lent memory. */
+/* Starts the batch if it is full or the target is lent memory. */
 static mscclpp_status_t ipc_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, mscclpp_region_t *region,
                                 uint64_t from, uint64_t length)
 {
@@ -502,7 +506,7 @@ static mscclpp_status_t ipc_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, 
     return status;
 }
 
-/* Signals a token: copies the count of its signals, one higher than before, into it. MSCCLPP_IN_PROGRESS: no slot. */
+/* Copies the count of the token's signals, one higher than before, into it. MSCCLPP_IN_PROGRESS: no slot is free. */
 static mscclpp_status_t ipc_signal(mscclpp_conn_t *conn, uint32_t token)
 {
     mscclpp_status_t status = conn->status;
@@ -544,14 +548,14 @@ static mscclpp_status_t ipc_signal(mscclpp_conn_t *conn, uint32_t token)
     return status == MSCCLPP_IN_PROGRESS ? MSCCLPP_OK : status;
 }
 
-/* Refuses: a copy cannot add, so this transport has no additions. */
+/* A copy cannot add. */
 static mscclpp_status_t ipc_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, uint64_t value)
 {
     (void)conn, (void)remote, (void)to, (void)value;
     return MSCCLPP_ERR_NOT_SUPPORTED;
 }
 
-/* Returns a ticket: the number of a marker after all work begun so far. MSCCLPP_IN_PROGRESS: no marker is free. */
+/* The ticket is the number of a marker after all work begun so far. MSCCLPP_IN_PROGRESS: no marker is free. */
 static mscclpp_status_t ipc_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
 {
     mscclpp_status_t status = conn->status;

@@ -6,9 +6,8 @@
 #include "mca/common/base/process.h"
 
 /*
- * Makes the card of this rank's memory. Memory of 0 bytes has a card without a handle. Returns MSCCLPP_ERR_INVALID if
- * the memory extends past the end of its allocation; otherwise fails as export_memory does. After a failure, *card_p is
- * unchanged.
+ * Memory of 0 bytes has a card without a handle. Returns MSCCLPP_ERR_INVALID if the memory extends past the end of its
+ * allocation; otherwise fails as export_memory does.
  */
 mscclpp_status_t mscclpp_window_describe(const mscclpp_transport_params_t *params, const mscclpp_window_kind_t *kind,
                                          const void *address, uint64_t length, mscclpp_window_card_t *card_p)
@@ -35,12 +34,10 @@ mscclpp_status_t mscclpp_window_describe(const mscclpp_transport_params_t *param
 }
 
 /*
- * Opens a peer's card, after checking that the card is of this kind, comes from this peer, and is within its
- * allocation. If it is not, returns MSCCLPP_ERR_INVALID; otherwise fails as mscclpp_mapping_get does. *window_p is set
- * only on success.
- *
- * Memory of this process that is mapped at its own address is lent: the id of its buffer tells later whether the memory
- * still exists.
+ * Checks that the card is of this kind, comes from this peer, and is within its allocation, because it comes from
+ * another process. If it is not, returns MSCCLPP_ERR_INVALID; otherwise fails as mscclpp_mapping_get does.
+ *  Memory of this process that is mapped at its own address is lent: the id of its buffer tells later whether the
+ *  memory still exists.
  */
 mscclpp_status_t mscclpp_window_open(const mscclpp_transport_params_t *params, const mscclpp_window_kind_t *kind,
                                      int peer, const void *bytes, size_t length, mscclpp_window_t *window_p)
