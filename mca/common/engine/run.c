@@ -266,6 +266,7 @@ static mscclpp_status_t publish_returned(mscclpp_engine_t *engine, bool *all_ret
 /*
  * * `call` is the call's name in messages. Returns MSCCLPP_OK when all ranks have published that they have delivered
  * their results. Otherwise returns the first error; copies and kernels may then still be running.
+ *
  * On the twin, each turn of the loop makes progress, because this yields the processor to the threads that act as
  * engines. If next_check has changed, the wait has just checked the peers; then the kernel is checked as well, if the
  * runtime may be asked.

@@ -184,6 +184,7 @@ static mscclpp_status_t free_resources(mscclpp_engine_t *engine)
  * 2. They write words into all memories, and vote on whether they could. After that vote all words are written.
  * 3. They read the words, and vote on whether all have arrived.
  * A rank that lacks something still takes part in every exchange, so that all ranks return the same result.
+ *
  * It is not an error if engines cannot be used; this is logged. Errors are those of the exchanges, and
  * MSCCLPP_ERR_DEVICE if a copy of the test does not end. They break the team.
  */

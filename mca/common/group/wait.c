@@ -426,8 +426,10 @@ static void discount_time_away(mscclpp_group_wait_t *wait, double now)
  * * Makes one turn of a wait: always progress, and at most once in CHECK_PERIOD the checks. The first check that fails
  * determines the status; the clock comes last, so a known cause is reported rather than a timeout. Before the checks,
  * this rank publishes which nodes are silent and whom it waits for, because other ranks may ask.
+ *
  * The first turn that reads the clock only stores the time at which the wait began. In a fiber, every turn reads the
  * clock, because the application decides when the next turn comes.
+ *
  * Returns MSCCLPP_ERR_MIXED if a rank passed host buffers, MSCCLPP_ERR_INVALID if arguments differ, MSCCLPP_ERR_PEER if
  * a peer failed, the error of the embedding runtime's check, or MSCCLPP_ERR_TIMEOUT at the deadline. The check that
  * fails logs the reason.

@@ -90,6 +90,7 @@ static void take_inline_turn(void *context)
 /*
  * * Marks the runner as stuck if the runtime reports an error, or if the kernel does not leave within LEAVE_TIME. Then
  * nothing that the kernel uses is ever freed.
+ *
  * If the operation was started by a ring, the runner may have no stream, and only the time limit can end the wait.
  * After a missed ring, no kernel has the operation, so the wait ends at once.
  */
@@ -161,6 +162,7 @@ static void poll_in_fiber(const mscclpp_runner_t *runner, uint32_t turns)
 
 /*
  * * If anything fails in the meantime, tells the kernel to leave, waits for that, and returns the error.
+ *
  * The wait spins on the mailbox, and calls the pump at each poll. Only at certain polls does it look for a missed ring,
  * make progress, and ask the runtime whether the kernel still runs. On the twin it does not spin, because the kernel's
  * threads need the processor. In a fiber it spins only briefly, because other fibers need the thread.

@@ -324,6 +324,7 @@ static mscclpp_status_t try_plan(mscclpp_task_t *task, bool *served_p)
  * 3. Tries a plan.
  * 4. Exchanges buffers, which may change the choice again and make the scratch grow.
  * 5. Reserves the epochs of the final choice, meets, launches, and copies the result back.
+ *
  * A queued call skips the steps for which the host has to wait. Any error breaks the team, because peers may have
  * started.
  */

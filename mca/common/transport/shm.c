@@ -3,6 +3,7 @@
  * made, and that are pinned for its GPU or, on the host twin, are its device memory. The sender's CPU copies directly
  * into the peer's memory. Kernels can access those parts of the peer's memory that the sender has pinned for its own
  * GPU.
+ *
  * A put has ended when it returns. A signal is a later addition with release order by the same thread. So a reader that
  * loads the token with acquire order sees the bytes. The same holds for `add`. Therefore no operation is ever in
  * progress, and a flush has nothing to wait for.

@@ -257,10 +257,7 @@ static mscclpp_status_t append_marker(mscclpp_conn_t *conn)
     return status;
 }
 
-/*
- * A failed copy passes no marker, so streams with unfinished markers are asked whether they have failed. Returns a
- * failure once.
- */
+/* A failed copy passes no marker, so streams with unfinished markers are asked. Returns a failure once. */
 static mscclpp_status_t ipc_progress(mscclpp_transport_t *transport)
 {
     mscclpp_conn_t *conn;
@@ -329,10 +326,7 @@ static mscclpp_status_t ipc_conn_address(const mscclpp_conn_t *conn, void *addre
     return MSCCLPP_OK;
 }
 
-/*
- * A later connection to the same peer must continue the counts, because the tokens keep their values. ipc_destroy frees
- * the counts.
- */
+/* Tokens keep their values, so a later connection continues the counts. ipc_destroy frees them. */
 static mscclpp_status_t find_counts(mscclpp_transport_t *transport, int peer, uint64_t token_count,
                                     ipc_counts_t **counts_p)
 {

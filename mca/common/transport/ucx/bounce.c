@@ -11,7 +11,6 @@
 #include "mca/common/base/log.h"
 #include "mca/common/transport/ucx/internal.h"
 
-/* Returns the place of message `number` in the ring of messages. */
 static ucx_message_t *message_at(mscclpp_conn_t *conn, uint64_t number)
 {
     return &conn->messages[number % UCX_MESSAGES_MAX];
@@ -29,10 +28,7 @@ bool mscclpp_transport_ucx_copy(mscclpp_conn_t *conn, mscclpp_copier_t *copier, 
     return true;
 }
 
-/*
- * Allocates bounce memory unless it already exists. If the allocation fails, breaks the connection and returns false.
- * Only the host's address is used, by copies and by UCX.
- */
+/* Only the host's address is used, by copies and by UCX. A failure breaks the connection. */
 static bool ensure_bounce_memory(mscclpp_conn_t *conn, char **memory_p, size_t size)
 {
     void *host, *device;
@@ -55,7 +51,7 @@ bool mscclpp_transport_ucx_ensure_landing(mscclpp_conn_t *conn)
     return ensure_bounce_memory(conn, &conn->landing, conn->landing_size + sizeof(uint64_t));
 }
 
-/* Opens a copier unless it is open. If that fails, breaks the connection and returns false. */
+/* A failure breaks the connection. */
 static bool ensure_copier(mscclpp_conn_t *conn, mscclpp_copier_t *copier)
 {
     const mscclpp_transport_params_t *params = &conn->transport->params;
@@ -68,9 +64,8 @@ static bool ensure_copier(mscclpp_conn_t *conn, mscclpp_copier_t *copier)
 }
 
 /*
- * Makes the memory and the copiers that a connection needs. A side with regions in device memory needs bounce memory
- * for both directions. A side without such regions needs landing memory if the peer sends it messages with data. A
- * failure breaks the connection, and its status is returned.
+ * A side with regions in device memory needs bounce memory for both directions. A side without such regions needs
+ * landing memory if the peer sends it messages with data. A failure breaks the connection, and its status is returned.
  */
 mscclpp_status_t mscclpp_transport_ucx_equip(mscclpp_conn_t *conn)
 {
@@ -89,9 +84,8 @@ mscclpp_status_t mscclpp_transport_ucx_equip(mscclpp_conn_t *conn)
 }
 
 /*
- * Returns true if the copier's batch has ended, or if there is none. Returns false while the batch runs, and once if it
- * has failed. A batch contains copies of all connections and does not tell which one has failed, so a failure breaks
- * all connections.
+ * Returns false while the batch runs, and once if it has failed. A batch contains copies of all connections and does
+ * not tell which one has failed, so a failure breaks all connections.
  */
 bool mscclpp_transport_ucx_test_batch(mscclpp_transport_t *transport, mscclpp_copier_t *copier)
 {
@@ -127,8 +121,8 @@ void mscclpp_transport_ucx_end_copy_out(mscclpp_transport_t *transport)
 }
 
 /*
- * Returns the next message to fill in, or NULL if too many await their acknowledgement, or if UCX still reads the
- * header of the one that had this place before.
+ * Returns NULL if too many messages await their acknowledgement, or if UCX still reads the header of the one that had
+ * this place before.
  */
 static ucx_message_t *next_message(mscclpp_conn_t *conn)
 {
@@ -137,10 +131,7 @@ static ucx_message_t *next_message(mscclpp_conn_t *conn)
     return conn->packed - conn->acked < UCX_MESSAGES_MAX && !message->sending ? message : NULL;
 }
 
-/*
- * Zeroes a message, and fills in the fields that all messages of an operation have in common. A put must already have
- * taken its piece of the bounce memory, because `ring_end` must include that piece.
- */
+/* A put must already have taken its piece of the bounce memory, because `ring_end` must include that piece. */
 static void start_message(mscclpp_conn_t *conn, ucx_message_t *message, const ucx_op_t *op)
 {
     memset(message, 0, sizeof(*message));
@@ -169,8 +160,8 @@ static void add_message(mscclpp_conn_t *conn, bool is_copying)
 }
 
 /*
- * Returns how many bytes of a put the next message can take: at most a chunk, in one piece of the bounce memory.
- * Returns 0 if the bounce memory has no room at present.
+ * A message takes at most a chunk, in one piece of the bounce memory. Returns 0 if the bounce memory has no room at
+ * present.
  */
 static size_t next_length(const mscclpp_conn_t *conn, const ucx_op_t *op, bool is_device)
 {
@@ -234,8 +225,8 @@ static bool pack_put(mscclpp_conn_t *conn, ucx_op_t *op)
 }
 
 /*
- * Turns an operation into messages: a put into as many as it needs, any other operation into one without data. Returns
- * false if the function must be called again later, or if the connection broke.
+ * A put becomes as many messages as it needs, any other operation one without data. Returns false if the function must
+ * be called again later, or if the connection broke.
  */
 bool mscclpp_transport_ucx_pack(mscclpp_conn_t *conn, ucx_op_t *op)
 {
@@ -254,7 +245,7 @@ bool mscclpp_transport_ucx_pack(mscclpp_conn_t *conn, ucx_op_t *op)
     return true;
 }
 
-/* Notes that UCX no longer needs a message's header and data. If sending has failed, the peer is lost. */
+/* UCX no longer needs the message's header and data. If sending has failed, the peer is lost. */
 static void on_sent(void *request, ucs_status_t status, void *user_data)
 {
     ucx_message_t *message = user_data;
@@ -270,8 +261,8 @@ static void on_sent(void *request, ucs_status_t status, void *user_data)
 }
 
 /*
- * Notes that UCX no longer needs a note, so that the next note of its kind can be sent. If sending has failed, the peer
- * is lost.
+ * The next note of this kind can be sent now, because both use the same memory. If sending has failed, the peer is
+ * lost.
  */
 static void on_note_sent(void *request, ucs_status_t status, void *user_data)
 {
@@ -315,10 +306,7 @@ static bool send_by_ucx(mscclpp_conn_t *conn, const ucx_header_t *header, const 
     return false;
 }
 
-/*
- * Checks whether the copies that messages wait for have ended, and sends the ready messages in order. Stops if the peer
- * is lost.
- */
+/* Messages become ready when the copies that fill them have ended. Sends in order, and stops if the peer is lost. */
 void mscclpp_transport_ucx_send(mscclpp_conn_t *conn)
 {
     if (conn->ready != conn->packed) {

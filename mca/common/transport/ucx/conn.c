@@ -1,4 +1,4 @@
-/* Connections of the transport ucx: how they are made, break and end. */
+/* How connections of the transport ucx are made, break and end. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +13,8 @@
 #define UCX_CLOSE_SECONDS 1.0 /* time for UCX to release what is given up */
 
 /*
- * Frees a connection that UCX no longer refers to and that is not in any list. Gives up its operations first, because
- * they refer to remotes of this connection.
+ * UCX no longer refers to the connection, and it is in no list. Gives up its operations first, because they refer to
+ * remotes of this connection.
  */
 static void free_conn(mscclpp_conn_t *conn)
 {
@@ -31,11 +31,9 @@ static void free_conn(mscclpp_conn_t *conn)
 }
 
 /*
- * Makes a connection. conn_connect later gives it memory for messages and an endpoint. The size of its landing memory
- * is the parameter bounce_size, rounded down to a multiple of UCX_CHUNKS aligned chunks.
- *
- * Returns MSCCLPP_ERR_SYSTEM if the instance is stranded, or MSCCLPP_ERR_NO_MEMORY if memory runs out. Both are logged,
- * and *conn_p is not set.
+ * conn_connect later gives the connection memory for messages and an endpoint. The size of its landing memory is the
+ * parameter bounce_size, rounded down to a multiple of UCX_CHUNKS aligned chunks.
+ *  Returns MSCCLPP_ERR_SYSTEM if the instance is stranded.
  */
 mscclpp_status_t mscclpp_transport_ucx_conn_create(mscclpp_transport_t *transport, int peer, mscclpp_conn_t **conn_p)
 {
@@ -67,7 +65,7 @@ mscclpp_status_t mscclpp_transport_ucx_conn_create(mscclpp_transport_t *transpor
     return MSCCLPP_OK;
 }
 
-/* Returns true if some connection to this peer is in use. Then the peer must not reuse an endpoint for a new one. */
+/* If some connection to this peer is in use, the peer must not reuse an endpoint for a new one. */
 static bool is_busy(const mscclpp_transport_t *transport, int peer)
 {
     const mscclpp_conn_t *conn = transport->conns;
@@ -79,8 +77,8 @@ static bool is_busy(const mscclpp_transport_t *transport, int peer)
 }
 
 /*
- * Writes the facts about this half of the connection that the peer needs, followed by the worker's address. Both fit
- * into the room for an address, as ucx_create has checked. Always succeeds.
+ * The worker's address follows the facts about this half. Both fit into the room for an address, as ucx_create has
+ * checked.
  */
 mscclpp_status_t mscclpp_transport_ucx_conn_address(const mscclpp_conn_t *conn, void *address, size_t *length_p)
 {
@@ -106,9 +104,8 @@ mscclpp_status_t mscclpp_transport_ucx_conn_address(const mscclpp_conn_t *conn, 
 }
 
 /*
- * Checks the peer's address, whose head has been copied to conn->peer_address. `length` is the length of the whole
- * address. Returns false, which is logged, if it cannot be an address. The length is checked first, because the head is
- * incomplete if the address is too short.
+ * The address comes from another process. Its head has been copied to conn->peer_address, and `length` is the length of
+ * the whole address. The length is checked first, because the head is incomplete if the address is too short.
  */
 static bool is_sound(const mscclpp_conn_t *conn, size_t length)
 {
@@ -131,8 +128,7 @@ static bool is_sound(const mscclpp_conn_t *conn, size_t length)
 }
 
 /*
- * Checks the peer's address, makes the memory for messages, and gets an endpoint. Both sides use the smaller of their
- * two sizes of bounce memory.
+ * * Both sides use the smaller of their two sizes of bounce memory.
  *
  * If the connection is already broken, returns its status. Returns MSCCLPP_ERR_INVALID for an invalid address or a
  * second call; otherwise fails as the memory or the endpoint does. After a failure of the first call, the connection
@@ -175,9 +171,8 @@ mscclpp_status_t mscclpp_transport_ucx_conn_status(const mscclpp_conn_t *conn)
 }
 
 /*
- * Decides what the loss of the peer means. If the peer has said good-bye and no operation was in progress, it has
- * simply left. Otherwise the connection breaks: immediately if an operation was in progress, and after
- * UCX_GRACE_SECONDS if only the good-bye is missing.
+ * * If the peer has said good-bye and no operation was in progress, it has simply left. Otherwise the connection
+ * breaks: immediately if an operation was in progress, and after UCX_GRACE_SECONDS if only the good-bye is missing.
  */
 static void judge_loss(mscclpp_conn_t *conn)
 {
@@ -228,7 +223,7 @@ void mscclpp_transport_ucx_clean_up_conns(mscclpp_transport_t *transport)
     }
 }
 
-/* Returns true if UCX still holds an operation or a message of the connection that reads or writes the region. */
+/* Both direct operations and messages of the connection may read or write the region. */
 static bool conn_uses(const mscclpp_conn_t *conn, const mscclpp_region_t *region)
 {
     for (int i = 0; i < UCX_MESSAGES_MAX; ++i) {
@@ -244,7 +239,7 @@ static bool conn_uses(const mscclpp_conn_t *conn, const mscclpp_region_t *region
     return false;
 }
 
-/* Returns true if UCX may still read or write the region, on behalf of any connection, even a destroyed one. */
+/* Asks all connections, because UCX may still hold requests of destroyed ones. */
 static bool is_used(const mscclpp_region_t *region)
 {
     const mscclpp_conn_t *conn = region->transport->conns;
@@ -256,8 +251,8 @@ static bool is_used(const mscclpp_region_t *region)
 }
 
 /*
- * Makes progress until UCX no longer uses the region, for at most UCX_CLOSE_SECONDS. Returns false if UCX still uses
- * it. The caller has removed the region's number, so messages that arrive meanwhile do not find the region.
+ * The caller has removed the region's number, so messages that arrive meanwhile do not find the region. Gives up after
+ * UCX_CLOSE_SECONDS.
  */
 static bool await_unused(const mscclpp_region_t *region)
 {
@@ -272,10 +267,7 @@ static bool await_unused(const mscclpp_region_t *region)
     return true;
 }
 
-/*
- * Breaks a connection, tells the peer if possible, and then makes UCX give up the operations in progress, after which
- * nothing can be sent.
- */
+/* Tells the peer first, because nothing can be sent once UCX has given up the operations in progress. */
 static void break_by_force(mscclpp_conn_t *conn)
 {
     mscclpp_transport_ucx_fail(conn, MSCCLPP_ERR_INVALID, "a region was destroyed with a put from or to it under way");
@@ -287,8 +279,7 @@ static void break_by_force(mscclpp_conn_t *conn)
 }
 
 /*
- * Stops the worker's progress forever, so that UCX accesses nothing more, and breaks all connections. This is the last
- * resort if UCX does not let go of memory.
+ * * Without the worker's progress UCX accesses nothing more. This is the last resort if UCX does not let go of memory.
  */
 static void strand(mscclpp_transport_t *transport)
 {
@@ -300,9 +291,9 @@ static void strand(mscclpp_transport_t *transport)
 }
 
 /*
- * Makes sure that UCX no longer uses the region. First waits until the operations in progress end normally. Then breaks
- * the connections that use the region, and waits again. A destroyed connection has already released its endpoint, so it
- * can only be waited for. If UCX still uses the region, strands the instance and returns false.
+ * * First waits until the operations in progress end normally. Then breaks the connections that use the region, and
+ * waits again. A destroyed connection has already released its endpoint, so it can only be waited for. If UCX still
+ * uses the region, strands the instance and returns false.
  */
 bool mscclpp_transport_ucx_vacate(const mscclpp_region_t *region)
 {

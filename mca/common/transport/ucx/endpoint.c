@@ -14,7 +14,7 @@
 #define UCX_DRAIN_SECONDS 0.1 /* time for all good-byes together to leave */
 #define UCX_WATCH_SECONDS 0.1 /* time between two checks of the peers' processes */
 
-/* Notes that UCX has lost the peer. Clean-up closes the endpoint once no connection has it. */
+/* Clean-up closes the endpoint once no connection has it. */
 static void on_failure(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
     ucx_endpoint_t *endpoint = arg;
@@ -26,7 +26,7 @@ static void on_failure(void *arg, ucp_ep_h ep, ucs_status_t status)
     }
 }
 
-/* Opens an endpoint to its address. If it is `unwatched`, UCX is not asked to report the loss of the peer. */
+/* If the endpoint is `unwatched`, UCX is not asked to report the loss of the peer. */
 static ucs_status_t open_endpoint(mscclpp_transport_t *transport, ucx_endpoint_t *endpoint)
 {
     const ucp_ep_params_t params = {
@@ -39,7 +39,10 @@ static ucs_status_t open_endpoint(mscclpp_transport_t *transport, ucx_endpoint_t
     return transport->ucx.ucp_ep_create(transport->worker, &params, &endpoint->ep);
 }
 
-/* Begins to watch the peer's process, if it is visible on this machine. Returns true if its end will be noticed. */
+/*
+ * Returns true if the end of the peer's process will be noticed, which is so only if the process is visible on this
+ * machine.
+ */
 static bool start_watching(mscclpp_conn_t *conn)
 {
 #ifdef SYS_pidfd_open
@@ -58,10 +61,7 @@ static void stop_watching(mscclpp_conn_t *conn)
     }
 }
 
-/*
- * Finds an endpoint to this address that a connection used before and that can be used again, or returns NULL. See
- * ucx_endpoint_t for when that is so.
- */
+/* Only an endpoint that a connection used before, and that can be used again (ucx_endpoint_t). */
 static ucx_endpoint_t *find_reusable(const mscclpp_conn_t *conn, const void *address, size_t length)
 {
     ucx_endpoint_t *endpoint = conn->peer_address.busy != 0 ? NULL : conn->transport->endpoints;
@@ -74,11 +74,7 @@ static ucx_endpoint_t *find_reusable(const mscclpp_conn_t *conn, const void *add
     return endpoint;
 }
 
-/*
- * Takes an endpoint that an earlier connection has left, or opens a new one. Watches the peer's process if UCX does not
- * report its loss. Returns MSCCLPP_ERR_NO_MEMORY, or MSCCLPP_ERR_PEER if UCX cannot open an endpoint. Both are logged,
- * and then the process is not watched.
- */
+/* Watches the peer's process if UCX does not report its loss. After an error the process is not watched. */
 mscclpp_status_t mscclpp_transport_ucx_endpoint_get(mscclpp_conn_t *conn, const void *address, size_t length)
 {
     mscclpp_transport_t *transport = conn->transport;
@@ -130,9 +126,8 @@ mscclpp_status_t mscclpp_transport_ucx_endpoint_get(mscclpp_conn_t *conn, const 
 }
 
 /*
- * Begins to close an endpoint, unless this has begun or the instance is stranded. With `by_force`, UCX cancels the
- * operations in progress. Clean-up frees the endpoint once UCX has closed it. If UCX refuses to close it, it counts as
- * closed.
+ * With `by_force`, UCX cancels the operations in progress. Clean-up frees the endpoint once UCX has closed it. If UCX
+ * refuses to close it, it counts as closed.
  */
 static void close_endpoint(mscclpp_transport_t *transport, ucx_endpoint_t *endpoint, bool by_force)
 {
@@ -154,10 +149,7 @@ static void close_endpoint(mscclpp_transport_t *transport, ucx_endpoint_t *endpo
     endpoint->ep = NULL;
 }
 
-/*
- * Ends the connection's use of its endpoint. An endpoint that is neither lost nor closed by force stays open for the
- * next connection to the same worker.
- */
+/* An endpoint that is neither lost nor closed by force stays open for the next connection to the same worker. */
 void mscclpp_transport_ucx_endpoint_release(mscclpp_conn_t *conn, bool by_force)
 {
     stop_watching(conn);
@@ -173,8 +165,8 @@ void mscclpp_transport_ucx_endpoint_release(mscclpp_conn_t *conn, bool by_force)
 }
 
 /*
- * Checks once in UCX_WATCH_SECONDS whether watched processes have ended. Connections to such a process have lost the
- * peer. A connection with a `pidfd` always has an endpoint, because it gives up both together.
+ * Checks only once in UCX_WATCH_SECONDS, because each check is a system call. A connection with a `pidfd` always has an
+ * endpoint, because it gives up both together.
  */
 static void check_processes(mscclpp_transport_t *transport)
 {
@@ -193,10 +185,6 @@ static void check_processes(mscclpp_transport_t *transport)
     }
 }
 
-/*
- * Checks for processes that have ended. Then closes lost endpoints that no connection uses, and frees the endpoints
- * that UCX has closed.
- */
 void mscclpp_transport_ucx_clean_up_endpoints(mscclpp_transport_t *transport)
 {
     ucx_endpoint_t **link = &transport->endpoints;
@@ -223,7 +211,7 @@ void mscclpp_transport_ucx_clean_up_endpoints(mscclpp_transport_t *transport)
     }
 }
 
-/* Makes progress once. Returns false once the deadline has passed. */
+/* Returns false once the deadline has passed. */
 static bool progress_until(mscclpp_transport_t *transport, double deadline)
 {
     (void)mscclpp_transport_ucx_progress_worker(transport);
@@ -231,8 +219,8 @@ static bool progress_until(mscclpp_transport_t *transport, double deadline)
 }
 
 /*
- * Makes progress so that good-byes can be sent, for at most UCX_DRAIN_SECONDS in total. Waits for no answers, because
- * peers may already be gone. A request may be freed before it has ended, which UCX allows.
+ * Good-byes get UCX_DRAIN_SECONDS in total to leave. Waits for no answers, because peers may already be gone. A request
+ * may be freed before it has ended, which UCX allows.
  */
 static void drain(mscclpp_transport_t *transport)
 {

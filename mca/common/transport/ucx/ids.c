@@ -8,9 +8,9 @@
 #define SIZE_AT_FIRST 16 /* entries of a table */
 
 /*
- * Enters an object in the table, and returns its number, or 0 if there is no memory. The lower half of a number is the
- * index in the table. The upper half counts the numbers that have been assigned, starting from 1, so that no number is
- * assigned twice.
+ * The lower half of a number is the index in the table. The upper half counts the numbers that have been assigned,
+ * starting from 1, so that no number is assigned twice: a late message must not find a newer object. Returns 0 if there
+ * is no memory.
  */
 uint64_t mscclpp_transport_ucx_enter(ucx_table_t *table, void *object)
 {
@@ -34,7 +34,7 @@ uint64_t mscclpp_transport_ucx_enter(ucx_table_t *table, void *object)
     return table->entries[index].id;
 }
 
-/* Returns the entry of the object with a number; NULL if there is none. Peers send numbers, so they may be anything. */
+/* Peers send numbers, so they may be anything. */
 static ucx_entry_t *find_entry(const ucx_table_t *table, uint64_t id)
 {
     size_t index = (uint32_t)id;

@@ -5,13 +5,12 @@
 
 #include "mca/common/base/log.h"
 
-/* Returns the place of operation `number` in the connection's ring. */
 static ucx_op_t *op_at(mscclpp_conn_t *conn, uint64_t number)
 {
     return &conn->ops[number % UCX_OPS_MAX];
 }
 
-/* Counts a put's or a flush's request as ended and frees it. If it failed, the peer is lost. */
+/* If the request failed, the peer is lost. */
 static void end_request(void *request, ucs_status_t status, void *user_data)
 {
     mscclpp_conn_t *conn = user_data;
@@ -23,7 +22,7 @@ static void end_request(void *request, ucs_status_t status, void *user_data)
     conn->transport->ucx.ucp_request_free(request);
 }
 
-/* Notes that UCX no longer needs a direct put's source. Only a later flush tells that the bytes have arrived. */
+/* UCX no longer needs the put's source. Only a later flush tells that the bytes have arrived. */
 static void on_put(void *request, ucs_status_t status, void *user_data)
 {
     ucx_op_t *op = user_data;
@@ -33,7 +32,7 @@ static void on_put(void *request, ucs_status_t status, void *user_data)
     end_request(request, status, op->conn);
 }
 
-/* Notes that a flush has ended: the direct puts before it are in the peer's memory. */
+/* The direct puts before the flush are in the peer's memory. */
 static void on_flushed(void *request, ucs_status_t status, void *user_data)
 {
     mscclpp_conn_t *conn = user_data;
@@ -46,7 +45,7 @@ static void on_flushed(void *request, ucs_status_t status, void *user_data)
 }
 
 /*
- * Handles what a call of UCX that takes a callback returned. NULL: done at once, and the callback is not called. An
+ * Handles the result of a call of UCX that takes a callback. NULL: done at once, and the callback is not called. An
  * error: the peer is lost. The request was counted before the call, since the callback may run within it.
  */
 static void handle_result(mscclpp_conn_t *conn, ucs_status_ptr_t request)
@@ -59,10 +58,7 @@ static void handle_result(mscclpp_conn_t *conn, ucs_status_ptr_t request)
     }
 }
 
-/*
- * Begins a direct put, for which UCX writes to the peer's memory. Its source is in use while `op->sending` is set. If
- * UCX fails, handle_result notes that the peer is lost.
- */
+/* UCX writes to the peer's memory. The source is in use while `op->sending` is set. */
 static void put_directly(mscclpp_conn_t *conn, ucx_op_t *op)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
@@ -87,9 +83,9 @@ static void put_directly(mscclpp_conn_t *conn, ucx_op_t *op)
 }
 
 /*
- * Begins a flush of all operations that have begun so far. The flush has ended when `flushing_end` is 0, which may be
- * the case when the function returns. Then either `flushed_end` says which operations the flush included, or the peer
- * is lost.
+ * * The flush covers all operations that have begun so far. It has ended when `flushing_end` is 0, which may be the
+ * case when the function returns. Then either `flushed_end` says which operations the flush included, or the peer is
+ * lost.
  */
 static void begin_flush(mscclpp_conn_t *conn)
 {
@@ -111,9 +107,9 @@ static void begin_flush(mscclpp_conn_t *conn)
 }
 
 /*
- * Returns true if a direct put must wait until an earlier message is acknowledged. This is so if the message writes
- * some of the same bytes, because it would later overwrite the data of the put. (If there was no signal between the
- * two, their order would not matter.) Only puts and adds write, and both have a remote.
+ * * A direct put must wait for an earlier message that writes some of the same bytes, because it would later overwrite
+ * the data of the put. (If there was no signal between the two, their order would not matter.) Only puts and adds
+ * write, and both have a remote.
  */
 static bool must_wait_for_messages(const mscclpp_conn_t *conn, const ucx_op_t *op)
 {
@@ -134,9 +130,9 @@ static bool must_wait_for_messages(const mscclpp_conn_t *conn, const ucx_op_t *o
 }
 
 /*
- * Begins the operation number `op_next`. Returns false if the operation or a part of it has to wait, or if the
- * connection broke. Signals, adds and puts with a signal wait until a flush has shown that earlier direct puts are in
- * the peer's memory; then *needs_flush_p becomes true.
+ * * Returns false if the operation or a part of it has to wait, or if the connection broke. Signals, adds and puts with
+ * a signal wait until a flush has shown that earlier direct puts are in the peer's memory; then *needs_flush_p becomes
+ * true.
  */
 static bool begin_next(mscclpp_conn_t *conn, bool *needs_flush_p)
 {
@@ -161,7 +157,7 @@ static bool begin_next(mscclpp_conn_t *conn, bool *needs_flush_p)
     return true;
 }
 
-/* Removes the oldest operation, which has ended or is given up, and its use of the remote. */
+/* The operation has ended or is given up. */
 static void drop_first_op(mscclpp_conn_t *conn)
 {
     const ucx_op_t *op = op_at(conn, conn->op_begin);
@@ -173,7 +169,7 @@ static void drop_first_op(mscclpp_conn_t *conn)
 }
 
 /*
- * Drops ended operations, in order: those whose messages are acknowledged, and direct puts that a flush has covered.
+ * In order: operations end with the acknowledgement of their messages, and direct puts with a flush that covers them.
  * Operations before `op_next` are in messages as a whole, so their `message_end` is valid.
  */
 static void drop_ended_ops(mscclpp_conn_t *conn)
@@ -194,10 +190,7 @@ void mscclpp_transport_ucx_drop_ops(mscclpp_conn_t *conn)
     }
 }
 
-/*
- * Begins and ends as many operations as possible. Repeats this only if a flush ends at once, because then operations
- * that waited for the flush can begin.
- */
+/* Repeats only if a flush ends at once, because then operations that waited for the flush can begin. */
 void mscclpp_transport_ucx_advance(mscclpp_conn_t *conn)
 {
     bool may_begin_more = true;
@@ -226,9 +219,8 @@ void mscclpp_transport_ucx_advance(mscclpp_conn_t *conn)
 }
 
 /*
- * Returns MSCCLPP_OK if one more operation can be taken, MSCCLPP_IN_PROGRESS if too many are in progress, or the reason
- * why the connection takes none. Using a connection before it is connected returns MSCCLPP_ERR_INVALID. Using a
- * connection that the peer has closed breaks it.
+ * MSCCLPP_IN_PROGRESS: too many operations are in progress. Otherwise returns the reason why the connection takes none.
+ * A connection that the peer has closed breaks when it is used.
  */
 static mscclpp_status_t check_can_take(mscclpp_conn_t *conn)
 {
@@ -247,10 +239,7 @@ static mscclpp_status_t check_can_take(mscclpp_conn_t *conn)
     return conn->op_end - conn->op_begin < UCX_OPS_MAX ? MSCCLPP_OK : MSCCLPP_IN_PROGRESS;
 }
 
-/*
- * Checks that a range is within a region of `region_length` bytes, which belongs to rank `owner`. If not, logs it and
- * returns MSCCLPP_ERR_INVALID. `action` begins the message.
- */
+/* The region has `region_length` bytes and belongs to rank `owner`. `action` begins the message of a refusal. */
 static mscclpp_status_t check_range(const mscclpp_conn_t *conn, const char *action, uint64_t offset, uint64_t length,
                                     int owner, uint64_t region_length)
 {
@@ -263,7 +252,7 @@ static mscclpp_status_t check_range(const mscclpp_conn_t *conn, const char *acti
     return MSCCLPP_OK;
 }
 
-/* Adds an operation to the connection's queue, which must have room, and begins what can begin. */
+/* The queue must have room. */
 static void enqueue(mscclpp_conn_t *conn, const ucx_op_t *op)
 {
     *op_at(conn, conn->op_end) = *op;
@@ -275,16 +264,15 @@ static void enqueue(mscclpp_conn_t *conn, const ucx_op_t *op)
     mscclpp_transport_ucx_advance(conn);
 }
 
-/* Returns true if a put must go by messages, because UCX cannot access its source or its target. */
+/* UCX cannot access the source or the target of such a put. */
 static bool goes_by_message(const mscclpp_remote_t *remote, const mscclpp_region_t *region)
 {
     return remote->rkey == NULL || region->memory == NULL;
 }
 
 /*
- * Checks a put and adds it to the queue; a put of 0 bytes is only checked. If `signal` is not 0, a signal of token
- * `signal - 1` follows the data. Returns MSCCLPP_ERR_INVALID for bytes outside a region; otherwise returns what
- * check_can_take does.
+ * A put of 0 bytes is only checked. If `signal` is not 0, a signal of token `signal - 1` follows the data. Returns
+ * MSCCLPP_ERR_INVALID for bytes outside a region; otherwise returns what check_can_take does.
  */
 static mscclpp_status_t put_and_signal(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
                                        mscclpp_region_t *region, uint64_t from, uint64_t length, uint64_t signal)
@@ -317,7 +305,6 @@ mscclpp_status_t mscclpp_transport_ucx_put(mscclpp_conn_t *conn, mscclpp_remote_
     return put_and_signal(conn, remote, to, region, from, length, 0);
 }
 
-/* Checks that the peer has this token; if not, logs it and returns MSCCLPP_ERR_INVALID. */
 static mscclpp_status_t check_token(const mscclpp_conn_t *conn, uint32_t token)
 {
     if (token < conn->peer_address.token_count) {
@@ -329,9 +316,8 @@ static mscclpp_status_t check_token(const mscclpp_conn_t *conn, uint32_t token)
 }
 
 /*
- * Queues a put and a signal as one operation. The last message of the data carries the signal, so this needs a put that
- * has data and goes by messages. For any other put, returns MSCCLPP_ERR_NOT_SUPPORTED and queues nothing. Other errors
- * are those of check_token and put_and_signal.
+ * The last message of the data carries the signal, so this needs a put that has data and goes by messages. For any
+ * other put, returns MSCCLPP_ERR_NOT_SUPPORTED and queues nothing.
  */
 mscclpp_status_t mscclpp_transport_ucx_put_signal(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
                                                   mscclpp_region_t *region, uint64_t from, uint64_t length,
@@ -346,7 +332,7 @@ mscclpp_status_t mscclpp_transport_ucx_put_signal(mscclpp_conn_t *conn, mscclpp_
     return status == MSCCLPP_OK ? put_and_signal(conn, remote, to, region, from, length, 1 + (uint64_t)token) : status;
 }
 
-/* Queues a signal, which is always sent as a message. Returns the errors of check_can_take and check_token. */
+/* A signal always goes as a message. */
 mscclpp_status_t mscclpp_transport_ucx_signal(mscclpp_conn_t *conn, uint32_t token)
 {
     const ucx_op_t op = {.kind = UCX_SIGNAL, .by_message = true, .to = token, .value = 1};
@@ -362,8 +348,8 @@ mscclpp_status_t mscclpp_transport_ucx_signal(mscclpp_conn_t *conn, uint32_t tok
 }
 
 /*
- * Queues an add, which is always sent as a message. An invalid address is refused here, with MSCCLPP_ERR_INVALID,
- * because at the peer it would break the connection. Otherwise returns what check_can_take does.
+ * An add always goes as a message. An invalid address is refused here, with MSCCLPP_ERR_INVALID, because at the peer it
+ * would break the connection.
  */
 mscclpp_status_t mscclpp_transport_ucx_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, uint64_t value)
 {
@@ -384,7 +370,7 @@ mscclpp_status_t mscclpp_transport_ucx_add(mscclpp_conn_t *conn, mscclpp_remote_
     return status;
 }
 
-/* Gives a ticket: the number of operations taken so far. It completes once that many operations have ended. */
+/* The ticket is the number of operations taken so far. It completes once that many operations have ended. */
 mscclpp_status_t mscclpp_transport_ucx_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
 {
     if (conn->status != MSCCLPP_OK) {
@@ -406,10 +392,9 @@ mscclpp_status_t mscclpp_transport_ucx_test(mscclpp_conn_t *conn, uint64_t ticke
 }
 
 /*
- * Returns true if all data has left this side. It is not enough that UCX has released all messages, because UCX may
- * still keep the end of a message that the socket did not accept. So a flush is begun, which shows that the messages
- * have left. A flush shows nothing about messages whose data the peer fetches; `sending` tells whether UCX still holds
- * such messages.
+ * * It is not enough that UCX has released all messages, because UCX may still keep the end of a message that the
+ * socket did not accept. So a flush is begun, which shows that the messages have left. A flush shows nothing about
+ * messages whose data the peer fetches; `sending` tells whether UCX still holds such messages.
  */
 bool mscclpp_transport_ucx_has_left(mscclpp_conn_t *conn)
 {

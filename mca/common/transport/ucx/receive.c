@@ -12,22 +12,18 @@
 
 #define UCX_TURNS_MAX 4 /* rounds of carrying out in one call of progress: each may make more possible */
 
-/* Returns the place of message `number` in the ring of arrivals. */
 static ucx_arrival_t *arrival_at(mscclpp_conn_t *conn, uint64_t number)
 {
     return &conn->arrivals[number % UCX_MESSAGES_MAX];
 }
 
-/* Breaks the connection because of a message that makes no sense: one side has a fault, or their parameters differ. */
+/* One side has a fault, or their parameters differ. */
 static void reject(mscclpp_conn_t *conn, const char *reason)
 {
     mscclpp_transport_ucx_fail(conn, MSCCLPP_ERR_INVALID, reason);
 }
 
-/*
- * Notes that the announced data of a message has arrived. Data of another length than announced breaks the connection.
- * If receiving has failed, the peer is lost.
- */
+/* Data of another length than announced breaks the connection. If receiving has failed, the peer is lost. */
 static void on_received(void *request, ucs_status_t status, size_t length, void *user_data)
 {
     ucx_arrival_t *arrival = user_data;
@@ -47,9 +43,8 @@ static void on_received(void *request, ucs_status_t status, size_t length, void 
 }
 
 /*
- * Returns the address that a put or an add writes to. If the message names no region, or bytes outside the region,
- * breaks the connection and returns NULL. *on_device_p is true if only copies of the GPU runtime can access the
- * address.
+ * If the message names no region, or bytes outside the region, breaks the connection and returns NULL. *on_device_p is
+ * true if only copies of the GPU runtime can access the address.
  */
 static char *find_target(mscclpp_conn_t *conn, const ucx_header_t *header, uint64_t length, bool *on_device_p)
 {
@@ -67,7 +62,6 @@ static char *find_target(mscclpp_conn_t *conn, const ucx_header_t *header, uint6
     return region->address + header->to;
 }
 
-/* Returns true if the two messages write to the same bytes. */
 static bool do_overlap(const ucx_header_t *one, const ucx_header_t *other)
 {
     const uint64_t one_size = one->kind == UCX_PUT ? one->value : one->kind == UCX_ADD ? sizeof(uint64_t) : 0;
@@ -77,8 +71,8 @@ static bool do_overlap(const ucx_header_t *one, const ucx_header_t *other)
 }
 
 /*
- * Returns the address at which the data of a put can be written before the put's turn. Returns NULL if the data must
- * first go to the landing memory, or if the message is invalid, which breaks the connection.
+ * * Returns where the data of a put can be written before the put's turn. Returns NULL if the data must first go to the
+ * landing memory, or if the message is invalid, which breaks the connection.
  *
  * The peer's kernels cannot notice that the data is early, because no signal after the put is given before the put's
  * turn. But no earlier message may write to the same place later, so all earlier messages must have arrived and must
@@ -106,9 +100,9 @@ static char *find_early_place(mscclpp_conn_t *conn, const ucx_header_t *header)
 }
 
 /*
- * Asks UCX for the data of a message that has only announced it. UCX calls on_received later, unless the data arrives
- * at once or UCX fails; in the latter case, the peer is lost. Until the data has arrived, the arrival names the region
- * that the data goes into, so that the region is not freed (mscclpp_transport_ucx_vacate).
+ * * UCX calls on_received later, unless the data arrives at once or UCX fails; in the latter case, the peer is lost.
+ * Until the data has arrived, the arrival names the region that the data goes into, so that the region is not freed
+ * (mscclpp_transport_ucx_vacate).
  */
 static void fetch_data(mscclpp_conn_t *conn, ucx_arrival_t *arrival, void *descriptor, size_t length, char *to)
 {
@@ -139,8 +133,7 @@ static void fetch_data(mscclpp_conn_t *conn, ucx_arrival_t *arrival, void *descr
 }
 
 /*
- * Accepts a message with an operation: stores its header, and puts its data at its target or in the landing memory.
- * With `is_announced`, UCX still has to fetch the data, and `data` is UCX's descriptor for that.
+ * * With `is_announced`, UCX still has to fetch the data, and `data` is UCX's descriptor for that.
  *
  * A message that does not fit the state breaks the connection. This includes a sequence number below `executed`, for
  * which the unsigned difference is huge. A broken connection ignores all messages.
@@ -192,8 +185,8 @@ static void accept_message(mscclpp_conn_t *conn, const ucx_header_t *header, voi
 }
 
 /*
- * Handles an acknowledgement: the peer has executed all messages before `number`, so their room is free again. The
- * entry of the last of them has not been used again yet, and tells how far the bounce memory is free.
+ * All messages before `number` have been executed, so their room is free again. The entry of the last of them has not
+ * been used again yet, and tells how far the bounce memory is free.
  */
 static void on_acknowledgement(mscclpp_conn_t *conn, uint64_t number)
 {
@@ -206,9 +199,9 @@ static void on_acknowledgement(mscclpp_conn_t *conn, uint64_t number)
 }
 
 /*
- * Handles a message that has arrived; UCX calls it. Messages for connections that no longer exist are dropped, because
- * peers may still send some while this side destroys its half. The result is always UCS_OK, by which UCX releases the
- * data unless a fetch of it has begun.
+ * UCX calls this function for each message. Messages for connections that no longer exist are dropped, because peers
+ * may still send some while this side destroys its half. The result is always UCS_OK, by which UCX releases the data
+ * unless a fetch of it has begun.
  */
 ucs_status_t mscclpp_transport_ucx_on_message(void *arg, const void *header, size_t header_length, void *data,
                                               size_t length, const ucp_am_recv_param_t *param)
@@ -251,7 +244,7 @@ ucs_status_t mscclpp_transport_ucx_on_message(void *arg, const void *header, siz
     return UCS_OK;
 }
 
-/* Frees the entry of message `issued`, whose turn is over, and continues with the next one. */
+/* The message has had its turn, so its entry is free. */
 static void end_turn(mscclpp_conn_t *conn)
 {
     arrival_at(conn, conn->issued)->has_header = false;
@@ -260,9 +253,8 @@ static void end_turn(mscclpp_conn_t *conn)
 }
 
 /*
- * Copies a put's data to its target, or starts the copy if the target is device memory. Returns false if the copy must
- * wait or has failed. A copy to device memory also waits while an add to device memory is in progress
- * (step_device_add).
+ * Returns false if the copy must wait or has failed. A copy to device memory also waits while an add to device memory
+ * is in progress (step_device_add).
  */
 static bool execute_put(mscclpp_conn_t *conn, ucx_arrival_t *arrival)
 {
@@ -305,9 +297,8 @@ static void reduce_to_signal(ucx_header_t *header)
 }
 
 /*
- * Takes the next step of an add to device memory, and returns true when the add is complete. The CPU cannot access the
- * word, so it is copied to the host, changed, and copied back. No other operation of this instance changes the word in
- * the meantime.
+ * * The CPU cannot access the word, so it is copied to the host, changed, and copied back. No other operation of this
+ * instance changes the word in the meantime.
  *
  * The caller calls this function again in each round until it returns true. If a copy cannot be started, or if there is
  * no memory for the word, the connection breaks, which also gives up the add.
@@ -347,8 +338,8 @@ static bool step_device_add(mscclpp_conn_t *conn, char *target, uint64_t value)
 }
 
 /*
- * Executes an add. An add to device memory takes several calls (step_device_add). Returns false if the add waits for
- * copies of device memory, or if the message broke the connection.
+ * An add to device memory takes several calls (step_device_add). Returns false if it waits for copies, or if the
+ * message broke the connection.
  */
 static bool execute_add(mscclpp_conn_t *conn, const ucx_header_t *header)
 {
@@ -369,9 +360,7 @@ static bool execute_add(mscclpp_conn_t *conn, const ucx_header_t *header)
     return true;
 }
 
-/*
- * Executes a signal. Everything before it must have been executed. Returns false if the message broke the connection.
- */
+/* Everything before the signal must have been executed. Returns false if the message broke the connection. */
 static bool execute_signal(mscclpp_conn_t *conn, const ucx_header_t *header)
 {
     const mscclpp_transport_params_t *params = &conn->transport->params;
@@ -386,8 +375,7 @@ static bool execute_signal(mscclpp_conn_t *conn, const ucx_header_t *header)
 }
 
 /*
- * Executes a connection's messages that have arrived, in the order of their numbers. Returns true if anything was
- * executed.
+ * * Returns true if anything was executed.
  *
  * A put with a signal takes two turns of the loop: one for its data, and one for the signal alone. A put is done when
  * its data is in place or is being copied, but `executed` counts it only at the end of the batch (end_copies). So a
@@ -431,9 +419,9 @@ static bool execute_conn(mscclpp_conn_t *conn)
 }
 
 /*
- * Counts messages as executed if the batch of copies to device memory that belongs to them has ended. If there is no
- * batch, the messages before `issued` needed no copy and count at once. Returns true if any were counted, or if the
- * batch was a copy of an add.
+ * A message counts as executed when the batch of copies that belongs to it has ended. If there is no batch, the
+ * messages before `issued` needed no copy and count at once. Returns true if any were counted, or if the batch was a
+ * copy of an add.
  */
 static bool end_copies(mscclpp_transport_t *transport)
 {
@@ -452,9 +440,8 @@ static bool end_copies(mscclpp_transport_t *transport)
 }
 
 /*
- * Executes messages that have arrived. Visits all connections several times, because more messages can be executed when
- * a batch of copies has ended. At the end, tells each peer how many of its messages have been executed, if the number
- * has changed. While the last such note to a peer is still being sent, the next one waits for a later call.
+ * Visits all connections several times, because more messages can be executed when a batch of copies has ended. While
+ * the last acknowledgement to a peer is still being sent, the next one waits for a later call.
  */
 void mscclpp_transport_ucx_execute(mscclpp_transport_t *transport)
 {

@@ -1,4 +1,3 @@
-/* Regions of this process. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -6,7 +5,7 @@
 #include "mca/common/base/log.h"
 #include "mca/common/transport/ucx/internal.h"
 
-/* Registers host memory with UCX. Returns false, with the reason logged at the info level, if that fails. */
+/* A failure is logged at the info level. */
 static bool map_memory(mscclpp_transport_t *transport, void *address, size_t length, ucp_mem_h *memory_p)
 {
     const ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS |
@@ -21,11 +20,9 @@ static bool map_memory(mscclpp_transport_t *transport, void *address, size_t len
 }
 
 /*
- * Gives the region a number and, if host memory is put directly, registers it with UCX. Device memory is never
- * registered, because its data is sent in messages. An empty region is not registered either.
+ * Device memory is never registered, because its data is sent in messages. An empty region is not registered either.
  *
- * Returns MSCCLPP_ERR_SYSTEM if UCX refuses to register the memory, or MSCCLPP_ERR_NO_MEMORY. Otherwise fails as
- * `settle` does. After a failure, nothing is left.
+ * Returns MSCCLPP_ERR_SYSTEM if UCX refuses to register the memory. After a failure, nothing is left.
  */
 mscclpp_status_t mscclpp_transport_ucx_region_create(mscclpp_transport_t *transport, void *address, size_t length,
                                                      mscclpp_region_t **region_p)
@@ -63,8 +60,8 @@ mscclpp_status_t mscclpp_transport_ucx_region_create(mscclpp_transport_t *transp
 }
 
 /*
- * Writes the facts about the region that peers need, followed by UCX's remote key if UCX can access the region. Returns
- * MSCCLPP_ERR_SYSTEM if UCX yields no key or one that is too long.
+ * UCX's remote key follows if UCX can access the region. Returns MSCCLPP_ERR_SYSTEM if UCX yields no key or one that is
+ * too long.
  */
 mscclpp_status_t mscclpp_transport_ucx_region_key(const mscclpp_region_t *region, void *key, size_t *length_p)
 {
@@ -96,9 +93,11 @@ mscclpp_status_t mscclpp_transport_ucx_region_key(const mscclpp_region_t *region
 }
 
 /*
- * Removes the region's number first, so that no further message is executed on the region. Then waits for the copies,
- * and unregisters the region once UCX no longer uses it. If UCX does not release the region, it is never freed. A
- * forked child must not use UCX, so it only frees the structure.
+ * In this order:
+ * 1. Removes the region's number, so that no further message is executed on the region.
+ * 2. Waits for the copies.
+ * 3. Unregisters the region once UCX no longer uses it. Otherwise the region is never freed.
+ * A forked child must not use UCX, so it only frees the structure.
  */
 void mscclpp_transport_ucx_region_destroy(mscclpp_region_t *region)
 {

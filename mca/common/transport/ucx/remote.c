@@ -7,9 +7,8 @@
 #include "mca/common/transport/ucx/internal.h"
 
 /*
- * Makes a peer's region known by its key. The connection must be connected, because UCX unpacks the key of a registered
- * region for one endpoint. If it is not, or if the bytes are not a key, returns MSCCLPP_ERR_INVALID. Returns
- * MSCCLPP_ERR_PEER if UCX refuses the key, or MSCCLPP_ERR_NO_MEMORY.
+ * The connection must be connected, because UCX unpacks the key of a registered region for one endpoint. If it is not,
+ * or if the bytes are not a key, returns MSCCLPP_ERR_INVALID. Returns MSCCLPP_ERR_PEER if UCX refuses the key.
  */
 mscclpp_status_t mscclpp_transport_ucx_remote_create(mscclpp_conn_t *conn, const void *key, size_t length,
                                                      mscclpp_remote_t **remote_p)
@@ -49,8 +48,8 @@ mscclpp_status_t mscclpp_transport_ucx_remote_create(mscclpp_conn_t *conn, const
 }
 
 /*
- * Frees the remote. A forked child leaves the parent's key alone. Its connection still exists: the last operation that
- * uses the remote ends before the connection is freed.
+ * A forked child leaves the parent's key alone. The remote's connection still exists: the last operation that uses the
+ * remote ends before the connection is freed.
  */
 static void free_remote(mscclpp_remote_t *remote)
 {

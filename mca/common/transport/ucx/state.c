@@ -24,10 +24,7 @@ bool mscclpp_transport_ucx_stays_near(const mscclpp_transport_params_t *params)
     return params->one_host && params->config->ucx_shared_memory;
 }
 
-/*
- * Breaks the connection, unless it is already broken, and logs the reason unless it has been destroyed. Clean-up later
- * tells the peer, unless the peer caused the failure.
- */
+/* Does nothing if the connection is already broken. Logs the reason unless the connection has been destroyed. */
 void mscclpp_transport_ucx_fail(mscclpp_conn_t *conn, mscclpp_status_t status, const char *reason)
 {
     if (conn->status != MSCCLPP_OK) {

@@ -34,7 +34,7 @@
 #define UCX_PROGRESS_MAX 16   /* the most calls of the worker's progress in one call of ucx_progress */
 #define UCX_CLOSE_SECONDS 1.0 /* how long the end of an instance waits for endpoints to close */
 
-/* Sets a variable of UCX, unless the user has set it. A failure is logged at the debug level and does no harm. */
+/* A variable that the user has set stays. A failure does no harm. */
 static void set_default(const mscclpp_ucx_functions_t *ucx, ucp_config_t *config, const char *variable,
                         const char *name, const char *value)
 {
@@ -46,8 +46,6 @@ static void set_default(const mscclpp_ucx_functions_t *ucx, ucp_config_t *config
 }
 
 /*
- * Makes the instance's own context. Returns false, with the reason logged at the info level, if that fails.
- *
  * The context cannot be shared with the control messages: those avoid RDMA devices and the user's settings for UCX,
  * whereas this one needs both. Instances cannot share one either, because different threads may use them, for which UCX
  * would have to be built thread-safe.
@@ -89,10 +87,7 @@ static bool init_context(mscclpp_transport_t *transport)
     return is_made;
 }
 
-/*
- * Makes the instance's worker, its address and its handler of messages. Returns false, with the reason logged at the
- * info level, if that fails; ucx_destroy frees what was made.
- */
+/* After a failure, ucx_destroy frees what was made. */
 static bool start_worker(mscclpp_transport_t *transport)
 {
     const mscclpp_ucx_functions_t *ucx = &transport->ucx;
@@ -119,9 +114,8 @@ static bool start_worker(mscclpp_transport_t *transport)
 }
 
 /*
- * Gives good-byes some time to leave. Then closes all endpoints and frees all connections, for at most
- * UCX_CLOSE_SECONDS. The caller has destroyed all connections; those that still exist could not be freed, because UCX
- * held requests of theirs.
+ * * Good-byes get some time to leave, and the closing of endpoints and connections at most UCX_CLOSE_SECONDS. The
+ * caller has destroyed all connections; those that still exist could not be freed, because UCX held requests of theirs.
  *
  * Returns false if UCX is still closing an endpoint or has not ended all requests. Then its worker and context must be
  * kept, because UCX cannot handle their end in this state.
@@ -144,8 +138,8 @@ static bool close_all(mscclpp_transport_t *transport)
 }
 
 /*
- * Frees the instance, which may be incomplete. Ends the copies first, because they use the connections' bounce memory.
- * If UCX does not release something, UCX's worker and the instance's memory are leaked, because UCX may still use them.
+ * The instance may be incomplete. Ends the copies first, because they use the connections' bounce memory. If UCX does
+ * not release something, UCX's worker and the instance's memory are leaked, because UCX may still use them.
  */
 static void ucx_destroy(mscclpp_transport_t *transport)
 {
@@ -182,11 +176,8 @@ static void ucx_destroy(mscclpp_transport_t *transport)
 }
 
 /*
- * Returns true if UCX should put host memory directly: if the parameter ucx_bounce is "device", or if it is "auto" and
- * there is an RDMA device.
- *
- * Without a device, UCX would execute puts in the peer's worker. That saves no CPU work on either side, and costs a
- * round trip before each signal. Unlike a device, it could also write to memory that is no longer a region.
+ * Without an RDMA device, UCX would execute puts in the peer's worker. That saves no CPU work on either side, and costs
+ * a round trip before each signal. Unlike a device, it could also write to memory that is no longer a region.
  */
 static bool wants_direct_puts(const mscclpp_transport_params_t *params)
 {
@@ -206,9 +197,9 @@ static bool wants_direct_puts(const mscclpp_transport_params_t *params)
 }
 
 /*
- * Loads UCX, and makes a context and a worker. Returns MSCCLPP_ERR_NOT_SUPPORTED, so that another transport may be
- * tried, if UCX is missing, refuses one of them, or has too long an address. If the system grants too few resources for
- * UCX, returns the status of mscclpp_ucx_check_limits. Returns MSCCLPP_ERR_NO_MEMORY if memory runs out.
+ * Returns MSCCLPP_ERR_NOT_SUPPORTED, so that another transport may be tried, if UCX is missing, refuses the context or
+ * the worker, or has too long an address. If the system grants too few resources for UCX, returns the status of
+ * mscclpp_ucx_check_limits.
  */
 static mscclpp_status_t ucx_create(const mscclpp_transport_params_t *params, uint32_t *flags_p,
                                    mscclpp_transport_t **transport_p)
@@ -255,9 +246,9 @@ static mscclpp_status_t ucx_create(const mscclpp_transport_params_t *params, uin
 }
 
 /*
- * Receives messages first, then executes those that have arrived, then begins this side's operations and sends their
- * messages. Returns the failure of one connection at a time; further failures wait for the next call. Failures of
- * destroyed connections are not returned.
+ * Receives messages first, then executes those that have arrived, then begins this side's operations: so
+ * acknowledgements that have come free their room at once. Returns the failure of one connection at a time; further
+ * failures wait for the next call. Failures of destroyed connections are not returned.
  */
 static mscclpp_status_t ucx_progress(mscclpp_transport_t *transport)
 {

@@ -8,8 +8,8 @@
 #define SLOTS MSCCLPP_VERBS_BOUNCE_SLOTS
 
 /*
- * Tells the peer, which would otherwise wait for an acknowledgement forever, and breaks the connection; in this order,
- * because a broken connection sends nothing. With a full queue the peer is not told.
+ * A peer that is not told would wait for an acknowledgement forever. It is told first, because a broken connection
+ * sends nothing. With a full queue the peer is not told.
  */
 static void fail_and_tell_peer(mscclpp_conn_t *conn, mscclpp_status_t status, const char *reason)
 {
@@ -24,8 +24,8 @@ static void fail_and_tell_peer(mscclpp_conn_t *conn, mscclpp_status_t status, co
 }
 
 /*
- * Allocates and registers slots, unless they already exist. Returns false, with nothing allocated, if this fails. The
- * caller logs the error. `slots` is set last, and tells whether there are any.
+ * Does nothing if the slots exist. Returns false, with nothing allocated and nothing logged, on failure. `slots` is set
+ * last, and tells whether there are any.
  */
 static bool ensure_slots(mscclpp_conn_t *conn, mscclpp_verbs_slots_t *slots, int access)
 {
@@ -49,7 +49,6 @@ static bool ensure_slots(mscclpp_conn_t *conn, mscclpp_verbs_slots_t *slots, int
     return true;
 }
 
-/* Opens the instance's copiers for both directions, unless they are open. */
 static mscclpp_status_t open_copiers(mscclpp_transport_t *transport)
 {
     const mscclpp_transport_params_t *params = &transport->params;
@@ -58,7 +57,6 @@ static mscclpp_status_t open_copiers(mscclpp_transport_t *transport)
     return MSCCLPP_OK == status ? mscclpp_copier_open(&transport->in, params->gpu, params->device) : status;
 }
 
-/* Unregisters and frees slots, if there are any. */
 static void free_slots(mscclpp_conn_t *conn, mscclpp_verbs_slots_t *slots)
 {
     if (slots->slots != NULL) {
@@ -68,11 +66,7 @@ static void free_slots(mscclpp_conn_t *conn, mscclpp_verbs_slots_t *slots)
     }
 }
 
-/*
- * Makes the slots and, if this side has bounced memory, opens the copiers. Makes only the parts that do not exist yet.
- * Returns MSCCLPP_ERR_NO_MEMORY, which is logged, or the error of the copiers. After a failure,
- * mscclpp_verbs_bounce_destroy frees what was made.
- */
+/* Makes only the parts that do not exist yet. After a failure, mscclpp_verbs_bounce_destroy frees what was made. */
 mscclpp_status_t mscclpp_verbs_bounce_create(mscclpp_conn_t *conn, bool has_landing)
 {
     if (conn->bounce == NULL) {
@@ -90,8 +84,8 @@ mscclpp_status_t mscclpp_verbs_bounce_create(mscclpp_conn_t *conn, bool has_land
 }
 
 /*
- * Frees a connection's bounce state. The HCA no longer uses the slots, because the queue pairs have been destroyed.
- * Copies may still use them, so the function waits for the copies.
+ * The HCA no longer uses the slots, because the queue pairs have been destroyed. Copies may still use them, so the
+ * function waits for the copies.
  */
 void mscclpp_verbs_bounce_destroy(mscclpp_conn_t *conn)
 {
@@ -123,9 +117,8 @@ bool mscclpp_verbs_bounce_is_empty(const mscclpp_conn_t *conn)
 }
 
 /*
- * Takes free slots for the put that waits for some, as far as there are free slots. If the source is bounced, also
- * starts to copy the data into the slots. Otherwise the HCA reads the source directly, and the slots contain only
- * headers. A copy that cannot be started breaks the connection.
+ * If the source is bounced, also starts to copy the data into the slots. Otherwise the HCA reads the source directly,
+ * and the slots contain only headers. A copy that cannot be started breaks the connection.
  */
 static void begin_slots(mscclpp_conn_t *conn)
 {
@@ -177,11 +170,10 @@ static void begin_slots(mscclpp_conn_t *conn)
 }
 
 /*
- * Lists the work requests for one slot: the data and, if the data goes to landing memory, the header with a message.
- * The queue must have room for two requests.
- *
- * Messages fill the peer's slots in turn. The next slot is certainly free: each message that is not acknowledged keeps
- * a slot of this side in use, and there are only SLOTS of them.
+ * A slot takes two work requests, for which the queue must have room: the data and, if the data goes to landing memory,
+ * the header with a message.
+ *  Messages fill the peer's slots in turn. The next slot is certainly free: each message that is not acknowledged keeps
+ *  a slot of this side in use, and there are only SLOTS of them.
  */
 static void post_slot(mscclpp_conn_t *conn, mscclpp_verbs_sent_t *sent, uint64_t index)
 {
@@ -213,8 +205,8 @@ static void post_slot(mscclpp_conn_t *conn, mscclpp_verbs_sent_t *sent, uint64_t
 }
 
 /*
- * Frees slots whose data has arrived. Slots are freed in order, so a slot whose data has not arrived also delays those
- * after it. Then takes slots for the waiting put, and posts the slots that are filled.
+ * Frees slots first, because the waiting put needs them. Slots are freed in order, so a slot whose data has not arrived
+ * also delays those after it.
  */
 static void continue_sending(mscclpp_conn_t *conn)
 {
@@ -236,7 +228,7 @@ static void continue_sending(mscclpp_conn_t *conn)
     mscclpp_verbs_ring_doorbell(qp);
 }
 
-/* Returns true if a bounced put or add may begin: no earlier put still waits for slots, for room or on another rail. */
+/* Bounced puts and adds must not overtake an earlier put that still waits for slots, for room or on another rail. */
 static bool can_begin(mscclpp_conn_t *conn)
 {
     /* Earlier data that was not bounced is ahead on rail 0, unless it is a stripe. */
@@ -245,11 +237,10 @@ static bool can_begin(mscclpp_conn_t *conn)
 }
 
 /*
- * Begins a put through slots. Takes the slots that are free now; progress takes the others later. Returns
- * MSCCLPP_IN_PROGRESS, with nothing put, while an earlier put still waits for slots, for room in the queue or for
- * another rail. Otherwise returns the connection's status.
- *
- * conn->bounce exists, because region_create or remote_create has found that the memory is bounced.
+ * Takes the slots that are free now; progress takes the others later. Returns MSCCLPP_IN_PROGRESS, with nothing put,
+ * while an earlier put still waits for slots, for room in the queue or for another rail. Otherwise returns the
+ * connection's status.
+ *  conn->bounce exists, because region_create or remote_create has found that the memory is bounced.
  */
 mscclpp_status_t mscclpp_verbs_bounce_put(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
                                           const mscclpp_region_t *region, uint64_t from, uint64_t length)
@@ -296,9 +287,9 @@ mscclpp_status_t mscclpp_verbs_bounce_add(mscclpp_conn_t *conn, const mscclpp_re
 }
 
 /*
- * Handles a control message: a filled slot, an acknowledgement, or the peer's report of a failure. The counts decide
+ * * Handles a control message: a filled slot, an acknowledgement, or the peer's report of a failure. The counts decide
  * which slots are read and sent. So a count that does not fit, and any other message, break the connection. A report of
- * a failure is acknowledged_to_peer by one; the peer ignores that, because its connection is broken already.
+ * a failure is answered by one, which the peer ignores, because its connection is broken already.
  */
 void mscclpp_verbs_bounce_on_message(mscclpp_conn_t *conn, uint32_t message)
 {
@@ -343,7 +334,7 @@ static bool is_in_a_region(const mscclpp_transport_t *transport, uint64_t begin,
     return false;
 }
 
-/* Starts a copy between landing memory and device memory. Returns false, with the connection broken, if that fails. */
+/* A failure breaks the connection. */
 static bool start_copy(mscclpp_conn_t *conn, void *to, const void *from, size_t size)
 {
     mscclpp_transport_t *transport = conn->transport;
@@ -357,12 +348,10 @@ static bool start_copy(mscclpp_conn_t *conn, void *to, const void *from, size_t 
 }
 
 /*
- * Takes the next step of an add to device memory, and returns true when the add is complete. The CPU cannot access the
- * word, so it is copied to the slot, changed there, and copied back. No other message of this instance is executed
- * meanwhile.
- *
- * The caller calls this function again in each round until it returns true. If a copy cannot be started, the connection
- * breaks, which also gives up the add.
+ * The CPU cannot access the word, so it is copied to the slot, changed there, and copied back. No other message of this
+ * instance is executed meanwhile.
+ *  The caller calls this function again in each round until it returns true. If a copy cannot be started, the
+ *  connection breaks, which also gives up the add.
  */
 static bool step_add(mscclpp_conn_t *conn, mscclpp_verbs_slot_t *slot)
 {
@@ -401,9 +390,8 @@ static bool step_add(mscclpp_conn_t *conn, mscclpp_verbs_slot_t *slot)
 }
 
 /*
- * Executes the messages that have arrived, in order: starts the copies of puts, and continues an add. A message that
- * names memory outside the regions breaks the connection. The peer does not refill a slot before its message is
- * acknowledged, so copies may read the slot until then.
+ * Executes in the order of arrival. A message that names memory outside the regions breaks the connection. The peer
+ * does not refill a slot before its message is acknowledged, so copies may read the slot until then.
  */
 static void execute_arrived(mscclpp_conn_t *conn)
 {
@@ -433,8 +421,8 @@ static void execute_arrived(mscclpp_conn_t *conn)
 }
 
 /*
- * Tells the peer how many of its messages have been executed, so that it may refill their slots. If the queue is full,
- * a later round does this.
+ * The peer may then refill the slots of the messages that have been executed. If the queue is full, a later round does
+ * this.
  */
 static void acknowledge(mscclpp_conn_t *conn)
 {
@@ -450,9 +438,8 @@ static void acknowledge(mscclpp_conn_t *conn)
 }
 
 /*
- * Counts a copier's copies as complete on all connections if its batch has ended. `is_out` says that the copies filled
- * slots; otherwise they executed messages. A failed batch breaks every connection with bounced memory. Copies join a
- * batch until it ends, so the batch covers all copies that have begun.
+ * `is_out` says that the copies filled slots; otherwise they executed messages. Copies join a batch until it ends, so
+ * the batch covers all copies that have begun. A failed batch breaks every connection with bounced memory.
  */
 static void end_copies(mscclpp_transport_t *transport, mscclpp_copier_t *copier, bool is_out)
 {
@@ -477,8 +464,8 @@ static void end_copies(mscclpp_transport_t *transport, mscclpp_copier_t *copier,
 }
 
 /*
- * Continues all bounced transfers. First counts the copies that have ended. So the slots that they filled are sent, and
- * the messages that they executed are acknowledged, in the same round.
+ * Counts the copies that have ended first. So the slots that they filled are sent, and the messages that they executed
+ * are acknowledged, in the same round.
  */
 void mscclpp_verbs_bounce_progress(mscclpp_transport_t *transport)
 {

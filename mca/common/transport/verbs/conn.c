@@ -26,9 +26,8 @@ typedef struct {
 _Static_assert(sizeof(conn_address_t) <= MSCCLPP_TRANSPORT_ADDRESS_MAX, "a connection's address fits");
 
 /*
- * Makes a queue pair on each rail and, if device memory is bounced, the landing memory that the address names. After a
- * failure, which is logged, nothing is left. The connection joins the instance's list first, because
- * mscclpp_verbs_conn_destroy removes it from there.
+ * After a failure, nothing is left. The connection joins the instance's list first, because mscclpp_verbs_conn_destroy
+ * removes it from there.
  */
 mscclpp_status_t mscclpp_verbs_conn_create(mscclpp_transport_t *transport, int peer, mscclpp_conn_t **conn_p)
 {
@@ -64,11 +63,9 @@ mscclpp_status_t mscclpp_verbs_conn_create(mscclpp_transport_t *transport, int p
 }
 
 /*
- * Sends a good-bye, and waits until the peer's HCA has received it or the time is up. After that, the queue pair may be
- * destroyed, because everything that the peer might request again has arrived.
- *
- * Dead peers do not answer. All waits for them together end with the instance's patience. But each good-bye may wait at
- * least GOOD_BYE_SECONDS, so that live peers are told even if dead ones have used up the patience.
+ * After the wait the queue pair may be destroyed, because everything that the peer might request again has arrived.
+ *  Dead peers do not answer. All waits for them together end with the instance's patience. But each good-bye may wait
+ *  at least GOOD_BYE_SECONDS, so that live peers are told even if dead ones have used up the patience.
  */
 static void say_good_bye(mscclpp_conn_t *conn)
 {
@@ -101,8 +98,8 @@ static void say_good_bye(mscclpp_conn_t *conn)
 }
 
 /*
- * Says good-bye to the peer, and frees this half of the connection. The queue pairs are destroyed before the bounce
- * memory is freed, because the HCA may use that memory until then. Rails without a queue pair have NULL.
+ * The queue pairs are destroyed before the bounce memory is freed, because the HCA may use that memory until then.
+ * Rails without a queue pair have NULL.
  */
 void mscclpp_verbs_conn_destroy(mscclpp_conn_t *conn)
 {
@@ -126,10 +123,7 @@ void mscclpp_verbs_conn_destroy(mscclpp_conn_t *conn)
     free(conn);
 }
 
-/*
- * Writes the facts that the peer needs to connect to this half. If device memory is bounced, conn_create has made the
- * landing memory. Always succeeds.
- */
+/* If device memory is bounced, conn_create has made the landing memory. */
 mscclpp_status_t mscclpp_verbs_conn_address(const mscclpp_conn_t *conn, void *address, size_t *length_p)
 {
     const mscclpp_transport_t *transport = conn->transport;
@@ -155,9 +149,8 @@ mscclpp_status_t mscclpp_verbs_conn_address(const mscclpp_conn_t *conn, void *ad
 }
 
 /*
- * Sets the connection's mode, which is atomic if both sides want it. Returns MSCCLPP_ERR_NOT_SUPPORTED if another
- * connection of this rank has the other mode, or if the CPU cannot add to the tokens. The reason is then logged at the
- * info level.
+ * A connection is atomic if both sides want that. Returns MSCCLPP_ERR_NOT_SUPPORTED if another connection of this rank
+ * has the other mode, or if the CPU cannot add to the tokens. The reason is then logged at the info level.
  */
 static mscclpp_status_t agree_on_mode(mscclpp_conn_t *conn, bool peer_wants_atomic)
 {
@@ -182,12 +175,10 @@ static mscclpp_status_t agree_on_mode(mscclpp_conn_t *conn, bool peer_wants_atom
 }
 
 /*
- * Checks the peer's address, agrees on the mode, makes slots if the peer bounces memory, and connects the queue pairs
- * of the rails that both sides have.
- *
- * Returns MSCCLPP_ERR_INVALID if the address is invalid or the connection is already connected. Returns
- * MSCCLPP_ERR_NOT_SUPPORTED if the modes or the ports do not match. Other errors are those of memory or of a queue
- * pair. All of them are logged. After a failure, the connection can only be destroyed.
+ * Connects only the rails that both sides have.
+ *  Returns MSCCLPP_ERR_INVALID if the address is invalid or the connection is already connected. Returns
+ *  MSCCLPP_ERR_NOT_SUPPORTED if the modes or the ports do not match. After a failure, the connection can only be
+ *  destroyed.
  */
 mscclpp_status_t mscclpp_verbs_conn_connect(mscclpp_conn_t *conn, const void *address, size_t length)
 {

@@ -20,7 +20,6 @@ typedef struct {
     int order;                 /* index in the library's list */
 } candidate_t;
 
-/* Returns true if a comma-separated list contains a name as a whole entry. */
 static bool is_listed(const char *list, const char *name)
 {
     const size_t length = strlen(name);
@@ -36,9 +35,8 @@ static bool is_listed(const char *list, const char *name)
 }
 
 /*
- * Returns a port's rate in Gbit/s, computed from the codes of the specification for widths and speeds. A speed that is
- * not in the table counts as the next lower one in the table; below all of them, a lane counts as 2 Gbit/s. A width
- * that is not in the table counts as one lane.
+ * The codes of the specification give width and speed. A speed that is not in the table counts as the next lower one in
+ * the table; below all of them, a lane counts as 2 Gbit/s. A width that is not in the table counts as one lane.
  */
 static int rate_of(const struct ibv_port_attr *attr)
 {
@@ -60,7 +58,7 @@ static int rate_of(const struct ibv_port_attr *attr)
     return lanes * 2;
 }
 
-/* Returns the MTU that the parameter requests, "auto" or a number of bytes, but at most the port's active MTU. */
+/* The parameter is "auto" or a number of bytes. The port's active MTU is the limit. */
 static uint8_t mtu_of(const char *text, enum ibv_mtu active)
 {
     int mtu = IBV_MTU_256;
@@ -76,8 +74,8 @@ static uint8_t mtu_of(const char *text, enum ibv_mtu active)
 }
 
 /*
- * Queries a port. Returns 0 or an errno. The library's entry point fills in an older, shorter structure than today's
- * header has, so the rest is zeroed.
+ * Returns 0 or an errno. The library's entry point fills in an older, shorter structure than today's header has, so the
+ * rest is zeroed.
  */
 static int query_port(mscclpp_transport_t *transport, struct ibv_context *context, int port, struct ibv_port_attr *attr)
 {
@@ -86,8 +84,7 @@ static int query_port(mscclpp_transport_t *transport, struct ibv_context *contex
 }
 
 /*
- * Finds the port that the parameter names or, if it names none, the first active port. Returns 0 if there is no such
- * port, or if it is not active.
+ * Takes the first active port if the parameter names none. Returns 0 if there is no such port, or if it is not active.
  */
 static int find_port(mscclpp_transport_t *transport, struct ibv_context *context, int port_count,
                      struct ibv_port_attr *attr)
@@ -103,8 +100,8 @@ static int find_port(mscclpp_transport_t *transport, struct ibv_context *context
 }
 
 /*
- * Returns the index of the first partition in which the port is a full member, because limited members cannot
- * communicate with one another. Returns 0 if there is none, or if the library cannot tell.
+ * Takes the first partition in which the port is a full member, because limited members cannot communicate with one
+ * another. Returns 0 if there is none, or if the library cannot tell.
  */
 static uint16_t find_pkey(mscclpp_transport_t *transport, struct ibv_context *context, int port, int table_length)
 {
@@ -119,17 +116,15 @@ static uint16_t find_pkey(mscclpp_transport_t *transport, struct ibv_context *co
     return 0;
 }
 
-/* Returns the value, brought into the range from 1 to `limit`. */
 static int clamp_to(int value, int limit)
 {
     return value < 1 ? 1 : value > limit ? limit : value;
 }
 
 /*
- * Opens a device, and fills in the candidate for its port, except for distance and order. Returns
- * MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if the device cannot be used. Returns
- * MSCCLPP_ERR_INVALID, logged as an error, if it lacks the GID that verbs_gid_index names. After a failure, the caller
- * closes what was opened.
+ * Leaves out distance and order, which the caller knows. Returns MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info
+ * level, if the device cannot be used. Returns MSCCLPP_ERR_INVALID if it lacks the GID that verbs_gid_index names.
+ * After a failure, the caller closes what was opened.
  */
 static mscclpp_status_t open_port(mscclpp_transport_t *transport, struct ibv_device *device, candidate_t *candidate)
 {
@@ -190,8 +185,8 @@ static mscclpp_status_t open_port(mscclpp_transport_t *transport, struct ibv_dev
 }
 
 /*
- * Closes a rail's device and frees what belongs to it, in the reverse order of creation. The rail may be incomplete.
- * Afterwards it is zeroed. If a step fails, logs a warning and leaves the rest open, because it may still be in use.
+ * Frees in the reverse order of creation. The rail may be incomplete, and is zeroed afterwards. If a step fails, leaves
+ * the rest open, because it may still be in use.
  */
 static void close_rail(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail)
 {
@@ -215,8 +210,8 @@ void mscclpp_verbs_close_rails(mscclpp_transport_t *transport)
 }
 
 /*
- * Compares candidates for qsort: the nearest first, then the fastest, then InfiniBand before Ethernet. Equal candidates
- * keep the order of the library, so that the choice is the same each time.
+ * The nearest comes first, then the fastest, then InfiniBand before Ethernet. Equal candidates keep the order of the
+ * library, so that the choice is the same each time.
  */
 static int compare_candidates(const void *first, const void *second)
 {
@@ -235,10 +230,7 @@ static int compare_candidates(const void *first, const void *second)
     return one->order - other->order;
 }
 
-/*
- * Makes the best candidates the rails, as many as verbs_rails says, but at most MSCCLPP_VERBS_MAX_RAILS. Closes the
- * other candidates. There must be at least one candidate.
- */
+/* Closes the candidates that are not chosen. There must be at least one candidate. */
 static void choose_rails(mscclpp_transport_t *transport, candidate_t *candidates, int candidate_count)
 {
     const int wanted_rails = transport->params.config->verbs_rails;
@@ -264,7 +256,7 @@ static void choose_rails(mscclpp_transport_t *transport, candidate_t *candidates
     }
 }
 
-/* Finds the GPU's path in sysfs; "" if it is not known, or does not matter because the CPU reads all memory. */
+/* The path is "" if it is not known, or does not matter because the CPU reads all memory. */
 static void find_gpu_path(const mscclpp_transport_t *transport, char *path, size_t size)
 {
     mscclpp_gpu_info_t info;
@@ -277,9 +269,8 @@ static void find_gpu_path(const mscclpp_transport_t *transport, char *path, size
 }
 
 /*
- * Opens a port of each HCA that the parameter allows, and then keeps the best ones. An HCA that cannot be used is
- * skipped. Any other failure ends the search and closes all ports. Returns MSCCLPP_ERR_NOT_SUPPORTED, with the reason
- * at the info level, if no port is left.
+ * An HCA that cannot be used is skipped. Any other failure ends the search and closes all ports. Returns
+ * MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if no port is left.
  */
 mscclpp_status_t mscclpp_verbs_open_rails(mscclpp_transport_t *transport)
 {

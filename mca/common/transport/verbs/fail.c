@@ -20,8 +20,8 @@ void mscclpp_verbs_bounce_give_up(mscclpp_conn_t *conn)
 }
 
 /*
- * Breaks the connection, and logs the reason. Only the first failure counts. After the peer's good-bye, does nothing.
- * After this side's good-bye, breaks the connection without a log line.
+ * Only the first failure counts. After the peer's good-bye, does nothing. After this side's good-bye, breaks the
+ * connection without a log line.
  */
 void mscclpp_verbs_fail(mscclpp_conn_t *conn, mscclpp_status_t status, const char *format, ...)
 {

@@ -27,8 +27,8 @@ bool mscclpp_verbs_gids_match(const union ibv_gid *one, const union ibv_gid *oth
 }
 
 /*
- * Returns true if a GID is for RoCE v2, which is RoCE over UDP. Version 2 is preferred, because routers forward it and
- * networks are usually set up for it. Returns false if the version is unknown.
+ * Version 2 is preferred, because routers forward it and networks are usually set up for it. Returns false if the
+ * version is unknown.
  */
 static bool is_version_2(mscclpp_transport_t *transport, const mscclpp_verbs_rail_t *rail, int index)
 {
@@ -57,8 +57,8 @@ static bool is_version_2(mscclpp_transport_t *transport, const mscclpp_verbs_rai
 }
 
 /*
- * Returns how good a GID is: 0 is useless, higher is better. RoCE v2 counts most. Then IPv4, which every network has,
- * is better than other routable addresses, and those are better than link-local ones.
+ * 0 is useless, higher is better. RoCE v2 counts most. Then IPv4, which every network has, is better than other
+ * routable addresses, and those are better than link-local ones.
  */
 static int grade_gid(mscclpp_transport_t *transport, const mscclpp_verbs_rail_t *rail, int index,
                      const union ibv_gid *gid)
@@ -69,11 +69,10 @@ static int grade_gid(mscclpp_transport_t *transport, const mscclpp_verbs_rail_t 
 }
 
 /*
- * Chooses the GID of a rail. If the user wants a certain entry, this is used. Otherwise InfiniBand uses entry 0 of the
- * table, if there is one, and RoCE the entry with the best grade.
- *
- * Returns MSCCLPP_ERR_INVALID, logged as an error, if the entry that the user wants does not exist. Returns
- * MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if RoCE has no useful entry, because RoCE needs one.
+ * An entry that the user wants is used. Otherwise InfiniBand uses entry 0 of the table, if there is one, and RoCE the
+ * entry with the best grade.
+ *  Returns MSCCLPP_ERR_INVALID if the entry that the user wants does not exist. Returns MSCCLPP_ERR_NOT_SUPPORTED, with
+ *  the reason at the info level, if RoCE has no useful entry, because RoCE needs one.
  */
 mscclpp_status_t mscclpp_verbs_choose_gid(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail, int table_length,
                                           int wanted_index)

@@ -7,9 +7,8 @@
 #include "mca/common/base/log.h"
 
 /*
- * Loads the library and finds its functions. Uses a local table first, so that *functions_p is either complete or
- * unchanged. Returns MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if the library or a function is
- * missing. A library that lacks a function stays loaded.
+ * Fills in a local table first, so that *functions_p is either complete or unchanged. A library that lacks a function
+ * stays loaded.
  */
 mscclpp_status_t mscclpp_verbs_load(const char *file, mscclpp_verbs_functions_t *functions_p)
 {

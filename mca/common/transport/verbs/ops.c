@@ -14,18 +14,16 @@ static mscclpp_status_t check_conn(const mscclpp_conn_t *conn)
     return conn->status;
 }
 
-/* Returns true if a range of bytes is not within a region of `size` bytes. */
 static bool is_outside(uint64_t offset, uint64_t length, uint64_t size)
 {
     return offset > size || length > size - offset;
 }
 
 /*
- * Starts a put: through slots from or into bounced memory, otherwise by work requests on the memory itself. If the peer
- * has left, succeeds without putting anything. If the connection is broken, returns its status.
- *
- * Returns MSCCLPP_ERR_INVALID if the connection is not connected, or if the put exceeds a region. Returns
- * MSCCLPP_IN_PROGRESS, with nothing put, while an earlier put must be sent first or the queue is full.
+ * From or into bounced memory, a put goes through slots. If the peer has left, succeeds without putting anything. If
+ * the connection is broken, returns its status.
+ *  Returns MSCCLPP_ERR_INVALID if the connection is not connected, or if the put exceeds a region. Returns
+ *  MSCCLPP_IN_PROGRESS, with nothing put, while an earlier put must be sent first or the queue is full.
  */
 mscclpp_status_t mscclpp_verbs_put(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to,
                                    mscclpp_region_t *region, uint64_t from, uint64_t length)
@@ -55,7 +53,7 @@ mscclpp_status_t mscclpp_verbs_put(mscclpp_conn_t *conn, mscclpp_remote_t *remot
     return mscclpp_verbs_put_data(conn, remote, to, region, from, length);
 }
 
-/* Returns true if a signal or an add may be posted now: the queue has room, and no earlier put can arrive after it. */
+/* A signal or an add may be posted only when no earlier put can arrive after it. */
 static bool can_follow_puts(mscclpp_conn_t *conn)
 {
     return 0 == conn->qps[0]->unposted.length && mscclpp_verbs_free_slots(conn->qps[0]) > 0 &&
@@ -63,7 +61,7 @@ static bool can_follow_puts(mscclpp_conn_t *conn)
 }
 
 /*
- * Lists a FETCH_ADD on a word of the peer, on rail 0. The old value of the word goes to the scratch, where it is
+ * Adds on rail 0, whose HCA alone updates the words. The old value of the word goes to the scratch, where it is
  * ignored. The queue must have room.
  */
 static void post_add(mscclpp_conn_t *conn, uint64_t address, uint32_t rkey, uint64_t value)
@@ -80,8 +78,8 @@ static void post_add(mscclpp_conn_t *conn, uint64_t address, uint32_t rkey, uint
 }
 
 /*
- * Adds 1 to a token of the peer, after all earlier puts. If the peer has left, succeeds without effect. If the
- * connection is broken, returns its status.
+ * * The signal comes after all earlier puts. If the peer has left, succeeds without effect. If the connection is
+ * broken, returns its status.
  *
  * Returns MSCCLPP_IN_PROGRESS, with nothing done, while an earlier put could arrive later than the signal, or while the
  * queue is full. Returns MSCCLPP_ERR_INVALID if the connection is not connected, or if the peer has no such token.
@@ -117,6 +115,7 @@ mscclpp_status_t mscclpp_verbs_signal(mscclpp_conn_t *conn, uint32_t token)
  * the peer has left, succeeds without adding anything. If the connection is broken, returns its status.
  *
  * Returns MSCCLPP_ERR_INVALID if the connection is not connected, or if the word is outside the region or not aligned.
+ *
  * Returns MSCCLPP_IN_PROGRESS, with nothing added, while an earlier put could arrive later or the queue is full.
  */
 mscclpp_status_t mscclpp_verbs_add(mscclpp_conn_t *conn, mscclpp_remote_t *remote, uint64_t to, uint64_t value)
@@ -151,12 +150,10 @@ mscclpp_status_t mscclpp_verbs_add(mscclpp_conn_t *conn, mscclpp_remote_t *remot
 }
 
 /*
- * Returns a ticket: the number of rail 0's last work request, whose completion is requested. Data that is not sent over
+ * The ticket is the number of rail 0's last work request, whose completion is requested. Data that is not sent over
  * rail 0 alone, but in stripes or slots, must have arrived first. Until then, returns MSCCLPP_IN_PROGRESS, as it does
  * while a put waits to be posted or the queue has no room.
- *
- * Once the peer has left, all requests count as completed, and so does the ticket. Returns the error of check_conn, or
- * of a request that cannot be posted; the connection has logged it.
+ *  Once the peer has left, all requests count as completed, and so does the ticket.
  */
 mscclpp_status_t mscclpp_verbs_flush(mscclpp_conn_t *conn, uint64_t *ticket_p)
 {

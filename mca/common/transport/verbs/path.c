@@ -10,7 +10,6 @@
 /* Steps that another socket adds. More than any tree is deep, so all devices of one socket are nearer. */
 #define OTHER_SOCKET 1000
 
-/* Returns the number of components of a path. */
 static int count_steps(const char *path)
 {
     int steps = 0;
@@ -21,10 +20,7 @@ static int count_steps(const char *path)
     return steps;
 }
 
-/*
- * Returns the socket (NUMA node) of a device, or -1 if it is unknown. On a machine without NUMA, the file itself
- * contains -1.
- */
+/* Returns -1 if the socket (NUMA node) is unknown. On a machine without NUMA, the file itself contains -1. */
 static int socket_of(const char *path)
 {
     char name[PATH_MAX];
@@ -44,8 +40,8 @@ static int socket_of(const char *path)
 }
 
 /*
- * Returns the number of steps between two devices: from both devices up to the deepest folder that their paths share,
- * plus OTHER_SOCKET if they are known to be on different sockets. Returns INT_MAX if a path is unknown.
+ * Counts the steps from both devices up to the deepest folder that their paths share, plus OTHER_SOCKET if they are
+ * known to be on different sockets. Returns INT_MAX if a path is unknown.
  */
 int mscclpp_verbs_path_distance(const char *path_a, const char *path_b)
 {
@@ -74,7 +70,7 @@ int mscclpp_verbs_path_distance(const char *path_a, const char *path_b)
     return distance + (socket_a >= 0 && socket_b >= 0 && socket_a != socket_b ? OTHER_SOCKET : 0);
 }
 
-/* Writes the path without symbolic links, or "" if it does not exist or is too long. */
+/* The result is "" if the path does not exist or is too long. */
 static void resolve_links(const char *name, char *path, size_t size)
 {
     char *resolved = realpath(name, NULL);
@@ -95,8 +91,8 @@ void mscclpp_verbs_path_of_hca(const struct ibv_device *device, char *path, size
 }
 
 /*
- * Writes the path of a GPU. `bus_id` has the form "0000:1b:00.0"; it is empty if the address is unknown. Then, and if
- * there is no such device, the path is empty.
+ * `bus_id` has the form "0000:1b:00.0"; it is empty if the address is unknown. Then, and if there is no such device,
+ * the path is empty.
  */
 void mscclpp_verbs_path_of_gpu(const char *bus_id, char *path, size_t size)
 {

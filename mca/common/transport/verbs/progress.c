@@ -9,10 +9,7 @@
 #define EVENT_INTERVAL 1024u /* rounds of progress between two checks of events and of the clock */
 #define PROBE_INTERVAL 1.0   /* seconds between two probes of the peers */
 
-/*
- * Returns the status for a failed work request: MSCCLPP_ERR_PEER if the peer caused the failure, otherwise
- * MSCCLPP_ERR_SYSTEM.
- */
+/* MSCCLPP_ERR_PEER says that the peer caused the failure. */
 static mscclpp_status_t status_of(enum ibv_wc_status status)
 {
     switch (status) {
@@ -31,8 +28,8 @@ static mscclpp_status_t status_of(enum ibv_wc_status status)
 static void poll_events(mscclpp_transport_t *transport);
 
 /*
- * Handles a good-bye. Everything that the peer sent before it has arrived. Requests of this side count as completed,
- * because the peer no longer needs them. Requests that have not been posted are dropped.
+ * Everything that the peer sent before its good-bye has arrived. Requests of this side count as completed, because the
+ * peer no longer needs them. Requests that have not been posted are dropped.
  */
 static void note_good_bye(mscclpp_conn_t *conn)
 {
@@ -48,9 +45,8 @@ static void note_good_bye(mscclpp_conn_t *conn)
 }
 
 /*
- * Breaks the connection because of a failed completion. Only the first one is logged, because later ones follow from
- * it. If an event explains the failure, handling the event breaks the connection and logs the event instead of the
- * completion.
+ * Only the first failure is logged, because later ones follow from it. If an event explains the failure, handling the
+ * event breaks the connection and logs the event instead of the completion.
  */
 static void fail_by_completion(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
 {
@@ -71,8 +67,8 @@ static void fail_by_completion(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
 }
 
 /*
- * Handles a received message, which is a control message or, in mode no_atomic, a signal. The data of puts before a
- * signal is already in memory, because the HCA reports a message only after the data before it.
+ * A message is a control message or, in mode no_atomic, a signal. The data of puts before a signal is already in
+ * memory, because the HCA reports a message only after the data before it.
  */
 static void handle_message(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
 {
@@ -98,7 +94,7 @@ static void handle_message(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
     (void)__atomic_add_fetch(&params->tokens[message], 1, __ATOMIC_RELEASE);
 }
 
-/* Handles one entry of a completion queue. After a good-bye all requests count as completed: later entries are void. */
+/* After a good-bye all requests count as completed: later entries are void. */
 static void handle_completion(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
 {
     if (IBV_WC_SUCCESS != wc->status) {
@@ -110,10 +106,7 @@ static void handle_completion(mscclpp_verbs_qp_t *qp, const struct ibv_wc *wc)
     }
 }
 
-/*
- * Handles the entries of one completion queue, up to POLL_ROUNDS batches, and posts new receive requests. A failure
- * breaks the connection.
- */
+/* A failure breaks the connection. */
 void mscclpp_verbs_poll(mscclpp_verbs_qp_t *qp)
 {
     mscclpp_conn_t *conn = qp->conn;
@@ -138,10 +131,7 @@ void mscclpp_verbs_poll(mscclpp_verbs_qp_t *qp)
     }
 }
 
-/*
- * Returns true if an asynchronous event of a rail's device means that the connection has failed. An event of a queue
- * names the queue. A failure of the device concerns all connections over that rail.
- */
+/* An event of a queue names the queue. A failure of the device concerns all connections over that rail. */
 static bool concerns_conn(const mscclpp_conn_t *conn, const mscclpp_verbs_rail_t *rail,
                           const struct ibv_async_event *event)
 {
@@ -173,8 +163,8 @@ static bool concerns_conn(const mscclpp_conn_t *conn, const mscclpp_verbs_rail_t
 }
 
 /*
- * Handles an event of the HCA by breaking the connections that it concerns. A side that sends nothing has no
- * completions, so an event may be the only sign that its connection has ended.
+ * Breaks the connections that the event concerns. A side that sends nothing has no completions, so an event may be the
+ * only sign that its connection has ended.
  */
 static void handle_event(mscclpp_transport_t *transport, const mscclpp_verbs_rail_t *rail,
                          const struct ibv_async_event *event)
@@ -195,8 +185,8 @@ static void handle_event(mscclpp_transport_t *transport, const mscclpp_verbs_rai
 }
 
 /*
- * Handles the events of all rails until none is left; the devices' descriptors do not block (open_port). Acknowledges
- * each event at once, because destroying a queue pair waits until its events are acknowledged.
+ * The devices' descriptors do not block (open_port), so the loop ends when no event is left. Acknowledges each event at
+ * once, because destroying a queue pair waits until its events are acknowledged.
  */
 static void poll_events(mscclpp_transport_t *transport)
 {
@@ -211,10 +201,9 @@ static void poll_events(mscclpp_transport_t *transport)
 }
 
 /*
- * Probes the peers once in PROBE_INTERVAL, each by a write of no bytes. This is not needed if a request that asks for
- * its completion is already in progress. The peer's HCA answers as long as the queue pair exists. A rank that only
- * waits has no other requests in progress. Without the probe, no failed completion would tell it that the peer's
- * process is dead.
+ * A rank that only waits has no requests in progress, so no failed completion tells it that the peer's process is dead.
+ * A write of no bytes does: the peer's HCA answers as long as the queue pair exists. It is not needed if a request that
+ * asks for its completion is already in progress.
  */
 static void probe_peers(mscclpp_transport_t *transport)
 {
@@ -236,9 +225,9 @@ static void probe_peers(mscclpp_transport_t *transport)
 }
 
 /*
- * Returns true if the HCA may have something to report on a rail, so that its completion queue has to be polled. It
- * reports a failure even of requests that asked for no completion. Only rail 0 receives messages: signals in mode
- * no_atomic, those of the bounce protocol, and good-byes. With several rails, a good-bye explains why the others fail.
+ * The HCA reports a failure even of requests that asked for no completion. Only rail 0 receives messages: signals in
+ * mode no_atomic, those of the bounce protocol, and good-byes. With several rails, a good-bye explains why the others
+ * fail.
  */
 static bool may_have_completions(const mscclpp_conn_t *conn, int rail)
 {
@@ -247,9 +236,8 @@ static bool may_have_completions(const mscclpp_conn_t *conn, int rail)
 }
 
 /*
- * Rings doorbells, handles completions and continues puts on all queue pairs. Polls events, which needs system calls,
- * and probes the peers only once in EVENT_INTERVAL rounds. Returns the first failure since the last call; conn_status
- * returns the others.
+ * Polling events needs system calls, so this and the probes come only once in EVENT_INTERVAL rounds. Returns the first
+ * failure since the last call; conn_status returns the others.
  */
 mscclpp_status_t mscclpp_verbs_progress(mscclpp_transport_t *transport)
 {

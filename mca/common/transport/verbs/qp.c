@@ -18,10 +18,7 @@
 /* 2^64 divided by the golden ratio, an odd number. Multiplying by it spreads a number over the high bits. */
 #define HASH_FACTOR UINT64_C(0x9e3779b97f4a7c15)
 
-/*
- * Returns a number that differs between queue pairs, so that packets of an earlier one are not taken for those of a
- * later one.
- */
+/* The number differs between queue pairs, so that packets of an earlier one are not taken for those of a later one. */
 static uint32_t new_psn(const void *object)
 {
     uint64_t mixed = mscclpp_process_token() ^ (uint64_t)(1e9 * mscclpp_now()) ^ ((uint64_t)(uintptr_t)object << 13);
@@ -35,7 +32,7 @@ static int smaller(int a, int b)
     return a < b ? a : b;
 }
 
-/* Logs which step failed; `error` is an errno. Returns the status for it. */
+/* `error` is an errno. Returns the status for it. */
 static mscclpp_status_t log_failure(const mscclpp_conn_t *conn, const mscclpp_verbs_rail_t *rail, const char *step,
                                     int error)
 {
@@ -46,8 +43,8 @@ static mscclpp_status_t log_failure(const mscclpp_conn_t *conn, const mscclpp_ve
 }
 
 /*
- * Creates a queue pair that sends up to INLINE_WANTED bytes inline, or fewer if the device refuses that. Returns NULL,
- * with errno set, if the device refuses even 0 bytes.
+ * Sends up to INLINE_WANTED bytes inline, or fewer if the device refuses that. Returns NULL, with errno set, if the
+ * device refuses even 0 bytes.
  */
 static struct ibv_qp *create_qp_inline(mscclpp_transport_t *transport, mscclpp_verbs_qp_t *qp)
 {
@@ -78,9 +75,8 @@ static struct ibv_qp *create_qp_inline(mscclpp_transport_t *transport, mscclpp_v
 }
 
 /*
- * Creates a queue pair for qp->depth work requests. Halves the depth until the device accepts it, because a device may
- * count its limit in smaller units than work requests. A smaller depth only makes transfers slower. Returns NULL, with
- * errno set, on failure.
+ * Halves the depth until the device accepts it, because a device may count its limit in smaller units than work
+ * requests. A smaller depth only makes transfers slower. Returns NULL, with errno set, on failure.
  */
 static struct ibv_qp *create_qp(mscclpp_transport_t *transport, mscclpp_verbs_qp_t *qp)
 {
@@ -98,7 +94,7 @@ static struct ibv_qp *create_qp(mscclpp_transport_t *transport, mscclpp_verbs_qp
     return created;
 }
 
-/* Moves the queue pair from RESET to INIT, and sets what the peer may do to memory. Returns 0 or an errno. */
+/* Sets what the peer may do to memory. Returns 0 or an errno. */
 static int move_to_init(mscclpp_verbs_qp_t *qp)
 {
     struct ibv_qp_attr attr;
@@ -116,7 +112,7 @@ static int move_to_init(mscclpp_verbs_qp_t *qp)
 }
 
 /*
- * Creates a queue pair with its own completion queue, ready to be connected. After a failure, which is logged, nothing
+ * The completion queue is the queue pair's own, so that no completions remain after its end. After a failure, nothing
  * is left.
  */
 mscclpp_status_t mscclpp_verbs_qp_create(mscclpp_conn_t *conn, mscclpp_verbs_rail_t *rail, mscclpp_verbs_qp_t **qp_p)
@@ -162,7 +158,7 @@ mscclpp_status_t mscclpp_verbs_qp_create(mscclpp_conn_t *conn, mscclpp_verbs_rai
     return MSCCLPP_OK;
 }
 
-/* Destroys a queue pair and its completion queue. NULL is allowed. */
+/* NULL is allowed. */
 void mscclpp_verbs_qp_destroy(mscclpp_verbs_qp_t *qp)
 {
     if (qp == NULL) {
@@ -177,7 +173,6 @@ void mscclpp_verbs_qp_destroy(mscclpp_verbs_qp_t *qp)
     free(qp);
 }
 
-/* Fills in the facts about a queue pair that the peer needs. */
 void mscclpp_verbs_qp_address(const mscclpp_verbs_qp_t *qp, mscclpp_verbs_qp_address_t *address_p)
 {
     const mscclpp_verbs_rail_t *rail = qp->rail;
@@ -196,9 +191,8 @@ void mscclpp_verbs_qp_address(const mscclpp_verbs_qp_t *qp, mscclpp_verbs_qp_add
 }
 
 /*
- * Returns true if packets need a global routing header. RoCE always needs it, and InfiniBand needs it between subnets.
- * Within a subnet the LID is enough, unless the peer has none, one of the ports requires the header, or the user has
- * chosen a GID.
+ * RoCE always needs the header, and InfiniBand needs it between subnets. Within a subnet the LID is enough, unless the
+ * peer has none, one of the ports requires the header, or the user has chosen a GID.
  */
 static bool needs_global(const mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
 {
@@ -213,8 +207,8 @@ static bool needs_global(const mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_ad
 }
 
 /*
- * Moves the queue pair from INIT to RTR, so that it can receive from the peer. Returns 0 or an errno. Both ports have
- * passed check_reachable, so they have GIDs if these are needed.
+ * After this the queue pair can receive from the peer. Returns 0 or an errno. Both ports have passed check_reachable,
+ * so they have GIDs if these are needed.
  */
 static int move_to_ready_to_receive(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
 {
@@ -245,8 +239,8 @@ static int move_to_ready_to_receive(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_
 }
 
 /*
- * Moves the queue pair from RTR to RTS, so that it can also send. Returns 0 or an errno. The number of reads and
- * atomics in progress is limited to the number that the peer can answer.
+ * After this the queue pair can also send. Returns 0 or an errno. The number of reads and atomics in progress is
+ * limited to the number that the peer can answer.
  */
 static int move_to_ready_to_send(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
 {
@@ -266,9 +260,9 @@ static int move_to_ready_to_send(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_
 }
 
 /*
- * Checks that packets can travel between the two ports: their links must be of the same kind, the peer's MTU must be
- * valid, and both must have GIDs of the same kind if packets need them. Packets between GIDs of different kinds would
- * never be answered. Otherwise returns MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level.
+ * The links must be of the same kind, the peer's MTU must be valid, and both ports must have GIDs of the same kind if
+ * packets need them. Packets between GIDs of different kinds would never be answered. Otherwise returns
+ * MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level.
  */
 static mscclpp_status_t check_reachable(const mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
 {
@@ -296,11 +290,10 @@ static mscclpp_status_t check_reachable(const mscclpp_verbs_qp_t *qp, const mscc
 }
 
 /*
- * Connects a queue pair to the peer's, and makes it ready to receive and to send. The connection's mode must be set.
- *
- * Returns MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if packets cannot travel between the two ports.
- * Returns the connection's status if posting the receive requests has broken the connection. If the device refuses a
- * step, returns MSCCLPP_ERR_NO_MEMORY or MSCCLPP_ERR_SYSTEM. After a failure, the queue pair can only be destroyed.
+ * The connection's mode must be set.
+ *  Returns MSCCLPP_ERR_NOT_SUPPORTED if packets cannot travel between the two ports. Returns the connection's status if
+ *  posting the receive requests has broken the connection. If the device refuses a step, returns MSCCLPP_ERR_NO_MEMORY
+ *  or MSCCLPP_ERR_SYSTEM. After a failure, the queue pair can only be destroyed.
  */
 mscclpp_status_t mscclpp_verbs_qp_connect(mscclpp_verbs_qp_t *qp, const mscclpp_verbs_qp_address_t *address)
 {

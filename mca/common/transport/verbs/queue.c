@@ -8,17 +8,14 @@ uint32_t mscclpp_verbs_free_slots(const mscclpp_verbs_qp_t *qp)
     return qp->depth - (uint32_t)(qp->posted - qp->completed);
 }
 
-/* Breaks the connection because the HCA refused `request`, a noun for the message; `error` is an errno. */
+/* `request` is a noun for the message; `error` is an errno. */
 static void fail_to_post(mscclpp_verbs_qp_t *qp, const char *request, int error)
 {
     mscclpp_verbs_fail(qp->conn, MSCCLPP_ERR_SYSTEM, "%s for rank %d on %s port %d was refused: %s", request,
                        qp->conn->peer, qp->rail->name, qp->rail->port, strerror(error));
 }
 
-/*
- * Posts the listed requests, which form a chain. If the connection is broken, drops them. A failure breaks the
- * connection.
- */
+/* If the connection is broken, drops the listed requests. A failure breaks the connection. */
 void mscclpp_verbs_ring_doorbell(mscclpp_verbs_qp_t *qp)
 {
     struct ibv_send_wr *bad = NULL;
@@ -32,10 +29,7 @@ void mscclpp_verbs_ring_doorbell(mscclpp_verbs_qp_t *qp)
     qp->listed = 0;
 }
 
-/*
- * Appends a zeroed request to the list. If the list is full, posts it first. So the caller must fill in a request
- * before it asks for the next one.
- */
+/* If the list is full, posts it first. So the caller must fill in a request before it asks for the next one. */
 struct ibv_send_wr *mscclpp_verbs_next_request(mscclpp_verbs_qp_t *qp)
 {
     struct ibv_send_wr *wr;
@@ -79,9 +73,9 @@ void mscclpp_verbs_post_nothing(mscclpp_verbs_qp_t *qp)
 }
 
 /*
- * Makes the last request ask for a completion. A posted request can no longer be changed, so a write of no bytes asks
- * for the completion in its place. Returns false if the queue has no room for that. A request that has just been listed
- * is not posted yet, so in that case callers may ignore the result.
+ * A posted request can no longer be changed, so a write of no bytes asks for the completion in its place. Returns false
+ * if the queue has no room for that. A request that has just been listed is not posted yet, so in that case callers may
+ * ignore the result.
  */
 bool mscclpp_verbs_ask_completion(mscclpp_verbs_qp_t *qp)
 {
@@ -100,8 +94,8 @@ bool mscclpp_verbs_ask_completion(mscclpp_verbs_qp_t *qp)
 }
 
 /*
- * Posts the missing receive requests. They have no buffers, because messages consist only of their immediate data. A
- * failure breaks the connection, which ends the loop.
+ * Receive requests have no buffers, because messages consist only of their immediate data. A failure breaks the
+ * connection, which ends the loop.
  */
 void mscclpp_verbs_post_receives(mscclpp_verbs_qp_t *qp)
 {

@@ -20,7 +20,6 @@ typedef struct {
 
 _Static_assert(sizeof(region_key_t) <= MSCCLPP_TRANSPORT_KEY_MAX, "a region's key fits");
 
-/* Registers memory by its address: host memory, or device memory where a kernel module gives it to HCAs. */
 static struct ibv_mr *register_plain(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail, void *address,
                                      size_t length, int access)
 {
@@ -31,7 +30,7 @@ static struct ibv_mr *register_plain(mscclpp_transport_t *transport, mscclpp_ver
     return transport->ibv.reg_mr(rail->pd, address, length, access & ~IBV_ACCESS_OPTIONAL_RANGE);
 }
 
-/* Registers device memory as a dma-buf. Returns NULL, with errno set, if this is not possible here. Logs nothing. */
+/* Returns NULL, with errno set and nothing logged, if this is not possible here. */
 static struct ibv_mr *register_dmabuf(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail, void *address,
                                       size_t length, int access)
 {
@@ -62,9 +61,9 @@ mscclpp_mem_kind_t mscclpp_verbs_memory_kind(const mscclpp_transport_t *transpor
 }
 
 /*
- * Registers memory on one rail. Device memory is registered as a dma-buf or, if that fails, by its address. The
- * parameter verbs_registration may allow only one of the two. Host memory is always registered by its address, and
- * managed memory never. Returns NULL, with the reason at the info level, if the memory is not registered.
+ * The parameter verbs_registration may allow only one of the two ways of registering device memory. Host memory is
+ * always registered by its address, and managed memory never. Returns NULL, with the reason at the info level, if the
+ * memory is not registered.
  */
 struct ibv_mr *mscclpp_verbs_register(mscclpp_transport_t *transport, mscclpp_verbs_rail_t *rail, void *address,
                                       size_t length, mscclpp_mem_kind_t kind, int access)
@@ -101,9 +100,8 @@ struct ibv_mr *mscclpp_verbs_register(mscclpp_transport_t *transport, mscclpp_ve
 }
 
 /*
- * Settles the memory, and registers it on every rail, unless it is device memory that is bounced. If a rail refuses it,
- * undoes the other registrations and returns MSCCLPP_ERR_NOT_SUPPORTED. Returns MSCCLPP_ERR_INVALID for 0 bytes, or
- * MSCCLPP_ERR_NO_MEMORY; otherwise fails as `settle` does.
+ * Bounced device memory is not registered. If a rail refuses the memory, undoes the other registrations and returns
+ * MSCCLPP_ERR_NOT_SUPPORTED. Returns MSCCLPP_ERR_INVALID for 0 bytes; otherwise fails as `settle` does.
  */
 mscclpp_status_t mscclpp_verbs_region_create(mscclpp_transport_t *transport, void *address, size_t length,
                                              mscclpp_region_t **region_p)
@@ -152,10 +150,7 @@ mscclpp_status_t mscclpp_verbs_region_create(mscclpp_transport_t *transport, voi
     return MSCCLPP_OK;
 }
 
-/*
- * Writes the facts that peers need to put into the region. Unless the region is bounced, they include a key for each
- * rail. Always succeeds.
- */
+/* Unless the region is bounced, the key has a key of each rail. */
 mscclpp_status_t mscclpp_verbs_region_key(const mscclpp_region_t *region, void *key, size_t *length_p)
 {
     region_key_t bytes;
@@ -174,9 +169,7 @@ mscclpp_status_t mscclpp_verbs_region_key(const mscclpp_region_t *region, void *
     return MSCCLPP_OK;
 }
 
-/*
- * Unregisters a region. Transfers that still use it break their connections. Waits for the copies of a bounced region.
- */
+/* Transfers that still use the region break their connections. Waits for the copies of a bounced region. */
 void mscclpp_verbs_region_destroy(mscclpp_region_t *region)
 {
     if (region == NULL) {
@@ -200,10 +193,9 @@ void mscclpp_verbs_region_destroy(mscclpp_region_t *region)
 }
 
 /*
- * Checks the key of a peer's region, and makes the region known. The connection must be connected, and the key must
- * have an entry for each of its rails. A bounced region also needs the landing memory that the peer's address named, so
- * that its puts find the bounce state. If one of these conditions is not met, returns MSCCLPP_ERR_INVALID; if memory
- * runs out, MSCCLPP_ERR_NO_MEMORY.
+ * The connection must be connected, and the key must have an entry for each of its rails. A bounced region also needs
+ * the landing memory that the peer's address named, so that its puts find the bounce state. If one of these conditions
+ * is not met, returns MSCCLPP_ERR_INVALID.
  */
 mscclpp_status_t mscclpp_verbs_remote_create(mscclpp_conn_t *conn, const void *key, size_t length,
                                              mscclpp_remote_t **remote_p)

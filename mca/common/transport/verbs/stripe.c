@@ -12,7 +12,6 @@ static bool overlaps(const mscclpp_verbs_range_t *range, uint64_t begin, uint64_
     return begin < range->end && range->begin < end;
 }
 
-/* Extends a range so that it includes another. */
 static void extend(mscclpp_verbs_range_t *range, uint64_t begin, uint64_t end)
 {
     if (range->begin == range->end) {
@@ -24,7 +23,6 @@ static void extend(mscclpp_verbs_range_t *range, uint64_t begin, uint64_t end)
     range->end = end > range->end ? end : range->end;
 }
 
-/* Returns true if a part of an earlier put still waits for room in the queue. */
 static bool is_busy(const mscclpp_verbs_qp_t *qp)
 {
     return 0 != qp->unposted.length || qp->unposted.read_back;
@@ -41,7 +39,7 @@ bool mscclpp_verbs_settle_stripes(mscclpp_conn_t *conn)
     return true;
 }
 
-/* Empties conn->plain if all puts on rail 0 are completed. */
+/* Called before the record is read or extended, so that it does not grow forever. */
 static void settle_plain(mscclpp_conn_t *conn)
 {
     if (conn->qps[0]->completed >= conn->plain_last) {
@@ -50,8 +48,8 @@ static void settle_plain(mscclpp_conn_t *conn)
 }
 
 /*
- * Returns true if a put on rail 0 into these bytes may still be in progress. If so, asks for its completion, so that
- * this ends. If the queue has no room to ask, the next call does: the put is refused until then, and is tried again.
+ * If a put on rail 0 into these bytes may still be in progress, asks for its completion, so that this ends. If the
+ * queue has no room to ask, the next call does: the put is refused until then, and is tried again.
  */
 static bool is_under_way(mscclpp_conn_t *conn, uint64_t begin, uint64_t end)
 {
@@ -63,10 +61,7 @@ static bool is_under_way(mscclpp_conn_t *conn, uint64_t begin, uint64_t end)
     return true;
 }
 
-/*
- * Gives one rail its part of a put, and posts as much of it as its queue can take now. The rail must not have an
- * unfinished part. A failure breaks the connection.
- */
+/* The rail must not have an unfinished part. A failure breaks the connection. */
 static void put_part(mscclpp_conn_t *conn, int rail, const mscclpp_remote_t *remote, uint64_t to,
                      const mscclpp_region_t *region, uint64_t from, uint64_t length)
 {
@@ -83,8 +78,8 @@ static void put_part(mscclpp_conn_t *conn, int rail, const mscclpp_remote_t *rem
 }
 
 /*
- * Puts bytes on rail 0. With several rails, also records which bytes of the peer are being written, because later
- * stripes must not overtake them.
+ * With several rails, also records which bytes of the peer are being written, because later stripes must not overtake
+ * them.
  */
 static void put_plain(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to, const mscclpp_region_t *region,
                       uint64_t from, uint64_t length)
@@ -101,10 +96,9 @@ static void put_plain(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint
 }
 
 /*
- * Starts a put, or returns MSCCLPP_IN_PROGRESS with nothing put. A put of at least verbs_stripe_min bytes is divided
- * into a stripe for each rail. A smaller one is sent over rail 0. Bytes of the peer that an earlier put may still be
- * writing on another rail are not written before that put has ended. Stripes are whole pages, so the last rails may get
- * fewer bytes than the others, or none. Otherwise returns the connection's status.
+ * Returns MSCCLPP_IN_PROGRESS with nothing put while an earlier put may still be writing the same bytes of the peer on
+ * another rail. A put of at least verbs_stripe_min bytes is divided into a stripe for each rail. Stripes are whole
+ * pages, so the last rails may get fewer bytes than the others, or none. Otherwise returns the connection's status.
  */
 mscclpp_status_t mscclpp_verbs_put_data(mscclpp_conn_t *conn, const mscclpp_remote_t *remote, uint64_t to,
                                         const mscclpp_region_t *region, uint64_t from, uint64_t length)
@@ -145,9 +139,8 @@ mscclpp_status_t mscclpp_verbs_put_data(mscclpp_conn_t *conn, const mscclpp_remo
 }
 
 /*
- * Lists the rest of a put, as far as the queue has room, in work requests of at most the port's largest message. Short
- * requests send data inline if the CPU can read it. A stripe is complete only after the read that follows it. A failure
- * breaks the connection.
+ * Lists as much as the queue has room for, in work requests of at most the port's largest message. Short requests send
+ * data inline if the CPU can read it. A failure breaks the connection.
  */
 void mscclpp_verbs_continue_put(mscclpp_verbs_qp_t *qp)
 {

@@ -8,7 +8,7 @@
 #define SCRATCH_BYTES (2 * sizeof(uint64_t))
 #define PATIENCE_SECONDS 1.0 /* what all good-byes together may wait; an HCA that answers takes microseconds */
 
-/* Closes the rails and frees the instance, which may be incomplete. */
+/* The instance may be incomplete. */
 static void verbs_destroy(mscclpp_transport_t *transport)
 {
     if (transport != NULL) {
@@ -21,8 +21,8 @@ static void verbs_destroy(mscclpp_transport_t *transport)
 }
 
 /*
- * Returns true if device memory can be registered on rail 0. Only a trial can tell, because neither the runtime nor the
- * HCA reports it. Returns false as well if there is no memory for the trial.
+ * Only a trial can tell, because neither the runtime nor the HCA reports whether device memory can be registered.
+ * Returns false as well if there is no memory for the trial.
  */
 static bool can_register_device_memory(mscclpp_transport_t *transport)
 {
@@ -46,8 +46,8 @@ static bool can_register_device_memory(mscclpp_transport_t *transport)
 }
 
 /*
- * Allocates the scratch words in a page of their own. The library may protect registered memory from fork by hiding its
- * pages from children, so these pages must not contain other data. Returns MSCCLPP_ERR_NO_MEMORY if there is no memory.
+ * The library may protect registered memory from fork by hiding its pages from children. So the scratch words have a
+ * page of their own.
  */
 static mscclpp_status_t make_scratch(mscclpp_transport_t *transport)
 {
@@ -64,9 +64,8 @@ static mscclpp_status_t make_scratch(mscclpp_transport_t *transport)
 }
 
 /*
- * Registers the scratch words on all rails, and the tokens on rail 0. Returns MSCCLPP_ERR_NOT_SUPPORTED, with the
- * reason at the info level, if that fails, or if the CPU would have to add to tokens in device memory. After a failure,
- * closing the rails undoes what was registered.
+ * Returns MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if a registration fails, or if the CPU would
+ * have to add to tokens in device memory. After a failure, closing the rails undoes what was registered.
  */
 static mscclpp_status_t register_memory(mscclpp_transport_t *transport)
 {
@@ -100,9 +99,8 @@ static mscclpp_status_t register_memory(mscclpp_transport_t *transport)
 }
 
 /*
- * Decides whether regions of device memory are registered, bounced or refused. They are bounced if the parameter says
- * so, or if it is "auto" and they cannot be registered. Returns the flags that say whether regions and tokens may be in
- * device memory. Tokens may be there only if the HCA or, on the twin, the CPU can add to them.
+ * Regions of device memory are bounced if the parameter says so, or if it is "auto" and they cannot be registered.
+ * Tokens may be in device memory only if the HCA or, on the twin, the CPU can add to them.
  */
 static uint32_t decide_on_device_memory(mscclpp_transport_t *transport, const char *registration)
 {
@@ -122,10 +120,8 @@ static uint32_t decide_on_device_memory(mscclpp_transport_t *transport, const ch
 }
 
 /*
- * Opens the rails, registers the tokens, and finds out whether device memory must be bounced. Returns
- * MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if the library or one of its functions is missing. Does
- * so, too, if no HCA can be used in the way that the parameters ask for. Other errors are logged. After a failure,
- * nothing is left.
+ * Returns MSCCLPP_ERR_NOT_SUPPORTED, with the reason at the info level, if the library or one of its functions is
+ * missing, or if no HCA can be used in the way that the parameters ask for. After a failure, nothing is left.
  */
 static mscclpp_status_t verbs_create(const mscclpp_transport_params_t *params, uint32_t *flags_p,
                                      mscclpp_transport_t **transport_p)
