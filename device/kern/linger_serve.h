@@ -265,7 +265,7 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_plan(mscclpp_dev_ctx_t ctx, mscclpp_
     return ctx.failed;
 }
 
-/* Executes the plan's operation for sums of floats. */
+/* The same for sums of floats, with type and operation as constants. */
 MSCCLPP_DEV_OUTLINE bool mscclpp_dev_linger_plan_float(mscclpp_dev_ctx_t ctx, mscclpp_dev_linger_block_t *block_state)
 {
     ctx.lingers = true;

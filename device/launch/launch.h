@@ -124,9 +124,10 @@ void mscclpp_dev_twin_set_progress(void (*progress)(void *context), void *contex
 int mscclpp_dev_cuda_launch(int device, void *stream, const mscclpp_dev_launch_t *launch);
 
 /*
- * Loads every kernel into the context of `device`. The device is current, and launches use no other context there.
- * `driver_launch` is the driver's cuLaunchKernelEx, or NULL if the runtime has to launch. One thread calls this for
- * each device, before the first launch there. After an error no kernel may be launched.
+ * Loads every kernel into the context of `device`, because a later load could wait for a running kernel, and that
+ * kernel for this rank. The device is current, and launches use no other context there. `driver_launch` is the driver's
+ * cuLaunchKernelEx, or NULL if the runtime has to launch. One thread calls this for each device, before the first
+ * launch there. After an error no kernel may be launched.
  */
 int mscclpp_dev_cuda_preload(int device, void *driver_launch);
 #endif

@@ -176,7 +176,6 @@ static uint32_t find_patience(const mscclpp_dev_launch_t *launch)
     return (uint64_t)common->nranks * launch->nblocks * launch->nthreads <= processors ? LONG_PATIENCE : SHORT_PATIENCE;
 }
 
-/* Returns true if the blocks of a launch form a cluster. */
 static bool forms_cluster(const mscclpp_dev_launch_t *launch)
 {
     return launch->kernel == MSCCLPP_KERNEL_LINGER && ((const mscclpp_dev_linger_args_t *)launch->args)->cluster != 0;
@@ -233,7 +232,7 @@ void mscclpp_dev_twin_free_job(job_t *job)
     free(job);
 }
 
-/* Sets a job to its start: no thread of it has been started or has ended. The caller holds the queue's lock. */
+/* Called with the lock held, before a job is queued and before each turn of a loop. */
 static void rewind_job(job_t *job)
 {
     job->started = 0;

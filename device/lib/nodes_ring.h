@@ -1,6 +1,7 @@
 /*
- * A ring of nodes: a kernel sends only to the next node, and receives only from the previous one. Each function below
- * the first two is called by one thread. They are out of line because kernels with a ring are short of registers.
+ * A ring of nodes: a kernel sends only to the next node, its successor, and receives only from the previous one, its
+ * predecessor. One thread of a block calls put and await. They are out of line because kernels with a ring are short of
+ * registers.
  */
 #ifndef MSCCLPP_DEVICE_LIB_NODES_RING_H
 #define MSCCLPP_DEVICE_LIB_NODES_RING_H
@@ -8,7 +9,6 @@
 #include "device/lib/port_channel.h"
 #include "device/types/nodes.h"
 
-/* The first function returns the node that this node sends to, the second the node that it receives from. */
 MSCCLPP_DEV uint32_t mscclpp_dev_ring_successor(const mscclpp_dev_nodes_args_t *nodes)
 {
     return MSCCLPP_DEV_NODES_AHEAD(nodes->nnodes, nodes->node, 1);

@@ -257,7 +257,6 @@ MSCCLPP_DEV_OUTLINE mscclpp_dev_vec_t mscclpp_dev_combine_any(int dtype, int op,
     return mscclpp_dev_combine(dtype, op, first, second);
 }
 
-/* Returns true for the two types of 16-bit floats. */
 MSCCLPP_DEV bool mscclpp_dev_is_float16(int dtype)
 {
     return dtype == MSCCLPP_DTYPE_FLOAT16 || dtype == MSCCLPP_DTYPE_BFLOAT16;
@@ -286,10 +285,7 @@ MSCCLPP_DEV float mscclpp_dev_combine_f32(int op, float x, float y)
     }
 }
 
-/*
- * Starts an accumulator with the first operand in rank order. `hot` in mscclpp_dev_acc_add: the type and the operation
- * are constants of the calling kernel.
- */
+/* Starts an accumulator with the first operand in rank order. */
 MSCCLPP_DEV_SHARED void mscclpp_dev_acc_set(mscclpp_dev_acc_t *acc, int dtype, mscclpp_dev_vec_t value)
 {
     int i;
@@ -306,7 +302,7 @@ MSCCLPP_DEV_SHARED void mscclpp_dev_acc_set(mscclpp_dev_acc_t *acc, int dtype, m
 
 /*
  * Combines the next operand in rank order with the accumulated value. The accumulator must have been started for the
- * same type.
+ * same type. `hot`: the type and the operation are constants of the calling kernel, which then has the code inlined.
  */
 MSCCLPP_DEV_SHARED void mscclpp_dev_acc_add(mscclpp_dev_acc_t *acc, bool hot, int dtype, int op,
                                             mscclpp_dev_vec_t value)

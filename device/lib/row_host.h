@@ -115,9 +115,7 @@ MSCCLPP_DEV_OUTLINE bool mscclpp_dev_row_add(int dtype, int op, void *acc, const
     }
 }
 
-/*
- * Calls mscclpp_dev_row_add without any units: it then touches no memory, and only tells whether it handles the pair.
- */
+/* Adds no units, so that no memory is touched and only the answer counts. */
 MSCCLPP_DEV bool mscclpp_dev_row_is_known(int dtype, int op)
 {
     return mscclpp_dev_row_add(dtype, op, NULL, NULL, 0);

@@ -5,7 +5,6 @@
 #include "device/types/launch.h"
 #include "device/shim/shim.h"
 
-/* Returns the number of units that hold `bytes`. */
 MSCCLPP_DEV uint64_t mscclpp_dev_units(uint64_t bytes)
 {
     return (bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
@@ -22,7 +21,6 @@ MSCCLPP_DEV uint64_t mscclpp_dev_share(uint64_t units, uint32_t parts)
     return padded_units >> 32 == 0 ? (uint32_t)padded_units / parts : padded_units / parts;
 }
 
-/* Returns a unit of zeros. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_vec_zero(void)
 {
     mscclpp_dev_vec_t value;
@@ -138,7 +136,7 @@ MSCCLPP_DEV void mscclpp_dev_st_part(unsigned char *to, mscclpp_dev_vec_t value,
     }
 }
 
-/* These two call mscclpp_dev_ld_part and mscclpp_dev_st_part. They are not inlined. */
+/* Out of line: most units need no access by parts, whose code would make every caller large. */
 MSCCLPP_DEV_OUTLINE mscclpp_dev_vec_t mscclpp_dev_ld_part_outlined(const unsigned char *from, uint32_t size)
 {
     return mscclpp_dev_ld_part(from, size);
@@ -201,13 +199,13 @@ MSCCLPP_DEV void mscclpp_dev_st_unit_by(void *buffer, uint64_t index, uint64_t b
     mscclpp_dev_st_part_outlined((unsigned char *)to, value, size, mask);
 }
 
-/* Calls mscclpp_dev_ld_unit_by with `is_outlined` set: the variant that takes few registers. */
+/* The variant of mscclpp_dev_ld_unit_by that takes few registers. */
 MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_ld_unit(const void *buffer, uint64_t index, uint64_t bytes)
 {
     return mscclpp_dev_ld_unit_by(buffer, index, bytes, true);
 }
 
-/* Calls mscclpp_dev_st_unit_by with `is_outlined` set: the variant that takes few registers. */
+/* The variant of mscclpp_dev_st_unit_by that takes few registers. */
 MSCCLPP_DEV void mscclpp_dev_st_unit(void *buffer, uint64_t index, uint64_t bytes, mscclpp_dev_vec_t value,
                                      uint32_t mask)
 {

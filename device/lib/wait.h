@@ -20,7 +20,7 @@
 #define MSCCLPP_DEV_WAIT_TURNS 256u
 #endif
 
-/* Returns the turn of each period in which a warp checks. */
+/* Returns the turn of each period in which a warp checks: 256 warps check at different turns, evenly spread. */
 MSCCLPP_DEV uint32_t mscclpp_dev_wait_check_turn(const mscclpp_dev_ctx_t *ctx)
 {
     const uint32_t warp = (ctx->block * ctx->nthreads + ctx->tid) / MSCCLPP_DEV_WARP;
@@ -54,7 +54,7 @@ MSCCLPP_DEV bool mscclpp_dev_wait_check(const mscclpp_dev_args_t *args, uint64_t
     return false;
 }
 
-/* Calls mscclpp_dev_wait_check. It is not inlined, so that it takes none of the caller's registers. */
+/* Out of line, so that the check takes none of the caller's registers. */
 MSCCLPP_DEV_OUTLINE bool mscclpp_dev_wait_check_outlined(const mscclpp_dev_args_t *args, uint64_t waited_ns,
                                                          uint32_t peer)
 {
@@ -90,7 +90,7 @@ MSCCLPP_DEV bool mscclpp_dev_wait_turn_by(mscclpp_dev_ctx_t *ctx, const mscclpp_
     return !ctx->failed;
 }
 
-/* Calls mscclpp_dev_wait_turn_by with a check that is not inlined, as nearly all callers want it. */
+/* Takes a turn with a check that is not inlined, as nearly all callers want it. */
 MSCCLPP_DEV bool mscclpp_dev_wait_turn(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args, mscclpp_dev_wait_t *wait,
                                        uint32_t peer)
 {

@@ -270,9 +270,7 @@ MSCCLPP_DEV bool mscclpp_dev_ld_packet16(const void *p, uint32_t flag, uint32_t 
     return flag_0 == flag && flag_1 == flag;
 }
 
-/*
- * Pauses for one turn of a waiting loop. A thread polls a flag as fast as it can: the latency of the load is the pause.
- */
+/* Does nothing on a GPU: the latency of the load that polls is pause enough. */
 MSCCLPP_DEV void mscclpp_dev_pause(mscclpp_dev_ctx_t *ctx)
 {
     (void)ctx;

@@ -130,7 +130,10 @@ MSCCLPP_DEV void mscclpp_dev_st_relay_gpu_u64(uint64_t *p, uint64_t value)
     __atomic_store_n(p, value, __ATOMIC_RELEASE);
 }
 
-/* Writes to the word of p in the memory of another block. Blocks are stored one after another. */
+/*
+ * Stores a word of another block of the cluster. The blocks' memories follow one another, so the word lies at a fixed
+ * distance from the caller's own one, `p`.
+ */
 MSCCLPP_DEV void mscclpp_dev_st_relay_cluster_u64(const mscclpp_dev_ctx_t *ctx, uint64_t *p, uint32_t block,
                                                   uint64_t value)
 {
@@ -264,7 +267,11 @@ MSCCLPP_DEV uint64_t mscclpp_dev_now_ns(void)
 
 /*
  * Waits until `threads` threads have called this function with this `meeting`. Returns true if any of them has passed a
- * true flag. Afterwards all threads see all that any of them wrote before. Has no deadline.
+ * true flag. Has no deadline.
+ *
+ *   1. A thread reads the generation before it counts itself, so the generation cannot end in between.
+ *   2. It counts itself with release. The last one acquires all counts, and ends the generation with release.
+ *   3. The others acquire the generation. So each thread sees all that any of them wrote before the meeting.
  */
 MSCCLPP_DEV bool mscclpp_dev_twin_meet(mscclpp_dev_ctx_t *ctx, mscclpp_dev_twin_block_t *meeting, uint32_t threads,
                                        bool flag)
@@ -276,7 +283,10 @@ MSCCLPP_DEV bool mscclpp_dev_twin_meet(mscclpp_dev_ctx_t *ctx, mscclpp_dev_twin_
         __atomic_store_n(any, 1, __ATOMIC_RELAXED);
     }
     if (__atomic_add_fetch(&meeting->arrived, 1, __ATOMIC_ACQ_REL) == threads) {
-        /* No thread reads the other generation's flag any more: all threads have arrived here after they read it. */
+        /*
+         * Resets the next generation's flag and count before this one ends, as other threads may then enter the next
+         * one at once. No thread reads that flag any more: all of them have read it before they arrived here.
+         */
         __atomic_store_n(&meeting->any[(generation + 1) % 2], 0, __ATOMIC_RELAXED);
         __atomic_store_n(&meeting->arrived, 0, __ATOMIC_RELAXED);
         __atomic_store_n(&meeting->generation, generation + 1, __ATOMIC_RELEASE);
@@ -461,12 +471,14 @@ MSCCLPP_DEV_OUTLINE uint16_t mscclpp_dev_f32_to_f16(float value)
     if (magnitude >= 0x477ff000u) { /* rounds to 2^16 or more */
         return (uint16_t)(sign | 0x7c00u);
     }
-    if (magnitude < 0x38800000u) { /* below the smallest normal half, the FPU rounds at the right bit */
+    /* Below the smallest normal half. In a float from 0.5 to 1, the last bit is worth as much as the smallest half. */
+    if (magnitude < 0x38800000u) {
         memcpy(&scaled, &magnitude, sizeof(scaled));
         scaled += 0.5f;
         memcpy(&magnitude, &scaled, sizeof(magnitude));
         return (uint16_t)(sign | (magnitude - 0x3f000000u));
     }
+    /* Adds almost half of the last bit that is kept, or exactly half if that bit is set. So ties go to even. */
     magnitude += 0xfffu + (magnitude >> 13 & 1);
     return (uint16_t)(sign | (magnitude - 0x38000000u) >> 13);
 }
@@ -490,7 +502,7 @@ MSCCLPP_DEV_OUTLINE uint16_t mscclpp_dev_f32_to_bf16(float value)
     if ((bits & 0x7fffffffu) > 0x7f800000u) { /* not a number: stays one, whatever bits are cut off */
         return (uint16_t)(bits >> 16 | 0x40u);
     }
-    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16); /* rounds as mscclpp_dev_f32_to_f16 does */
 }
 
 #endif

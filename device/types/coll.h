@@ -97,7 +97,10 @@ typedef struct {
     int64_t stride;
 } mscclpp_dev_runs_t;
 
-/* Bytes of a tile in the bulk area. Each block of the grid has two tiles for each sender. 0: the area is too small. */
+/*
+ * Bytes of a tile in the bulk area; 0: the area is too small. Each block of the grid has two tiles for each sender, so
+ * that one barrier a turn is enough (kern/coll/tiles.h).
+ */
 #define MSCCLPP_DEV_COLL_TILE(bulk_size_, nblocks_, nranks_)                                                           \
     ((bulk_size_) / (2 * (uint64_t)(nblocks_) * (nranks_)) / MSCCLPP_DEV_UNIT * MSCCLPP_DEV_UNIT)
 
@@ -172,7 +175,7 @@ typedef struct {
     uint32_t width;
 } mscclpp_dev_piece_t;
 
-/* The most pieces whose descriptions fit into a kernel's arguments. */
+/* The most pieces of a type that one launch packs. A type with more pieces takes several launches. */
 #define MSCCLPP_DEV_PACK_PIECES 16
 
 /* Arguments of the kernel that packs data with holes, or unpacks it. The kernel does not use `common`. */

@@ -121,8 +121,8 @@ typedef struct {
     ((packet_half_) / (2 * (uint64_t)(nranks_)*MSCCLPP_DEV_PACKET_UNIT))
 
 /*
- * LL128 moves data in bundles: four lines of 128 bytes, which carry 30 units. Each pair of sender and phase has a slot,
- * except the receiver itself. The capacity is the number of bundles that one epoch can carry.
+ * LL128 moves data in bundles: four lines of 128 bytes, which carry 30 units. Each of the two phases has a slot for
+ * each peer, but none for the rank itself, which sends itself nothing. The capacity is the bundles of a slot.
  */
 #define MSCCLPP_DEV_BUNDLE_UNITS 30u
 #define MSCCLPP_DEV_BUNDLE_BYTES 512u
@@ -147,8 +147,9 @@ typedef struct {
                                                                       : MSCCLPP_DEV_PUT_PIECE)
 
 /*
- * Units of a message that go into one epoch: all if they fit, else a multiple of the grid's threads. Then every epoch
- * is padded to full size. A grid never has more threads than a slot has units.
+ * Units of a message that go into one epoch: all if they fit, else a multiple of the grid's threads. The multiple is
+ * not 0, because a grid never has more threads than a slot has units. The last epoch is padded with zeros to the size
+ * of the others: every thread must exchange packets in every epoch, or their memory is reused too early (lib/packet.h).
  */
 #define MSCCLPP_DEV_PACKET_CHUNK(units_, capacity_, threads_)                                                          \
     ((units_) <= (capacity_) ? (units_) : (capacity_) / (threads_) * (threads_))

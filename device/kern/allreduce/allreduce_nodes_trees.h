@@ -44,7 +44,7 @@ MSCCLPP_DEV bool mscclpp_dev_nodes_over_trees(const mscclpp_dev_nodes_block_t *b
     return block->nodes->pattern == MSCCLPP_DEV_NODES_TREES && !mscclpp_dev_is_float16(block->dtype);
 }
 
-/* Returns this node's place in the tree that this block uses. */
+/* Even blocks use the first tree, odd ones the second, so that each tree carries half of the data. */
 MSCCLPP_DEV mscclpp_dev_tree_place_t mscclpp_dev_trees_place(const mscclpp_dev_ctx_t *ctx,
                                                              const mscclpp_dev_nodes_args_t *nodes)
 {
@@ -231,9 +231,7 @@ MSCCLPP_DEV void mscclpp_dev_trees_go_down(mscclpp_dev_ctx_t *ctx, const mscclpp
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
 }
 
-/*
- * Adds this operation's signals to the numbers that later operations wait for. Called by one thread.
- */
+/* Adds this operation's signals to the numbers that later operations wait for. Called by one thread. */
 MSCCLPP_DEV void mscclpp_dev_trees_count(const mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_block_t *block)
 {
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;

@@ -110,7 +110,7 @@ MSCCLPP_DEV uint32_t mscclpp_dev_put_first_unit(const mscclpp_dev_ctx_t *ctx, in
     return begin + ctx->tid / MSCCLPP_DEV_WARP * MSCCLPP_DEV_WARP * (uint32_t)batch + ctx->tid % MSCCLPP_DEV_WARP;
 }
 
-/* Loads the units of a batch. No load waits for another. */
+/* Loads the units of a batch into registers, so that all loads are in progress at once. */
 MSCCLPP_DEV void mscclpp_dev_put_load(const char *from, int batch, mscclpp_dev_vec_t *values)
 {
     int row;

@@ -45,7 +45,6 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_twophase_load(const mscclpp_dev_twopha
     return mscclpp_dev_ld_unit(epoch->args->in, owner * epoch->shard + epoch->base + unit, epoch->args->bytes);
 }
 
-/* Sends one unit of a phase to a peer. */
 MSCCLPP_DEV void mscclpp_dev_twophase_put(const mscclpp_dev_twophase_t *epoch, uint32_t peer, int phase, uint64_t unit,
                                           mscclpp_dev_vec_t value)
 {
