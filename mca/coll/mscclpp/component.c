@@ -47,7 +47,6 @@ mca_coll_base_component_t mca_coll_mscclpp_component = {
 MCA_BASE_COMPONENT_INIT(ompi, coll, mscclpp)
 #endif
 
-/* Writes a line of the log to the component's output stream. */
 static void log_to_opal_output(void *context, mscclpp_log_level_t level, const char *line)
 {
     static const char *const names[] = {"error: ", "warning: ", "", ""};
@@ -129,7 +128,10 @@ static int component_register(void)
     return OMPI_SUCCESS;
 }
 
-/* Opens the log, loads the other components that communicators need, and publishes the settings of rank 0. */
+/*
+ * The settings are published here, because Open MPI exchanges what components have published between opening them and
+ * component_init_query, where the other ranks adopt them.
+ */
 static int component_open(void)
 {
     mca_coll_mscclpp_state.output = opal_output_open(NULL);

@@ -11,7 +11,7 @@
 #include "mca/coll/mscclpp/stage/stage.h"
 #include "mca/common/base/log.h"
 
-/* Clears a new module, or a spare one that is used again. */
+/* The constructor, also of a spare module that is used again. */
 static void module_construct(mca_coll_mscclpp_module_t *module)
 {
     /*
@@ -32,7 +32,6 @@ static void module_construct(mca_coll_mscclpp_module_t *module)
 static mca_coll_mscclpp_module_t spares[SPARES]; /* the component's lock guards which of them are in use */
 static int spares_made;                          /* number of spares that have been constructed, from the first on */
 
-/* Returns true if a module is one of the spares. */
 static bool is_spare(const mca_coll_mscclpp_module_t *module)
 {
     return (uintptr_t)module >= (uintptr_t)spares && (uintptr_t)module < (uintptr_t)(spares + SPARES);
@@ -85,7 +84,7 @@ static void release_previous(mca_coll_mscclpp_module_t *module)
     memset(&module->previous, 0, sizeof(module->previous));
 }
 
-/* Frees what a module holds. Open MPI may not have disabled the module before. */
+/* Open MPI may not have disabled the module before, so everything that module_disable ends is ended here, too. */
 static void module_destruct(mca_coll_mscclpp_module_t *module)
 {
     mca_coll_mscclpp_list_remove(module);

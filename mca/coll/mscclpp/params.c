@@ -27,7 +27,6 @@ static const char *params_decimal[PARAMS_MAX];
 static int params_choice[PARAMS_MAX];
 static char params_word[PARAMS_MAX][CHOICE_LENGTH_MAX];
 
-/* Returns true if a parameter's values are words of a list. */
 static bool is_choice(const mscclpp_param_t *param)
 {
     return MSCCLPP_PARAM_STRING == param->type && param->choices != NULL;

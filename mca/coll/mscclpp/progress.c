@@ -4,7 +4,7 @@
  */
 #include "mca/coll/mscclpp/component.h"
 
-/* Answers the requests of peers, as a callback of opal_progress. */
+/* A callback of opal_progress. Returns 0, as it completes no request of the application. */
 static int nodes_progress(void)
 {
     mscclpp_team_progress_all();

@@ -42,7 +42,6 @@ static bool decides_setup(const mscclpp_param_t *param)
            0 == strcmp(param->name, "device");
 }
 
-/* Warns that this rank was started with another value than rank 0. */
 static void report_difference(const mscclpp_param_t *param, uint64_t local, uint64_t rank_0)
 {
     char local_text[64], rank_0_text[64];

@@ -15,7 +15,7 @@ static uint64_t calls_before = UINT64_MAX;
 /* Only shared mappings count as device memory (twin_shared_only). */
 static bool shared_only;
 
-/* Finds the shared mapping that holds an address: *low_p .. *high_p - 1. Returns false if there is none. */
+/* Finds the shared mapping, *low_p .. *high_p - 1, that holds an address. Reads all mappings anew: it is for tests. */
 static bool find_shared_mapping(const void *address, uintptr_t *low_p, uintptr_t *high_p)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
@@ -34,7 +34,6 @@ static bool find_shared_mapping(const void *address, uintptr_t *low_p, uintptr_t
     return is_found;
 }
 
-/* Returns true if an address counts as host memory, by the settings for tests. */
 static bool is_host(const void *address)
 {
     uintptr_t low, high;

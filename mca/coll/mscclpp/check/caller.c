@@ -13,7 +13,10 @@
 
 static uint64_t known_callers[CACHE_SIZE];
 
-/* Returns true if the cache has the caller; *is_mpi_p then tells whether the caller is MPI itself. */
+/*
+ * Looks the caller up in the cache. Relaxed order is enough, as one word is a whole entry. Two callers may share an
+ * entry and replace each other there, which only costs dladdr again.
+ */
 static bool find_known(uintptr_t caller, bool *is_mpi_p)
 {
     const uint64_t known = __atomic_load_n(&known_callers[caller / 16 % CACHE_SIZE], __ATOMIC_RELAXED);

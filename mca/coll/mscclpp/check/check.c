@@ -67,7 +67,6 @@ static void skip_comparison(mca_coll_mscclpp_module_t *module, uint64_t number)
     mca_coll_mscclpp_oob_break_off(module);
 }
 
-/* Frees a check and the signatures that it holds. */
 static void free_check(check_t *check)
 {
     mca_coll_mscclpp_oob_message_t *message;
@@ -160,7 +159,6 @@ static mscclpp_status_t accept_signature(check_t *check, mca_coll_mscclpp_oob_me
     return MSCCLPP_OK;
 }
 
-/* Returns true if a function returns only when its call has ended. */
 static bool is_blocking(mca_coll_mscclpp_check_function_t function)
 {
     return function < MCA_COLL_MSCCLPP_CHECK_iallgather; /* the first function that does not wait */
@@ -220,7 +218,7 @@ static mscclpp_status_t advance_check(check_t *check)
     return MSCCLPP_OK == status && check->missing > 0 ? MSCCLPP_IN_PROGRESS : status;
 }
 
-/* Compares the calls of all ranks. If they do not match, returns false, and `text` names the difference. */
+/* If the calls of all ranks do not match, returns false, and `text` names the difference. */
 static bool matches(const check_t *check, char *text, size_t size)
 {
     if (check->rank >= 0) {
@@ -278,7 +276,6 @@ static mscclpp_status_t check_clock(check_t *check)
     return is_over ? MSCCLPP_ERR_TIMEOUT : MSCCLPP_OK;
 }
 
-/* Logs how the calls differ. */
 static void report_mismatch(const check_t *check, mscclpp_log_level_t level, const char *text)
 {
     char name[64];
@@ -294,7 +291,7 @@ static mscclpp_log_level_t report_level(const check_t *check)
     return check->rank > 0 ? MSCCLPP_LOG_INFO : MSCCLPP_LOG_ERROR;
 }
 
-/* Ends the job, after a moment in which other ranks can write their reports, too. */
+/* Ends the job. Makes progress for a moment before, in which other ranks can write their reports, too. */
 static void end_job(const check_t *check)
 {
     const double deadline = mscclpp_now() + GRACE_SECONDS;
@@ -334,7 +331,7 @@ static mscclpp_status_t wait_for(check_t *check)
     }
 }
 
-/* Adds a check to the list of those that have arrived. Takes no lock, and any thread may call it. */
+/* Takes no lock, because the caller may hold pending_lock further down its stack. Any thread may call it. */
 static void push_arrived(check_t *check)
 {
     check->next = __atomic_load_n(&arrived, __ATOMIC_RELAXED);
@@ -342,7 +339,7 @@ static void push_arrived(check_t *check)
     }
 }
 
-/* Moves the comparisons that have arrived to the end of the pending ones. Call with pending_lock held. */
+/* Called with pending_lock held. */
 static void move_arrived(void)
 {
     check_t **end = &pending;
@@ -414,7 +411,7 @@ static int progress(void)
     return ended;
 }
 
-/* Returns true if comparisons of this module are pending. `module` NULL: of any module. */
+/* `module` NULL: any module. */
 static bool has_pending(const mca_coll_mscclpp_module_t *module)
 {
     bool is_found = false;
@@ -495,7 +492,7 @@ static void abandon_check(check_t *check, mscclpp_status_t status)
     mca_coll_mscclpp_oob_break_off(check->module);
 }
 
-/* Waits for a blocking call's arguments and compares them. No match: returns MSCCLPP_ERR_INVALID. */
+/* Called for blocking calls. Returns MSCCLPP_ERR_INVALID, after a log, if the calls do not match. */
 static mscclpp_status_t compare_now(check_t *check)
 {
     mscclpp_status_t status = wait_for(check);

@@ -1,11 +1,10 @@
+/* Signatures of calls: makes them, compares them, and describes how they differ. */
 #include "mca/coll/mscclpp/check/signature.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Signatures of calls: makes them, compares them, and describes how they differ. */
 
 /* Stands for a root or an operation that the function does not have. No rank and no operation has this number. */
 #define NONE (-1000)
@@ -195,7 +194,6 @@ static void describe_values(const aspect_t *aspect, mca_coll_mscclpp_signature_t
     }
 }
 
-/* Returns true if all ranks passed the same value. */
 static bool is_equal(const aspect_t *aspect, mca_coll_mscclpp_signature_t *const *signatures, int ranks)
 {
     for (int rank = 1; rank < ranks; ++rank) {

@@ -10,7 +10,6 @@
 
 #include "mca/common/base/log.h"
 
-/* Calls the component that served all-reduce before this one. */
 static int call_previous(mca_coll_mscclpp_module_t *module, const void *sendbuf, void *recvbuf,
                          mca_coll_mscclpp_count_t count, struct ompi_datatype_t *datatype, struct ompi_op_t *op)
 {
@@ -18,7 +17,6 @@ static int call_previous(mca_coll_mscclpp_module_t *module, const void *sendbuf,
                                       module->previous.allreduce_module);
 }
 
-/* Serves the call by the component before this one, with copies of device buffers in host memory. */
 static int stage_call(mca_coll_mscclpp_module_t *module, const void *sendbuf, void *recvbuf,
                       mca_coll_mscclpp_count_t count, struct ompi_datatype_t *datatype, struct ompi_op_t *op)
 {
@@ -183,14 +181,16 @@ static int other_iallreduce(const void *sbuf, void *rbuf, mca_coll_mscclpp_count
 /* The names of the arguments that a nonblocking or persistent request keeps. */
 #define PASSED (sbuf, rbuf, count, type, op)
 
-/* Leaves a nonblocking call, in its turn, to staging or to Open MPI, whose request completes it. */
+/*
+ * Leaves a nonblocking call, in its turn, to staging or to Open MPI, whose request completes it. Closes the fiber
+ * first, because only a thread of MPI may call Open MPI (starter.h).
+ */
 static int hand_over(mca_coll_mscclpp_request_t *request)
 {
     mscclpp_fiber_close();
     return other_iallreduce(MCA_COLL_MSCCLPP_KEPT(request, PASSED), request->module, &request->inner);
 }
 
-/* Carries out a nonblocking call in its turn: with kernels if possible. */
 static int serve_later(mca_coll_mscclpp_request_t *request)
 {
     int rc;

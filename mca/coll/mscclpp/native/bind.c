@@ -61,7 +61,7 @@ void mca_coll_mscclpp_module_release_team(mca_coll_mscclpp_module_t *module)
     mca_coll_mscclpp_oob_destroy(module); /* after the team, because the team's table is part of it */
 }
 
-/* Drops what has come for a communicator that ends (mca_coll_mscclpp_oob_drain). */
+/* Receives what has come for a communicator that ends. Open MPI would otherwise take it for a later one's. */
 static void drain(mca_coll_mscclpp_module_t *module)
 {
     mca_coll_mscclpp_oob_t *oob = module->oob;
@@ -74,8 +74,8 @@ static void drain(mca_coll_mscclpp_module_t *module)
 }
 
 /*
- * Ends all calls that are in progress on a communicator, and releases its team. Open MPI calls this when it is about to
- * free the communicator.
+ * Called by Open MPI when it is about to free the communicator. First ends the comparisons and the calls that are in
+ * progress, because they use the team and the messages that are freed last.
  */
 static int comm_deleted(MPI_Comm comm, int key, void *value, void *context)
 {
@@ -89,7 +89,6 @@ static int comm_deleted(MPI_Comm comm, int key, void *value, void *context)
     return MPI_SUCCESS;
 }
 
-/* Returns true if a module has a team, its own or that of a lane. */
 static bool has_team(const mca_coll_mscclpp_module_t *module)
 {
     return module->team != NULL || module->lanes != NULL;
@@ -191,7 +190,6 @@ static void report_refusal(const mca_coll_mscclpp_module_t *module)
     }
 }
 
-/* Appends a name, with a comma before it unless it is the first. */
 static void append(char *text, size_t size, const char *name)
 {
     const size_t used = strlen(text);

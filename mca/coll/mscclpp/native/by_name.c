@@ -5,8 +5,8 @@
 #include "mca/common/task/by_name.h"
 
 /*
- * Runs a plan on the communicator's team. Makes the team if this is its first call, which waits for all ranks. What is
- * refused before the call gets its number is equal on all ranks.
+ * Makes the team if this is the communicator's first call on device memory, which waits for all ranks. What is refused
+ * before the call gets its number is equal on all ranks, so that the numbers stay equal.
  */
 int mca_coll_mscclpp_run_plan(const char *name, const void *in, void *out, size_t count, MPI_Datatype type, MPI_Op op,
                               MPI_Comm comm)

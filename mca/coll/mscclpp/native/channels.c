@@ -1,3 +1,4 @@
+/* The functions of channel_api.h, on the communicator's object for channels (mca/common/user/user.h). */
 #include "mca/coll/mscclpp/native/channels.h"
 
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 #include "mca/coll/mscclpp/native/define.h"
 #include "mca/coll/mscclpp/native/gate.h"
 
-/* Returns the address of element `index` of a buffer. */
+/* The address is computed as an integer, since `buffer` may be MPI_BOTTOM. */
 static char *element_address(const void *buffer, ptrdiff_t index, type_t *type)
 {
     ptrdiff_t lb, extent;
@@ -36,7 +36,6 @@ static void send_in_place(call_t *call, void *rbuf, size_t skip, size_t count, t
     call->buffers[0] = NULL;
 }
 
-/* Describes MPI_Allgather: each rank sends one block to all ranks. */
 static bool fill_allgather(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
                            count_t rcount, type_t *rtype)
 {
@@ -50,7 +49,6 @@ static bool fill_allgather(call_t *call, int rank, const void *sbuf, count_t sco
     return 0 != call->args.count;
 }
 
-/* Describes MPI_Alltoall: each rank sends a block to each rank. */
 static bool fill_alltoall(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
                           count_t rcount, type_t *rtype)
 {
@@ -67,7 +65,6 @@ static bool fill_alltoall(call_t *call, int rank, const void *sbuf, count_t scou
     return 0 != call->args.count;
 }
 
-/* Describes MPI_Bcast: the root sends, all others receive. */
 static bool fill_bcast(call_t *call, int rank, void *buf, count_t count, type_t *type, int root)
 {
     call->args.root = root;
@@ -80,7 +77,8 @@ static bool fill_bcast(call_t *call, int rank, void *buf, count_t count, type_t 
     return 0 != call->args.count;
 }
 
-/* Describes MPI_Gather: each rank sends a block, and the root receives all blocks. */
+/* The block's size comes from the arguments that are significant to MPI: the root's for receiving, the others' for
+ * sending. */
 static bool fill_gather(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
                         count_t rcount, type_t *rtype, int root)
 {
@@ -99,7 +97,6 @@ static bool fill_gather(call_t *call, int rank, const void *sbuf, count_t scount
     return 0 != call->args.count;
 }
 
-/* Describes MPI_Scatter: the root sends a block to each rank. */
 static bool fill_scatter(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
                          count_t rcount, type_t *rtype, int root)
 {
@@ -178,7 +175,6 @@ static bool fill_exchange(call_t *call, const mca_coll_mscclpp_blocks_t *send, c
     return true;
 }
 
-/* Describes MPI_Alltoallv: blocks of different sizes from each rank to each. */
 static bool fill_alltoallv(call_t *call, int rank, const void *sbuf, counts_t scounts, displs_t sdispls, type_t *stype,
                            void *rbuf, counts_t rcounts, displs_t rdispls, type_t *rtype)
 {
@@ -191,7 +187,6 @@ static bool fill_alltoallv(call_t *call, int rank, const void *sbuf, counts_t sc
     return fill_exchange(call, &send, &recv);
 }
 
-/* Describes MPI_Alltoallw: as MPI_Alltoallv, with a type for each block. */
 static bool fill_alltoallw(call_t *call, int rank, const void *sbuf, counts_t scounts, displs_t sdispls,
                            type_t *const *stypes, void *rbuf, counts_t rcounts, displs_t rdispls, type_t *const *rtypes)
 {
@@ -205,8 +200,8 @@ static bool fill_alltoallw(call_t *call, int rank, const void *sbuf, counts_t sc
 }
 
 /*
- * Describes MPI_Gatherv: blocks of different sizes from all ranks to the root. Always returns true, because only the
- * root knows all sizes.
+ * Always returns true: only the root knows all sizes, so no other rank can tell that there is nothing to do. The same
+ * holds for fill_scatterv.
  */
 static bool fill_gatherv(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
                          counts_t rcounts, displs_t displs, type_t *rtype, int root)
@@ -230,10 +225,6 @@ static bool fill_gatherv(call_t *call, int rank, const void *sbuf, count_t scoun
     return true;
 }
 
-/*
- * Describes MPI_Scatterv: blocks of different sizes from the root to all ranks. Always returns true, because only the
- * root knows all sizes.
- */
 static bool fill_scatterv(call_t *call, int rank, const void *sbuf, counts_t scounts, displs_t displs, type_t *stype,
                           void *rbuf, count_t rcount, type_t *rtype, int root)
 {
@@ -272,7 +263,7 @@ static void fill_reduction(call_t *call, const void *sbuf, void *rbuf, type_t *t
     call->passes_data = true;
 }
 
-/* Describes MPI_Reduce. Only the root has a receive buffer. */
+/* Only the root has a receive buffer. */
 static bool fill_reduce(call_t *call, int rank, const void *sbuf, void *rbuf, count_t count, type_t *type,
                         struct ompi_op_t *op, int root)
 {
@@ -314,14 +305,13 @@ static bool fill_reduced_blocks(call_t *call, int rank, uint64_t (*count_of)(con
     return 0 != elements_before;
 }
 
-/* Returns the count of a block, for fill_reduced_blocks, where all blocks have one count. */
+/* count_of of fill_reduced_blocks, for one count of all blocks; the next function is for a count of each block. */
 static uint64_t same_count(const void *counts, int peer)
 {
     (void)peer;
     return (uint64_t) * (const count_t *)counts;
 }
 
-/* Returns the count of a block, for fill_reduced_blocks, where each block has its own count. */
 static uint64_t count_at(const void *counts, int peer)
 {
     return (uint64_t)mca_coll_mscclpp_count_at(*(const counts_t *)counts, peer);
@@ -351,7 +341,6 @@ static bool fill_reduce_scatter(call_t *call, int rank, const void *sbuf, void *
     return MCA_COLL_MSCCLPP_REASON_NONE != call->unserved || fill_reduced_blocks(call, rank, count_at, &rcounts);
 }
 
-/* Describes MPI_Scan: rank r gets the combined operands of ranks 0 to r. */
 static bool fill_scan(call_t *call, int rank, const void *sbuf, void *rbuf, count_t count, type_t *type,
                       struct ompi_op_t *op)
 {

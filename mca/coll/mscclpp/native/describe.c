@@ -1,3 +1,7 @@
+/*
+ * Turns the arguments of a queued call into those that the functions fill_<name> read (define.h), and calls these. So a
+ * queued call is described by the same code as a blocking one.
+ */
 #include "mca/coll/mscclpp/native/describe.h"
 
 #include <string.h>

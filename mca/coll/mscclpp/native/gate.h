@@ -38,7 +38,10 @@ static inline mca_coll_mscclpp_reason_t mca_coll_mscclpp_unknown(mscclpp_dtype_t
                                                                              : MCA_COLL_MSCCLPP_REASON_TYPE;
 }
 
-/* Numbers a blocking call, which runs at once. */
+/*
+ * Numbers a blocking call, which runs at once. Relaxed stores are enough: native/mixture.c trusts the number only after
+ * it has acquired in_host_call, which is stored later, with release.
+ */
 static inline void mca_coll_mscclpp_number_call(mca_coll_mscclpp_module_t *module)
 {
     const uint64_t call = module->calls + 1;

@@ -1,3 +1,4 @@
+/* Passes the calls of libmpix_mscclpp on to the twin's queues and graphs (device/launch/launch.h). */
 #include "mca/coll/mscclpp/native/host_streams.h"
 
 #include <errno.h>
@@ -5,7 +6,6 @@
 #include "mca/coll/mscclpp/ompi/module.h"
 #include "mca/common/team/queue.h"
 
-/* Returns the MPI error code for an errno of the host twin. */
 static int errno_to_mpi(int error)
 {
     return 0 == error                          ? OMPI_SUCCESS

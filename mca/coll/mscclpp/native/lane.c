@@ -1,3 +1,4 @@
+/* Makes, lists and ends lanes. The ranks agree before any of them makes a lane, so all of them have it or none. */
 #include "mca/coll/mscclpp/native/lane.h"
 
 #include <stdlib.h>
@@ -10,7 +11,6 @@
 /* The most lanes of one communicator. Each has its own scratch in device memory. */
 #define MAX_LANES 32
 
-/* Returns the number of lanes of a communicator. */
 static int count_lanes(const mca_coll_mscclpp_module_t *module)
 {
     const mca_coll_mscclpp_lane_t *lane;
@@ -24,7 +24,6 @@ static int count_lanes(const mca_coll_mscclpp_module_t *module)
     return lanes;
 }
 
-/* Adds a lane to its communicator's list. */
 static void insert_lane(mca_coll_mscclpp_lane_t *lane)
 {
     pthread_mutex_lock(&mca_coll_mscclpp_state.lock);

@@ -459,7 +459,6 @@ void mca_coll_mscclpp_native_recv_one(mca_coll_mscclpp_native_t *call, void *buf
     call->args.largest_block = bytes > call->args.largest_block ? bytes : call->args.largest_block;
 }
 
-/* Returns true if any block has data. */
 static bool has_data(const mscclpp_dev_block_t *blocks, int ranks)
 {
     bool any_has_data = false;

@@ -1,3 +1,4 @@
+/* Maps the buffers of calls that a request or a graph repeats, before they are queued. */
 #include "mca/coll/mscclpp/native/mapped.h"
 
 #include "mca/coll/mscclpp/native/describe.h"

@@ -192,7 +192,7 @@ static bool fill_regular(call_t *call, const void *sbuf, count_t scount, type_t 
     return fill_edges(call, &send, &recv);
 }
 
-/* Describes MPI_Neighbor_allgather: one block to all neighbours. */
+/* The distance 0 means that all neighbours get the same block (fill_edges). */
 static bool fill_neighbor_allgather(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
                                     count_t rcount, type_t *rtype)
 {
@@ -200,7 +200,6 @@ static bool fill_neighbor_allgather(call_t *call, int rank, const void *sbuf, co
     return fill_regular(call, sbuf, scount, stype, 0, rbuf, rcount, rtype);
 }
 
-/* Describes MPI_Neighbor_alltoall: a block to each neighbour. */
 static bool fill_neighbor_alltoall(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
                                    count_t rcount, type_t *rtype)
 {
@@ -208,7 +207,7 @@ static bool fill_neighbor_alltoall(call_t *call, int rank, const void *sbuf, cou
     return fill_regular(call, sbuf, scount, stype, (ptrdiff_t)scount, rbuf, rcount, rtype);
 }
 
-/* Describes MPI_Neighbor_allgatherv: one block to all neighbours, whose blocks differ in size. */
+/* One block goes to all neighbours, so `send` is regular, with the distance 0; their blocks differ in size. */
 static bool fill_neighbor_allgatherv(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype,
                                      void *rbuf, counts_t rcounts, displs_t displs, type_t *rtype)
 {
@@ -220,7 +219,6 @@ static bool fill_neighbor_allgatherv(call_t *call, int rank, const void *sbuf, c
     return fill_edges(call, &send, &recv);
 }
 
-/* Describes MPI_Neighbor_alltoallv: blocks of different sizes to the neighbours. */
 static bool fill_neighbor_alltoallv(call_t *call, int rank, const void *sbuf, counts_t scounts, displs_t sdispls,
                                     type_t *stype, void *rbuf, counts_t rcounts, displs_t rdispls, type_t *rtype)
 {
@@ -233,10 +231,7 @@ static bool fill_neighbor_alltoallv(call_t *call, int rank, const void *sbuf, co
     return fill_edges(call, &send, &recv);
 }
 
-/*
- * Describes MPI_Neighbor_alltoallw: blocks of different sizes to the neighbours, with a type for each block and
- * displacements in bytes.
- */
+/* Displacements are in bytes here, and MPI passes them as MPI_Aint: hence `offsets` in place of `displs`. */
 static bool fill_neighbor_alltoallw(call_t *call, int rank, const void *sbuf, counts_t scounts,
                                     const MPI_Aint *soffsets, type_t *const *stypes, void *rbuf, counts_t rcounts,
                                     const MPI_Aint *roffsets, type_t *const *rtypes)

@@ -1,3 +1,4 @@
+/* Keeps a type's list of pieces as an attribute of the type, so that Open MPI frees the list with the type. */
 #include "mca/coll/mscclpp/native/pieces.h"
 
 #include <stdlib.h>

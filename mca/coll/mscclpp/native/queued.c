@@ -1,3 +1,7 @@
+/*
+ * Decides whether a call can be queued, and queues it in the module's lane `queued`. All ranks must decide the same: a
+ * rank that does not queue the call would leave the others' kernels waiting.
+ */
 #include "mca/coll/mscclpp/native/queued.h"
 
 #include <errno.h>

@@ -1,3 +1,7 @@
+/*
+ * Runs the requests of request.h. One thread at a time runs them, the holder of the turn: a thread of MPI, or the
+ * starter. Only a thread of MPI may complete requests.
+ */
 #include "mca/coll/mscclpp/native/request.h"
 
 #include <sched.h>
@@ -75,13 +79,13 @@ static mca_coll_mscclpp_request_t *remove_first(mca_coll_mscclpp_queue_t *queue)
     return next;
 }
 
-/* Returns the oldest call of a queue; NULL: there is none. */
+/* Read with acquire, because the holder of the turn does not take the lock. NULL: the queue is empty. */
 static mca_coll_mscclpp_request_t *first_of(const mca_coll_mscclpp_queue_t *queue)
 {
     return __atomic_load_n(&queue->first, __ATOMIC_ACQUIRE);
 }
 
-/* Completes a request. The owner may free it in another thread before this function returns. */
+/* The owner may free the request in another thread before this function returns. */
 static void complete_request(mca_coll_mscclpp_request_t *request)
 {
     request->super.super.req_status.MPI_ERROR = request->result;
@@ -94,7 +98,7 @@ static void run_call(void *argument)
 {
     mca_coll_mscclpp_request_t *request = argument;
 
-    if (0 != request->call) {
+    if (0 != request->call) { /* 0: it is for another component, or its lane numbers it */
         __atomic_store_n(&request->module->current_call, request->call, __ATOMIC_RELAXED);
     }
     request->result = request->serve(request);
@@ -130,13 +134,12 @@ static bool begin_turn_of_start(void)
     return has_turn;
 }
 
-/* Gives the turn to run calls back. */
+/* Released, so that the next holder sees what this one has written to the queues and the lists. */
 static void end_turn(void)
 {
     atomic_store_explicit(&turn, NOBODY, memory_order_release);
 }
 
-/* Returns the first queue in the list; NULL: there is none. */
 static mca_coll_mscclpp_queue_t *first_queue(void)
 {
     return __atomic_load_n(&active_queues, __ATOMIC_ACQUIRE);

@@ -134,7 +134,7 @@ static bool decide_to_agree(mca_coll_mscclpp_module_t *module, mca_coll_mscclpp_
     return false;
 }
 
-/* Tells other ranks that this rank serves the call in host memory. */
+/* Tells the other ranks of the node, so that a mixture of host and device buffers is reported. */
 static void announce_host(mca_coll_mscclpp_module_t *module)
 {
     if (module->team != NULL) {

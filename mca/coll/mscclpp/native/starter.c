@@ -1,3 +1,4 @@
+/* The starter's thread: when it looks for calls, and when it spins, naps or sleeps. */
 #include "mca/coll/mscclpp/native/starter.h"
 
 #include <errno.h>

@@ -118,7 +118,7 @@ static void note_plan(const char *name)
     pthread_mutex_unlock(&plan_lock);
 }
 
-/* Notes that no plan served the call. */
+/* Takes the lock only if the last call was served by a plan. */
 static void forget_plan(void)
 {
     if (OPAL_UNLIKELY(__atomic_load_n(&has_plan, __ATOMIC_RELAXED))) {
@@ -228,7 +228,7 @@ uint64_t mca_coll_mscclpp_served_calls(void)
     return __atomic_load_n(&served_calls, __ATOMIC_RELAXED);
 }
 
-/* Returns the reason for a call for which none was noted. */
+/* Finds a reason where none was noted: the first property of the communicator that rules kernels out. */
 static mca_coll_mscclpp_reason_t usual_reason(const mca_coll_mscclpp_module_t *module)
 {
     return OMPI_COMM_IS_INTER(module->comm)                       ? MCA_COLL_MSCCLPP_REASON_INTER

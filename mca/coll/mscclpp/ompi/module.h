@@ -263,7 +263,6 @@ static inline bool mca_coll_mscclpp_find_device(const void *buffer, uint64_t *al
     return buffer != MPI_IN_PLACE && buffer != NULL && mca_coll_mscclpp_state.gpu->is_device(buffer, allocation_p);
 }
 
-/* Returns true for device memory (mca_coll_mscclpp_find_device). */
 static inline bool mca_coll_mscclpp_is_device(const void *buffer)
 {
     uint64_t allocation;

@@ -6,7 +6,6 @@
 
 typedef mca_coll_mscclpp_stage_call_t call_t;
 
-/* Returns the number of ranks with which a rank exchanges blocks. */
 static int count_peers(struct ompi_communicator_t *comm)
 {
     return OMPI_COMM_IS_INTER(comm) ? ompi_comm_remote_size(comm) : ompi_comm_size(comm);
@@ -23,7 +22,7 @@ static bool set_buffers(call_t *call, const void *sbuf, void *rbuf)
     return MPI_IN_PLACE == sbuf;
 }
 
-/* Describes MPI_Allgather: reads this rank's block (in place: of the receive buffer), and writes all blocks. */
+/* In place, this rank's block is read from the receive buffer. */
 static void describe_allgather(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
                                struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
                                struct ompi_datatype_t *rdtype, struct ompi_communicator_t *comm)
@@ -37,7 +36,6 @@ static void describe_allgather(call_t *call, const void *sbuf, mca_coll_mscclpp_
     mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)rcount * (size_t)count_peers(comm), rdtype);
 }
 
-/* Describes MPI_Allgatherv: reads this rank's block (in place: of the receive buffer), and writes all blocks. */
 static void describe_allgatherv(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
                                 struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_counts_t rcounts,
                                 mca_coll_mscclpp_displs_t displs, struct ompi_datatype_t *rdtype,
@@ -52,7 +50,7 @@ static void describe_allgatherv(call_t *call, const void *sbuf, mca_coll_mscclpp
     mca_coll_mscclpp_stage_vector(&call->recv.write, count_peers(comm), rcounts, displs, rdtype);
 }
 
-/* Describes MPI_Alltoall: reads a block for each rank (in place: of the receive buffer), and writes one from each. */
+/* In place, the blocks for all ranks are read from the receive buffer. */
 static void describe_alltoall(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
                               struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
                               struct ompi_datatype_t *rdtype, struct ompi_communicator_t *comm)
@@ -67,7 +65,6 @@ static void describe_alltoall(call_t *call, const void *sbuf, mca_coll_mscclpp_c
     mca_coll_mscclpp_stage_elements(&call->recv.write, (size_t)rcount * ranks, rdtype);
 }
 
-/* Describes MPI_Alltoallv: reads a block for each rank (in place: of the receive buffer), and writes one from each. */
 static void describe_alltoallv(call_t *call, const void *sbuf, mca_coll_mscclpp_counts_t scounts,
                                mca_coll_mscclpp_displs_t sdispls, struct ompi_datatype_t *sdtype, void *rbuf,
                                mca_coll_mscclpp_counts_t rcounts, mca_coll_mscclpp_displs_t rdispls,
@@ -81,7 +78,6 @@ static void describe_alltoallv(call_t *call, const void *sbuf, mca_coll_mscclpp_
     mca_coll_mscclpp_stage_vector(&call->recv.write, count_peers(comm), rcounts, rdispls, rdtype);
 }
 
-/* Describes MPI_Alltoallw: as MPI_Alltoallv, with a type for each block. */
 static void describe_alltoallw(call_t *call, const void *sbuf, mca_coll_mscclpp_counts_t scounts,
                                mca_coll_mscclpp_displs_t sdispls, struct ompi_datatype_t *const *sdtypes, void *rbuf,
                                mca_coll_mscclpp_counts_t rcounts, mca_coll_mscclpp_displs_t rdispls,
@@ -104,7 +100,6 @@ static void describe_reduction(call_t *call, const void *sbuf, void *rbuf, size_
     mca_coll_mscclpp_stage_elements(&call->recv.write, out_count, dtype);
 }
 
-/* Describes MPI_Allreduce: reads and writes `count` elements. */
 static void describe_allreduce(call_t *call, const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count,
                                struct ompi_datatype_t *dtype, struct ompi_op_t *op, struct ompi_communicator_t *comm)
 {
@@ -114,8 +109,8 @@ static void describe_allreduce(call_t *call, const void *sbuf, void *rbuf, mca_c
 }
 
 /*
- * Describes MPI_Reduce_scatter_block: reads a block for each rank, and writes this rank's. On an intercommunicator, a
- * contribution has a block for each rank of its own group.
+ * On an intercommunicator, a contribution has a block for each rank of its own group: hence ompi_comm_size, and not
+ * count_peers.
  */
 static void describe_reduce_scatter_block(call_t *call, const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t rcount,
                                           struct ompi_datatype_t *dtype, struct ompi_op_t *op,
@@ -125,7 +120,6 @@ static void describe_reduce_scatter_block(call_t *call, const void *sbuf, void *
     describe_reduction(call, sbuf, rbuf, (size_t)rcount * (size_t)ompi_comm_size(comm), (size_t)rcount, dtype);
 }
 
-/* Describes MPI_Reduce_scatter: reads the elements of all ranks, and writes this rank's block. */
 static void describe_reduce_scatter(call_t *call, const void *sbuf, void *rbuf, mca_coll_mscclpp_counts_t rcounts,
                                     struct ompi_datatype_t *dtype, struct ompi_op_t *op,
                                     struct ompi_communicator_t *comm)
@@ -140,7 +134,6 @@ static void describe_reduce_scatter(call_t *call, const void *sbuf, void *rbuf, 
     describe_reduction(call, sbuf, rbuf, total_count, own_count, dtype);
 }
 
-/* Describes MPI_Scan: reads and writes `count` elements. */
 static void describe_scan(call_t *call, const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count,
                           struct ompi_datatype_t *dtype, struct ompi_op_t *op, struct ompi_communicator_t *comm)
 {

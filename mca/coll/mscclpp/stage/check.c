@@ -9,7 +9,6 @@
 typedef mca_coll_mscclpp_stage_layout_t layout_t;
 typedef mca_coll_mscclpp_check_pair_t pair_t;
 
-/* Returns the bytes of data in one element. */
 static uint64_t size_of(const struct ompi_datatype_t *type)
 {
     size_t size = 0;
@@ -38,7 +37,6 @@ static uint64_t block_bytes(const layout_t *layout, int blocks, int index)
     return 0;
 }
 
-/* Returns the bytes of data in all blocks of a layout. */
 static uint64_t all_bytes(const layout_t *layout)
 {
     uint64_t bytes = 0;
@@ -52,7 +50,6 @@ static uint64_t all_bytes(const layout_t *layout)
     return bytes;
 }
 
-/* Returns true if this rank is the root. */
 static bool has_root_role(const mca_coll_mscclpp_stage_view_t *view, struct ompi_communicator_t *comm)
 {
     return OMPI_COMM_IS_INTER(comm) ? MPI_ROOT == view->root : ompi_comm_rank(comm) == view->root;
@@ -218,7 +215,6 @@ static void describe_call(const mca_coll_mscclpp_stage_call_t *call, const mca_c
     }
 }
 
-/* Returns true if an argument has data in device memory. */
 static bool has_device_data(const mca_coll_mscclpp_stage_argument_t *argument)
 {
     const char *address;

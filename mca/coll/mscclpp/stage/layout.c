@@ -8,7 +8,6 @@
 #include "mca/coll/mscclpp/stage/spare.h"
 #include "mca/common/base/log.h"
 
-/* The factor by which a full list of pieces grows. */
 #define PIECES_GROWTH 2
 
 /* Number of an element's segments that are asked for at first, and the factor by which this number grows. */
@@ -104,14 +103,12 @@ static mca_coll_mscclpp_stage_piece_t block_span(const block_t *block)
     return span;
 }
 
-/* Returns true if the block has no holes. */
 static bool is_contiguous(const block_t *block)
 {
     return block->true_ub - block->true_lb == (ptrdiff_t)block->size &&
            (1 == block->count || block->extent == (ptrdiff_t)block->size);
 }
 
-/* Makes a list of pieces empty. */
 static void pieces_init(mca_coll_mscclpp_stage_pieces_t *list)
 {
     list->pieces = list->built_in;
@@ -119,7 +116,7 @@ static void pieces_init(mca_coll_mscclpp_stage_pieces_t *list)
     list->capacity = sizeof(list->built_in) / sizeof(list->built_in[0]);
 }
 
-/* Frees the memory of a list of pieces, and makes it empty. */
+/* Leaves the list empty and usable. */
 static void pieces_release(mca_coll_mscclpp_stage_pieces_t *list)
 {
     if (list->pieces != list->built_in) {
@@ -128,7 +125,6 @@ static void pieces_release(mca_coll_mscclpp_stage_pieces_t *list)
     pieces_init(list);
 }
 
-/* Returns true if a piece is one contiguous range. */
 static bool is_single(const mca_coll_mscclpp_stage_piece_t *piece)
 {
     return 1 == piece->count && 1 == piece->repeats;
@@ -532,7 +528,6 @@ bool mca_coll_mscclpp_stage_find(const mca_coll_mscclpp_stage_argument_t *argume
     return found;
 }
 
-/* Returns the number of bytes in all pieces of a list. */
 static size_t pieces_bytes(const mca_coll_mscclpp_stage_pieces_t *list)
 {
     size_t bytes = 0;

@@ -77,7 +77,7 @@ static void keep_absent_blocks(call_t *call, degrees_t degrees)
     }
 }
 
-/* Describes MPI_Neighbor_allgather: reads one block, unless there is no edge out, and writes one for each edge in. */
+/* Reads no block if there is no edge out, because nothing is sent then. */
 static void describe_neighbor_allgather(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
                                         struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
                                         struct ompi_datatype_t *rdtype, struct ompi_communicator_t *comm)
@@ -89,7 +89,6 @@ static void describe_neighbor_allgather(call_t *call, const void *sbuf, mca_coll
     keep_absent_blocks(call, degrees);
 }
 
-/* Describes MPI_Neighbor_allgatherv: reads one block, unless there is no edge out, and writes one for each edge in. */
 static void describe_neighbor_allgatherv(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
                                          struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_counts_t rcounts,
                                          mca_coll_mscclpp_displs_t displs, struct ompi_datatype_t *rdtype,
@@ -102,7 +101,6 @@ static void describe_neighbor_allgatherv(call_t *call, const void *sbuf, mca_col
     keep_absent_blocks(call, degrees);
 }
 
-/* Describes MPI_Neighbor_alltoall: reads a block for each edge out, and writes one for each edge in. */
 static void describe_neighbor_alltoall(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
                                        struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
                                        struct ompi_datatype_t *rdtype, struct ompi_communicator_t *comm)
@@ -114,7 +112,6 @@ static void describe_neighbor_alltoall(call_t *call, const void *sbuf, mca_coll_
     keep_absent_blocks(call, degrees);
 }
 
-/* Describes MPI_Neighbor_alltoallv: reads a block for each edge out, and writes one for each edge in. */
 static void describe_neighbor_alltoallv(call_t *call, const void *sbuf, mca_coll_mscclpp_counts_t scounts,
                                         mca_coll_mscclpp_displs_t sdispls, struct ompi_datatype_t *sdtype, void *rbuf,
                                         mca_coll_mscclpp_counts_t rcounts, mca_coll_mscclpp_displs_t rdispls,
@@ -127,9 +124,7 @@ static void describe_neighbor_alltoallv(call_t *call, const void *sbuf, mca_coll
     keep_absent_blocks(call, degrees);
 }
 
-/*
- * Describes MPI_Neighbor_alltoallw: as MPI_Neighbor_alltoallv, with a type for each block and displacements in bytes.
- */
+/* Displacements are in bytes here, and of the type MPI_Aint. */
 static void describe_neighbor_alltoallw(call_t *call, const void *sbuf, mca_coll_mscclpp_counts_t scounts,
                                         const MPI_Aint *sdispls, struct ompi_datatype_t *const *sdtypes, void *rbuf,
                                         mca_coll_mscclpp_counts_t rcounts, const MPI_Aint *rdispls,

@@ -28,7 +28,7 @@ static mca_coll_mscclpp_stage_request_t *active;
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 static atomic_int under_way; /* number of requests in both lists */
 
-/* Puts a request in the list of arrived ones, from which `progress` takes it. Needs no lock. */
+/* Any thread may call this. The request is written before it is pushed with release, and taken with acquire. */
 static void submit(mca_coll_mscclpp_stage_request_t *request)
 {
     request->copying = false;
@@ -173,7 +173,6 @@ static int start_requests(size_t count, ompi_request_t **outers)
     return result;
 }
 
-/* Returns a request to the free list. */
 static void give_back(mca_coll_mscclpp_stage_request_t *request)
 {
     OMPI_REQUEST_FINI(&request->super.super);

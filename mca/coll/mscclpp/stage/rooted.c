@@ -13,7 +13,6 @@ typedef enum {
     OUTSIDE /* on an intercommunicator, a rank of the root's group that is not the root */
 } role_t;
 
-/* Returns this rank's role in a call with a root. */
 static role_t role_of(int root, struct ompi_communicator_t *comm)
 {
     if (OMPI_COMM_IS_INTER(comm)) {
@@ -74,7 +73,6 @@ static from_root_t from_root(call_t *call, const void *sbuf, void *rbuf, int roo
                              PEER == role || (ROOT == role && !OMPI_COMM_IS_INTER(comm) && MPI_IN_PLACE != rbuf)};
 }
 
-/* Describes MPI_Bcast: the root reads the buffer, the other ranks write it. */
 static void describe_bcast(call_t *call, void *rbuf, mca_coll_mscclpp_count_t count, struct ompi_datatype_t *dtype,
                            int root, struct ompi_communicator_t *comm)
 {
@@ -86,7 +84,6 @@ static void describe_bcast(call_t *call, void *rbuf, mca_coll_mscclpp_count_t co
     }
 }
 
-/* Describes MPI_Reduce: reads this rank's operand; the root writes the result. */
 static void describe_reduce(call_t *call, const void *sbuf, void *rbuf, mca_coll_mscclpp_count_t count,
                             struct ompi_datatype_t *dtype, struct ompi_op_t *op, int root,
                             struct ompi_communicator_t *comm)
@@ -105,7 +102,6 @@ static void describe_reduce(call_t *call, const void *sbuf, void *rbuf, mca_coll
     }
 }
 
-/* Describes MPI_Gather: reads this rank's block; the root writes all blocks. */
 static void describe_gather(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
                             struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
                             struct ompi_datatype_t *rdtype, int root, struct ompi_communicator_t *comm)
@@ -124,7 +120,6 @@ static void describe_gather(call_t *call, const void *sbuf, mca_coll_mscclpp_cou
     }
 }
 
-/* Describes MPI_Gatherv: reads this rank's block; the root writes all blocks. */
 static void describe_gatherv(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
                              struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_counts_t rcounts,
                              mca_coll_mscclpp_displs_t displs, struct ompi_datatype_t *rdtype, int root,
@@ -144,7 +139,6 @@ static void describe_gatherv(call_t *call, const void *sbuf, mca_coll_mscclpp_co
     }
 }
 
-/* Describes MPI_Scatter: the root reads all blocks; each rank writes its own. */
 static void describe_scatter(call_t *call, const void *sbuf, mca_coll_mscclpp_count_t scount,
                              struct ompi_datatype_t *sdtype, void *rbuf, mca_coll_mscclpp_count_t rcount,
                              struct ompi_datatype_t *rdtype, int root, struct ompi_communicator_t *comm)
@@ -159,7 +153,6 @@ static void describe_scatter(call_t *call, const void *sbuf, mca_coll_mscclpp_co
     }
 }
 
-/* Describes MPI_Scatterv: the root reads all blocks; each rank writes its own. */
 static void describe_scatterv(call_t *call, const void *sbuf, mca_coll_mscclpp_counts_t scounts,
                               mca_coll_mscclpp_displs_t displs, struct ompi_datatype_t *sdtype, void *rbuf,
                               mca_coll_mscclpp_count_t rcount, struct ompi_datatype_t *rdtype, int root,

@@ -36,7 +36,6 @@ void *mca_coll_mscclpp_stage_spare_get(size_t size)
     return head + 1;
 }
 
-/* Reads the header before the memory, and frees both together. */
 void mca_coll_mscclpp_stage_spare_put(void *memory)
 {
     head_t *head = memory;

@@ -30,7 +30,6 @@
 static pthread_mutex_t streams_lock = PTHREAD_MUTEX_INITIALIZER;
 static mscclpp_gpu_stream_t *_Atomic streams[DEVICES_MAX];
 
-/* Returns the MPI error code for a status. */
 static int to_mpi(mscclpp_status_t status)
 {
     return MSCCLPP_ERR_NO_MEMORY == status ? MPI_ERR_NO_MEM : mca_coll_mscclpp_status_to_ompi(status);
@@ -202,7 +201,7 @@ void mca_coll_mscclpp_stage_release(mca_coll_mscclpp_stage_t *stage)
     buffer_release(&stage->recv);
 }
 
-/* Adds an offset to an address. The result may be outside of the object to which the address points. */
+/* Computed as integers, since the result may be outside of the object to which the address points. */
 static char *add_offset(void *address, ptrdiff_t offset)
 {
     return (char *)((uintptr_t)address + (uintptr_t)offset);

@@ -345,7 +345,7 @@ static inline void mca_coll_mscclpp_stage_offsets(mca_coll_mscclpp_stage_layout_
     layout->types = types;
 }
 
-/* Reduces a layout to its block `index`. */
+/* Leaves only block `index` of a layout. */
 static inline void mca_coll_mscclpp_stage_only(mca_coll_mscclpp_stage_layout_t *layout, int index)
 {
     layout->first = index;
