@@ -6,22 +6,17 @@
 #include "mca/common/plan/visit.h"
 #include "mca/common/plan/words.h"
 
-/* The state of the checks of this file. */
 typedef struct {
     mscclpp_plan_t *plan;
     mscclpp_plan_report_t *report;
 } frame_t;
 
-/* Returns the place of a rank as a whole. */
 static mscclpp_plan_place_t rank_place(uint32_t rank)
 {
     return (mscclpp_plan_place_t){(int)rank, -1, -1, -1, NULL};
 }
 
-/*
- * Checks the numbers that apply to the plan as a whole, and reports each fault. A block must consist of whole warps of
- * 32 threads. The reader has already refused more than 1024 threads.
- */
+/* A block must consist of whole warps of 32 threads. The reader has already refused more than 1024 threads. */
 static void check_head(const frame_t *frame)
 {
     const mscclpp_plan_t *plan = frame->plan;
@@ -44,8 +39,8 @@ static void check_head(const frame_t *frame)
 }
 
 /*
- * Returns the number of chunks that a buffer has on the ranks that use it, or 0 if no rank uses it. Reports each rank
- * whose number differs from that of the first such rank.
+ * Returns 0 if no rank uses the buffer. Reports each rank whose number differs from that of the first rank that uses
+ * it.
  */
 static uint32_t common_count(const frame_t *frame, mscclpp_plan_buffer_t type)
 {
@@ -70,9 +65,9 @@ static uint32_t common_count(const frame_t *frame, mscclpp_plan_buffer_t type)
 }
 
 /*
- * Checks that the numbers of chunks fit the collective, and reports at most one fault of this kind. Input or output may
- * be unused on all ranks. Then the other buffer alone must fit: in collectives where it has a part for each rank, its
- * chunks must divide evenly among the ranks. The collectives "test" and "custom" may have any numbers of chunks.
+ * Input or output may be unused on all ranks. Then the other buffer alone must fit: in collectives where it has a part
+ * for each rank, its chunks must divide evenly among the ranks. The collectives "test" and "custom" may have any
+ * numbers of chunks. Reports at most one fault.
  */
 static void check_shape(const frame_t *frame)
 {
@@ -120,8 +115,8 @@ static void check_shape(const frame_t *frame)
 }
 
 /*
- * Pairs the channels of one type: the n-th channel of a rank to a peer belongs to the n-th channel of that peer to the
- * rank. A channel that is left over gets the pair -1. check_peers must have found no fault, because the peers are used
+ * The n-th channel of a rank to a peer belongs to the n-th channel of that peer to the rank, because files do not name
+ * pairs. A channel that is left over gets the pair -1. check_peers must have found no fault, because the peers are used
  * as indices. Returns false if there is no memory; then no channel is paired.
  */
 static bool pair_channels(const frame_t *frame, int type)
@@ -171,10 +166,7 @@ static bool pair_channels(const frame_t *frame, int type)
     return has_memory;
 }
 
-/*
- * Checks that the peers of channels and the owners of remote buffers are other ranks of the plan. Reports all faults,
- * and returns false if there are any.
- */
+/* Peers and owners must be other ranks of the plan. Reports all faults, and returns false if there are any. */
 static bool check_peers(const frame_t *frame)
 {
     const mscclpp_plan_t *plan = frame->plan;
@@ -211,7 +203,6 @@ static bool check_peers(const frame_t *frame)
     return frame->report->faults == faults_before;
 }
 
-/* Returns true if two switch channels have the same ranks, in the same order, and the same buffer type. */
 static bool is_same_group(const mscclpp_plan_group_t *first, const mscclpp_plan_group_t *second)
 {
     if (first->count != second->count || first->type != second->type) {
@@ -226,9 +217,9 @@ static bool is_same_group(const mscclpp_plan_group_t *first, const mscclpp_plan_
 }
 
 /*
- * Checks switch channel `position` of rank `rank_number`. Its ranks must exist and be in ascending order. The rank
- * itself must be among them, and all of them must have the same switch channel at the same position. The first loop
- * checks all rank numbers before the second loop uses them as indices. Reports the first fault only.
+ * The ranks of the switch channel must exist and ascend. The rank itself must be among them, and all of them must have
+ * the same switch channel at the same position. The first loop checks all rank numbers before the second loop uses them
+ * as indices. Reports the first fault only.
  */
 static void check_group(const frame_t *frame, uint32_t rank_number, uint32_t position)
 {
@@ -261,10 +252,7 @@ static void check_group(const frame_t *frame, uint32_t rank_number, uint32_t pos
     }
 }
 
-/*
- * Stops after a fault of check_peers, because the later checks use the peers as indices. Faults are in the report; if
- * memory runs out, report->no_memory is set.
- */
+/* Stops after a fault of check_peers, because the later checks use the peers as indices. */
 void mscclpp_plan_check_frame(mscclpp_plan_t *plan, mscclpp_plan_report_t *report)
 {
     frame_t frame = {plan, report};

@@ -1,4 +1,7 @@
-/* Checks every operation of a plan separately: what it names must exist and fit. */
+/*
+ * Checks every operation of a plan separately: what it names must exist and fit. The functions that return a bool
+ * report a fault, and then return false. They stop at the first fault of an operation.
+ */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -7,7 +10,6 @@
 #include "mca/common/plan/visit.h"
 #include "mca/common/plan/words.h"
 
-/* The state of the check, which goes from operation to operation. */
 typedef struct {
     mscclpp_plan_t *plan;
     mscclpp_plan_report_t *report;
@@ -19,7 +21,7 @@ typedef struct {
 
 static bool refuse(const state_t *state, const char *rule, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Reports a fault of the current operation. Always returns false. */
+/* Always returns false, so that a check can return its result. */
 static bool refuse(const state_t *state, const char *rule, const char *format, ...)
 {
     char text[300];
@@ -32,23 +34,20 @@ static bool refuse(const state_t *state, const char *rule, const char *format, .
     return false;
 }
 
-/* Returns the rank of the current operation. */
 static const mscclpp_plan_rank_t *rank_of_op(const state_t *state)
 {
     return &state->plan->ranks[state->place.rank];
 }
 
-/* Returns the block of the current operation. */
 static const mscclpp_plan_block_t *block_of_op(const state_t *state)
 {
     return &rank_of_op(state)->blocks[state->place.block];
 }
 
 /*
- * Translates an operation's channel ids, which are numbers within its block, into positions in the rank's list, and
- * checks both. Later checks and runs use these positions as indices. An operation without channels is accepted here;
- * whether its kind needs channels is checked later. Returns false after a fault, which is reported, or if there is no
- * memory, which is noted in the report.
+ * Channel ids are numbers within the operation's block. Later checks and runs use the positions in the rank's list as
+ * indices, so both are checked here. An operation without channels is accepted; whether its kind needs channels is
+ * checked later. Returns false also if there is no memory, which is noted in the report.
  */
 static bool find_channels(const state_t *state, mscclpp_plan_op_t *op)
 {
@@ -80,10 +79,7 @@ static bool find_channels(const state_t *state, mscclpp_plan_op_t *op)
     return true;
 }
 
-/*
- * Finds the remote buffer that `item` names, and sets the item's rank and type. The channel type must be memory or
- * port, which check_data checks before. Returns false after a fault, which is reported.
- */
+/* Sets the item's rank and type. The channel type must be memory or port, which check_data checks before. */
 static bool find_remote(const state_t *state, const mscclpp_plan_op_t *op, mscclpp_plan_item_t *item)
 {
     const mscclpp_plan_rank_t *rank = rank_of_op(state);
@@ -110,8 +106,8 @@ static bool find_remote(const state_t *state, const mscclpp_plan_op_t *op, msccl
 }
 
 /*
- * Looks up the switch channel that `item` names, and sets the item's group and type. The item's rank becomes the rank
- * of the operation, which is a member of the group (check.c). Returns false after a fault, which is reported.
+ * Sets the item's group and type. The item's rank becomes the rank of the operation, which is a member of the group
+ * (check.c).
  */
 static bool find_multicast(const state_t *state, mscclpp_plan_item_t *item)
 {
@@ -129,9 +125,8 @@ static bool find_multicast(const state_t *state, mscclpp_plan_item_t *item)
 }
 
 /*
- * Checks that the chunks exist on every rank where they are read or written: on all ranks of a switch channel,
- * otherwise on the item's rank. The item's rank, group and type must be filled in. Returns false after the first fault,
- * which is reported.
+ * The chunks must exist on every rank where they are read or written: on all ranks of a switch channel, otherwise on
+ * the item's rank. The item's rank, group and type must be filled in.
  */
 static bool check_chunks(const state_t *state, const mscclpp_plan_item_t *item, bool are_packets)
 {
@@ -160,9 +155,8 @@ static bool check_chunks(const state_t *state, const mscclpp_plan_item_t *item, 
 }
 
 /*
- * Checks entry `i` of a list of sources or targets, and looks up the buffer that it names. `takes` says what the
- * operation allows there, and `list` is the list's name for messages. Both tables have one entry for each
- * mscclpp_plan_takes_t, in the order of that type. Returns false after a fault, which is reported.
+ * `takes` says what the operation allows there, and `list` is the list's name for messages. Both tables have one entry
+ * for each mscclpp_plan_takes_t, in the order of that type.
  */
 static bool check_item(const state_t *state, const mscclpp_plan_op_t *op, const char *list, uint32_t i,
                        mscclpp_plan_takes_t takes, mscclpp_plan_item_t *item)
@@ -196,7 +190,7 @@ static bool check_item(const state_t *state, const mscclpp_plan_op_t *op, const 
     return check_chunks(state, item, mscclpp_plan_takes_packets(takes));
 }
 
-/* Checks that a list has at least `min` entries, and at most `max` unless that is 0. Returns false after a fault. */
+/* `max` 0: there is no limit. */
 static bool check_count(const state_t *state, const char *list, uint32_t count, uint32_t min, uint32_t max)
 {
     if (count >= min && (max == 0 || count <= max)) {
@@ -207,9 +201,8 @@ static bool check_count(const state_t *state, const char *list, uint32_t count, 
 }
 
 /*
- * Checks that the sources and targets of an operation fit each other. If the operation works on pairs, there must be as
- * many sources as targets, and the two of each pair must have the same size. Otherwise all sources and targets must
- * have the same size. Returns false after a fault, which is reported.
+ * If the operation works on pairs, there must be as many sources as targets, and the two of each pair must have the
+ * same size. Otherwise all sources and targets must have the same size.
  */
 static bool check_sizes(const state_t *state, const mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape)
 {
@@ -242,9 +235,8 @@ static bool check_sizes(const state_t *state, const mscclpp_plan_op_t *op, const
 }
 
 /*
- * Checks that an operation that puts data over ports has one channel for each target, and that the channel leads to the
- * target's rank. Only the signal of that channel tells the rank that its data has arrived. Returns false after a fault,
- * which is reported.
+ * An operation that puts data over ports needs one channel for each target, which leads to the target's rank. Only the
+ * signal of that channel tells the rank that its data has arrived.
  */
 static bool check_port(const state_t *state, const mscclpp_plan_op_t *op)
 {
@@ -265,7 +257,7 @@ static bool check_port(const state_t *state, const mscclpp_plan_op_t *op)
     return true;
 }
 
-/* Returns true if operations of this kind combine elements, so that their "reduce_op" matters. */
+/* The "reduce_op" of other operations does not matter. */
 static bool is_reduction(mscclpp_plan_op_kind_t kind)
 {
     switch (kind) {
@@ -285,10 +277,9 @@ static bool is_reduction(mscclpp_plan_op_kind_t kind)
 }
 
 /*
- * Checks an operation that moves data, and looks up the buffers that it names. Its channels must have been looked up
- * before. `pipeline` is the pipeline around the operation, or NULL. In a pipeline, each source must have as many chunks
- * as the pipeline handles. Targets need no check: check_sizes has compared them with the sources. Returns false after
- * the first fault, which is reported.
+ * The operation's channels must have been looked up before. `pipeline` is the pipeline around the operation, or NULL.
+ * In a pipeline, each source must have as many chunks as the pipeline handles. Targets need no check: check_sizes has
+ * compared them with the sources.
  */
 static bool check_data(state_t *state, mscclpp_plan_op_t *op, const mscclpp_plan_op_t *pipeline)
 {
@@ -350,9 +341,8 @@ static bool check_data(state_t *state, mscclpp_plan_op_t *op, const mscclpp_plan
 }
 
 /*
- * Checks an operation that signals, waits or flushes. Each of its channels is handled by one thread of the block, so
- * there may not be more channels than threads. A wait may name a channel only once, because two threads would take each
- * other's signals; a signal may name a channel several times. Returns false after a fault, which is reported.
+ * Each channel is handled by one thread of the block, so there may not be more channels than threads. A wait may name a
+ * channel only once, because two threads would take each other's signals; a signal may name a channel several times.
  */
 static bool check_signals(const state_t *state, const mscclpp_plan_op_t *op)
 {
@@ -383,10 +373,7 @@ static bool check_signals(const state_t *state, const mscclpp_plan_op_t *op)
     return true;
 }
 
-/*
- * Checks an operation on semaphores. Each semaphore is handled by one thread of the block, so there may not be more
- * semaphores than threads. Returns false after a fault, which is reported.
- */
+/* Each semaphore is handled by one thread of the block, so there may not be more semaphores than threads. */
 static bool check_semaphores(const state_t *state, const mscclpp_plan_op_t *op)
 {
     if (op->semaphore_count == 0) {
@@ -406,8 +393,8 @@ static bool check_semaphores(const state_t *state, const mscclpp_plan_op_t *op)
 }
 
 /*
- * Checks the numbers of a pipeline; its operations are visited separately. Kernels move units of 16 bytes, so a turn
- * must consist of whole units. Returns false after a fault, which is reported.
+ * The operations of a pipeline are visited separately. Kernels move units of 16 bytes, so a turn must consist of whole
+ * units.
  */
 static bool check_pipeline(const state_t *state, const mscclpp_plan_op_t *op)
 {
@@ -424,8 +411,8 @@ static bool check_pipeline(const state_t *state, const mscclpp_plan_op_t *op)
 }
 
 /*
- * Checks one operation, for mscclpp_plan_visit. The results of the checks are ignored here, because each fault is
- * already in the report. Does nothing after memory has run out.
+ * Ignores the results of the checks, because each fault is already in the report. Does nothing after memory has run
+ * out.
  */
 static void check_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                      const mscclpp_plan_op_t *pipeline)

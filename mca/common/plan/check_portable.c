@@ -3,7 +3,6 @@
 
 #include "mca/common/plan/visit.h"
 
-/* The limits of that executor. */
 enum {
     OPS = 64,        /* in a block */
     CHANNELS = 16,   /* of one type, in a block */
@@ -14,13 +13,11 @@ enum {
     BARRIERS = 16    /* of a rank */
 };
 
-/* The plan that is compared, and the report for the notes. */
 typedef struct {
     const mscclpp_plan_t *plan;
     mscclpp_plan_report_t *report;
 } compared_t;
 
-/* Returns the number of operations in a block, with those in its pipelines. */
 static uint32_t count_ops(const mscclpp_plan_block_t *block)
 {
     uint32_t ops = block->op_count;
@@ -31,7 +28,6 @@ static uint32_t count_ops(const mscclpp_plan_block_t *block)
     return ops;
 }
 
-/* Notes a limit of MSCCL++'s executor that the plan exceeds. */
 static void note_limit(const compared_t *compared, mscclpp_plan_place_t place, const char *what, uint32_t has,
                        uint32_t limit)
 {
@@ -40,9 +36,8 @@ static void note_limit(const compared_t *compared, mscclpp_plan_place_t place, c
 }
 
 /*
- * Compares one operation with the limits of MSCCL++'s executor, for mscclpp_plan_visit, and notes each limit that is
- * exceeded. The limits of a block are compared once, at the block's first operation. A block without operations is
- * therefore not compared.
+ * Compares the limits of a block once, at the block's first operation. A block without operations is therefore not
+ * compared.
  */
 static void compare_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                        const mscclpp_plan_op_t *pipeline)

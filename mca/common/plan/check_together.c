@@ -7,8 +7,8 @@
 #include "mca/common/plan/words.h"
 
 /*
- * One use, by an operation, of something that several operations share. All events are listed and sorted; then those
- * with one key are checked together.
+ * One use, by an operation, of something that several operations share. All events are listed and sorted by key; then
+ * those with one key are checked together.
  */
 typedef struct {
     uint64_t key[4]; /* OF_..., and what identifies the channel, semaphore, barrier or group */
@@ -22,7 +22,6 @@ typedef struct {
     const mscclpp_plan_op_t *op;
 } event_t;
 
-/* The list of all events of a plan. */
 typedef struct {
     const mscclpp_plan_t *plan;
     mscclpp_plan_report_t *report;
@@ -39,10 +38,9 @@ enum {
 };
 
 /*
- * Appends an event. Its key is `subject` (OF_...) with up to three numbers. `pipeline` is the pipeline around the
- * operation, or NULL. mscclpp_plan_check_ops has checked that the pipeline's unit and number of chunks are not 0. If
- * there is no memory, the event is lost, and report->no_memory is set so that nothing is checked with the incomplete
- * list.
+ * The key is `subject` (OF_...) with up to three numbers. `pipeline` is the pipeline around the operation, or NULL.
+ * mscclpp_plan_check_ops has checked that the pipeline's unit and number of chunks are not 0. If there is no memory,
+ * the event is lost, and report->no_memory is set so that nothing is checked with the incomplete list.
  */
 static void add_event(list_t *list, mscclpp_plan_place_t place, const mscclpp_plan_op_t *op,
                       const mscclpp_plan_op_t *pipeline, int64_t change, uint64_t subject, uint64_t key1, uint64_t key2,
@@ -76,14 +74,12 @@ static void add_event(list_t *list, mscclpp_plan_place_t place, const mscclpp_pl
     list->events[list->count++] = (event_t){{subject, key1, key2, key3}, turn_chunks, turn_unit, change, place, op};
 }
 
-/* Returns a hash with a value mixed in. */
 static uint64_t mix(uint64_t hash, uint64_t value)
 {
     hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
     return hash ^ (hash >> 29);
 }
 
-/* Returns a hash with a list of sources or targets mixed in. */
 static uint64_t mix_items(uint64_t hash, const mscclpp_plan_item_t *items, uint32_t count)
 {
     hash = mix(hash, count);
@@ -96,9 +92,8 @@ static uint64_t mix_items(uint64_t hash, const mscclpp_plan_item_t *items, uint3
 }
 
 /*
- * Returns a number that is equal for all parts of one operation: a hash of what the operation does. The blocks of a
- * group share an operation, and each does one part. Files do not name groups, so like operations are taken for parts of
- * one.
+ * Hashes what the operation does. The blocks of a group share an operation, and each does one part. Files do not name
+ * groups, so like operations are taken for parts of one.
  */
 static uint64_t group_key(const mscclpp_plan_op_t *op)
 {
@@ -108,10 +103,8 @@ static uint64_t group_key(const mscclpp_plan_op_t *op)
 }
 
 /*
- * Adds the events of one operation to the list: its signals, waits, releases, acquires, barriers, and its part of a
- * group. mscclpp_plan_visit calls it for each operation. An operation that signals may also be a part of a group, so
- * groups are handled after the switch. An operation in a pipeline is never a part of a group (check_ops.c), so that
- * event has no pipeline.
+ * An operation that signals may also be a part of a group, so groups are handled after the switch. An operation in a
+ * pipeline is never a part of a group (check_ops.c), so that event has no pipeline.
  */
 static void collect_events(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                            const mscclpp_plan_op_t *pipeline)
@@ -162,7 +155,10 @@ static void collect_events(void *context, mscclpp_plan_place_t place, mscclpp_pl
     }
 }
 
-/* Compares events by key, then by the turns of their pipelines, then by place, for qsort. */
+/*
+ * Compares by key, then by the turns of the pipelines, then by place, so that the checks find the events of one key and
+ * of one number of turns side by side.
+ */
 static int compare_events(const void *left, const void *right)
 {
     const event_t *left_event = left, *right_event = right;
@@ -187,19 +183,16 @@ static int compare_events(const void *left, const void *right)
     return left_event->place.inner - right_event->place.inner;
 }
 
-/* Returns true if two events use the same thing. */
 static bool is_same_key(const event_t *first, const event_t *second)
 {
     return memcmp(first->key, second->key, sizeof(first->key)) == 0;
 }
 
 /*
- * Checks the `count` events of one channel or semaphore, which are sorted by the turns of their pipelines. There must
- * be as many signals as waits (or releases as acquires) outside of pipelines, and also in the pipelines of each number
- * of turns.
- *
- * Reports at most one fault, at the last wait or acquire if there is one. Too many waits are a deadlock, and so are
- * equal numbers in pipelines of different turns. Too few waits are an invalid plan.
+ * The events are sorted by the turns of their pipelines. There must be as many signals as waits (or releases as
+ * acquires) outside of pipelines, and also in the pipelines of each number of turns.
+ *  Reports at most one fault, at the last wait or acquire if there is one. Too many waits are a deadlock, and so are
+ *  equal numbers in pipelines of different turns. Too few waits are an invalid plan.
  */
 static void check_balance(const list_t *list, const event_t *first, size_t count)
 {
@@ -252,8 +245,8 @@ static void check_balance(const list_t *list, const event_t *first, size_t count
 }
 
 /*
- * Checks the `count` events of one barrier. All operations must state the same number of blocks, exactly so many blocks
- * must have the barrier, and each block must reach it equally often. Reports at most one fault.
+ * All operations must state the same number of blocks, exactly so many blocks must have the barrier, and each block
+ * must reach it equally often. Reports at most one fault.
  */
 static void check_barrier(const list_t *list, const event_t *first, size_t count)
 {
@@ -305,9 +298,9 @@ static void check_barrier(const list_t *list, const event_t *first, size_t count
 }
 
 /*
- * Checks the `count` events of one operation that a group of blocks shares: all parts must be done, each equally often.
- * The number of parts is in the key, so all these events have the same. The reader has checked that each part is below
- * that number, which makes it a valid index. Reports at most one fault. If memory runs out, sets report->no_memory.
+ * All parts of the operation must be done, each equally often. The number of parts is in the key, so all these events
+ * have the same. The reader has checked that each part is below that number, which makes it a valid index. Reports at
+ * most one fault. If memory runs out, sets report->no_memory.
  */
 static void check_group(const list_t *list, const event_t *first, size_t count)
 {
@@ -333,9 +326,8 @@ static void check_group(const list_t *list, const event_t *first, size_t count)
 }
 
 /*
- * Checks one operation of a plan with "reuse_resources", for mscclpp_plan_visit. All calls of such a plan share one set
- * of resources, so peers know only the buffers of the first call. Therefore peers and proxies may access only the
- * scratch. Reports at most one fault for each operation.
+ * All calls of a plan with "reuse_resources" share one set of resources, so peers know only the buffers of the first
+ * call. Therefore peers and proxies may access only the scratch. Reports at most one fault for each operation.
  */
 static void check_reuse(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                         const mscclpp_plan_op_t *pipeline)
@@ -359,10 +351,7 @@ static void check_reuse(void *context, mscclpp_plan_place_t place, mscclpp_plan_
     }
 }
 
-/*
- * Sorts the events, so that events with the same key are adjacent, and checks each group of them. If memory runs out,
- * events may be missing, so the checks that need all events are skipped.
- */
+/* If memory runs out, events may be missing, so the checks that need all events are skipped. */
 void mscclpp_plan_check_together(mscclpp_plan_t *plan, mscclpp_plan_report_t *report)
 {
     list_t list = {plan, report, NULL, 0, 0};

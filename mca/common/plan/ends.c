@@ -44,7 +44,6 @@ enum { MOST_CHUNKS = 16 << 20, MOST_VISITS = 256 }; /* beyond these, a plan coun
 
 #define MIXED UINT32_MAX
 
-/* The results of the visits of all operations so far. */
 typedef struct {
     uint32_t block_chunks; /* of a rank's block of input or output */
     uint64_t rank_chunks;  /* the most chunks of scratch of a rank; there are as many entries again for packets */
@@ -54,16 +53,13 @@ typedef struct {
     bool moves;       /* data of one chunk of a block may get into another one, which may be shorter */
 } ends_t;
 
-/* A source or a target of an operation: its chunks, and the entry of `held` for the first one. NULL: no scratch. */
+/* NULL `held`: the item is not in the scratch. */
 typedef struct {
     const mscclpp_plan_item_t *item;
     uint32_t *held;
 } part_t;
 
-/*
- * Describes a source or a target of an operation. Sets ends->crosses if a part of the input or output extends past the
- * end of a block.
- */
+/* Sets ends->crosses if a part of the input or output extends past the end of a block. */
 static part_t part_of(ends_t *ends, mscclpp_plan_place_t place, const mscclpp_plan_item_t *item, bool are_packets)
 {
     const uint64_t rank = item->where == MSCCLPP_PLAN_LOCAL ? (uint64_t)place.rank : item->rank;
@@ -81,7 +77,7 @@ static part_t part_of(ends_t *ends, mscclpp_plan_place_t place, const mscclpp_pl
 }
 
 /*
- * Notes that the target gets the data of the source. Scratch remembers from which chunk of a block its data comes. Sets
+ * The target gets the data of the source. Scratch remembers from which chunk of a block its data comes. Sets
  * ends->moves if data reaches an input or output at another position in the block. Sets ends->has_changed if this call
  * has changed what is known of the scratch.
  */
@@ -102,10 +98,7 @@ static void carry(ends_t *ends, part_t source, part_t target)
     }
 }
 
-/*
- * Tracks the data of one operation from each source to each target, or within each pair if the operation works on
- * pairs. mscclpp_plan_visit calls it for each operation.
- */
+/* Data goes from each source to each target, or within each pair if the operation works on pairs. */
 static void follow(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op, const mscclpp_plan_op_t *pipeline)
 {
     ends_t *ends = context;

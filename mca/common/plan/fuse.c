@@ -36,9 +36,8 @@ typedef struct {
 } fusion_t;
 
 /*
- * Returns the chunks that an item of a step of `size` chunks covers. A packet counts as the plain chunks whose memory
- * it occupies. With `in_place`, input and output are one buffer, which is called the output, whichever of the two is
- * larger.
+ * * The step has `size` chunks. A packet counts as the plain chunks whose memory it occupies. With `in_place`, input
+ * and output are one buffer, which is called the output, whichever of the two is larger.
  */
 static range_t range_of(const mscclpp_plan_t *plan, uint32_t block_chunks, bool in_place,
                         const mscclpp_dev_plan_item_t *item, uint32_t size)
@@ -62,40 +61,36 @@ static range_t range_of(const mscclpp_plan_t *plan, uint32_t block_chunks, bool 
     return range;
 }
 
-/* Returns the chunks of an item of a step. */
 static range_t range_in(const fusion_t *fusion, const mscclpp_dev_plan_step_t *step, uint32_t item)
 {
     return range_of(fusion->plan, fusion->block_chunks, fusion->plan->in_place, &fusion->items[item], step->size);
 }
 
-/* Returns true if two ranges have a chunk in common. */
 static bool overlap(range_t one, range_t other)
 {
     return one.buffer == other.buffer && one.first < other.first + other.count && other.first < one.first + one.count;
 }
 
-/* Returns true if two ranges are the same. */
 static bool are_equal(range_t one, range_t other)
 {
     return one.buffer == other.buffer && one.first == other.first && one.count == other.count;
 }
 
 /*
- * Returns true if two steps divide their chunks among threads in the same way. If their items are also at the same
- * place, each byte is handled by the same thread in both steps.
+ * If items of two steps that divide alike are also at the same place, each byte is handled by the same thread in both
+ * steps.
  */
 static bool divide_alike(const mscclpp_dev_plan_step_t *one, const mscclpp_dev_plan_step_t *other)
 {
     return one->size == other->size && one->part == other->part && one->parts == other->parts;
 }
 
-/* Returns true if a step moves data, and is not left out. */
 static bool moves_data(const fusion_t *fusion, uint32_t step)
 {
     return !fusion->is_gone[step] && fusion->steps[step].code == MSCCLPP_DEV_PLAN_DATA;
 }
 
-/* Returns true if some target of a step, dead ones left out, overlaps a range. */
+/* Dead targets do not count. */
 static bool writes(const fusion_t *fusion, uint32_t step_number, range_t range)
 {
     const mscclpp_dev_plan_step_t *step = &fusion->steps[step_number];
@@ -108,7 +103,6 @@ static bool writes(const fusion_t *fusion, uint32_t step_number, range_t range)
     return false;
 }
 
-/* Returns true if some source of a step overlaps a range. */
 static bool reads(const fusion_t *fusion, uint32_t step_number, range_t range)
 {
     const mscclpp_dev_plan_step_t *step = &fusion->steps[step_number];
@@ -121,17 +115,17 @@ static bool reads(const fusion_t *fusion, uint32_t step_number, range_t range)
     return false;
 }
 
-/* Returns true if an item is plain data in memory of this rank, the one whose program is shortened. */
+/* Returns true if an item is plain data in memory of this rank. */
 static bool is_own(const fusion_t *fusion, uint32_t item, uint32_t rank)
 {
     return fusion->items[item].base / MSCCLPP_DEV_PLAN_BUFFERS == rank && fusion->items[item].packets == 0;
 }
 
 /*
- * Changes the steps from `copy` + 1 to `end` - 1: where they read item `target`, to which step `copy` copies, they read
- * the source of that step instead. Stops at the first step that writes to the copy. No step may write to the source
- * during a call, so that it does not matter when a thread reads it. An item is replaced only if each thread reads there
- * exactly what it has copied itself, because mscclpp_plan_works_in_place relies on this.
+ * Step `copy` copies to item `target`. Later steps up to `end` - 1 that read the copy read its source instead. Stops at
+ * the first step that writes to the copy. No step may write to the source during a call, so that it does not matter
+ * when a thread reads it. An item is replaced only if each thread reads there exactly what it has copied itself,
+ * because mscclpp_plan_works_in_place relies on this.
  */
 static void read_original(fusion_t *fusion, uint32_t copy, uint32_t target, uint32_t end)
 {
@@ -156,9 +150,9 @@ static void read_original(fusion_t *fusion, uint32_t copy, uint32_t target, uint
 }
 
 /*
- * Returns true if item `target`, a target of step `store`, is overwritten in vain: a later step of the run overwrites
- * all of it before any step reads a part of it or overwrites only a part. The run ends before step `end`. Several
- * blocks may share the chunks of a step, so both steps must write the same part of them.
+ * Item `target` of step `store` is overwritten in vain if a later step of the run overwrites all of it before any step
+ * reads a part of it or overwrites only a part. The run ends before step `end`. Several blocks may share the chunks of
+ * a step, so both steps must write the same part of them.
  */
 static bool is_overwritten(const fusion_t *fusion, uint32_t store, uint32_t target, uint32_t end)
 {
@@ -188,9 +182,9 @@ static bool is_overwritten(const fusion_t *fusion, uint32_t store, uint32_t targ
 }
 
 /*
- * Handles a run, which is the steps `begin` to `end` - 1. First lets steps read the originals of copies, then drops
- * targets that are overwritten before they are read, and steps that have nothing left to do. The order matters: a copy
- * can be dropped only after its readers have been changed. Only this rank's own memory is considered.
+ * * The run is the steps `begin` to `end` - 1. First lets steps read the originals of copies, then drops targets that
+ * are overwritten before they are read, and steps that have nothing left to do. The order matters: a copy can be
+ * dropped only after its readers have been changed. Only this rank's own memory is considered.
  */
 static void drop_copies(fusion_t *fusion, uint32_t rank, uint32_t begin, uint32_t end)
 {
@@ -222,9 +216,8 @@ static void drop_copies(fusion_t *fusion, uint32_t rank, uint32_t begin, uint32_
 }
 
 /*
- * Returns true if the threads need not meet between two steps, so that a thread may begin the second step before others
- * have finished the first. This is safe if both steps only read, if they use different memory, or if each byte is
- * handled by the same thread in both steps.
+ * A thread may begin the second step before others have finished the first if both steps only read, if they use
+ * different memory, or if each byte is handled by the same thread in both steps.
  */
 static bool need_no_meeting(const fusion_t *fusion, uint32_t before, uint32_t after)
 {
@@ -252,10 +245,10 @@ static bool need_no_meeting(const fusion_t *fusion, uint32_t before, uint32_t af
 }
 
 /*
- * Returns true if step `nop` of a run, a meeting, may be left out. `since` is the first step after the last meeting
- * that is kept before it. The steps from `since` on are compared with the steps after the nop, up to the next nop or
- * the end of the run. Steps after the next nop are compared with all of these when that nop is examined. A nop with no
- * step before the next nop or the end is kept.
+ * Step `nop` of a run is a meeting. `since` is the first step after the last meeting that is kept before it. The steps
+ * from `since` on are compared with the steps after the nop, up to the next nop or the end of the run. Steps after the
+ * next nop are compared with all of these when that nop is examined. A nop with no step before the next nop or the end
+ * is kept.
  */
 static bool is_needless(const fusion_t *fusion, uint32_t since, uint32_t nop, uint32_t end)
 {
@@ -273,13 +266,11 @@ static bool is_needless(const fusion_t *fusion, uint32_t since, uint32_t nop, ui
 }
 
 /*
- * Leaves out meetings of a run. `is_clean` says that the threads have met just before the run, or that the run begins
- * the program. Otherwise the first meeting is kept, because it tells all threads that one of them has finished waiting
- * before the run.
- *
- * `is_followed` says that the step after the run relies on the run's last meeting. Only the end of the program and a
- * barrier, which begins with a meeting, do not. A signal, for instance, is sent by a single thread, but announces what
- * all threads stored before that meeting.
+ * `is_clean` says that the threads have met just before the run, or that the run begins the program. Otherwise the
+ * first meeting is kept, because it tells all threads that one of them has finished waiting before the run.
+ *  `is_followed` says that the step after the run relies on the run's last meeting. Only the end of the program and a
+ *  barrier, which begins with a meeting, do not. A signal, for instance, is sent by a single thread, but announces what
+ *  all threads stored before that meeting.
  */
 static void drop_meetings(fusion_t *fusion, uint32_t begin, uint32_t end, bool is_clean, bool is_followed)
 {
@@ -305,8 +296,8 @@ static void drop_meetings(fusion_t *fusion, uint32_t begin, uint32_t end, bool i
 }
 
 /*
- * Returns true if step `after` copies the same data as step `before`, and both may become one step: neither changes the
- * source. Nothing but steps that are left out may be between the two.
+ * Two copies of the same data may become one step if neither changes the source. Nothing but steps that are left out
+ * may be between the two.
  */
 static bool can_join(const fusion_t *fusion, uint32_t before, uint32_t after)
 {
@@ -319,10 +310,7 @@ static bool can_join(const fusion_t *fusion, uint32_t before, uint32_t after)
            !writes(fusion, after, range_in(fusion, one, one->items));
 }
 
-/*
- * Joins neighbouring copies of a run into one step. A nop that is kept ends a group of copies, because can_join refuses
- * it.
- */
+/* A nop that is kept ends a group of copies, because can_join refuses it. */
 static void join_copies(fusion_t *fusion, uint32_t begin, uint32_t end)
 {
     uint32_t head = end; /* the step that others may join; `end`: none */
@@ -336,10 +324,7 @@ static void join_copies(fusion_t *fusion, uint32_t begin, uint32_t end)
     }
 }
 
-/*
- * Writes the live targets of a step to `to`: those that hold packets, or those that hold plain data. Returns their
- * number.
- */
+/* Takes only targets with packets, or only those with plain data. Returns their number. */
 static uint32_t put_targets(const fusion_t *fusion, uint32_t step_number, bool packets, mscclpp_dev_plan_item_t *to)
 {
     const mscclpp_dev_plan_step_t *step = &fusion->steps[step_number];
@@ -412,8 +397,8 @@ static void write_back(const fusion_t *fusion, mscclpp_plan_program_t *program, 
 }
 
 /*
- * Shortens every run that is not in a loop and has at most RUN_MAX steps. The last run of a loop's body is followed by
- * the next turn, which these functions do not look at.
+ * The last run of a loop's body is followed by the next turn, which these functions do not look at. So runs in loops
+ * stay as they are.
  */
 static void fuse_runs(fusion_t *fusion, uint32_t rank)
 {
@@ -443,7 +428,7 @@ static void fuse_runs(fusion_t *fusion, uint32_t rank)
     }
 }
 
-/* Returns zeroed memory for `count` entries, at least one. */
+/* Allocates at least one entry, so that NULL means only a lack of memory. */
 static void *zeroed(uint32_t count, size_t size)
 {
     return calloc((size_t)count + 1, size);
@@ -495,7 +480,6 @@ typedef struct {
     bool is_shared;       /* perhaps not always the same thread uses the same bytes */
 } chunk_use_t;
 
-/* A rank's program, while it is found out whether it works in place. */
 typedef struct {
     const mscclpp_plan_t *plan;
     const mscclpp_plan_program_t *program;
@@ -505,9 +489,9 @@ typedef struct {
 } alias_t;
 
 /*
- * Notes that a step reads an item of the rank's input, or writes an item of its output. Other items are ignored: only a
- * read of the input can find data that the output has overwritten. A port's source counts as shared, because the proxy
- * reads it at any time.
+ * Ignores other items than the rank's own input that is read and its own output that is written: only a read of the
+ * input can find data that the output has overwritten. A port's source counts as shared, because the proxy reads it at
+ * any time.
  */
 static void note_use(alias_t *alias, uint32_t block, uint32_t step_number, const mscclpp_dev_plan_item_t *item,
                      bool is_write)
@@ -539,9 +523,8 @@ static void note_use(alias_t *alias, uint32_t block, uint32_t step_number, const
 }
 
 /*
- * Notes the uses of all items of a step. In a loop, a thread has other parts in each turn than outside. So all chunks
- * with the numbers of the step's items count as shared, even if an item is in another buffer. This can only turn a yes
- * into a no, which is safe.
+ * In a loop, a thread has other parts in each turn than outside. So all chunks with the numbers of the step's items
+ * count as shared, even if an item is in another buffer. This can only turn a yes into a no, which is safe.
  */
 static void note_step(alias_t *alias, uint32_t block, uint32_t step_number, bool in_loop)
 {
@@ -568,8 +551,8 @@ static void note_step(alias_t *alias, uint32_t block, uint32_t step_number, bool
 }
 
 /*
- * Looks at each chunk: it must be unused on one side, or be read by the same threads before they write it. Also returns
- * false if there are too many chunks, or no memory.
+ * Each chunk must be unused on one side, or be read by the same threads before they write it. Also returns false if
+ * there are too many chunks, or no memory.
  */
 bool mscclpp_plan_works_in_place(const mscclpp_plan_t *plan, uint32_t rank, uint32_t block_chunks,
                                  const mscclpp_plan_program_t *program)

@@ -45,8 +45,8 @@ void mscclpp_plan_arena_free(mscclpp_plan_arena_t *arena)
 }
 
 /*
- * Takes memory from the newest piece only, and adds a new piece if that has no room. The rest of older pieces stays
- * unused. The memory is zeroed. Returns NULL if there is no memory or the size overflows.
+ * Takes memory from the newest piece only. The rest of older pieces stays unused, which keeps an allocation short.
+ * Returns NULL if there is no memory or the size overflows.
  */
 void *mscclpp_plan_arena_get(mscclpp_plan_arena_t *arena, size_t count, size_t size)
 {
@@ -73,10 +73,7 @@ void *mscclpp_plan_arena_get(mscclpp_plan_arena_t *arena, size_t count, size_t s
     return memset(memory, 0, bytes);
 }
 
-/*
- * Returns the member with this key, or NULL if there is none. Also returns NULL if `object` is NULL or is no object, so
- * that callers need not check the type first.
- */
+/* Also returns NULL if `object` is NULL or is no object, so that callers need not check the type first. */
 const mscclpp_json_t *mscclpp_json_get(const mscclpp_json_t *object, const char *key)
 {
     if (object == NULL || object->type != MSCCLPP_JSON_OBJECT) {
@@ -117,8 +114,8 @@ typedef struct {
 } builder_t;
 
 /*
- * Stores a zero-terminated copy of a string in the arena. Returns NULL if there is no memory (builder->no_memory), or
- * if the string contains a zero byte (builder->why).
+ * Returns NULL if there is no memory (builder->no_memory), or if the string contains a zero byte (builder->why): later
+ * code takes the string for a C string.
  */
 static const char *keep_string(builder_t *builder, const void *text, size_t length)
 {
@@ -138,8 +135,8 @@ static const char *keep_string(builder_t *builder, const void *text, size_t leng
 }
 
 /*
- * Adds a value to the innermost open array or object. If none is open, the value is the root. Returns NULL if there is
- * no memory (builder->no_memory), or if there are too many values (builder->why).
+ * If no array or object is open, the value is the root. Returns NULL if there is no memory (builder->no_memory), or if
+ * there are too many values (builder->why).
  */
 static mscclpp_json_t *add_value(builder_t *builder, mscclpp_json_type_t type)
 {
@@ -171,13 +168,11 @@ static mscclpp_json_t *add_value(builder_t *builder, mscclpp_json_type_t type)
     return value;
 }
 
-/* Adds the value null. yajl calls it. */
 static int on_null(void *context)
 {
     return add_value(context, MSCCLPP_JSON_NULL) != NULL;
 }
 
-/* Adds true or false. yajl calls it. */
 static int on_bool(void *context, int yes)
 {
     mscclpp_json_t *value = add_value(context, MSCCLPP_JSON_BOOL);
@@ -189,10 +184,7 @@ static int on_bool(void *context, int yes)
     return 1;
 }
 
-/*
- * Parses an unsigned whole number. Returns false if the text is anything else (a sign, a fraction, an exponent), or if
- * the number exceeds 64 bits.
- */
+/* Refuses a sign, a fraction, an exponent, and more than 64 bits. */
 static bool parse_unsigned(const char *text, size_t length, uint64_t *number_p)
 {
     uint64_t number = 0;
@@ -207,10 +199,7 @@ static bool parse_unsigned(const char *text, size_t length, uint64_t *number_p)
     return true;
 }
 
-/*
- * Adds a number that yajl has read: its value if it is an unsigned whole number, and otherwise its text. Returns 0,
- * which stops the parser, if add_value or keep_string fails.
- */
+/* Keeps the text of a number that is not an unsigned whole number, for messages. */
 static int on_number(void *context, const char *text, size_t length)
 {
     uint64_t number = 0;
@@ -225,7 +214,6 @@ static int on_number(void *context, const char *text, size_t length)
     return value->text != NULL;
 }
 
-/* Adds a string. yajl calls it for strings that are values. */
 static int on_string(void *context, const unsigned char *text, size_t length)
 {
     mscclpp_json_t *value = add_value(context, MSCCLPP_JSON_STRING);
@@ -238,9 +226,8 @@ static int on_string(void *context, const unsigned char *text, size_t length)
 }
 
 /*
- * Adds an array or object, and opens it for the values that follow. Returns 1, or 0 to stop the parser, as all
- * functions on_* do. It stops if there is no memory, if there are too many values, or if MSCCLPP_PLAN_MAX_DEPTH arrays
- * and objects are already open.
+ * Opens the array or object for the values that follow. The depth is limited because `open` has MSCCLPP_PLAN_MAX_DEPTH
+ * entries.
  */
 static int open_value(builder_t *builder, mscclpp_json_type_t type)
 {
@@ -257,19 +244,16 @@ static int open_value(builder_t *builder, mscclpp_json_type_t type)
     return 1;
 }
 
-/* Opens an object. yajl calls it. */
 static int on_map(void *context)
 {
     return open_value(context, MSCCLPP_JSON_OBJECT);
 }
 
-/* Opens an array. yajl calls it. */
 static int on_array(void *context)
 {
     return open_value(context, MSCCLPP_JSON_ARRAY);
 }
 
-/* Closes the innermost array or object. yajl calls it at its end. */
 static int on_end_of_container(void *context)
 {
     --((builder_t *)context)->depth;
@@ -277,9 +261,8 @@ static int on_end_of_container(void *context)
 }
 
 /*
- * Keeps a key that yajl has read, for the next value. Returns 0, which stops the parser, if the object already has the
- * key, if it has too many keys, or if keep_string fails. The innermost open value is always an object here, because
- * yajl reports keys only within objects.
+ * Keeps the key for the next value. Stops if the object already has the key, because only one of the two values could
+ * count. The innermost open value is always an object here, because yajl reports keys only within objects.
  */
 static int on_key(void *context, const unsigned char *text, size_t length)
 {
@@ -313,9 +296,8 @@ static const yajl_callbacks callbacks = {.yajl_null = on_null,
                                          .yajl_end_array = on_end_of_container};
 
 /*
- * Writes one line to `why` that says where the text is wrong, and how. `error_offset` is the byte at which the parser
- * stopped; lines and columns count from 1. If the builder has stopped the parser, its reason is used, otherwise the
- * first line of yajl's.
+ * `error_offset` is the byte at which the parser stopped; lines and columns count from 1. If the builder has stopped
+ * the parser, its reason is used, otherwise the first line of yajl's.
  */
 static void describe_error(const mscclpp_yajl_t *yajl, yajl_handle parser, const builder_t *builder, const char *text,
                            size_t error_offset, char *why, size_t why_size)
@@ -342,11 +324,7 @@ static void describe_error(const mscclpp_yajl_t *yajl, yajl_handle parser, const
     }
 }
 
-/*
- * Checks `no_memory` first, because a lack of memory stops the parser in the same way as invalid text. Returns
- * MSCCLPP_ERR_NOT_SUPPORTED, with a reason, if yajl cannot be loaded, and MSCCLPP_ERR_INVALID, with a reason, if the
- * text is invalid. Sets *root_p only on success.
- */
+/* Checks `no_memory` first, because a lack of memory stops the parser in the same way as invalid text. */
 mscclpp_status_t mscclpp_json_parse(mscclpp_plan_arena_t *arena, const char *text, size_t size, char *why,
                                     size_t why_size, mscclpp_json_t **root_p)
 {

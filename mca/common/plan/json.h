@@ -23,7 +23,6 @@ void mscclpp_plan_arena_free(mscclpp_plan_arena_t *arena); /* NULL is allowed */
  */
 void *mscclpp_plan_arena_get(mscclpp_plan_arena_t *arena, size_t count, size_t size);
 
-/* The type of a value. */
 typedef enum {
     MSCCLPP_JSON_NULL,
     MSCCLPP_JSON_BOOL,
@@ -34,7 +33,6 @@ typedef enum {
     MSCCLPP_JSON_OBJECT
 } mscclpp_json_type_t;
 
-/* One value of a text. */
 typedef struct mscclpp_json {
     mscclpp_json_type_t type;
     uint32_t count;                    /* array, object: number of children */

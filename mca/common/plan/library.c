@@ -31,10 +31,7 @@ struct mscclpp_plan_library {
 /* Guards all libraries and their entries. Held while files are read or proven. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/*
- * Stores only the names of the places; mscclpp_plan_library_load reads the files. Returns NULL if there is no memory,
- * which is logged.
- */
+/* Stores only the names of the places; mscclpp_plan_library_load reads the files. */
 mscclpp_plan_library_t *mscclpp_plan_library_create(const char *places)
 {
     mscclpp_plan_library_t *library = calloc(1, sizeof(*library));
@@ -53,7 +50,6 @@ mscclpp_plan_library_t *mscclpp_plan_library_create(const char *places)
 /* The refusal of a file if there is no memory for the text of one. Not freed. */
 static char no_memory[] = "no memory for the reason";
 
-/* Frees the reason why a file is not used. */
 static void free_refusal(mscclpp_plan_file_t *file)
 {
     if (file->refusal != no_memory) {
@@ -62,7 +58,6 @@ static void free_refusal(mscclpp_plan_file_t *file)
     file->refusal = NULL;
 }
 
-/* Frees the library with all its files and plans. `library` may be NULL. */
 void mscclpp_plan_library_destroy(mscclpp_plan_library_t *library)
 {
     if (library == NULL) {
@@ -80,8 +75,8 @@ void mscclpp_plan_library_destroy(mscclpp_plan_library_t *library)
 }
 
 /*
- * Sets the reason why a file is not used, in place of an earlier reason. If there is no memory for the reason, frees
- * the plan instead, so that the file is not used either.
+ * Replaces an earlier reason. If there is no memory for the reason, the constant one is used, so that the file stays
+ * refused.
  */
 static void refuse(mscclpp_plan_file_t *file, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -101,8 +96,8 @@ static void refuse(mscclpp_plan_file_t *file, const char *format, ...)
 }
 
 /*
- * Refuses a file, with the worst finding of a report as the reason. Notes are ignored, and of equally bad findings the
- * first one is used. If there is no finding, or if memory was short, the reason says only that.
+ * Takes the worst finding of a report as the reason. Notes are ignored, and of equally bad findings the first one is
+ * used. If there is no finding, or if memory was short, the reason says only that.
  */
 static void refuse_for(mscclpp_plan_file_t *file, const mscclpp_plan_report_t *report)
 {
@@ -130,7 +125,6 @@ typedef struct {
     bool is_written; /* some block writes it */
 } chunk_use_t;
 
-/* What a visit of all operations of a plan has found. */
 typedef struct {
     mscclpp_plan_file_t *file;
     chunk_use_t *uses;                     /* one for each chunk of all ranks; NULL: no memory, or too many chunks */
@@ -141,9 +135,8 @@ typedef struct {
 } survey_t;
 
 /*
- * Notes that an operation accesses the chunks of `item` on rank `rank` without packets. Each block of each rank has a
- * number of its own. Two blocks can get the same number only if a plan has more blocks than kernels have; such plans
- * are refused afterwards.
+ * Packets do not count as accesses here. Each block of each rank has a number of its own. Two blocks can get the same
+ * number only if a plan has more blocks than kernels have; such plans are refused afterwards.
  */
 static void note_access(survey_t *survey, mscclpp_plan_place_t place, const mscclpp_plan_item_t *item, uint32_t rank,
                         bool writes)
@@ -170,10 +163,7 @@ static void note_access(survey_t *survey, mscclpp_plan_place_t place, const mscc
     }
 }
 
-/*
- * Updates the survey and the file for one source of an operation or, with `writes`, for one target. file->chunks must
- * be known. Packets are not noted as accesses, because each packet carries its own flag.
- */
+/* file->chunks must be known. Packets are not noted as accesses, because each packet carries its own flag. */
 static void survey_item(survey_t *survey, mscclpp_plan_place_t place, const mscclpp_plan_item_t *item, bool are_packets,
                         bool writes)
 {
@@ -200,10 +190,7 @@ static void survey_item(survey_t *survey, mscclpp_plan_place_t place, const mscc
     }
 }
 
-/*
- * Updates the survey for the sources and targets of one operation. mscclpp_plan_visit calls it for each operation.
- * Operations that move no data have no shape.
- */
+/* Operations that move no data have no shape. */
 static void survey_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                       const mscclpp_plan_op_t *pipeline)
 {
@@ -224,12 +211,11 @@ static void survey_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op
 }
 
 /*
- * Finds the facts that calls need about a plan, and stores them in `file`. The plan must have passed
- * mscclpp_plan_check, because its numbers are used as indices. Refuses a plan that has neither input nor output.
- *
- * file->packets_may_order_stores becomes true if packets may have to order other stores. That is possible if several
- * blocks access a chunk and one of them writes it: a packet may be the only thing that tells a block that the other is
- * done. If there is no memory to find out, or if the plan is too large, may_order is true if the plan has packets.
+ * * * The plan must have passed mscclpp_plan_check, because its numbers are used as indices. Refuses a plan that has
+ * neither input nor output. file->packets_may_order_stores becomes true if packets may have to order other stores. That
+ * is possible if several blocks access a chunk and one of them writes it: a packet may be the only thing that tells a
+ * block that the other is done. If there is no memory to find out, or if the plan is too large, it is true for every
+ * plan with packets.
  */
 static void survey_plan(mscclpp_plan_file_t *file)
 {
@@ -281,8 +267,8 @@ static void survey_plan(mscclpp_plan_file_t *file)
 }
 
 /*
- * Makes the file's label, which is cut to the size of `label`. Each blank and each byte that cannot be printed becomes
- * '?'. Refuses the file if there is no memory.
+ * Each blank and each byte that cannot be printed becomes '?', because the label goes into messages and rules. Refuses
+ * the file if there is no memory.
  */
 static void make_label(mscclpp_plan_file_t *file)
 {
@@ -299,9 +285,8 @@ static void make_label(mscclpp_plan_file_t *file)
 }
 
 /*
- * Reads one file, checks it without a simulation, and stores either the facts that calls need or the reason for which
- * the file is refused. file->plan stays NULL if the file cannot be read. A file that is refused or has no plan is never
- * used. The caller holds the lock.
+ * Checks the file without a simulation, which is left to a plan's first use. file->plan stays NULL if the file cannot
+ * be read. A file that is refused or has no plan is never used. The caller holds the lock.
  */
 static void read_and_check(mscclpp_plan_file_t *file)
 {
@@ -339,10 +324,9 @@ static void read_and_check(mscclpp_plan_file_t *file)
 }
 
 /*
- * Reads a file and appends it to the library, unless the library already has a file with the same content. A file that
- * is refused is appended, too. A digest of 0 means that the file could not be read, so it never counts as the same
- * content. Logs a file that is left out because the list is full or because there is no memory. The caller holds the
- * lock.
+ * Leaves out a file with the same content as an earlier one. A file that is refused is appended, so that ranks can
+ * compare their lists. A digest of 0 means that the file could not be read, so it never counts as the same content. The
+ * caller holds the lock.
  */
 static void add_file(mscclpp_plan_library_t *library, const char *path)
 {
@@ -371,7 +355,6 @@ static void add_file(mscclpp_plan_library_t *library, const char *path)
     ++library->count;
 }
 
-/* Selects files whose names end in .json and do not begin with a dot, for scandir. */
 static int is_plan(const struct dirent *entry)
 {
     enum { SUFFIX = sizeof(".json") - 1 };
@@ -380,15 +363,14 @@ static int is_plan(const struct dirent *entry)
     return entry->d_name[0] != '.' && length > SUFFIX && strcmp(entry->d_name + length - SUFFIX, ".json") == 0;
 }
 
-/* Compares two names, for scandir. */
 static int by_name(const struct dirent **a, const struct dirent **b)
 {
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
 /*
- * Adds all plans of a folder, in the order of their names. Returns false, with nothing added, if `folder` is not a
- * folder or cannot be read. Files whose paths are too long are left out without a log line.
+ * Adds the plans in the order of their names, so that all ranks have the same order. Returns false, with nothing added,
+ * if `folder` is not a folder or cannot be read. Files whose paths are too long are left out without a log line.
  */
 static bool add_folder(mscclpp_plan_library_t *library, const char *folder)
 {
@@ -412,8 +394,8 @@ static bool add_folder(mscclpp_plan_library_t *library, const char *folder)
 }
 
 /*
- * Reads the files once, at the first call. The lock makes other threads wait until the first load is complete. Lack of
- * memory for the list is logged once; the library then has no files.
+ * The lock makes other threads wait until the first load is complete. Lack of memory for the list is logged once; the
+ * library then has no files.
  */
 int mscclpp_plan_library_load(mscclpp_plan_library_t *library, mscclpp_plan_file_t **files_p)
 {
@@ -447,7 +429,7 @@ const char *mscclpp_plan_library_misfit(const mscclpp_plan_file_t *file, bool on
     return file->multicast && !on_twin ? "its switch channels need multicast, which is not used on GPUs" : NULL;
 }
 
-/* Returns true if a report has a finding with this rule, which may be a fault or a note. */
+/* The rule may be that of a fault or of a note. */
 static bool has_rule(const mscclpp_plan_report_t *report, const char *rule)
 {
     for (int i = 0; i < report->count; ++i) {
@@ -459,13 +441,11 @@ static bool has_rule(const mscclpp_plan_report_t *report, const char *rule)
 }
 
 /*
- * Simulates a plan, and sets file->packets_order_stores to whether its packets have to order other stores. The
- * simulation fails if it finds a fault, if the plan is too large for it, or if memory runs out. After a failure,
- * file->packets_order_stores is unchanged: at first it is the value of survey_plan, true if the packets may have to
- * order other stores.
- *
- * With `is_full`, simulates all launches, and refuses the plan if the simulation fails. Otherwise simulates one launch,
- * and ignores a failure. The caller holds the lock.
+ * * Sets file->packets_order_stores to whether the plan's packets have to order other stores. The simulation fails if
+ * it finds a fault, if the plan is too large for it, or if memory runs out. After a failure, file->packets_order_stores
+ * is unchanged: at first it is the value of survey_plan, true if the packets may have to order other stores.
+ *  With `is_full`, simulates all launches, and refuses the plan if the simulation fails. Otherwise simulates one
+ *  launch, and ignores a failure. The caller holds the lock.
  */
 static void simulate(mscclpp_plan_file_t *file, bool is_full)
 {
@@ -485,9 +465,8 @@ static void simulate(mscclpp_plan_file_t *file, bool is_full)
 }
 
 /*
- * Simulates a plan, unless an earlier process has stored the result of the same simulation. Stores the result for later
- * processes. With `is_full`, the plan is refused if it does not pass the whole simulation. Otherwise the simulation
- * only finds out whether packets have to order other stores; if it fails, the result that they have to is stored. Sets
+ * * With `is_full`, the plan is refused if it does not pass the whole simulation. Otherwise the simulation only finds
+ * out whether packets have to order other stores; if it fails, the result that they have to is stored. Sets
  * file->packets_order_stores. Nothing is stored for a refused plan. The caller holds the lock.
  */
 static void prove_once(mscclpp_plan_file_t *file, bool is_full)

@@ -11,10 +11,7 @@ static mscclpp_yajl_t yajl;
 static bool is_open;
 static char refusal[256];
 
-/*
- * Opens the library and finds its functions. pthread_once calls it once. The library stays open until the process ends.
- * If this fails, `is_open` stays false, and `refusal` says why.
- */
+/* The library stays open until the process ends. On failure `is_open` stays false, and `refusal` says why. */
 static void open_library(void)
 {
     void *library = dlopen(MSCCLPP_YAJL_FILE, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);

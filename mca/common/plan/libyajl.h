@@ -17,7 +17,6 @@
     X_(free_error)                                                                                                     \
     X_(get_bytes_consumed)
 
-/* The functions of the library that was opened. */
 typedef struct {
 #define MSCCLPP_YAJL_FIELD(name_) __typeof__(yajl_##name_) *name_;
     MSCCLPP_YAJL_FUNCTIONS(MSCCLPP_YAJL_FIELD)

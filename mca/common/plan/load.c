@@ -9,10 +9,9 @@
 #include "mca/common/plan/plan.h"
 
 /*
- * Reads an open file up to its end, or up to a read error, which the caller has to find with ferror. On success, the
- * caller frees *text_p, which has *size_p bytes and no terminating zero. If the file is too large, returns
- * MSCCLPP_ERR_INVALID and adds a finding to the report. If there is no memory, returns MSCCLPP_ERR_NO_MEMORY and sets
- * report->no_memory.
+ * Reads up to the end of the file, or up to a read error, which the caller has to find with ferror. The size of the
+ * file may change meanwhile, so it is not asked for. The caller frees *text_p, which has *size_p bytes and no
+ * terminating zero.
  */
 static mscclpp_status_t read_all(FILE *file, mscclpp_plan_report_t *report, char **text_p, size_t *size_p)
 {
@@ -48,8 +47,7 @@ static mscclpp_status_t read_all(FILE *file, mscclpp_plan_report_t *report, char
 
 /*
  * Checks for a read error before it parses the text, because an error ends the text in the same way as the end of the
- * file. Every failure is in the report: MSCCLPP_ERR_INVALID as a finding, MSCCLPP_ERR_NO_MEMORY as no_memory; for the
- * other errors see mscclpp_plan_parse.
+ * file. Every failure is in the report.
  */
 mscclpp_status_t mscclpp_plan_read(const char *path, mscclpp_plan_report_t *report, mscclpp_plan_t **plan_p)
 {

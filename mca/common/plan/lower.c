@@ -8,7 +8,6 @@
 #include "mca/common/plan/visit.h"
 #include "mca/common/plan/words.h"
 
-/* The state of lowering one rank's part of a plan. After a failure, what is appended is lost. */
 typedef struct {
     const mscclpp_plan_t *plan;
     uint32_t rank;
@@ -23,9 +22,8 @@ typedef struct {
 /* The helpers that append to the program set state->no_memory if there is no memory. They append nothing then. */
 
 /*
- * Makes room for one more entry after the `count` entries of a list. `list_p` is the address of the pointer to the
- * list, which may have any type; memcpy accesses that pointer without breaking the aliasing rules. Returns false, with
- * the list unchanged and state->no_memory set, if there is no memory.
+ * `list_p` is the address of the pointer to the list, which may have any type; memcpy accesses that pointer without
+ * breaking the aliasing rules. If there is no memory, the list is unchanged.
  */
 static bool reserve_entry(lowering_t *state, void *list_p, uint32_t count, uint32_t *capacity_p, size_t size)
 {
@@ -47,8 +45,8 @@ static bool reserve_entry(lowering_t *state, void *list_p, uint32_t count, uint3
 }
 
 /*
- * Appends a step to the program. The items and links that are appended next belong to it. Returns NULL if there is no
- * memory (state->no_memory). The pointer is valid only until the next step is appended.
+ * The items and links that are appended next belong to the step. Returns NULL if there is no memory. The pointer is
+ * valid only until the next step is appended.
  */
 static mscclpp_dev_plan_step_t *add_step(lowering_t *state, uint32_t step_code)
 {
@@ -67,8 +65,8 @@ static mscclpp_dev_plan_step_t *add_step(lowering_t *state, uint32_t step_code)
 }
 
 /*
- * Appends a link to the program. `slot` depends on what the link is for. For signals and waits it is a signal slot, for
- * requests to the proxy a port channel of this rank, and for semaphores a semaphore of this rank.
+ * * `slot` depends on what the link is for. For signals and waits it is a signal slot, for requests to the proxy a port
+ * channel of this rank, and for semaphores a semaphore of this rank.
  */
 static void add_link(lowering_t *state, uint32_t peer, uint32_t slot)
 {
@@ -80,8 +78,8 @@ static void add_link(lowering_t *state, uint32_t peer, uint32_t slot)
 }
 
 /*
- * Appends an item to the program: the chunks of `item`, in the buffer of its type on rank `rank`. The scratch counts as
- * one block of any number of chunks. Other blocks have at least one chunk, else mscclpp_plan_check refuses the item.
+ * The scratch counts as one block of any number of chunks. Other blocks have at least one chunk, else
+ * mscclpp_plan_check refuses the item.
  */
 static void add_item(lowering_t *state, const mscclpp_plan_item_t *item, uint32_t rank, bool are_packets)
 {
@@ -95,10 +93,7 @@ static void add_item(lowering_t *state, const mscclpp_plan_item_t *item, uint32_
     }
 }
 
-/*
- * Appends an item, or for a switch channel one item for each of its ranks. Returns their number, even if memory has run
- * out; then state->no_memory is set.
- */
+/* A switch channel takes one item for each of its ranks. Returns the number of items, even if memory has run out. */
 static uint32_t add_items(lowering_t *state, const mscclpp_plan_item_t *item, bool are_packets)
 {
     const mscclpp_plan_group_t *group;
@@ -114,13 +109,12 @@ static uint32_t add_items(lowering_t *state, const mscclpp_plan_item_t *item, bo
     return group->count;
 }
 
-/* Returns true if a rank is on another node. */
 static bool is_far(const lowering_t *state, uint32_t rank)
 {
     return state->far_ranks != NULL && state->far_ranks[rank];
 }
 
-/* Appends a step that moves items of `size` chunks. Returns NULL if there is no memory. */
+/* Returns NULL if there is no memory. */
 static mscclpp_dev_plan_step_t *add_data_step(lowering_t *state, const mscclpp_plan_op_t *op, uint32_t size)
 {
     mscclpp_dev_plan_step_t *step = add_step(state, MSCCLPP_DEV_PLAN_DATA);
@@ -133,7 +127,6 @@ static mscclpp_dev_plan_step_t *add_data_step(lowering_t *state, const mscclpp_p
     return step;
 }
 
-/* Returns true if two items are the same part of the same buffer. */
 static bool is_same_item(const mscclpp_plan_item_t *first, const mscclpp_plan_item_t *second)
 {
     return first->where == second->where && first->type == second->type && first->rank == second->rank &&
@@ -141,9 +134,8 @@ static bool is_same_item(const mscclpp_plan_item_t *first, const mscclpp_plan_it
 }
 
 /*
- * Lowers the puts of an operation to other nodes. They become steps that ask the proxy for the puts; successive puts of
- * one size become one step. Each put has its own channel: mscclpp_plan_check has checked that channel i leads to the
- * rank of target i. If there is no memory, stops with state->no_memory set.
+ * Puts to other nodes become steps that ask the proxy; successive puts of one size become one step. Each put has its
+ * own channel: mscclpp_plan_check has checked that channel i leads to the rank of target i.
  */
 static void lower_port_puts(lowering_t *state, const mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape)
 {
@@ -171,9 +163,8 @@ static void lower_port_puts(lowering_t *state, const mscclpp_plan_op_t *op, cons
 }
 
 /*
- * Lowers an operation that copies source i to target i. Handles only the targets on this node; lower_port_puts handles
- * the others. Successive pairs with the same source become one step, which reads the source once. If there is no
- * memory, stops with state->no_memory set.
+ * Handles only the targets on this node; lower_port_puts handles the others. Successive pairs with the same source
+ * become one step, which reads the source once.
  */
 static void lower_pairs(lowering_t *state, const mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape)
 {
@@ -200,9 +191,8 @@ static void lower_pairs(lowering_t *state, const mscclpp_plan_op_t *op, const ms
 }
 
 /*
- * Lowers an operation that combines its sources and writes the result to its targets on this node. If all targets are
- * on other nodes, the step has no targets and only waits for its sources, which are packets in that case (rppkt). If
- * there is no memory, stops with state->no_memory set.
+ * If all targets are on other nodes, the step has no targets and only waits for its sources, which are packets in that
+ * case (rppkt).
  */
 static void lower_combination(lowering_t *state, const mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape)
 {
@@ -225,7 +215,7 @@ static void lower_combination(lowering_t *state, const mscclpp_plan_op_t *op, co
     step->targets = targets;
 }
 
-/* Numbers the slots: those of a rank's port channels follow those of its memory channels. */
+/* The slots of a rank's port channels follow those of its memory channels. */
 uint32_t mscclpp_plan_slot(const mscclpp_plan_t *plan, uint32_t rank, mscclpp_plan_channel_type_t type,
                            uint32_t channel)
 {
@@ -233,9 +223,8 @@ uint32_t mscclpp_plan_slot(const mscclpp_plan_t *plan, uint32_t rank, mscclpp_pl
 }
 
 /*
- * Appends one step that asks the proxy for `step_code`, a signal or a flush, on all port channels of an operation that
- * lead to other nodes. Appends nothing if no channel does. A channel without a pair gets no signal, because no rank
- * waits for it.
+ * One step asks on all port channels of the operation that lead to other nodes. A channel without a pair gets no
+ * signal, because no rank waits for it.
  */
 static void lower_proxy_requests(lowering_t *state, const mscclpp_plan_op_t *op, uint32_t step_code)
 {
@@ -258,11 +247,10 @@ static void lower_proxy_requests(lowering_t *state, const mscclpp_plan_op_t *op,
 }
 
 /*
- * Lowers signals over channels (MSCCLPP_DEV_PLAN_SIGNAL) or waits on them (MSCCLPP_DEV_PLAN_WAIT).
- *
- * A wait also covers channels from other nodes, because the proxy's signals arrive like any others. Signals to other
- * nodes become requests to the proxy, in a step of their own at the end. Nobody waits for a signal over a channel
- * without a pair, so none is sent.
+ * * `step_code` is MSCCLPP_DEV_PLAN_SIGNAL or MSCCLPP_DEV_PLAN_WAIT.
+ *  A wait also covers channels from other nodes, because the proxy's signals arrive like any others. Signals to other
+ *  nodes become requests to the proxy, in a step of their own at the end. Nobody waits for a signal over a channel
+ *  without a pair, so none is sent.
  */
 static void lower_signals_or_waits(lowering_t *state, const mscclpp_plan_op_t *op, uint32_t step_code)
 {
@@ -293,10 +281,7 @@ static void lower_signals_or_waits(lowering_t *state, const mscclpp_plan_op_t *o
     }
 }
 
-/*
- * Lowers an acquire (MSCCLPP_DEV_PLAN_ACQUIRE) or a release (MSCCLPP_DEV_PLAN_RELEASE). All semaphores belong to this
- * rank.
- */
+/* All semaphores belong to this rank. */
 static void lower_semaphores(lowering_t *state, const mscclpp_plan_op_t *op, uint32_t step_code)
 {
     mscclpp_dev_plan_step_t *step = add_step(state, step_code);
@@ -310,7 +295,7 @@ static void lower_semaphores(lowering_t *state, const mscclpp_plan_op_t *op, uin
     }
 }
 
-/* Appends a nop, at which the block's threads meet, unless the block's last step so far is one. */
+/* A nop lets the block's threads meet, so a second one in a row would do nothing. */
 static void add_nop(lowering_t *state)
 {
     const mscclpp_plan_program_t *program = state->program;
@@ -321,10 +306,7 @@ static void add_nop(lowering_t *state)
     }
 }
 
-/*
- * Lowers an operation that moves data. Some of these operations end with a signal (pws) or with a signal and a flush
- * (pwsf), which are lowered here, too.
- */
+/* An operation may end with a signal (pws) or with a signal and a flush (pwsf), which are lowered here, too. */
 static void lower_data(lowering_t *state, const mscclpp_plan_op_t *op)
 {
     const mscclpp_plan_shape_t *shape = mscclpp_plan_op_shape(op);
@@ -361,10 +343,7 @@ static void lower_data(lowering_t *state, const mscclpp_plan_op_t *op)
     }
 }
 
-/*
- * Lowers any operation except a pipeline. A nop is a meeting of the block's threads. If memory runs out,
- * state->no_memory is set, and the program is incomplete.
- */
+/* A nop is a meeting of the block's threads. */
 static void lower_op(lowering_t *state, const mscclpp_plan_op_t *op)
 {
     mscclpp_plan_program_t *program = state->program;
@@ -416,8 +395,8 @@ static void lower_op(lowering_t *state, const mscclpp_plan_op_t *op)
 }
 
 /*
- * Lowers the operations of a block. Each pipeline becomes a loop around its operations. The program ends with END.
- * Stops at the first failure, which is in state->no_memory or state->why.
+ * Each pipeline becomes a loop around its operations. Stops at the first failure, which is in state->no_memory or
+ * state->why.
  */
 static void lower_block(lowering_t *state, const mscclpp_plan_block_t *block)
 {
@@ -450,13 +429,12 @@ static void lower_block(lowering_t *state, const mscclpp_plan_block_t *block)
     add_step(state, MSCCLPP_DEV_PLAN_END);
 }
 
-/* Returns where the next step, item and link of the program will be. */
 static mscclpp_dev_plan_start_t current_position(const mscclpp_plan_program_t *program)
 {
     return (mscclpp_dev_plan_start_t){program->step_count, program->item_count, program->link_count};
 }
 
-/* Sets the bool to which `context` points to false if an operation writes to an input. mscclpp_plan_visit calls it. */
+/* `context` is a bool that becomes false if an operation writes to an input. */
 static void look_for_input_target(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                                   const mscclpp_plan_op_t *pipeline)
 {
@@ -470,8 +448,7 @@ static void look_for_input_target(void *context, mscclpp_plan_place_t place, msc
 }
 
 /*
- * Lowers the program of each block, and shortens it (mscclpp_plan_fuse) unless packets have to order other stores
- * (`orders`). Returns MSCCLPP_ERR_NO_MEMORY, or MSCCLPP_ERR_NOT_SUPPORTED with the reason in *why_p. *program is empty
+ * Packets that order other stores (`orders`) forbid fusing, which relies on the opposite (fuse.c). *program is empty
  * after a failure. Logs nothing.
  */
 mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, const bool *far_ranks, bool orders,
@@ -515,7 +492,6 @@ mscclpp_status_t mscclpp_plan_lower(const mscclpp_plan_t *plan, uint32_t rank, c
     return MSCCLPP_OK;
 }
 
-/* The results of a visit of all operations: the accesses between nodes. */
 typedef struct {
     const mscclpp_plan_t *plan;
     const int *node_of; /* node of each rank */
@@ -523,10 +499,7 @@ typedef struct {
     bool has_packets;   /* packets go through ports to other nodes */
 } reach_t;
 
-/*
- * Checks how one operation accesses ranks of other nodes. Notes whether it sends packets there, and the last access
- * that is not possible. mscclpp_plan_visit calls it for each operation.
- */
+/* Stores the last access that is not possible. */
 static void check_reach(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                         const mscclpp_plan_op_t *pipeline)
 {
@@ -568,8 +541,8 @@ const char *mscclpp_plan_needs_reach(const mscclpp_plan_t *plan, const int *node
 }
 
 /*
- * Takes the largest scratch of all ranks, because all ranks must use the same offsets. Packets (protocol LL) take twice
- * the bytes. With two halves, *half_p is the size of one half, and the result is the size of both.
+ * All ranks must use the same offsets, so the largest scratch of all ranks counts. Packets (protocol LL) take twice the
+ * bytes. With two halves, *half_p is the size of one half, and the result is the size of both.
  */
 uint64_t mscclpp_plan_scratch_bytes(const mscclpp_plan_t *plan, uint64_t chunk, uint64_t *half_p)
 {

@@ -185,7 +185,6 @@ typedef struct {
     uint32_t semaphore_count;
 } mscclpp_plan_rank_t;
 
-/* A plan. */
 typedef struct {
     char *name;
     mscclpp_plan_collective_t collective;

@@ -22,10 +22,7 @@ uint32_t mscclpp_plan_program_most_chunks(const mscclpp_plan_program_t *program)
     return most;
 }
 
-/*
- * Replaces the slot of each signal and wait by the address of its counter. A signal uses the counter of the peer, a
- * wait that of this rank.
- */
+/* A signal increments the counter of the peer, a wait reads that of this rank. */
 void mscclpp_plan_program_resolve(mscclpp_plan_program_t *program, uint32_t rank, uint64_t *const *counters)
 {
     for (uint32_t block = 0; block < program->block_count; ++block) {
@@ -44,7 +41,6 @@ void mscclpp_plan_program_resolve(mscclpp_plan_program_t *program, uint32_t rank
     }
 }
 
-/* Returns the larger of two numbers. */
 static uint32_t larger(uint32_t one, uint32_t other)
 {
     return one > other ? one : other;
@@ -74,8 +70,8 @@ uint64_t mscclpp_plan_program_measure(const mscclpp_plan_program_t *program, msc
 }
 
 /*
- * Copies the entries of each block. The lists of steps, items and links start at the same offsets in all blocks, so
- * that kernels find them in the same way.
+ * The lists of steps, items and links start at the same offsets in all blocks, so that kernels find them in the same
+ * way.
  */
 void mscclpp_plan_program_pack(const mscclpp_plan_program_t *program, const mscclpp_dev_plan_args_t *args, void *to)
 {

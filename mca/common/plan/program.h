@@ -9,7 +9,6 @@
 
 #include "device/types/plan.h"
 
-/* The program of one rank. */
 typedef struct {
     mscclpp_dev_plan_step_t *steps;
     mscclpp_dev_plan_item_t *items;

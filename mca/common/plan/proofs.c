@@ -14,8 +14,8 @@
 #define LINE 128 /* room for the line in a proof's file, bytes */
 
 /*
- * Writes the path of the folder of proofs, which may not exist yet. Returns false if the environment names no folder,
- * or if the path is too long. In a program with raised privileges, secure_getenv treats the environment as empty.
+ * The folder may not exist yet. Returns false if the environment names no folder, or if the path is too long. In a
+ * program with raised privileges, secure_getenv treats the environment as empty.
  */
 static bool find_folder(char *folder, size_t size)
 {
@@ -31,8 +31,8 @@ static bool find_folder(char *folder, size_t size)
 }
 
 /*
- * Writes the path of a proof's file, and the line that the file must contain. `path` has room for `size` bytes, and
- * `line` for LINE bytes. Returns false if there is no folder for proofs, or if the path is too long.
+ * `path` has room for `size` bytes, and `line` for LINE bytes. Returns false if there is no folder for proofs, or if
+ * the path is too long.
  */
 static bool make_path_and_line(const mscclpp_plan_t *plan, const char *kind, char *path, size_t size, char *line)
 {
@@ -80,8 +80,8 @@ bool mscclpp_plan_proof_is_kept(const mscclpp_plan_t *plan, const char *kind)
 }
 
 /*
- * Makes the folders above a file that are missing, for this user alone. Failures show when the file is opened. Writes
- * to `path` meanwhile; it is the same afterwards.
+ * The folders are for this user alone. Failures show when the file is opened. Writes to `path` meanwhile; it is the
+ * same afterwards.
  */
 static void make_folders(char *path)
 {

@@ -9,7 +9,7 @@
  * for messages.
  */
 
-/* Checks that an entry of the list `list` is an object, without keys of other generations of the format. */
+/* `list` is the list of which the value is an entry. Keys of other generations of the format are refused. */
 static bool check_object(mscclpp_plan_reader_t *reader, const char *list, const mscclpp_json_t *value)
 {
     return (value->type == MSCCLPP_JSON_OBJECT ||
@@ -19,10 +19,9 @@ static bool check_object(mscclpp_plan_reader_t *reader, const char *list, const 
 }
 
 /*
- * Makes room for `more` entries of `size` bytes after the `count` entries of a table. `table_p` is the address of the
- * pointer to the table, which may have any type. The capacity is not stored, because it is the power of two that
- * follows from `count`. Old tables stay in the arena until the plan is freed. Returns false, with the table unchanged,
- * if there is no memory (reader->no_memory).
+ * * `table_p` is the address of the pointer to the table, which may have any type. The capacity is not stored, because
+ * it is the power of two that follows from `count`. Old tables stay in the arena until the plan is freed. Returns
+ * false, with the table unchanged, if there is no memory (reader->no_memory).
  */
 static bool grow_table(mscclpp_plan_reader_t *reader, uint32_t count, uint32_t more, size_t size, void *table_p)
 {
@@ -49,10 +48,6 @@ static bool grow_table(mscclpp_plan_reader_t *reader, uint32_t count, uint32_t m
     return true;
 }
 
-/*
- * Appends numbers to a table. Returns false if the table would have more than MSCCLPP_PLAN_MAX_TABLE entries, which is
- * reported, or if there is no memory.
- */
 static bool append_ids(mscclpp_plan_reader_t *reader, mscclpp_plan_table_t *table, const uint32_t *ids, uint32_t count)
 {
     if (table->count + count > MSCCLPP_PLAN_MAX_TABLE) {
@@ -68,11 +63,7 @@ static bool append_ids(mscclpp_plan_reader_t *reader, mscclpp_plan_table_t *tabl
     return true;
 }
 
-/*
- * Reads a list of entries {type, numbers}, and appends the numbers to the table of their type: type t has tables[t].
- * Only the first `type_count` channel types are allowed. Returns false after a fault, which is reported, or if there is
- * no memory.
- */
+/* Each entry is {type, numbers}. Type t has tables[t]. Only the first `type_count` channel types are allowed. */
 static bool read_tables(mscclpp_plan_reader_t *reader, const mscclpp_json_t *array, const char *list,
                         const char *type_key, const char *numbers_key, int type_count, mscclpp_plan_table_t *tables)
 {
@@ -97,10 +88,7 @@ static bool read_tables(mscclpp_plan_reader_t *reader, const mscclpp_json_t *arr
     return true;
 }
 
-/*
- * Reads a thread block: its channels, remote buffers and operations. The reader's place must be this block. Returns
- * false after a fault, which is reported, or if there is no memory.
- */
+/* The reader's place must be this block. */
 static bool read_block(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_block_t *block)
 {
     const mscclpp_json_t *ops, *channels, *remotes;
@@ -129,9 +117,8 @@ static bool read_block(mscclpp_plan_reader_t *reader, const mscclpp_json_t *obje
 }
 
 /*
- * Reads `object`, one group of ranks of an entry for switch channels. All groups of the entry have the buffer type that
- * the entry names. Whether the ranks exist is checked later (check.c). Returns false after a fault, which is reported,
- * or if there is no memory.
+ * All groups of the entry have the buffer type that the entry names. Whether the ranks exist is checked later
+ * (check.c).
  */
 static bool read_group(mscclpp_plan_reader_t *reader, const mscclpp_json_t *entry, const mscclpp_json_t *object,
                        mscclpp_plan_group_t *group)
@@ -153,8 +140,8 @@ static bool read_group(mscclpp_plan_reader_t *reader, const mscclpp_json_t *entr
 }
 
 /*
- * Reads an entry for switch channels. Each group of ranks in it becomes one switch channel of the rank, after the
- * switch channels of earlier entries. Returns false after a fault, which is reported, or if there is no memory.
+ * Each group of ranks in the entry becomes one switch channel of the rank, after the switch channels of earlier
+ * entries.
  */
 static bool read_switch(mscclpp_plan_reader_t *reader, const mscclpp_json_t *entry, mscclpp_plan_rank_t *rank)
 {
@@ -180,9 +167,8 @@ static bool read_switch(mscclpp_plan_reader_t *reader, const mscclpp_json_t *ent
 }
 
 /*
- * Reads a rank's channels. Memory and port channels get their peers; their pairs are found later (check.c), so they are
- * -1 here. Each switch channel gets its group of ranks. Returns false after a fault, which is reported, or if there is
- * no memory.
+ * Memory and port channels get their peers; their pairs are found later (check.c), so they are -1 here. Each switch
+ * channel gets its group of ranks.
  */
 static bool read_channels(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_rank_t *rank)
 {
@@ -224,10 +210,7 @@ static bool read_channels(mscclpp_plan_reader_t *reader, const mscclpp_json_t *o
     return true;
 }
 
-/*
- * Reads a remote buffer: its rank, its type, and the types of channels that may access it. Whether the rank exists is
- * checked later (check.c). Returns false after a fault, which is reported.
- */
+/* Whether the rank exists is checked later (check.c). */
 static bool read_remote(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_remote_t *remote)
 {
     const mscclpp_json_t *types;
@@ -255,10 +238,7 @@ static bool read_remote(mscclpp_plan_reader_t *reader, const mscclpp_json_t *obj
     return true;
 }
 
-/*
- * Reads the initial values of a rank's semaphores. The list is optional. Returns false after a fault, which is
- * reported, or if there is no memory.
- */
+/* The list is optional. */
 static bool read_semaphores(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_rank_t *rank)
 {
     bool is_valid = true;
@@ -287,10 +267,7 @@ static bool read_semaphores(mscclpp_plan_reader_t *reader, const mscclpp_json_t 
     return true;
 }
 
-/*
- * Reads one rank: its buffers, channels, semaphores and thread blocks. The reader's place must be the rank, and moves
- * on to its blocks. Returns false after a fault, which is reported, or if there is no memory.
- */
+/* The reader's place must be the rank, and moves on to its blocks. */
 static bool read_rank(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_rank_t *rank)
 {
     static const char *const keys[] = {"input_chunks", "output_chunks", "scratch_chunks"};
@@ -347,10 +324,7 @@ static bool read_rank(mscclpp_plan_reader_t *reader, const mscclpp_json_t *objec
     return true;
 }
 
-/*
- * Reads true or false from the plan's object. If the key is absent and not required, *flag_p is unchanged. Returns
- * false after a fault, which is reported.
- */
+/* If the key is absent and not required, *flag_p is unchanged. */
 static bool read_flag(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root, const char *key, bool is_needed,
                       bool *flag_p)
 {
@@ -367,8 +341,7 @@ static bool read_flag(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root,
 }
 
 /*
- * Reads the settings of the plan as a whole, such as its name, collective and protocol. Returns false after a fault,
- * which is reported, or if there is no memory. Defaults of optional keys:
+ * * Defaults of optional keys:
  * - threads in a block: 1024, the most that a GPU allows;
  * - alignment of chunks: 16 bytes;
  * - messages: any size;
@@ -417,8 +390,8 @@ static bool read_head(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root,
 }
 
 /*
- * Reads the bus addresses of the GPUs that the plan is for, one for each rank. The key is optional, and is an extension
- * that MSCCL++ does not know. Returns false after a fault, which is reported, or if there is no memory.
+ * The plan is for the GPUs at these bus addresses, one for each rank. The key is optional, and is an extension that
+ * MSCCL++ does not know.
  */
 static bool read_gpu_addresses(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root, mscclpp_plan_t *plan)
 {
@@ -447,10 +420,7 @@ static bool read_gpu_addresses(mscclpp_plan_reader_t *reader, const mscclpp_json
     return true;
 }
 
-/*
- * Reads the whole plan. The reader's place always names the current rank, block and operation for the findings. Returns
- * false after a fault, which is reported, or if there is no memory (reader->no_memory).
- */
+/* The reader's place always names the current rank, block and operation for the findings. */
 static bool read_plan(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root, mscclpp_plan_t *plan)
 {
     const mscclpp_json_t *gpus, *rank;
@@ -496,7 +466,7 @@ static bool read_plan(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root,
     return read_gpu_addresses(reader, root, plan);
 }
 
-/* Returns the FNV-1a hash of the bytes, with the high bits mixed in at the end. */
+/* FNV-1a, with the high bits mixed in at the end, because proofs are named by the digest. */
 static uint64_t digest_of(const char *text, size_t size)
 {
     uint64_t digest = 0xcbf29ce484222325u;

@@ -6,10 +6,7 @@
 
 /* Here, too, functions return false once they have refused the file or run out of memory (reader.h). */
 
-/*
- * Reads one source or target of an operation: a part of a local buffer, of a remote buffer, or of the buffers of a
- * switch channel. `list` is the name of the list for messages. Returns false after a fault, which is reported.
- */
+/* `list` is the name of the list for messages. */
 static bool read_item(mscclpp_plan_reader_t *reader, const char *list, const mscclpp_json_t *value,
                       mscclpp_plan_item_t *item)
 {
@@ -45,10 +42,7 @@ static bool read_item(mscclpp_plan_reader_t *reader, const char *list, const msc
            mscclpp_plan_read_number32(reader, value, list, "size", MSCCLPP_PLAN_MAX_CHUNKS, &item->size);
 }
 
-/*
- * Reads a list of sources or targets. A missing list counts as empty. Returns false after a fault, which is reported,
- * or if there is no memory.
- */
+/* A missing list counts as empty. */
 static bool read_items(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, const char *key,
                        mscclpp_plan_item_t **items_p, uint32_t *count_p)
 {
@@ -78,9 +72,8 @@ static bool read_items(mscclpp_plan_reader_t *reader, const mscclpp_json_t *obje
 }
 
 /*
- * Reads which part of the operation this block does. Without "tbg_info", the block does the whole operation, and
- * tbg_size stays 0. Otherwise tb_id is checked to be less than tbg_size, because later code uses it as an index.
- * Returns false after a fault, which is reported.
+ * Without "tbg_info", the block does the whole operation, and tbg_size stays 0. Otherwise tb_id is checked to be less
+ * than tbg_size, because later code uses it as an index.
  */
 static bool read_group(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, mscclpp_plan_op_t *op)
 {
@@ -102,10 +95,7 @@ static bool read_group(mscclpp_plan_reader_t *reader, const mscclpp_json_t *obje
     return true;
 }
 
-/*
- * Reads a pipeline: the size of a turn, and the operations of its body. Pipelines cannot be nested, which also bounds
- * the recursion of read_op. Returns false after a fault, which is reported, or if there is no memory.
- */
+/* Pipelines cannot be nested, which also bounds the recursion of read_op. */
 static bool read_pipeline(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, bool in_pipeline,
                           mscclpp_plan_op_t *op)
 {
@@ -127,9 +117,8 @@ static bool read_pipeline(mscclpp_plan_reader_t *reader, const mscclpp_json_t *o
 }
 
 /*
- * Reads one operation. Also reads keys that its kind does not use; they are ignored later. Until the kind is known,
- * findings use the operation's name from the file. Returns false after a fault, which is reported, or if there is no
- * memory.
+ * Also reads keys that the operation's kind does not use; they are ignored later. Until the kind is known, findings use
+ * the operation's name from the file.
  */
 static bool read_op(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object, bool in_pipeline,
                     mscclpp_plan_op_t *op)
@@ -187,7 +176,7 @@ static bool read_op(mscclpp_plan_reader_t *reader, const mscclpp_json_t *object,
 
 /*
  * Makes each operation in turn the reader's place. After a failure, the place stays at the faulty operation, so that
- * messages name it. Otherwise the caller's place is restored.
+ * messages name it.
  */
 bool mscclpp_plan_read_ops(mscclpp_plan_reader_t *reader, const mscclpp_json_t *array, bool in_pipeline,
                            mscclpp_plan_op_t **ops_p, uint32_t *count_p)

@@ -5,7 +5,6 @@
 #include "mca/common/plan/json.h"
 #include "mca/common/plan/plan.h"
 
-/* The state of reading one plan. */
 typedef struct {
     mscclpp_plan_report_t *report;
     mscclpp_plan_arena_t *arena; /* the plan's memory */

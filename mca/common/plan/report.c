@@ -21,7 +21,7 @@ void mscclpp_plan_report_destroy(mscclpp_plan_report_t *report)
     mscclpp_plan_report_init(report);
 }
 
-/* Returns true if the report already has a finding of this kind, rule and place. The texts are not compared. */
+/* The texts are not compared. */
 static bool is_known(const mscclpp_plan_report_t *report, mscclpp_plan_kind_t kind, const char *rule,
                      mscclpp_plan_place_t place)
 {
@@ -36,10 +36,7 @@ static bool is_known(const mscclpp_plan_report_t *report, mscclpp_plan_kind_t ki
     return false;
 }
 
-/*
- * Replaces control characters in a text, which may be NULL. Words of a file may contain any, and a terminal would obey
- * them.
- */
+/* Words of a file may contain control characters, and a terminal would obey them. `text` may be NULL. */
 static void make_printable(char *text)
 {
     for (; text != NULL && *text != '\0'; ++text) {
@@ -49,7 +46,7 @@ static void make_printable(char *text)
     }
 }
 
-/* Removes the last note from a full report, to make room for a fault. Returns false if there is no note. */
+/* Drops the last note to make room for a fault. Returns false if there is no note. */
 static bool drop_note(mscclpp_plan_report_t *report)
 {
     int index = report->count - 1;

@@ -38,7 +38,6 @@ typedef struct {
 /* The maximum number of stored findings. In a full report faults replace notes; further faults are only counted. */
 enum { MSCCLPP_PLAN_FINDINGS = 16 };
 
-/* All findings about one plan. */
 typedef struct {
     mscclpp_plan_finding_t finding[MSCCLPP_PLAN_FINDINGS];
     int count;

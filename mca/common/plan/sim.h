@@ -49,7 +49,6 @@ typedef struct {
     uint32_t agent, clock, position;
 } mscclpp_sim_fact_t;
 
-/* A list of facts. */
 typedef struct {
     mscclpp_sim_fact_t *fact;
     uint32_t count, capacity;

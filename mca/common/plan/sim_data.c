@@ -5,7 +5,7 @@
 #include "mca/common/plan/sim.h"
 #include "mca/common/plan/words.h"
 
-/* The elements of an item that a block moves now, counted from the item's start. */
+/* The elements count from the item's start. */
 typedef struct {
     uint64_t first, count;
 } slice_t;
@@ -38,10 +38,9 @@ static slice_t slice_of(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *blo
 }
 
 /*
- * Returns the index of the cell for element `first_element` of an item on rank `rank_number`. Packets take two cells
- * each. If the scratch has two halves, launches use them in turn, beginning with the first half. The caller increments
- * the index for further elements. This is valid even where scratch chunks wrap around, because a turn of a pipeline
- * never extends past their end (wrap_bytes in simulate.c).
+ * * Packets take two cells each. If the scratch has two halves, launches use them in turn, beginning with the first
+ * half. The caller increments the index for further elements. This is valid even where scratch chunks wrap around,
+ * because a turn of a pipeline never extends past their end (wrap_bytes in simulate.c).
  */
 static size_t first_cell_of(const mscclpp_sim_t *sim, uint32_t launch, uint32_t rank_number,
                             const mscclpp_plan_item_t *item, uint64_t first_element, bool are_packets)
@@ -60,8 +59,8 @@ static size_t first_cell_of(const mscclpp_sim_t *sim, uint32_t launch, uint32_t 
 }
 
 /*
- * Returns how the operation's elements are assigned to threads. One packet among its operands makes it a packet
- * operation: it goes through plain operands in the order of packets, too.
+ * One packet among its operands makes an operation a packet operation: it goes through plain operands in the order of
+ * packets, too.
  */
 static mscclpp_sim_map_t thread_map_of(const mscclpp_plan_op_t *op, const mscclpp_plan_shape_t *shape)
 {
@@ -75,8 +74,8 @@ static mscclpp_sim_map_t thread_map_of(const mscclpp_plan_op_t *op, const mscclp
 }
 
 /*
- * Returns true if a proxy moves the operation's data in place of the block, because its targets are reached by ports.
- * The first target is enough: an operation that puts over ports has targets of peers only.
+ * A proxy moves data in place of the block if the targets are reached by ports. The first target is enough: an
+ * operation that puts over ports has targets of peers only.
  */
 static bool is_done_by_proxy(const mscclpp_plan_op_t *op)
 {
@@ -121,10 +120,9 @@ bool mscclpp_sim_source_covers(const mscclpp_sim_t *sim, const mscclpp_sim_block
 }
 
 /*
- * Creates the record of the `length` packets of one operation: all that the block's threads know. In actor->thread,
- * `strong` is not a clock; it is the number of threads that know the entry. The caller holds one reference, and
- * releases it after the operation. Each cell that receives a packet holds a reference, too. Returns NULL, and sets
- * sim->no_memory, if there is no memory.
+ * * The record holds all that the block's threads know. In actor->thread, `strong` is not a clock; it is the number of
+ * threads that know the entry. The caller holds one reference, and releases it after the operation. Each cell that
+ * receives a packet holds a reference, too. Returns NULL, and sets sim->no_memory, if there is no memory.
  */
 static mscclpp_sim_packet_t *new_packet(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, uint64_t length)
 {
@@ -177,9 +175,9 @@ typedef struct {
 } packet_run_t;
 
 /*
- * Lets the receiver of a run of packets learn what their sender knew, and how far the sender had come. Only the threads
- * that have read these packets know it at first; after the next nop, all threads of the receiver do. Packets that the
- * receiver sent itself contain nothing new.
+ * The receiver learns what the sender knew, and how far the sender had come. Only the threads that have read these
+ * packets know it at first; after the next nop, all threads of the receiver do. Packets that the receiver sent itself
+ * contain nothing new.
  */
 static void learn_from_run(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const packet_run_t *run)
 {
@@ -229,7 +227,7 @@ static void learn_from_run(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const
     actor->has_thread = actor->has_thread || threads > 0;
 }
 
-/* Returns the block that sent a packet, itself or through a proxy. */
+/* A proxy's packets count for the block that asked it. */
 static uint32_t sender_of(const mscclpp_sim_t *sim, const mscclpp_sim_packet_t *packet)
 {
     if (packet->agent < sim->block_count) {
@@ -239,9 +237,8 @@ static uint32_t sender_of(const mscclpp_sim_t *sim, const mscclpp_sim_packet_t *
 }
 
 /*
- * Lets the receiver of one source of an operation learn from the packets of that source, one run at a time. All of
- * these packets must have arrived. Packets of one operation share one record (cell->packet), so a run ends where that
- * record changes.
+ * All of the packets must have arrived. Packets of one operation share one record (cell->packet), so a run ends where
+ * that record changes.
  */
 static void learn_from_source(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, size_t first_cell, uint64_t count)
 {
@@ -265,8 +262,8 @@ static void learn_from_source(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, si
 }
 
 /*
- * Reads element `first_element` + `element` of an item; the number `element` also determines which thread reads it. For
- * a switch channel, combines the elements of all its ranks.
+ * Reads element `first_element` + `element`; the number `element` also determines which thread reads it. For a switch
+ * channel, combines the elements of all its ranks.
  */
 static mscclpp_sim_value_t read_item(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_item_t *item,
                                      uint64_t first_element, uint64_t element, bool are_packets, mscclpp_sim_map_t map)
@@ -291,7 +288,7 @@ static mscclpp_sim_value_t read_item(mscclpp_sim_t *sim, mscclpp_sim_block_t *bl
                                           (mscclpp_sim_thread_t){(uint32_t)element, map});
 }
 
-/* Writes element `element` after `first_cell` in one rank's memory: as a packet, or plainly if `packet` is NULL. */
+/* NULL `packet`: a plain store. */
 static void write_one(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, size_t first_cell, uint64_t element,
                       mscclpp_sim_map_t map, mscclpp_sim_value_t value, mscclpp_sim_packet_t *packet)
 {
@@ -305,8 +302,8 @@ static void write_one(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, size_t fir
 }
 
 /*
- * Writes element `first_element` + `element` of an item, or of all ranks of a switch channel; the number `element` also
- * determines which thread writes it. `packet` is NULL for plain data.
+ * Writes element `first_element` + `element`, on all ranks of a switch channel; the number `element` also determines
+ * which thread writes it. `packet` is NULL for plain data.
  */
 static void write_item(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_item_t *item,
                        uint64_t first_element, uint64_t element, mscclpp_sim_map_t map, mscclpp_sim_value_t value,
@@ -327,9 +324,8 @@ static void write_item(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const msc
 }
 
 /*
- * Executes an operation that copies source i to target i, one pair at a time. Packets that it reads must have arrived.
- * The block learns from a source's packets before it sends its own packets, because those pass on all that the block
- * knows.
+ * Packets that the operation reads must have arrived. The block learns from a source's packets before it sends its own
+ * packets, because those pass on all that the block knows.
  */
 static void move_pairs(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                        const mscclpp_plan_shape_t *shape, mscclpp_sim_map_t map)
@@ -356,8 +352,8 @@ static void move_pairs(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const msc
 }
 
 /*
- * Executes an operation that combines all sources and writes the result to all targets. Packets that it reads must have
- * arrived. The block learns from them before it creates its own packets.
+ * Packets that the operation reads must have arrived. The block learns from them before it creates its own packets,
+ * because those pass on all that the block knows.
  */
 static void combine(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                     const mscclpp_plan_shape_t *shape, mscclpp_sim_map_t map)
@@ -396,8 +392,8 @@ static void combine(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclp
 }
 
 /*
- * Asks the proxy to move the data of an operation. The proxy moves packets unchanged. The operation must wait for
- * packets that it forwards (rppkt), but not for packets that its own block has written (ppkt).
+ * The proxy moves packets unchanged. The operation must wait for packets that it forwards (rppkt), but not for packets
+ * that its own block has written (ppkt).
  */
 static void ask_proxy(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {

@@ -19,7 +19,7 @@ mscclpp_sim_know_t *mscclpp_sim_know_copy(mscclpp_sim_t *sim, const mscclpp_sim_
     return copy;
 }
 
-/* Adds one actor's entry of a record of knowledge to another record's, except for `strong`. */
+/* Leaves out `strong`, which packets do not pass on. */
 static void add_knowledge(mscclpp_sim_know_t *to, const mscclpp_sim_know_t *from)
 {
     to->full = from->full > to->full ? from->full : to->full;
@@ -58,7 +58,7 @@ void mscclpp_sim_actor_destroy(mscclpp_sim_actor_t *actor)
     free(actor->facts);
 }
 
-/* Appends the event. Clocks begin with 1, so events[0] is never used. */
+/* Clocks begin with 1, so events[0] is never used. */
 bool mscclpp_sim_tick(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, mscclpp_sim_event_t event)
 {
     const uint32_t clock = actor->clock + 1;
@@ -87,8 +87,8 @@ void mscclpp_sim_learn(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const msc
 }
 
 /*
- * Adds a fact to a list. The list has one fact for each thread of each actor, with the latest clock, because a later
- * clock implies all earlier ones. If memory runs out, the fact is lost, and sim->no_memory ends the run.
+ * The list has one fact for each thread of each actor, with the latest clock, because a later clock implies all earlier
+ * ones. If memory runs out, the fact is lost, and sim->no_memory ends the run.
  */
 static void add_fact(mscclpp_sim_t *sim, mscclpp_sim_facts_t *facts, mscclpp_sim_fact_t fact)
 {
@@ -118,8 +118,8 @@ static void add_fact(mscclpp_sim_t *sim, mscclpp_sim_facts_t *facts, mscclpp_sim
 }
 
 /*
- * Gives the thread the packet's write and all that the writing thread knew. Each thread has its own list of facts.
- * Without memory, sim->no_memory ends the run.
+ * The thread learns the packet's write and all that the writing thread knew. Without memory, sim->no_memory ends the
+ * run.
  */
 void mscclpp_sim_hear_packet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, const mscclpp_sim_cell_t *cell,
                              uint32_t position)
@@ -158,9 +158,7 @@ void mscclpp_sim_tell_packet(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *acto
 }
 
 /*
- * Returns true if the thread at `position` has learnt from packets since the last nop that an earlier access is
- * complete. Facts are about the threads of packet operations, so only accesses with the map MSCCLPP_SIM_PACKET can be
- * among them.
+ * Facts are about the threads of packet operations, so only accesses with the map MSCCLPP_SIM_PACKET can be among them.
  */
 static bool has_fact(const mscclpp_sim_actor_t *actor, const mscclpp_sim_access_t *earlier, uint32_t position)
 {
@@ -178,8 +176,8 @@ static bool has_fact(const mscclpp_sim_actor_t *actor, const mscclpp_sim_access_
 }
 
 /*
- * Adds the separate knowledge of single threads to the common knowledge, where needed, and then clears it: after a
- * meeting, all threads know what each of them knew.
+ * After a meeting, all threads know what each of them knew. So the separate knowledge of single threads is added to the
+ * common knowledge where needed, and then cleared.
  */
 void mscclpp_sim_meet(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor)
 {

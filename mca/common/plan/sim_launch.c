@@ -5,7 +5,6 @@
 #include "mca/common/plan/sim.h"
 #include "mca/common/plan/words.h"
 
-/* Returns true if a cell belongs to the rank's input. */
 static bool is_input(const mscclpp_sim_rank_t *rank, size_t cell)
 {
     return cell >= rank->base[MSCCLPP_PLAN_INPUT] &&
@@ -13,8 +12,8 @@ static bool is_input(const mscclpp_sim_rank_t *rank, size_t cell)
 }
 
 /*
- * Does what the application of a rank does before a launch: writes new inputs, and makes the contents of the output
- * undefined. Cells that are both input and output get the input. Does nothing if memory has run out.
+ * Makes the contents of the output undefined, so that a plan that relies on them is found. Cells that are both input
+ * and output get the input. Does nothing if memory has run out.
  */
 static void set_inputs(mscclpp_sim_t *sim, uint32_t rank_number, uint32_t launch)
 {
@@ -68,9 +67,9 @@ void mscclpp_sim_launch(mscclpp_sim_t *sim, uint32_t rank_number)
 }
 
 /*
- * Does what the application of a rank does after a launch: reads the output. Reports the first element that is not the
- * result that the collective defines. Reports nothing after a race, or if the collective defines no result. Even then
- * it reads the whole output, because these reads reveal peers and proxies that are still writing to it.
+ * Reports the first element that is not the result that the collective defines. Reports nothing after a race, or if the
+ * collective defines no result. Even then it reads the whole output, because these reads reveal peers and proxies that
+ * are still writing to it.
  */
 static void check_results(mscclpp_sim_t *sim, uint32_t rank_number)
 {
@@ -104,8 +103,8 @@ static void check_results(mscclpp_sim_t *sim, uint32_t rank_number)
 }
 
 /*
- * Gives the application what its own rank's blocks know; it learns nothing else about peers. Returns false if blocks
- * are still running, if the rank has ended, or if there is no memory.
+ * The application learns what its own rank's blocks know, and nothing else about peers: its kernel's end is all that it
+ * sees. Returns false if blocks are still running, if the rank has ended, or if there is no memory.
  */
 bool mscclpp_sim_end_launch(mscclpp_sim_t *sim, uint32_t rank_number)
 {

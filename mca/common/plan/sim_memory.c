@@ -12,9 +12,8 @@ enum {
 };
 
 /*
- * Makes input and output of a plan in place overlap: moves the start of one of them, so that the smaller buffer becomes
- * this rank's part of the larger one. `in_chunks` and `out_chunks` are the rank's numbers of chunks. The former cells
- * of the moved buffer stay unused. For collectives that MPI does not have, nothing is moved.
+ * Moves the start of one of the two buffers, so that the smaller buffer becomes this rank's part of the larger one. The
+ * former cells of the moved buffer stay unused. For collectives that MPI does not have, nothing is moved.
  */
 static void overlay_buffers(mscclpp_sim_t *sim, uint32_t rank_number, uint64_t in_chunks, uint64_t out_chunks)
 {
@@ -39,8 +38,8 @@ static void overlay_buffers(mscclpp_sim_t *sim, uint32_t rank_number, uint64_t i
 }
 
 /*
- * Puts the cells of all ranks into one array. If the plan works in place, some cells belong to both input and output.
- * Returns false if there are more than MAX_CELLS cells, or if there is no memory (sim->no_memory).
+ * Puts the cells of all ranks into one array. Returns false if there are more than MAX_CELLS cells, or if there is no
+ * memory (sim->no_memory).
  */
 bool mscclpp_sim_layout(mscclpp_sim_t *sim)
 {
@@ -98,19 +97,16 @@ void mscclpp_sim_memory_destroy(mscclpp_sim_t *sim)
     free(sim->cells);
 }
 
-/* Returns true if an actor is the application of a rank, which writes inputs and reads outputs. */
 static bool is_application(const mscclpp_sim_t *sim, uint32_t agent)
 {
     return agent >= sim->block_count && agent < sim->block_count + sim->plan->rank_count;
 }
 
 /*
- * Reports two accesses of one cell that nothing orders: the actor's current access and an earlier one. `earlier_writes`
- * and `writes` say which of them are writes. With `is_over_packet`, the current access overwrites a packet, which its
- * reader may then miss.
- *
- * If the current access is made by an application, the finding is placed at the earlier access, because only that
- * belongs to the plan. After MAX_FAULTS faults, races are only counted.
+ * Nothing orders the actor's current access and an earlier one. `earlier_writes` and `writes` say which of them are
+ * writes. With `is_over_packet`, the current access overwrites a packet, which its reader may then miss.
+ *  If the current access is made by an application, the finding is placed at the earlier access, because only that
+ *  belongs to the plan. After MAX_FAULTS faults, races are only counted.
  */
 static void report_race(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, const mscclpp_sim_access_t *earlier,
                         bool earlier_writes, bool writes, size_t cell, bool is_over_packet)
@@ -152,8 +148,8 @@ static void report_race(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, co
 }
 
 /*
- * Notes that only packets order an earlier plain store before the current access. That is safe only if whoever executes
- * the plan orders such stores before packets.
+ * Only packets order an earlier plain store before the current access. That is safe only if whoever executes the plan
+ * orders such stores before packets.
  */
 static void report_weak(mscclpp_sim_t *sim, const mscclpp_sim_access_t *earlier, size_t cell)
 {
@@ -166,9 +162,8 @@ static void report_weak(mscclpp_sim_t *sim, const mscclpp_sim_access_t *earlier,
 }
 
 /*
- * Reports a race if nothing orders the actor's current access after the last write of the cell. `writes` says that the
- * access is a write, and `is_packet` that it writes a packet. If only packets order it after a plain store, reports
- * that the packets must order other stores.
+ * `writes` says that the access is a write, and `is_packet` that it writes a packet. If only packets order the access
+ * after a plain store, reports that the packets must order other stores.
  */
 static void check_after_write(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, size_t cell_index,
                               mscclpp_sim_thread_t thread, bool writes, bool is_packet)
@@ -188,10 +183,10 @@ static void check_after_write(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *act
 }
 
 /*
- * Adds a read to the list of reads of a cell since its last write. To keep the list short, the new read replaces an
- * earlier read of the same actor where that loses nothing: everything that is ordered after the new read must also be
- * ordered after the earlier one. That is so if all threads have met in between (`synced`), or if the same thread made
- * both reads. If memory runs out, sim->no_memory ends the run.
+ * * To keep the list short, the new read replaces an earlier read of the same actor where that loses nothing:
+ * everything that is ordered after the new read must also be ordered after the earlier one. That is so if all threads
+ * have met in between (`synced`), or if the same thread made both reads. If memory runs out, sim->no_memory ends the
+ * run.
  */
 static void add_read(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, mscclpp_sim_cell_t *cell,
                      mscclpp_sim_thread_t thread)
@@ -222,8 +217,8 @@ static void add_read(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, msccl
 }
 
 /*
- * Reports a read of a cell that nothing has written in this launch. Applications may read such cells, because they read
- * the whole output; check_results reports what is wrong there. After MAX_FAULTS faults, nothing is reported.
+ * Applications may read cells that nothing has written, because they read the whole output; check_results reports what
+ * is wrong there. After MAX_FAULTS faults, nothing is reported.
  */
 static void check_defined(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell_index)
 {
@@ -271,9 +266,9 @@ mscclpp_sim_value_t mscclpp_sim_read_packet(mscclpp_sim_t *sim, mscclpp_sim_acto
 }
 
 /*
- * Writes a cell in launch `launch`. Reports earlier accesses that nothing orders before the write: the last write, and
- * the reads since then. These reads are then forgotten. `packet` is the record of the packet, to which the cell gets a
- * reference, or NULL for a plain store.
+ * Reports earlier accesses that nothing orders before the write: the last write, and the reads since then. These reads
+ * are then forgotten: a later write that is ordered after this one is ordered after them, too. `packet` is the record
+ * of the packet, to which the cell gets a reference, or NULL for a plain store.
  */
 static void write(mscclpp_sim_t *sim, mscclpp_sim_actor_t *actor, uint32_t launch, size_t cell_index,
                   mscclpp_sim_thread_t thread, mscclpp_sim_value_t value, mscclpp_sim_packet_t *packet)

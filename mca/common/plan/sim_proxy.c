@@ -70,10 +70,9 @@ void mscclpp_sim_deliver(mscclpp_sim_t *sim, uint32_t rank_number, int type, uin
 }
 
 /*
- * Moves the packets of a request unchanged, with their flags. Cells without a packet of the request's launch are read
- * but not moved, because the receiver would not accept them as packets. The proxy has one thread, which reads packets
- * as plain data. It does not wait for them, so the packets order nothing for it. Without memory, sim->no_memory ends
- * the run.
+ * Cells without a packet of the request's launch are read but not moved, because the receiver would not accept them as
+ * packets. The proxy has one thread, which reads packets as plain data. It does not wait for them, so the packets order
+ * nothing for it. Without memory, sim->no_memory ends the run.
  */
 static void move_raw(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy, const mscclpp_sim_entry_t *entry)
 {
@@ -104,7 +103,7 @@ static void move_raw(mscclpp_sim_t *sim, mscclpp_sim_proxy_t *proxy, const msccl
 }
 
 /*
- * Lets the proxy first learn what the block knew when it made the request, so that its actions are ordered after all
+ * The proxy first learns what the block knew when it made the request, so that its actions are ordered after all
  * earlier actions of the block. Returns false if there is no request, or if memory ran out before. If it runs out while
  * the request is executed, returns true, and sim->no_memory ends the run.
  */

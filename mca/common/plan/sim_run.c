@@ -5,8 +5,8 @@
 #include "mca/common/plan/sim_run.h"
 
 /*
- * Allocates a rank's inboxes and semaphores. `proxies` are the proxies of its port channels, in the run's list. Returns
- * false if there is no memory; free_run frees what was allocated.
+ * `proxies` are the proxies of the rank's port channels, in the run's list. Returns false if there is no memory;
+ * free_run frees what was allocated.
  */
 static bool init_channels(mscclpp_sim_t *sim, uint32_t rank_number, mscclpp_sim_proxy_t *proxies)
 {
@@ -35,8 +35,8 @@ static bool init_channels(mscclpp_sim_t *sim, uint32_t rank_number, mscclpp_sim_
 }
 
 /*
- * Allocates everything that a run needs, except the cells. Numbers the actors: first all blocks, then the applications
- * of all ranks, then all proxies. Returns false if there is no memory; free_run frees what was allocated.
+ * Numbers the actors: first all blocks, then the applications of all ranks, then all proxies. Returns false if there is
+ * no memory; free_run frees what was allocated.
  */
 static bool allocate_run(mscclpp_sim_t *sim)
 {
@@ -89,10 +89,7 @@ static bool allocate_run(mscclpp_sim_t *sim)
     return true;
 }
 
-/*
- * Frees the memory of a rank, even if only a part of it was allocated. Its proxies belong to the run, and are not freed
- * here.
- */
+/* Only a part of the memory may have been allocated. The rank's proxies belong to the run, and are not freed here. */
 static void destroy_rank(const mscclpp_sim_t *sim, uint32_t rank_number)
 {
     mscclpp_sim_rank_t *rank = &sim->ranks[rank_number];
@@ -122,7 +119,7 @@ static void destroy_rank(const mscclpp_sim_t *sim, uint32_t rank_number)
     mscclpp_sim_actor_destroy(&rank->actor);
 }
 
-/* Frees all memory of a run, even if only a part of it was allocated. */
+/* Only a part of the memory may have been allocated. */
 static void free_run(mscclpp_sim_t *sim)
 {
     for (uint32_t rank_number = 0; sim->ranks != NULL && rank_number < sim->plan->rank_count; ++rank_number) {
@@ -146,7 +143,7 @@ static void free_run(mscclpp_sim_t *sim)
     free(sim->spare);
 }
 
-/* Returns the next number of a xorshift generator, whose state must not be 0 and never becomes 0. */
+/* A xorshift generator, whose state must not be 0 and never becomes 0. */
 static uint64_t next_random(uint64_t *state)
 {
     *state ^= *state << 13;
@@ -156,10 +153,9 @@ static uint64_t next_random(uint64_t *state)
 }
 
 /*
- * Lets every block and proxy execute some operations, and then starts the launches whose previous launch has ended. The
- * order of actors and the numbers of operations are random. If *random is 0, the order is fixed, and each actor
- * continues until it must wait. Returns false if no actor could do anything: all have ended, there is a deadlock, or
- * memory has run out.
+ * The order of actors and the numbers of operations are random, so that runs find races that one order hides. If
+ * *random is 0, the order is fixed, and each actor continues until it must wait. Returns false if no actor could do
+ * anything: all have ended, there is a deadlock, or memory has run out.
  */
 static bool run_once_each(mscclpp_sim_t *sim, uint64_t *random, uint32_t *order)
 {
@@ -194,9 +190,8 @@ static bool run_once_each(mscclpp_sim_t *sim, uint64_t *random, uint32_t *order)
 }
 
 /*
- * Runs all launches, until no actor can move, memory runs out, or there are MAX_FAULTS faults. Reports a deadlock if no
- * actor can move and a rank has not ended. After MAX_FAULTS faults or without memory, the run is incomplete, so a
- * deadlock is not reported. `random` is as in mscclpp_sim_run.
+ * Reports a deadlock if no actor can move and a rank has not ended. After MAX_FAULTS faults or without memory, the run
+ * is incomplete, so a deadlock is not reported. `random` is as in mscclpp_sim_run.
  */
 static void run(mscclpp_sim_t *sim, uint64_t random)
 {

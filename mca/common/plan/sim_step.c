@@ -5,9 +5,8 @@
 #include "mca/common/plan/words.h"
 
 /*
- * Raises the block's clock for an operation that can be done now, and notes it as what the block does at that clock.
- * `outer` is the operation itself, or the pipeline around it. For a barrier that is when the block arrives. Returns
- * false, with nothing changed, if there is no memory.
+ * `outer` is the operation itself, or the pipeline around it. A barrier begins when the block arrives. Returns false,
+ * with nothing changed, if there is no memory.
  */
 static bool begin_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *outer)
 {
@@ -17,7 +16,6 @@ static bool begin_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const msccl
     return mscclpp_sim_tick(sim, &block->actor, event);
 }
 
-/* Returns true if a signal has arrived on each channel of a wait. */
 static bool is_wait_ready(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->channel_count; ++i) {
@@ -29,8 +27,8 @@ static bool is_wait_ready(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *b
 }
 
 /*
- * Notes that a block waits on channel `i` of its operation. Reports a race if nothing orders this wait after the last
- * wait of another block on the channel, because either block may then take the other's signal.
+ * Reports a race if nothing orders this wait after the last wait of another block on channel `i`, because either block
+ * may then take the other's signal.
  */
 static void check_waiter(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op, uint32_t i,
                          mscclpp_sim_inbox_t *inbox)
@@ -51,10 +49,7 @@ static void check_waiter(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const m
     inbox->last_wait = (mscclpp_sim_access_t){block->actor.agent, block->actor.clock, i, MSCCLPP_SIM_ALONE, false};
 }
 
-/*
- * Takes one signal from each channel of a wait. is_ready must have found that all of them have arrived. The block
- * learns what the senders knew.
- */
+/* All signals must have arrived (is_wait_ready). The block learns what the senders knew. */
 static void take_signals(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->channel_count; ++i) {
@@ -72,10 +67,7 @@ static void take_signals(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const m
     }
 }
 
-/*
- * Sends a signal over each channel of an operation. Over a port channel, the proxy sends it later. Over a memory
- * channel, it arrives at once.
- */
+/* Over a port channel, the proxy sends the signal later. Over a memory channel, it arrives at once. */
 static void signal_all(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     double end = mscclpp_sim_end_time(sim, &block->actor);
@@ -92,7 +84,6 @@ static void signal_all(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const msc
     }
 }
 
-/* Returns true if the proxies of an operation's channels have done all that was asked of them. */
 static bool is_flushed(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->channel_count; ++i) {
@@ -105,7 +96,6 @@ static bool is_flushed(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *bloc
     return true;
 }
 
-/* Lets the block learn what the proxies of an operation's channels have done. */
 static void learn_from_proxies(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->channel_count; ++i) {
@@ -116,10 +106,7 @@ static void learn_from_proxies(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, c
     }
 }
 
-/*
- * Returns true if all semaphores of an operation can be acquired at once. An operation may name a semaphore several
- * times, and then needs that value.
- */
+/* An operation may name a semaphore several times, and then needs that value. */
 static bool is_acquire_ready(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->semaphore_count; ++i) {
@@ -136,9 +123,9 @@ static bool is_acquire_ready(const mscclpp_sim_t *sim, const mscclpp_sim_block_t
 }
 
 /*
- * Acquires all semaphores of an operation. is_acquire_ready must have returned true. Acquires beyond the initial value
- * are served by the releases, in order: acquire number initial_value + n takes the knowledge of release n, and frees
- * it. That release has happened, because the value was above 0.
+ * is_acquire_ready must have returned true. Acquires beyond the initial value are served by the releases, in order:
+ * acquire number initial_value + n takes the knowledge of release n, and frees it. That release has happened, because
+ * the value was above 0.
  */
 static void acquire(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
@@ -158,9 +145,8 @@ static void acquire(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclp
 }
 
 /*
- * Releases all semaphores of an operation. Each release passes on the knowledge of all releasers so far. If memory runs
- * out, sim->no_memory ends the run. The capacity is then still the old one, even if one of the two lists has already
- * been enlarged.
+ * Each release passes on the knowledge of all releasers so far. If memory runs out, sim->no_memory ends the run. The
+ * capacity is then still the old one, even if one of the two lists has already been enlarged.
  */
 static void release(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
@@ -194,11 +180,10 @@ static void release(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclp
 }
 
 /*
- * Lets a block arrive at a barrier, or check again whether the barrier is open. Returns true if the block may continue.
- *
- * The last block to arrive opens the barrier. All blocks at the barrier then share their knowledge. The other blocks
- * continue at their next step. A block that has continued may return to the same barrier before they do, so blocks
- * whose barrier is already open are not counted again.
+ * * A block that has arrived calls this function again at each step. Returns true if the block may continue.
+ *  The last block to arrive opens the barrier. All blocks at the barrier then share their knowledge. The other blocks
+ *  continue at their next step. A block that has continued may return to the same barrier before they do, so blocks
+ *  whose barrier is already open are not counted again.
  */
 static bool arrive_at_barrier(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
@@ -251,8 +236,8 @@ static bool arrive_at_barrier(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, co
 }
 
 /*
- * Moves a block to its next operation, which may be in the next turn of its pipeline. `outer` is the operation that the
- * block has just done, or the pipeline around it.
+ * The next operation may be in the next turn of the pipeline. `outer` is the operation that the block has just done, or
+ * the pipeline around it.
  */
 static void advance(const mscclpp_plan_op_t *outer, mscclpp_sim_block_t *block)
 {
@@ -270,9 +255,9 @@ static void advance(const mscclpp_plan_op_t *outer, mscclpp_sim_block_t *block)
 }
 
 /*
- * Begins a pipeline if the block is at one and has not begun it. Returns true if the block was, which completes the
- * step. The number of turns covers all chunks, and the last turn may be shorter. sim->cell_size divides the unit of
- * every pipeline. A pipeline without operations is skipped.
+ * Returns true if the block was at a pipeline that it had not begun, which completes the step. The number of turns
+ * covers all chunks, and the last turn may be shorter. sim->cell_size divides the unit of every pipeline. A pipeline
+ * without operations is skipped.
  */
 static bool begin_pipeline(const mscclpp_sim_t *sim, const mscclpp_plan_op_t *outer, mscclpp_sim_block_t *block)
 {
@@ -289,10 +274,7 @@ static bool begin_pipeline(const mscclpp_sim_t *sim, const mscclpp_plan_op_t *ou
     return true;
 }
 
-/*
- * Returns true if everything that an operation waits for has arrived. A barrier always counts as ready, because
- * arrive_at_barrier itself makes the block wait.
- */
+/* A barrier always counts as ready, because arrive_at_barrier itself makes the block wait. */
 static bool is_ready(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op)
 {
     switch (op->kind) {
@@ -316,10 +298,9 @@ static bool is_ready(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const msccl
 }
 
 /*
- * Executes operation `op` of a block. `outer` is the same operation, or the pipeline around it. Returns false if the
- * block has to wait, or if there is no memory. Then nothing has changed, except that the block may have arrived at a
- * barrier. The clock is incremented only when the operation is executed. For a block that waits at a barrier, that was
- * done on arrival.
+ * `outer` is the same operation as `op`, or the pipeline around it. Returns false if the block has to wait, or if there
+ * is no memory. Then nothing has changed, except that the block may have arrived at a barrier. The clock is incremented
+ * only when the operation is executed. For a block that waits at a barrier, that was done on arrival.
  */
 static bool step_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const mscclpp_plan_op_t *outer,
                     const mscclpp_plan_op_t *op)

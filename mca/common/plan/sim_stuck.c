@@ -6,7 +6,7 @@
 
 enum { MAX_LINES = 24 }; /* of the explanation; further blocks are not explained */
 
-/* Returns the place of the block's current operation. The field `op` is -1 if the block has done all its operations. */
+/* The field `op` is -1 if the block has done all its operations. */
 static mscclpp_plan_place_t place_of_block(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block)
 {
     const mscclpp_plan_block_t *code = &sim->plan->ranks[block->rank].blocks[block->block];
@@ -20,7 +20,7 @@ static mscclpp_plan_place_t place_of_block(const mscclpp_sim_t *sim, const msccl
     return place;
 }
 
-/* Writes at which operation of which launch a block is. Returns `text`. */
+/* Returns `text`. */
 static const char *position_text(const mscclpp_sim_block_t *block, char *text, size_t size)
 {
     if (block->turns > 0) {
@@ -39,10 +39,6 @@ static const char *position_text(const mscclpp_sim_block_t *block, char *text, s
 typedef bool (*provides_fn_t)(const mscclpp_sim_t *sim, uint32_t rank, const mscclpp_plan_op_t *op,
                               const mscclpp_sim_block_t *waiter, uint32_t operand_index);
 
-/*
- * Returns true if `op`, an operation of rank `rank_number`, signals channel number `operand_index` of the waiter's
- * wait.
- */
 static bool provides_signal(const mscclpp_sim_t *sim, uint32_t rank_number, const mscclpp_plan_op_t *op,
                             const mscclpp_sim_block_t *waiter, uint32_t operand_index)
 {
@@ -61,10 +57,7 @@ static bool provides_signal(const mscclpp_sim_t *sim, uint32_t rank_number, cons
     return false;
 }
 
-/*
- * Returns true if `op` releases semaphore number `operand_index` of the waiter's acquire. Semaphores belong to a rank,
- * so only operations of the waiter's own rank count.
- */
+/* Semaphores belong to a rank, so only operations of the waiter's own rank count. */
 static bool provides_release(const mscclpp_sim_t *sim, uint32_t rank_number, const mscclpp_plan_op_t *op,
                              const mscclpp_sim_block_t *waiter, uint32_t operand_index)
 {
@@ -80,9 +73,9 @@ static bool provides_release(const mscclpp_sim_t *sim, uint32_t rank_number, con
 }
 
 /*
- * Returns true if `op` may send packets to source number `operand_index` of the waiter's operation. It may if it sends
- * packets to chunks of that source, on the waiter's rank or over any switch channel. Packets are stored only in
- * scratch, so the types of buffers need not be compared. Which part of a chunk the packets are for is ignored.
+ * Only a possible sender is looked for: one that sends packets to chunks of that source, on the waiter's rank or over
+ * any switch channel. Packets are stored only in scratch, so the types of buffers need not be compared. Which part of a
+ * chunk the packets are for is ignored.
  */
 static bool provides_packets(const mscclpp_sim_t *sim, uint32_t rank_number, const mscclpp_plan_op_t *op,
                              const mscclpp_sim_block_t *waiter, uint32_t operand_index)
@@ -104,9 +97,9 @@ static bool provides_packets(const mscclpp_sim_t *sim, uint32_t rank_number, con
 }
 
 /*
- * Searches for an operation that has not been done yet and provides what the waiting block needs. Writes to `text`
- * which operation is the first, in the order of blocks, or that there is none. If a block is in a pipeline, all
- * operations of the pipeline count as not done. Returns true if there is such an operation.
+ * Takes the first operation that has not been done yet, in the order of blocks, or says in `text` that there is none.
+ * If a block is in a pipeline, all operations of the pipeline count as not done. Returns true if there is such an
+ * operation.
  */
 static bool find_provider(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *waiter, uint32_t operand_index,
                           provides_fn_t provides, char *text, size_t size)
@@ -146,10 +139,7 @@ static bool find_provider(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *w
  * `block` stands.
  */
 
-/*
- * Explains a wait on channels. Adds a line for the first channel whose signal is missing, and names the operation that
- * would send the signal.
- */
+/* Adds a line only for the first channel whose signal is missing. */
 static void explain_wait(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                          const char *place)
 {
@@ -171,10 +161,7 @@ static void explain_wait(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *bl
     }
 }
 
-/*
- * Explains an acquire. Adds a line for the first semaphore that is 0, and names the operation that would release it.
- * Adds no line if no semaphore is 0, which is possible if the acquire needs a semaphore several times.
- */
+/* Adds a line only for the first semaphore that is 0. No semaphore may be 0, if the acquire needs one several times. */
 static void explain_acquire(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                             const char *place)
 {
@@ -191,10 +178,7 @@ static void explain_acquire(const mscclpp_sim_t *sim, const mscclpp_sim_block_t 
     }
 }
 
-/*
- * Explains a wait for packets: which chunk lacks them, and which operation would send them or has overwritten them.
- * block->missing_cell is the cell whose packet was missing at the block's last attempt.
- */
+/* block->missing_cell is the cell whose packet was missing at the block's last attempt. */
 static void explain_packets(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                             const char *place)
 {
@@ -222,7 +206,6 @@ static void explain_packets(const mscclpp_sim_t *sim, const mscclpp_sim_block_t 
                          provider);
 }
 
-/* Explains a wait at a barrier: how many blocks have arrived. */
 static void explain_barrier(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                             const char *place)
 {

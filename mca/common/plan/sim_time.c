@@ -16,7 +16,7 @@ void mscclpp_sim_need(mscclpp_sim_t *sim, double time)
     sim->ready_at = time > sim->ready_at ? time : sim->ready_at;
 }
 
-/* Returns the rate that one block gets: at most `block_rate`, and at most an even share of the GPU's rate. */
+/* A block gets at most `block_rate`, and at most an even share of the GPU's rate. */
 static double rate_of(double block_rate, double gpu_rate, uint32_t blocks)
 {
     double even_share = gpu_rate / (blocks > 0 ? blocks : 1);
@@ -25,10 +25,9 @@ static double rate_of(double block_rate, double gpu_rate, uint32_t blocks)
 }
 
 /*
- * Returns the microseconds that a block needs to move an operation's data, or 0 if the proxy moves it. Own memory and
- * peers are accessed one after the other, and peers at the rate of a link. All blocks of the rank count as busy, so
- * each gets at most an even share of the GPU's rates. Packets take twice the bytes. In a pipeline, the cost is that of
- * a full turn.
+ * Returns microseconds; 0 if the proxy moves the data. Own memory and peers are accessed one after the other, and peers
+ * at the rate of a link. All blocks of the rank count as busy, so each gets at most an even share of the GPU's rates.
+ * Packets take twice the bytes. In a pipeline, the cost is that of a full turn.
  */
 static double data_cost(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *block, const mscclpp_plan_op_t *op,
                         const mscclpp_plan_shape_t *shape)
@@ -72,8 +71,8 @@ void mscclpp_sim_begin_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block, const 
 }
 
 /*
- * Records when the operation began, which is when everything that it needed had arrived, and that it takes op_cost from
- * then on. Does nothing if no times are simulated. Without memory, sim->no_memory ends the run.
+ * The operation began when everything that it needed had arrived, and takes op_cost from then on. Does nothing if no
+ * times are simulated. Without memory, sim->no_memory ends the run.
  */
 void mscclpp_sim_end_op(mscclpp_sim_t *sim, mscclpp_sim_block_t *block)
 {

@@ -7,7 +7,7 @@
 /* The first number of a sum is modulo this prime, so that no number of additions makes a contribution vanish. */
 static const uint64_t prime = ((uint64_t)1 << 61) - 1;
 
-/* Returns a number that looks random but depends on `bits` alone. */
+/* The result looks random but depends on `bits` alone, so that the expected value can be computed again. */
 static uint64_t mix(uint64_t bits)
 {
     bits += 0x9e3779b97f4a7c15u;
@@ -43,9 +43,9 @@ bool mscclpp_sim_has_result(const mscclpp_plan_t *plan)
 }
 
 /*
- * Stores the numbers of chunks of a rank's input and output. For tests and custom plans, these are the rank's own
- * numbers. Otherwise a rank that does not use a buffer has no chunks of it, so the largest number of any rank is used.
- * If no rank uses a buffer, its number of chunks is the one that the collective requires.
+ * For tests and custom plans, the numbers are the rank's own. Otherwise a rank that does not use a buffer has no chunks
+ * of it, so the largest number of any rank is used. If no rank uses a buffer, its number of chunks is the one that the
+ * collective requires.
  */
 void mscclpp_sim_get_shape(const mscclpp_plan_t *plan, uint32_t rank, uint64_t *in_p, uint64_t *out_p)
 {
@@ -82,7 +82,6 @@ void mscclpp_sim_get_shape(const mscclpp_plan_t *plan, uint32_t rank, uint64_t *
     }
 }
 
-/* Returns the combination of all ranks' inputs at a position, in rank order. */
 static mscclpp_sim_value_t over_all_ranks(const mscclpp_sim_t *sim, uint64_t position, uint32_t launch)
 {
     mscclpp_sim_value_t value = mscclpp_sim_input_value(sim, 0, position, launch);
@@ -94,8 +93,8 @@ static mscclpp_sim_value_t over_all_ranks(const mscclpp_sim_t *sim, uint64_t pos
 }
 
 /*
- * Stores the expected value in *value_p and returns true. In send-receive, each rank sends its input to the next rank.
- * The results of tests and custom plans are not defined, so the function returns false for them.
+ * In send-receive, each rank sends its input to the next rank. The results of tests and custom plans are not defined,
+ * so the function returns false for them.
  */
 bool mscclpp_sim_expected_value(const mscclpp_sim_t *sim, uint32_t rank, uint64_t position, uint32_t launch,
                                 mscclpp_sim_value_t *value_p)
@@ -132,16 +131,14 @@ bool mscclpp_sim_expected_value(const mscclpp_sim_t *sim, uint32_t rank, uint64_
     }
 }
 
-/* Returns true if two values are equal. */
 static bool is_same_value(mscclpp_sim_value_t x, mscclpp_sim_value_t y)
 {
     return x.first == y.first && x.second == y.second;
 }
 
 /*
- * Describes a value that is a single input: of any rank, position and launch. This includes the next launch, for which
- * the application may already have written inputs. Later launches are tried first. Returns false if the value is not a
- * single input.
+ * Tries the inputs of all ranks, positions and launches, the next one included, for which the application may already
+ * have written inputs. Later launches are tried first. Returns false if the value is not a single input.
  */
 static bool describe_one_input(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, uint32_t launch, char *text,
                                size_t size)
@@ -167,9 +164,8 @@ static bool describe_one_input(const mscclpp_sim_t *sim, mscclpp_sim_value_t val
 }
 
 /*
- * Describes a value that is the sum of all ranks' inputs, except that the part of one rank is missing or is there
- * twice. Returns false if the value is not such a sum. Always returns false for min and max, because repetitions do not
- * change their result.
+ * In the sum, the part of one rank may be missing or be there twice. Returns false if the value is not such a sum.
+ * Always returns false for min and max, because repetitions do not change their result.
  */
 static bool describe_nearly_all(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, uint64_t position, uint32_t launch,
                                 char *text, size_t size)
@@ -192,12 +188,11 @@ static bool describe_nearly_all(const mscclpp_sim_t *sim, mscclpp_sim_value_t va
 }
 
 /*
- * Writes into `text` how a wrong value was composed. Tries three explanations, in this order:
+ * * Tries three explanations, in this order:
  * 1. It is a single input.
  * 2. It is the sum of all ranks, with one part missing or repeated.
  * 3. It is the sum of some ranks. This is not tried for min and max, or with more than MAX_RANKS ranks.
- *
- * If none fits, the text says that the parts do not belong together.
+ *  If none fits, the text says that the parts do not belong together.
  */
 void mscclpp_sim_describe_value(const mscclpp_sim_t *sim, mscclpp_sim_value_t value, uint64_t position, uint32_t launch,
                                 char *text, size_t size)

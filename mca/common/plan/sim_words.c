@@ -12,7 +12,7 @@ const mscclpp_plan_op_t *mscclpp_sim_current_op(const mscclpp_sim_t *sim, const 
     return op->kind == MSCCLPP_PLAN_OP_PIPELINE && block->turns > 0 ? &op->body[block->inner] : op;
 }
 
-/* Returns the place in the plan of an event's operation. It is that of the block, even if the block's proxy acted. */
+/* The place is that of the block, even if the block's proxy acted. */
 static mscclpp_plan_place_t place_of(const mscclpp_sim_t *sim, const mscclpp_sim_event_t *event)
 {
     const mscclpp_sim_block_t *block = &sim->blocks[event->block];
@@ -38,10 +38,7 @@ mscclpp_plan_place_t mscclpp_sim_place_of(const mscclpp_sim_t *sim, uint32_t age
     return place_of(sim, &sim->proxies[index_of_agent].actor.events[clock]);
 }
 
-/*
- * Finds the actor by its number. Agents are numbered in this order: all blocks, the application of each rank, all
- * proxies.
- */
+/* Agents are numbered in this order: all blocks, the application of each rank, all proxies. */
 const char *mscclpp_sim_actor_text(const mscclpp_sim_t *sim, uint32_t agent, uint32_t clock, char *text, size_t size)
 {
     uint32_t index_of_agent = sim->index_of_agent[agent];

@@ -37,7 +37,7 @@ typedef struct {
     uint64_t cell_size;
 } size_case_t;
 
-/* Returns the greatest common divisor of two numbers. If one of them is 0, it is the other one. */
+/* If one of the numbers is 0, the result is the other one. */
 static uint64_t common_divisor(uint64_t first, uint64_t second)
 {
     uint64_t remainder;
@@ -49,9 +49,8 @@ static uint64_t common_divisor(uint64_t first, uint64_t second)
 }
 
 /*
- * Updates the survey with the properties of one operation, from which the sizes to simulate are chosen.
- * mscclpp_plan_visit calls the function for each operation of the plan. It passes a pipeline first, and then each
- * operation of its body, with the pipeline as `pipeline`.
+ * The sizes to simulate are chosen from these properties. A pipeline comes first, and then each operation of its body,
+ * with the pipeline as `pipeline`.
  */
 static void survey_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                       const mscclpp_plan_op_t *pipeline)
@@ -84,8 +83,8 @@ static void survey_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op
 }
 
 /*
- * Returns the bytes of the largest chunk that the plan's range of messages allows. The size of a message is that of the
- * input, but of the output for an all-gather or if there is no input. Rank 0 represents all ranks.
+ * The size of a message is that of the input, but of the output for an all-gather or if there is no input. Rank 0
+ * represents all ranks.
  */
 static uint64_t largest_chunk(const mscclpp_plan_t *plan)
 {
@@ -122,10 +121,10 @@ static uint64_t wrap_bytes(const survey_t *survey)
 }
 
 /*
- * Chooses the sizes to simulate, and returns their number. With pipelines, as far as the plan's range of messages
- * includes them: less than a turn, one turn, more than one turn, and a size for which the scratch wraps around. Without
- * pipelines: small sizes that give groups of blocks even and uneven parts. Leaves out sizes that would be too large.
- * Only if the size that wraps around is left out, the report gets a note.
+ * * Returns the number of sizes. With pipelines, as far as the plan's range of messages includes them: less than a
+ * turn, one turn, more than one turn, and a size for which the scratch wraps around. Without pipelines: small sizes
+ * that give groups of blocks even and uneven parts. Leaves out sizes that would be too large. Only if the size that
+ * wraps around is left out, the report gets a note.
  */
 static int choose_sizes(const survey_t *survey, mscclpp_plan_report_t *report, size_case_t *sizes)
 {
@@ -170,9 +169,8 @@ static int choose_sizes(const survey_t *survey, mscclpp_plan_report_t *report, s
 }
 
 /*
- * Simulates one size in one order of steps, which `random` determines. 0 is the fixed order, in which each actor
- * continues until it has to wait. `first_rank` is that of mscclpp_sim_t. Adds faults to the report, and the run to the
- * statistics. Buffers that are too large count as a fault. A lack of memory is not a fault; it only sets
+ * 0 as `random` is the fixed order, in which each actor continues until it has to wait. `first_rank` is that of
+ * mscclpp_sim_t. Buffers that are too large count as a fault. A lack of memory is not a fault; it only sets
  * report->no_memory.
  */
 static void run_once(const survey_t *survey, const mscclpp_plan_sim_options_t *options, const size_case_t *size,
@@ -197,13 +195,13 @@ static void run_once(const survey_t *survey, const mscclpp_plan_sim_options_t *o
     ++stats->runs;
 }
 
-/* The number of runs in which one order is simulated: a run tells apart the parts of only so many ranks. */
+/* A run tells apart the parts of only so many ranks, so an order may take several runs. */
 static uint32_t runs_of_order(const survey_t *survey)
 {
     return survey->extremes ? (survey->plan->rank_count - 1) / MSCCLPP_SIM_TOLD_APART + 1 : 1;
 }
 
-/* Simulates one size in one order of steps, as run_once does, until the first fault, for the parts of all ranks. */
+/* Stops at the first fault. */
 static void run(const survey_t *survey, const mscclpp_plan_sim_options_t *options, const size_case_t *size,
                 uint64_t random, mscclpp_plan_report_t *report, mscclpp_plan_sim_stats_t *stats)
 {
@@ -215,9 +213,8 @@ static void run(const survey_t *survey, const mscclpp_plan_sim_options_t *option
 }
 
 /*
- * Simulates a size for which pipelines go around the scratch, in two orders, with a report of its own. The first fault
- * in that report becomes a note in the caller's report. The plan is not refused, because its scratch can be made as
- * large as the message.
+ * Pipelines go around the scratch at this size. The faults go to a report of their own, of which the first becomes a
+ * note in the caller's report. The plan is not refused, because its scratch can be made as large as the message.
  */
 static void try_wrap(const survey_t *survey, const mscclpp_plan_sim_options_t *options, const size_case_t *size,
                      mscclpp_plan_report_t *report, mscclpp_plan_sim_stats_t *stats)
@@ -244,10 +241,7 @@ static void try_wrap(const survey_t *survey, const mscclpp_plan_sim_options_t *o
     ++stats->sizes;
 }
 
-/*
- * Simulates each size in 2 or 4 orders, until the first fault. Returns false after a fault, which is reported, or if
- * there is no memory (report->no_memory). A plan that is too large counts as a fault.
- */
+/* Simulates each size in 2 or 4 orders, until the first fault. A plan that is too large counts as a fault. */
 bool mscclpp_plan_simulate(const mscclpp_plan_t *plan, const mscclpp_plan_sim_options_t *options,
                            mscclpp_plan_report_t *report, mscclpp_plan_sim_stats_t *stats)
 {

@@ -16,7 +16,6 @@ typedef struct {
     uint64_t seed; /* seed of the inputs, and of the order of steps */
 } mscclpp_plan_sim_options_t;
 
-/* The extent of a simulation. */
 typedef struct {
     int runs;       /* number of runs, over all sizes and orders of steps */
     int sizes;      /* number of sizes of chunks that were simulated */

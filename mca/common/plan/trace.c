@@ -17,10 +17,6 @@ typedef struct {
     uint64_t unit;          /* greatest common divisor of the turns of all pipelines, bytes; 0: no pipeline */
 } cut_t;
 
-/*
- * Notes how one operation divides chunks: the size of its group, or the greatest common divisor of the units of all
- * pipelines so far. mscclpp_plan_visit calls it for each operation.
- */
 static void note_cut(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                      const mscclpp_plan_op_t *pipeline)
 {
@@ -44,10 +40,7 @@ typedef struct {
     bool *moves;      /* by port channel, those of all ranks one after another: it is such a channel */
 } movers_t;
 
-/*
- * Counts the port channels over which an operation moves data. A channel is counted only once, at its first operation
- * that moves data. mscclpp_plan_visit calls it for each operation.
- */
+/* A channel is counted only once, at its first operation that moves data. */
 static void note_movers(void *context, mscclpp_plan_place_t place, mscclpp_plan_op_t *op,
                         const mscclpp_plan_op_t *pipeline)
 {
@@ -67,10 +60,7 @@ static void note_movers(void *context, mscclpp_plan_place_t place, mscclpp_plan_
     }
 }
 
-/*
- * Returns an array with the number of port channels of each rank that move data. The caller frees it. Returns NULL if
- * there is no memory.
- */
+/* Returns NULL if there is no memory. The caller frees the array. */
 static uint32_t *count_movers(const mscclpp_plan_t *plan)
 {
     size_t channels = 1;
@@ -90,10 +80,7 @@ static uint32_t *count_movers(const mscclpp_plan_t *plan)
     return movers.movers;
 }
 
-/*
- * Runs one launch in the fixed order with times, and records it. Returns false after a fault, which is reported, or if
- * there is no memory (report->no_memory).
- */
+/* Runs one launch in the fixed order. Returns false after a fault, or if there is no memory (report->no_memory). */
 bool mscclpp_plan_trace(const mscclpp_plan_t *plan, uint64_t bytes, const mscclpp_plan_cost_t *cost,
                         mscclpp_plan_report_t *report, mscclpp_plan_trace_t *trace)
 {
