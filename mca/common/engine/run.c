@@ -60,7 +60,7 @@ static mscclpp_gpu_stream_t *stream_of(const mscclpp_engine_t *engine, int peer)
 }
 
 /*
- * * The slot must be free. Then its event is free, too: the owner has reduced the chunk in the slot only because this
+ * The slot must be free. Then its event is free, too: the owner has reduced the chunk in the slot only because this
  * rank has published its arrival (publish_sent). An empty chunk is not copied. The chunk counts as sent even after a
  * failure, which ends the call.
  */
@@ -264,7 +264,7 @@ static mscclpp_status_t publish_returned(mscclpp_engine_t *engine, bool *all_ret
 }
 
 /*
- * * `call` is the call's name in messages. Returns MSCCLPP_OK when all ranks have published that they have delivered
+ * `call` is the call's name in messages. Returns MSCCLPP_OK when all ranks have published that they have delivered
  * their results. Otherwise returns the first error; copies and kernels may then still be running.
  *
  * On the twin, each turn of the loop makes progress, because this yields the processor to the threads that act as

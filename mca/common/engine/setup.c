@@ -179,7 +179,7 @@ static mscclpp_status_t free_resources(mscclpp_engine_t *engine)
 }
 
 /*
- * * Sets up the engines on all ranks together:
+ * Sets up the engines on all ranks together:
  * 1. The ranks exchange handles.
  * 2. They write words into all memories, and vote on whether they could. After that vote all words are written.
  * 3. They read the words, and vote on whether all have arrived.

@@ -320,7 +320,7 @@ static mscclpp_status_t enqueue(mscclpp_fabric_t *fabric, mscclpp_gpu_stream_t *
 }
 
 /*
- * * Waits until the kernel has ended and the network has taken its data. `what` names the call, and `bytes` is its
+ * Waits until the kernel has ended and the network has taken its data. `what` names the call, and `bytes` is its
  * size, both for log lines about late ranks. Sets `in_call`, which the caller must clear, also after an error. After an
  * error, the caller also stops the proxy, which drops the data that has not been sent.
  *

@@ -1,5 +1,5 @@
 /*
- * * Publishes on the board the current calls of the ranks of a node: the number of the call, and whether it is on host
+ * Publishes on the board the current calls of the ranks of a node: the number of the call, and whether it is on host
  * or device buffers. Other ranks read them to find mixed buffers, different arguments and late ranks.
  */
 #include "mca/common/group/group.h"

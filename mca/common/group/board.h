@@ -1,5 +1,5 @@
 /*
- * * A team's board: shared memory through which the hosts of a node's ranks communicate. Ranks announce their calls
+ * A team's board: shared memory through which the hosts of a node's ranks communicate. Ranks announce their calls
  * there, exchange handles of user buffers, vote, report failures, and tell when they have closed their mappings. Each
  * rank has one line, and writes only that line, except for `decided`, `said`, `exchanged`, `pledges` and `recall`.
  * Every word is stored with release order and loaded with acquire order. So a rank that sees a number also sees what
@@ -128,7 +128,7 @@ static inline size_t mscclpp_board_size(int ranks)
 }
 
 /*
- * * A small set of ranks in one word, for messages about absent ranks. It holds the first three ranks that were added,
+ * A small set of ranks in one word, for messages about absent ranks. It holds the first three ranks that were added,
  * each as its number plus 1, and a bit that says whether there are more. The communicator may have any size. Messages
  * need no more, and a board line keeps its size.
  */

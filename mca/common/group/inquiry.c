@@ -119,7 +119,7 @@ static void plan_search(mscclpp_group_t *group, bool at_deadline, double now)
 }
 
 /*
- * * See mscclpp_group_inquire. Without control messages the function asks no rank, and names the rank that this rank
+ * See mscclpp_group_inquire. Without control messages the function asks no rank, and names the rank that this rank
  * waits for. *late_p is the late rank with MSCCLPP_INQUIRY_FOUND, and -1 if no late rank is known. With the other
  * results *late_p is -1. The caller holds the lock.
  */

@@ -423,7 +423,7 @@ static void discount_time_away(mscclpp_group_wait_t *wait, double now)
 }
 
 /*
- * * Makes one turn of a wait: always progress, and at most once in CHECK_PERIOD the checks. The first check that fails
+ * Makes one turn of a wait: always progress, and at most once in CHECK_PERIOD the checks. The first check that fails
  * determines the status; the clock comes last, so a known cause is reported rather than a timeout. Before the checks,
  * this rank publishes which nodes are silent and whom it waits for, because other ranks may ask.
  *

@@ -36,7 +36,7 @@ typedef struct {
 } fusion_t;
 
 /*
- * * The step has `size` chunks. A packet counts as the plain chunks whose memory it occupies. With `in_place`, input
+ * The step has `size` chunks. A packet counts as the plain chunks whose memory it occupies. With `in_place`, input
  * and output are one buffer, which is called the output, whichever of the two is larger.
  */
 static range_t range_of(const mscclpp_plan_t *plan, uint32_t block_chunks, bool in_place,
@@ -182,7 +182,7 @@ static bool is_overwritten(const fusion_t *fusion, uint32_t store, uint32_t targ
 }
 
 /*
- * * The run is the steps `begin` to `end` - 1. First lets steps read the originals of copies, then drops targets that
+ * The run is the steps `begin` to `end` - 1. First lets steps read the originals of copies, then drops targets that
  * are overwritten before they are read, and steps that have nothing left to do. The order matters: a copy can be
  * dropped only after its readers have been changed. Only this rank's own memory is considered.
  */

@@ -211,7 +211,7 @@ static void survey_op(void *context, mscclpp_plan_place_t place, mscclpp_plan_op
 }
 
 /*
- * * * The plan must have passed mscclpp_plan_check, because its numbers are used as indices. Refuses a plan that has
+ * The plan must have passed mscclpp_plan_check, because its numbers are used as indices. Refuses a plan that has
  * neither input nor output. file->packets_may_order_stores becomes true if packets may have to order other stores. That
  * is possible if several blocks access a chunk and one of them writes it: a packet may be the only thing that tells a
  * block that the other is done. If there is no memory to find out, or if the plan is too large, it is true for every
@@ -441,7 +441,7 @@ static bool has_rule(const mscclpp_plan_report_t *report, const char *rule)
 }
 
 /*
- * * Sets file->packets_order_stores to whether the plan's packets have to order other stores. The simulation fails if
+ * Sets file->packets_order_stores to whether the plan's packets have to order other stores. The simulation fails if
  * it finds a fault, if the plan is too large for it, or if memory runs out. After a failure, file->packets_order_stores
  * is unchanged: at first it is the value of survey_plan, true if the packets may have to order other stores.
  *  With `is_full`, simulates all launches, and refuses the plan if the simulation fails. Otherwise simulates one
@@ -465,7 +465,7 @@ static void simulate(mscclpp_plan_file_t *file, bool is_full)
 }
 
 /*
- * * With `is_full`, the plan is refused if it does not pass the whole simulation. Otherwise the simulation only finds
+ * With `is_full`, the plan is refused if it does not pass the whole simulation. Otherwise the simulation only finds
  * out whether packets have to order other stores; if it fails, the result that they have to is stored. Sets
  * file->packets_order_stores. Nothing is stored for a refused plan. The caller holds the lock.
  */

@@ -65,7 +65,7 @@ static mscclpp_dev_plan_step_t *add_step(lowering_t *state, uint32_t step_code)
 }
 
 /*
- * * `slot` depends on what the link is for. For signals and waits it is a signal slot, for requests to the proxy a port
+ * `slot` depends on what the link is for. For signals and waits it is a signal slot, for requests to the proxy a port
  * channel of this rank, and for semaphores a semaphore of this rank.
  */
 static void add_link(lowering_t *state, uint32_t peer, uint32_t slot)
@@ -247,7 +247,7 @@ static void lower_proxy_requests(lowering_t *state, const mscclpp_plan_op_t *op,
 }
 
 /*
- * * `step_code` is MSCCLPP_DEV_PLAN_SIGNAL or MSCCLPP_DEV_PLAN_WAIT.
+ * `step_code` is MSCCLPP_DEV_PLAN_SIGNAL or MSCCLPP_DEV_PLAN_WAIT.
  *  A wait also covers channels from other nodes, because the proxy's signals arrive like any others. Signals to other
  *  nodes become requests to the proxy, in a step of their own at the end. Nobody waits for a signal over a channel
  *  without a pair, so none is sent.

@@ -19,7 +19,7 @@ static bool check_object(mscclpp_plan_reader_t *reader, const char *list, const 
 }
 
 /*
- * * `table_p` is the address of the pointer to the table, which may have any type. The capacity is not stored, because
+ * `table_p` is the address of the pointer to the table, which may have any type. The capacity is not stored, because
  * it is the power of two that follows from `count`. Old tables stay in the arena until the plan is freed. Returns
  * false, with the table unchanged, if there is no memory (reader->no_memory).
  */
@@ -341,7 +341,7 @@ static bool read_flag(mscclpp_plan_reader_t *reader, const mscclpp_json_t *root,
 }
 
 /*
- * * Defaults of optional keys:
+ * Defaults of optional keys:
  * - threads in a block: 1024, the most that a GPU allows;
  * - alignment of chunks: 16 bytes;
  * - messages: any size;

@@ -38,7 +38,7 @@ static slice_t slice_of(const mscclpp_sim_t *sim, const mscclpp_sim_block_t *blo
 }
 
 /*
- * * Packets take two cells each. If the scratch has two halves, launches use them in turn, beginning with the first
+ * Packets take two cells each. If the scratch has two halves, launches use them in turn, beginning with the first
  * half. The caller increments the index for further elements. This is valid even where scratch chunks wrap around,
  * because a turn of a pipeline never extends past their end (wrap_bytes in simulate.c).
  */
@@ -120,7 +120,7 @@ bool mscclpp_sim_source_covers(const mscclpp_sim_t *sim, const mscclpp_sim_block
 }
 
 /*
- * * The record holds all that the block's threads know. In actor->thread, `strong` is not a clock; it is the number of
+ * The record holds all that the block's threads know. In actor->thread, `strong` is not a clock; it is the number of
  * threads that know the entry. The caller holds one reference, and releases it after the operation. Each cell that
  * receives a packet holds a reference, too. Returns NULL, and sets sim->no_memory, if there is no memory.
  */

@@ -183,7 +183,7 @@ static void check_after_write(mscclpp_sim_t *sim, const mscclpp_sim_actor_t *act
 }
 
 /*
- * * To keep the list short, the new read replaces an earlier read of the same actor where that loses nothing:
+ * To keep the list short, the new read replaces an earlier read of the same actor where that loses nothing:
  * everything that is ordered after the new read must also be ordered after the earlier one. That is so if all threads
  * have met in between (`synced`), or if the same thread made both reads. If memory runs out, sim->no_memory ends the
  * run.

@@ -188,7 +188,7 @@ static bool describe_nearly_all(const mscclpp_sim_t *sim, mscclpp_sim_value_t va
 }
 
 /*
- * * Tries three explanations, in this order:
+ * Tries three explanations, in this order:
  * 1. It is a single input.
  * 2. It is the sum of all ranks, with one part missing or repeated.
  * 3. It is the sum of some ranks. This is not tried for min and max, or with more than MAX_RANKS ranks.

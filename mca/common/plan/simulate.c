@@ -121,7 +121,7 @@ static uint64_t wrap_bytes(const survey_t *survey)
 }
 
 /*
- * * Returns the number of sizes. With pipelines, as far as the plan's range of messages includes them: less than a
+ * Returns the number of sizes. With pipelines, as far as the plan's range of messages includes them: less than a
  * turn, one turn, more than one turn, and a size for which the scratch wraps around. Without pipelines: small sizes
  * that give groups of blocks even and uneven parts. Leaves out sizes that would be too large. Only if the size that
  * wraps around is left out, the report gets a note.

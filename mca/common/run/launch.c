@@ -13,7 +13,7 @@
 #include "mca/common/run/runner.h"
 
 /*
- * * Polls of the mailbox between two calls of the embedding runtime's progress. Together they take about as long as one
+ * Polls of the mailbox between two calls of the embedding runtime's progress. Together they take about as long as one
  * such call. So on average the end of an operation is noticed late by only a fraction of a call.
  */
 #define POLLS 512u
@@ -88,7 +88,7 @@ static void take_inline_turn(void *context)
 }
 
 /*
- * * Marks the runner as stuck if the runtime reports an error, or if the kernel does not leave within LEAVE_TIME. Then
+ * Marks the runner as stuck if the runtime reports an error, or if the kernel does not leave within LEAVE_TIME. Then
  * nothing that the kernel uses is ever freed.
  *
  * If the operation was started by a ring, the runner may have no stream, and only the time limit can end the wait.
@@ -161,7 +161,7 @@ static void poll_in_fiber(const mscclpp_runner_t *runner, uint32_t turns)
 }
 
 /*
- * * If anything fails in the meantime, tells the kernel to leave, waits for that, and returns the error.
+ * If anything fails in the meantime, tells the kernel to leave, waits for that, and returns the error.
  *
  * The wait spins on the mailbox, and calls the pump at each poll. Only at certain polls does it look for a missed ring,
  * make progress, and ask the runtime whether the kernel still runs. On the twin it does not spin, because the kernel's

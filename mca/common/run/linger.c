@@ -375,7 +375,7 @@ static bool is_worthwhile(const mscclpp_linger_t *linger, const mscclpp_dev_laun
 }
 
 /*
- * * The operation is the kernel's first one. If the previous lingering kernel does not leave in time, launches an
+ * The operation is the kernel's first one. If the previous lingering kernel does not leave in time, launches an
  * ordinary kernel and leaves *reporting_blocks_p unchanged. In a team that spans nodes, all operations that can_serve
  * accepts have the arguments of kernels that span nodes, which makes the cast valid.
  */

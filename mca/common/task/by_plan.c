@@ -281,7 +281,7 @@ static mscclpp_status_t serve_apart(plan_run_t *run, bool *served_p)
 }
 
 /*
- * * Returns true if a plan that is out of place also serves calls in place. This rank's program must allow that, the
+ * Returns true if a plan that is out of place also serves calls in place. This rank's program must allow that, the
  * plan must not write its input, and no peer may use the buffers. Ranks may differ in this. A reduce-scatter never can:
  * MPI has the result at the beginning of the buffer, and plans have it in the rank's own block.
  */

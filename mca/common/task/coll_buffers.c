@@ -101,7 +101,7 @@ bool mscclpp_coll_packs(const mscclpp_coll_task_t *task)
 }
 
 /*
- * * * * * Returns true if the call's kernel may write its output over its input, so that no stand-in is needed:
+ * Returns true if the call's kernel may write its output over its input, so that no stand-in is needed:
  * - Kernels that go through the scratch, as all of queued calls do, read each piece of the input before they write in
  *   its place.
  * - In a reduce-scatter of blocks that differ in size, a piece of the result may overlap input that has not been read.

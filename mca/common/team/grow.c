@@ -116,7 +116,7 @@ void mscclpp_team_describe_grown(const mscclpp_team_t *team, bool to_middle, msc
 }
 
 /*
- * * Waits until all ranks of this node have closed their mappings of the memory that is given up. Before that, freeing
+ * Waits until all ranks of this node have closed their mappings of the memory that is given up. Before that, freeing
  * it would take memory from under a peer's mapping. `bytes` is the size of the call, for messages.
  */
 static mscclpp_status_t await_closing(mscclpp_team_t *team, uint64_t bytes)
@@ -138,7 +138,7 @@ typedef struct {
 } larger_t;
 
 /*
- * * Sets the counters of a scratch for all blocks. The number of launches becomes the number that the runner has
+ * Sets the counters of a scratch for all blocks. The number of launches becomes the number that the runner has
  * counted, so that kernels and host agree. The flags of packets become `epochs`.
  */
 static mscclpp_status_t write_progress(mscclpp_runner_t *runner, char *scratch, const mscclpp_layout_t *layout,
@@ -219,7 +219,7 @@ static void close_new_mappings(larger_t *larger)
 }
 
 /*
- * * Maps the new scratch of all ranks of this node, whose handles have been exchanged. The flags of all ranks have to
+ * Maps the new scratch of all ranks of this node, whose handles have been exchanged. The flags of all ranks have to
  * continue from the same number, the largest that any rank has seen. Stops at the first failure, which is
  * MSCCLPP_ERR_PEER if a peer has no scratch; the caller then closes the mappings made so far.
  */

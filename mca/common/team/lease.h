@@ -1,5 +1,5 @@
 /*
- * * * * * The scratch for large messages, which the teams of a process lend one another. A team on one node that sends
+ * The scratch for large messages, which the teams of a process lend one another. A team on one node that sends
  * its first large message gets a chunk of device memory. The process makes a few chunks. When all are held, a team
  * takes one over from a team that has no operation in progress. If there is no such team, the process makes one more
  * chunk. A team that has lost its chunk goes back to the small scratch that it has kept. It asks for a chunk again with

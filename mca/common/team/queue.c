@@ -223,7 +223,7 @@ static bool await_end(const mscclpp_team_t *team, double seconds)
 }
 
 /*
- * * Unless a kernel has failed, first waits until the operations end normally. Then makes the kernels give up. If a
+ * Unless a kernel has failed, first waits until the operations end normally. Then makes the kernels give up. If a
  * kernel does not end even then, marks the runner as stuck: its memory is never freed, and its blocks stay reserved.
  */
 void mscclpp_team_close_queue(mscclpp_team_t *team)

@@ -1,5 +1,5 @@
 /*
- * * The transport between ranks of one host, over shared memory. Tokens and regions are in segments that their owner
+ * The transport between ranks of one host, over shared memory. Tokens and regions are in segments that their owner
  * made, and that are pinned for its GPU or, on the host twin, are its device memory. The sender's CPU copies directly
  * into the peer's memory. Kernels can access those parts of the peer's memory that the sender has pinned for its own
  * GPU.

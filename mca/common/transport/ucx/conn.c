@@ -128,7 +128,7 @@ static bool is_sound(const mscclpp_conn_t *conn, size_t length)
 }
 
 /*
- * * Both sides use the smaller of their two sizes of bounce memory.
+ * Both sides use the smaller of their two sizes of bounce memory.
  *
  * If the connection is already broken, returns its status. Returns MSCCLPP_ERR_INVALID for an invalid address or a
  * second call; otherwise fails as the memory or the endpoint does. After a failure of the first call, the connection
@@ -171,7 +171,7 @@ mscclpp_status_t mscclpp_transport_ucx_conn_status(const mscclpp_conn_t *conn)
 }
 
 /*
- * * If the peer has said good-bye and no operation was in progress, it has simply left. Otherwise the connection
+ * If the peer has said good-bye and no operation was in progress, it has simply left. Otherwise the connection
  * breaks: immediately if an operation was in progress, and after UCX_GRACE_SECONDS if only the good-bye is missing.
  */
 static void judge_loss(mscclpp_conn_t *conn)
@@ -279,7 +279,7 @@ static void break_by_force(mscclpp_conn_t *conn)
 }
 
 /*
- * * Without the worker's progress UCX accesses nothing more. This is the last resort if UCX does not let go of memory.
+ * Without the worker's progress UCX accesses nothing more. This is the last resort if UCX does not let go of memory.
  */
 static void strand(mscclpp_transport_t *transport)
 {
@@ -291,7 +291,7 @@ static void strand(mscclpp_transport_t *transport)
 }
 
 /*
- * * First waits until the operations in progress end normally. Then breaks the connections that use the region, and
+ * First waits until the operations in progress end normally. Then breaks the connections that use the region, and
  * waits again. A destroyed connection has already released its endpoint, so it can only be waited for. If UCX still
  * uses the region, strands the instance and returns false.
  */

@@ -83,7 +83,7 @@ static void put_directly(mscclpp_conn_t *conn, ucx_op_t *op)
 }
 
 /*
- * * The flush covers all operations that have begun so far. It has ended when `flushing_end` is 0, which may be the
+ * The flush covers all operations that have begun so far. It has ended when `flushing_end` is 0, which may be the
  * case when the function returns. Then either `flushed_end` says which operations the flush included, or the peer is
  * lost.
  */
@@ -107,7 +107,7 @@ static void begin_flush(mscclpp_conn_t *conn)
 }
 
 /*
- * * A direct put must wait for an earlier message that writes some of the same bytes, because it would later overwrite
+ * A direct put must wait for an earlier message that writes some of the same bytes, because it would later overwrite
  * the data of the put. (If there was no signal between the two, their order would not matter.) Only puts and adds
  * write, and both have a remote.
  */
@@ -130,7 +130,7 @@ static bool must_wait_for_messages(const mscclpp_conn_t *conn, const ucx_op_t *o
 }
 
 /*
- * * Returns false if the operation or a part of it has to wait, or if the connection broke. Signals, adds and puts with
+ * Returns false if the operation or a part of it has to wait, or if the connection broke. Signals, adds and puts with
  * a signal wait until a flush has shown that earlier direct puts are in the peer's memory; then *needs_flush_p becomes
  * true.
  */
@@ -392,7 +392,7 @@ mscclpp_status_t mscclpp_transport_ucx_test(mscclpp_conn_t *conn, uint64_t ticke
 }
 
 /*
- * * It is not enough that UCX has released all messages, because UCX may still keep the end of a message that the
+ * It is not enough that UCX has released all messages, because UCX may still keep the end of a message that the
  * socket did not accept. So a flush is begun, which shows that the messages have left. A flush shows nothing about
  * messages whose data the peer fetches; `sending` tells whether UCX still holds such messages.
  */

@@ -71,7 +71,7 @@ static bool do_overlap(const ucx_header_t *one, const ucx_header_t *other)
 }
 
 /*
- * * Returns where the data of a put can be written before the put's turn. Returns NULL if the data must first go to the
+ * Returns where the data of a put can be written before the put's turn. Returns NULL if the data must first go to the
  * landing memory, or if the message is invalid, which breaks the connection.
  *
  * The peer's kernels cannot notice that the data is early, because no signal after the put is given before the put's
@@ -100,7 +100,7 @@ static char *find_early_place(mscclpp_conn_t *conn, const ucx_header_t *header)
 }
 
 /*
- * * UCX calls on_received later, unless the data arrives at once or UCX fails; in the latter case, the peer is lost.
+ * UCX calls on_received later, unless the data arrives at once or UCX fails; in the latter case, the peer is lost.
  * Until the data has arrived, the arrival names the region that the data goes into, so that the region is not freed
  * (mscclpp_transport_ucx_vacate).
  */
@@ -133,7 +133,7 @@ static void fetch_data(mscclpp_conn_t *conn, ucx_arrival_t *arrival, void *descr
 }
 
 /*
- * * With `is_announced`, UCX still has to fetch the data, and `data` is UCX's descriptor for that.
+ * With `is_announced`, UCX still has to fetch the data, and `data` is UCX's descriptor for that.
  *
  * A message that does not fit the state breaks the connection. This includes a sequence number below `executed`, for
  * which the unsigned difference is huge. A broken connection ignores all messages.
@@ -297,7 +297,7 @@ static void reduce_to_signal(ucx_header_t *header)
 }
 
 /*
- * * The CPU cannot access the word, so it is copied to the host, changed, and copied back. No other operation of this
+ * The CPU cannot access the word, so it is copied to the host, changed, and copied back. No other operation of this
  * instance changes the word in the meantime.
  *
  * The caller calls this function again in each round until it returns true. If a copy cannot be started, or if there is
@@ -375,7 +375,7 @@ static bool execute_signal(mscclpp_conn_t *conn, const ucx_header_t *header)
 }
 
 /*
- * * Returns true if anything was executed.
+ * Returns true if anything was executed.
  *
  * A put with a signal takes two turns of the loop: one for its data, and one for the signal alone. A put is done when
  * its data is in place or is being copied, but `executed` counts it only at the end of the batch (end_copies). So a

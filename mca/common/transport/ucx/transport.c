@@ -114,7 +114,7 @@ static bool start_worker(mscclpp_transport_t *transport)
 }
 
 /*
- * * Good-byes get some time to leave, and the closing of endpoints and connections at most UCX_CLOSE_SECONDS. The
+ * Good-byes get some time to leave, and the closing of endpoints and connections at most UCX_CLOSE_SECONDS. The
  * caller has destroyed all connections; those that still exist could not be freed, because UCX held requests of theirs.
  *
  * Returns false if UCX is still closing an endpoint or has not ended all requests. Then its worker and context must be

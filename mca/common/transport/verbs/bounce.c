@@ -287,7 +287,7 @@ mscclpp_status_t mscclpp_verbs_bounce_add(mscclpp_conn_t *conn, const mscclpp_re
 }
 
 /*
- * * Handles a control message: a filled slot, an acknowledgement, or the peer's report of a failure. The counts decide
+ * Handles a control message: a filled slot, an acknowledgement, or the peer's report of a failure. The counts decide
  * which slots are read and sent. So a count that does not fit, and any other message, break the connection. A report of
  * a failure is answered by one, which the peer ignores, because its connection is broken already.
  */

@@ -78,7 +78,7 @@ static void post_add(mscclpp_conn_t *conn, uint64_t address, uint32_t rkey, uint
 }
 
 /*
- * * The signal comes after all earlier puts. If the peer has left, succeeds without effect. If the connection is
+ * The signal comes after all earlier puts. If the peer has left, succeeds without effect. If the connection is
  * broken, returns its status.
  *
  * Returns MSCCLPP_IN_PROGRESS, with nothing done, while an earlier put could arrive later than the signal, or while the
