@@ -247,14 +247,22 @@ MSCCLPP_DEV void mscclpp_dev_rest(mscclpp_dev_ctx_t *ctx)
     (void)ctx;
 }
 
+/*
+ * Returns a product that the compiler does not fuse with an addition. It would do so where it is told of a processor
+ * that can, so results would depend on its options.
+ */
 MSCCLPP_DEV float mscclpp_dev_mul_f32(float x, float y)
 {
-    return x * y;
+    volatile float product = x * y;
+
+    return product;
 }
 
 MSCCLPP_DEV double mscclpp_dev_mul_f64(double x, double y)
 {
-    return x * y;
+    volatile double product = x * y;
+
+    return product;
 }
 
 MSCCLPP_DEV uint64_t mscclpp_dev_now_ns(void)

@@ -129,7 +129,7 @@ MPIX_DEVICE double mpix_combine_double(double a, double b, int op)
     case MPIX_SUM:
         return a + b;
     case MPIX_PROD:
-        return a * b;
+        return mpix_multiply_double(a, b);
     case MPIX_MIN:
         return a != a || a < b ? a : b;
     default:

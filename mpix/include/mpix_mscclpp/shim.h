@@ -184,6 +184,12 @@ MPIX_DEVICE float mpix_multiply(float a, float b)
     return __fmul_rn(a, b);
 }
 
+/* Returns the same of doubles. */
+MPIX_DEVICE double mpix_multiply_double(double a, double b)
+{
+    return __dmul_rn(a, b);
+}
+
 #else
 
 #include <sched.h>
@@ -363,7 +369,16 @@ MPIX_DEVICE mpix_u64 mpix_bits_of_double(double value)
 
 MPIX_DEVICE float mpix_multiply(float a, float b)
 {
-    return a * b;
+    volatile float product = a * b; /* compilers fuse products with additions across statements, too */
+
+    return product;
+}
+
+MPIX_DEVICE double mpix_multiply_double(double a, double b)
+{
+    volatile double product = a * b;
+
+    return product;
 }
 
 #endif
