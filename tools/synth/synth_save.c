@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "tools/synth/lib/lower.h"
 #include "tools/synth/synth_tool.h"
@@ -28,7 +29,20 @@ void synth_tool_plan_name(const synth_candidate_t *candidate, const synth_plan_o
              plan_options->in_place ? "_in_place" : "", plan_options->gpus_suffix);
 }
 
-/* Writes the text of a plan to a file. Returns false after a message. */
+/*
+ * Stores in `path` the path of a plan's file. A plan that is the fastest for no size goes to the subfolder "found",
+ * from which the component does not load plans.
+ */
+static void find_path(const char *folder, const synth_candidate_t *candidate, const synth_plan_options_t *plan_options,
+                      char *path, size_t size)
+{
+    char name[96];
+
+    synth_tool_plan_name(candidate, plan_options, name, sizeof(name));
+    snprintf(path, size, "%s/%s%s.json", folder, candidate->range.is_used ? "" : "found/", name);
+}
+
+/* Writes the text of a plan to a file. Returns false after a message; no part of the text is left in the file then. */
 static bool write_plan(const char *path, const char *text, size_t size)
 {
     FILE *file = fopen(path, "w");
@@ -37,13 +51,18 @@ static bool write_plan(const char *path, const char *text, size_t size)
     if (file != NULL && fclose(file) != 0) {
         ok = false;
     }
-    return ok || report_errno(path);
+    if (!ok) {
+        report_errno(path);
+        if (file != NULL) {
+            (void)unlink(path);
+        }
+    }
+    return ok;
 }
 
 /*
- * Proves a plan, writes it, and reports it in `messages`. A plan that is the fastest for no size is written to the
- * subfolder "found", from which the component does not load plans. If memory runs out, the plan is not proven, or the
- * file cannot be written, prints a message on standard error and returns false.
+ * Proves a plan, writes it, and reports it in `messages`. If memory runs out, the plan is not proven, or the file
+ * cannot be written, prints a message on standard error and returns false.
  */
 static bool save_plan(const char *folder, const synth_topology_t *topology, const synth_candidate_t *candidate,
                       const synth_plan_options_t *plan_options, FILE *messages)
@@ -58,7 +77,7 @@ static bool save_plan(const char *folder, const synth_topology_t *topology, cons
 
     synth_tool_plan_name(candidate, plan_options, name, sizeof(name));
     lowering.name = name;
-    snprintf(path, sizeof(path), "%s/%s%s.json", folder, range->is_used ? "" : "found/", name);
+    find_path(folder, candidate, plan_options, path, sizeof(path));
     text = synth_lower(topology, candidate->schedule, &lowering, &size);
     if (text == NULL || !synth_prove(text, size, &checked, why, sizeof(why))) {
         fprintf(stderr, "mscclpp_synth: the plan %s is not proven, so it is not written: %s\n", name, why);
@@ -91,19 +110,26 @@ static bool save_plan(const char *folder, const synth_topology_t *topology, cons
  *
  * If that fails, another candidate gets its sizes, so that every size has a plan. A file contains the sizes of its
  * plan. So the other candidate's plan is saved again if it was already saved; otherwise it will be saved later. If
- * saving it again fails, these sizes have no plan.
+ * saving it again fails, its file, which has too few sizes, is removed, and the next candidate gets the sizes of both.
  */
 static bool save_or_replace(const char *folder, const synth_topology_t *topology, synth_candidate_t *candidates,
                             int count, int index, bool *saved, const synth_plan_options_t *plan_options, FILE *messages)
 {
-    int heir;
+    int current = index, heir;
+    char path[4096];
 
     saved[index] = save_plan(folder, topology, &candidates[index], plan_options, messages);
-    if (!saved[index] && candidates[index].range.is_used) {
-        heir = synth_pass_range_on(candidates, count, index);
-        if (heir >= 0 && saved[heir]) {
-            saved[heir] = save_plan(folder, topology, &candidates[heir], plan_options, messages);
+    while (!saved[current] && candidates[current].range.is_used) {
+        heir = synth_pass_range_on(candidates, count, current);
+        if (heir < 0 || !saved[heir]) {
+            break;
         }
+        saved[heir] = save_plan(folder, topology, &candidates[heir], plan_options, messages);
+        if (!saved[heir]) {
+            find_path(folder, &candidates[heir], plan_options, path, sizeof(path));
+            (void)unlink(path);
+        }
+        current = heir;
     }
     return saved[index];
 }
