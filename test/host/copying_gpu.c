@@ -173,6 +173,7 @@ static void fill(void)
     ops.stream_create = stream_create;
     ops.stream_destroy = stream_destroy;
     ops.stream_wrap = NULL;
+    ops.stream_ask = NULL;
     ops.stream_query = stream_query;
     ops.stream_sync = stream_sync;
     ops.temp_alloc = NULL;

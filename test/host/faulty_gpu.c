@@ -206,6 +206,11 @@ static mscclpp_status_t faulty_stream_wrap(int device, void *native, mscclpp_gpu
     return took(mscclpp_gpu_twin_ops.stream_wrap(device, native, stream_p));
 }
 
+static mscclpp_status_t faulty_stream_ask(int device, void *native, mscclpp_gpu_ask_fn_t use, void *context)
+{
+    return mscclpp_gpu_twin_ops.stream_ask(device, native, use, context);
+}
+
 static mscclpp_status_t faulty_stream_query(mscclpp_gpu_stream_t *stream)
 {
     TRY(FAULTY_STREAM_QUERY, mscclpp_gpu_twin_ops.stream_query(stream));
@@ -315,6 +320,7 @@ const mscclpp_gpu_ops_t faulty_gpu_ops = {
     .stream_create = faulty_stream_create,
     .stream_destroy = faulty_stream_destroy,
     .stream_wrap = faulty_stream_wrap,
+    .stream_ask = faulty_stream_ask,
     .is_capturing = faulty_is_capturing,
     .retain = faulty_retain,
     .stream_query = faulty_stream_query,

@@ -341,6 +341,12 @@ static mscclpp_status_t launch_barrier(mscclpp_gpu_stream_t *stream, const rank_
     return status;
 }
 
+static mscclpp_status_t ask_idle(mscclpp_gpu_stream_t *stream, void *unused)
+{
+    (void)unused;
+    return mscclpp_gpu_twin_ops.stream_query(stream);
+}
+
 static void test_stream(void)
 {
     mscclpp_gpu_stream_t *streams[2], *wrapped;
@@ -408,15 +414,19 @@ static void test_stream(void)
     CHECK_EQ(launch_barrier(wrapped, &ranks[0], 1, 2), MSCCLPP_OK);
     REQUIRE(ops->temp_alloc(wrapped, 64, &temporary) == MSCCLPP_OK);
     ops->temp_free(wrapped, temporary);
+    CHECK_EQ(ops->stream_ask(0, queue, ask_idle, NULL), MSCCLPP_IN_PROGRESS);
     CHECK_EQ(launch_barrier(streams[1], &ranks[1], 1, 2), MSCCLPP_OK);
+    CHECK_EQ(ops->stream_sync(wrapped), MSCCLPP_OK);
+    CHECK_EQ(ops->stream_ask(0, queue, ask_idle, NULL), MSCCLPP_OK);
     ops->stream_destroy(wrapped);
     mscclpp_dev_twin_queue_destroy(queue); /* frees the temporary memory, too */
     unit_expect_log();
     CHECK_EQ(ops->stream_wrap(0, NULL, &wrapped), MSCCLPP_ERR_INVALID);
+    CHECK_EQ(ops->stream_ask(0, NULL, ask_idle, NULL), MSCCLPP_ERR_INVALID);
     CHECK_EQ(ops->stream_create(1, &wrapped), MSCCLPP_ERR_INVALID);
     CHECK_EQ(ops->temp_alloc(streams[0], 0, &temporary), MSCCLPP_ERR_INVALID);
     CHECK_EQ(ops->host_alloc(0, &host, &seen), MSCCLPP_ERR_INVALID);
-    CHECK_EQ(unit_logged(), 4);
+    CHECK_EQ(unit_logged(), 5);
 
     ops->stream_destroy(NULL);
     for (int rank = 0; rank < 2; ++rank) {

@@ -70,6 +70,9 @@ typedef struct mscclpp_gpu_stream mscclpp_gpu_stream_t;
 typedef struct mscclpp_gpu_event mscclpp_gpu_event_t;
 typedef struct mscclpp_gpu_prepared mscclpp_gpu_prepared_t;
 
+/* A question about a stream. `context` has the answer, or whatever else the caller passed. */
+typedef mscclpp_status_t (*mscclpp_gpu_ask_fn_t)(mscclpp_gpu_stream_t *stream, void *context);
+
 typedef struct {
     void *to;
     const void *from;
@@ -198,6 +201,12 @@ typedef struct {
      * wrapper.
      */
     mscclpp_status_t (*stream_wrap)(int device, void *native, mscclpp_gpu_stream_t **stream_p);
+
+    /*
+     * Calls `use` with a wrapper that exists during this call only, and returns what `use` returns. Needs no memory.
+     * May only be used to ask about the stream (is_capturing, stream_query).
+     */
+    mscclpp_status_t (*stream_ask)(int device, void *native, mscclpp_gpu_ask_fn_t use, void *context);
 
     /* Returns true if work that is put into the stream is recorded in a graph instead of executed. */
     bool (*is_capturing)(mscclpp_gpu_stream_t *stream);

@@ -122,13 +122,12 @@ static bool is_none_or_device(const void *buffer)
 
 /*
  * Calls `use` with this component's stream for the application's stream. Does nothing for the twin's default stream,
- * which is always idle. Returns an Open MPI error code.
+ * which is always idle. Needs no memory: without it this rank would not come to a call of MPI that the others wait in.
+ * Returns an Open MPI error code.
  */
-static int with_stream(void *app_stream, mscclpp_status_t (*use)(mscclpp_gpu_stream_t *stream, int *answer_p),
-                       int *answer_p)
+static int with_stream(void *app_stream, mscclpp_gpu_ask_fn_t use, void *context)
 {
     const mscclpp_gpu_ops_t *gpu = mca_coll_mscclpp_state.gpu;
-    mscclpp_gpu_stream_t *stream;
     mscclpp_status_t status;
     int device;
 
@@ -137,18 +136,14 @@ static int with_stream(void *app_stream, mscclpp_status_t (*use)(mscclpp_gpu_str
     }
     status = gpu->current_device(&device);
     if (MSCCLPP_OK == status) {
-        status = gpu->stream_wrap(device, app_stream, &stream);
-    }
-    if (MSCCLPP_OK == status) {
-        status = use(stream, answer_p);
-        gpu->stream_destroy(stream);
+        status = gpu->stream_ask(device, app_stream, use, context);
     }
     return MSCCLPP_OK == status ? OMPI_SUCCESS : mca_coll_mscclpp_status_to_ompi(status);
 }
 
-static mscclpp_status_t ask_capturing(mscclpp_gpu_stream_t *stream, int *answer_p)
+static mscclpp_status_t ask_capturing(mscclpp_gpu_stream_t *stream, void *answer_p)
 {
-    *answer_p = mca_coll_mscclpp_state.gpu->is_capturing(stream);
+    *(int *)answer_p = mca_coll_mscclpp_state.gpu->is_capturing(stream);
     return MSCCLPP_OK;
 }
 
@@ -501,11 +496,11 @@ static uint64_t count_calls(MPI_Comm comm)
 }
 
 /* Waits until the stream is idle. Runs MPI's progress meanwhile, since other ranks may depend on it. */
-static mscclpp_status_t wait_for(mscclpp_gpu_stream_t *stream, int *answer_p)
+static mscclpp_status_t wait_for(mscclpp_gpu_stream_t *stream, void *unused)
 {
     mscclpp_status_t status;
 
-    (void)answer_p;
+    (void)unused;
     while ((status = mca_coll_mscclpp_state.gpu->stream_query(stream)) == MSCCLPP_IN_PROGRESS) {
         opal_progress();
     }

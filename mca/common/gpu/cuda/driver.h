@@ -106,6 +106,7 @@ void mscclpp_cuda_temp_free(mscclpp_gpu_stream_t *stream, void *address);
 mscclpp_status_t mscclpp_cuda_stream_create(int device, mscclpp_gpu_stream_t **stream_p);
 void mscclpp_cuda_stream_destroy(mscclpp_gpu_stream_t *stream);
 mscclpp_status_t mscclpp_cuda_stream_wrap(int device, void *native, mscclpp_gpu_stream_t **stream_p);
+mscclpp_status_t mscclpp_cuda_stream_ask(int device, void *native, mscclpp_gpu_ask_fn_t use, void *context);
 bool mscclpp_cuda_is_capturing(mscclpp_gpu_stream_t *stream);
 mscclpp_status_t mscclpp_cuda_retain(mscclpp_gpu_stream_t *stream, void (*release)(void *object), void *object);
 mscclpp_status_t mscclpp_cuda_stream_query(mscclpp_gpu_stream_t *stream);

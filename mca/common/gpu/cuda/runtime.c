@@ -327,6 +327,7 @@ const mscclpp_gpu_ops_t mscclpp_gpu_cuda_ops = {
     .stream_create = mscclpp_cuda_stream_create,
     .stream_destroy = mscclpp_cuda_stream_destroy,
     .stream_wrap = mscclpp_cuda_stream_wrap,
+    .stream_ask = mscclpp_cuda_stream_ask,
     .is_capturing = mscclpp_cuda_is_capturing,
     .retain = mscclpp_cuda_retain,
     .stream_query = mscclpp_cuda_stream_query,

@@ -140,6 +140,14 @@ mscclpp_status_t mscclpp_cuda_stream_wrap(int device, void *native, mscclpp_gpu_
     return MSCCLPP_OK == status ? make_stream(device, native, false, stream_p) : status;
 }
 
+mscclpp_status_t mscclpp_cuda_stream_ask(int device, void *native, mscclpp_gpu_ask_fn_t use, void *context)
+{
+    mscclpp_gpu_stream_t stream = {.stream = native, .device = device, .owned = false};
+    mscclpp_status_t status = mscclpp_cuda_check_device(device);
+
+    return MSCCLPP_OK == status ? use(&stream, context) : status;
+}
+
 /*
  * Returns true if work that is put into the stream becomes part of a graph that is being captured, or if no work may be
  * put into the stream. Returns false if the device cannot be entered. Later work then fails as well.

@@ -17,6 +17,7 @@ mscclpp_status_t mscclpp_twin_alloc_zeroed(size_t size, void **address_p);
 /* twin/stream.c: functions of mscclpp_gpu_ops_t, where they are described. */
 mscclpp_status_t mscclpp_twin_stream_create(int device, mscclpp_gpu_stream_t **stream_p);
 mscclpp_status_t mscclpp_twin_stream_wrap(int device, void *native, mscclpp_gpu_stream_t **stream_p);
+mscclpp_status_t mscclpp_twin_stream_ask(int device, void *native, mscclpp_gpu_ask_fn_t use, void *context);
 bool mscclpp_twin_is_capturing(mscclpp_gpu_stream_t *stream);
 mscclpp_status_t mscclpp_twin_retain(mscclpp_gpu_stream_t *stream, void (*release)(void *object), void *object);
 mscclpp_status_t mscclpp_twin_stream_query(mscclpp_gpu_stream_t *stream);

@@ -89,8 +89,8 @@ mscclpp_status_t mscclpp_twin_stream_create(int device, mscclpp_gpu_stream_t **s
     return status;
 }
 
-/* Wraps a stream of the twin. Refuses NULL, which means CUDA's default stream. */
-mscclpp_status_t mscclpp_twin_stream_wrap(int device, void *native, mscclpp_gpu_stream_t **stream_p)
+/* Checks a stream of the application. Refuses NULL, which means CUDA's default stream. */
+static mscclpp_status_t check_native(int device, const void *native)
 {
     mscclpp_status_t status = mscclpp_twin_check_device(device);
 
@@ -98,7 +98,22 @@ mscclpp_status_t mscclpp_twin_stream_wrap(int device, void *native, mscclpp_gpu_
         mscclpp_error("the host twin has no default stream to wrap");
         status = MSCCLPP_ERR_INVALID;
     }
+    return status;
+}
+
+mscclpp_status_t mscclpp_twin_stream_wrap(int device, void *native, mscclpp_gpu_stream_t **stream_p)
+{
+    mscclpp_status_t status = check_native(device, native);
+
     return MSCCLPP_OK == status ? make_stream(native, false, stream_p) : status;
+}
+
+mscclpp_status_t mscclpp_twin_stream_ask(int device, void *native, mscclpp_gpu_ask_fn_t use, void *context)
+{
+    mscclpp_gpu_stream_t stream = {.queue = native, .owned = false};
+    mscclpp_status_t status = check_native(device, native);
+
+    return MSCCLPP_OK == status ? use(&stream, context) : status;
 }
 
 /* Frees the memory that waited for the stream's kernels. These must have ended. */

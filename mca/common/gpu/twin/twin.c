@@ -444,6 +444,7 @@ const mscclpp_gpu_ops_t mscclpp_gpu_twin_ops = {
     .stream_create = mscclpp_twin_stream_create,
     .stream_destroy = mscclpp_twin_stream_destroy,
     .stream_wrap = mscclpp_twin_stream_wrap,
+    .stream_ask = mscclpp_twin_stream_ask,
     .is_capturing = mscclpp_twin_is_capturing,
     .retain = mscclpp_twin_retain,
     .stream_query = mscclpp_twin_stream_query,
