@@ -8,7 +8,10 @@
 
 #include "mpix/internal.h"
 
-/* Values as in cuda.h. */
+/*
+ * Values as in cuda.h. A stream that is not non-blocking would wait for the default stream, whose kernel may have to
+ * release it. In the other modes of capture, calls such as allocations fail while a capture lasts.
+ */
 #define HOST_PORTABLE_AND_MAPPED 3u
 #define STREAM_NON_BLOCKING 1u
 #define CAPTURE_RELAXED 2
@@ -91,6 +94,7 @@ static int has_failed(void)
                                               : ((int (*)(size_t * free_bytes, size_t * all_bytes))
                                                      symbol.function)(&free_bytes, &all_bytes);
 
+    /* A thread that has never used the GPU has no context, and so tells nothing about kernels. */
     return status != 0 && status != NO_CURRENT_CONTEXT;
 }
 

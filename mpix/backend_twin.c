@@ -8,8 +8,8 @@
 #include "mpix/internal.h"
 
 /*
- * How often a wait yields the processor before it begins to sleep, and for how many microseconds it then sleeps between
- * two reads of the word.
+ * A wait first yields the processor, so that it notices a mark at once that comes soon. Then it sleeps between two
+ * reads of the word, because a mark may take seconds, and the kernel that sets it needs the processor.
  */
 #define YIELDS_BEFORE_SLEEP 1000
 #define PAUSE_US 100
@@ -81,7 +81,7 @@ static void await_now(void *argument)
     free(operation);
 }
 
-/* Runs in the stream's thread: stores the value in the word. */
+/* Runs in the stream's thread. */
 static void store_now(void *argument)
 {
     operation_t *operation = argument;

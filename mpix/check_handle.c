@@ -1,3 +1,4 @@
+/* Refuses handles of another abi or size before anything is written to them. */
 #include <stdio.h>
 
 #include "mpix/handles.h"

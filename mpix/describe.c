@@ -1,3 +1,4 @@
+/* Fills in the descriptions of calls, and reports wrong arguments before anything is queued. */
 #include "mpix/describe.h"
 
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* The library's error classes and codes, and the calls of error handlers. */
 #include "mpix/internal.h"
 
 #include <pthread.h>

@@ -1,3 +1,7 @@
+/*
+ * Writes the device handles. Each is copied field by field, since an installed header's layout never changes and the
+ * component's own structs may.
+ */
 #include "mpix/handles.h"
 
 #include <string.h>

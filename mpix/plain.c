@@ -1,3 +1,7 @@
+/*
+ * Requests without the component. Each request is advanced by whichever thread waits for any request (plain.h says
+ * why), under one lock.
+ */
 #include "mpix/plain.h"
 
 #include <limits.h>

@@ -1,3 +1,4 @@
+/* Counts the calls that were queued, and those for which the host waited. */
 #include "mpix/internal.h"
 
 #include <pthread.h>
@@ -9,7 +10,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int key = MPI_KEYVAL_INVALID; /* key of the attribute; made with the first counter */
 
-/* Frees the counter of a communicator. MPI calls it when the communicator is freed. */
+/* MPI calls it when the communicator is freed. */
 static int free_counter(MPI_Comm comm, int keyval, void *value, void *context)
 {
     (void)comm;

@@ -1,3 +1,4 @@
+/* Tests new streams until one does not hold up the application's stream. */
 #include "mpix/release_stream.h"
 
 #include <sched.h>

@@ -1,3 +1,4 @@
+/* Attaches, starts, waits for and abandons persistent requests. requests.h explains marks and end words. */
 #include "mpix/requests.h"
 
 #include <sched.h>
