@@ -54,7 +54,6 @@ static long operand_at(const bench_operation_t *operation, int rank, size_t inde
     }
 }
 
-/* Returns the combination of two elements by the operation. */
 static long combine_values(mscclpp_op_t op, long a, long b)
 {
     switch (op) {
@@ -119,7 +118,6 @@ static bool alloc_buffers(bench_buffers_t *buffers, const bench_env_t *env, char
     return true;
 }
 
-/* Frees both buffers of alloc_buffers. */
 static void free_buffers(bench_buffers_t *buffers, const bench_env_t *env)
 {
     switch (buffers->memory) {

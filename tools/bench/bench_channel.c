@@ -42,7 +42,7 @@ typedef struct {
     uint64_t wrong;                          /* number of wrong bytes on all ranks */
 } row_t;
 
-/* Returns true if an MPI function returned success. Otherwise prints a line. */
+/* Prints a line if the call has failed. */
 static bool succeeded(const char *function, int code)
 {
     if (0 != code) {
@@ -181,7 +181,6 @@ static bool copy_and_wait(side_t *side, void *to, const void *from, size_t bytes
            MSCCLPP_OK == gpu->stream_sync(side->env->stream);
 }
 
-/* Returns byte `i` of the message of a rank in call `seed`. */
 static unsigned char content(int rank, int seed, size_t i)
 {
     return (unsigned char)((size_t)rank * 31 + (size_t)seed * 7 + i + (i >> 8));
@@ -248,7 +247,6 @@ static void measure_size(side_t *side, const bench_options_t *options, row_t *ro
     }
 }
 
-/* Prints what is measured and the head of the table, on rank 0. */
 static void report_header(const bench_report_t *report)
 {
     const bench_env_t *env = report->env;
@@ -291,7 +289,6 @@ static void json_row(bench_report_t *report, const row_t *row)
     fprintf(file, "}");
 }
 
-/* Prints one row of the table and writes it to the JSON file, on rank 0. */
 static void report_row(bench_report_t *report, const row_t *row)
 {
     if (0 != report->env->rank) {

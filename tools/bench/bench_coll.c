@@ -178,7 +178,6 @@ static size_t share_first(const bench_layout_t *layout, int index)
     return layout->count / all_weights * weights + layout->count % all_weights * weights / all_weights;
 }
 
-/* Returns how many elements share `index` has. */
 static size_t share_size(const bench_layout_t *layout, int index)
 {
     return share_first(layout, index + 1) - share_first(layout, index);

@@ -6,7 +6,6 @@
 
 #include "mca/common/task/collective.h"
 
-/* Returns a block of `count` elements from element `first` on. */
 static mscclpp_dev_block_t make_block(const bench_operation_t *operation, size_t first, size_t count)
 {
     mscclpp_dev_block_t block = {.offset = first * operation->type->size, .bytes = count * operation->type->size};

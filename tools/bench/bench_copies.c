@@ -71,7 +71,6 @@ static bool map_peers(const bench_env_t *env, const handles_t *handles)
     return ok;
 }
 
-/* Waits for the copies of this rank. Returns false if one failed. */
 static bool finish(bench_contender_t *contender)
 {
     return MSCCLPP_OK == contender->env->gpu->stream_sync(contender->env->stream);

@@ -82,7 +82,7 @@ void *bench_cuda_find(const char *name)
     return function;
 }
 
-/* Returns true if a call of CUDA succeeded. Otherwise prints a line. */
+/* Prints a line if the call has failed. */
 static bool succeeded(const char *name, int result)
 {
     if (0 != result) {

@@ -41,7 +41,7 @@ static struct {
                  const float *a, int lda, const float *b, int ldb, const float *beta, float *c, int ldc);
 } blas;
 
-/* Returns true if a call of CUDA or cuBLAS succeeded. Otherwise prints a line. */
+/* Prints a line if the call has failed. */
 static bool succeeded(const char *name, int result)
 {
     if (0 != result) {
@@ -89,13 +89,11 @@ bool bench_gemm_load(bool speaks)
            find_function(&blas.sgemm, "cublasSgemm_v2", speaks);
 }
 
-/* Returns the bytes of one matrix. */
 static size_t matrix_bytes(void)
 {
     return sizeof(float) * (size_t)blas.size * (size_t)blas.size;
 }
 
-/* Frees the matrices, if there are any. */
 static void free_matrices(void)
 {
     cu_free_fn_t release = 0 != blas.matrices ? (cu_free_fn_t)bench_cuda_find("cuMemFree_v2") : NULL;

@@ -30,7 +30,6 @@ static void write_member(FILE *file, const char *name, const char *value)
     fprintf(file, ",\n");
 }
 
-/* Writes which kernels ran between the calls. */
 static void write_between(FILE *file, const bench_between_t *between)
 {
     fprintf(file, "  \"between\": {\"kind\": \"%s\", \"microseconds\": %.4g, \"calls\": %d, \"ahead\": %d",
@@ -74,7 +73,6 @@ static void write_parameters(FILE *file)
     fprintf(file, "\n  },\n");
 }
 
-/* Writes the number of nodes, and where each rank is. */
 static void write_ranks(FILE *file, const bench_env_t *env)
 {
     fprintf(file, "  \"nodes\": %d,\n  \"ranks\": [", env->nodes);

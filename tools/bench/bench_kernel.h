@@ -17,8 +17,10 @@ typedef enum {
     BENCH_KERNEL_GEMM   /* a product of square matrices by cuBLAS */
 } bench_kernel_kind_t;
 
-/* Loads a kernel of the kind waves, full, half or coop that spins for `microseconds`. Each launch queues it in
- * `stream`. */
+/*
+ * Loads a kernel of the kind waves, full, half or coop that spins for `microseconds`. Each launch queues it in
+ * `stream`.
+ */
 bool bench_kernel_open(bench_kernel_kind_t kind, int device, double microseconds, void *stream);
 bool bench_kernel_launch(void);
 void bench_kernel_close(void); /* also if no kernel is loaded */

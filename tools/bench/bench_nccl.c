@@ -30,7 +30,7 @@ const char *bench_nccl_version(void)
     return nccl.version;
 }
 
-/* Returns true if a call of NCCL succeeded. Otherwise prints a line. */
+/* Prints a line if the call has failed. */
 static bool succeeded(const char *name, int result)
 {
     if (0 != result) {

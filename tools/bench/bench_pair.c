@@ -66,7 +66,6 @@ static void start_keeping_messages(const bench_env_t *env)
     mscclpp_log_set(keep_message, NULL, level > MSCCLPP_LOG_INFO ? last_message.printed_level : MSCCLPP_LOG_INFO);
 }
 
-/* Goes back to receiving only the messages that the user is to see. */
 static void stop_keeping_messages(void)
 {
     mscclpp_log_set(keep_message, NULL, last_message.printed_level);
@@ -106,7 +105,6 @@ static bool agree_on_success(const bench_pair_t *pair, bool ok, char *reason)
     return is_agreed;
 }
 
-/* Allocates memory of this rank's GPU. Returns false if there is none. */
 static bool alloc_device(const bench_pair_t *pair, size_t size, void **address_p)
 {
     return MSCCLPP_OK == pair->env->gpu->device_alloc(pair->env->device, size, address_p);
@@ -139,7 +137,6 @@ static bool alloc_shared(const bench_pair_t *pair, size_t size, mscclpp_shmseg_t
     return true;
 }
 
-/* Frees memory of alloc_shared. */
 static void free_shared(const bench_pair_t *pair, mscclpp_shmseg_t *segment)
 {
     pair->env->gpu->host_unregister(mscclpp_shmseg_base(segment));
@@ -156,7 +153,7 @@ static bool alloc_host_tokens(bench_pair_t *pair, void **address_p)
                : MSCCLPP_OK == pair->env->gpu->host_alloc(sizeof(uint64_t), address_p, &device_address);
 }
 
-/* Frees the token, whatever kind of memory it is in. No transport may still use it. */
+/* No transport may still use the token. */
 static void free_tokens(bench_pair_t *pair)
 {
     if (pair->tokens_segment != NULL) {

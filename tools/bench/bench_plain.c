@@ -161,7 +161,7 @@ static struct {
     cu_launch_fn_t launch;
 } plain;
 
-/* Returns true if a call of CUDA succeeded. Otherwise prints a line. */
+/* Prints a line if the call has failed. */
 static bool succeeded(const char *name, int result)
 {
     if (0 != result) {
@@ -236,7 +236,6 @@ static bool load_kernel(int device)
     return true;
 }
 
-/* Waits for the kernels in the stream. Returns false if one failed. */
 static bool finish(bench_contender_t *contender)
 {
     return MSCCLPP_OK == contender->env->gpu->stream_sync(contender->env->stream);

@@ -53,7 +53,6 @@ MPI_Datatype bench_type_mpi(const bench_type_t *type)
     }
 }
 
-/* Returns MPI's operation. */
 MPI_Op bench_op_mpi(const bench_op_t *op)
 {
     switch (op->op) {

@@ -83,7 +83,6 @@ static bool make_block_lines(const mscclpp_plan_t *plan, uint32_t rank, uint32_t
     return true;
 }
 
-/* Frees the lines of a block. */
 static void free_lines(lines_t *lines)
 {
     for (size_t i = 0; i < lines->count; ++i) {

@@ -31,8 +31,10 @@ static void find_folder(char *folder, size_t size)
     (void)snprintf(folder, size, "%s", length > 0 ? dirname(path) : "");
 }
 
-/* Replaces this process by another program, which is looked for in PATH unless its name has a slash. Returns only if
- * that cannot be started, after a message, with the exit status. */
+/*
+ * Replaces this process by another program, which is looked for in PATH unless its name has a slash. Returns only if
+ * that cannot be started, after a message, with the exit status.
+ */
 static int exec_program(char **argv)
 {
     execvp(argv[0], argv);

@@ -155,7 +155,6 @@ static void draw_head(FILE *out, const mscclpp_plan_t *plan, const mscclpp_plan_
                  "semaphores</tspan>  <tspan fill=\"#666666\">nop, barrier</tspan></text>\n");
 }
 
-/* Draws a name and a line for each block. */
 static void draw_rows(FILE *out, const mscclpp_plan_t *plan)
 {
     for (uint32_t rank = 0; rank < plan->rank_count; ++rank) {

@@ -41,7 +41,6 @@ static void print_items(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, co
     }
 }
 
-/* Prints the peers of an operation's channels, each with its channel. */
 static void print_peers(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->channel_count; ++i) {
@@ -51,7 +50,6 @@ static void print_peers(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, co
     }
 }
 
-/* Prints numbers with commas between them. */
 static void print_numbers(FILE *out, const uint32_t *numbers, uint32_t count)
 {
     for (uint32_t i = 0; i < count; ++i) {
@@ -59,8 +57,10 @@ static void print_numbers(FILE *out, const uint32_t *numbers, uint32_t count)
     }
 }
 
-/* Prints each source of an operation with its destination. mscclpp_plan_check has refused operations in which the
- * numbers of both differ. */
+/*
+ * Prints each source of an operation with its destination. mscclpp_plan_check has refused operations in which the
+ * numbers of both differ.
+ */
 static void print_pairs(FILE *out, const mscclpp_plan_t *plan, uint32_t rank, const mscclpp_plan_op_t *op)
 {
     for (uint32_t i = 0; i < op->src_count; ++i) {

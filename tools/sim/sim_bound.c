@@ -1,3 +1,4 @@
+/* A lower bound for the time of any collective: no schedule is faster than the fastest broadcast. */
 #include <stdlib.h>
 
 #include "tools/sim/sim.h"

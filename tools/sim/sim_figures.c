@@ -1,3 +1,4 @@
+/* Takes the figures of the cost model from a rules file that mscclpp_tune has written. */
 #include "mca/common/algo/rules.h"
 #include "mca/common/base/log.h"
 #include "tools/sim/sim_options.h"

@@ -94,8 +94,10 @@ void sim_links_destroy(sim_links_t *links)
     }
 }
 
-/* Puts a message whose first byte arrives at `now` on a link of `rate` bytes a second. Returns when the link begins to
- * carry it. */
+/*
+ * Puts a message whose first byte arrives at `now` on a link of `rate` bytes a second. Returns when the link begins to
+ * carry it.
+ */
 static double carry(link_t *link, sim_message_t *message, double now, double rate)
 {
     const double begin = fmax(now, link->free_at), end = begin + message->bytes / rate;

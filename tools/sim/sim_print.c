@@ -53,7 +53,6 @@ void sim_print_head(FILE *out)
             "nodes", "bytes", "algorithm", "time us", "bound us", "ratio", "rails", "model us", "messages", "");
 }
 
-/* Returns the larger of two numbers. */
 static double larger(double a, double b)
 {
     return a > b ? a : b;

@@ -84,13 +84,11 @@ static mscclpp_schedule_t schedule_of(const plane_t *plane, uint32_t lane_number
     return schedule;
 }
 
-/* Returns the later of two times. */
 static double later(double a, double b)
 {
     return a > b ? a : b;
 }
 
-/* Returns the node that a lane is on. */
 static uint32_t node_of(const plane_t *plane, uint32_t lane_number)
 {
     return lane_number / (plane->node_ranks * plane->run->lanes);
@@ -102,7 +100,6 @@ static void add_event(plane_t *plane, const sim_event_t *event)
     plane->is_out_of_memory = !sim_heap_add(&plane->heap, event) || plane->is_out_of_memory;
 }
 
-/* Adds an event that resumes a lane at `time`. */
 static void schedule_lane(plane_t *plane, uint32_t lane_number, double time)
 {
     const sim_event_t event = {.time = time, .kind = LANE_GOES_ON, .lane = lane_number};
@@ -110,8 +107,10 @@ static void schedule_lane(plane_t *plane, uint32_t lane_number, double time)
     add_event(plane, &event);
 }
 
-/* Returns the bytes of the lane's tile of a block of `block` bytes, whose last tile may be shorter. The lane must have
- * a tile, which begins within the block; lanes without one have ended. */
+/*
+ * Returns the bytes of the lane's tile of a block of `block` bytes, whose last tile may be shorter. The lane must have
+ * a tile, which begins within the block; lanes without one have ended.
+ */
 static uint64_t tile_bytes(const plane_t *plane, const lane_t *lane, double block)
 {
     const uint64_t block_bytes = (uint64_t)block, begin = lane->tile * plane->run->tile;
@@ -119,8 +118,10 @@ static uint64_t tile_bytes(const plane_t *plane, const lane_t *lane, double bloc
     return block_bytes - begin < plane->run->tile ? block_bytes - begin : plane->run->tile;
 }
 
-/* Returns what the call demands of a rank of the lane's node: how many bytes it sends within the node and between
- * nodes. Only what it sends within the node differs at the root. */
+/*
+ * Returns what the call demands of a rank of the lane's node: how many bytes it sends within the node and between
+ * nodes. Only what it sends within the node differs at the root.
+ */
 static mscclpp_cost_load_t load_of(const plane_t *plane, uint32_t lane_number)
 {
     const sim_run_t *run = plane->run;

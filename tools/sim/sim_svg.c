@@ -37,19 +37,16 @@ static double x_of(const sim_row_t *row, bool by_bytes)
     return log10(by_bytes ? (double)row->run.bytes : (double)row->run.schedule.nodes);
 }
 
-/* Returns the lower bound of a row's time, seconds. */
 static double bound_of(const sim_row_t *row)
 {
     return row->bound.steps > row->bound.rails ? row->bound.steps : row->bound.rails;
 }
 
-/* Returns the horizontal position, in pixels, of a logarithm. */
 static double x_pixel(const chart_t *chart, double x)
 {
     return PLOT_LEFT + PLOT_WIDTH * (x - chart->least_x) / (chart->most_x - chart->least_x);
 }
 
-/* Returns the vertical position, in pixels, of a logarithm. */
 static double y_pixel(const chart_t *chart, double y)
 {
     return PLOT_TOP + PLOT_HEIGHT * (chart->most_y - y) / (chart->most_y - chart->least_y);

@@ -26,8 +26,10 @@ static const char *rules_name(synth_collective_t collective)
     }
 }
 
-/* Writes the conditions that every rule of one run of this tool begins with. The collective has to have a name in
- * rules. */
+/*
+ * Writes the conditions that every rule of one run of this tool begins with. The collective has to have a name in
+ * rules.
+ */
 static void write_prefix(synth_collective_t collective, int ranks, int device, char *text, size_t size)
 {
     snprintf(text, size, "collective=%s ranks=%d device=%s ", rules_name(collective), ranks, devices[device]);
@@ -60,8 +62,10 @@ static bool keep_others(FILE *old, FILE *out, synth_collective_t collective, int
     return feof(old) != 0;
 }
 
-/* Returns the largest message of a plan as rules count it. Plans count all blocks of the collective; rules count the
- * bytes of one block, except for all-reduce. */
+/*
+ * Returns the largest message of a plan as rules count it. Plans count all blocks of the collective; rules count the
+ * bytes of one block, except for all-reduce.
+ */
 static uint64_t most_bytes(const synth_candidate_t *candidate)
 {
     const uint64_t most_of_rules = (uint64_t)1 << 40; /* the largest size that a rule may have */

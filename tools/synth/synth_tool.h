@@ -12,8 +12,10 @@ enum { SYNTH_TOOL_OK = 0, SYNTH_TOOL_FAILED = 1, SYNTH_TOOL_USAGE = 2 };
 /* Prints a text as a JSON string, in quotes. */
 void synth_tool_string(FILE *out, const char *text);
 
-/* Prints a summary of the topology, and for each collective the lower bounds of steps and of rounds for each chunk. The
- * bounds take at most about `seconds`. */
+/*
+ * Prints a summary of the topology, and for each collective the lower bounds of steps and of rounds for each chunk. The
+ * bounds take at most about `seconds`.
+ */
 void synth_tool_bounds(FILE *out, const synth_topology_t *topology, int root, double seconds, bool json);
 
 /* Prints the front, as a table or as JSON. `seconds` is the time that the search took. */

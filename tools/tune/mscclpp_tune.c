@@ -194,7 +194,6 @@ static bool open_contender(tune_t *tune, int algo)
     return true;
 }
 
-/* Returns true if an algorithm is measured at a size. */
 static bool takes_part(const tune_t *tune, int size, int algo)
 {
     return tune->contender[algo].team != NULL && !tune_is_hopeless(&tune->table, size, algo);
@@ -313,7 +312,6 @@ static bool measure_size(tune_t *tune, int size, bool *is_done_p)
     return ok;
 }
 
-/* Prints what is measured, and the heading of the table, on rank 0. */
 static void print_header(const tune_t *tune)
 {
     const bench_env_t *env = tune->env;
@@ -336,7 +334,6 @@ static void print_header(const tune_t *tune)
     fflush(stdout);
 }
 
-/* Prints the times of one size and its fastest algorithm, on rank 0. */
 static void print_size(tune_t *tune, int size)
 {
     const tune_table_t *table = &tune->table;

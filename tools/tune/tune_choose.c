@@ -1,3 +1,4 @@
+/* Turns measured times into rules, and decides which measurements may be skipped. */
 #include "tools/tune/tune_choose.h"
 
 #include <stdio.h>

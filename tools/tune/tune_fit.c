@@ -1,3 +1,4 @@
+/* Fits the figures of the cost model to measured times, by pattern search. */
 #include "tools/tune/tune_fit.h"
 
 #include <math.h>

@@ -21,6 +21,7 @@ void tune_catch_signals(void)
 
     memset(&action, 0, sizeof(action));
     action.sa_handler = note_signal;
+    /* A second signal ends the process at once, in case that a call never ends. */
     action.sa_flags = SA_RESTART | (int)SA_RESETHAND;
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);

@@ -45,8 +45,10 @@ static void offer(composer_t *composer, synth_schedule_t *schedule, const char *
     synth_front_add(composer->front, schedule, by, label, mscclpp_now() - composer->start);
 }
 
-/* Returns the label of a schedule that is made of two: heuristic if either is, else best found. It is not proven, even
- * if both are. */
+/*
+ * Returns the label of a schedule that is made of two: heuristic if either is, else best found. It is not proven, even
+ * if both are.
+ */
 static synth_label_t weaker_label(synth_label_t a, synth_label_t b)
 {
     return a == SYNTH_HEURISTIC || b == SYNTH_HEURISTIC ? SYNTH_HEURISTIC : SYNTH_BEST;

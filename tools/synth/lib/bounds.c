@@ -248,7 +248,6 @@ static void raise_by_pairs(network_t *network, uint64_t set, synth_bound_t *boun
     }
 }
 
-/* Returns the set of a node's ranks. */
 static uint64_t ranks_of(const synth_topology_t *topology, int node)
 {
     uint64_t set = 0;
@@ -259,8 +258,10 @@ static uint64_t ranks_of(const synth_topology_t *topology, int node)
     return set;
 }
 
-/* Raises the bound of an all-to-all by cuts between nodes: around each node, around the first 2, 3, ... nodes, and
- * around every set of nodes if there are few. */
+/*
+ * Raises the bound of an all-to-all by cuts between nodes: around each node, around the first 2, 3, ... nodes, and
+ * around every set of nodes if there are few.
+ */
 static void raise_by_nodes(network_t *network, synth_bound_t *bound)
 {
     int nodes = network->topology->node_count;

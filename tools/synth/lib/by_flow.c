@@ -17,7 +17,6 @@ typedef struct {
     const volatile sig_atomic_t *stop;
 } scatter_t;
 
-/* Returns the vertex of a rank before a step. */
 static int vertex_of(const scatter_t *scatter, int rank, int step)
 {
     return step * scatter->topology->ranks + rank;

@@ -76,8 +76,10 @@ static synth_schedule_t *renumbered(const synth_schedule_t *schedule, const int 
     return copy;
 }
 
-/* Reads a whole number from 0 to `most`. Returns false, with the number 0, if the value is missing or is no such
- * number. */
+/*
+ * Reads a whole number from 0 to `most`. Returns false, with the number 0, if the value is missing or is no such
+ * number.
+ */
 static bool read_number(const mscclpp_json_t *value, int most, int *number_p)
 {
     bool is_valid = value != NULL && value->type == MSCCLPP_JSON_UNSIGNED && value->number <= (uint64_t)most;
@@ -177,7 +179,6 @@ static bool read_entry(synth_cache_t *cache, const mscclpp_json_t *root)
     return true;
 }
 
-/* Forgets all schedules and tries. */
 static void forget(synth_cache_t *cache)
 {
     for (int i = 0; i < cache->kept_count; ++i) {
@@ -292,8 +293,10 @@ synth_schedule_t *synth_cache_schedule(const synth_cache_t *cache, int i, double
     return schedule;
 }
 
-/* Writes all schedules and tries as JSON. The text of the topology has no characters that JSON would have to escape.
- * The caller checks for errors with ferror. */
+/*
+ * Writes all schedules and tries as JSON. The text of the topology has no characters that JSON would have to escape.
+ * The caller checks for errors with ferror.
+ */
 static void write_entry(const synth_cache_t *cache, FILE *out)
 {
     fprintf(out, "{\"version\": 1, \"collective\": \"%s\",\n \"topology\": \"%s\",\n \"schedules\": [",

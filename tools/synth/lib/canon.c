@@ -34,7 +34,6 @@ typedef struct {
     int automorphisms;                                      /* how many are known */
 } search_t;
 
-/* Returns a hash of two numbers. */
 static uint64_t mix(uint64_t a, uint64_t b)
 {
     uint64_t mixed = (a ^ (b + UINT64_C(0x9e3779b97f4a7c15) + (a << 6) + (a >> 2))) * UINT64_C(0xff51afd7ed558ccd);
@@ -111,13 +110,11 @@ static int refine(const synth_topology_t *topology, int *cell)
     return cells;
 }
 
-/* Compares whole numbers, for qsort. */
 static int by_number(const void *left, const void *right)
 {
     return *(const int *)left - *(const int *)right;
 }
 
-/* Compares texts, for qsort. */
 static int by_text(const void *left, const void *right)
 {
     return strcmp(*(char *const *)left, *(char *const *)right);

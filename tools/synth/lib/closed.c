@@ -56,8 +56,10 @@ static synth_schedule_t *complete_broadcast(const synth_topology_t *topology, co
     return synth_schedule_finish(topology, schedule, steps, ok);
 }
 
-/* Returns the rank at a position of a node. Numbers of nodes wrap round, so `node` may be a node's number plus a
- * distance. */
+/*
+ * Returns the rank at a position of a node. Numbers of nodes wrap round, so `node` may be a node's number plus a
+ * distance.
+ */
 static int rank_at(const synth_shape_t *shape, int node, int position)
 {
     return shape->rank_of[node % shape->nodes * shape->gpus + position];

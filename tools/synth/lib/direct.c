@@ -47,7 +47,6 @@ static bool make_loads(loads_t *loads, const synth_topology_t *topology)
     return true;
 }
 
-/* Frees what make_loads allocated. */
 static void free_loads(loads_t *loads)
 {
     free(loads->link);
@@ -73,7 +72,6 @@ static double fullness(const loads_t *loads, int link)
     return rounds;
 }
 
-/* Puts one more chunk on a link. */
 static void add_load(loads_t *loads, int link)
 {
     ++loads->link[link];
@@ -82,7 +80,6 @@ static void add_load(loads_t *loads, int link)
     }
 }
 
-/* Empties all links and groups. */
 static void clear_loads(loads_t *loads)
 {
     memset(loads->link, 0, sizeof(int) * (size_t)loads->topology->link_count);

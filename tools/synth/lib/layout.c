@@ -7,7 +7,6 @@
 
 static const synth_place_t nowhere = {0, 0};
 
-/* Returns the entry of a rank and a chunk in a table of the layout. */
 static synth_place_t *entry_of(synth_place_t *places, const synth_layout_t *layout, int rank, int chunk)
 {
     return &places[rank * layout->count + chunk];
@@ -387,8 +386,10 @@ static synth_place_t target_of(const synth_layout_t *layout, int number)
                                      : layout->new_home[send->to * layout->count + send->chunk];
 }
 
-/* Returns the send whose packets `send` passes on from the slot where they arrived; -1 if `send` reads a buffer. Only
- * what arrived in an earlier step, and was not added, can be passed on. */
+/*
+ * Returns the send whose packets `send` passes on from the slot where they arrived; -1 if `send` reads a buffer. Only
+ * what arrived in an earlier step, and was not added, can be passed on.
+ */
 static int relayed_send(const synth_layout_t *layout, const synth_send_t *send)
 {
     int final_send = layout->final_send[send->from * layout->count + send->chunk];

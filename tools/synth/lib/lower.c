@@ -133,7 +133,6 @@ static void write_with_signals(synth_writer_t *writer, const synth_layout_t *lay
     }
 }
 
-/* Writes the blocks, channels and operations of all ranks, with signals. */
 static void lower_with_signals(synth_writer_t *writer, const synth_layout_t *layout, int instances)
 {
     synth_lower_blocks(writer, layout, instances, true);

@@ -15,8 +15,10 @@ static void write_sums(synth_writer_t *writer, const synth_layout_t *layout, int
     }
 }
 
-/* Returns the slot of a chunk of some rank's input at `rank`. The rank's own input has slots from `own_slots` on; each
- * other input has come whole, since whole inputs travel by an all-gather. */
+/*
+ * Returns the slot of a chunk of some rank's input at `rank`. The rank's own input has slots from `own_slots` on; each
+ * other input has come whole, since whole inputs travel by an all-gather.
+ */
 static synth_place_t slot_of(const synth_layout_t *layout, int rank, int source, int index, int own_slots)
 {
     int chunk = source * layout->schedule->chunks + index;

@@ -193,8 +193,10 @@ static bool reduce_rates(synth_topology_t *topology, char *why, size_t why_size)
     return true;
 }
 
-/* Writes the message, for `why` may say by then which GPUs NVLinks do not join. Returns the status, so that the caller
- * can return it. */
+/*
+ * Writes the message, for `why` may say by then which GPUs NVLinks do not join. Returns the status, so that the caller
+ * can return it.
+ */
 static mscclpp_status_t out_of_memory(char *why, size_t why_size)
 {
     snprintf(why, why_size, "no memory");

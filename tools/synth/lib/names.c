@@ -8,7 +8,6 @@
 
 const char synth_topology_names[] = "ring:N, line:N, mesh:N, switch:N, torus:AxB, nodes:NxG, dgx1, mi250x";
 
-/* Adds a link of this capacity in each direction. */
 static void add_both(synth_topology_t *topology, int rank, int other, int capacity)
 {
     synth_topology_link(topology, rank, other, capacity);
@@ -36,7 +35,7 @@ static bool add_port(synth_topology_t *topology, const char *what, int rank, boo
     return count == 0 || synth_topology_group(topology, name, capacity, links, count);
 }
 
-/* Builds a ring. Two ranks are joined only once. */
+/* A ring of two ranks joins them once, not twice. */
 static bool build_ring(synth_topology_t *topology, int ranks, int unused)
 {
     (void)unused;
@@ -48,7 +47,6 @@ static bool build_ring(synth_topology_t *topology, int ranks, int unused)
     return true;
 }
 
-/* Builds a line. */
 static bool build_line(synth_topology_t *topology, int ranks, int unused)
 {
     (void)unused;
@@ -58,7 +56,6 @@ static bool build_line(synth_topology_t *topology, int ranks, int unused)
     return true;
 }
 
-/* Builds a full mesh. */
 static bool build_mesh(synth_topology_t *topology, int ranks, int unused)
 {
     (void)unused;

@@ -118,8 +118,10 @@ static void share_sizes(synth_candidate_t *candidates, int count)
     }
 }
 
-/* Fills in a candidate. Returns by how many candidates the list grows: 1 if a plan can be made of this one, otherwise
- * 0. */
+/*
+ * Fills in a candidate. Returns by how many candidates the list grows: 1 if a plan can be made of this one, otherwise
+ * 0.
+ */
 static int add_candidate(const synth_topology_t *topology, const synth_schedule_t *schedule, const synth_point_t *point,
                          synth_manner_t manner, bool in_place, int instances, synth_candidate_t *candidate)
 {

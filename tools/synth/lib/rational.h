@@ -38,7 +38,6 @@ static inline int synth_compare(synth_rational_t a, synth_rational_t b)
     return left < right ? -1 : left > right;
 }
 
-/* Returns the larger of two fractions. */
 static inline synth_rational_t synth_larger(synth_rational_t a, synth_rational_t b)
 {
     return synth_compare(a, b) < 0 ? b : a;
@@ -50,7 +49,6 @@ static inline int64_t synth_ceiling(synth_rational_t a, int64_t factor)
     return (int64_t)(((__int128)a.num * factor + a.den - 1) / a.den);
 }
 
-/* Returns the fraction in floating point. */
 static inline double synth_value(synth_rational_t a)
 {
     return (double)a.num / (double)a.den;

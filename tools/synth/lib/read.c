@@ -37,7 +37,6 @@ static bool refuse(reader_t *reader, const char *format, ...)
     return false;
 }
 
-/* Ends the reading because memory has run out. */
 static bool end_without_memory(reader_t *reader)
 {
     reader->has_no_memory = true;

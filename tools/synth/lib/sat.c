@@ -236,8 +236,10 @@ static void number_variables(encoding_t *encoding)
     }
 }
 
-/* Adds the clause "if the condition holds, then the entry does", or "then the entry does not" if `sign` is -1. The
- * condition is a variable; the entry may also be NEVER or ALWAYS. */
+/*
+ * Adds the clause "if the condition holds, then the entry does", or "then the entry does not" if `sign` is -1. The
+ * condition is a variable; the entry may also be NEVER or ALWAYS.
+ */
 static void add_implication(encoding_t *encoding, int condition, int entry, int sign)
 {
     bool is_true = sign > 0 ? entry == ALWAYS : entry == NEVER, is_false = sign > 0 ? entry == NEVER : entry == ALWAYS;

@@ -170,7 +170,6 @@ static bool pack_trees(packing_t *packing, forest_t *forest)
     return true;
 }
 
-/* Returns the height of the highest tree. */
 static int greatest_height(const forest_t *forest)
 {
     int height = 0;

@@ -77,8 +77,10 @@ static bool fill_bcast(call_t *call, int rank, void *buf, count_t count, type_t 
     return 0 != call->args.count;
 }
 
-/* The block's size comes from the arguments that are significant to MPI: the root's for receiving, the others' for
- * sending. */
+/*
+ * The block's size comes from the arguments that are significant to MPI: the root's for receiving, the others' for
+ * sending.
+ */
 static bool fill_gather(call_t *call, int rank, const void *sbuf, count_t scount, type_t *stype, void *rbuf,
                         count_t rcount, type_t *rtype, int root)
 {
