@@ -521,7 +521,8 @@ MSCCLPP_DEV void mscclpp_dev_nodes_epoch(mscclpp_dev_ctx_t *ctx, const mscclpp_d
 
 /*
  * Runs the kernel: runs epochs until the whole shard is done. Each epoch uses up a flag, even after a failure, so that
- * all ranks count in the same way.
+ * all ranks count in the same way. Queued calls over several nodes use no packets, so the kernel does not call
+ * mscclpp_dev_enter.
  */
 MSCCLPP_DEV void mscclpp_dev_allreduce_nodes_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_nodes_args_t *nodes,
                                                      bool hot, int dtype, int op)

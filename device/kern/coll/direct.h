@@ -105,8 +105,9 @@ MSCCLPP_DEV void mscclpp_dev_direct_copy_pairs(const mscclpp_dev_direct_args_t *
 }
 
 /*
- * Swaps the contents of the pairs of places in the list, half a batch at a time. A thread loads a unit of both sides
- * before it stores either, and no other thread of any rank accesses that unit.
+ * Swaps the contents of the pairs of places in the list. A batch is half as long as in a copy, since a thread holds
+ * units of both sides. It loads a unit of both sides before it stores either, and no other thread of any rank accesses
+ * that unit.
  */
 MSCCLPP_DEV void mscclpp_dev_direct_swap(const mscclpp_dev_direct_args_t *args, uint64_t thread, uint64_t threads)
 {

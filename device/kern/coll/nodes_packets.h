@@ -486,7 +486,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_receive_all_packets(mscclpp_dev_ctx_t *c
 
 /*
  * Runs the kernel, on a grid of one block. After a failure nothing more is sent to other nodes or stored in the output.
- * The flag counts as used even then.
+ * The flag counts as used even then. Queued calls over several nodes use no packets, so the kernel does not call
+ * mscclpp_dev_enter.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_packets(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_coll_nodes_args_t *args,
                                                 int dtype, int op)

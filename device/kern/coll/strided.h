@@ -91,7 +91,10 @@ MSCCLPP_DEV void mscclpp_dev_strided_block(const mscclpp_dev_strided_t *block, u
     }
 }
 
-/* Runs the kernel: copies all blocks of the list between two barriers. If the first one fails, nothing is copied. */
+/*
+ * Runs the kernel: copies all blocks of the list between two barriers. If the first one fails, nothing is copied. It is
+ * never queued, because the hosts first exchange the layouts; so it does not call mscclpp_dev_enter.
+ */
 MSCCLPP_DEV void mscclpp_dev_coll_move_strided(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_strided_args_t *args)
 {
     const mscclpp_dev_args_t *common = &args->common;

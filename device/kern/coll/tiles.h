@@ -151,10 +151,10 @@ MSCCLPP_DEV void mscclpp_dev_coll_take_combined(const mscclpp_dev_ctx_t *ctx, co
 }
 
 /*
- * Returns the size of the largest block of all ranks. `largest` is the size of this rank's largest block. Passes one
- * more barrier, which is added to *barriers. If the barrier fails, sets ctx->failed, and the value must not be used.
- * The sizes are stored in the tiles of the second turn, which no rank writes before all ranks have entered the barrier
- * of the first turn. Called by all threads.
+ * Returns the size of the largest block of all ranks, so that all ranks take the same number of turns. `largest` is
+ * the size of this rank's largest block. Passes one more barrier, which is added to *barriers. If the barrier fails,
+ * sets ctx->failed, and the value must not be used. The sizes are stored in the tiles of the second turn, which no
+ * rank writes before all ranks have entered the barrier of the first turn. Called by all threads.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_find_largest(mscclpp_dev_ctx_t *ctx, mscclpp_dev_coll_turn_t *turn,
                                                    uint64_t largest, uint64_t *barriers)
@@ -220,6 +220,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_tiles(mscclpp_dev_ctx_t *ctx, const mscclpp_de
         }
         turn.half ^= 1;
     }
+    /* The own block comes last, because no peer waits for it. */
     if (!combines && !ctx->failed) {
         mscclpp_dev_coll_copy_own(ctx, coll, blocks);
     }

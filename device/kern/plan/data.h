@@ -213,7 +213,7 @@ MSCCLPP_DEV void mscclpp_dev_plan_store(const mscclpp_dev_plan_args_t *args, con
     }
 }
 
-/* Units of each operand that a thread loads before it uses the first. */
+/* Units of each operand that a thread loads before it uses the first, so that the latencies of the loads overlap. */
 #define MSCCLPP_DEV_PLAN_BATCH 4u
 
 /*

@@ -37,6 +37,7 @@ MSCCLPP_DEV bool mscclpp_dev_port_ring_round(mscclpp_dev_ctx_t *ctx, const msccl
         mscclpp_dev_port_signal(ctx, args, next);
         mscclpp_dev_port_flush(ctx, args, next);
     }
+    /* A transport that reads the source after its flush now sends a wrong byte, which the host finds in the output. */
     if (ring->overwrite != 0 && size > 0 && !ctx->failed) {
         ring->region[from] = 0;
         ring->region[from + size - 1] = 0;

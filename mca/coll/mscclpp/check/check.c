@@ -16,7 +16,7 @@
 #include "mca/common/base/call.h"
 #include "mca/common/base/log.h"
 
-/* The most ranks that a message names. */
+/* The most ranks that a message names: thousands may be late at once. */
 #define RANKS_SHOWN 8
 
 /* Bytes that a comma, a rank and a terminating zero need in a message. */

@@ -11,7 +11,9 @@
 
 #include "mca/common/base/log.h"
 
-/* Only one in CALL_INTERVAL calls of this callback does any work. */
+/*
+ * Only one in CALL_INTERVAL calls of this callback reads the clock, because MPI calls it in each turn of every wait.
+ */
 #define CALL_INTERVAL 64u
 
 /* The least time between two searches through the modules, of which there may be thousands. */

@@ -20,7 +20,10 @@
  */
 #define PLACES 3
 
-/* Memory that is too large for the pool is not pinned if the call copies less than 1 byte in SPARSE of it. */
+/*
+ * Memory that is too large for the pool is not pinned if the call copies less than 1 byte in SPARSE of it. Pinning
+ * would make all of its pages present; without it, only those with data are.
+ */
 #define SPARSE 4
 
 /* The most devices of a process that can be staged. */
