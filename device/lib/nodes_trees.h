@@ -115,6 +115,15 @@ MSCCLPP_DEV uint32_t mscclpp_dev_trees_child(const mscclpp_dev_tree_place_t *pla
     return down == MSCCLPP_DEV_TREES_NONE ? down : MSCCLPP_DEV_NODES_AHEAD(nnodes, place->root, down);
 }
 
+/* Returns which child of its parent a node is, 0 or 1. The node is not the root. */
+MSCCLPP_DEV uint32_t mscclpp_dev_trees_number(const mscclpp_dev_tree_place_t *place)
+{
+    mscclpp_dev_tree_place_t parent = *place;
+
+    parent.node = mscclpp_dev_trees_parent(place);
+    return mscclpp_dev_trees_child(&parent, 0) == place->node ? 0 : 1;
+}
+
 /*
  * Returns true if `from` signals `to` when all nodes meet. Then each signals those that are 1, 2, 4 ... nodes after it,
  * and waits for those before it.

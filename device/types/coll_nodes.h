@@ -38,6 +38,10 @@
  * Rows of the bulk area, in several sets for each block of the grid. A set has one row for each rank's block for this
  * rank, and the rows in which other ranks give an owner the data that it sends for them. A row consists of a unit for
  * the size of its contents, and a tile.
+ *
+ * Tiles of two patterns take fewer rows, so that they may be longer. In a broadcast there is one block for this rank.
+ * In a reduce, the root gets one operand of each rank of its node, and then one partial result of each other node or,
+ * over trees, of each child. Owners of other nodes get operands only, which take the same rows as those of the root.
  */
 #define MSCCLPP_DEV_COLL_NODES_GIVEN(pattern_, nranks_, nnodes_, most_, shards_)                                       \
     ((pattern_) == MSCCLPP_DEV_BCAST     ? (uint64_t)1                                                                 \
@@ -48,6 +52,15 @@
          : ((uint64_t)(most_)-1) / (shards_) * ((pattern_) == MSCCLPP_DEV_ALLTOALL ? (nranks_) : 1u))
 #define MSCCLPP_DEV_COLL_NODES_ROWS(pattern_, nranks_, nnodes_, most_, shards_)                                        \
     ((nranks_) + MSCCLPP_DEV_COLL_NODES_GIVEN(pattern_, nranks_, nnodes_, most_, shards_))
+#define MSCCLPP_DEV_COLL_NODES_TAKEN(pattern_, exchange_, nranks_, nnodes_, most_)                                     \
+    ((pattern_) == MSCCLPP_DEV_BCAST          ? (uint64_t)1                                                            \
+     : (pattern_) != MSCCLPP_DEV_REDUCE       ? (uint64_t)(nranks_)                                                    \
+     : (exchange_) == MSCCLPP_DEV_NODES_TREES ? (uint64_t)(most_) + MSCCLPP_DEV_NODES_TREES_PLACES - 1                 \
+                                              : (uint64_t)(most_) + (nnodes_))
+#define MSCCLPP_DEV_COLL_NODES_TILE_ROWS(pattern_, exchange_, nranks_, nnodes_, most_, shards_)                        \
+    (MSCCLPP_DEV_COLL_NODES_TAKEN(pattern_, exchange_, nranks_, nnodes_, most_) +                                      \
+     ((pattern_) == MSCCLPP_DEV_REDUCE ? 0                                                                             \
+                                       : MSCCLPP_DEV_COLL_NODES_GIVEN(pattern_, nranks_, nnodes_, most_, shards_)))
 #define MSCCLPP_DEV_COLL_NODES_PITCH(bulk_size_, nblocks_, rows_)                                                      \
     ((bulk_size_) / (MSCCLPP_DEV_COLL_NODES_SETS * (uint64_t)(nblocks_) * (rows_)) / MSCCLPP_DEV_UNIT *                \
      MSCCLPP_DEV_UNIT)
@@ -55,12 +68,16 @@
 /*
  * Bytes that an owner can put to another node at once. If every node is sent the same data, they come from the one send
  * slot of a set (types/nodes.h). If each rank has blocks of its own for each other rank, the data differ from node to
- * node, and each node has a place in the set.
+ * node, and each node has a place in the set. Over trees, all slots of a set are divided anew: a broadcast has one
+ * place, and a reduce one for the node's own partial results and one for each child.
  */
-#define MSCCLPP_DEV_COLL_NODES_ROOM(pattern_, nnodes_, slot_size_)                                                     \
+#define MSCCLPP_DEV_COLL_NODES_ROOM(pattern_, exchange_, nnodes_, slot_size_)                                          \
     (MSCCLPP_DEV_COLL_SENDS_MANY(pattern_)                                                                             \
          ? ((uint64_t)(nnodes_) + 1) * (slot_size_) / (2 * (uint64_t)(nnodes_)*MSCCLPP_DEV_UNIT) * MSCCLPP_DEV_UNIT    \
-         : (slot_size_))
+     : (exchange_) != MSCCLPP_DEV_NODES_TREES ? (slot_size_)                                                           \
+     : (pattern_) == MSCCLPP_DEV_BCAST        ? ((uint64_t)(nnodes_) + 1) * (slot_size_)                               \
+                                              : ((uint64_t)(nnodes_) + 1) * (slot_size_) /                             \
+                                             (MSCCLPP_DEV_NODES_TREES_PLACES * MSCCLPP_DEV_UNIT) * MSCCLPP_DEV_UNIT)
 
 /*
  * Signals that node `to_` receives from node `from_` in each turn of tiles. `exchange_` is MSCCLPP_DEV_NODES_DIRECT or,

@@ -117,14 +117,19 @@ typedef struct {
  */
 #define MSCCLPP_DEV_NODES_TREES_WINDOW 8u /* sets, so at most this many tiles are under way */
 #define MSCCLPP_DEV_NODES_TREES_PLACES 3u /* of a set: the node's own, and one for each child */
+/* The most bytes of a tile over trees: each level of a tree passes a tile on only after all of it has come. */
+#define MSCCLPP_DEV_NODES_TREES_TILE ((uint64_t)256 * 1024)
+#define MSCCLPP_DEV_NODES_TREES_CAPPED(room_)                                                                          \
+    ((room_) < MSCCLPP_DEV_NODES_TREES_TILE ? (room_) : MSCCLPP_DEV_NODES_TREES_TILE)
 #define MSCCLPP_DEV_NODES_RING_ROOM(nnodes_, slot_size_)                                                               \
     (((uint64_t)(nnodes_) + 1) * (slot_size_) / (2 * (uint64_t)MSCCLPP_DEV_UNIT) * MSCCLPP_DEV_UNIT)
 #define MSCCLPP_DEV_NODES_STEPS_ROOM(nnodes_, slot_size_, parts_, places_)                                             \
     (((uint64_t)(nnodes_) + 1) * (slot_size_) / ((uint64_t)(places_)*MSCCLPP_DEV_UNIT) * (parts_)*MSCCLPP_DEV_UNIT)
 #define MSCCLPP_DEV_NODES_TREES_ROOM(nnodes_, slot_size_)                                                              \
-    ((uint64_t)MSCCLPP_DEV_NODES_SETS * ((uint64_t)(nnodes_) + 1) * (slot_size_) /                                     \
-     ((uint64_t)MSCCLPP_DEV_NODES_TREES_WINDOW * MSCCLPP_DEV_NODES_TREES_PLACES * MSCCLPP_DEV_UNIT) *                  \
-     MSCCLPP_DEV_UNIT)
+    MSCCLPP_DEV_NODES_TREES_CAPPED(                                                                                    \
+        (uint64_t)MSCCLPP_DEV_NODES_SETS *((uint64_t)(nnodes_) + 1) * (slot_size_) /                                   \
+        ((uint64_t)MSCCLPP_DEV_NODES_TREES_WINDOW * MSCCLPP_DEV_NODES_TREES_PLACES * MSCCLPP_DEV_UNIT) *               \
+        MSCCLPP_DEV_UNIT)
 #define MSCCLPP_DEV_NODES_ROOM(pattern_, nnodes_, slot_size_, parts_, places_)                                         \
     ((pattern_) == MSCCLPP_DEV_NODES_RING      ? MSCCLPP_DEV_NODES_RING_ROOM(nnodes_, slot_size_)                      \
      : (pattern_) == MSCCLPP_DEV_NODES_TREES   ? MSCCLPP_DEV_NODES_TREES_ROOM(nnodes_, slot_size_)                     \

@@ -3,6 +3,7 @@
 #include "device/types/coll_nodes.h"
 #include "mca/common/algo/schedule/cost.h"
 #include "mca/common/algo/select.h"
+#include "mca/common/algo/shape/tiles.h"
 #include "test/unit/select_input.h"
 #include "test/unit/unit.h"
 
@@ -439,6 +440,64 @@ static void test_rules_between(void)
     CHECK_TEXT(reduced.algo->name, "nodes_packets");
 }
 
+/*
+ * Over trees, mscclpp_sim takes the tiles that the kernels get with the sizes by default, and they fit the set of the
+ * exchange area and the rows of the scratch.
+ */
+static void check_tiles_over_trees(mscclpp_coll_t coll, uint32_t nodes, uint32_t ranks, uint64_t bytes)
+{
+    const mscclpp_dev_pattern_t pattern = mscclpp_coll_pattern(coll);
+    const mscclpp_tiles_t simulated = mscclpp_tiles_over_trees((int)pattern, nodes, ranks, bytes);
+    const uint64_t places = pattern == MSCCLPP_DEV_BCAST ? 1 : 3, rows = pattern == MSCCLPP_DEV_BCAST ? 2 : ranks + 2;
+    mscclpp_select_input_t input = gpus(ranks);
+    mscclpp_coll_choice_t choice;
+
+    input.nodes = nodes;
+    input.all_ranks = nodes * ranks;
+    input.shards = input.max_node_ranks = ranks;
+    input.slot_size = mscclpp_tiles_slot_size(nodes, 14 * MIB);
+    protocol.coll_algorithm[coll] = MSCCLPP_COLL_BY_NODES_TREES;
+    REQUIRE(mscclpp_coll_select(&input, coll, bytes, false, true, &choice) == MSCCLPP_OK);
+    CHECK_EQ(choice.exchange, MSCCLPP_DEV_NODES_TREES);
+    CHECK_EQ(choice.tile, simulated.bytes);
+    CHECK_EQ(2 * choice.nblocks, simulated.under_way);
+    CHECK(places * (choice.tile + MSCCLPP_DEV_UNIT) <= (nodes + 1) * input.slot_size);
+    CHECK(choice.nblocks * 3 * rows * (choice.tile + MSCCLPP_DEV_UNIT) <= layout.bulk_size);
+    CHECK(choice.tile >= 8 * KIB && choice.tile <= 256 * KIB);
+}
+
+/* The same in an all-reduce, whose kernel computes the size of its tiles itself. */
+static void check_tiles_of_allreduce(uint32_t nodes, uint32_t ranks, uint64_t bytes)
+{
+    const mscclpp_tiles_t simulated = mscclpp_tiles_over_trees(-1, nodes, ranks, bytes);
+    mscclpp_select_input_t input = gpus(ranks);
+    mscclpp_choice_t choice;
+
+    input.bytes = bytes;
+    input.nodes = nodes;
+    input.shards = input.max_node_ranks = ranks;
+    input.slot_size = mscclpp_tiles_slot_size(nodes, 14 * MIB);
+    input.dtype = MSCCLPP_DTYPE_FLOAT32;
+    REQUIRE(mscclpp_select_shape(&input, &mscclpp_algo_allreduce_nodes_trees, &choice) == MSCCLPP_OK);
+    CHECK_EQ(simulated.bytes,
+             MSCCLPP_DEV_UNIT * MSCCLPP_DEV_NODES_TILE(layout.bulk_size, choice.nblocks, ranks,
+                                                       MSCCLPP_DEV_NODES_TREES_ROOM(nodes, input.slot_size)));
+    CHECK(simulated.under_way >= 3 * choice.nblocks && simulated.under_way <= 7 * choice.nblocks);
+}
+
+static void test_tiles_over_trees(void)
+{
+    static const uint32_t nodes[] = {2, 3, 8, 64, 257, 1000, 4096}, ranks[] = {1, 3, 8};
+
+    for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]) * 3; ++i) {
+        for (uint64_t bytes = 100 * KIB; bytes < 1000 * MIB; bytes *= 7) {
+            check_tiles_over_trees(MSCCLPP_COLL_BCAST, nodes[i / 3], ranks[i % 3], bytes);
+            check_tiles_over_trees(MSCCLPP_COLL_REDUCE, nodes[i / 3], ranks[i % 3], bytes);
+            check_tiles_of_allreduce(nodes[i / 3], ranks[i % 3], bytes);
+        }
+    }
+}
+
 int main(void)
 {
     unit_begin();
@@ -452,5 +511,6 @@ int main(void)
     test_rules_between();
     test_named();
     test_rounds();
+    test_tiles_over_trees();
     return unit_end();
 }

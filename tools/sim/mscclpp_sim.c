@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mca/common/algo/shape/tiles.h"
 #include "tools/sim/sim.h"
 #include "tools/sim/sim_options.h"
 
@@ -25,7 +26,7 @@ static const char help[] =
     "      --radix N             of tree and bruck, 2 to 64 (default 2)\n"
     "      --fanout N            messages that a node sends ahead of those it has received (direct, split); 0: any\n"
     "                            number (default)\n"
-    "      --tile SIZE           bytes of a block that travel at once (default 4m; trees at most 256k)\n"
+    "      --tile SIZE           bytes of a block that travel at once (default 4m; trees at most the kernel's)\n"
     "      --lanes N             tiles that a rank has under way, 1 to 16 (default 4)\n"
     "\n"
     "  -w, --network NAME        full (default), fat-tree or dragonfly\n"
@@ -98,6 +99,29 @@ static bool read_arguments(int argc, char **argv, sim_arguments_t *arguments, in
     return ok && sim_check_arguments(arguments);
 }
 
+/* Over trees, sets the bytes of a tile to at most those of the kernel, and the tiles under way to at least as many. */
+static void take_tiles(const sim_arguments_t *arguments, mscclpp_schedule_kind_t kind, uint32_t nodes, uint64_t bytes,
+                       sim_run_t *run)
+{
+    if (kind == MSCCLPP_SCHEDULE_TREES && nodes > 1) {
+        const mscclpp_tiles_t tiles = mscclpp_tiles_over_trees(arguments->pattern, nodes, run->ranks, bytes);
+
+        run->tile = tiles.bytes < run->tile ? tiles.bytes : run->tile;
+        run->lanes = tiles.under_way > run->lanes ? tiles.under_way : run->lanes;
+        run->figures.tile = (double)run->tile;
+        run->figures.lanes = run->lanes;
+    }
+}
+
+/* Returns the seconds that the cost model estimates for a schedule. */
+static double estimate(const sim_arguments_t *arguments, const mscclpp_schedule_t *schedule, uint64_t bytes)
+{
+    sim_run_t run = arguments->run;
+
+    take_tiles(arguments, schedule->kind, schedule->nodes, bytes, &run);
+    return mscclpp_cost_estimate(&run.figures, schedule, run.ranks, bytes);
+}
+
 /*
  * Returns the kind of schedule for which the cost model estimates the shortest time, among the kinds that serve the
  * collective. Returns the direct schedule if no kind serves it.
@@ -113,7 +137,7 @@ static mscclpp_schedule_kind_t preferred_kind(const sim_arguments_t *arguments, 
 
         if (mscclpp_schedule_init(&schedule, (mscclpp_schedule_kind_t)kind, arguments->pattern, nodes,
                                   arguments->root < nodes ? arguments->root : 0, arguments->fanout, arguments->radix)) {
-            const double cost = mscclpp_cost_estimate(&arguments->run.figures, &schedule, arguments->run.ranks, bytes);
+            const double cost = estimate(arguments, &schedule, bytes);
 
             if (least_cost <= 0 || cost < least_cost) {
                 least_cost = cost;
@@ -142,18 +166,10 @@ static int add_row(const sim_arguments_t *arguments, mscclpp_schedule_kind_t kin
                                arguments->radix)) {
         return 0;
     }
-    /*
-     * The cost model assumes smaller tiles for trees, so the simulation uses them, too, unless there would be too many
-     * tiles to count.
-     */
-    if (kind == MSCCLPP_SCHEDULE_TREES && (double)row->run.tile > MSCCLPP_COST_TREES_TILE &&
-        block / MSCCLPP_COST_TREES_TILE < UINT16_MAX) {
-        row->run.tile = (uint64_t)MSCCLPP_COST_TREES_TILE;
-    }
-    /* In an all-reduce over trees more of them are under way, one for each block of the kernel. */
-    if (kind == MSCCLPP_SCHEDULE_TREES && arguments->pattern == MSCCLPP_SCHEDULE_ALLREDUCE &&
-        row->run.lanes < (uint32_t)MSCCLPP_COST_TREES_LANES) {
-        row->run.lanes = (uint32_t)MSCCLPP_COST_TREES_LANES;
+    take_tiles(arguments, kind, nodes, bytes, &row->run);
+    /* The kernel's tiles may be too many to count. */
+    if (block / (double)row->run.tile >= UINT16_MAX) {
+        row->run.tile = arguments->run.tile;
     }
     /* The simulation counts the messages of a slot, one for each tile, in 16 bits. */
     if (block / (double)row->run.tile >= UINT16_MAX + 1) {
@@ -163,7 +179,7 @@ static int add_row(const sim_arguments_t *arguments, mscclpp_schedule_kind_t kin
     }
     row->bound = mscclpp_cost_bound(&row->run.figures, arguments->pattern, nodes, row->run.ranks, bytes);
     row->least_latency = sim_least_latency(&row->run.figures, arguments->pattern, nodes);
-    row->modelled = mscclpp_cost_estimate(&row->run.figures, &row->run.schedule, row->run.ranks, bytes);
+    row->modelled = estimate(arguments, &row->run.schedule, bytes);
     row->is_preferred = kind == preferred_kind(arguments, nodes, bytes);
     if (!sim_simulate(&row->run, &row->result)) {
         fprintf(stderr, "mscclpp_sim: no memory for %u nodes\n", nodes);

@@ -182,7 +182,7 @@ MSCCLPP_DEV void mscclpp_dev_trees_go_up(mscclpp_dev_ctx_t *ctx, const mscclpp_d
                                          const mscclpp_dev_nodes_tile_t *tile)
 {
     const mscclpp_dev_nodes_args_t *nodes = block->nodes;
-    mscclpp_dev_tree_place_t place = mscclpp_dev_trees_place(ctx, nodes);
+    const mscclpp_dev_tree_place_t place = mscclpp_dev_trees_place(ctx, nodes);
     const uint32_t parent = mscclpp_dev_trees_parent(&place), first = mscclpp_dev_trees_child(&place, 0),
                    second = mscclpp_dev_trees_child(&place, 1);
 
@@ -202,10 +202,8 @@ MSCCLPP_DEV void mscclpp_dev_trees_go_up(mscclpp_dev_ctx_t *ctx, const mscclpp_d
     if (ctx->tid == 0 && !ctx->failed && parent == MSCCLPP_DEV_TREES_NONE) {
         mscclpp_dev_trees_send_down(ctx, nodes, &place, tile);
     } else if (ctx->tid == 0 && !ctx->failed) {
-        place.node = parent;
-        mscclpp_dev_trees_put(
-            ctx, nodes, tile, parent,
-            mscclpp_dev_trees_incoming(block, tile, mscclpp_dev_trees_child(&place, 0) == nodes->node ? 0 : 1));
+        mscclpp_dev_trees_put(ctx, nodes, tile, parent,
+                              mscclpp_dev_trees_incoming(block, tile, mscclpp_dev_trees_number(&place)));
     }
     ctx->failed = mscclpp_dev_block_sync_or(ctx, ctx->failed);
 }

@@ -52,7 +52,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_give_near(const mscclpp_dev_ctx_t *ctx,
     const mscclpp_dev_block_t part =
         mscclpp_dev_coll_nodes_part(args, turn, mscclpp_dev_coll_nodes_send_block(args, peer));
 
-    mscclpp_dev_coll_copy(mscclpp_dev_coll_nodes_row(ctx, state, turn, args->place[peer].index, args->rank) +
+    mscclpp_dev_coll_copy(mscclpp_dev_coll_nodes_row(ctx, state, turn, args->place[peer].index,
+                                                     mscclpp_dev_coll_nodes_taken_row(state, turn, args->rank)) +
                               MSCCLPP_DEV_UNIT,
                           (const char *)args->nodes.common.in + part.offset, part.bytes, ctx->tid, ctx->nthreads);
 }
@@ -292,7 +293,8 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_hand_block(const mscclpp_dev_ctx_t *ctx,
                                                    const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t sender,
                                                    uint32_t receiver, const char *from, uint32_t bytes)
 {
-    mscclpp_dev_coll_copy(mscclpp_dev_coll_nodes_row(ctx, state, turn, state->args->place[receiver].index, sender) +
+    mscclpp_dev_coll_copy(mscclpp_dev_coll_nodes_row(ctx, state, turn, state->args->place[receiver].index,
+                                                     mscclpp_dev_coll_nodes_taken_row(state, turn, sender)) +
                               MSCCLPP_DEV_UNIT,
                           from, bytes, ctx->tid, ctx->nthreads);
 }
@@ -360,7 +362,9 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_move(const mscclpp_dev_ctx_t *ctx, const
 
         if (sender != args->rank) {
             mscclpp_dev_coll_copy((char *)args->nodes.common.out + part.offset,
-                                  mscclpp_dev_coll_nodes_row(ctx, state, turn, state->index, sender) + MSCCLPP_DEV_UNIT,
+                                  mscclpp_dev_coll_nodes_row(ctx, state, turn, state->index,
+                                                             mscclpp_dev_coll_nodes_taken_row(state, turn, sender)) +
+                                      MSCCLPP_DEV_UNIT,
                                   part.bytes, ctx->tid, ctx->nthreads);
         }
     }
@@ -544,7 +548,13 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes(mscclpp_dev_ctx_t *ctx, const mscclpp_de
 
     mscclpp_dev_enter(ctx, common);
     mscclpp_dev_coll_nodes_begin(&state, args, dtype, op);
-    state.node_bytes = MSCCLPP_DEV_COLL_NODES_ROOM(args->pattern, nodes->nnodes, nodes->slot_size);
+    state.relay_row = args->pattern == MSCCLPP_DEV_REDUCE
+                          ? 0
+                          : MSCCLPP_DEV_COLL_NODES_TAKEN(args->pattern, nodes->pattern, args->nranks, nodes->nnodes,
+                                                         nodes->largest_node);
+    state.set_rows = MSCCLPP_DEV_COLL_NODES_TILE_ROWS(args->pattern, nodes->pattern, args->nranks, nodes->nnodes,
+                                                      nodes->largest_node, nodes->shards);
+    state.node_bytes = MSCCLPP_DEV_COLL_NODES_ROOM(args->pattern, nodes->pattern, nodes->nnodes, nodes->slot_size);
     state.any_relayed = mscclpp_dev_coll_nodes_any_relayed(args);
     state.exchanged = state.is_owner ? nodes->exchanged[ctx->block] : 0;
     state.barriers = barriers_before;

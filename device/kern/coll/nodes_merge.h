@@ -30,9 +30,10 @@ MSCCLPP_DEV mscclpp_dev_vec_t mscclpp_dev_coll_nodes_merge(const mscclpp_dev_ctx
 
         from = own_operand;
         if (rank != args->rank) {
-            from = mscclpp_dev_coll_nodes_row(
-                       ctx, state, turn, state->index,
-                       receiver == args->rank ? rank : mscclpp_dev_coll_nodes_relay_row(state, rank, receiver)) +
+            from = mscclpp_dev_coll_nodes_row(ctx, state, turn, state->index,
+                                              receiver == args->rank
+                                                  ? mscclpp_dev_coll_nodes_taken_row(state, turn, rank)
+                                                  : mscclpp_dev_coll_nodes_relay_row(state, rank, receiver)) +
                    MSCCLPP_DEV_UNIT;
         }
         value = mscclpp_dev_ld_unit(from, unit, bytes);
@@ -151,8 +152,12 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_combine_nodes(const mscclpp_dev_ctx_t *c
                                                      (const char *)args->nodes.common.in + own_operand.offset, unit,
                                                      part.bytes);
             } else {
-                value = mscclpp_dev_ld_unit(mscclpp_dev_coll_nodes_row(ctx, state, turn, state->index,
-                                                                       mscclpp_dev_coll_nodes_first_rank(args, node)) +
+                const uint64_t row =
+                    in_trees
+                        ? args->nodes.largest_node + i
+                        : mscclpp_dev_coll_nodes_taken_row(state, turn, mscclpp_dev_coll_nodes_first_rank(args, node));
+
+                value = mscclpp_dev_ld_unit(mscclpp_dev_coll_nodes_row(ctx, state, turn, state->index, row) +
                                                 MSCCLPP_DEV_UNIT,
                                             unit, part.bytes);
             }

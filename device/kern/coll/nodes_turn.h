@@ -17,6 +17,7 @@ typedef struct {
     uint64_t exchanged;  /* exchanges of this block in earlier calls */
     uint64_t barriers;   /* barriers that the block has passed */
     uint64_t set_rows;   /* number of rows in a set of the scratch */
+    uint64_t relay_row;  /* number of the first row in which an owner gets what it sends for other ranks */
     uint64_t node_bytes; /* the most bytes that a set of the exchange area holds for one other node */
     uint32_t index;      /* this rank's number in its node */
     int dtype;
@@ -33,6 +34,7 @@ typedef struct {
     uint64_t begin; /* bytes before it in each block of data */
     uint64_t set;   /* where its set of slots begins in the exchange area, offset in bytes */
     uint32_t owner; /* the owner that sends in this turn, for patterns in which only one does; its number in its node */
+    uint32_t tree;  /* the tree that carries the turn, 0 or 1 */
 } mscclpp_dev_coll_nodes_turn_t;
 
 /*
@@ -51,12 +53,14 @@ MSCCLPP_DEV mscclpp_dev_coll_nodes_turn_t mscclpp_dev_coll_nodes_turn(const mscc
     turn.begin = (ctx->block + index * ctx->nblocks) * state->args->tile;
     turn.set = MSCCLPP_DEV_NODES_SLOT(nodes->nnodes, ctx->block, set) * nodes->slot_size;
     turn.owner = (uint32_t)((ctx->block + index) % nodes->shards);
+    turn.tree = ctx->block % 2;
     return turn;
 }
 
 /*
  * Fills in the fields that are equal on all blocks of the grid, except `node_bytes` and `any_relayed`. The caller sets
- * these two, if it needs them, and the fields that count.
+ * these two, if it needs them, and the fields that count. The numbers of rows are those of packets; the caller replaces
+ * them for tiles.
  */
 MSCCLPP_DEV void mscclpp_dev_coll_nodes_begin(mscclpp_dev_coll_nodes_state_t *state,
                                               const mscclpp_dev_coll_nodes_args_t *args, int dtype, int op)
@@ -69,6 +73,7 @@ MSCCLPP_DEV void mscclpp_dev_coll_nodes_begin(mscclpp_dev_coll_nodes_state_t *st
     state->merges = MSCCLPP_DEV_COLL_MERGES(args->pattern);
     state->dtype = dtype;
     state->op = op;
+    state->relay_row = args->nranks;
     state->set_rows =
         MSCCLPP_DEV_COLL_NODES_ROWS(args->pattern, args->nranks, nodes->nnodes, nodes->largest_node, nodes->shards);
     state->is_owner = nodes->common.rank < nodes->shards;
@@ -103,6 +108,21 @@ MSCCLPP_DEV mscclpp_dev_tree_place_t mscclpp_dev_coll_nodes_tree_place(const msc
     place.node = args->nodes.node;
     place.root = args->place[args->root].node;
     place.tree = ctx->block % 2;
+    return place;
+}
+
+/* As mscclpp_dev_coll_nodes_tree_place, for any node. Unlike there, `turn` tells the tree. */
+MSCCLPP_DEV mscclpp_dev_tree_place_t mscclpp_dev_coll_nodes_place_of(const mscclpp_dev_coll_nodes_state_t *state,
+                                                                     const mscclpp_dev_coll_nodes_turn_t *turn,
+                                                                     uint32_t node)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = state->args;
+    mscclpp_dev_tree_place_t place;
+
+    place.nnodes = args->nodes.nnodes;
+    place.node = node;
+    place.root = args->place[args->root].node;
+    place.tree = turn->tree;
     return place;
 }
 
@@ -273,8 +293,34 @@ MSCCLPP_DEV char *mscclpp_dev_coll_nodes_row(const mscclpp_dev_ctx_t *ctx, const
 }
 
 /*
+ * Returns the number of the row in which a rank gets the block of `sender`, or the partial result of the node of which
+ * `sender` is the first rank. In a reduce, the rows of partial results follow those of the node's own operands.
+ */
+MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_taken_row(const mscclpp_dev_coll_nodes_state_t *state,
+                                                      const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t sender)
+{
+    const mscclpp_dev_coll_nodes_args_t *args = state->args;
+    uint32_t node;
+
+    if (args->pattern != MSCCLPP_DEV_REDUCE) {
+        return args->pattern == MSCCLPP_DEV_BCAST ? 0 : sender;
+    }
+    node = args->place[sender].node;
+    if (node == args->nodes.node) {
+        return args->place[sender].index;
+    }
+    if (mscclpp_dev_coll_nodes_in_trees(state)) {
+        const mscclpp_dev_tree_place_t child = mscclpp_dev_coll_nodes_place_of(state, turn, node);
+
+        return args->nodes.largest_node + mscclpp_dev_trees_number(&child);
+    }
+    return args->nodes.largest_node + node;
+}
+
+/*
  * Returns the number of the row in which an owner receives the block of `sender` for `receiver`. These rows follow the
- * rows of the blocks for the owner itself. `receiver` matters only if a sender has a separate block for each receiver.
+ * rows of the blocks for the owner itself, except in a reduce by tiles, where an owner has either. `receiver` matters
+ * only if a sender has a separate block for each receiver.
  *
  * If all ranks have blocks, and these are not merged, `sender` must not be an owner: an owner sends its own blocks from
  * the input, and has no row. So the sender's number among the owner's clients, counted from 0, is its number in the
@@ -291,10 +337,10 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_relay_row(const mscclpp_dev_coll_nod
         client = state->sends_many
                      ? args->place[receiver].node * clients_per_owner + args->place[receiver].index / args->nodes.shards
                      : 0;
-        return args->nranks + client * args->nodes.largest_node + args->place[sender].index;
+        return state->relay_row + client * args->nodes.largest_node + args->place[sender].index;
     }
     client = MSCCLPP_DEV_COLL_ALONE(args->pattern) ? 0 : args->place[sender].index / args->nodes.shards - 1;
-    return args->nranks + (state->sends_many ? client * args->nranks + receiver : client);
+    return state->relay_row + (state->sends_many ? client * args->nranks + receiver : client);
 }
 
 /*
@@ -376,7 +422,8 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_outgoing(const mscclpp_dev_coll_node
 
 /*
  * Returns the place at which data from a node arrive, as an offset in the exchange area. By halving, the combined data
- * of all other nodes arrive at position 0.
+ * of all other nodes arrive at position 0. Over trees, a set is divided anew: a broadcast arrives at its beginning, and
+ * the partial results of a child after the place of the node's own ones.
  */
 MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_incoming(const mscclpp_dev_coll_nodes_state_t *state,
                                                      const mscclpp_dev_coll_nodes_turn_t *turn, uint32_t from_node)
@@ -387,6 +434,11 @@ MSCCLPP_DEV uint64_t mscclpp_dev_coll_nodes_incoming(const mscclpp_dev_coll_node
         const uint32_t position = state->merges ? 0 : MSCCLPP_DEV_NODES_BEHIND(nodes->nnodes, nodes->node, from_node);
 
         return turn->set + position * mscclpp_dev_coll_nodes_pitch(state, turn);
+    }
+    if (mscclpp_dev_coll_nodes_in_trees(state)) {
+        const mscclpp_dev_tree_place_t child = mscclpp_dev_coll_nodes_place_of(state, turn, from_node);
+
+        return turn->set + (state->merges ? 1 + mscclpp_dev_trees_number(&child) : 0) * state->node_bytes;
     }
     return turn->set + ((state->sends_many ? state->args->nodes.nnodes : 1) + (uint64_t)from_node) * state->node_bytes;
 }

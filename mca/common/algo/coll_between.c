@@ -7,14 +7,9 @@
 #include "device/lib/nodes_trees.h"
 #include "device/types/coll_nodes.h"
 #include "mca/common/algo/allreduce/between.h"
+#include "mca/common/algo/shape/tiles.h"
 
 #define KIB ((uint64_t)1024)
-
-/*
- * Between nodes, a grid has one block for this many bytes of a rank's block of data. With smaller parts, the proxies'
- * work in each turn, some microseconds, would dominate.
- */
-#define NODES_BLOCK_MIN (64 * KIB)
 
 /*
  * Between nodes, the most bytes of data that a rank sends to another node as packets. Packets are twice as long as
@@ -29,57 +24,42 @@ static uint64_t units_of(uint64_t bytes)
 }
 
 /*
- * Fills in the choice for tiles between nodes. Returns false if even one thread block has no room for a tile. So
- * whether tiles fit does not depend on the message size.
- *
- * Two things limit a tile: what an owner can put to another node at once (`put_tile`), and a row of the scratch
- * (`row_pitch`, whose first unit is not for data). The number of thread blocks is halved until a row has room.
+ * Fills in the choice for tiles that nodes exchange in this way. Returns false if even one thread block has no room for
+ * a tile. So whether tiles fit does not depend on the message size.
  */
 static bool shape_nodes_tiles(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
-                              mscclpp_coll_choice_t *choice)
+                              mscclpp_dev_nodes_pattern_t exchange, mscclpp_coll_choice_t *choice)
 {
-    const mscclpp_dev_pattern_t pattern = mscclpp_coll_pattern(coll);
-    const uint64_t data_blocks = MSCCLPP_DEV_COLL_NODES_BLOCKS(pattern, input->max_node_ranks, input->shards);
-    const uint64_t rows =
-        MSCCLPP_DEV_COLL_NODES_ROWS(pattern, input->all_ranks, input->nodes, input->max_node_ranks, input->shards);
-    const uint64_t put_bytes = MSCCLPP_DEV_COLL_NODES_ROOM(pattern, input->nodes, input->slot_size);
-    const uint64_t header_bytes = MSCCLPP_DEV_COLL_NODES_HEAD(data_blocks);
-    const uint64_t put_tile =
-        put_bytes > header_bytes ? (put_bytes - header_bytes) / data_blocks / MSCCLPP_DEV_UNIT * MSCCLPP_DEV_UNIT : 0;
-    const uint32_t max_blocks = MSCCLPP_DEV_NODES_BLOCKS_OF(input->nodes);
-    uint64_t wanted_blocks = input->on_twin ? max_blocks : block_bytes / NODES_BLOCK_MIN;
-    uint64_t row_pitch;
+    const uint32_t wanted_blocks = input->on_twin
+                                       ? MSCCLPP_DEV_NODES_BLOCKS_OF(input->nodes)
+                                       : mscclpp_tiles_blocks(input->nodes, block_bytes, MSCCLPP_TILES_BLOCK_MIN);
     mscclpp_choice_t grid;
 
-    wanted_blocks = wanted_blocks == 0 ? 1 : wanted_blocks > max_blocks ? max_blocks : wanted_blocks;
-    if (!mscclpp_algo_grid(input, units_of(block_bytes), (uint32_t)wanted_blocks, 0, false, &grid)) {
+    if (!mscclpp_algo_grid(input, units_of(block_bytes), wanted_blocks, 0, false, &grid)) {
         return false;
     }
-    grid.nblocks = grid.nblocks > wanted_blocks ? (uint32_t)wanted_blocks : grid.nblocks;
-    while ((row_pitch = MSCCLPP_DEV_COLL_NODES_PITCH(input->layout->bulk_size, grid.nblocks, rows)) <=
-               MSCCLPP_DEV_UNIT &&
-           grid.nblocks > 1) {
-        grid.nblocks /= 2;
-    }
     choice->algo = MSCCLPP_COLL_BY_NODES;
-    choice->exchange = MSCCLPP_DEV_NODES_DIRECT;
+    choice->exchange = exchange;
     choice->kernel = MSCCLPP_KERNEL_COLL_NODES;
-    choice->nblocks = grid.nblocks;
+    choice->nblocks = grid.nblocks > wanted_blocks ? wanted_blocks : grid.nblocks;
     choice->nthreads = grid.nthreads;
     choice->epochs = 0;
     choice->radix = 0;
-    choice->tile = row_pitch <= MSCCLPP_DEV_UNIT             ? 0
-                   : row_pitch - MSCCLPP_DEV_UNIT < put_tile ? row_pitch - MSCCLPP_DEV_UNIT
-                                                             : put_tile;
+    choice->tile = mscclpp_tiles_of_coll(input, mscclpp_coll_pattern(coll), exchange, &choice->nblocks);
     return choice->tile != 0;
 }
 
-/* Returns the seconds that a schedule takes by the cost model, or HUGE_VAL if there is no such schedule. */
+/*
+ * Returns the seconds that a schedule takes by the cost model, or HUGE_VAL if there is no such schedule. `tile`: the
+ * most bytes of a tile; 0: those of the transport's figures.
+ */
 static double estimate_cost(const mscclpp_select_input_t *input, mscclpp_schedule_kind_t kind, int pattern,
-                            uint64_t block_bytes, uint32_t radix)
+                            uint64_t block_bytes, uint32_t radix, uint64_t tile)
 {
-    const mscclpp_cost_figures_t figures = mscclpp_between_figures(input);
+    mscclpp_cost_figures_t figures = mscclpp_between_figures(input);
     mscclpp_schedule_t schedule;
+
+    figures.tile = tile != 0 && (double)tile < figures.tile ? (double)tile : figures.tile;
 
     if (!mscclpp_schedule_init(&schedule, kind, pattern, input->nodes, 0, 0, radix)) {
         return HUGE_VAL;
@@ -105,11 +85,20 @@ static const tiles_t tile_algos[] = {
 };
 #define TILE_ALGOS (sizeof(tile_algos) / sizeof(tile_algos[0]))
 
-/* Returns the seconds that tiles take by the cost model. */
+/*
+ * Returns the seconds that tiles take by the cost model. Over trees, each level waits for a whole tile, so the kernel's
+ * tiles count. Returns HUGE_VAL if there is no room for a tile.
+ */
 static double estimate_tiles(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes,
                              const tiles_t *tiles)
 {
-    return estimate_cost(input, tiles->kind, mscclpp_coll_pattern(coll), block_bytes, 0);
+    const bool in_trees = tiles->algo == MSCCLPP_COLL_BY_NODES_TREES;
+    mscclpp_coll_choice_t choice;
+
+    if (in_trees && !shape_nodes_tiles(input, coll, block_bytes, tiles->exchange, &choice)) {
+        return HUGE_VAL;
+    }
+    return estimate_cost(input, tiles->kind, mscclpp_coll_pattern(coll), block_bytes, 0, in_trees ? choice.tile : 0);
 }
 
 /* Returns true for 16-bit floats that nodes combine. Each node on the way of a partial result would round it. */
@@ -152,8 +141,8 @@ static bool may_choose(const mscclpp_select_input_t *input, const tiles_t *tiles
 
 /*
  * Chooses how tiles go between nodes. `forced` is the algorithm that a parameter or a rule asks for; if it has no tiles
- * or cannot serve this call, the cost model chooses. *choice comes from shape_nodes_tiles: only its `algo` and
- * `exchange` are changed.
+ * or cannot serve this call, the cost model chooses. *choice comes from shape_nodes_tiles for DIRECT, and is shaped
+ * again for what is chosen.
  */
 static void choose_exchange(const mscclpp_select_input_t *input, mscclpp_coll_t coll, uint64_t block_bytes, int forced,
                             mscclpp_coll_choice_t *choice)
@@ -175,8 +164,9 @@ static void choose_exchange(const mscclpp_select_input_t *input, mscclpp_coll_t 
             least = estimate_tiles(input, coll, block_bytes, tiles);
         }
     }
-    choice->algo = best->algo;
-    choice->exchange = best->exchange;
+    if (shape_nodes_tiles(input, coll, block_bytes, best->exchange, choice)) {
+        choice->algo = best->algo;
+    }
 }
 
 /*
@@ -195,7 +185,7 @@ static double estimate_packets(const mscclpp_select_input_t *input, mscclpp_coll
                                          : MSCCLPP_DEV_COLL_ROOTED(pattern) ? MSCCLPP_SCHEDULE_TREE
                                                                             : MSCCLPP_SCHEDULE_BRUCK;
 
-    return estimate_cost(input, kind, (int)pattern, block_bytes, radix);
+    return estimate_cost(input, kind, (int)pattern, block_bytes, radix, 0);
 }
 
 /*
@@ -335,7 +325,7 @@ mscclpp_status_t mscclpp_coll_select_between(const mscclpp_select_input_t *input
 {
     mscclpp_coll_choice_t choice;
 
-    if (!shape_nodes_tiles(input, coll, block_bytes, &choice)) {
+    if (!shape_nodes_tiles(input, coll, block_bytes, MSCCLPP_DEV_NODES_DIRECT, &choice)) {
         return MSCCLPP_ERR_NOT_SUPPORTED;
     }
     choose_exchange(input, coll, block_bytes, asked, &choice);

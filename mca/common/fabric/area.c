@@ -6,18 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mca/common/algo/shape/tiles.h"
 #include "mca/common/base/log.h"
 #include "mca/common/fabric/internal.h"
 #include "mca/common/oob/pairs.h"
 #include "mca/common/oob/vote.h"
 
 #define KIB ((uint64_t)1024)
-
-/* The alignment of slots in bytes, unless they are smaller. */
-#define SLOT_ALIGN ((uint64_t)256)
-
-/* Packets get this fraction of coll_mscclpp_exchange_size, since they are for small messages: 1 / PACKET_SHARE. */
-#define PACKET_SHARE 8
 
 /* The area of the middle size, half of which is for packets. */
 #define MIDDLE_SIZE (256 * KIB)
@@ -50,15 +45,11 @@ static uint64_t shortest_slot(const mscclpp_fabric_t *fabric)
 /* Divides an area of `size` bytes, of which packets get 1 / `share`. With many nodes it becomes larger than that. */
 static mscclpp_fabric_division_t divide(const mscclpp_fabric_t *fabric, uint64_t size, uint64_t share)
 {
-    const uint64_t slots = MSCCLPP_DEV_NODES_SLOTS(fabric->nodes.count);
     const uint64_t packet_slots = MSCCLPP_DEV_NODES_PACKET_SLOTS(fabric->nodes.count);
-    const uint64_t slot_bytes = (size - size / share) / slots;
-    const uint64_t alignment = slot_bytes < SLOT_ALIGN ? MSCCLPP_DEV_UNIT : SLOT_ALIGN;
+    const uint64_t slot_size = mscclpp_tiles_slot_size((uint32_t)fabric->nodes.count, size - size / share);
     const uint64_t units = size / share / packet_slots / MSCCLPP_DEV_PACKET_UNIT;
 
-    return (mscclpp_fabric_division_t){.slot_size = slot_bytes < MSCCLPP_DEV_UNIT ? MSCCLPP_DEV_UNIT
-                                                                                  : slot_bytes / alignment * alignment,
-                                       .packet_units = units == 0 ? 1 : units};
+    return (mscclpp_fabric_division_t){.slot_size = slot_size, .packet_units = units == 0 ? 1 : units};
 }
 
 static uint64_t size_of(const mscclpp_fabric_t *fabric, const mscclpp_fabric_division_t *division)
@@ -81,7 +72,7 @@ static bool divide_as(const mscclpp_fabric_t *fabric, mscclpp_fabric_size_t size
         *division = divide(fabric, MIDDLE_SIZE, MIDDLE_PACKET_SHARE);
         return division->slot_size >= shortest_slot(fabric) && division->packet_units >= SMALL_UNITS;
     }
-    *division = divide(fabric, fabric->config.exchange_size, PACKET_SHARE);
+    *division = divide(fabric, fabric->config.exchange_size, MSCCLPP_TILES_PACKET_SHARE);
     return true;
 }
 

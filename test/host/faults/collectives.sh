@@ -74,6 +74,8 @@ trees=$coll/nodes_trees.h
 plant coll-trees-credits collectives_trees "$trees" "$launcher" 's/turn->index - 3\)/0)/'
 plant coll-trees-two-roots collectives_ring "$coll/nodes_turn.h" "$launcher" \
     's/place\.root = .*/place.root = args->nodes.node == 2 ? 2 : args->place[args->root].node;/'
+plant coll-reduce-one-place collectives_reduce "$coll/nodes_turn.h" "$launcher" \
+    's/1 \+ mscclpp_dev_trees_number\(&child\)/1/'
 plant coll-trees-partner collectives_ring device/lib/nodes_trees.h "$launcher" \
     's/: number \+ distance;/: number + distance + (number == 2);/'
 plant coll-reduce-credits collectives_reduce "$trees" "$launcher" 's/turn->index - 4\)/0)/'

@@ -58,7 +58,7 @@ plant doubling-partner doubling mca/common/fabric/steps.c mca/common/fabric/step
 trees=device/kern/allreduce/allreduce_nodes_trees.h
 plant trees-first-tile-only trees "$trees" "$launcher" \
     's/\? 1 : 0\) \+ tile->index \+ 1\)/? 1 : 0) + 1)/'
-plant trees-one-place trees "$trees" "$launcher" 's/== nodes->node \? 0 : 1\)/== nodes->node ? 0 : 0)/'
+plant trees-one-place trees "$trees" "$launcher" 's/mscclpp_dev_trees_number\(&place\)/0/'
 plant trees-few-sets trees "$tile" "$launcher" 's/% MSCCLPP_DEV_NODES_TREES_WINDOW/% 2/'
 plant trees-early-push trees "$trees" "$launcher" \
     '/void mscclpp_dev_trees_go_up\(/,/^}/s/^        mscclpp_dev_block_sync\(ctx\);$//'

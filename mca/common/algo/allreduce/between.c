@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include "mca/common/algo/shape/tiles.h"
+
 /*
  * Takes the built-in figures of the team's transport, or those of verbs if the transport has none. Figures that the
  * rules file gives for the transport replace them.
@@ -28,10 +30,32 @@ bool mscclpp_between_keeps_fanout(const mscclpp_select_input_t *input, uint32_t 
 }
 
 /*
- * Uses the number of shards as the number of ranks of each node, because only the ranks that own a shard send to other
- * nodes.
+ * Replaces the size of tiles and the number of those under way by those of the kernel: each tile takes several
+ * messages, and a pipeline with few or long tiles takes longer to fill. The figures stay as they are if a place holds
+ * no unit, in which case mscclpp_select_shape refuses the algorithm.
  */
-double mscclpp_between_cost(const mscclpp_select_input_t *input, mscclpp_dev_nodes_pattern_t pattern)
+static void take_tiles(const mscclpp_select_input_t *input, mscclpp_dev_nodes_pattern_t pattern,
+                       const mscclpp_schedule_t *schedule, mscclpp_cost_figures_t *figures)
+{
+    mscclpp_choice_t choice;
+    double tile;
+
+    if (!mscclpp_algo_allreduce_nodes.shape(input, &choice)) {
+        return;
+    }
+    tile = (double)mscclpp_tiles_of_allreduce(input, pattern, schedule->blocks, schedule->places, choice.nblocks);
+    if (tile > 0) {
+        figures->tile = tile < figures->tile ? tile : figures->tile;
+        figures->lanes = mscclpp_tiles_under_way(pattern, input->nodes, choice.nblocks);
+    }
+}
+
+/*
+ * Does what mscclpp_between_cost describes, with the tiles of the kernel if `of_kernel`, and else with those of the
+ * figures. Uses the number of shards as the number of ranks of each node, because only the ranks that own a shard send
+ * to other nodes.
+ */
+static double estimate(const mscclpp_select_input_t *input, mscclpp_dev_nodes_pattern_t pattern, bool of_kernel)
 {
     static const mscclpp_schedule_kind_t kinds[] = {[MSCCLPP_DEV_NODES_DIRECT] = MSCCLPP_SCHEDULE_DIRECT,
                                                     [MSCCLPP_DEV_NODES_SPLIT] = MSCCLPP_SCHEDULE_SPLIT,
@@ -39,20 +63,27 @@ double mscclpp_between_cost(const mscclpp_select_input_t *input, mscclpp_dev_nod
                                                     [MSCCLPP_DEV_NODES_DOUBLING] = MSCCLPP_SCHEDULE_DOUBLING,
                                                     [MSCCLPP_DEV_NODES_HALVING] = MSCCLPP_SCHEDULE_HALVING,
                                                     [MSCCLPP_DEV_NODES_TREES] = MSCCLPP_SCHEDULE_TREES};
-    const double room = (double)MSCCLPP_DEV_NODES_TREES_ROOM(input->nodes, input->slot_size);
     mscclpp_cost_figures_t figures = mscclpp_between_figures(input);
     mscclpp_schedule_t schedule;
-
-    /* Each tile takes several messages, so their size counts. Without room, mscclpp_select_shape refuses trees. */
-    if (pattern == MSCCLPP_DEV_NODES_TREES && room > 0 && room < figures.tile) {
-        figures.tile = room;
-    }
 
     /* All these kinds support all-reduces, so this call fails only if there are too many nodes. */
     if (!mscclpp_schedule_init(&schedule, kinds[pattern], MSCCLPP_SCHEDULE_ALLREDUCE, input->nodes, 0, 0, 0)) {
         return 0;
     }
+    if (of_kernel) {
+        take_tiles(input, pattern, &schedule, &figures);
+    }
     return mscclpp_cost_estimate(&figures, &schedule, input->shards, input->bytes);
+}
+
+double mscclpp_between_cost(const mscclpp_select_input_t *input, mscclpp_dev_nodes_pattern_t pattern)
+{
+    return estimate(input, pattern, pattern == MSCCLPP_DEV_NODES_TREES);
+}
+
+double mscclpp_between_kernel_cost(const mscclpp_select_input_t *input, mscclpp_dev_nodes_pattern_t pattern)
+{
+    return estimate(input, pattern, true);
 }
 
 void mscclpp_between_print_figures(const mscclpp_select_input_t *input, const mscclpp_cost_figures_t *figures,

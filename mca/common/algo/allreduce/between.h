@@ -34,6 +34,12 @@ void mscclpp_between_print_figures(const mscclpp_select_input_t *input, const ms
  */
 double mscclpp_between_cost(const mscclpp_select_input_t *input, mscclpp_dev_nodes_pattern_t pattern);
 
+/*
+ * As mscclpp_between_cost, for a pattern with tiles, with the sizes and numbers of tiles that the kernel would have.
+ * mscclpp_between_cost takes these over trees alone, and for other patterns the tiles of the figures.
+ */
+double mscclpp_between_kernel_cost(const mscclpp_select_input_t *input, mscclpp_dev_nodes_pattern_t pattern);
+
 /* Does what mscclpp_select_explain (mca/common/algo/select.h) describes. */
 void mscclpp_between_explain(const mscclpp_select_input_t *input, const char *chosen, char *text, size_t size);
 

@@ -2,24 +2,20 @@
 #include "device/types/nodes.h"
 #include "mca/common/algo/algo.h"
 #include "mca/common/algo/schedule/schedule.h"
-
-/*
- * A second and any further block is added only if each block has so many bytes of the shard. Each exchange of a block
- * costs the proxies of both sides a few microseconds, so smaller parts are not worth a block.
- */
-#define BLOCK_MIN ((uint64_t)32 << 10)
+#include "mca/common/algo/shape/tiles.h"
 
 /*
  * Fills in the choice for tiles between nodes. On GPUs, the grid has at least one block, and only as many as can have
- * BLOCK_MIN bytes of a shard each. Returns false if the call is not between nodes, if no rank has a shard, or if a slot
- * cannot hold one unit. Returns false, too, if a tile in the bulk area has fewer units than the smallest block has
- * threads: a warp on the GPU, one thread on the twin.
+ * MSCCLPP_TILES_SHARD_MIN bytes of a shard each. Returns false if the call is not between nodes, if no rank has a
+ * shard, or if a slot cannot hold one unit. Returns false, too, if a tile in the bulk area has fewer units than the
+ * smallest block has threads: a warp on the GPU, one thread on the twin.
  */
 static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
 {
     const uint32_t limit = MSCCLPP_DEV_NODES_BLOCKS_OF(input->nodes);
     uint64_t units = (input->bytes + MSCCLPP_DEV_UNIT - 1) / MSCCLPP_DEV_UNIT;
-    uint64_t shard_units, tile_units, max_blocks;
+    uint64_t shard_units, tile_units;
+    uint32_t max_blocks;
 
     if (input->nodes < 2 || input->shards == 0 || input->slot_size < MSCCLPP_DEV_UNIT) {
         return false;
@@ -35,9 +31,10 @@ static bool shape(const mscclpp_select_input_t *input, mscclpp_choice_t *choice)
     if (tile_units == 0 || !mscclpp_algo_grid(input, shard_units, limit, tile_units, false, choice)) {
         return false;
     }
-    max_blocks = input->on_twin ? limit : shard_units * MSCCLPP_DEV_UNIT / BLOCK_MIN;
-    max_blocks = max_blocks > limit ? limit : max_blocks == 0 ? 1 : max_blocks;
-    choice->nblocks = choice->nblocks > max_blocks ? (uint32_t)max_blocks : choice->nblocks;
+    max_blocks = input->on_twin
+                     ? limit
+                     : mscclpp_tiles_blocks(input->nodes, shard_units * MSCCLPP_DEV_UNIT, MSCCLPP_TILES_SHARD_MIN);
+    choice->nblocks = choice->nblocks > max_blocks ? max_blocks : choice->nblocks;
     return true;
 }
 

@@ -174,8 +174,9 @@ static bool may_pass_on(const mscclpp_select_input_t *input)
 }
 
 /*
- * Returns true if the cost model prefers trees to all other patterns: with many nodes, for messages that a ring is too
- * long for, above all where the number of nodes is no power of two.
+ * Returns true if the cost model prefers trees to all other patterns: for messages that a ring is too long for, above
+ * all where the number of nodes is no power of two. Its other estimates are with longer tiles than the kernel's. With
+ * few nodes, splitting is faster with those of the kernel, so this counts, too.
  */
 bool mscclpp_worth_trees(const mscclpp_select_input_t *input)
 {
@@ -184,6 +185,7 @@ bool mscclpp_worth_trees(const mscclpp_select_input_t *input)
     return may_pass_on(input) && mscclpp_between_keeps_fanout(input, 2) && input->nodes > 2 &&
            trees < mscclpp_between_cost(input, MSCCLPP_DEV_NODES_DIRECT) &&
            trees < mscclpp_between_cost(input, MSCCLPP_DEV_NODES_SPLIT) &&
+           trees < mscclpp_between_kernel_cost(input, MSCCLPP_DEV_NODES_SPLIT) &&
            trees < mscclpp_between_cost(input, MSCCLPP_DEV_NODES_HALVING) &&
            (!may_ring(input) || trees < mscclpp_between_cost(input, MSCCLPP_DEV_NODES_RING));
 }

@@ -198,8 +198,7 @@ double mscclpp_cost_estimate(const mscclpp_cost_figures_t *figures, const mscclp
     const bool receives = pattern == MSCCLPP_DEV_GATHER || pattern == MSCCLPP_DEV_REDUCE;
     const double post_time = receives ? figures->gap : larger(figures->overhead, figures->gap);
     const bool over_trees = schedule->kind == MSCCLPP_SCHEDULE_TREES;
-    const double tile = over_trees && figures->tile > MSCCLPP_COST_TREES_TILE ? MSCCLPP_COST_TREES_TILE : figures->tile;
-    const double tiles = load.block > tile ? load.block / tile : 1;
+    const double tiles = load.block > figures->tile ? load.block / figures->tile : 1;
     const double rate = mscclpp_cost_rate(figures, ranks), node_rate = figures->node_bandwidth;
     const double hops = path.hops * (figures->latency + figures->overhead);
     /*
@@ -226,9 +225,8 @@ double mscclpp_cost_estimate(const mscclpp_cost_figures_t *figures, const mscclp
      * the previous tile has been passed on, except in an all-reduce, whose tiles come back.
      */
     const bool returns = over_trees && pattern == MSCCLPP_SCHEDULE_ALLREDUCE;
-    const double lanes = returns ? MSCCLPP_COST_TREES_LANES : figures->lanes;
     const double lane_time =
-        over_trees && !returns ? 0 : larger((hops + path.serial / rate / tiles) * (tiles / lanes - 1), 0);
+        over_trees && !returns ? 0 : larger((hops + path.serial / rate / tiles) * (tiles / figures->lanes - 1), 0);
 
     if (schedule->nodes < 2) {
         return ranks > 1 ? 2 * figures->node_latency + within : 0;

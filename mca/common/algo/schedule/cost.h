@@ -23,15 +23,6 @@ typedef struct {
     uint32_t rails;        /* number of rails of a node; 0: the number of its ranks */
 } mscclpp_cost_figures_t;
 
-/*
- * The maximum number of bytes of a tile over trees, where each level of a tree passes a tile on only after the whole
- * tile has come.
- */
-#define MSCCLPP_COST_TREES_TILE (256.0 * 1024)
-
-/* Over trees and back, in an all-reduce, so many tiles are under way: a block of the kernel has one, or more. */
-#define MSCCLPP_COST_TREES_LANES 16.0
-
 #define MSCCLPP_COST_TRANSPORTS 4
 
 /* Returns the index of a transport's figures, from 0 on, or -1 if no transport with figures has this name. */

@@ -10,7 +10,7 @@
 static bool find_step_of_reduce(const mscclpp_schedule_t *schedule, uint32_t node, uint64_t index,
                                 mscclpp_step_t *step_p)
 {
-    mscclpp_dev_tree_place_t place = {
+    const mscclpp_dev_tree_place_t place = {
         .nnodes = schedule->nodes, .node = node, .root = schedule->root, .tree = schedule->tree};
     const uint32_t parent = mscclpp_dev_trees_parent(&place);
     uint32_t i;
@@ -28,9 +28,8 @@ static bool find_step_of_reduce(const mscclpp_schedule_t *schedule, uint32_t nod
     }
     i = mscclpp_dev_trees_child(&place, 0) == MSCCLPP_DEV_TREES_NONE ? 0 : 1; /* after the receptions, if any */
     /* At the parent, each of its children has the slot with the child's number. */
-    place.node = parent;
     return mscclpp_step_set(step_p, MSCCLPP_STEP_SEND, parent, 0, 1) &&
-           mscclpp_step_set_slot(step_p, i, mscclpp_dev_trees_child(&place, 0) == node ? 0 : 1, true);
+           mscclpp_step_set_slot(step_p, i, mscclpp_dev_trees_number(&place), true);
 }
 
 /*
