@@ -1,7 +1,7 @@
 /*
  * Staging of layouts that reach far: the columns of a matrix, each received by an operation of its own while the others
  * are under way; what lies between irregular blocks; data that is far from the pointer that MPI is given; and arguments
- * that reach from one allocation into another. And the transpose of a matrix.
+ * that reach from one allocation into another. And the transpose of a matrix, also by a type that has no holes.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -424,6 +424,45 @@ static void transpose(void)
     free(rows_of);
 }
 
+/*
+ * A type that names all cells of a matrix, column by column: it has no holes, but its data are in another order than
+ * their addresses. The root sends rows, and all others receive them as columns; then the other way round.
+ */
+static void reordered(void)
+{
+    enum { SIDE = 30, CELLS = SIDE * SIDE };
+    const size_t size = sizeof(int) * CELLS;
+    unsigned *host = mt_host_alloc(size);
+    mt_buffer_t matrix = mt_buffer_alloc(MT_DEVICE, size, 0);
+    MPI_Datatype cells, column, columns_type;
+
+    MT_MPI(MPI_Type_vector(SIDE, 1, SIDE, MPI_INT, &cells));
+    MT_MPI(MPI_Type_create_resized(cells, 0, sizeof(int), &column));
+    MT_MPI(MPI_Type_contiguous(SIDE, column, &columns_type));
+    MT_MPI(MPI_Type_commit(&columns_type));
+    for (int turn = 0; turn < 2; ++turn) {
+        const bool is_by_columns = (0 == mt_rank) == (1 == turn);
+
+        for (int i = 0; i < CELLS; ++i) {
+            host[i] = value(mt_rank, i, turn);
+        }
+        mt_buffer_put(&matrix, host, size);
+        MT_MPI(MPI_Bcast(matrix.data, is_by_columns ? 1 : CELLS, is_by_columns ? columns_type : MPI_INT, 0,
+                         MPI_COMM_WORLD));
+        mt_buffer_get(&matrix, host, size);
+        for (int i = 0; i < CELLS; ++i) {
+            const int from = 0 == mt_rank ? i : i % SIDE * SIDE + i / SIDE;
+
+            MT_CHECK(host[i] == value(0, from, turn), "reordered, turn %d: integer %d is wrong", turn, i);
+        }
+    }
+    MT_MPI(MPI_Type_free(&columns_type));
+    MT_MPI(MPI_Type_free(&column));
+    MT_MPI(MPI_Type_free(&cells));
+    mt_buffer_free(&matrix, "the matrix");
+    free(host);
+}
+
 int main(int argc, char **argv)
 {
     mt_init(&argc, &argv, MPI_THREAD_SINGLE);
@@ -434,6 +473,7 @@ int main(int argc, char **argv)
     columns();
     equal_pointers();
     transpose();
+    reordered();
     several_allocations((size_t)1 << 20);
     several_allocations((size_t)1 << 40);
     both_kinds((size_t)1 << 20);

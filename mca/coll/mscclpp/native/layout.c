@@ -75,9 +75,23 @@ typedef struct {
     size_t size; /* bytes of data in one element */
     ptrdiff_t extent;
     ptrdiff_t true_extent;
-    bool dense; /* there are no holes, neither within elements nor between them */
+    bool dense; /* the data are one range of bytes, in the order in which MPI counts them */
     const struct ompi_datatype_t *type;
 } elements_t;
+
+/*
+ * Returns true if the data of an element without holes are in the order of their addresses. A type may name them in
+ * another order, as one that transposes a matrix does. If the list of pieces cannot be made, returns false; whoever
+ * packs the elements then reports the error.
+ */
+static bool is_in_order(const struct ompi_datatype_t *type)
+{
+    const mscclpp_coll_piece_t *piece;
+    size_t pieces;
+
+    return ompi_datatype_is_predefined(type) ||
+           (OMPI_SUCCESS == mca_coll_mscclpp_pieces_get(type, &piece, &pieces) && 1 == pieces && 1 == piece->count);
+}
 
 /*
  * Describes `count` elements of a datatype, the first of which is `offset` bytes after `buffer`. If the type has no
@@ -97,7 +111,8 @@ static elements_t elements_at(const void *buffer, ptrdiff_t offset, size_t count
     elements.address = (char *)((uintptr_t)buffer + (uintptr_t)offset);
     elements.first = (char *)((uintptr_t)elements.address + (uintptr_t)true_lb);
     elements.dense = elements.true_extent == (ptrdiff_t)elements.size &&
-                     (elements.count <= 1 || elements.extent == (ptrdiff_t)elements.size);
+                     (elements.count <= 1 || elements.extent == (ptrdiff_t)elements.size) &&
+                     (0 == elements.count || is_in_order(type));
     return elements;
 }
 
