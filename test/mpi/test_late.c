@@ -17,6 +17,7 @@
  * freed; Open MPI must not take what was meant for it for messages of later, smaller communicators
  *        test_late spawned SECONDS: like "timeout", with a process started anew, on several communicators, of which
  * some are left to MPI_Finalize
+ *        test_late timeout SECONDS amid: the last rank stays for SECONDS amid one of many calls
  */
 #include <signal.h>
 #include <stdio.h>
@@ -34,6 +35,7 @@
 #define INTS 100
 #define AMID_INTS (1 << 22) /* so that nearly all of the time passes within the call proper */
 #define AMID_AFTER 50       /* ms */
+#define UNWRITTEN (-1)      /* no sum of what the ranks send */
 
 static const char *const colls[] = {"allreduce", "bcast",     "reduce",
                                     "gather",    "scatter",   "allgather",
@@ -101,10 +103,11 @@ static void find_coll(const char *name)
     }
 }
 
+/* After that time, and each millisecond from then on. */
 static void after(void (*handler)(int), int milliseconds)
 {
     struct sigaction action = {.sa_handler = handler};
-    struct itimerval timer = {.it_value = {.tv_usec = 1000 * milliseconds}};
+    struct itimerval timer = {.it_value = {.tv_usec = 1000 * milliseconds}, .it_interval = {.tv_usec = 1000}};
 
     MT_CHECK(0 == sigaction(SIGALRM, &action, NULL) && 0 == setitimer(ITIMER_REAL, &timer, NULL), "no timer");
 }
@@ -150,12 +153,24 @@ static void warn(MPI_Comm comm, int seconds)
 
 typedef enum { COMES_LATE, STAYS_AMID, IS_KILLED } fate_t;
 
-static unsigned stays; /* seconds */
+static unsigned stays;               /* seconds */
+static volatile sig_atomic_t stayed; /* the last rank has stayed */
+static volatile int *written;        /* on the twin: the last rank's results */
 
+/*
+ * On the twin, waits for a moment when some of the call's results are written and others are not: before the calls have
+ * been compared, or between two of them, the others would wait elsewhere. On GPUs nearly all moments are amid a call.
+ */
 static void stay(int signal)
 {
+    const struct itimerval none = {.it_value = {.tv_sec = 0}};
+
     (void)signal;
-    (void)sleep(stays);
+    if (written == NULL || (UNWRITTEN != written[0] && UNWRITTEN == written[AMID_INTS - 1])) {
+        stayed = 1;
+        (void)setitimer(ITIMER_REAL, &none, NULL);
+        (void)sleep(stays);
+    }
 }
 
 static void time_out(MPI_Comm comm, int seconds, fate_t fate)
@@ -182,12 +197,18 @@ static void time_out(MPI_Comm comm, int seconds, fate_t fate)
     }
     if (late && STAYS_AMID == fate) {
         stays = (unsigned)seconds;
+        written = mt_twin ? (int *)(void *)recv.data : NULL;
         after(stay, AMID_AFTER);
     }
     start = mt_now();
     do {
+        if (written != NULL) {
+            written[0] = written[AMID_INTS - 1] = UNWRITTEN;
+        }
         code = reduce(comm, &send, &recv, count, &took);
     } while (repeats && MPI_SUCCESS == code && mt_now() - start < 2 * seconds);
+    written = NULL;
+    MT_CHECK(!late || STAYS_AMID != fate || stayed, "the last rank was never amid a call");
     MT_CHECK((late && COMES_LATE == fate) || MPI_SUCCESS != code,
              "the call succeeded although its deadline had passed");
     MT_CHECK(took < seconds || (late && STAYS_AMID == fate), "the call took %.1f s", took);
