@@ -34,9 +34,10 @@ layer_main() {
     [ "$(jobs)" -eq 1 ] || mpi_lanes=4
     export MPIRUN MSCCLPP_COMPONENT_DIR=$top/build/main/components MSCCLPP_TEST_BINDIR=$top/build/main/test/mpi
     MPIRUN=$(build_variable "$top/build/main" MPIRUN)
-    # Two at once, but for lingering kernels, whose test is about times, and the mpi layer, which has lanes of its own.
+    # Several at once, but for lingering kernels, whose test is about times, and the mpi layer, which has lanes of its
+    # own.
     tests=$(list_units main)
-    tests=${tests/test\/host\/test_linger /} run_automake main env MAKEFLAGS="-j$(jobs)"
+    tests=${tests/test\/host\/test_linger /} run_automake main env MAKEFLAGS="-j$(at_once)"
     tests=test/host/test_linger run_automake main env
     # Builds of later layers, in the time that the ranks of the mpi layer leave.
     begin_builds
@@ -88,15 +89,17 @@ layer_clang() {
             tests=${tests/test\/host\/test_allreduce /}
     fi
     # Fewer of the random cases: they are the same as in main.
-    MSCCLPP_TEST_SLOW=1 run_automake clang env MAKEFLAGS="-j$(jobs)"
+    MSCCLPP_TEST_SLOW=1 run_automake clang env MAKEFLAGS="-j$(at_once)"
     run_test "clang: check-symbols" "$top/contrib/check-symbols" "$top/build/clang/components/mca_coll_mscclpp.so"
 }
 
 layer_asan() {
     need_build asan || return
-    only_long "asan:host layer, all calls" "a quarter of the calls of each part; main makes all"
+    only_long "asan:host layer, all calls" "an eighth of the calls of each part; main makes all"
+    only_long "asan:matrices of collectives" \
+        "each collective by each algorithm, and a fourth of the other cases; main covers all pairs"
     ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1 \
-        tests=$(list_units asan) run_automake asan env MAKEFLAGS="-j$(jobs)"
+        tests=$(list_units asan) run_automake asan env MAKEFLAGS="-j$(at_once)"
     aside asan-plans run_plans asan
     run_synth asan bad cache discover imports nccl pictures plans programs trees
     run_test "asan:sim" "$top/test/sim/run" --tool "$top/build/asan/mscclpp_sim" \
@@ -131,9 +134,12 @@ layer_tsan() {
     fi
     need_build tsan || return
     local before=$failed options=()
-    only_long "tsan:host layer, all calls" "half of the calls of each part; main and the planted faults make all"
+    only_long "tsan:host layer, all calls" \
+        "a quarter of the calls of each part; main and the planted faults make all"
+    only_long "tsan:matrices of collectives" \
+        "each collective by each algorithm, and a fourth of the other cases; main covers all pairs"
     TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1 tests=$(list_units tsan) \
-        run_automake tsan env MAKEFLAGS="-j$(jobs)" "${wrapper[@]}"
+        run_automake tsan env MAKEFLAGS="-j$(at_once)" "${wrapper[@]}"
     # Plans of two ranks on the twin.
     run_test tsan:plans env TSAN_OPTIONS=halt_on_error=1 "${wrapper[@]}" "$top/test/plans/run" \
         --tool "$top/build/tsan/mscclpp_plan" --programs "$top/build/tsan/test/plans" '*_2' '*_2_1'
@@ -142,7 +148,7 @@ layer_tsan() {
         "the programs of the host layer have just passed"; then
         options=(--faults-only)
     fi
-    only_long "tsan:planted:all faults" "the first of each file and of each set of runs is planted" ||
+    only_long "tsan:planted:all faults" "each file and each set of runs has one" ||
         options+=(--covering)
     run_script tsan:planted env CC="$(tsan_compiler)" "$top/test/host/planted_faults.sh" "${options[@]}"
 }

@@ -7,6 +7,8 @@
 
 #include "test/host/elements.h"
 
+#define REST_US 2000 /* the longest sleep of ranks that rest */
+
 static unsigned jitter_per_mille;
 static unsigned jitter_max_us;
 static uint64_t jitter_threads;
@@ -16,6 +18,11 @@ void jitter_set(unsigned per_mille, unsigned max_us)
 {
     __atomic_store_n(&jitter_max_us, max_us, __ATOMIC_RELAXED);
     __atomic_store_n(&jitter_per_mille, per_mille, __ATOMIC_RELAXED);
+}
+
+void jitter_rest(bool rests)
+{
+    jitter_set(rests ? 1000 : 0, REST_US);
 }
 
 void jitter_sleep(uint64_t *state, unsigned max_us)

@@ -4,7 +4,8 @@
 # Usage: planted_faults.sh [--keep] [--faults-only] [--covering] [--edits] [NAME]..., of faults or "unmodified"
 #   --keep         leaves the copies and logs where they are
 #   --faults-only  leaves out the runs of the sources as they are
-#   --covering     of the faults only so many that each file and each set of runs has one: the first of each
+#   --covering     of the faults only so many that each file and each set of runs has one: first those that are the
+#                  first of both, then the first of each file and set without one
 #   --edits        compiles nothing; only checks that each fault still finds its line in the sources
 # The faults are in faults/, a file for each subject; faults/runs.sh has what they are looked for with.
 # shellcheck disable=SC2317 # runs are called by name
@@ -64,18 +65,32 @@ selected() {
     [ ${#chosen[@]} -eq 0 ] || [[ " ${chosen[*]} " == *" $1 "* ]]
 }
 
-# covers RUNS FILE: with --covering, whether one of them has had no fault yet; else true.
-declare -A covered=()
-covers() {
-    [ "$covering" = yes ] || return 0
-    [ -z "${covered[runs $1]:-}" ] || [ -z "${covered[file $2]:-}" ] || return 1
-    covered[runs $1]=yes
-    covered[file $2]=yes
+# choose_both NAME RUNS FILE, choose_either NAME RUNS FILE: choose a fault if its runs and its file have none yet, or
+# one of them.
+declare -A covered=() covering_faults=()
+choose_both() {
+    [ -n "${covered[runs $2]:-}${covered[file $3]:-}" ] || choose "$@"
+}
+
+choose_either() {
+    if [ -z "${covered[runs $2]:-}" ] || [ -z "${covered[file $3]:-}" ]; then
+        choose "$@"
+    fi
+}
+
+choose() {
+    covered[runs $2]=yes
+    covered[file $3]=yes
+    covering_faults[$1]=yes
 }
 
 # plant NAME RUNS FILE COMPILED SED: edits FILE, compiles COMPILED again and expects RUNS to fail.
 plant() {
-    selected "$1" && covers "$2" "$3" || return
+    if [ -n "$choosing" ]; then
+        "choose_$choosing" "$@"
+        return
+    fi
+    selected "$1" && [[ $covering = no || -n "${covering_faults[$1]:-}" ]] || return
     if [ "$edits_only" = yes ]; then
         check_edit "$1" "$3" "$5"
     else
@@ -103,6 +118,14 @@ plant_faults() {
 
 # shellcheck source=test/host/faults/runs.sh
 . "$here/faults/runs.sh"
+
+choosing=
+if [ "$covering" = yes ]; then
+    for choosing in both either; do
+        plant_faults
+    done
+    choosing=
+fi
 
 if [ "$edits_only" = yes ]; then
     plant_faults
@@ -183,10 +206,11 @@ run() {
 complaint='^FAIL|failed: '
 has_fault=no
 
-# lane COMMAND...: in the background, as many at once as there are cores, each with a folder of its own for `work`.
+# lane COMMAND...: in the background, each with a folder of its own for `work`. One more at once than there are cores,
+# since some wait for deadlines.
 lanes=0
 lane() {
-    [ "$(jobs -pr | wc -l)" -lt "$cores" ] || wait -n
+    [ "$(jobs -pr | wc -l)" -le "$cores" ] || wait -n
     lanes=$((lanes + 1))
     in_lane "$(printf '%s/lane%03d' "$work" $lanes)" "$@" &
 }

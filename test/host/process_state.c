@@ -60,7 +60,7 @@ bool process_state_long(void)
 
 int process_state_calls(int calls)
 {
-    const int part = process_state_tsan() ? 2 : 4;
+    const int part = process_state_tsan() ? 4 : 8;
 
     return process_state_sanitized() && !long_wanted() ? (calls + part - 1) / part : calls;
 }

@@ -20,8 +20,9 @@ bool process_state_slow(void);
 bool process_state_long(void);
 
 /*
- * How many of so many calls to make. Unless MSCCLPP_TEST_LONG=1 asks for all, half of them under ThreadSanitizer, and
- * a quarter under AddressSanitizer: whether an access is right does not depend on chance, as the order of threads does.
+ * How many of so many calls to make. Unless MSCCLPP_TEST_LONG=1 asks for all, a quarter of them under ThreadSanitizer,
+ * and an eighth under AddressSanitizer: whether an access is right does not depend on chance, as the order of threads
+ * does.
  */
 int process_state_calls(int calls);
 

@@ -363,7 +363,9 @@ static void test_nodes(int scale)
         config.timeout = process_state_slow() ? 2 : 0.5;
         lines = 0;
         mscclpp_log_set(count_line, &lines, MSCCLPP_LOG_ERROR);
+        jitter_rest(true);
         CHECK_EQ(run_ranks(cases[i].ranks, &config, stay_away, NULL), 0);
+        jitter_rest(false);
         mscclpp_log_set(unit_sink, NULL, MSCCLPP_LOG_WARN);
         CHECK(lines >= cases[i].ranks - 1);
     }
@@ -448,6 +450,7 @@ static void test_late(int scale)
 
     (void)scale;
     mscclpp_log_set(count_line, &lines, MSCCLPP_LOG_ERROR);
+    jitter_rest(true);
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
         if (!takes_deadline(i)) {
             continue;
@@ -460,6 +463,7 @@ static void test_late(int scale)
         config.timeout = process_state_slow() ? 1 : 0.2;
         CHECK_EQ(run_ranks(2, &config, be_late, (void *)(uintptr_t)&cases[i].chained), 0);
     }
+    jitter_rest(false);
     mscclpp_log_set(unit_sink, NULL, MSCCLPP_LOG_WARN);
     CHECK(lines > 0);
     mscclpp_team_finalize(1.0);

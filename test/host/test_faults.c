@@ -9,6 +9,7 @@
 #include "mca/common/base/clock.h"
 #include "mca/common/transport/transport.h"
 #include "test/host/faulty_gpu.h"
+#include "test/host/jitter.h"
 #include "test/host/log_record.h"
 #include "test/host/process_state.h"
 #include "test/host/rank_threads.h"
@@ -556,6 +557,7 @@ int main(void)
     test_table();
     mscclpp_log_set(log_record_sink, NULL, MSCCLPP_LOG_INFO);
     mscclpp_gpu_twin_set_filter(user_is_host);
+    jitter_rest(true);
     for (i = 0; i < sizeof(algorithms) / sizeof(algorithms[0]); ++i) {
         test_missing_rank(algorithms[i], 1, 1, 3, 2);
         if (i == 0) {
@@ -567,6 +569,7 @@ int main(void)
         test_mixture(algorithms[i], (int)i % 3);
         test_revocation(algorithms[i]);
     }
+    jitter_rest(false);
     test_different_parameters();
     test_faults_in_bringup("auto", 3);
     test_faults_in_call("oneshot", 3, false, USER_DEVICE);

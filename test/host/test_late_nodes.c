@@ -5,6 +5,7 @@
 
 #include "mca/common/base/clock.h"
 #include "mca/common/task/collective.h"
+#include "test/host/jitter.h"
 #include "test/host/log_record.h"
 #include "test/host/rank_threads.h"
 #include "test/host/traffic.h"
@@ -155,6 +156,7 @@ int main(void)
     alarm(600);
     mscclpp_log_set(log_record_sink, NULL, MSCCLPP_LOG_INFO);
     mscclpp_gpu_twin_set_filter(user_is_host);
+    jitter_rest(true);
     test_missing_between(9, 1, 6, BY_STEPS);
     test_missing_between(9, 1, 3, IN_ROUNDS);
     test_missing_between(11, 3, 7, IN_ROUNDS);

@@ -25,6 +25,7 @@
 #include "mca/common/task/task.h"
 #include "mca/common/team/team.h"
 #include "mca/common/transport/transport.h"
+#include "test/host/jitter.h"
 #include "test/host/process_state.h"
 #include "test/unit/unit.h"
 
@@ -166,6 +167,7 @@ static int run_rank(const plan_t *plan)
     if (!mscclpp_team_spans_nodes(team)) {
         return 3;
     }
+    jitter_rest(strcmp(transport, "shm") == 0); /* the survivors wait for the deadline */
     do {
         mscclpp_allreduce_args_t args = {.sendbuf = in,
                                          .recvbuf = out,

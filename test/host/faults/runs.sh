@@ -32,7 +32,7 @@ run_mapped() {
 }
 
 run_collectives() {
-    run test_collectives matrix
+    run test_collectives --timeout "$deadline" matrix
 }
 
 run_collectives_in_place() {
