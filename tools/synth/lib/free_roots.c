@@ -27,7 +27,10 @@ enum { SCALE = 1 << 30, TOLERANCE = SCALE / 1000000 };         /* flows count in
 enum { PIVOTS_AT_ONCE = 100 };                                 /* pivots between two checks of the time */
 enum { FROM_ROOT, TO_ROOT, DIRECTIONS };                       /* the directions in which trees of a root send */
 
-/* The bound is computed with weights in multiples of 1/1, 1/2, ..., and at last of 1/FINE_PARTS. */
+/*
+ * The bound is computed with weights in multiples of 1/1, 1/2, ..., and at last of 1/FINE_PARTS, which is the least
+ * common multiple of 1 to 16.
+ */
 enum { MOST_PARTS = 1000, FINE_PARTS = 720720 };
 
 #define PRECISION 1e-7  /* a bound that is this close to the floating-point value needs no finer parts */
