@@ -22,7 +22,6 @@ void bench_json_string(FILE *file, const char *text)
     fputc('"', file);
 }
 
-/* Writes a key with a text as a member of the outermost object. */
 static void write_member(FILE *file, const char *name, const char *value)
 {
     fprintf(file, "  \"%s\": ", name);
@@ -40,7 +39,6 @@ static void write_between(FILE *file, const bench_between_t *between)
     fprintf(file, "},\n");
 }
 
-/* Writes the version of NCCL, and what its times depend on. */
 static void write_nccl(FILE *file, const bench_options_t *options)
 {
     const char *nvls = getenv("NCCL_NVLS_ENABLE");

@@ -15,7 +15,7 @@ typedef int (*cu_destroy_fn_t)(void *graph);
 
 static void *stream; /* of the calls: the environment's on CUDA, one of its own on the twin; NULL: each call waits */
 
-/* Returns true if a call succeeded. Otherwise prints a line. */
+/* Prints a line if the call has failed. */
 static bool succeeded(const char *function, int result)
 {
     if (0 != result) {

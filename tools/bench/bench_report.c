@@ -39,7 +39,6 @@ static void print_component(const bench_options_t *options)
     }
 }
 
-/* Prints what a turn of the loop with kernels consists of. */
 static void print_between(const bench_options_t *options)
 {
     const bench_between_t *between = &options->between;

@@ -16,7 +16,6 @@ double bench_now(void)
     return mscclpp_now();
 }
 
-/* Compares two numbers, for qsort. */
 static int compare_doubles(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;

@@ -42,7 +42,6 @@ static int part_begin(int length, int rank, int size)
     return (int)((int64_t)length * rank / size);
 }
 
-/* Returns how many elements an array of this shape has. */
 static size_t volume(const int *shape)
 {
     return (size_t)shape[0] * (size_t)shape[1] * (size_t)shape[2];
@@ -283,7 +282,6 @@ static bool measure(transposition_t *transposition, const bench_options_t *optio
     return true;
 }
 
-/* Prints what is measured and the head of the table, on rank 0. */
 static void report_header(const bench_report_t *report, int length)
 {
     const bench_env_t *env = report->env;
@@ -307,7 +305,6 @@ static void report_header(const bench_report_t *report, int length)
     fflush(stdout);
 }
 
-/* Writes the median and the rounds of some times to the JSON file. */
 static void json_times(FILE *file, const char *name, const bench_times_t *times)
 {
     fprintf(file, ", \"%s_us\": {\"median\": %.4f, \"rounds\": [", name, 1e6 * bench_times_median(times));

@@ -63,7 +63,7 @@ static bool add_python_folder(void)
     return ok;
 }
 
-/* Says that memory has run out. Returns the exit status. */
+/* Returns the exit status. */
 static int refuse_without_memory(void)
 {
     fprintf(stderr, "mscclpp_plan: no memory\n");

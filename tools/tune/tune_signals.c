@@ -9,7 +9,6 @@
 
 static volatile sig_atomic_t caught_signal; /* 0: none */
 
-/* Stores the signal, for sigaction. */
 static void note_signal(int signal_number)
 {
     caught_signal = signal_number;

@@ -55,7 +55,6 @@ MSCCLPP_DEV void mscclpp_dev_rows_copy(char *const *to, uint32_t count, uint32_t
     }
 }
 
-/* Swaps two blocks, one row at a time. */
 MSCCLPP_DEV void mscclpp_dev_rows_swap(char *here, char *there, uint64_t bytes, uint64_t thread, uint64_t threads)
 {
     const mscclpp_dev_block_t part = mscclpp_dev_rows_part(bytes, thread, threads);

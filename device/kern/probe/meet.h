@@ -7,7 +7,6 @@
 
 #include "device/lib/barrier.h"
 
-/* Runs the kernel: passes one barrier. */
 MSCCLPP_DEV void mscclpp_dev_barrier_only(mscclpp_dev_ctx_t *ctx, const mscclpp_dev_args_t *args)
 {
     const uint64_t barriers = mscclpp_dev_last_barrier(ctx, args) + 1;

@@ -416,7 +416,7 @@ static void bound_by_narrowest(network_t *network, synth_bound_t *bound)
     bound->ratio = synth_fraction(share.den, share.num);
 }
 
-/* Counts the sends between single ranks as well as between nodes. */
+/* Sends between single ranks count, too, not only those between nodes. */
 void synth_bound_allreduce(const synth_topology_t *topology, synth_bound_t *bound)
 {
     int part[SYNTH_MAX_RANKS];
